@@ -1,0 +1,190 @@
+"""Forward and backward of our Transformer beside `torch.nn.Transformer` of the same size.
+
+    python -m benchmarks.model [--presets tiny base] [--rounds 7]
+
+Both get the same batches, the same dropout at the same places (embeddings and residuals, as in the
+paper), three-way tied embeddings and the same loss over the target tokens that are not padding.
+Each runs in its best form: fused attention, the causal hint, freed memory kept. They alternate in
+one process, and the matmul peak is measured between them; the figures are medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from benchmarks.machine import keep_freed_memory, matmul_work, seconds
+from seq2see.model import ModelConfig, Transformer, sinusoid
+
+# Lengths in SentencePiece pieces (joint BPE of 8,000, end symbol included) of the 29,000 training
+# pairs of multi30k en–de: source, target, how often.
+LENGTHS = Path(__file__).parent / "data" / "multi30k-lengths.tsv"
+VOCABULARY = {"tiny": 8_000, "small": 8_000, "base": 37_000, "big": 37_000}
+PAD = 0
+
+# B batch, S source tokens, T target tokens, N real target tokens, M features, V vocabulary
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+class Pair(NamedTuple):
+    """A source and a target batch; the target has its start symbol in front."""
+
+    src_BS: Tensor
+    tgt_BT: Tensor
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """Tokens that are not padding: source, and target to be predicted."""
+        return int((self.src_BS != PAD).sum()), int((self.tgt_BT[:, 1:] != PAD).sum())
+
+
+def ragged_batches(vocab_size: int, budget: int, count: int, bucketed: bool) -> Iterator[Pair]:
+    """Draw batches of real lengths: similar ones together, as in training, or as they come."""
+    rng = random.Random(1)
+    with LENGTHS.open(encoding="utf-8") as file:
+        rows = [tuple(map(int, row)) for row in csv.reader(file, delimiter="\t")]
+    pairs = [(s, t) for s, t, n in rows for _ in range(n)]
+    rng.shuffle(pairs)
+    if bucketed:
+        pairs.sort()
+    size = budget // (2 * sum(s for s, _ in pairs) // len(pairs))
+    for _ in range(count):
+        start = rng.randrange(len(pairs) - size)
+        lengths = pairs[start : start + size]
+        sources, targets = ([_sentence(n, vocab_size) for n in side] for side in zip(*lengths, strict=True))
+        yield Pair(_pad(sources), F.pad(_pad(targets), (1, 0), value=2))
+
+
+def _sentence(length: int, vocab_size: int) -> Tensor:
+    return torch.randint(4, vocab_size, (length,))
+
+
+def _pad(sentences: list[Tensor]) -> Tensor:
+    return nn.utils.rnn.pad_sequence(sentences, batch_first=True, padding_value=PAD)
+
+
+class TorchTransformer(nn.Module):
+    """`torch.nn.Transformer` with what it lacks: embeddings, positions, the output layer."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(config.vocab_size, config.d_model)
+        self.dropout = nn.Dropout(config.dropout.embedding)
+        self.scale = math.sqrt(config.d_model)
+        table_NM = sinusoid(torch.arange(512), config.d_model).float()
+        self.register_buffer("table_NM", table_NM, persistent=False)
+        self.stacks = nn.Transformer(
+            config.d_model,
+            config.heads,
+            config.encoder_layers,
+            config.decoder_layers,
+            config.d_ff,
+            config.dropout.residual,
+            layer_norm_eps=config.norm.eps,
+            batch_first=True,
+        )
+        # Its post-norm stacks end with one norm more than the paper's; and its dropout sits at two
+        # further places, one of which would keep it from the fused attention kernel.
+        self.stacks.encoder.norm = self.stacks.decoder.norm = None
+        for module in self.stacks.modules():
+            if isinstance(module, nn.MultiheadAttention):
+                module.dropout = config.dropout.attention
+            if isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
+                module.dropout.p = config.dropout.activation
+
+    def embed(self, ids_BT: Tensor) -> Tensor:
+        """Embed tokens."""
+        return self.dropout(self.tokens(ids_BT) * self.scale + self.table_NM[: ids_BT.size(1)])
+
+    def forward(self, src_BS: Tensor, tgt_BT: Tensor) -> Tensor:
+        """Return the states of the target."""
+        padding_BS = src_BS == PAD
+        return self.stacks(
+            self.embed(src_BS),
+            self.embed(tgt_BT),
+            tgt_mask=nn.Transformer.generate_square_subsequent_mask(tgt_BT.size(1)),
+            tgt_is_causal=True,
+            src_key_padding_mask=padding_BS,
+            memory_key_padding_mask=padding_BS,
+        )
+
+
+def step(states: Callable[[Tensor, Tensor], Tensor], weight_VM: Tensor, pair: Pair) -> None:
+    """Run forward and backward once; only real target tokens pass the output layer."""
+    labels_BT = pair.tgt_BT[:, 1:]
+    real_BT = labels_BT != PAD
+    states_NM = states(pair.src_BS, pair.tgt_BT[:, :-1])[real_BT]
+    F.cross_entropy(F.linear(states_NM, weight_VM), labels_BT[real_BT]).backward()
+
+
+def flops(config: ModelConfig, pairs: list[Pair]) -> float:
+    """Return 6 × the weights that each token passes, summed over the tokens of all batches."""
+    square, feed_forward = config.d_model**2, 2 * config.d_model * config.d_ff
+    source = config.encoder_layers * (4 * square + feed_forward)
+    source += config.decoder_layers * 2 * square  # the memory's keys and values
+    target = config.decoder_layers * (6 * square + feed_forward)
+    target += config.d_model * config.output_size
+    sources, targets = (sum(n) for n in zip(*(pair.tokens for pair in pairs), strict=True))
+    return 6.0 * (source * sources + target * targets)
+
+
+def compare(preset: str, bucketed: bool, budget: int, count: int, rounds: int) -> None:
+    """Time both systems on the same batches and print a row."""
+    config = ModelConfig.preset(preset, vocab_size=VOCABULARY[preset])
+    ours, theirs = Transformer.from_config(config), TorchTransformer(config)
+    pairs = list(ragged_batches(config.vocab_size, budget, count, bucketed))
+    matmul, matmul_flops = matmul_work()
+
+    def our_step(pair: Pair) -> None:
+        step(lambda s, t: ours.decode(t, ours.encode(s)), ours.output.tokens.weight_VM, pair)
+        ours.zero_grad(set_to_none=False)
+
+    def their_step(pair: Pair) -> None:
+        step(theirs, theirs.tokens.weight, pair)
+        theirs.zero_grad(set_to_none=False)
+
+    times: dict[str, list[float]] = {"ours": [], "theirs": [], "peak": []}
+    for _ in range(rounds + 1):  # the first round warms up
+        times["peak"].append(seconds(matmul))
+        times["ours"].append(sum(seconds(lambda p=p: our_step(p)) for p in pairs))
+        times["theirs"].append(sum(seconds(lambda p=p: their_step(p)) for p in pairs))
+    ours_s, theirs_s, peak_s = (median(t[1:]) for t in times.values())
+    tokens = sum(sum(pair.tokens) for pair in pairs)
+    padding = 1 - tokens / sum(p.src_BS.numel() + p.tgt_BT[:, 1:].numel() for p in pairs)
+    ratio = median(b / a for a, b in zip(times["ours"][1:], times["theirs"][1:], strict=True))
+    share = flops(config, pairs) / ours_s / (matmul_flops / peak_s)
+    print(
+        f"{preset:<6} {'similar' if bucketed else 'mixed':<8} {padding:>7.1%} "
+        f"{tokens / ours_s:>10,.0f} {tokens / theirs_s:>10,.0f} {ratio:>6.2f}× {share:>8.0%}"
+        f" {matmul_flops / peak_s / 1e9:>8.0f}"
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--presets", nargs="+", default=["tiny", "base"], choices=list(VOCABULARY))
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--batches", type=int, default=4)
+    parser.add_argument("--tokens", type=int, default=4096, help="of source and target, a batch")
+    args = parser.parse_args()
+    torch.manual_seed(1)
+    keep_freed_memory()
+    print("preset lengths  padding  our tok/s  torch tok/s ratio of peak GFLOP/s peak")
+    for preset in args.presets:
+        for bucketed in (True, False):
+            compare(preset, bucketed, args.tokens, args.batches, args.rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""How a part declares its settings: typed, frozen, and refused with every problem at once.
+
+A part's own config stands beside the part; this is only their common base. The docstring under a
+field is its help text. Unknown keys are refused with the nearest valid one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from seq2see.errors import ConfigError
+
+
+class Config(BaseModel):
+    """The base of every config. Subclasses give `conflicts` for what no single field can tell."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        validate_default=True,
+    )
+
+    def __init__(self, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            problems = [p for detail in error.errors() for p in _problems(type(self), detail)]
+            raise ConfigError(problems) from None
+
+    @model_validator(mode="after")
+    def _refuse_conflicts(self) -> Self:
+        if problems := list(self.conflicts()):
+            raise ConfigError(problems)
+        return self
+
+    def conflicts(self) -> Iterator[str]:
+        """Yield a line for each combination of fields that cannot be."""
+        yield from ()
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with other values in some fields, checked anew."""
+        return type(self)(**{**dict(self), **changes})
+
+
+def _problems(config: type[BaseModel], detail: ErrorDetails) -> Iterator[str]:
+    """Say in our grammar what pydantic found: "`x` must be …, but is … instead"."""
+    path = ".".join(str(step) for step in detail["loc"])
+    cause = detail.get("ctx", {}).get("error")
+    if isinstance(cause, ConfigError):  # from a config inside this one, or from `conflicts`
+        inside = f"`{path}." if path else "`"
+        yield from (problem.replace("`", inside, 1) for problem in cause.problems)
+    elif detail["type"] == "extra_forbidden":
+        yield f"`{path}` is not a setting{_nearest(path, config.model_fields)}"
+    elif detail["type"] == "missing":
+        yield f"`{path}` must be given"
+    else:
+        yield f"`{path}` must be {_wanted(detail)}, but is {detail['input']!r} instead"
+
+
+def _nearest(name: str, valid: Mapping[str, object]) -> str:
+    near = get_close_matches(name, valid, n=1)
+    return f"; did you mean `{near[0]}`?" if near else f"; valid are {', '.join(valid)}"
+
+
+_WANTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "literal_error": lambda c: "one of " + c["expected"].replace("'", ""),
+    "greater_than": lambda c: f"above {c['gt']}",
+    "greater_than_equal": lambda c: f"at least {c['ge']}",
+    "less_than": lambda c: f"below {c['lt']}",
+    "less_than_equal": lambda c: f"at most {c['le']}",
+    "int_type": lambda _: "a whole number",
+    "int_parsing": lambda _: "a whole number",
+    "int_from_float": lambda _: "a whole number",
+    "float_type": lambda _: "a number",
+    "float_parsing": lambda _: "a number",
+    "finite_number": lambda _: "a finite number",
+    "bool_type": lambda _: "true or false",
+    "bool_parsing": lambda _: "true or false",
+    "string_type": lambda _: "a text",
+    "model_type": lambda _: "a table of settings",
+}
+
+
+def _wanted(detail: ErrorDetails) -> str:
+    words = _WANTED.get(detail["type"])
+    return words(detail.get("ctx", {})) if words else detail["msg"]
+

@@ -1,0 +1,68 @@
+"""The model: ids in, logits out. Tensors know ids here, never words.
+
+A `ModelConfig` names the parts, the `Builder` makes them, and a `Transformer` holds them together.
+Everything that a later experiment may want to pass in or take out is public.
+"""
+
+from seq2see.model.attention import (
+    AdditiveAttention,
+    Attention,
+    DotProductAttention,
+    LinformerAttention,
+    QKNormAttention,
+    RelativeAttention,
+)
+from seq2see.model.cache import DecoderCache, KeyValues, Memory
+from seq2see.model.config import (
+    PRESETS,
+    AttentionConfig,
+    DropoutConfig,
+    EmbeddingsConfig,
+    ModelConfig,
+    NormConfig,
+    PositionsConfig,
+)
+from seq2see.model.decoder import Decoder
+from seq2see.model.encoder import Encoder
+from seq2see.model.masks import CAUSAL, OPEN, Mask, masked_softmax, padding_mask
+from seq2see.model.positions import RelativeDistances, sinusoid
+from seq2see.model.recorder import SILENCE, AttentionListener, AttentionRecord, Recorder, Site
+from seq2see.model.summary import count_parameters, summary
+from seq2see.model.transformer import Builder, Transformer
+
+__all__ = [
+    "CAUSAL",
+    "OPEN",
+    "PRESETS",
+    "SILENCE",
+    "AdditiveAttention",
+    "Attention",
+    "AttentionConfig",
+    "AttentionListener",
+    "AttentionRecord",
+    "Builder",
+    "Decoder",
+    "DecoderCache",
+    "DotProductAttention",
+    "DropoutConfig",
+    "EmbeddingsConfig",
+    "Encoder",
+    "KeyValues",
+    "LinformerAttention",
+    "Mask",
+    "Memory",
+    "ModelConfig",
+    "NormConfig",
+    "PositionsConfig",
+    "QKNormAttention",
+    "Recorder",
+    "RelativeAttention",
+    "RelativeDistances",
+    "Site",
+    "Transformer",
+    "count_parameters",
+    "masked_softmax",
+    "padding_mask",
+    "sinusoid",
+    "summary",
+]

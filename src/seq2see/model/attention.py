@@ -1,0 +1,200 @@
+"""Attention inside one head: softmax(scores(q, k)) v, and every way to score.
+
+`Attention.forward` is the plain form, the reference. Kinds that torch has a kernel for also have
+the fused form, and give way to the plain one by themselves when somebody listens.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from seq2see.errors import InputError
+from seq2see.model.dropout import Dropout
+from seq2see.model.masks import OPEN, Mask, masked_softmax
+from seq2see.model.positions import RelativeDistances
+from seq2see.model.recorder import AttentionListener, AttentionRecord
+
+# B batch, H heads, T queries, S keys, D features of a head, R mixtures of keys
+
+
+class Attention(nn.Module):
+    """Each query takes the mean of the values, weighted by the softmax of its scores."""
+
+    def __init__(self, dropout: Dropout) -> None:
+        super().__init__()
+        self.dropout = dropout
+
+    def scores(self, queries_BHTD: Tensor, keys_BHSD: Tensor) -> Tensor:
+        """Return how well each query fits each key, [B, H, T, S]."""
+        raise NotImplementedError
+
+    def mix(self, weights_BHTS: Tensor, values_BHSD: Tensor) -> Tensor:
+        """Return the weighted sum of the values."""
+        return weights_BHTS @ values_BHSD
+
+    def forward(
+        self,
+        queries_BHTD: Tensor,
+        keys_BHSD: Tensor,
+        values_BHSD: Tensor,
+        mask: Mask = OPEN,
+        listener: AttentionListener | None = None,
+    ) -> Tensor:
+        """Return what each query takes from the values, [B, H, T, D]."""
+        scores_BHTS = self.scores(queries_BHTD, keys_BHSD)
+        hidden = mask.dense(queries_BHTD.size(2), keys_BHSD.size(2), queries_BHTD.device)
+        weights_BHTS = masked_softmax(scores_BHTS, hidden)
+        if listener is not None:
+            listener(
+                AttentionRecord(
+                    queries_BHTD, keys_BHSD, values_BHSD, scores_BHTS, hidden, weights_BHTS
+                )
+            )
+        return self.mix(self.dropout(weights_BHTS), values_BHSD)
+
+
+class DotProductAttention(Attention):
+    """scale · q·k. The paper's scale is 1/√d_k; 1 gives the unscaled product."""
+
+    def __init__(self, scale: float, dropout: Dropout) -> None:
+        super().__init__(dropout)
+        self.scale = scale
+
+    def scores(self, queries_BHTD: Tensor, keys_BHSD: Tensor) -> Tensor:
+        """Return scale · q·k."""
+        return (self.scale * queries_BHTD) @ keys_BHSD.transpose(-2, -1)
+
+    def forward(
+        self,
+        queries_BHTD: Tensor,
+        keys_BHSD: Tensor,
+        values_BHSD: Tensor,
+        mask: Mask = OPEN,
+        listener: AttentionListener | None = None,
+    ) -> Tensor:
+        """Return what each query takes from the values, by torch's own kernel if it can."""
+        if listener is None and not self.dropout.active:  # the CPU kernel has no dropout
+            return self.fused(queries_BHTD, keys_BHSD, values_BHSD, mask)
+        return super().forward(queries_BHTD, keys_BHSD, values_BHSD, mask, listener)
+
+    def fused(
+        self, queries_BHTD: Tensor, keys_BHSD: Tensor, values_BHSD: Tensor, mask: Mask
+    ) -> Tensor:
+        """Return the same by `scaled_dot_product_attention`, which never shows its weights."""
+        queries, keys = queries_BHTD.size(2), keys_BHSD.size(2)
+        only_causal = mask.causal and mask.hidden is None and queries == keys
+        hidden = None if only_causal else mask.dense(queries, keys, queries_BHTD.device)
+        return F.scaled_dot_product_attention(
+            queries_BHTD,
+            keys_BHSD,
+            values_BHSD,
+            attn_mask=None if hidden is None else ~hidden,  # torch's masks say what may be seen
+            is_causal=only_causal,
+            scale=self.scale,
+        )
+
+    def extra_repr(self) -> str:
+        """Show the scale."""
+        return f"scale={self.scale:.4g}"
+
+
+class QKNormAttention(DotProductAttention):
+    """LayerNorm(q)·LayerNorm(k): the norms bound the scores instead of 1/√d_k."""
+
+    def __init__(self, d_head: int, scale: float, eps: float, dropout: Dropout) -> None:
+        super().__init__(scale, dropout)
+        self.query_norm = nn.LayerNorm(d_head, eps)
+        self.key_norm = nn.LayerNorm(d_head, eps)
+
+    def forward(
+        self,
+        queries_BHTD: Tensor,
+        keys_BHSD: Tensor,
+        values_BHSD: Tensor,
+        mask: Mask = OPEN,
+        listener: AttentionListener | None = None,
+    ) -> Tensor:
+        """Attend with normalised queries and keys."""
+        queries_BHTD, keys_BHSD = self.query_norm(queries_BHTD), self.key_norm(keys_BHSD)
+        return super().forward(queries_BHTD, keys_BHSD, values_BHSD, mask, listener)
+
+
+class AdditiveAttention(Attention):
+    """v·tanh(q + k + b) for each head (Bahdanau et al., 2015).
+
+    The multi-head projections are its matrices W_q and W_k. It holds a tensor of all query–key
+    pairs with features, which is what makes it slower than a product.
+    """
+
+    def __init__(self, heads: int, d_head: int, dropout: Dropout) -> None:
+        super().__init__(dropout)
+        self.bias_HD = nn.Parameter(torch.zeros(heads, d_head))
+        self.vector_HD = nn.Parameter(nn.init.xavier_uniform_(torch.empty(heads, d_head)))
+
+    def scores(self, queries_BHTD: Tensor, keys_BHSD: Tensor) -> Tensor:
+        """Return v·tanh(q + k + b)."""
+        keys_BHSD = keys_BHSD + self.bias_HD[:, None, :]
+        sums_BHTSD = queries_BHTD[:, :, :, None, :] + keys_BHSD[:, :, None, :, :]
+        return torch.einsum("bhtsd,hd->bhts", sums_BHTSD.tanh(), self.vector_HD)
+
+
+class RelativeAttention(Attention):
+    """A dot product in which each distance between query and key has vectors of its own.
+
+    scale · q·(k + a_K) scores, and v + a_V is mixed (Shaw et al., 2018).
+    """
+
+    def __init__(self, scale: float, distances: RelativeDistances, dropout: Dropout) -> None:
+        super().__init__(dropout)
+        self.scale = scale
+        self.distances = distances
+
+    def scores(self, queries_BHTD: Tensor, keys_BHSD: Tensor) -> Tensor:
+        """Return scale · q·(k + a_K)."""
+        queries_BHTD = self.scale * queries_BHTD
+        by_content_BHTS = queries_BHTD @ keys_BHSD.transpose(-2, -1)
+        return by_content_BHTS + self.distances.scores(queries_BHTD, keys_BHSD.size(2))
+
+    def mix(self, weights_BHTS: Tensor, values_BHSD: Tensor) -> Tensor:
+        """Return the weighted sum of v + a_V."""
+        return weights_BHTS @ values_BHSD + self.distances.mix(weights_BHTS)
+
+
+class LinformerAttention(DotProductAttention):
+    """Attention over `rank` learned mixtures of the keys and values: O(n) (Wang et al., 2020).
+
+    Mixing makes positions inseparable, so it can stand in the encoder's self-attention only.
+    Padding is set to zero before it is mixed; what is left hides nothing.
+    """
+
+    def __init__(self, max_length: int, rank: int, scale: float, dropout: Dropout) -> None:
+        super().__init__(scale, dropout)
+        shape = (rank, max_length)
+        self.mix_keys_RS = nn.Parameter(nn.init.xavier_uniform_(torch.empty(shape)))
+        self.mix_values_RS = nn.Parameter(nn.init.xavier_uniform_(torch.empty(shape)))
+
+    def forward(
+        self,
+        queries_BHTD: Tensor,
+        keys_BHSD: Tensor,
+        values_BHSD: Tensor,
+        mask: Mask = OPEN,
+        listener: AttentionListener | None = None,
+    ) -> Tensor:
+        """Attend to the mixtures."""
+        length, known = keys_BHSD.size(2), self.mix_keys_RS.size(1)
+        if length > known:
+            raise InputError(
+                f"a sentence must have at most {known} tokens with linformer attention "
+                f"(`encoder_attention.max_length`), but has {length} instead"
+            )
+        assert not mask.causal, "linformer cannot be causal; ModelConfig refuses it"
+        if mask.hidden is not None:
+            hidden_BHS1 = mask.hidden.transpose(-2, -1)
+            keys_BHSD = keys_BHSD.masked_fill(hidden_BHS1, 0.0)
+            values_BHSD = values_BHSD.masked_fill(hidden_BHS1, 0.0)
+        keys_BHRD = self.mix_keys_RS[:, :length] @ keys_BHSD
+        values_BHRD = self.mix_values_RS[:, :length] @ values_BHSD
+        return super().forward(queries_BHTD, keys_BHRD, values_BHRD, OPEN, listener)

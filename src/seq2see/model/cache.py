@@ -1,0 +1,86 @@
+"""What decoding remembers from step to step. An argument, never the state of a module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from seq2see.model.masks import Mask, padding_mask
+
+# B batch, H heads, S keys, D features of a head, M features of the model
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What the encoder makes of a batch of sources."""
+
+    states_BSM: Tensor
+    padding_BS: Tensor
+    """True where the source is padding, and the state means nothing."""
+
+    def reorder(self, index: Tensor) -> Memory:
+        """Return the rows of `index`, in its order; a row may be taken often or never."""
+        return Memory(
+            self.states_BSM.index_select(0, index), self.padding_BS.index_select(0, index)
+        )
+
+    @property
+    def mask(self) -> Mask:
+        """Hides the padding."""
+        return padding_mask(self.padding_BS)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyValues:
+    """Keys and values of one attention."""
+
+    keys_BHSD: Tensor
+    values_BHSD: Tensor
+
+    def append(self, new: KeyValues) -> KeyValues:
+        """Return these, and the new ones behind them."""
+        return KeyValues(
+            torch.cat((self.keys_BHSD, new.keys_BHSD), dim=2),
+            torch.cat((self.values_BHSD, new.values_BHSD), dim=2),
+        )
+
+    def reorder(self, index: Tensor) -> KeyValues:
+        """Return the rows of `index`, in its order."""
+        return KeyValues(
+            self.keys_BHSD.index_select(0, index), self.values_BHSD.index_select(0, index)
+        )
+
+
+@dataclass(slots=True)
+class LayerCache:
+    """What one decoder layer remembers: the target so far, and the source."""
+
+    memory: KeyValues
+    past: KeyValues | None = None
+
+
+@dataclass(slots=True)
+class DecoderCache:
+    """What the decoder remembers. `Transformer.start` makes it, each `Transformer.step` extends it.
+
+    `reorder` is what beam search needs: hypotheses change places, multiply and die.
+    """
+
+    layers: list[LayerCache]
+    memory_padding_BS: Tensor
+    length: int = 0
+    """Target tokens seen so far."""
+
+    @property
+    def memory_mask(self) -> Mask:
+        """Hides the padding of the source."""
+        return padding_mask(self.memory_padding_BS)
+
+    def reorder(self, index: Tensor) -> None:
+        """Keep the rows of `index`, in its order; a row may be taken often or never."""
+        self.memory_padding_BS = self.memory_padding_BS.index_select(0, index)
+        for layer in self.layers:
+            layer.memory = layer.memory.reorder(index)
+            layer.past = layer.past and layer.past.reorder(index)

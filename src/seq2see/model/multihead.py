@@ -1,0 +1,114 @@
+"""Multi-head attention: project, split into heads, attend in each, join them by W^O.
+
+Whatever the number of heads, the four matrices hold 4·d_model² weights. Q, K and V are made by one
+product where they come from the same place.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from seq2see.model.attention import Attention
+from seq2see.model.cache import KeyValues
+from seq2see.model.linear import Linear
+from seq2see.model.masks import Mask
+from seq2see.model.recorder import SILENCE, Recorder, Site
+
+# B batch, H heads, T queries, S keys, D features of a head, M features of the model
+
+
+class MultiHead(nn.Module):
+    """What the two kinds have in common: the heads, the attention inside them, and W^O."""
+
+    def __init__(
+        self, d_model: int, heads: int, attention: Attention, site: Site, bias: bool = True
+    ) -> None:
+        super().__init__()
+        assert d_model % heads == 0, f"{heads} heads do not divide d_model {d_model}"
+        self.heads = heads
+        self.site = site
+        self.attention = attention
+        self.output = Linear(d_model, d_model, bias)
+
+    def split(self, x_BTM: Tensor) -> Tensor:
+        """Cut the features into heads, [B, H, T, D]."""
+        return x_BTM.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+    def attend(
+        self, queries_BHTD: Tensor, memory: KeyValues, mask: Mask, recorder: Recorder
+    ) -> Tensor:
+        """Attend in each head and join the heads, [B, T, M]."""
+        mixed_BHTD = self.attention(
+            queries_BHTD, memory.keys_BHSD, memory.values_BHSD, mask, recorder.listener(self.site)
+        )
+        return self.output(mixed_BHTD.transpose(1, 2).flatten(2))
+
+    def extra_repr(self) -> str:
+        """Show the number of heads."""
+        return f"heads={self.heads}"
+
+
+class SelfAttention(MultiHead):
+    """Tokens look at the tokens of their own sentence."""
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        attention: Attention,
+        site: Site,
+        bias: bool = True,
+        shared_qk: bool = False,
+    ) -> None:
+        super().__init__(d_model, heads, attention, site, bias)
+        self.shared_qk = shared_qk
+        self.qkv = Linear(d_model, d_model, bias, blocks=2 if shared_qk else 3)
+
+    def project(self, x_BTM: Tensor) -> tuple[Tensor, KeyValues]:
+        """Return the queries, and the keys and values, of each head."""
+        first, *others = (self.split(part) for part in self.qkv(x_BTM).chunk(self.qkv.blocks, -1))
+        keys, values = [first, *others] if self.shared_qk else others
+        return first, KeyValues(keys, values)
+
+    def forward(
+        self,
+        x_BTM: Tensor,
+        mask: Mask,
+        recorder: Recorder = SILENCE,
+        past: KeyValues | None = None,
+    ) -> tuple[Tensor, KeyValues]:
+        """Attend to these tokens and those of the past; return also what the next step needs."""
+        queries_BHTD, memory = self.project(x_BTM)
+        if past is not None:
+            memory = past.append(memory)
+        return self.attend(queries_BHTD, memory, mask, recorder), memory
+
+
+class CrossAttention(MultiHead):
+    """Target tokens look at the memory of the source."""
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        attention: Attention,
+        site: Site,
+        bias: bool = True,
+        shared_qk: bool = False,
+    ) -> None:
+        super().__init__(d_model, heads, attention, site, bias)
+        self.shared_qk = shared_qk
+        self.query = Linear(d_model, d_model, bias)
+        self.key_value = Linear(d_model, d_model, bias, blocks=1 if shared_qk else 2)
+
+    def remember(self, memory_BSM: Tensor) -> KeyValues:
+        """Return keys and values of the memory, which stay the same for every step."""
+        *keys, values = self.key_value(memory_BSM).chunk(self.key_value.blocks, -1)
+        keys = keys or [self.query(memory_BSM)]
+        return KeyValues(self.split(keys[0]), self.split(values))
+
+    def forward(
+        self, x_BTM: Tensor, memory: KeyValues, mask: Mask, recorder: Recorder = SILENCE
+    ) -> Tensor:
+        """Attend to the memory."""
+        return self.attend(self.split(self.query(x_BTM)), memory, mask, recorder)

@@ -1,0 +1,72 @@
+"""How the model is seen through: whoever listens gets what passes, and the model keeps nothing.
+
+A recorder travels as an argument. Where it listens, attention takes its plain form and hands over
+all of its steps; where nobody listens, the fused form runs and nothing is computed for show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+# B batch, H heads, T queries, S keys, D features of a head, M features of the model
+
+
+class Site(NamedTuple):
+    """A place in the model. Layers count from 0, from the bottom."""
+
+    stack: Literal["encoder", "decoder"]
+    layer: int
+    kind: Literal["self", "cross"]
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionRecord:
+    """One attention, step by step, all heads."""
+
+    queries_BHTD: Tensor
+    keys_BHSD: Tensor
+    values_BHSD: Tensor
+    scores_BHTS: Tensor
+    """Before the mask."""
+    hidden_BHTS: Tensor | None
+    """Where a query must not look; broadcasts to the scores. None: it may look everywhere."""
+    weights_BHTS: Tensor
+    """Behind mask and softmax, before dropout."""
+
+    @property
+    def masked_scores_BHTS(self) -> Tensor:
+        """The scores behind the mask, −∞ where a query must not look."""
+        if self.hidden_BHTS is None:
+            return self.scores_BHTS
+        return self.scores_BHTS.masked_fill(self.hidden_BHTS, -torch.inf)
+
+
+AttentionListener = Callable[[AttentionRecord], None]
+
+
+class Recorder(Protocol):
+    """Gets what passes through the model."""
+
+    def listener(self, site: Site) -> AttentionListener | None:
+        """Return what takes the record of this attention, or None where nobody listens."""
+
+    def layer_output(self, stack: Literal["encoder", "decoder"], layer: int, x_BTM: Tensor) -> None:
+        """Take what a layer gives to the next one."""
+
+
+class Silence:
+    """The recorder that listens nowhere."""
+
+    def listener(self, site: Site) -> None:  # noqa: ARG002
+        """Nobody listens."""
+
+    def layer_output(self, stack: Literal["encoder", "decoder"], layer: int, x_BTM: Tensor) -> None:
+        """Nobody looks."""
+
+
+SILENCE = Silence()

@@ -1,0 +1,233 @@
+"""The Transformer, and the builder that knows its hyperparameters."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from torch import Tensor, nn
+
+from seq2see.model.attention import (
+    AdditiveAttention,
+    Attention,
+    DotProductAttention,
+    LinformerAttention,
+    QKNormAttention,
+    RelativeAttention,
+)
+from seq2see.model.cache import DecoderCache, Memory
+from seq2see.model.config import AttentionConfig, ModelConfig
+from seq2see.model.decoder import Decoder
+from seq2see.model.dropout import Dropout
+from seq2see.model.embeddings import Embeddings, Output, TokenTable
+from seq2see.model.encoder import Encoder
+from seq2see.model.layers import (
+    ACTIVATIONS,
+    DecoderLayer,
+    EncoderLayer,
+    FeedForward,
+    PreNormResidual,
+    Residual,
+)
+from seq2see.model.multihead import CrossAttention, SelfAttention
+from seq2see.model.norms import BatchNorm, LayerNorm, Norm
+from seq2see.model.positions import (
+    LearnedPositions,
+    Positions,
+    RelativeDistances,
+    SinusoidPositions,
+)
+from seq2see.model.recorder import SILENCE, Recorder, Site
+
+# B batch, S source tokens, T target tokens, M features of the model, V vocabulary
+
+
+class Transformer(nn.Module):
+    """Encoder, decoder and output layer.
+
+    Teacher forcing is `model(source, target)`. To decode step by step:
+
+        cache = model.start(model.encode(source))
+        states = model.step(first_tokens, cache)
+        states = model.step(next_tokens, cache)
+    """
+
+    def __init__(self, encoder: Encoder, decoder: Decoder, output: Output) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+        self.output = output
+
+    @classmethod
+    def from_config(cls, config: ModelConfig) -> Transformer:
+        """Build the model that the config describes, with fresh weights."""
+        return Builder(config).transformer()
+
+    def encode(self, src_BS: Tensor, recorder: Recorder = SILENCE) -> Memory:
+        """Read the sources. Padding is found from the pad id."""
+        return self.encoder(src_BS, recorder=recorder)
+
+    def start(self, memory: Memory) -> DecoderCache:
+        """Return the cache from which decoding starts."""
+        return self.decoder.start(memory)
+
+    def step(self, tgt_BT: Tensor, cache: DecoderCache, recorder: Recorder = SILENCE) -> Tensor:
+        """Return the states of the next tokens, [B, T, M], and remember these in the cache."""
+        return self.decoder(tgt_BT, cache, recorder)
+
+    def decode(self, tgt_BT: Tensor, memory: Memory, recorder: Recorder = SILENCE) -> Tensor:
+        """Return the states of whole target sentences, [B, T, M]."""
+        return self.step(tgt_BT, self.start(memory), recorder)
+
+    def forward(self, src_BS: Tensor, tgt_BT: Tensor, recorder: Recorder = SILENCE) -> Tensor:
+        """Return the logits of each target token's successor, [B, T, V]."""
+        return self.output(self.decode(tgt_BT, self.encode(src_BS, recorder), recorder))
+
+
+class Builder:
+    """Makes each part from the config. Override a method to pass in a part of your own.
+
+    `Builder(config).encoder()` is the encoder alone.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        self.config = config
+
+    def transformer(self) -> Transformer:
+        """Make the whole, its token tables shared as `embeddings.tie` says."""
+        tie = self.config.embeddings.tie
+        source = self.tokens(self.config.vocab_size)
+        target = source if tie == "all" else self.tokens(self.config.output_size)
+        output = self.tokens(self.config.output_size) if tie == "none" else target
+        return Transformer(
+            self.encoder(source),
+            self.decoder(target),
+            Output(output, self.config.embeddings.output_bias),
+        )
+
+    def encoder(self, tokens: TokenTable | None = None) -> Encoder:
+        """Make the encoder, with a token table of its own unless one is given."""
+        config = self.config
+        types = config.embeddings.token_types
+        return Encoder(
+            self.embeddings(
+                tokens or self.tokens(config.vocab_size), self.tokens(types) if types else None
+            ),
+            (self.encoder_layer(i) for i in range(config.encoder_layers)),
+            self.last_norm(),
+            config.pad_id,
+        )
+
+    def decoder(self, tokens: TokenTable | None = None) -> Decoder:
+        """Make the decoder, with a token table of its own unless one is given."""
+        config = self.config
+        return Decoder(
+            self.embeddings(tokens or self.tokens(config.output_size)),
+            (self.decoder_layer(i) for i in range(config.decoder_layers)),
+            self.last_norm(),
+            config.pad_id,
+        )
+
+    def encoder_layer(self, index: int) -> EncoderLayer:
+        """Make one layer of the encoder."""
+        attention = self.self_attention(self.config.source_attention, Site("encoder", index, "self"))
+        return EncoderLayer(attention, self.feed_forward(), self.residual)
+
+    def decoder_layer(self, index: int) -> DecoderLayer:
+        """Make one layer of the decoder."""
+        config = self.config
+        return DecoderLayer(
+            self.self_attention(config.target_attention, Site("decoder", index, "self")),
+            self.cross_attention(config.memory_attention, Site("decoder", index, "cross")),
+            self.feed_forward(),
+            self.residual,
+        )
+
+    def self_attention(self, attention: AttentionConfig, site: Site) -> SelfAttention:
+        """Make the heads that look at their own sentence."""
+        return SelfAttention(
+            self.config.d_model,
+            self.config.heads,
+            self.attention(attention, site),
+            site,
+            attention.bias,
+            attention.shared_qk,
+        )
+
+    def cross_attention(self, attention: AttentionConfig, site: Site) -> CrossAttention:
+        """Make the heads that look at the memory."""
+        return CrossAttention(
+            self.config.d_model,
+            self.config.heads,
+            self.attention(attention, site),
+            site,
+            attention.bias,
+            attention.shared_qk,
+        )
+
+    def attention(self, attention: AttentionConfig, site: Site) -> Attention:
+        """Make what stands inside the heads."""
+        config = self.config
+        d_head = config.d_model // config.heads
+        own_scale = 1.0 if attention.kind in {"dot", "qk_norm"} else d_head**-0.5
+        scale = own_scale if attention.scale is None else attention.scale
+        dropout = Dropout(config.dropout.attention)
+        if config.positions.kind == "relative" and site.kind == "self":
+            distances = RelativeDistances(d_head, config.positions.max_distance)
+            return RelativeAttention(scale, distances, dropout)
+        make = {
+            "scaled_dot": partial(DotProductAttention, scale),
+            "dot": partial(DotProductAttention, scale),
+            "additive": partial(AdditiveAttention, config.heads, d_head),
+            "qk_norm": partial(QKNormAttention, d_head, scale, config.norm.eps),
+            "linformer": partial(LinformerAttention, attention.max_length, attention.rank, scale),
+        }
+        return make[attention.kind](dropout=dropout)
+
+    def feed_forward(self) -> FeedForward:
+        """Make the feed-forward network."""
+        config = self.config
+        activation = ACTIVATIONS[config.activation]
+        dropout = Dropout(config.dropout.activation)
+        return FeedForward(config.d_model, config.d_ff, activation, dropout)
+
+    def residual(self) -> Residual:
+        """Make a residual connection with its norm."""
+        kind = Residual if self.config.norm.placement == "post" else PreNormResidual
+        return kind(self.norm(), Dropout(self.config.dropout.residual))
+
+    def last_norm(self) -> Norm:
+        """Make what stands on top of a stack: a norm only where the layers do not end with one."""
+        return self.norm() if self.config.norm.placement == "pre" else Norm()
+
+    def norm(self) -> Norm:
+        """Make a norm."""
+        config = self.config
+        if config.norm.kind == "layer":
+            return LayerNorm(config.d_model, config.norm.eps)
+        return BatchNorm(config.d_model, config.norm.eps) if config.norm.kind == "batch" else Norm()
+
+    def tokens(self, vocab_size: int) -> TokenTable:
+        """Make a table of token vectors."""
+        return TokenTable(vocab_size, self.config.d_model)
+
+    def embeddings(self, tokens: TokenTable, types: TokenTable | None = None) -> Embeddings:
+        """Make the input of a stack."""
+        config = self.config
+        return Embeddings(
+            tokens,
+            self.positions(),
+            Dropout(config.dropout.embedding),
+            config.embeddings.scale,
+            LayerNorm(config.d_model, config.norm.eps) if config.embeddings.norm else Norm(),
+            types,
+        )
+
+    def positions(self) -> Positions:
+        """Make what tells a stack where a token stands."""
+        config = self.config
+        positions = config.positions
+        if positions.kind == "sinusoid":
+            return SinusoidPositions(config.d_model, positions.layout, positions.frequencies)
+        if positions.kind == "learned":
+            return LearnedPositions(config.d_model, positions.max_length)
+        return Positions()
