@@ -1,0 +1,1 @@
+"""Measurements, side by side with others in one run: `python -m benchmarks.NAME`."""

@@ -15,6 +15,7 @@ import csv
 import math
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -61,7 +62,9 @@ def ragged_batches(vocab_size: int, budget: int, count: int, bucketed: bool) -> 
     for _ in range(count):
         start = rng.randrange(len(pairs) - size)
         lengths = pairs[start : start + size]
-        sources, targets = ([_sentence(n, vocab_size) for n in side] for side in zip(*lengths, strict=True))
+        sources, targets = (
+            [_sentence(n, vocab_size) for n in side] for side in zip(*lengths, strict=True)
+        )
         yield Pair(_pad(sources), F.pad(_pad(targets), (1, 0), value=2))
 
 
@@ -75,6 +78,8 @@ def _pad(sentences: list[Tensor]) -> Tensor:
 
 class TorchTransformer(nn.Module):
     """`torch.nn.Transformer` with what it lacks: embeddings, positions, the output layer."""
+
+    table_NM: Tensor
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -147,17 +152,17 @@ def compare(preset: str, bucketed: bool, budget: int, count: int, rounds: int) -
 
     def our_step(pair: Pair) -> None:
         step(lambda s, t: ours.decode(t, ours.encode(s)), ours.output.tokens.weight_VM, pair)
-        ours.zero_grad(set_to_none=False)
+        ours.zero_grad()
 
     def their_step(pair: Pair) -> None:
         step(theirs, theirs.tokens.weight, pair)
-        theirs.zero_grad(set_to_none=False)
+        theirs.zero_grad()
 
     times: dict[str, list[float]] = {"ours": [], "theirs": [], "peak": []}
     for _ in range(rounds + 1):  # the first round warms up
         times["peak"].append(seconds(matmul))
-        times["ours"].append(sum(seconds(lambda p=p: our_step(p)) for p in pairs))
-        times["theirs"].append(sum(seconds(lambda p=p: their_step(p)) for p in pairs))
+        times["ours"].append(sum(seconds(partial(our_step, pair)) for pair in pairs))
+        times["theirs"].append(sum(seconds(partial(their_step, pair)) for pair in pairs))
     ours_s, theirs_s, peak_s = (median(t[1:]) for t in times.values())
     tokens = sum(sum(pair.tokens) for pair in pairs)
     padding = 1 - tokens / sum(p.src_BS.numel() + p.tgt_BT[:, 1:].numel() for p in pairs)
@@ -172,7 +177,9 @@ def compare(preset: str, bucketed: bool, budget: int, count: int, rounds: int) -
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--presets", nargs="+", default=["tiny", "base"], choices=list(VOCABULARY))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--batches", type=int, default=4)

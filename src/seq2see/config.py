@@ -91,4 +91,3 @@ _WANTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 def _wanted(detail: ErrorDetails) -> str:
     words = _WANTED.get(detail["type"])
     return words(detail.get("ctx", {})) if words else detail["msg"]
-

@@ -152,7 +152,9 @@ class ModelConfig(Config):
     def preset(cls, name: str, **settings: Any) -> ModelConfig:
         """Return a usual size by its name, with `settings` (the vocabulary at least) on top."""
         if name not in PRESETS:
-            raise ConfigError([f"`preset` must be one of {', '.join(PRESETS)}, but is {name!r} instead"])
+            raise ConfigError(
+                [f"`preset` must be one of {', '.join(PRESETS)}, but is {name!r} instead"]
+            )
         return cls(**{**PRESETS[name], **settings})
 
     @property
@@ -181,7 +183,7 @@ class ModelConfig(Config):
             yield f"`heads` must divide d_model = {self.d_model}, but is {self.heads} instead"
         smallest = min(self.vocab_size, self.output_size)
         if self.pad_id >= smallest:
-            yield f"`pad_id` must be below the vocabulary of {smallest}, but is {self.pad_id} instead"
+            yield f"`pad_id` must be below {smallest}, the vocabulary, but is {self.pad_id} instead"
         if self.embeddings.tie == "all" and self.output_size != self.vocab_size:
             yield (
                 "`embeddings.tie` must be none or decoder with two vocabularies "
@@ -200,8 +202,8 @@ class ModelConfig(Config):
         for site, attention in sites.items():
             if attention.kind == "linformer" and site != "encoder_attention":
                 yield (
-                    f"`{site}.kind` must not be linformer: it mixes positions, so a query would see "
-                    "later tokens and a cache would not hold; give it as `encoder_attention`"
+                    f"`{site}.kind` must not be linformer: it mixes positions, so a query would "
+                    "see later tokens and no cache could hold; give it as `encoder_attention` alone"
                 )
             added = self.positions.kind == "relative" and site != "cross_attention"
             if added and attention.kind not in {"scaled_dot", "dot"}:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-import torch
 from torch import Tensor, nn
 
 from seq2see.model.cache import DecoderCache, LayerCache, Memory
@@ -19,6 +18,8 @@ from seq2see.model.recorder import SILENCE, Recorder
 class Decoder(nn.Module):
     """Embeddings, layers, and a last norm (which does nothing in a post-norm model)."""
 
+    layers: Sequence[DecoderLayer]
+
     def __init__(
         self,
         embeddings: Embeddings,
@@ -28,7 +29,7 @@ class Decoder(nn.Module):
     ) -> None:
         super().__init__()
         self.embeddings = embeddings
-        self.layers = nn.ModuleList(layers)
+        self.layers = nn.ModuleList(layers)  # type: ignore[assignment]
         self.norm = norm
         self.pad_id = pad_id
 

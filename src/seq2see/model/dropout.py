@@ -13,7 +13,7 @@ from torch.nn.functional import dropout as torch_dropout
 
 
 class Dropout(nn.Module):
-    """Zero each element with probability `rate` while training, and scale the rest by 1/(1 − rate)."""
+    """Zero each element with probability `rate` in training, and scale the rest by 1/(1 − rate)."""
 
     def __init__(self, rate: float) -> None:
         super().__init__()

@@ -59,9 +59,7 @@ class Embeddings(nn.Module):
         self.dropout = dropout
         self.factor = math.sqrt(tokens.weight_VM.size(1)) if scale else 1.0
 
-    def forward(
-        self, ids_BT: Tensor, offset: int = 0, types_BT: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, ids_BT: Tensor, offset: int = 0, types_BT: Tensor | None = None) -> Tensor:
         """Embed tokens, the first of which stands at position `offset`."""
         check_ids(ids_BT)
         x_BTM = self.tokens(ids_BT) * self.factor
@@ -75,7 +73,7 @@ class Embeddings(nn.Module):
 
 
 class Output(nn.Module):
-    """A score for each piece of the vocabulary: a linear layer whose matrix may be a token table."""
+    """A score for each piece of the vocabulary: a linear layer, its matrix often a token table."""
 
     def __init__(self, tokens: TokenTable, bias: bool) -> None:
         super().__init__()

@@ -16,7 +16,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """Keys hidden from queries. The causal part stays a flag, for which fused kernels have a path."""
+    """Keys hidden from queries. The causal part stays a flag: fused kernels have a path for it."""
 
     hidden: Tensor | None = None
     """True where a query must not look; broadcasts to [B, H, T, S]."""
@@ -33,7 +33,9 @@ class Mask:
         """Return it as one tensor that broadcasts to [B, H, T, S], or None if nothing is hidden."""
         if not self.causal or queries == 1:  # nothing is later than the last query
             return self.hidden
-        later_TS = torch.ones(queries, keys, dtype=torch.bool, device=device).triu(keys - queries + 1)
+        later_TS = torch.ones(queries, keys, dtype=torch.bool, device=device).triu(
+            keys - queries + 1
+        )
         return later_TS if self.hidden is None else later_TS | self.hidden
 
 

@@ -32,7 +32,7 @@ class MultiHead(nn.Module):
 
     def split(self, x_BTM: Tensor) -> Tensor:
         """Cut the features into heads, [B, H, T, D]."""
-        return x_BTM.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return x_BTM.view(*x_BTM.shape[:-1], self.heads, -1).transpose(1, 2)
 
     def attend(
         self, queries_BHTD: Tensor, memory: KeyValues, mask: Mask, recorder: Recorder

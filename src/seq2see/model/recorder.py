@@ -62,7 +62,7 @@ class Recorder(Protocol):
 class Silence:
     """The recorder that listens nowhere."""
 
-    def listener(self, site: Site) -> None:  # noqa: ARG002
+    def listener(self, site: Site) -> None:
         """Nobody listens."""
 
     def layer_output(self, stack: Literal["encoder", "decoder"], layer: int, x_BTM: Tensor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from torch import Tensor, nn
@@ -129,7 +130,9 @@ class Builder:
 
     def encoder_layer(self, index: int) -> EncoderLayer:
         """Make one layer of the encoder."""
-        attention = self.self_attention(self.config.source_attention, Site("encoder", index, "self"))
+        attention = self.self_attention(
+            self.config.source_attention, Site("encoder", index, "self")
+        )
         return EncoderLayer(attention, self.feed_forward(), self.residual)
 
     def decoder_layer(self, index: int) -> DecoderLayer:
@@ -174,7 +177,7 @@ class Builder:
         if config.positions.kind == "relative" and site.kind == "self":
             distances = RelativeDistances(d_head, config.positions.max_distance)
             return RelativeAttention(scale, distances, dropout)
-        make = {
+        make: Mapping[str, Callable[..., Attention]] = {
             "scaled_dot": partial(DotProductAttention, scale),
             "dot": partial(DotProductAttention, scale),
             "additive": partial(AdditiveAttention, config.heads, d_head),

@@ -1,0 +1,58 @@
+"""The command line: one thin verb a file. Heavy imports stand inside the verbs, so that `--help`
+answers at once.
+
+Results go to standard output, progress and notes to standard error. The exit status is 0, 1 (it
+failed, with one line that says why) or 2 (wrong use).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from seq2see import __version__
+from seq2see.cli.demo import demo
+from seq2see.cli.info import info
+from seq2see.errors import Seq2SeeError
+
+app = typer.Typer(
+    name="seq2see",
+    help="A Transformer that you train on your own text, run fast, serve, and see through.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(demo)
+app.command()(info)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"seq2see {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None: ...
+
+
+def main() -> None:
+    """Run the command; what a user can mend becomes one line, not a traceback."""
+    try:
+        app()
+    except Seq2SeeError as error:
+        typer.echo(f"seq2see: {error}", err=True)
+        sys.exit(1)
+    except BrokenPipeError:  # the reader has left: nobody is there to be told
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
