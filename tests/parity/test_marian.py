@@ -1,0 +1,112 @@
+"""Our Transformer against `transformers`' MarianMTModel: the same weights give the same logits."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import MarianConfig, MarianMTModel
+
+from seq2see.model import ModelConfig, Transformer
+
+VOCABULARY, PAD = 31, 30
+LAYERS = 2
+
+
+def theirs() -> MarianMTModel:
+    config = MarianConfig(
+        vocab_size=VOCABULARY,
+        decoder_vocab_size=VOCABULARY,
+        d_model=32,
+        encoder_layers=LAYERS,
+        decoder_layers=LAYERS,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+        activation_function="swish",
+        scale_embedding=True,
+        dropout=0.0,
+        attention_dropout=0.0,
+        activation_dropout=0.0,
+        max_position_embeddings=64,
+        pad_token_id=PAD,
+        eos_token_id=0,
+        decoder_start_token_id=PAD,
+        share_encoder_decoder_embeddings=True,
+        tie_word_embeddings=True,
+        use_cache=False,
+        init_std=0.3,
+    )
+    model = MarianMTModel(config).eval()
+    torch.nn.init.normal_(model.final_logits_bias)
+    return model
+
+
+def ours() -> Transformer:
+    config = ModelConfig(
+        vocab_size=VOCABULARY,
+        pad_id=PAD,
+        d_model=32,
+        heads=4,
+        d_ff=48,
+        encoder_layers=LAYERS,
+        decoder_layers=LAYERS,
+        activation="silu",
+        positions={"layout": "halves"},
+        norm={"eps": 1e-5},
+        embeddings={"output_bias": True},
+    )
+    return Transformer.from_config(config).eval()
+
+
+def renamed(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return Marian's weights under our names."""
+    table = weights["model.shared.weight"]
+    result = {f"{s}.embeddings.tokens.weight_VM": table for s in ("encoder", "decoder")}
+    result["output.tokens.weight_VM"] = table
+    result["output.bias_V"] = weights["final_logits_bias"][0]
+    for stack in ("encoder", "decoder"):
+        for i in range(LAYERS):
+            layer, source = f"{stack}.layers.{i}", f"model.{stack}.layers.{i}"
+            for kind in ("weight", "bias"):
+
+                def take(*names: str, source: str = source, kind: str = kind) -> Tensor:
+                    return torch.cat([weights[f"{source}.{name}.{kind}"] for name in names])
+
+                qkv = [f"self_attn.{x}_proj" for x in "qkv"]
+                result |= {
+                    f"{layer}.attention.qkv.{kind}": take(*qkv),
+                    f"{layer}.attention.output.{kind}": take("self_attn.out_proj"),
+                    f"{layer}.attention_residual.norm.{kind}": take("self_attn_layer_norm"),
+                    f"{layer}.feed_forward.up.{kind}": take("fc1"),
+                    f"{layer}.feed_forward.down.{kind}": take("fc2"),
+                    f"{layer}.feed_forward_residual.norm.{kind}": take("final_layer_norm"),
+                }
+                if stack == "decoder":
+                    cross = f"{layer}.cross_attention"
+                    kv = [f"encoder_attn.{x}_proj" for x in "kv"]
+                    result |= {
+                        f"{cross}.query.{kind}": take("encoder_attn.q_proj"),
+                        f"{cross}.key_value.{kind}": take(*kv),
+                        f"{cross}.output.{kind}": take("encoder_attn.out_proj"),
+                        f"{cross}_residual.norm.{kind}": take("encoder_attn_layer_norm"),
+                    }
+    return result
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-5)], ids=str
+)
+def test_logits(dtype: torch.dtype, tolerance: float) -> None:
+    their_model, our_model = theirs().to(dtype), ours().to(dtype)
+    our_model.load_state_dict(renamed(their_model.state_dict()))
+    src = torch.randint(0, PAD, (3, 11))
+    src[1, 8:] = src[2, 3:] = PAD
+    tgt = torch.randint(0, PAD, (3, 9))
+    tgt[:, 0] = PAD  # Marian starts with its padding
+    tgt[2, 6:] = PAD
+    expected = their_model(
+        input_ids=src, attention_mask=(src != PAD).long(), decoder_input_ids=tgt
+    ).logits
+    torch.testing.assert_close(our_model(src, tgt), expected, rtol=0, atol=tolerance)

@@ -1,0 +1,186 @@
+"""Our attention and layers against `torch.nn`'s, weights copied over, padding present."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from seq2see.model import CAUSAL, Builder, ModelConfig, Site, padding_mask
+from seq2see.model.cache import LayerCache
+from seq2see.model.layers import DecoderLayer, EncoderLayer
+from seq2see.model.multihead import CrossAttention, SelfAttention
+
+BATCH, SOURCE, TARGET, D_MODEL, HEADS, D_FF = 4, 9, 7, 24, 3, 40
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5}
+
+precision = pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+placement = pytest.mark.parametrize("placement", ["post", "pre"])
+activation = pytest.mark.parametrize("activation", ["relu", "gelu"])
+
+
+def config(**settings: object) -> ModelConfig:
+    sizes = {"vocab_size": 11, "d_model": D_MODEL, "heads": HEADS, "d_ff": D_FF}
+    return ModelConfig(**{**sizes, **settings})
+
+
+def source(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return vectors, and where they are padding: nothing, a little, all but one."""
+    padding = torch.zeros(BATCH, SOURCE, dtype=torch.bool)
+    padding[1, -1:] = padding[2, 4:] = padding[3, 1:] = True
+    return torch.randn(BATCH, SOURCE, D_MODEL, dtype=dtype), padding
+
+
+def shake(module: nn.Module) -> None:
+    """Give every weight a value of its own: fresh norms and biases are ones and zeros."""
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.3)
+
+
+def copy_attention(theirs: nn.MultiheadAttention, ours: SelfAttention | CrossAttention) -> None:
+    stacked, bias = theirs.in_proj_weight, theirs.in_proj_bias
+    pairs = [(theirs.out_proj.weight, ours.output.weight), (theirs.out_proj.bias, ours.output.bias)]
+    if isinstance(ours, SelfAttention):
+        pairs += [(stacked, ours.qkv.weight), (bias, ours.qkv.bias)]
+    else:
+        pairs += [(stacked[:D_MODEL], ours.query.weight), (bias[:D_MODEL], ours.query.bias)]
+        pairs += [(stacked[D_MODEL:], ours.key_value.weight), (bias[D_MODEL:], ours.key_value.bias)]
+    copy_pairs(pairs)
+
+
+def copy_pairs(pairs: list[tuple[Tensor, Tensor]]) -> None:
+    with torch.no_grad():
+        for theirs, ours in pairs:
+            ours.copy_(theirs)
+
+
+def copy_layer(
+    theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer,
+    ours: EncoderLayer | DecoderLayer,
+) -> None:
+    residuals = [ours.attention_residual]
+    copy_attention(theirs.self_attn, ours.attention)
+    if isinstance(ours, DecoderLayer):
+        copy_attention(theirs.multihead_attn, ours.cross_attention)
+        residuals.append(ours.cross_attention_residual)
+    residuals.append(ours.feed_forward_residual)
+    pairs = [
+        (theirs.linear1.weight, ours.feed_forward.up.weight),
+        (theirs.linear1.bias, ours.feed_forward.up.bias),
+        (theirs.linear2.weight, ours.feed_forward.down.weight),
+        (theirs.linear2.bias, ours.feed_forward.down.bias),
+    ]
+    for i, residual in enumerate(residuals, 1):
+        norm = getattr(theirs, f"norm{i}")
+        pairs += [(norm.weight, residual.norm.weight), (norm.bias, residual.norm.bias)]
+    copy_pairs(pairs)
+
+
+@precision
+def test_self_attention(dtype: torch.dtype) -> None:
+    x, padding = source(dtype)
+    theirs = nn.MultiheadAttention(D_MODEL, HEADS, batch_first=True, dtype=dtype)
+    shake(theirs)
+    site = Site("encoder", 0, "self")
+    ours = Builder(config()).self_attention(config().attention, site).to(dtype)
+    copy_attention(theirs, ours)
+    expected, _ = theirs(x, x, x, key_padding_mask=padding)
+    actual, _ = ours(x, padding_mask(padding))
+    torch.testing.assert_close(actual, expected, rtol=0, atol=TOLERANCE[dtype])
+
+
+@precision
+def test_cross_attention_and_its_weights(dtype: torch.dtype) -> None:
+    memory, padding = source(dtype)
+    x = torch.randn(BATCH, TARGET, D_MODEL, dtype=dtype)
+    theirs = nn.MultiheadAttention(D_MODEL, HEADS, batch_first=True, dtype=dtype)
+    shake(theirs)
+    site = Site("decoder", 0, "cross")
+    ours = Builder(config()).cross_attention(config().attention, site).to(dtype)
+    copy_attention(theirs, ours)
+    expected, expected_weights = theirs(
+        x, memory, memory, key_padding_mask=padding, average_attn_weights=False
+    )
+    weights = []
+
+    class Listening:
+        def listener(self, site: Site) -> object:
+            return lambda record: weights.append(record.weights_BHTS)
+
+    for recorder in ({}, {"recorder": Listening()}):  # the fused form, then the plain one
+        actual = ours(x, ours.remember(memory), padding_mask(padding), **recorder)
+        torch.testing.assert_close(actual, expected, rtol=0, atol=TOLERANCE[dtype])
+    torch.testing.assert_close(weights[0], expected_weights, rtol=0, atol=TOLERANCE[dtype])
+
+
+@precision
+@placement
+@activation
+def test_encoder_layer(dtype: torch.dtype, placement: str, activation: str) -> None:
+    x, padding = source(dtype)
+    theirs = nn.TransformerEncoderLayer(
+        D_MODEL,
+        HEADS,
+        D_FF,
+        dropout=0.0,
+        activation=activation,
+        layer_norm_eps=1e-6,
+        batch_first=True,
+        norm_first=placement == "pre",
+        dtype=dtype,
+    )
+    shake(theirs)
+    builder = Builder(config(norm={"placement": placement}, activation=activation))
+    ours = builder.encoder_layer(0).to(dtype).eval()
+    copy_layer(theirs, ours)
+    expected = theirs(x, src_key_padding_mask=padding)
+    actual = ours(x, padding, padding_mask(padding))
+    real = ~padding
+    torch.testing.assert_close(actual[real], expected[real], rtol=0, atol=TOLERANCE[dtype])
+
+
+@precision
+@placement
+@activation
+def test_decoder_layer(dtype: torch.dtype, placement: str, activation: str) -> None:
+    memory, padding = source(dtype)
+    x = torch.randn(BATCH, TARGET, D_MODEL, dtype=dtype)
+    theirs = nn.TransformerDecoderLayer(
+        D_MODEL,
+        HEADS,
+        D_FF,
+        dropout=0.0,
+        activation=activation,
+        layer_norm_eps=1e-6,
+        batch_first=True,
+        norm_first=placement == "pre",
+        dtype=dtype,
+    )
+    shake(theirs)
+    builder = Builder(config(norm={"placement": placement}, activation=activation))
+    ours = builder.decoder_layer(0).to(dtype).eval()
+    copy_layer(theirs, ours)
+    later = nn.Transformer.generate_square_subsequent_mask(TARGET, dtype=dtype)
+    expected = theirs(x, memory, tgt_mask=later, memory_key_padding_mask=padding)
+    cache = LayerCache(ours.cross_attention.remember(memory))
+    actual = ours(x, None, cache, padding_mask(padding))
+    torch.testing.assert_close(actual, expected, rtol=0, atol=TOLERANCE[dtype])
+
+
+@precision
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_fused_form_agrees_with_the_plain_one(dtype: torch.dtype, causal: bool) -> None:
+    _, padding = source(dtype)
+    q, k, v = (torch.randn(BATCH, HEADS, SOURCE, 8, dtype=dtype, requires_grad=True) for _ in "qkv")
+    attention = Builder(config()).attention(config().attention, Site("decoder", 0, "self"))
+    mask = padding_mask(padding) | CAUSAL if causal else padding_mask(padding)
+    fused = attention(q, k, v, mask)
+    plain = attention(q, k, v, mask, listener=lambda record: None)
+    torch.testing.assert_close(fused, plain, rtol=0, atol=TOLERANCE[dtype])
+    direction = torch.randn_like(plain)
+    for a, b in zip(
+        torch.autograd.grad(fused, (q, k, v), direction),
+        torch.autograd.grad(plain, (q, k, v), direction),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b, rtol=0, atol=TOLERANCE[dtype])
