@@ -54,7 +54,9 @@ def renamed(weights: dict[str, Tensor]) -> dict[str, Tensor]:
         result[f"embeddings.norm.{kind}"] = weights[f"embeddings.LayerNorm.{kind}"]
         for i in range(LAYERS):
             source, layer = f"encoder.layer.{i}", f"layers.{i}"
-            qkv = [weights[f"{source}.attention.self.{x}.{kind}"] for x in ("query", "key", "value")]
+            qkv = [
+                weights[f"{source}.attention.self.{x}.{kind}"] for x in ("query", "key", "value")
+            ]
             result |= {
                 f"{layer}.attention.qkv.{kind}": torch.cat(qkv),
                 f"{layer}.attention.output.{kind}": weights[

@@ -70,7 +70,9 @@ def test_linformer_mixes_keys_and_values_without_padding() -> None:
         real = LENGTH if b == 0 else 4
         for h in range(HEADS):
             keys = sum(torch.outer(attention.mix_keys_RS[:, j], k[b, h, j]) for j in range(real))
-            values = sum(torch.outer(attention.mix_values_RS[:, j], v[b, h, j]) for j in range(real))
+            values = sum(
+                torch.outer(attention.mix_values_RS[:, j], v[b, h, j]) for j in range(real)
+            )
             for i in range(LENGTH):
                 weights = torch.stack([0.5 * q[b, h, i] @ keys[r] for r in range(rank)]).softmax(0)
                 expected[b, h, i] = sum(weights[r] * values[r] for r in range(rank))
@@ -94,7 +96,9 @@ def test_dot_product_at_any_scale(scale: float) -> None:
     q, k, v = heads(), heads(5), heads(5)
     actual = DotProductAttention(scale, Dropout(0.0))(q, k, v)
     for b, h, i in [(0, 0, 0), (1, 2, 5)]:
-        weights = torch.stack([scale * torch.dot(q[b, h, i], k[b, h, j]) for j in range(5)]).softmax(0)
+        weights = torch.stack(
+            [scale * torch.dot(q[b, h, i], k[b, h, j]) for j in range(5)]
+        ).softmax(0)
         close(actual[b, h, i], sum(weights[j] * v[b, h, j] for j in range(5)))
 
 

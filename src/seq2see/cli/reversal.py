@@ -7,6 +7,7 @@ listens to where each output digit looks.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Literal
 
 import torch
@@ -31,59 +32,61 @@ PAD, START, STOP, ZERO = 0, 1, 2, 3
 LONGEST = 8
 
 
+CONFIG = ModelConfig(
+    vocab_size=ZERO + 10, d_model=64, d_ff=128, heads=2, encoder_layers=2, decoder_layers=2
+)
+
+
 def run(steps: int, seed: int) -> None:
     """Learn, count what comes out right, and draw where the model looks."""
-
     torch.manual_seed(seed)
-    model = _learn(steps, torch.Generator().manual_seed(seed))
-    sources, targets = _digits(500, torch.Generator().manual_seed(seed + 1))
-    answers, _ = _greedy(model, sources)
+    console = Console(stderr=True)
+    model = Transformer.from_config(CONFIG)
+    console.print(f"A Transformer of {count_parameters(model):,} weights learns to reverse digits.")
+    start = time.perf_counter()
+    updates = track(range(steps), "learning", console=console, disable=not console.is_terminal)
+    for _, loss in zip(updates, learn(model, steps), strict=True):
+        last_loss = loss
+    console.print(f"Loss {last_loss:.3f} after {time.perf_counter() - start:.0f} s.")
+
+    sources, targets = digits(500)
+    answers, _ = greedy(model.eval(), sources)
     right = sum(_text(a) == _text(t) for a, t in zip(answers, targets, strict=True))
-    typer.echo(
-        f"\n{right / 5:.1f} % of 500 sentences it has never seen are reversed without a slip."
-    )
+    typer.echo(f"\n{right / 5:.1f} % of 500 fresh sentences are reversed without a slip.")
     for source, answer in zip(sources[:4], answers[:4], strict=True):
         typer.echo(f"  {_text(source):>8} → {_text(answer)}")
     _show_attention(model, sources[sources.ne(PAD).sum(1).argmax()][None])
     typer.echo("\nNext: `seq2see info base` prints the paper's model as a tree.")
 
 
-def _learn(steps: int, generator: torch.Generator) -> Transformer:
-
-    config = ModelConfig(
-        vocab_size=ZERO + 10, d_model=64, d_ff=128, heads=2, encoder_layers=2, decoder_layers=2
-    )
-    model = Transformer.from_config(config)
-    console = Console(stderr=True)
-    console.print(f"A Transformer of {count_parameters(model):,} weights learns to reverse digits.")
+def learn(model: Transformer, steps: int) -> Iterator[float]:
+    """Update the model so many times; yield the loss of each."""
     optimiser = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimiser, max_lr=3e-3, total_steps=steps, pct_start=0.1, cycle_momentum=False
     )
-    start = time.perf_counter()
-    for _ in track(range(steps), "learning", console=console, disable=not console.is_terminal):
-        source, target = _digits(64, generator)
-        logits = model(source, target[:, :-1])
+    for _ in range(steps):
+        source, target = digits(64)
+        logits = model.train()(source, target[:, :-1])
         loss = F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten(), ignore_index=PAD)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         schedule.step()
-    console.print(f"Loss {loss.item():.3f} after {time.perf_counter() - start:.0f} s.")
-    return model.eval()
+        yield loss.item()
 
 
-def _digits(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def digits(count: int) -> tuple[Tensor, Tensor]:
     """Make sentences of 3 to 8 digits, and the same reversed between start and stop."""
 
     source = torch.full((count, LONGEST), PAD)
     target = torch.full((count, LONGEST + 2), PAD)
-    lengths = torch.randint(3, LONGEST + 1, (count,), generator=generator).tolist()
+    lengths = torch.randint(3, LONGEST + 1, (count,)).tolist()
     for row, length in enumerate(lengths):
-        digits = torch.randint(ZERO, ZERO + 10, (length,), generator=generator)
-        source[row, :length] = digits
+        sentence = torch.randint(ZERO, ZERO + 10, (length,))
+        source[row, :length] = sentence
         target[row, 0] = START
-        target[row, 1 : length + 1] = digits.flip(0)
+        target[row, 1 : length + 1] = sentence.flip(0)
         target[row, length + 1] = STOP
     return source, target
 
@@ -105,7 +108,7 @@ class _Cross:
     ) -> None: ...
 
 
-def _greedy(model: Transformer, source: Tensor) -> tuple[Tensor, Tensor]:
+def greedy(model: Transformer, source: Tensor) -> tuple[Tensor, Tensor]:
     """Decode step by step through the cache; return the tokens and the attention of each step."""
 
     recorder = _Cross()
@@ -120,24 +123,24 @@ def _greedy(model: Transformer, source: Tensor) -> tuple[Tensor, Tensor]:
 
 def _text(ids: Tensor) -> str:
     """Return the digits up to the stop symbol."""
-    digits = ""
+    text = ""
     for i in ids.tolist():
         if i == STOP:
             break
-        digits += str(i - ZERO) if i >= ZERO else ""
-    return digits
+        text += str(i - ZERO) if i >= ZERO else ""
+    return text
 
 
 def _show_attention(model: Transformer, source: Tensor) -> None:
     """Draw where each output digit looks: a row for each, the source above."""
-    answer, weights_BHTS = _greedy(model, source)
+    answer, weights_BHTS = greedy(model, source)
     shades = " ░▒▓█"
     typer.echo("\nWhere each digit of the answer (rows) looks in the source (columns):\n")
-    digits, output = _text(source[0]), _text(answer[0])
+    question, output = _text(source[0]), _text(answer[0])
     heads = range(weights_BHTS.size(1))
-    typer.echo("    " + "     ".join(f"{f'head {h}':<{2 * len(digits)}}" for h in heads))
-    typer.echo("    " + "     ".join("".join(f"{d} " for d in digits) for _ in heads))
+    typer.echo("    " + "     ".join(f"{f'head {h}':<{2 * len(question)}}" for h in heads))
+    typer.echo("    " + "     ".join("".join(f"{d} " for d in question) for _ in heads))
     for t, digit in enumerate(output):
-        rows = weights_BHTS[0, :, t, : len(digits)].tolist()
+        rows = weights_BHTS[0, :, t, : len(question)].tolist()
         cells = ("".join(shades[round(w * 4)] * 2 for w in row) for row in rows)
         typer.echo(f"  {digit} " + "     ".join(cells))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from torch import Tensor, nn
 
+from seq2see.errors import InputError
 from seq2see.model.cache import DecoderCache, LayerCache, Memory
 from seq2see.model.embeddings import Embeddings
 from seq2see.model.layers import DecoderLayer
@@ -42,8 +43,14 @@ class Decoder(nn.Module):
 
     def forward(self, ids_BT: Tensor, cache: DecoderCache, recorder: Recorder = SILENCE) -> Tensor:
         """Decode the next tokens, one or many, and remember them in the cache."""
-        padding_BT = self._padding(ids_BT)
         x_BTM = self.embeddings(ids_BT, offset=cache.length)
+        sources = len(cache.memory_padding_BS)
+        if len(ids_BT) != sources:
+            raise InputError(
+                f"there must be a target for each of the {sources} sources, "
+                f"but there are {len(ids_BT)} instead"
+            )
+        padding_BT = self._padding(ids_BT)
         for i, (layer, layer_cache) in enumerate(zip(self.layers, cache.layers, strict=True)):
             x_BTM = layer(x_BTM, padding_BT, layer_cache, cache.memory_mask, recorder)
             recorder.layer_output("decoder", i, x_BTM)

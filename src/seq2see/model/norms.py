@@ -42,7 +42,7 @@ class BatchNorm(Norm):
 
     def forward(self, x_BTM: Tensor, padding_BT: Tensor | None = None) -> Tensor:
         """Return `x` with mean 0 and variance 1 over the tokens, then scaled and shifted."""
-        if padding_BT is None:
+        if padding_BT is None or not self.training:  # the running statistics know no batch
             return self.norm(x_BTM.flatten(0, 1)).view_as(x_BTM)
         real_BT = ~padding_BT
         normed_BTM = torch.zeros_like(x_BTM)

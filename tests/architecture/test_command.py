@@ -1,0 +1,80 @@
+"""The command line as a stranger meets it: help for every verb, one line for every mistake."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from seq2see import __version__
+from seq2see.cli import app
+
+VERBS = ["demo", "info"]
+
+
+def seq2see(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "seq2see", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_the_verbs() -> None:
+    assert [command.name for command in typer.main.get_command(app).commands.values()] == VERBS  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb: str) -> None:
+    done = seq2see(verb, "--help")
+    assert done.returncode == 0
+    assert f"seq2see {verb}" in done.stdout
+
+
+def test_version() -> None:
+    assert seq2see("--version").stdout == f"seq2see {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["info", "--help"]])
+def test_help_answers_without_the_heavy_parts(arguments: list[str]) -> None:
+    """`--help` in under half a second means: no torch."""
+    code = (
+        "import sys, atexit, runpy\n"
+        f"sys.argv = ['seq2see', *{arguments}]\n"
+        "heavy = lambda: [m for m in ('torch', 'numpy') if m in sys.modules]\n"
+        "atexit.register(lambda: print('heavy:', heavy()))\n"
+        "runpy.run_module('seq2see', run_name='__main__')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "heavy: []" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "line"),
+    [
+        (["info", "huge"], 1, "`preset` must be one of tiny, small, base, big, but is 'huge'"),
+        (["info", "tiny", "--vocab-size", "0"], 1, "`vocab_size` must be at least 1, but is 0"),
+        (["inof"], 2, "No such command 'inof'. Did you mean 'info'?"),
+        (["demo", "--steps", "0"], 2, "--steps"),
+    ],
+)
+def test_mistakes(arguments: list[str], status: int, line: str) -> None:
+    done = seq2see(*arguments)
+    assert done.returncode == status
+    assert line in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_info_prints_a_tree_and_json() -> None:
+    tree = seq2see("info", "base").stdout
+    assert "63,082,496" in tree.splitlines()[0]
+    data = json.loads(seq2see("info", "base", "--json").stdout)
+    assert data["parameters"] == 63_082_496
+    assert data["config"]["d_model"] == 512
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    command = f"{sys.executable} -m seq2see info big | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)  # noqa: S602
+    assert done.stderr == ""

@@ -1,0 +1,154 @@
+"""Bad settings are refused: every problem at once, each in one line that names the value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from seq2see.errors import ConfigError, Seq2SeeError
+from seq2see.model import PRESETS, ModelConfig, Transformer, count_parameters
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "heads that do not divide": (
+        {"heads": 7},
+        "`heads` must divide d_model = 512, but is 7 instead",
+    ),
+    "unknown variant": (
+        {"attention": {"kind": "aditive"}},
+        "`attention.kind` must be one of scaled_dot, dot, additive, qk_norm or linformer, "
+        "but is 'aditive' instead",
+    ),
+    "unknown variant inside a site": (
+        {"cross_attention": {"kind": "sparse"}},
+        "`cross_attention.kind` must be one of scaled_dot, dot, additive, qk_norm or linformer, "
+        "but is 'sparse' instead",
+    ),
+    "unknown key": ({"d_modell": 512}, "`d_modell` is not a setting; did you mean `d_model`?"),
+    "unknown key inside": (
+        {"norm": {"placment": "pre"}},
+        "`norm.placment` is not a setting; did you mean `placement`?",
+    ),
+    "no near key": (
+        {"norm": {"zzz": 1}},
+        "`norm.zzz` is not a setting; valid are kind, placement, eps",
+    ),
+    "no vocabulary": ({"vocab_size": 0}, "`vocab_size` must be at least 1, but is 0 instead"),
+    "not a number": (
+        {"d_model": "wide"},
+        "`d_model` must be a whole number, but is 'wide' instead",
+    ),
+    "half a layer": (
+        {"encoder_layers": 1.5},
+        "`encoder_layers` must be a whole number, but is 1.5 instead",
+    ),
+    "not a table": ({"norm": 3}, "`norm` must be a table of settings, but is 3 instead"),
+    "rate above one": (
+        {"dropout": {"residual": 1.5}},
+        "`dropout.residual` must be below 1.0, but is 1.5 instead",
+    ),
+    "no finite scale": (
+        {"attention": {"scale": float("inf")}},
+        "`attention.scale` must be a finite number, but is inf instead",
+    ),
+    "padding outside": (
+        {"pad_id": 100},
+        "`pad_id` must be below 100, the vocabulary, but is 100 instead",
+    ),
+    "tied, but two vocabularies": (
+        {"target_vocab_size": 50},
+        "`embeddings.tie` must be none or decoder with two vocabularies (100 and 50 pieces), "
+        "but is all instead",
+    ),
+    "odd sinusoid": (
+        {"d_model": 9, "heads": 3},
+        "`d_model` must be even for sinusoid positions, but is 9 instead",
+    ),
+    "scale of a sum": (
+        {"attention": {"kind": "additive", "scale": 2.0}},
+        "`attention.scale` must be left out with kind `additive`, which multiplies no q and k",
+    ),
+    "layout of a table": (
+        {"positions": {"kind": "learned", "layout": "halves"}},
+        "`positions.layout` must be left out with kind `learned`: only sinusoid has it",
+    ),
+    "linformer in the decoder": (
+        {"decoder_attention": {"kind": "linformer"}},
+        "`decoder_attention.kind` must not be linformer: it mixes positions, so a query would "
+        "see later tokens and no cache could hold; give it as `encoder_attention` alone",
+    ),
+    "relative and additive": (
+        {"positions": {"kind": "relative"}, "encoder_attention": {"kind": "additive"}},
+        "`encoder_attention.kind` must be scaled_dot or dot with relative positions, "
+        "which add to q·k, but is additive instead",
+    ),
+}
+
+
+@pytest.mark.parametrize(("settings", "message"), REFUSED.values(), ids=REFUSED)
+def test_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        ModelConfig(**{"vocab_size": 100, **settings})
+    assert str(refused.value) == message
+
+
+def test_every_problem_is_reported_at_once() -> None:
+    with pytest.raises(ConfigError) as refused:
+        ModelConfig(d_model=0, norm={"eps": -1}, attention={"kind": "x", "scael": 1})
+    assert len(refused.value.problems) == 5
+    assert "\n" not in str(refused.value)
+    assert isinstance(refused.value, Seq2SeeError)
+    assert isinstance(refused.value, ValueError)
+
+
+def test_linformer_everywhere_names_both_places_where_it_cannot_be() -> None:
+    with pytest.raises(ConfigError) as refused:
+        ModelConfig(vocab_size=100, attention={"kind": "linformer"})
+    assert [p.split(".")[0] for p in refused.value.problems] == [
+        "`decoder_attention",
+        "`cross_attention",
+    ]
+
+
+def test_unknown_preset_names_the_valid_ones() -> None:
+    with pytest.raises(ConfigError, match="one of tiny, small, base, big, but is 'huge' instead"):
+        ModelConfig.preset("huge", vocab_size=100)
+
+
+def test_a_config_survives_writing_and_reading() -> None:
+    config = ModelConfig.preset(
+        "tiny", vocab_size=100, positions={"kind": "relative", "max_distance": 4}
+    )
+    assert ModelConfig(**config.model_dump()) == config
+    assert ModelConfig.model_validate_json(config.model_dump_json()) == config
+
+
+def test_replace_checks_anew() -> None:
+    config = ModelConfig(vocab_size=100)
+    assert config.replace(heads=16).heads == 16
+    with pytest.raises(ConfigError, match="heads"):
+        config.replace(heads=7)
+
+
+@pytest.mark.parametrize(
+    ("preset", "expected"),
+    [
+        ("tiny", (4, 4, 128, 256, 4)),
+        ("small", (6, 6, 256, 1024, 4)),
+        ("base", (6, 6, 512, 2048, 8)),
+        ("big", (6, 6, 1024, 4096, 16)),
+    ],
+)
+def test_presets(preset: str, expected: tuple[int, ...]) -> None:
+    c = ModelConfig.preset(preset, vocab_size=100)
+    assert (c.encoder_layers, c.decoder_layers, c.d_model, c.d_ff, c.heads) == expected
+    assert preset in PRESETS
+
+
+@pytest.mark.parametrize(("tie", "millions"), [("all", 63.1), ("decoder", 82.0), ("none", 101.0)])
+def test_tying_of_base_with_37000_pieces(tie: str, millions: float) -> None:
+    """The paper rounds 63M to 65M; three tables of their own make it 101M."""
+    model = Transformer.from_config(ModelConfig(vocab_size=37_000, embeddings={"tie": tie}))
+    assert round(count_parameters(model) / 1e6, 1) == millions
+    tables = [model.encoder.embeddings.tokens, model.decoder.embeddings.tokens, model.output.tokens]
+    assert len(set(tables)) == {"all": 1, "decoder": 2, "none": 3}[tie]
