@@ -1,0 +1,24 @@
+"""What the documents say is true: their Python runs, their files exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+def test_its_python_runs(document: Path) -> None:
+    names: dict[str, object] = {}
+    for block in re.findall(r"(?ms)^```python\n(.*?)^```", document.read_text("utf-8")):
+        exec(compile(block, document.name, "exec"), names)  # noqa: S102
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+def test_its_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text("utf-8")):
+        assert (document.parent / target).exists(), target
