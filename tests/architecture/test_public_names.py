@@ -13,10 +13,11 @@ from seq2see.model import Transformer
 
 MODEL = """
     CAUSAL OPEN PRESETS SILENCE AdditiveAttention Attention AttentionConfig AttentionListener
-    AttentionRecord Builder Decoder DecoderCache DotProductAttention DropoutConfig EmbeddingsConfig
-    Encoder KeyValues LinformerAttention Mask Memory ModelConfig NormConfig PositionsConfig
-    QKNormAttention Recorder RelativeAttention RelativeDistances Site Transformer count_parameters
-    masked_softmax padding_mask sinusoid summary
+    AttentionRecord Builder Decoder DecoderCache DotProductAttention DropoutConfig
+    EmbeddingsConfig Encoder KeyValues LayerListener Layout LinformerAttention Mask Memory
+    ModelConfig NormConfig PositionsConfig QKNormAttention RaggedLayout Recorder
+    RelativeAttention RelativeDistances Site Stack Transformer count_parameters masked_softmax
+    padding_mask sinusoid summary
 """
 
 

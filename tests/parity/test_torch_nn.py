@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seq2see.model import CAUSAL, Builder, ModelConfig, Site, padding_mask
+from seq2see.model import CAUSAL, Builder, Layout, ModelConfig, Site, padding_mask
 from seq2see.model.cache import LayerCache
 from seq2see.model.layers import DecoderLayer, EncoderLayer
 from seq2see.model.multihead import CrossAttention, SelfAttention
@@ -29,6 +29,16 @@ def source(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     padding = torch.zeros(BATCH, SOURCE, dtype=torch.bool)
     padding[1, -1:] = padding[2, 4:] = padding[3, 1:] = True
     return torch.randn(BATCH, SOURCE, D_MODEL, dtype=dtype), padding
+
+
+def layouts(padding: Tensor) -> list[Layout]:
+    """Return the layout that keeps padding and the one that leaves it out."""
+    return [Layout(*padding.shape), Layout.without(padding)]
+
+
+def close_where_real(actual: Tensor, expected: Tensor, padding: Tensor) -> None:
+    tolerance = TOLERANCE[actual.dtype]
+    torch.testing.assert_close(actual[~padding], expected[~padding], rtol=0, atol=tolerance)
 
 
 def shake(module: nn.Module) -> None:
@@ -85,8 +95,9 @@ def test_self_attention(dtype: torch.dtype) -> None:
     ours = Builder(config()).self_attention(config().attention, site).to(dtype)
     copy_attention(theirs, ours)
     expected, _ = theirs(x, x, x, key_padding_mask=padding)
-    actual, _ = ours(x, padding_mask(padding))
-    torch.testing.assert_close(actual, expected, rtol=0, atol=TOLERANCE[dtype])
+    for layout in layouts(padding):
+        actual, _ = ours(layout.row(x), layout, padding_mask(padding))
+        close_where_real(layout.sentences(actual), expected, padding)
 
 
 @precision
@@ -104,12 +115,16 @@ def test_cross_attention_and_its_weights(dtype: torch.dtype) -> None:
     weights = []
 
     class Listening:
-        def listener(self, site: Site) -> object:
+        def attention_listener(self, site: Site) -> object:
             return lambda record: weights.append(record.weights_BHTS)
 
+    whole = Layout(BATCH, TARGET)
     for recorder in ({}, {"recorder": Listening()}):  # the fused form, then the plain one
-        actual = ours(x, ours.remember(memory), padding_mask(padding), **recorder)
-        torch.testing.assert_close(actual, expected, rtol=0, atol=TOLERANCE[dtype])
+        for layout in layouts(padding):
+            past = ours.remember(layout.row(memory), layout)
+            actual = ours(whole.row(x), past, whole, padding_mask(padding), **recorder)
+            expect = expected.flatten(0, 1)
+            torch.testing.assert_close(actual, expect, rtol=0, atol=TOLERANCE[dtype])
     torch.testing.assert_close(weights[0], expected_weights, rtol=0, atol=TOLERANCE[dtype])
 
 
@@ -134,9 +149,9 @@ def test_encoder_layer(dtype: torch.dtype, placement: str, activation: str) -> N
     ours = builder.encoder_layer(0).to(dtype).eval()
     copy_layer(theirs, ours)
     expected = theirs(x, src_key_padding_mask=padding)
-    actual = ours(x, padding, padding_mask(padding))
-    real = ~padding
-    torch.testing.assert_close(actual[real], expected[real], rtol=0, atol=TOLERANCE[dtype])
+    for layout in layouts(padding):
+        actual = ours(layout.row(x), layout, padding_mask(padding))
+        close_where_real(layout.sentences(actual), expected, padding)
 
 
 @precision
@@ -162,8 +177,10 @@ def test_decoder_layer(dtype: torch.dtype, placement: str, activation: str) -> N
     copy_layer(theirs, ours)
     later = nn.Transformer.generate_square_subsequent_mask(TARGET, dtype=dtype)
     expected = theirs(x, memory, tgt_mask=later, memory_key_padding_mask=padding)
-    cache = LayerCache(ours.cross_attention.remember(memory))
-    actual = ours(x, None, cache, padding_mask(padding))
+    source_layout, layout = Layout.without(padding), Layout(BATCH, TARGET)
+    past = ours.cross_attention.remember(source_layout.row(memory), source_layout)
+    actual = ours(layout.row(x), layout, LayerCache(past), padding_mask(padding))
+    expected = expected.flatten(0, 1)
     torch.testing.assert_close(actual, expected, rtol=0, atol=TOLERANCE[dtype])
 
 

@@ -112,6 +112,24 @@ def test_padded_equals_alone(variant: str, shape: dict[str, int]) -> None:
         close(together[row, : target.size(1)], net(source, target)[0])
 
 
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if v != "batch norm"])
+@given(shapes)
+def test_leaving_padding_out_changes_nothing(variant: str, shape: dict[str, int]) -> None:
+    """In training the decoder leaves padding out, otherwise it keeps it; with its gradients."""
+    torch.manual_seed(shape["seed"])
+    still = dict.fromkeys(("embedding", "residual", "attention", "activation"), 0.0)
+    net = model(variant, shape["heads"], dropout=still)
+    src, tgt = (sentences(shape["batch"], shape[side]) for side in ("source", "target"))
+    real = tgt != PAD
+    logits, gradients = [], []
+    for training in (True, False):
+        logits.append(net.train(training)(src, tgt)[real])
+        gradients.append(torch.autograd.grad(logits[-1].square().sum(), list(net.parameters())))
+    close(*logits)
+    for a, b in zip(*gradients, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
+
+
 @variants
 @given(shapes, st.data())
 def test_the_future_changes_nothing_to_the_bit(

@@ -14,6 +14,7 @@ from seq2see.model import (
     Attention,
     Builder,
     DotProductAttention,
+    Layout,
     LinformerAttention,
     Mask,
     ModelConfig,
@@ -60,6 +61,14 @@ def test_attention(kind: str, masked: str, listener: Callable[[object], None] | 
     assert torch.autograd.gradcheck(attend, (q, k, v, *weights))
 
 
+def test_a_row_without_padding() -> None:
+    layout = Layout.without(HIDDEN)
+    x = torch.randn(*HIDDEN.shape, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(layout.row, x)
+    assert torch.autograd.gradcheck(layout.sentences, layout.row(x))
+    assert torch.autograd.gradgradcheck(lambda x: layout.sentences(layout.row(x).square()), x)
+
+
 @pytest.mark.parametrize("shared_qk", [False, True])
 def test_multi_head(shared_qk: bool) -> None:
     config = ModelConfig(
@@ -75,7 +84,9 @@ def test_multi_head(shared_qk: bool) -> None:
     weights = [*own.parameters(), *cross.parameters()]
 
     def attend(x: Tensor, memory: Tensor, *_: Tensor) -> Tensor:
-        mixed, _past = own(x, CAUSAL)
-        return cross(mixed, cross.remember(memory), padding_mask(HIDDEN))
+        whole, ragged = Layout(*x.shape[:2]), Layout.without(HIDDEN)
+        mixed, _past = own(whole.row(x), whole, CAUSAL)
+        past = cross.remember(ragged.row(memory), ragged)
+        return cross(mixed, past, whole, padding_mask(HIDDEN))
 
     assert torch.autograd.gradcheck(attend, (x, memory, *weights))

@@ -9,6 +9,7 @@ from torch import nn
 from seq2see.errors import InputError
 from seq2see.model import (
     Builder,
+    Layout,
     LinformerAttention,
     ModelConfig,
     Transformer,
@@ -18,7 +19,6 @@ from seq2see.model import (
 )
 from seq2see.model.dropout import Dropout, keep_mask
 from seq2see.model.linear import Linear
-from seq2see.model.norms import BatchNorm
 from seq2see.model.positions import LearnedPositions, SinusoidPositions
 
 
@@ -126,21 +126,38 @@ def test_a_sentence_longer_than_linformer_is_refused() -> None:
         attention(x, x, x)
 
 
-def test_batch_norm_leaves_padding_out() -> None:
-    ours, theirs = BatchNorm(6, 1e-6), nn.BatchNorm1d(6, 1e-6)
-    x = torch.randn(3, 4, 6)
-    padding = torch.tensor([[0, 0, 0, 0], [0, 0, 1, 1], [0, 1, 1, 1]]).bool()
-    x[padding] = 1e6  # whatever stands there
-    actual = ours(x, padding)
-    torch.testing.assert_close(actual[~padding], theirs(x[~padding]))
-    torch.testing.assert_close(ours.norm.running_mean, theirs.running_mean)
-    torch.testing.assert_close(ours.eval()(x)[~padding], theirs.eval()(x[~padding]))
+def test_a_row_leaves_padding_out_and_puts_zeros_back() -> None:
+    padding = torch.tensor([[0, 0, 0], [0, 1, 1], [1, 0, 1]]).bool()
+    x = torch.arange(1.0, 19.0).view(3, 3, 2)
+    layout = Layout.without(padding)
+    row = layout.row(x)
+    assert row[:, 0].tolist() == [1, 3, 5, 7, 15]
+    assert torch.equal(layout.sentences(row), x.masked_fill(padding[:, :, None], 0))
+    whole = Layout.without(torch.zeros(3, 3).bool())
+    assert whole.row(x).data_ptr() == x.data_ptr()
+    assert torch.equal(whole.sentences(whole.row(x)), x)
 
 
-def test_a_start_symbol_that_is_the_padding_counts_for_batch_norm() -> None:
-    model = tiny(norm={"kind": "batch"}).train()
-    padding = model.decoder._padding(torch.tensor([[0, 4, 0], [0, 0, 0]]))
-    assert padding.tolist() == [[False, False, True], [False, True, True]]
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_batch_norm_leaves_padding_out(side: str) -> None:
+    """However long the padding, the running statistics are those of the real tokens."""
+    ids = {"source": torch.tensor([[1, 2, 3], [4, 5, 0]]), "target": torch.tensor([[1, 2], [3, 0]])}
+    longer = {**ids, side: nn.functional.pad(ids[side], (0, 7))}
+    means = []
+    for batch in (ids, longer):
+        torch.manual_seed(5)
+        model = tiny(norm={"kind": "batch"}, dropout={"embedding": 0, "residual": 0}).train()
+        model(batch["source"], batch["target"])
+        means.append([b for name, b in model.named_buffers() if "running" in name])
+    assert len(means[0]) == 10
+    for a, b in zip(*means, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_a_start_symbol_that_is_the_padding_is_a_token() -> None:
+    decoder = tiny().train().decoder
+    layout = decoder._layout(torch.tensor([[0, 4, 0], [0, 0, 0]]))
+    assert layout.row(torch.arange(6).view(2, 3, 1)).flatten().tolist() == [0, 1, 3]
 
 
 def test_half_precision_gives_log_probabilities_in_single() -> None:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from seq2see.model import AttentionListener, AttentionRecord, ModelConfig, Site, Transformer
+from seq2see.model import (
+    AttentionListener,
+    AttentionRecord,
+    LayerListener,
+    ModelConfig,
+    Site,
+    Stack,
+    Transformer,
+)
 
 LAYERS, HEADS, SOURCE, TARGET = 2, 2, 5, 4
 SRC = torch.tensor([[1, 2, 3, 4, 5], [6, 7, 0, 0, 0]])
@@ -23,13 +31,13 @@ class Everything:
         self.attentions: dict[Site, list[AttentionRecord]] = {}
         self.outputs: dict[tuple[str, int], Tensor] = {}
 
-    def listener(self, site: Site) -> AttentionListener | None:
+    def attention_listener(self, site: Site) -> AttentionListener | None:
         if self.sites is not None and site not in self.sites:
             return None
         return self.attentions.setdefault(site, []).append
 
-    def layer_output(self, stack: Literal["encoder", "decoder"], layer: int, x_BTM: Tensor) -> None:
-        self.outputs[stack, layer] = x_BTM
+    def layer_listener(self, stack: Stack, layer: int) -> LayerListener:
+        return lambda x_BTM: self.outputs.update({(stack, layer): x_BTM})
 
 
 def model(**settings: Any) -> Transformer:
@@ -74,6 +82,8 @@ def test_all_three_attentions_of_every_layer_are_heard(variant: str) -> None:
         if padded is not None:
             assert torch.equal(hidden, padded)
     assert set(ear.outputs) == {(s, i) for s in ("encoder", "decoder") for i in range(LAYERS)}
+    torch.testing.assert_close(ear.outputs["encoder", LAYERS - 1], net.encode(SRC).states_BSM)
+    torch.testing.assert_close(net.output(ear.outputs["decoder", LAYERS - 1]), listened)
 
 
 def test_who_listens_to_one_site_gets_that_one_alone() -> None:

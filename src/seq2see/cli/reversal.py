@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Literal
 
 import torch
 import typer
@@ -22,6 +21,7 @@ from seq2see.model import (
     AttentionRecord,
     ModelConfig,
     Site,
+    Stack,
     Transformer,
     count_parameters,
 )
@@ -97,15 +97,13 @@ class _Cross:
     def __init__(self) -> None:
         self.weights: list[Tensor] = []
 
-    def listener(self, site: Site) -> AttentionListener | None:
+    def attention_listener(self, site: Site) -> AttentionListener | None:
         return self._take if site == ("decoder", 1, "cross") else None
 
     def _take(self, record: AttentionRecord) -> None:
         self.weights.append(record.weights_BHTS)
 
-    def layer_output(
-        self, stack: Literal["encoder", "decoder"], layer: int, x_BTM: Tensor
-    ) -> None: ...
+    def layer_listener(self, stack: Stack, layer: int) -> None: ...
 
 
 def greedy(model: Transformer, source: Tensor) -> tuple[Tensor, Tensor]:

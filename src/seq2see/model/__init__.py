@@ -24,9 +24,18 @@ from seq2see.model.config import (
 )
 from seq2see.model.decoder import Decoder
 from seq2see.model.encoder import Encoder
+from seq2see.model.layout import Layout, RaggedLayout
 from seq2see.model.masks import CAUSAL, OPEN, Mask, masked_softmax, padding_mask
 from seq2see.model.positions import RelativeDistances, sinusoid
-from seq2see.model.recorder import SILENCE, AttentionListener, AttentionRecord, Recorder, Site
+from seq2see.model.recorder import (
+    SILENCE,
+    AttentionListener,
+    AttentionRecord,
+    LayerListener,
+    Recorder,
+    Site,
+    Stack,
+)
 from seq2see.model.summary import count_parameters, summary
 from seq2see.model.transformer import Builder, Transformer
 
@@ -48,6 +57,8 @@ __all__ = [
     "EmbeddingsConfig",
     "Encoder",
     "KeyValues",
+    "LayerListener",
+    "Layout",
     "LinformerAttention",
     "Mask",
     "Memory",
@@ -55,10 +66,12 @@ __all__ = [
     "NormConfig",
     "PositionsConfig",
     "QKNormAttention",
+    "RaggedLayout",
     "Recorder",
     "RelativeAttention",
     "RelativeDistances",
     "Site",
+    "Stack",
     "Transformer",
     "count_parameters",
     "masked_softmax",

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from seq2see.model.masks import Mask, padding_mask
-
 # B batch, H heads, S keys, D features of a head, M features of the model
 
 
@@ -18,18 +16,13 @@ class Memory:
 
     states_BSM: Tensor
     padding_BS: Tensor
-    """True where the source is padding, and the state means nothing."""
+    """True where the source is padding; the state there is zero."""
 
     def reorder(self, index: Tensor) -> Memory:
         """Return the rows of `index`, in its order; a row may be taken often or never."""
         return Memory(
             self.states_BSM.index_select(0, index), self.padding_BS.index_select(0, index)
         )
-
-    @property
-    def mask(self) -> Mask:
-        """Hides the padding."""
-        return padding_mask(self.padding_BS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +65,6 @@ class DecoderCache:
     memory_padding_BS: Tensor
     length: int = 0
     """Target tokens seen so far."""
-
-    @property
-    def memory_mask(self) -> Mask:
-        """Hides the padding of the source."""
-        return padding_mask(self.memory_padding_BS)
 
     def reorder(self, index: Tensor) -> None:
         """Keep the rows of `index`, in its order; a row may be taken often or never."""

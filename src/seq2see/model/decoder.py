@@ -10,10 +10,11 @@ from seq2see.errors import InputError
 from seq2see.model.cache import DecoderCache, LayerCache, Memory
 from seq2see.model.embeddings import Embeddings
 from seq2see.model.layers import DecoderLayer
-from seq2see.model.norms import Norm
+from seq2see.model.layout import Layout
+from seq2see.model.masks import padding_mask
 from seq2see.model.recorder import SILENCE, Recorder
 
-# B batch, T target tokens, M features of the model
+# B batch, T target tokens, N tokens in a row, M features of the model
 
 
 class Decoder(nn.Module):
@@ -25,7 +26,7 @@ class Decoder(nn.Module):
         self,
         embeddings: Embeddings,
         layers: Iterable[DecoderLayer],
-        norm: Norm,
+        norm: nn.Module,
         pad_id: int,
     ) -> None:
         super().__init__()
@@ -36,8 +37,10 @@ class Decoder(nn.Module):
 
     def start(self, memory: Memory) -> DecoderCache:
         """Compute the keys and values of the memory, once for all steps."""
+        layout = Layout.without(memory.padding_BS)
+        memory_NM = layout.row(memory.states_BSM)
         layers = [
-            LayerCache(layer.cross_attention.remember(memory.states_BSM)) for layer in self.layers
+            LayerCache(layer.cross_attention.remember(memory_NM, layout)) for layer in self.layers
         ]
         return DecoderCache(layers, memory.padding_BS)
 
@@ -50,18 +53,23 @@ class Decoder(nn.Module):
                 f"there must be a target for each of the {sources} sources, "
                 f"but there are {len(ids_BT)} instead"
             )
-        padding_BT = self._padding(ids_BT)
+        layout, memory_mask = self._layout(ids_BT), padding_mask(cache.memory_padding_BS)
+        x_NM = layout.row(x_BTM)
         for i, (layer, layer_cache) in enumerate(zip(self.layers, cache.layers, strict=True)):
-            x_BTM = layer(x_BTM, padding_BT, layer_cache, cache.memory_mask, recorder)
-            recorder.layer_output("decoder", i, x_BTM)
+            x_NM = layer(x_NM, layout, layer_cache, memory_mask, recorder)
+            if listener := recorder.layer_listener("decoder", i):
+                listener(layout.sentences(x_NM))
         cache.length += ids_BT.size(1)
-        return self.norm(x_BTM, padding_BT)
+        return layout.sentences(self.norm(x_NM))
 
-    def _padding(self, ids_BT: Tensor) -> Tensor:
-        """Find the padding, for the sake of batch norm: attention needs none, being causal.
+    def _layout(self, ids_BT: Tensor) -> Layout:
+        """Leave padding out while training. The first token stays: some models start with that id.
 
-        The first token is never padding: some models start with that id.
+        Otherwise every place counts, so that later tokens change no bit of earlier states, not even
+        by changing the shape of a product. Attention needs no padding mask, being causal.
         """
+        if not self.training:
+            return Layout(*ids_BT.shape)
         padding_BT = ids_BT == self.pad_id
         padding_BT[:, 0] = False
-        return padding_BT
+        return Layout.without(padding_BT)

@@ -10,7 +10,6 @@ from torch.nn import functional as F
 
 from seq2see.errors import InputError
 from seq2see.model.dropout import Dropout
-from seq2see.model.norms import Norm
 from seq2see.model.positions import Positions
 
 # B batch, T tokens, M features of the model, V vocabulary
@@ -48,7 +47,7 @@ class Embeddings(nn.Module):
         positions: Positions,
         dropout: Dropout,
         scale: bool,
-        norm: Norm,
+        norm: nn.Module,
         types: TokenTable | None = None,
     ) -> None:
         super().__init__()

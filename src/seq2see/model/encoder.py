@@ -9,10 +9,11 @@ from torch import Tensor, nn
 from seq2see.model.cache import Memory
 from seq2see.model.embeddings import Embeddings
 from seq2see.model.layers import EncoderLayer
-from seq2see.model.norms import Norm
+from seq2see.model.layout import Layout
+from seq2see.model.masks import padding_mask
 from seq2see.model.recorder import SILENCE, Recorder
 
-# B batch, S source tokens, M features of the model
+# B batch, S source tokens, N tokens in a row, M features of the model
 
 
 class Encoder(nn.Module):
@@ -22,7 +23,7 @@ class Encoder(nn.Module):
         self,
         embeddings: Embeddings,
         layers: Iterable[EncoderLayer],
-        norm: Norm,
+        norm: nn.Module,
         pad_id: int,
     ) -> None:
         super().__init__()
@@ -42,8 +43,10 @@ class Encoder(nn.Module):
         self, x_BSM: Tensor, padding_BS: Tensor, recorder: Recorder = SILENCE
     ) -> Memory:
         """Encode what was embedded already."""
-        memory = Memory(x_BSM, padding_BS)
+        layout, mask = Layout.without(padding_BS), padding_mask(padding_BS)
+        x_NM = layout.row(x_BSM)
         for i, layer in enumerate(self.layers):
-            x_BSM = layer(x_BSM, padding_BS, memory.mask, recorder)
-            recorder.layer_output("encoder", i, x_BSM)
-        return Memory(self.norm(x_BSM, padding_BS), padding_BS)
+            x_NM = layer(x_NM, layout, mask, recorder)
+            if listener := recorder.layer_listener("encoder", i):
+                listener(layout.sentences(x_NM))
+        return Memory(layout.sentences(self.norm(x_NM)), padding_BS)

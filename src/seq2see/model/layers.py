@@ -11,13 +11,13 @@ from torch.nn import functional as F
 from seq2see.model.cache import LayerCache
 from seq2see.model.config import Activation
 from seq2see.model.dropout import Dropout
+from seq2see.model.layout import Layout
 from seq2see.model.linear import Linear
 from seq2see.model.masks import CAUSAL, Mask
 from seq2see.model.multihead import CrossAttention, SelfAttention
-from seq2see.model.norms import Norm
 from seq2see.model.recorder import SILENCE, Recorder
 
-# B batch, T tokens, S source tokens, M features of the model
+# N tokens in a row, M features of the model
 
 Sublayer = Callable[[Tensor], Tensor]
 
@@ -39,30 +39,30 @@ class FeedForward(nn.Module):
         self.activation = activation
         self.dropout = dropout
 
-    def forward(self, x_BTM: Tensor) -> Tensor:
+    def forward(self, x_NM: Tensor) -> Tensor:
         """Return W₂·activation(W₁·x)."""
-        return self.down(self.dropout(self.activation(self.up(x_BTM))))
+        return self.down(self.dropout(self.activation(self.up(x_NM))))
 
 
 class Residual(nn.Module):
     """Adds what a sublayer makes of x to x: norm(x + sublayer(x)), as in the paper."""
 
-    def __init__(self, norm: Norm, dropout: Dropout) -> None:
+    def __init__(self, norm: nn.Module, dropout: Dropout) -> None:
         super().__init__()
         self.norm = norm
         self.dropout = dropout
 
-    def forward(self, x_BTM: Tensor, sublayer: Sublayer, padding_BT: Tensor | None) -> Tensor:
+    def forward(self, x_NM: Tensor, sublayer: Sublayer) -> Tensor:
         """Normalise behind the sum."""
-        return self.norm(x_BTM + self.dropout(sublayer(x_BTM)), padding_BT)
+        return self.norm(x_NM + self.dropout(sublayer(x_NM)))
 
 
 class PreNormResidual(Residual):
     """x + sublayer(norm(x)): the sum itself is never normalised, so a last norm stands on top."""
 
-    def forward(self, x_BTM: Tensor, sublayer: Sublayer, padding_BT: Tensor | None) -> Tensor:
+    def forward(self, x_NM: Tensor, sublayer: Sublayer) -> Tensor:
         """Normalise in front of the sublayer."""
-        return x_BTM + self.dropout(sublayer(self.norm(x_BTM, padding_BT)))
+        return x_NM + self.dropout(sublayer(self.norm(x_NM)))
 
 
 class EncoderLayer(nn.Module):
@@ -82,19 +82,19 @@ class EncoderLayer(nn.Module):
 
     def forward(
         self,
-        x_BSM: Tensor,
-        padding_BS: Tensor,
+        x_NM: Tensor,
+        layout: Layout,
         mask: Mask,
         recorder: Recorder = SILENCE,
     ) -> Tensor:
         """Return the next layer's input."""
 
-        def attend(h_BSM: Tensor) -> Tensor:
-            mixed_BSM, _ = self.attention(h_BSM, mask, recorder)
-            return mixed_BSM
+        def attend(h_NM: Tensor) -> Tensor:
+            mixed_NM, _ = self.attention(h_NM, layout, mask, recorder)
+            return mixed_NM
 
-        x_BSM = self.attention_residual(x_BSM, attend, padding_BS)
-        return self.feed_forward_residual(x_BSM, self.feed_forward, padding_BS)
+        x_NM = self.attention_residual(x_NM, attend)
+        return self.feed_forward_residual(x_NM, self.feed_forward)
 
 
 class DecoderLayer(nn.Module):
@@ -117,21 +117,21 @@ class DecoderLayer(nn.Module):
 
     def forward(
         self,
-        x_BTM: Tensor,
-        padding_BT: Tensor | None,
+        x_NM: Tensor,
+        layout: Layout,
         cache: LayerCache,
         memory_mask: Mask,
         recorder: Recorder = SILENCE,
     ) -> Tensor:
         """Return the next layer's input, and remember these tokens in the cache."""
 
-        def attend(h_BTM: Tensor) -> Tensor:
-            mixed_BTM, cache.past = self.attention(h_BTM, CAUSAL, recorder, cache.past)
-            return mixed_BTM
+        def attend(h_NM: Tensor) -> Tensor:
+            mixed_NM, cache.past = self.attention(h_NM, layout, CAUSAL, recorder, cache.past)
+            return mixed_NM
 
-        def look_at_source(h_BTM: Tensor) -> Tensor:
-            return self.cross_attention(h_BTM, cache.memory, memory_mask, recorder)
+        def look_at_source(h_NM: Tensor) -> Tensor:
+            return self.cross_attention(h_NM, cache.memory, layout, memory_mask, recorder)
 
-        x_BTM = self.attention_residual(x_BTM, attend, padding_BT)
-        x_BTM = self.cross_attention_residual(x_BTM, look_at_source, padding_BT)
-        return self.feed_forward_residual(x_BTM, self.feed_forward, padding_BT)
+        x_NM = self.attention_residual(x_NM, attend)
+        x_NM = self.cross_attention_residual(x_NM, look_at_source)
+        return self.feed_forward_residual(x_NM, self.feed_forward)

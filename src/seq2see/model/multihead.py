@@ -10,11 +10,12 @@ from torch import Tensor, nn
 
 from seq2see.model.attention import Attention
 from seq2see.model.cache import KeyValues
+from seq2see.model.layout import Layout
 from seq2see.model.linear import Linear
 from seq2see.model.masks import Mask
 from seq2see.model.recorder import SILENCE, Recorder, Site
 
-# B batch, H heads, T queries, S keys, D features of a head, M features of the model
+# N tokens in a row, B batch, H heads, T queries, S keys, D features of a head, M of the model
 
 
 class MultiHead(nn.Module):
@@ -35,13 +36,19 @@ class MultiHead(nn.Module):
         return x_BTM.view(*x_BTM.shape[:-1], self.heads, -1).transpose(1, 2)
 
     def attend(
-        self, queries_BHTD: Tensor, memory: KeyValues, mask: Mask, recorder: Recorder
+        self,
+        queries_BHTD: Tensor,
+        memory: KeyValues,
+        layout: Layout,
+        mask: Mask,
+        recorder: Recorder,
     ) -> Tensor:
-        """Attend in each head and join the heads, [B, T, M]."""
+        """Attend in each head and join the heads, [N, M]."""
+        listener = recorder.attention_listener(self.site)
         mixed_BHTD = self.attention(
-            queries_BHTD, memory.keys_BHSD, memory.values_BHSD, mask, recorder.listener(self.site)
+            queries_BHTD, memory.keys_BHSD, memory.values_BHSD, mask, listener
         )
-        return self.output(mixed_BHTD.transpose(1, 2).flatten(2))
+        return self.output(layout.row(mixed_BHTD.transpose(1, 2).flatten(2)))
 
     def extra_repr(self) -> str:
         """Show the number of heads."""
@@ -64,24 +71,26 @@ class SelfAttention(MultiHead):
         self.shared_qk = shared_qk
         self.qkv = Linear(d_model, d_model, bias, blocks=2 if shared_qk else 3)
 
-    def project(self, x_BTM: Tensor) -> tuple[Tensor, KeyValues]:
+    def project(self, x_NM: Tensor, layout: Layout) -> tuple[Tensor, KeyValues]:
         """Return the queries, and the keys and values, of each head."""
-        first, *others = (self.split(part) for part in self.qkv(x_BTM).chunk(self.qkv.blocks, -1))
+        parts_BTM = layout.sentences(self.qkv(x_NM)).chunk(self.qkv.blocks, dim=-1)
+        first, *others = (self.split(part_BTM) for part_BTM in parts_BTM)
         keys, values = [first, *others] if self.shared_qk else others
         return first, KeyValues(keys, values)
 
     def forward(
         self,
-        x_BTM: Tensor,
+        x_NM: Tensor,
+        layout: Layout,
         mask: Mask,
         recorder: Recorder = SILENCE,
         past: KeyValues | None = None,
     ) -> tuple[Tensor, KeyValues]:
         """Attend to these tokens and those of the past; return also what the next step needs."""
-        queries_BHTD, memory = self.project(x_BTM)
+        queries_BHTD, memory = self.project(x_NM, layout)
         if past is not None:
             memory = past.append(memory)
-        return self.attend(queries_BHTD, memory, mask, recorder), memory
+        return self.attend(queries_BHTD, memory, layout, mask, recorder), memory
 
 
 class CrossAttention(MultiHead):
@@ -101,14 +110,20 @@ class CrossAttention(MultiHead):
         self.query = Linear(d_model, d_model, bias)
         self.key_value = Linear(d_model, d_model, bias, blocks=1 if shared_qk else 2)
 
-    def remember(self, memory_BSM: Tensor) -> KeyValues:
+    def remember(self, memory_NM: Tensor, layout: Layout) -> KeyValues:
         """Return keys and values of the memory, which stay the same for every step."""
-        *keys, values = self.key_value(memory_BSM).chunk(self.key_value.blocks, -1)
-        keys = keys or [self.query(memory_BSM)]
-        return KeyValues(self.split(keys[0]), self.split(values))
+        parts_BSM = layout.sentences(self.key_value(memory_NM)).chunk(self.key_value.blocks, dim=-1)
+        keys_BSM = layout.sentences(self.query(memory_NM)) if self.shared_qk else parts_BSM[0]
+        return KeyValues(self.split(keys_BSM), self.split(parts_BSM[-1]))
 
     def forward(
-        self, x_BTM: Tensor, memory: KeyValues, mask: Mask, recorder: Recorder = SILENCE
+        self,
+        x_NM: Tensor,
+        memory: KeyValues,
+        layout: Layout,
+        mask: Mask,
+        recorder: Recorder = SILENCE,
     ) -> Tensor:
         """Attend to the memory."""
-        return self.attend(self.split(self.query(x_BTM)), memory, mask, recorder)
+        queries_BHTD = self.split(layout.sentences(self.query(x_NM)))
+        return self.attend(queries_BHTD, memory, layout, mask, recorder)

@@ -16,10 +16,13 @@ from torch import Tensor
 # B batch, H heads, T queries, S keys, D features of a head, M features of the model
 
 
+Stack = Literal["encoder", "decoder"]
+
+
 class Site(NamedTuple):
     """A place in the model. Layers count from 0, from the bottom."""
 
-    stack: Literal["encoder", "decoder"]
+    stack: Stack
     layer: int
     kind: Literal["self", "cross"]
 
@@ -47,26 +50,27 @@ class AttentionRecord:
 
 
 AttentionListener = Callable[[AttentionRecord], None]
+LayerListener = Callable[[Tensor], None]
 
 
 class Recorder(Protocol):
-    """Gets what passes through the model."""
+    """Says who listens where."""
 
-    def listener(self, site: Site) -> AttentionListener | None:
+    def attention_listener(self, site: Site) -> AttentionListener | None:
         """Return what takes the record of this attention, or None where nobody listens."""
 
-    def layer_output(self, stack: Literal["encoder", "decoder"], layer: int, x_BTM: Tensor) -> None:
-        """Take what a layer gives to the next one."""
+    def layer_listener(self, stack: Stack, layer: int) -> LayerListener | None:
+        """Return what takes a layer's output, [B, T, M], or None where nobody listens."""
 
 
 class Silence:
     """The recorder that listens nowhere."""
 
-    def listener(self, site: Site) -> None:
+    def attention_listener(self, site: Site) -> None:
         """Nobody listens."""
 
-    def layer_output(self, stack: Literal["encoder", "decoder"], layer: int, x_BTM: Tensor) -> None:
-        """Nobody looks."""
+    def layer_listener(self, stack: Stack, layer: int) -> None:
+        """Nobody listens."""
 
 
 SILENCE = Silence()

@@ -30,7 +30,6 @@ from seq2see.model.layers import (
     Residual,
 )
 from seq2see.model.multihead import CrossAttention, SelfAttention
-from seq2see.model.norms import BatchNorm, LayerNorm, Norm
 from seq2see.model.positions import (
     LearnedPositions,
     Positions,
@@ -198,16 +197,15 @@ class Builder:
         kind = Residual if self.config.norm.placement == "post" else PreNormResidual
         return kind(self.norm(), Dropout(self.config.dropout.residual))
 
-    def last_norm(self) -> Norm:
+    def last_norm(self) -> nn.Module:
         """Make what stands on top of a stack: a norm only where the layers do not end with one."""
-        return self.norm() if self.config.norm.placement == "pre" else Norm()
+        return self.norm() if self.config.norm.placement == "pre" else nn.Identity()
 
-    def norm(self) -> Norm:
-        """Make a norm."""
-        config = self.config
-        if config.norm.kind == "layer":
-            return LayerNorm(config.d_model, config.norm.eps)
-        return BatchNorm(config.d_model, config.norm.eps) if config.norm.kind == "batch" else Norm()
+    def norm(self) -> nn.Module:
+        """Make a norm over tokens in a row, from which padding was left out."""
+        norm = self.config.norm
+        kinds = {"layer": nn.LayerNorm, "batch": nn.BatchNorm1d, "none": nn.Identity}
+        return kinds[norm.kind](self.config.d_model, eps=norm.eps)
 
     def tokens(self, vocab_size: int) -> TokenTable:
         """Make a table of token vectors."""
@@ -221,7 +219,9 @@ class Builder:
             self.positions(),
             Dropout(config.dropout.embedding),
             config.embeddings.scale,
-            LayerNorm(config.d_model, config.norm.eps) if config.embeddings.norm else Norm(),
+            nn.LayerNorm(config.d_model, config.norm.eps)
+            if config.embeddings.norm
+            else nn.Identity(),
             types,
         )
 
