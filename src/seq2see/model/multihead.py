@@ -22,14 +22,26 @@ class MultiHead(nn.Module):
     """What the two kinds have in common: the heads, the attention inside them, and W^O."""
 
     def __init__(
-        self, d_model: int, heads: int, attention: Attention, site: Site, bias: bool = True
+        self,
+        d_model: int,
+        heads: int,
+        attention: Attention,
+        site: Site,
+        bias: bool = True,
+        shared_qk: bool = False,
     ) -> None:
         super().__init__()
         assert d_model % heads == 0, f"{heads} heads do not divide d_model {d_model}"
         self.heads = heads
         self.site = site
+        self.shared_qk = shared_qk
+        self.make_projections(d_model, bias)
         self.attention = attention
         self.output = Linear(d_model, d_model, bias)
+
+    def make_projections(self, d_model: int, bias: bool) -> None:
+        """Make W^Q, W^K and W^V, fused as far as they have the same input."""
+        raise NotImplementedError
 
     def split(self, x_BTM: Tensor) -> Tensor:
         """Cut the features into heads, [B, H, T, D]."""
@@ -58,18 +70,9 @@ class MultiHead(nn.Module):
 class SelfAttention(MultiHead):
     """Tokens look at the tokens of their own sentence."""
 
-    def __init__(
-        self,
-        d_model: int,
-        heads: int,
-        attention: Attention,
-        site: Site,
-        bias: bool = True,
-        shared_qk: bool = False,
-    ) -> None:
-        super().__init__(d_model, heads, attention, site, bias)
-        self.shared_qk = shared_qk
-        self.qkv = Linear(d_model, d_model, bias, blocks=2 if shared_qk else 3)
+    def make_projections(self, d_model: int, bias: bool) -> None:
+        """Make one matrix for all three; a shared one serves queries and keys."""
+        self.qkv = Linear(d_model, d_model, bias, blocks=2 if self.shared_qk else 3)
 
     def project(self, x_NM: Tensor, layout: Layout) -> tuple[Tensor, KeyValues]:
         """Return the queries, and the keys and values, of each head."""
@@ -96,19 +99,10 @@ class SelfAttention(MultiHead):
 class CrossAttention(MultiHead):
     """Target tokens look at the memory of the source."""
 
-    def __init__(
-        self,
-        d_model: int,
-        heads: int,
-        attention: Attention,
-        site: Site,
-        bias: bool = True,
-        shared_qk: bool = False,
-    ) -> None:
-        super().__init__(d_model, heads, attention, site, bias)
-        self.shared_qk = shared_qk
+    def make_projections(self, d_model: int, bias: bool) -> None:
+        """Make one matrix for the target and one for the memory; a shared W^Q makes keys too."""
         self.query = Linear(d_model, d_model, bias)
-        self.key_value = Linear(d_model, d_model, bias, blocks=1 if shared_qk else 2)
+        self.key_value = Linear(d_model, d_model, bias, blocks=1 if self.shared_qk else 2)
 
     def remember(self, memory_NM: Tensor, layout: Layout) -> KeyValues:
         """Return keys and values of the memory, which stay the same for every step."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TypeVar
 
 from torch import Tensor, nn
 
@@ -29,7 +30,7 @@ from seq2see.model.layers import (
     PreNormResidual,
     Residual,
 )
-from seq2see.model.multihead import CrossAttention, SelfAttention
+from seq2see.model.multihead import CrossAttention, MultiHead, SelfAttention
 from seq2see.model.positions import (
     LearnedPositions,
     Positions,
@@ -39,6 +40,8 @@ from seq2see.model.positions import (
 from seq2see.model.recorder import SILENCE, Recorder, Site
 
 # B batch, S source tokens, T target tokens, M features of the model, V vocabulary
+
+Heads = TypeVar("Heads", bound=MultiHead)
 
 
 class Transformer(nn.Module):
@@ -146,18 +149,14 @@ class Builder:
 
     def self_attention(self, attention: AttentionConfig, site: Site) -> SelfAttention:
         """Make the heads that look at their own sentence."""
-        return SelfAttention(
-            self.config.d_model,
-            self.config.heads,
-            self.attention(attention, site),
-            site,
-            attention.bias,
-            attention.shared_qk,
-        )
+        return self._heads(SelfAttention, attention, site)
 
     def cross_attention(self, attention: AttentionConfig, site: Site) -> CrossAttention:
         """Make the heads that look at the memory."""
-        return CrossAttention(
+        return self._heads(CrossAttention, attention, site)
+
+    def _heads(self, kind: type[Heads], attention: AttentionConfig, site: Site) -> Heads:
+        return kind(
             self.config.d_model,
             self.config.heads,
             self.attention(attention, site),
