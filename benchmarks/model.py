@@ -173,10 +173,12 @@ def compare(preset: str, bucketed: bool, budget: int, rounds: int) -> None:
         theirs.zero_grad()
 
     times: dict[str, list[float]] = {"ours": [], "theirs": [], "peak": []}
+    steps = [("ours", our_step), ("theirs", their_step)]
     for _ in range(rounds + 1):  # the first round warms up
         times["peak"].append(seconds(matmul))
-        times["ours"].append(sum(seconds(partial(our_step, pair)) for pair in pairs))
-        times["theirs"].append(sum(seconds(partial(their_step, pair)) for pair in pairs))
+        for name, run in steps:
+            times[name].append(sum(seconds(partial(run, pair)) for pair in pairs))
+        steps.reverse()
     ours_s, theirs_s, peak_s = (median(t[1:]) for t in times.values())
     tokens = sum(sum(pair.tokens) for pair in pairs)
     padding = 1 - tokens / sum(p.src_BS.numel() + p.tgt_BT[:, 1:].numel() for p in pairs)

@@ -7,6 +7,7 @@ field is its help text. Unknown keys are refused with the nearest valid one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, Self
 
@@ -28,11 +29,20 @@ class Config(BaseModel):
     )
 
     def __init__(self, **data: Any) -> None:
-        try:
+        with _our_words(type(self)):
             super().__init__(**data)
-        except ValidationError as error:
-            problems = [p for detail in error.errors() for p in _problems(type(self), detail)]
-            raise ConfigError(problems) from None
+
+    @classmethod
+    def model_validate(cls, *args: Any, **kwargs: Any) -> Self:
+        """Make it from a table; problems are a `ConfigError` here too."""
+        with _our_words(cls):
+            return super().model_validate(*args, **kwargs)
+
+    @classmethod
+    def model_validate_json(cls, *args: Any, **kwargs: Any) -> Self:
+        """Make it from JSON; problems are a `ConfigError` here too."""
+        with _our_words(cls):
+            return super().model_validate_json(*args, **kwargs)
 
     @model_validator(mode="after")
     def _refuse_conflicts(self) -> Self:
@@ -41,12 +51,33 @@ class Config(BaseModel):
         return self
 
     def conflicts(self) -> Iterator[str]:
-        """Yield a line for each combination of fields that cannot be."""
+        """Yield a line for each combination of fields that cannot be, each good by itself."""
         yield from ()
 
     def replace(self, **changes: Any) -> Self:
-        """Return a copy with other values in some fields, checked anew."""
-        return type(self)(**{**dict(self), **changes})
+        """Return a copy with other values in some fields, checked anew; tables are merged."""
+        return type(self)(**merged(self.model_dump(), changes))
+
+
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with the changes; where both have a table, it is merged field by field."""
+    result = dict(base)
+    for key, value in changes.items():
+        old = result.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            result[key] = merged(old, value)
+        else:
+            result[key] = value
+    return result
+
+
+@contextmanager
+def _our_words(config: type[BaseModel]) -> Iterator[None]:
+    try:
+        yield
+    except ValidationError as error:
+        problems = [p for detail in error.errors() for p in _problems(config, detail)]
+        raise ConfigError(problems) from None
 
 
 def _problems(config: type[BaseModel], detail: ErrorDetails) -> Iterator[str]:
@@ -58,6 +89,8 @@ def _problems(config: type[BaseModel], detail: ErrorDetails) -> Iterator[str]:
         yield from (problem.replace("`", inside, 1) for problem in cause.problems)
     elif detail["type"] == "extra_forbidden":
         yield f"`{path}` is not a setting{_nearest(path, config.model_fields)}"
+    elif detail["type"] == "json_invalid":
+        yield f"settings must be JSON, but: {detail['ctx']['error']}"
     elif detail["type"] == "missing":
         yield f"`{path}` must be given"
     else:

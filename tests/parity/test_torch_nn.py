@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.model import CAUSAL, Builder, Layout, ModelConfig, Site, padding_mask
-from seq2see.model.cache import LayerCache
 from seq2see.model.layers import DecoderLayer, EncoderLayer
 from seq2see.model.multihead import CrossAttention, SelfAttention
 
@@ -178,8 +177,8 @@ def test_decoder_layer(dtype: torch.dtype, placement: str, activation: str) -> N
     later = nn.Transformer.generate_square_subsequent_mask(TARGET, dtype=dtype)
     expected = theirs(x, memory, tgt_mask=later, memory_key_padding_mask=padding)
     source_layout, layout = Layout.without(padding), Layout(BATCH, TARGET)
-    past = ours.cross_attention.remember(source_layout.row(memory), source_layout)
-    actual = ours(layout.row(x), layout, LayerCache(past), padding_mask(padding))
+    cache = ours.remember(source_layout.row(memory), source_layout)
+    actual, _ = ours(layout.row(x), layout, cache, padding_mask(padding))
     expected = expected.flatten(0, 1)
     torch.testing.assert_close(actual, expected, rtol=0, atol=TOLERANCE[dtype])
 

@@ -63,6 +63,17 @@ def sentences(batch: int, length: int) -> Tensor:
     return ids.masked_fill(torch.arange(length) >= lengths, PAD)
 
 
+def targets(batch: int, length: int) -> Tensor:
+    """Draw sentences that are padded on the right and have the pad id inside and in front too."""
+    return sentences(batch, length).masked_fill(torch.rand(batch, length) < 0.2, PAD)
+
+
+def real(tgt: Tensor) -> Tensor:
+    """Return the tokens up to the last that is no padding; the first always counts."""
+    last = [max([0, *row.nonzero().flatten().tolist()]) for row in tgt]
+    return torch.arange(tgt.size(1)) <= torch.tensor(last)[:, None]
+
+
 def close(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=0, atol=1e-10)
 
@@ -119,11 +130,11 @@ def test_leaving_padding_out_changes_nothing(variant: str, shape: dict[str, int]
     torch.manual_seed(shape["seed"])
     still = dict.fromkeys(("embedding", "residual", "attention", "activation"), 0.0)
     net = model(variant, shape["heads"], dropout=still)
-    src, tgt = (sentences(shape["batch"], shape[side]) for side in ("source", "target"))
-    real = tgt != PAD
+    src = sentences(shape["batch"], shape["source"])
+    tgt = targets(shape["batch"], shape["target"])
     logits, gradients = [], []
     for training in (True, False):
-        logits.append(net.train(training)(src, tgt)[real])
+        logits.append(net.train(training)(src, tgt)[real(tgt)])
         gradients.append(torch.autograd.grad(logits[-1].square().sum(), list(net.parameters())))
     close(*logits)
     for a, b in zip(*gradients, strict=True):

@@ -123,11 +123,35 @@ def test_a_config_survives_writing_and_reading() -> None:
     assert ModelConfig.model_validate_json(config.model_dump_json()) == config
 
 
-def test_replace_checks_anew() -> None:
-    config = ModelConfig(vocab_size=100)
+def test_replace_checks_anew_and_merges_tables() -> None:
+    config = ModelConfig(vocab_size=100, norm={"eps": 1e-5})
     assert config.replace(heads=16).heads == 16
+    changed = config.replace(norm={"placement": "pre"}, encoder_attention={"kind": "dot"})
+    assert (changed.norm.eps, changed.norm.placement) == (1e-5, "pre")
+    assert changed.source_attention.kind == "dot"
     with pytest.raises(ConfigError, match="heads"):
         config.replace(heads=7)
+
+
+def test_settings_on_top_of_a_preset_are_merged() -> None:
+    dropout = ModelConfig.preset("big", vocab_size=100, dropout={"attention": 0.2}).dropout
+    assert (dropout.residual, dropout.embedding, dropout.attention) == (0.3, 0.3, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"vocab_size": 0}', "`vocab_size` must be at least 1, but is 0 instead"),
+        ('{"vocab_size": 9, "norm": {"eps": -1}}', "`norm.eps` must be above 0.0, but is -1"),
+        ("{", "settings must be JSON, but: "),
+    ],
+)
+def test_reading_speaks_the_same_words(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as refused:
+        ModelConfig.model_validate_json(text)
+    assert "\n" not in str(refused.value)
+    with pytest.raises(ConfigError, match="`vocab_size` must be given"):
+        ModelConfig.model_validate({})
 
 
 @pytest.mark.parametrize(

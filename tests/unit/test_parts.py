@@ -92,7 +92,7 @@ def test_token_vectors_times_root_d_have_variance_one() -> None:
 
 
 def test_sinusoid_beyond_its_table_goes_on() -> None:
-    positions = SinusoidPositions(8, "interleaved", "paper")
+    positions = SinusoidPositions("interleaved", "paper")
     far = positions(torch.zeros(1, 3, 8), offset=100_000)
     expected = sinusoid(torch.arange(100_000, 100_003), 8).float()
     torch.testing.assert_close(far[0], expected)
@@ -170,8 +170,9 @@ REFUSED = {
     "a negative id": (torch.tensor([[1, -3]]), "from 0 to 9.* but is -3 instead"),
     "an empty batch": (torch.empty(0, 3, dtype=torch.long), "at least one sentence.* but is 0 × 3"),
     "an empty sentence": (torch.empty(2, 0, dtype=torch.long), "one token, but is 2 × 0"),
+    "a list": ([[1, 2]], "a tensor, but are list instead"),
     "one axis": (torch.tensor([1, 2]), "two axes .* but have 1 instead"),
-    "no ids": (torch.ones(1, 2), "whole numbers .* but are torch.float32 instead"),
+    "no ids": (torch.ones(1, 2), "int64 or int32, but are torch.float32 instead"),
 }
 
 
@@ -194,6 +195,35 @@ def test_token_types_without_a_table_are_refused() -> None:
     ids = torch.tensor([[1, 2]])
     with pytest.raises(InputError, match="this model has none"):
         tiny().encoder(ids, types_BS=ids)
+
+
+@pytest.mark.parametrize(
+    ("types", "message"),
+    [
+        (torch.tensor([[1]]), "the shape of the ids, 1 × 2, but have 1 × 1 instead"),
+        (torch.ones(1, 2), "int64 or int32, but are torch.float32"),
+        (torch.tensor([[0, 2]]), "from 0 to 1, the table's last, but is 2 instead"),
+    ],
+)
+def test_bad_token_types_are_refused(types: torch.Tensor, message: str) -> None:
+    encoder = tiny(embeddings={"token_types": 2}).encoder
+    with pytest.raises(InputError, match=message):
+        encoder(torch.tensor([[1, 2]]), types)
+
+
+def test_token_types_count_and_are_0_unless_given() -> None:
+    encoder, ids = tiny(embeddings={"token_types": 2}).eval().encoder, torch.tensor([[1, 2]])
+    states = [encoder(ids, types).states_BSM for types in (None, ids * 0, ids * 0 + 1)]
+    assert torch.equal(states[0], states[1])
+    assert not torch.allclose(states[0], states[2])
+
+
+def test_batch_norm_of_one_token_is_refused() -> None:
+    model = tiny(norm={"kind": "batch"})
+    one = torch.tensor([[1]])
+    with pytest.raises(InputError, match="at least 2 tokens"):
+        model.train()(one, one)
+    assert model.eval()(one, one).isfinite().all()
 
 
 def test_the_summary_shows_each_weight_once() -> None:

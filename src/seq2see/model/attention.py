@@ -191,6 +191,9 @@ class LinformerAttention(DotProductAttention):
                 f"(`encoder_attention.max_length`), but has {length} instead"
             )
         assert not mask.causal, "linformer cannot be causal; ModelConfig refuses it"
+        assert mask.hidden is None or mask.hidden.size(-2) == 1, (
+            "it can hide a key from all or none"
+        )
         if mask.hidden is not None:
             hidden_BHS1 = mask.hidden.transpose(-2, -1)
             keys_BHSD = keys_BHSD.masked_fill(hidden_BHS1, 0.0)

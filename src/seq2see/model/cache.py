@@ -46,12 +46,16 @@ class KeyValues:
         )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class LayerCache:
-    """What one decoder layer remembers: the target so far, and the source."""
+    """What one decoder layer remembers: the source, and the target so far."""
 
     memory: KeyValues
     past: KeyValues | None = None
+
+    def reorder(self, index: Tensor) -> LayerCache:
+        """Return the rows of `index`, in its order."""
+        return LayerCache(self.memory.reorder(index), self.past and self.past.reorder(index))
 
 
 @dataclass(slots=True)
@@ -69,6 +73,9 @@ class DecoderCache:
     def reorder(self, index: Tensor) -> None:
         """Keep the rows of `index`, in its order; a row may be taken often or never."""
         self.memory_padding_BS = self.memory_padding_BS.index_select(0, index)
-        for layer in self.layers:
-            layer.memory = layer.memory.reorder(index)
-            layer.past = layer.past and layer.past.reorder(index)
+        self.layers = [layer.reorder(index) for layer in self.layers]
+
+    def extend(self, layers: list[LayerCache], tokens: int) -> None:
+        """Take over what all layers remember after so many tokens more, at once or not at all."""
+        self.layers = layers
+        self.length += tokens

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from seq2see.config import Config
+from seq2see.config import Config, merged
 from seq2see.errors import ConfigError
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
@@ -155,7 +155,7 @@ class ModelConfig(Config):
             raise ConfigError(
                 [f"`preset` must be one of {', '.join(PRESETS)}, but is {name!r} instead"]
             )
-        return cls(**{**PRESETS[name], **settings})
+        return cls(**merged(PRESETS[name], settings))
 
     @property
     def source_attention(self) -> AttentionConfig:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import torch
 from torch import Tensor, nn
 
 from seq2see.errors import InputError
-from seq2see.model.cache import DecoderCache, LayerCache, Memory
+from seq2see.model.cache import DecoderCache, Memory
 from seq2see.model.embeddings import Embeddings
 from seq2see.model.layers import DecoderLayer
 from seq2see.model.layout import Layout
@@ -39,9 +40,7 @@ class Decoder(nn.Module):
         """Compute the keys and values of the memory, once for all steps."""
         layout = Layout.without(memory.padding_BS)
         memory_NM = layout.row(memory.states_BSM)
-        layers = [
-            LayerCache(layer.cross_attention.remember(memory_NM, layout)) for layer in self.layers
-        ]
+        layers = [layer.remember(memory_NM, layout) for layer in self.layers]
         return DecoderCache(layers, memory.padding_BS)
 
     def forward(self, ids_BT: Tensor, cache: DecoderCache, recorder: Recorder = SILENCE) -> Tensor:
@@ -54,22 +53,24 @@ class Decoder(nn.Module):
                 f"but there are {len(ids_BT)} instead"
             )
         layout, memory_mask = self._layout(ids_BT), padding_mask(cache.memory_padding_BS)
-        x_NM = layout.row(x_BTM)
-        for i, (layer, layer_cache) in enumerate(zip(self.layers, cache.layers, strict=True)):
-            x_NM = layer(x_NM, layout, layer_cache, memory_mask, recorder)
+        x_NM, new = layout.row(x_BTM), list(cache.layers)
+        for i, layer in enumerate(self.layers):
+            x_NM, new[i] = layer(x_NM, layout, cache.layers[i], memory_mask, recorder)
             if listener := recorder.layer_listener("decoder", i):
                 listener(layout.sentences(x_NM))
-        cache.length += ids_BT.size(1)
+        cache.extend(new, ids_BT.size(1))
         return layout.sentences(self.norm(x_NM))
 
     def _layout(self, ids_BT: Tensor) -> Layout:
-        """Leave padding out while training. The first token stays: some models start with that id.
+        """Leave out, while training, the padding behind each sentence, which causality hides.
 
-        Otherwise every place counts, so that later tokens change no bit of earlier states, not even
-        by changing the shape of a product. Attention needs no padding mask, being causal.
+        A pad id inside a sentence, or as its first token, is a token like every other: some models
+        start with it. When not training every place counts, so that later tokens change no bit of
+        earlier states, not even by changing the shape of a product.
         """
         if not self.training:
             return Layout(*ids_BT.shape)
-        padding_BT = ids_BT == self.pad_id
-        padding_BT[:, 0] = False
-        return Layout.without(padding_BT)
+        real_BT = ids_BT != self.pad_id
+        real_BT[:, 0] = True
+        last_B1 = real_BT.int().cumsum(1).argmax(1, keepdim=True)
+        return Layout.without(torch.arange(ids_BT.size(1), device=ids_BT.device) > last_B1)

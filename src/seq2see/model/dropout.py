@@ -40,7 +40,7 @@ class Dropout(nn.Module):
 def keep_mask(shape: torch.Size, rate: float, dtype: torch.dtype) -> Tensor:
     """Return 0 with probability `rate`, else 1/(1 − rate), drawn from torch's CPU generator."""
     count = shape.numel()
-    words = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    words = torch.empty((count + 3) // 4, dtype=torch.int64, device="cpu").random_(-(2**63), None)
     bits = words.view(torch.int16)[:count]  # uniform on [-32768, 32767]
     keep = bits >= min(round(rate * 65536), 65535) - 32768
     return keep.to(dtype).mul_(1 / (1 - rate)).view(shape)

@@ -30,11 +30,11 @@ class TokenTable(nn.Module):
         """Return the vector of each id."""
         try:
             return F.embedding(ids_BT, self.weight_VM)
-        except IndexError:
-            size = len(self.weight_VM)
-            wrong = ids_BT[(ids_BT < 0) | (ids_BT >= size)][0].item()
+        except IndexError:  # on a CPU; other devices do not tell which id it was
+            last = len(self.weight_VM) - 1
+            wrong = ids_BT[(ids_BT < 0) | (ids_BT > last)][0].item()
             raise InputError(
-                f"an id must be from 0 to {size - 1}, the vocabulary's last, but is {wrong} instead"
+                f"an id must be from 0 to {last}, the table's last, but is {wrong} instead"
             ) from None
 
 
@@ -63,12 +63,25 @@ class Embeddings(nn.Module):
         check_ids(ids_BT)
         x_BTM = self.tokens(ids_BT) * self.factor
         if self.types is not None:
-            x_BTM = x_BTM + self.types(torch.zeros_like(ids_BT) if types_BT is None else types_BT)
+            x_BTM = x_BTM + self.types(_types_of(ids_BT, types_BT))
         elif types_BT is not None:
             raise InputError(
                 "token types must be left out: this model has none (`embeddings.token_types` is 0)"
             )
         return self.dropout(self.norm(self.positions(x_BTM, offset)))
+
+
+def _types_of(ids_BT: Tensor, types_BT: Tensor | None) -> Tensor:
+    """Return the given types, if they fit the ids, or type 0 for all."""
+    if types_BT is None:
+        return torch.zeros_like(ids_BT)
+    check_ids(types_BT)
+    if types_BT.shape != ids_BT.shape:
+        raise InputError(
+            f"token types must have the shape of the ids, {_shape(ids_BT)}, "
+            f"but have {_shape(types_BT)} instead"
+        )
+    return types_BT
 
 
 class Output(nn.Module):
@@ -92,10 +105,17 @@ class Output(nn.Module):
 
 def check_ids(ids_BT: Tensor) -> None:
     """Refuse what is not a batch of ids. Whether each is in the vocabulary, the look-up tells."""
+    if not isinstance(ids_BT, Tensor):
+        raise InputError(f"ids must be a tensor, but are {type(ids_BT).__name__} instead")
     if ids_BT.dim() != 2:
         raise InputError(f"ids must have two axes [batch, tokens], but have {ids_BT.dim()} instead")
     if ids_BT.dtype not in {torch.int64, torch.int32}:
-        raise InputError(f"ids must be whole numbers (int64), but are {ids_BT.dtype} instead")
+        raise InputError(f"ids must be int64 or int32, but are {ids_BT.dtype} instead")
     if ids_BT.numel() == 0:
-        shape = " × ".join(map(str, ids_BT.shape))
-        raise InputError(f"a batch must have at least one sentence of one token, but is {shape}")
+        raise InputError(
+            f"a batch must have at least one sentence of one token, but is {_shape(ids_BT)} instead"
+        )
+
+
+def _shape(x: Tensor) -> str:
+    return " × ".join(map(str, x.shape))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seq2see.errors import InputError
 from seq2see.model.cache import LayerCache
 from seq2see.model.config import Activation
 from seq2see.model.dropout import Dropout
@@ -24,9 +26,19 @@ Sublayer = Callable[[Tensor], Tensor]
 ACTIVATIONS: Mapping[Activation, Sublayer] = {
     "relu": torch.relu,
     "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "silu": F.silu,
 }
+
+
+class BatchNorm(nn.BatchNorm1d):
+    """Over the tokens in a row, so that padding takes no part."""
+
+    def forward(self, x_NM: Tensor) -> Tensor:
+        """Return `x` with mean 0 and variance 1 over the tokens, then scaled and shifted."""
+        if self.training and len(x_NM) == 1:
+            raise InputError("batch norm must have at least 2 tokens to learn from, but has 1")
+        return super().forward(x_NM)
 
 
 class FeedForward(nn.Module):
@@ -45,12 +57,20 @@ class FeedForward(nn.Module):
 
 
 class Residual(nn.Module):
-    """Adds what a sublayer makes of x to x: norm(x + sublayer(x)), as in the paper."""
+    """Adds to x what a sublayer makes of it, with a norm on the way."""
 
     def __init__(self, norm: nn.Module, dropout: Dropout) -> None:
         super().__init__()
         self.norm = norm
         self.dropout = dropout
+
+    def forward(self, x_NM: Tensor, sublayer: Sublayer) -> Tensor:
+        """Return the sum."""
+        raise NotImplementedError
+
+
+class PostNormResidual(Residual):
+    """norm(x + sublayer(x)), as in the paper."""
 
     def forward(self, x_NM: Tensor, sublayer: Sublayer) -> Tensor:
         """Normalise behind the sum."""
@@ -115,6 +135,10 @@ class DecoderLayer(nn.Module):
         self.feed_forward = feed_forward
         self.feed_forward_residual = residual()
 
+    def remember(self, memory_NM: Tensor, layout: Layout) -> LayerCache:
+        """Return the cache from which this layer starts: keys and values of the memory."""
+        return LayerCache(self.cross_attention.remember(memory_NM, layout))
+
     def forward(
         self,
         x_NM: Tensor,
@@ -122,11 +146,14 @@ class DecoderLayer(nn.Module):
         cache: LayerCache,
         memory_mask: Mask,
         recorder: Recorder = SILENCE,
-    ) -> Tensor:
-        """Return the next layer's input, and remember these tokens in the cache."""
+    ) -> tuple[Tensor, LayerCache]:
+        """Return the next layer's input, and the cache with these tokens in it."""
+        new = cache
 
         def attend(h_NM: Tensor) -> Tensor:
-            mixed_NM, cache.past = self.attention(h_NM, layout, CAUSAL, recorder, cache.past)
+            nonlocal new
+            mixed_NM, past = self.attention(h_NM, layout, CAUSAL, recorder, cache.past)
+            new = LayerCache(cache.memory, past)
             return mixed_NM
 
         def look_at_source(h_NM: Tensor) -> Tensor:
@@ -134,4 +161,4 @@ class DecoderLayer(nn.Module):
 
         x_NM = self.attention_residual(x_NM, attend)
         x_NM = self.cross_attention_residual(x_NM, look_at_source)
-        return self.feed_forward_residual(x_NM, self.feed_forward)
+        return self.feed_forward_residual(x_NM, self.feed_forward), new

@@ -58,11 +58,17 @@ class RaggedLayout(Layout):
 class _Gather(torch.autograd.Function):
     """Take rows. torch's own gradient of this adds rows one by one, though none is taken twice."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, index: Tensor) -> Tensor:
+    def forward(x: Tensor, index: Tensor) -> Tensor:
+        return x.index_select(0, index)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG004
+        x, index = inputs
         ctx.save_for_backward(index)
         ctx.rows = len(x)
-        return x.index_select(0, index)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
@@ -73,10 +79,16 @@ class _Gather(torch.autograd.Function):
 class _Scatter(torch.autograd.Function):
     """Put rows into a larger tensor of zeros: the transpose of `_Gather`, and its gradient."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, index: Tensor, rows: int) -> Tensor:
+    def forward(x: Tensor, index: Tensor, rows: int) -> Tensor:
+        return x.new_zeros(rows, x.size(1)).index_put_((index,), x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG004
+        _, index, _ = inputs
         ctx.save_for_backward(index)
-        return x.new_zeros(rows, x.size(1)).index_copy_(0, index, x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:

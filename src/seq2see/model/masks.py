@@ -46,8 +46,8 @@ CAUSAL = Mask(causal=True)
 
 
 def padding_mask(padding_BS: Tensor) -> Mask:
-    """Hide the padded keys from every query of every head."""
-    return Mask(padding_BS[:, None, None, :])
+    """Hide the padded keys from every query of every head. This is a sync point."""
+    return Mask(padding_BS[:, None, None, :]) if padding_BS.any() else OPEN
 
 
 def masked_softmax(scores_BHTS: Tensor, hidden: Tensor | None) -> Tensor:

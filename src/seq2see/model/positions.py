@@ -7,6 +7,7 @@ is why `RelativeDistances` speaks of queries and keys.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -16,7 +17,7 @@ from seq2see.errors import InputError
 
 # B batch, T tokens or queries, S keys, M features of the model, D features of a head, R distances
 
-Layout = Literal["interleaved", "halves"]
+WaveLayout = Literal["interleaved", "halves"]
 Frequencies = Literal["paper", "tensor2tensor"]
 
 
@@ -31,36 +32,48 @@ class Positions(nn.Module):
 class SinusoidPositions(Positions):
     """Waves of geometrically growing length; any position has its vector, trained or not."""
 
-    table_NM: Tensor
-
-    def __init__(self, d_model: int, layout: Layout, frequencies: Frequencies) -> None:
+    def __init__(self, layout: WaveLayout, frequencies: Frequencies) -> None:
         super().__init__()
         self.layout = layout
         self.frequencies = frequencies
-        # Not saved: it is a function of the config. Further positions are computed when they come.
-        table_NM = self._waves(0, 512, d_model).to(torch.get_default_dtype())
-        self.register_buffer("table_NM", table_NM, persistent=False)
 
     def forward(self, x_BTM: Tensor, offset: int = 0) -> Tensor:
         """Add the waves to `x`, whose first token stands at position `offset`."""
         end = offset + x_BTM.size(1)
-        if end <= len(self.table_NM):
-            return x_BTM + self.table_NM[offset:end]
-        return x_BTM + self._waves(offset, end, x_BTM.size(2)).to(x_BTM)
-
-    def _waves(self, start: int, end: int, d_model: int) -> Tensor:
-        positions = torch.arange(start, end, dtype=torch.float64)
-        return sinusoid(positions, d_model, self.layout, self.frequencies)
+        size = max(512, 1 << (end - 1).bit_length())
+        waves = _table(
+            size, x_BTM.size(2), self.layout, self.frequencies, x_BTM.dtype, x_BTM.device
+        )
+        return x_BTM + waves[offset:end]
 
     def extra_repr(self) -> str:
         """Show the variant."""
         return f"layout={self.layout}, frequencies={self.frequencies}"
 
 
+@lru_cache(maxsize=16)
+def _table(
+    size: int,
+    d_model: int,
+    layout: WaveLayout,
+    frequencies: Frequencies,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Tensor:
+    """Return the first positions, kept since they are asked for at each step.
+
+    Not a buffer of the module: that would be rounded by each change of dtype and lost on the meta
+    device, while this is a function of its arguments.
+    """
+    with torch.inference_mode(mode=False):
+        positions = torch.arange(size, device=device)
+        return sinusoid(positions, d_model, layout, frequencies).to(dtype)
+
+
 def sinusoid(
     positions_T: Tensor,
     d_model: int,
-    layout: Layout = "interleaved",
+    layout: WaveLayout = "interleaved",
     frequencies: Frequencies = "paper",
 ) -> Tensor:
     """Return sin(position·f) and cos(position·f) for d_model/2 frequencies f, in float64.
@@ -70,7 +83,7 @@ def sinusoid(
     """
     pairs = d_model // 2
     last = pairs if frequencies == "paper" else max(pairs - 1, 1)
-    steps_F = torch.arange(pairs, dtype=torch.float64) / last
+    steps_F = torch.arange(pairs, dtype=torch.float64, device=positions_T.device) / last
     angles_TF = positions_T.double()[:, None] * torch.exp(-math.log(10000.0) * steps_F)
     waves = (angles_TF.sin(), angles_TF.cos())
     if layout == "halves":

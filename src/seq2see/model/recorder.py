@@ -29,7 +29,11 @@ class Site(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AttentionRecord:
-    """One attention, step by step, all heads."""
+    """One attention, step by step, all heads.
+
+    Queries and keys are those that were multiplied: behind the norms of `qk_norm`, for Linformer
+    the mixtures of keys. With relative positions the output is more than weights × values.
+    """
 
     queries_BHTD: Tensor
     keys_BHSD: Tensor

@@ -24,9 +24,11 @@ from seq2see.model.embeddings import Embeddings, Output, TokenTable
 from seq2see.model.encoder import Encoder
 from seq2see.model.layers import (
     ACTIVATIONS,
+    BatchNorm,
     DecoderLayer,
     EncoderLayer,
     FeedForward,
+    PostNormResidual,
     PreNormResidual,
     Residual,
 )
@@ -193,7 +195,7 @@ class Builder:
 
     def residual(self) -> Residual:
         """Make a residual connection with its norm."""
-        kind = Residual if self.config.norm.placement == "post" else PreNormResidual
+        kind = PostNormResidual if self.config.norm.placement == "post" else PreNormResidual
         return kind(self.norm(), Dropout(self.config.dropout.residual))
 
     def last_norm(self) -> nn.Module:
@@ -203,7 +205,7 @@ class Builder:
     def norm(self) -> nn.Module:
         """Make a norm over tokens in a row, from which padding was left out."""
         norm = self.config.norm
-        kinds = {"layer": nn.LayerNorm, "batch": nn.BatchNorm1d, "none": nn.Identity}
+        kinds = {"layer": nn.LayerNorm, "batch": BatchNorm, "none": nn.Identity}
         return kinds[norm.kind](self.config.d_model, eps=norm.eps)
 
     def tokens(self, vocab_size: int) -> TokenTable:
@@ -229,7 +231,7 @@ class Builder:
         config = self.config
         positions = config.positions
         if positions.kind == "sinusoid":
-            return SinusoidPositions(config.d_model, positions.layout, positions.frequencies)
+            return SinusoidPositions(positions.layout, positions.frequencies)
         if positions.kind == "learned":
             return LearnedPositions(config.d_model, positions.max_length)
         return Positions()
