@@ -7,7 +7,6 @@ failed, with one line that says why) or 2 (wrong use).
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated
 
@@ -52,7 +51,4 @@ def main() -> None:
         app()
     except Seq2SeeError as error:
         typer.echo(f"seq2see: {error}", err=True)
-        sys.exit(1)
-    except BrokenPipeError:  # the reader has left: nobody is there to be told
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
