@@ -1,0 +1,1 @@
+"""Files to batches: readers, the doctor, batching, and the built-in corpora."""

@@ -1,0 +1,195 @@
+"""From files to pairs of lines, with nothing lost on the way.
+
+A line ends at \\n (or \\r\\n) and nowhere else: form feeds, U+2028 and the like are text and never
+shift the alignment. Files are UTF-8, plain or packed (.gz, .xz, .zst); `-` is standard input. What
+cannot be read is refused with the file and the line, never guessed at.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import zip_longest
+from pathlib import Path
+from typing import IO, Any, NamedTuple, cast
+
+from lxml import etree
+
+from seq2see.errors import InputError
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+STANDARD_INPUT = "-"
+BOM = b"\xef\xbb\xbf"
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation."""
+
+    source: str
+    target: str
+
+
+@contextmanager
+def open_bytes(path: str) -> Iterator[IO[bytes]]:
+    """Open a file, unpacking it by its ending; `-` is standard input, which is never packed."""
+    try:
+        with _open(path) as file:
+            yield file
+    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstd.ZstdError, EOFError) as error:
+        raise InputError(f"{path} is damaged: {error}") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def _open(path: str) -> AbstractContextManager[IO[bytes]]:
+    match Path(path).suffix:
+        case _ if path == STANDARD_INPUT:
+            return nullcontext(sys.stdin.buffer)
+        case ".gz":
+            return cast("IO[bytes]", gzip.open(path))
+        case ".xz":
+            return cast("IO[bytes]", lzma.open(path))
+        case ".zst":
+            return cast("IO[bytes]", zstd.open(path))
+        case _:
+            return Path(path).open("rb")
+
+
+def read_lines(path: str) -> Iterator[str]:
+    """Yield the lines of a file without their ends."""
+    with open_bytes(path) as file:
+        for number, raw in enumerate(file, 1):
+            line = raw.removeprefix(BOM) if number == 1 else raw
+            yield _decode(line.removesuffix(b"\n").removesuffix(b"\r"), path, number)
+
+
+def _decode(raw: bytes, path: str, number: int) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        byte = raw[error.start]
+        raise InputError(
+            f"{path}, line {number} must be UTF-8, but has the byte 0x{byte:02x} "
+            f"at column {error.start + 1}"
+        ) from None
+
+
+def read_parallel(source: str, target: str) -> Iterator[Pair]:
+    """Read two files, line by line side by side."""
+    lines = zip_longest(read_lines(source), read_lines(target))
+    for number, (left, right) in enumerate(lines, 1):
+        if left is None or right is None:
+            shorter, longer = (source, target) if left is None else (target, source)
+            raise InputError(
+                f"{shorter} must have as many lines as {longer}, but ends after {number - 1}"
+            )
+        yield Pair(left, right)
+
+
+def read_tsv(path: str, columns: tuple[int, int] = (0, 1)) -> Iterator[Pair]:
+    """Read two columns, counted from 0, of a file of columns between tabs. Quotes are text."""
+    for number, line in enumerate(read_lines(path), 1):
+        cells = line.split("\t")
+        if len(cells) <= max(columns):
+            raise InputError(
+                f"{path}, line {number} must have at least {max(columns) + 1} columns, "
+                f"but has {len(cells)} instead"
+            )
+        yield Pair(cells[columns[0]], cells[columns[1]])
+
+
+def read_jsonl(path: str, keys: tuple[str, str]) -> Iterator[Pair]:
+    """Read two keys of a file with one JSON object a line; `a.b` is the key b inside a."""
+    for number, line in enumerate(read_lines(path), 1):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}, line {number} must be JSON, but: {error}") from None
+        source, target = (_value(record, key, f"{path}, line {number}") for key in keys)
+        yield Pair(source, target)
+
+
+def _value(record: Any, key: str, where: str) -> str:
+    value = record
+    for step in key.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    if not isinstance(value, str):
+        found = "is missing" if value is None else f"is {type(value).__name__} instead"
+        raise InputError(f"{where}: `{key}` must be a text, but {found}")
+    return value
+
+
+# Elements of a segment that hold the codes of some editor, not words.
+CODES = {"bpt", "ept", "ph", "it", "ut"}
+LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+
+
+def read_tmx(
+    path: str, languages: tuple[str, str], skipped: Callable[[int], None] = lambda _: None
+) -> Iterator[Pair]:
+    """Read the units of a translation memory that have both languages, one at a time.
+
+    `en` takes en-GB too. White space around a line break becomes one space. A unit without one of
+    the languages goes to `skipped`, by its number.
+    """
+    with open_bytes(path) as file:
+        units = etree.iterparse(
+            file, tag="{*}tu", resolve_entities=False, no_network=True, load_dtd=False
+        )
+        try:
+            for number, (_, unit) in enumerate(units, 1):
+                texts = {_language(v): _segment(v) for v in reversed(list(unit.iter("{*}tuv")))}
+                source, target = (_find(texts, language) for language in languages)
+                _forget(unit)
+                if source is None or target is None:
+                    skipped(number)
+                else:
+                    yield Pair(source, target)
+        except etree.XMLSyntaxError as error:
+            raise InputError(f"{path} must be TMX, but: {error.msg}") from None
+
+
+def _language(variant: etree._Element) -> str:
+    return (variant.get(LANGUAGE) or variant.get("lang") or "").lower()
+
+
+def _find(texts: Mapping[str, str], language: str) -> str | None:
+    """Return the text of a language, or else of one of its regions."""
+    wanted = language.lower()
+    exact = texts.get(wanted)
+    regions = (text for code, text in texts.items() if code.startswith(wanted + "-"))
+    return exact if exact is not None else next(regions, None)
+
+
+def _segment(variant: etree._Element) -> str:
+    segment = variant.find("{*}seg")
+    return "" if segment is None else _flatten(segment)
+
+
+def _flatten(element: etree._Element) -> str:
+    """Return the words of a segment without the codes between them."""
+    parts = [element.text or ""]
+    for child in element:
+        is_code = not isinstance(child.tag, str) or etree.QName(child).localname in CODES
+        parts += ["" if is_code else _flatten(child), child.tail or ""]
+    text = "".join(parts)
+    if "\n" not in text and "\r" not in text:
+        return text
+    return " ".join(part.strip(" \t") for part in text.replace("\r", "\n").split("\n")).strip()
+
+
+def _forget(unit: etree._Element) -> None:
+    """Let a unit go, and those before it, so that memory does not grow with the file."""
+    unit.clear()
+    parent = unit.getparent()
+    while parent is not None and unit.getprevious() is not None:
+        del parent[0]

@@ -1,0 +1,249 @@
+"""Text to ids and back.
+
+A tokenizer is a SentencePiece file. Ours carries its config inside and works on text that
+`seq2see.text.normalise` has prepared, so that `decode(encode(x)) == normalise(x)` for any text. A
+file from elsewhere works as plain SentencePiece would have it, with its own normalisation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Self
+
+from sentencepiece import SentencePieceProcessor
+
+from seq2see.errors import InputError
+from seq2see.text import model_file
+from seq2see.text.config import TokenizerConfig
+from seq2see.text.normalise import normalise, prepare, refuse_surrogates, restore
+from seq2see.text.sampling import BpeSegmenter, Pieces, Sampler, Segmenter, UnigramSegmenter
+from seq2see.text.specials import Specials
+from seq2see.text.training import Report, learn
+
+_SEGMENTERS: dict[str, Callable[[Pieces], Segmenter]] = {
+    "bpe": BpeSegmenter,
+    "unigram": UnigramSegmenter,
+}
+_FILES = ("tokenizer.model", "source.model", "target.model")
+
+
+class Tokenizer:
+    """Cuts text into pieces and gives their ids. It never changes; threads may share it."""
+
+    def __init__(self, model: bytes) -> None:
+        self.model = model
+        self._processor = _processor(model)
+        about = model_file.read(model)
+        self.kind = about.kind
+        """`bpe` or `unigram`."""
+        self.symbols = about.symbols
+        """Placeholders that are never cut."""
+        self.config = TokenizerConfig(**json.loads(about.settings)) if about.settings else None
+        """How it was trained; None for a file from elsewhere."""
+
+    @classmethod
+    def train(
+        cls, lines: Iterable[str], config: TokenizerConfig, report: Report | None = None
+    ) -> Self:
+        """Learn from these lines; see `learn`."""
+        return cls(learn(lines, config, report))
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """Read a SentencePiece file, ours or any other."""
+        try:
+            return cls(Path(path).read_bytes())
+        except OSError as error:
+            raise InputError(f"`{path}` cannot be read: {error.strerror}") from None
+        except InputError as error:
+            raise InputError(f"`{path}`: {error}") from None
+
+    def save(self, path: Path | str) -> None:
+        """Write the file, whole or not at all."""
+        aside = Path(f"{path}.partial")
+        aside.write_bytes(self.model)
+        aside.replace(path)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a text, without BOS and EOS."""
+        (prepared,) = self._prepared([text])
+        try:
+            ids: list[int] = self._processor.encode(prepared)
+        except RuntimeError:
+            refuse_surrogates(text)
+            raise
+        return ids
+
+    def encode_batch(self, lines: Sequence[str], threads: int = 1) -> list[list[int]]:
+        """Return the ids of many texts, the same as one by one."""
+        prepared = self._prepared(lines)
+        try:
+            ids: list[list[int]] = self._processor.encode(prepared, num_threads=threads)
+        except (RuntimeError, TypeError):
+            for number, line in enumerate(lines, start=1):
+                refuse_surrogates(line, f" of line {number}")
+            raise
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of any ids. PAD, BOS and EOS have none; broken bytes give U+FFFD."""
+        own = [int(i) for i in ids]  # SentencePiece takes no numbers of NumPy or torch
+        if own and not 0 <= min(own) <= max(own) < self.vocab_size:
+            limit = f"ids must be from 0 to {self.vocab_size - 1}"
+            raise InputError(f"{limit}, but are from {min(own)} to {max(own)} instead")
+        text: str = self._processor.decode(own)
+        return restore(text) if self.config else text
+
+    def sample(self, text: str, rate: float, seed: int, epoch: int, line: int) -> list[int]:
+        """Return the ids of another cut of the text, by subword dropout; see `sampling`.
+
+        It depends on the text, the rate and these three numbers, and on nothing else. Rate 0 gives
+        `encode(text)`, rate 1 single characters.
+        """
+        if not 0 <= rate <= 1:
+            raise InputError(f"`rate` must be from 0 to 1, but is {rate} instead")
+        if rate == 0:
+            return self.encode(text)
+        ids = self._sampler.sample(self._words(text), rate, (seed, epoch, line))
+        unk = self.specials.unk  # SentencePiece writes a run of unknown characters as one
+        if unk not in ids:
+            return ids
+        return [i for k, i in enumerate(ids) if i != unk or ids[k - 1 : k] != [unk]]
+
+    def normalise(self, text: str) -> str:
+        """Return the text as it comes back. A file from elsewhere may change it further."""
+        return normalise(text, self.config.normalisation) if self.config else text
+
+    @cached_property
+    def pieces(self) -> tuple[str, ...]:
+        """The pieces, by id."""
+        return tuple(self._processor.id_to_piece(list(range(self.vocab_size))))
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of pieces."""
+        return len(self._processor)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the model, its config included."""
+        return hashlib.sha256(self.model).hexdigest()
+
+    @cached_property
+    def specials(self) -> Specials:
+        """The ids that stand for no text."""
+        own = self._processor
+        ids = (own.pad_id(), own.unk_id(), own.bos_id(), own.eos_id())
+        return Specials(*(None if i < 0 else i for i in ids))
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Tokenizer], tuple[bytes]]:
+        return type(self), (self.model,)
+
+    def _prepared(self, lines: Sequence[str]) -> list[str]:
+        return prepare(lines, self.config.normalisation) if self.config else list(lines)
+
+    def _words(self, text: str) -> list[str]:
+        """Cut a text, as SentencePiece sees it, where no piece can reach across."""
+        refuse_surrogates(text)
+        (prepared,) = self._prepared([text])
+        words: list[str] = self._word.findall(self._processor.normalize(prepared))
+        return words
+
+    @cached_property
+    def _word(self) -> re.Pattern[str]:
+        apart = all("▁" not in piece[1:] for piece in self._in_text)
+        start, inside = ("▁?", "[^▁]") if apart else ("", "(?s:.)")
+        if self.symbols:
+            longest_first = sorted(self.symbols, key=len, reverse=True)
+            symbol = "|".join(map(re.escape, longest_first))
+            return re.compile(f"{symbol}|{start}(?:(?!{symbol}){inside})+|▁")
+        return re.compile(f"{start}{inside}+|▁")
+
+    @cached_property
+    def _in_text(self) -> dict[str, int]:
+        """The pieces that may be found in a text, with their ids."""
+        own = self._processor
+        return {
+            piece: i
+            for i, piece in enumerate(self.pieces)
+            if not (own.is_control(i) or own.is_unknown(i) or own.is_byte(i))
+        }
+
+    @cached_property
+    def _sampler(self) -> Sampler:
+        if self.kind not in _SEGMENTERS:
+            raise InputError(f"only {', '.join(_SEGMENTERS)} can be sampled, but not {self.kind}")
+        own, unk = self._processor, self.specials.unk
+        assert unk is not None  # SentencePiece loads no model without
+        scores = {p: own.get_score(i) for p, i in self._in_text.items() if p not in self.symbols}
+        byte_ids = [i for i in range(self.vocab_size) if own.is_byte(i)]
+        segmenter = _SEGMENTERS[self.kind](Pieces(self._in_text, scores, byte_ids, unk))
+        return Sampler(segmenter, {symbol: self._in_text[symbol] for symbol in self.symbols})
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenizers:
+    """The tokenizers of both sides; where they are joint, one and the same."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @classmethod
+    def train(
+        cls,
+        source: Iterable[str],
+        target: Iterable[str],
+        config: TokenizerConfig,
+        report: Report | None = None,
+    ) -> Self:
+        """Learn from the lines of both sides, together or one by one as the config says."""
+        if config.joint:
+            both = Tokenizer.train(chain(source, target), config, report)
+            return cls(both, both)
+        return cls(*(Tokenizer.train(lines, config, report) for lines in (source, target)))
+
+    @classmethod
+    def load(cls, directory: Path | str) -> Self:
+        """Read what `save` has written."""
+        joint, source, target = (Path(directory, name) for name in _FILES)
+        if joint.exists():
+            both = Tokenizer.load(joint)
+            return cls(both, both)
+        return cls(Tokenizer.load(source), Tokenizer.load(target))
+
+    def save(self, directory: Path | str) -> None:
+        """Write `tokenizer.model`, or `source.model` and `target.model`."""
+        joint, source, target = (Path(directory, name) for name in _FILES)
+        if self.joint:
+            self.source.save(joint)
+            return
+        self.source.save(source)
+        self.target.save(target)
+        joint.unlink(missing_ok=True)  # it would be taken for ours
+
+    @property
+    def joint(self) -> bool:
+        """Both sides have the same tokenizer."""
+        return self.source is self.target
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of both."""
+        both = self.source.fingerprint + self.target.fingerprint
+        return hashlib.sha256(both.encode()).hexdigest()
+
+
+def _processor(model: bytes) -> SentencePieceProcessor:
+    processor = SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(model)
+    except RuntimeError:
+        raise InputError("this must be a SentencePiece model, but is something else") from None
+    return processor

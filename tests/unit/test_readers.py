@@ -1,0 +1,238 @@
+"""Readers give every pair as it stands in the file, or say which line is wrong."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from seq2see.data.readers import (
+    Pair,
+    read_jsonl,
+    read_lines,
+    read_parallel,
+    read_tmx,
+    read_tsv,
+    zstd,
+)
+from seq2see.errors import InputError
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+    ".zst": zstd.compress,
+}
+TMX = """<?xml version="1.0"?>
+<tmx version="1.4"><header/><body>
+<tu><tuv xml:lang="en"><seg>A dog.</seg></tuv><tuv xml:lang="de-DE"><seg>Ein Hund.</seg></tuv></tu>
+<tu><tuv xml:lang="EN-US">
+<seg>Press <bpt i="1">&lt;b&gt;</bpt>OK<ept i="1">&lt;/b&gt;</ept>.</seg></tuv>
+<tuv xml:lang="de"><seg>Auf <hi>OK</hi>
+  drücken &amp; warten.</seg></tuv><tuv xml:lang="fr"><seg>non</seg></tuv></tu>
+<tu><tuv xml:lang="en"><seg>No German.</seg></tuv></tu>
+</body></tmx>
+"""
+
+
+def write(folder: Path, name: str, content: bytes | str) -> str:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(path)
+
+
+@pytest.mark.parametrize("ending", PACKERS)
+def test_plain_and_packed(tmp_path: Path, ending: str) -> None:
+    path = write(tmp_path, "a.txt" + ending, PACKERS[ending](b"one\ntwo\n\nfour"))
+    assert list(read_lines(path)) == ["one", "two", "", "four"]
+
+
+def test_packed_in_several_pieces(tmp_path: Path) -> None:
+    for ending, pack in PACKERS.items():
+        path = write(tmp_path, "a" + ending, pack(b"one\n") + pack(b"two\n"))
+        assert list(read_lines(path)) == ["one", "two"]
+
+
+def test_lines_end_at_newlines_alone(tmp_path: Path) -> None:
+    text = "a\u2028b\x0cc\x0bd\x85e\x1cf\rg\r\nsecond\n"
+    path = write(tmp_path, "a", text)
+    assert list(read_lines(path)) == ["a\u2028b\x0cc\x0bd\x85e\x1cf\rg", "second"]
+
+
+def test_a_byte_order_mark_is_removed_at_the_start_alone(tmp_path: Path) -> None:
+    path = write(tmp_path, "a", b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n")
+    assert list(read_lines(path)) == ["one", "\ufefftwo"]
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"a\tb\nc\td\n")))
+    assert list(read_tsv("-")) == [Pair("a", "b"), Pair("c", "d")]
+
+
+def test_tsv_columns_and_quotes(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.tsv", '1\t"He said\t"\n2\tx\ty\n')
+    assert list(read_tsv(path, (2, 0))) == [Pair('"', "1"), Pair("y", "2")]
+
+
+def test_jsonl_keys(tmp_path: Path) -> None:
+    record = {"translation": {"en": "a\u2028\n", "de": "b"}}
+    path = write(tmp_path, "a.jsonl", json.dumps(record, ensure_ascii=False) + "\n")
+    assert list(read_jsonl(path, ("translation.en", "translation.de"))) == [Pair("a\u2028\n", "b")]
+
+
+def test_tmx_languages_codes_and_what_is_skipped(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.tmx", TMX)
+    skipped: list[int] = []
+    assert list(read_tmx(path, ("en", "de"), skipped.append)) == [
+        Pair("A dog.", "Ein Hund."),
+        Pair("Press OK.", "Auf OK drücken & warten."),
+    ]
+    assert skipped == [3]
+
+
+def test_tmx_reads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    secret = write(tmp_path, "secret", "secret")
+    entity = f'<!DOCTYPE tmx [<!ENTITY x SYSTEM "file://{secret}">]>'
+    text = TMX.replace("<tmx", entity + "<tmx", 1).replace("A dog.", "A &x; dog.")
+    path = write(tmp_path, "a.tmx", text)
+    assert "secret" not in str(list(read_tmx(path, ("en", "de"))))
+
+
+REFUSED: dict[str, tuple[dict[str, bytes], Callable[[str], Iterator[Pair]], str]] = {
+    "not UTF-8": (
+        {"a": b"good\tx\nb\xffd\tx\n"},
+        lambda d: read_tsv(f"{d}/a"),
+        "a, line 2 must be UTF-8, but has the byte 0xff at column 2",
+    ),
+    "a shorter twin": (
+        {"a": b"1\n2\n3\n", "b": b"1\n2\n"},
+        lambda d: read_parallel(f"{d}/a", f"{d}/b"),
+        "b must have as many lines as .*a, but ends after 2",
+    ),
+    "a row without its column": (
+        {"a": b"1\t2\n3\n"},
+        lambda d: read_tsv(f"{d}/a"),
+        "a, line 2 must have at least 2 columns, but has 1 instead",
+    ),
+    "no JSON": (
+        {"a": b'{"s": "x", "t": "y"}\n{"s":\n'},
+        lambda d: read_jsonl(f"{d}/a", ("s", "t")),
+        "a, line 2 must be JSON",
+    ),
+    "no such key": (
+        {"a": b'{"s": "x"}\n'},
+        lambda d: read_jsonl(f"{d}/a", ("s", "t")),
+        "a, line 1: `t` must be a text, but is missing",
+    ),
+    "no text": (
+        {"a": b'{"s": "x", "t": 3}\n'},
+        lambda d: read_jsonl(f"{d}/a", ("s", "t")),
+        "`t` must be a text, but is int instead",
+    ),
+    "cut gz": (
+        {"a.gz": gzip.compress(b"1\t2\n" * 999)[:-9]},
+        lambda d: read_tsv(f"{d}/a.gz"),
+        "a.gz is damaged",
+    ),
+    "cut xz": (
+        {"a.xz": lzma.compress(b"1\t2\n" * 999)[:-9]},
+        lambda d: read_tsv(f"{d}/a.xz"),
+        "a.xz is damaged",
+    ),
+    "cut zst": (
+        {"a.zst": zstd.compress(b"1\t2\n" * 999)[:-2]},
+        lambda d: read_tsv(f"{d}/a.zst"),
+        "a.zst is damaged",
+    ),
+    "no gz": ({"a.gz": b"text"}, lambda d: read_tsv(f"{d}/a.gz"), "a.gz is damaged"),
+    "no file": ({}, lambda d: read_tsv(f"{d}/a"), "a cannot be read: No such file"),
+    "a folder": ({}, read_tsv, "cannot be read: Is a directory"),
+    "cut tmx": (
+        {"a": TMX[:400].encode()},
+        lambda d: read_tmx(f"{d}/a", ("en", "de")),
+        "a must be TMX, but: ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "read", "message"), REFUSED.values(), ids=REFUSED)
+def test_refused_with_file_and_line(
+    tmp_path: Path,
+    files: dict[str, bytes],
+    read: Callable[[str], Iterator[Pair]],
+    message: str,
+) -> None:
+    for name, content in files.items():
+        write(tmp_path, name, content)
+    with pytest.raises(InputError, match=message) as refused:
+        list(read(str(tmp_path)))
+    assert "\n" not in str(refused.value)
+
+
+lines = st.lists(st.text(st.characters(exclude_characters="\n\r\t", exclude_categories=["Cs"])))
+
+
+@given(lines)
+def test_what_was_written_is_read(tmp_path: Path, texts: list[str]) -> None:
+    pairs = [Pair(text, str(i)) for i, text in enumerate(texts)]
+    if pairs and pairs[0].source.startswith("\ufeff"):
+        pairs[0] = Pair("x", "0")
+    tsv = write(tmp_path, "a.tsv", "".join(f"{s}\t{t}\n" for s, t in pairs))
+    assert list(read_tsv(tsv)) == pairs
+    source = write(tmp_path, "a", "".join(f"{s}\n" for s, _ in pairs))
+    target = write(tmp_path, "b", "".join(f"{t}\r\n" for _, t in pairs))
+    assert list(read_parallel(source, target)) == pairs
+    records = "".join(json.dumps(pair._asdict()) + "\n" for pair in pairs)
+    jsonl = write(tmp_path, "a.jsonl", records)
+    assert list(read_jsonl(jsonl, ("source", "target"))) == pairs
+
+
+GOOD = {
+    "a.tsv": "".join(f"source {i}\ttarget {i}\n" for i in range(30)).encode(),
+    "a.jsonl": "".join(f'{{"s": "source {i}", "t": "target {i}"}}\n' for i in range(30)).encode(),
+    "a.tmx": (
+        "<tmx><body>"
+        + "".join(
+            f'<tu><tuv xml:lang="en"><seg>source {i}</seg></tuv>'
+            f'<tuv xml:lang="de"><seg>target {i}</seg></tuv></tu>'
+            for i in range(30)
+        )
+        + "</body></tmx>"
+    ).encode(),
+}
+READERS: dict[str, Callable[[str], Iterator[Pair]]] = {
+    "a.tsv": read_tsv,
+    "a.jsonl": lambda path: read_jsonl(path, ("s", "t")),
+    "a.tmx": lambda path: read_tmx(path, ("en", "de")),
+}
+
+
+@pytest.mark.parametrize("ending", PACKERS)
+@pytest.mark.parametrize("name", GOOD)
+@given(damage=st.data())
+def test_damaged_files_give_an_error_or_right_pairs(
+    tmp_path: Path, name: str, ending: str, damage: st.DataObject
+) -> None:
+    """Bytes are changed, cut out or put in; a pair that still comes is never made of two lines."""
+    content = bytearray(PACKERS[ending](GOOD[name]))
+    start = damage.draw(st.integers(0, len(content) - 1))
+    end = damage.draw(st.integers(start, min(start + 8, len(content))))
+    content[start:end] = damage.draw(st.binary(max_size=8))
+    path = write(tmp_path, name + ending, bytes(content))
+    try:
+        pairs = list(READERS[name](path))
+    except InputError:
+        return
+    touched = 0
+    for source, target in pairs:
+        if source.startswith("source ") and target.startswith("target "):
+            touched += source.removeprefix("source ") != target.removeprefix("target ")
+    assert touched <= 2  # the damage itself, at most in two neighbouring lines
