@@ -1,10 +1,12 @@
 """Attention inside one head: softmax(scores(q, k)) v, and every way to score.
 
-`Attention.forward` is the plain form, the reference. Kinds that torch has a kernel for also have
-the fused form, and give way to the plain one by themselves when somebody listens.
+`Attention.plain` is the reference. Kinds that torch has a kernel for have the fused form too, which
+gives way to the plain one by itself when somebody listens.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +19,15 @@ from seq2see.model.positions import RelativeDistances
 from seq2see.model.recorder import AttentionListener, AttentionRecord
 
 # B batch, H heads, T queries, S keys, D features of a head, R mixtures of keys
+
+
+class Inputs(NamedTuple):
+    """What an attention works on."""
+
+    queries_BHTD: Tensor
+    keys_BHSD: Tensor
+    values_BHSD: Tensor
+    mask: Mask
 
 
 class Attention(nn.Module):
@@ -34,6 +45,25 @@ class Attention(nn.Module):
         """Return the weighted sum of the values."""
         return weights_BHTS @ values_BHSD
 
+    def prepare(self, inputs: Inputs) -> Inputs:
+        """Return what is attended with, and to; some kinds change it first."""
+        return inputs
+
+    def fused(self, inputs: Inputs) -> Tensor | None:  # noqa: ARG002
+        """Return the same as `plain` by a kernel of torch's, or None if there is none."""
+        return None
+
+    def plain(self, inputs: Inputs, listener: AttentionListener | None) -> Tensor:
+        """Compute each step for itself, so that it can be heard."""
+        queries_BHTD, keys_BHSD, values_BHSD, mask = inputs
+        scores_BHTS = self.scores(queries_BHTD, keys_BHSD)
+        hidden = mask.dense(queries_BHTD.size(2), keys_BHSD.size(2), queries_BHTD.device)
+        weights_BHTS = masked_softmax(scores_BHTS, hidden)
+        if listener is not None:
+            heads = (queries_BHTD, keys_BHSD, values_BHSD)
+            listener(AttentionRecord(*heads, scores_BHTS, hidden, weights_BHTS))
+        return self.mix(self.dropout(weights_BHTS), values_BHSD)
+
     def forward(
         self,
         queries_BHTD: Tensor,
@@ -43,16 +73,12 @@ class Attention(nn.Module):
         listener: AttentionListener | None = None,
     ) -> Tensor:
         """Return what each query takes from the values, [B, H, T, D]."""
-        scores_BHTS = self.scores(queries_BHTD, keys_BHSD)
-        hidden = mask.dense(queries_BHTD.size(2), keys_BHSD.size(2), queries_BHTD.device)
-        weights_BHTS = masked_softmax(scores_BHTS, hidden)
-        if listener is not None:
-            listener(
-                AttentionRecord(
-                    queries_BHTD, keys_BHSD, values_BHSD, scores_BHTS, hidden, weights_BHTS
-                )
-            )
-        return self.mix(self.dropout(weights_BHTS), values_BHSD)
+        inputs = self.prepare(Inputs(queries_BHTD, keys_BHSD, values_BHSD, mask))
+        if listener is None and not self.dropout.active:  # no kernel for CPUs has dropout
+            mixed_BHTD = self.fused(inputs)
+            if mixed_BHTD is not None:
+                return mixed_BHTD
+        return self.plain(inputs, listener)
 
 
 class DotProductAttention(Attention):
@@ -66,23 +92,9 @@ class DotProductAttention(Attention):
         """Return scale · q·k."""
         return (self.scale * queries_BHTD) @ keys_BHSD.transpose(-2, -1)
 
-    def forward(
-        self,
-        queries_BHTD: Tensor,
-        keys_BHSD: Tensor,
-        values_BHSD: Tensor,
-        mask: Mask = OPEN,
-        listener: AttentionListener | None = None,
-    ) -> Tensor:
-        """Return what each query takes from the values, by torch's own kernel if it can."""
-        if listener is None and not self.dropout.active:  # the CPU kernel has no dropout
-            return self.fused(queries_BHTD, keys_BHSD, values_BHSD, mask)
-        return super().forward(queries_BHTD, keys_BHSD, values_BHSD, mask, listener)
-
-    def fused(
-        self, queries_BHTD: Tensor, keys_BHSD: Tensor, values_BHSD: Tensor, mask: Mask
-    ) -> Tensor:
+    def fused(self, inputs: Inputs) -> Tensor:
         """Return the same by `scaled_dot_product_attention`, which never shows its weights."""
+        queries_BHTD, keys_BHSD, values_BHSD, mask = inputs
         queries, keys = queries_BHTD.size(2), keys_BHSD.size(2)
         only_causal = mask.causal and mask.hidden is None and queries == keys
         hidden = None if only_causal else mask.dense(queries, keys, queries_BHTD.device)
@@ -108,17 +120,12 @@ class QKNormAttention(DotProductAttention):
         self.query_norm = nn.LayerNorm(d_head, eps)
         self.key_norm = nn.LayerNorm(d_head, eps)
 
-    def forward(
-        self,
-        queries_BHTD: Tensor,
-        keys_BHSD: Tensor,
-        values_BHSD: Tensor,
-        mask: Mask = OPEN,
-        listener: AttentionListener | None = None,
-    ) -> Tensor:
-        """Attend with normalised queries and keys."""
-        queries_BHTD, keys_BHSD = self.query_norm(queries_BHTD), self.key_norm(keys_BHSD)
-        return super().forward(queries_BHTD, keys_BHSD, values_BHSD, mask, listener)
+    def prepare(self, inputs: Inputs) -> Inputs:
+        """Normalise queries and keys."""
+        return inputs._replace(
+            queries_BHTD=self.query_norm(inputs.queries_BHTD),
+            keys_BHSD=self.key_norm(inputs.keys_BHSD),
+        )
 
 
 class AdditiveAttention(Attention):
@@ -175,15 +182,9 @@ class LinformerAttention(DotProductAttention):
         self.mix_keys_RS = nn.Parameter(nn.init.xavier_uniform_(torch.empty(shape)))
         self.mix_values_RS = nn.Parameter(nn.init.xavier_uniform_(torch.empty(shape)))
 
-    def forward(
-        self,
-        queries_BHTD: Tensor,
-        keys_BHSD: Tensor,
-        values_BHSD: Tensor,
-        mask: Mask = OPEN,
-        listener: AttentionListener | None = None,
-    ) -> Tensor:
-        """Attend to the mixtures."""
+    def prepare(self, inputs: Inputs) -> Inputs:
+        """Mix keys and values."""
+        queries_BHTD, keys_BHSD, values_BHSD, mask = inputs
         length, known = keys_BHSD.size(2), self.mix_keys_RS.size(1)
         if length > known:
             raise InputError(
@@ -191,13 +192,11 @@ class LinformerAttention(DotProductAttention):
                 f"(`encoder_attention.max_length`), but has {length} instead"
             )
         assert not mask.causal, "linformer cannot be causal; ModelConfig refuses it"
-        assert mask.hidden is None or mask.hidden.size(-2) == 1, (
-            "it can hide a key from all or none"
-        )
         if mask.hidden is not None:
+            assert mask.hidden.size(-2) == 1, "linformer hides a key from all queries or from none"
             hidden_BHS1 = mask.hidden.transpose(-2, -1)
             keys_BHSD = keys_BHSD.masked_fill(hidden_BHS1, 0.0)
             values_BHSD = values_BHSD.masked_fill(hidden_BHS1, 0.0)
         keys_BHRD = self.mix_keys_RS[:, :length] @ keys_BHSD
         values_BHRD = self.mix_values_RS[:, :length] @ values_BHSD
-        return super().forward(queries_BHTD, keys_BHRD, values_BHRD, OPEN, listener)
+        return Inputs(queries_BHTD, keys_BHRD, values_BHRD, OPEN)

@@ -1,0 +1,188 @@
+"""The list of verbs.
+
+English (its past and participle in brackets if irregular) | French | who | what. "*" marks a state,
+"~" what takes no time.
+"""
+
+from __future__ import annotations
+
+import re
+
+from seq2see.data.fables import english
+from seq2see.data.fables.adjectives import GROUPS
+from seq2see.data.fables.nouns import Kind
+from seq2see.data.fables.verbs import Verb, conjugation
+
+TRANSITIVE = """
+cross                    | traverser        | animate | road water land
+see (saw seen) ~         | voir             | animate | animate place item fruit
+eat (ate eaten)          | manger           | animate | food
+climb                    | gravir           | animate | height
+enter                    | entrer dans      | animate | hollow building land
+carry                    | porter           | animate | load
+find (found) ~           | trouver          | animate | animate item fruit hollow
+love *                   | aimer            | animate | animate land food water
+look at                  | regarder         | animate | animate place item
+leave (left) ~           | quitter          | animate | building hollow land
+look for                 | chercher         | animate | animate item fruit
+push                     | pousser          | animate | load
+avoid ~                  | éviter           | animate | animate road water building
+taste                    | goûter           | animate | food
+follow                   | suivre           | animate | animate road water
+explore                  | explorer         | animate | hollow land
+lift                     | soulever         | animate | load
+wait for                 | attendre         | animate | animate
+go around (went gone)    | contourner       | animate | water height building
+steal (stole stolen) ~   | voler            | animate | fruit belonging dish
+hate *                   | détester         | animate | animate food water
+hear (heard) ~           | entendre         | animate | animate
+help                     | aider            | animate | animate
+thank ~                  | remercier        | animate | animate
+greet ~                  | saluer           | animate | animate
+chase                    | poursuivre       | animate | animal
+bite (bit bitten) ~      | mordre           | animal  | animate
+frighten ~               | effrayer         | animate | animate
+wake (woke woken) ~      | réveiller        | animate | animate
+admire                   | admirer          | animate | animate place item
+fear *                   | craindre         | animate | animate
+know (knew known) *      | connaître        | animate | animate road land building
+recognise ~              | reconnaître      | animate | animate road building belonging
+invite ~                 | inviter          | animate | animate
+protect                  | protéger         | animate | animate
+comfort                  | consoler         | animate | animate
+scold                    | gronder          | person  | animate
+feed (fed)               | nourrir          | person  | animal
+stroke                   | caresser         | person  | animal
+wash                     | laver            | person  | animal
+brush                    | brosser          | person  | animal
+call                     | appeler          | person  | animate
+buy (bought)             | acheter          | person  | fruit dish provision load belonging
+sell (sold)              | vendre           | person  | fruit dish provision load belonging
+lose (lost) ~            | perdre           | person  | belonging
+hide (hid hidden)        | cacher           | animate | belonging fruit
+touch ~                  | toucher          | animate | item
+pull                     | tirer            | animate | load
+visit                    | visiter          | person  | building land hollow
+clean                    | nettoyer         | person  | building hollow item
+paint                    | peindre          | person  | building opening
+repair                   | réparer          | person  | building road opening
+sweep (swept)            | balayer          | person  | building hollow road
+build (built)            | construire       | person  | building
+decorate                 | décorer          | person  | building hollow
+open ~                   | ouvrir           | animate | opening
+close ~                  | fermer           | animate | opening
+draw (drew drawn)        | dessiner         | person  | animal building height
+guard                    | garder           | animate | building load
+go to (went gone)        | aller à          | animate | building water
+come back from (came come) | revenir de     | animate | land building
+fall into (fell fallen) ~ | tomber dans      | animate | water
+walk past                | passer devant    | animate | building
+stop in_front_of ~       | se arrêter devant | animate | building opening hollow
+think of (thought)       | penser à         | animate | animate land
+dream of                 | rêver de         | animate | animate land fruit
+talk to                  | parler à         | animate | animate
+answer                   | répondre à       | animate | animate
+obey ~                   | obéir à          | animal  | person
+play with                | jouer avec       | animate | animate
+laugh at                 | se moquer de     | animate | animate
+take care of (took taken) | se occuper de   | person  | animal
+live in *                | habiter dans     | animate | building hollow
+jump over                | sauter par-dessus | animal | load
+hold (held)              | tenir            | person  | item
+"""
+INTRANSITIVE = """
+sleep (slept)            | dormir           | animate
+run (ran run)            | courir           | animate
+sing (sang sung)         | chanter          | animate
+arrive ~                 | arriver          | animate
+rest                     | se reposer       | animate
+laugh                    | rire             | animate
+fall (fell fallen) ~     | tomber           | animate
+work                     | travailler       | animate
+jump                     | sauter           | animate
+wake up (woke woken)     | se réveiller     | animate
+swim (swam swum)         | nager            | animate
+dance                    | danser           | animate
+leave (left) ~           | partir           | animate
+hide (hid hidden)        | se cacher        | animate
+tremble                  | trembler         | animate
+cry                      | pleurer          | animate
+come back (came come)    | revenir          | animate
+hurry                    | se dépêcher      | animate
+smile                    | sourire          | person
+walk                     | marcher          | animate
+fall asleep (fell fallen) | se endormir     | animate
+wait                     | attendre         | animate
+get up (got)             | se lever         | animate
+snore                    | ronfler          | animate
+stay ~                   | rester           | animate
+go for_a_walk (went gone) | se promener     | animate
+breathe                  | respirer         | animate
+grow up (grew grown)     | grandir          | animate
+"""
+GIVING = """
+give to (gave given)     | donner à         | person  | item fruit dish
+show to (showed shown)   | montrer à        | person  | item fruit dish
+bring to (brought)       | apporter à       | animate | item fruit dish
+sell to (sold)           | vendre à         | person  | item fruit dish
+send to (sent)           | envoyer à        | person  | item
+offer to                 | offrir à         | animate | belonging fruit dish
+lend to (lent)           | prêter à         | person  | belonging
+steal from (stole stolen) | voler à         | animate | belonging fruit
+"""
+WANTING = """
+want *                   | vouloir          | animate
+try                      | essayer de       | animate
+begin (began begun)      | commencer à      | animate
+refuse ~                 | refuser de       | animate
+decide ~                 | décider de       | animate
+hope *                   | espérer          | animate
+learn                    | apprendre à      | animate
+forget (forgot forgotten) ~ | oublier de   | animate
+"""
+SAYING = """
+say (said)               | dire             | animate
+think (thought) *        | croire           | animate
+know (knew known) *      | savoir           | animate
+explain                  | expliquer        | animate
+"""
+
+
+def _kinds(codes: str) -> tuple[Kind, ...]:
+    return tuple(kind for code in codes.split() for kind in GROUPS.get(code, (code,)))  # type: ignore[misc]
+
+
+def verb(line: str) -> Verb:
+    """Read a line of a table."""
+    en, fr, subjects, objects = [*(part.strip() for part in line.split("|")), "", ""][:4]
+    base, *rest = re.sub(r"\(.*\)|[*~]", "", en).replace("_", " ").split(" ")
+    bracket = re.search(r"\((.*)\)", en)
+    past = bracket[1].split() if bracket else [english.past(base)]
+    reflexive = fr.startswith("se ")
+    infinitive, *fr_rest = fr.removeprefix("se ").split(" ")
+    return Verb(
+        base,
+        past[0],
+        past[-1],
+        " ".join(rest).strip(),
+        conjugation(infinitive),
+        " ".join(fr_rest).replace("_", " "),
+        reflexive,
+        _kinds(subjects),
+        _kinds(objects),
+        en.endswith("*"),
+        en.endswith("~"),
+    )
+
+
+def _read(table: str) -> tuple[Verb, ...]:
+    return tuple(verb(line) for line in table.strip().splitlines())
+
+
+TRANSITIVES, INTRANSITIVES = _read(TRANSITIVE), _read(INTRANSITIVE)
+GIVERS, WANTERS, SAYERS = _read(GIVING), _read(WANTING), _read(SAYING)
+BE = Verb("be", "was", "been", "", conjugation("être"), "", state=True)
+FEEL = Verb("be", "was", "been", "", conjugation("avoir"), "", state=True)
+"""Of "be hungry", which is "avoir faim"."""
+HAVE = Verb("have", "had", "had", "", conjugation("avoir"), "", state=True)
+DRINK = verb("drink (drank drunk) | boire | animate | provision")
