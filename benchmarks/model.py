@@ -53,19 +53,17 @@ class Pair(NamedTuple):
 
 
 def ragged_batches(vocab_size: int, budget: int, count: int, bucketed: bool) -> Iterator[Pair]:
-    """Draw batches of real lengths: similar ones of a pool, as in training, or as they come."""
+    """Draw batches of real lengths: similar ones together, as in training, or as they come."""
     rng = random.Random(1)
     with LENGTHS.open(encoding="utf-8") as file:
         rows = [tuple(map(int, row)) for row in csv.reader(file, delimiter="\t")]
     pairs = [(s, t) for s, t, n in rows for _ in range(n)]
     rng.shuffle(pairs)
-    pool = 4000
+    if bucketed:
+        pairs.sort()
     for i in range(count):
-        candidates = pairs[i * pool : (i + 1) * pool]
-        if bucketed:
-            start = rng.randrange(pool - 500)
-            candidates = sorted(candidates)[start:]
-        lengths = list(within(budget, candidates))
+        start = int((i + rng.random()) / count * (len(pairs) - budget))
+        lengths = list(within(budget, pairs[start:]))
         sources, targets = (
             [_sentence(n, vocab_size) for n in side] for side in zip(*lengths, strict=True)
         )

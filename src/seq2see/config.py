@@ -23,6 +23,7 @@ class Config(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
+        strict=True,  # neither True nor "1" is the number 1
         allow_inf_nan=False,
         use_attribute_docstrings=True,
         validate_default=True,

@@ -24,6 +24,9 @@ class ConfigError(Seq2SeeError, ValueError):
         super().__init__("; ".join(problems))
         self.problems = tuple(problems)
 
+    def __reduce__(self) -> tuple[type[ConfigError], tuple[Sequence[str]]]:
+        return type(self), (self.problems,)  # by default it would be made from its own text
+
 
 class InputError(Seq2SeeError, ValueError):
     """Data that a part cannot take."""

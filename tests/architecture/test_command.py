@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
+from typing import get_args
 
 import pytest
 import typer
 
 from seq2see import __version__
 from seq2see.cli import app
+from seq2see.cli.info import Preset
+from seq2see.model import PRESETS
 
 VERBS = ["demo", "info"]
 
@@ -52,8 +56,10 @@ def test_help_answers_without_the_heavy_parts(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "line"),
     [
-        (["info", "huge"], 1, "`preset` must be one of tiny, small, base, big, but is 'huge'"),
-        (["info", "tiny", "--vocab-size", "0"], 1, "`vocab_size` must be at least 1, but is 0"),
+        (["info", "huge"], 2, "'huge' is not one of"),
+        (["info", "tiny", "--vocab-size", "0"], 2, "--vocab-size"),
+        (["info", "tiny", "--vocab-size", "9" * 20], 2, "--vocab-size"),
+        (["demo", "--seed", "9" * 20], 2, "--seed"),
         (["inof"], 2, "No such command 'inof'. Did you mean 'info'?"),
         (["demo", "--steps", "0"], 2, "--steps"),
     ],
@@ -72,6 +78,28 @@ def test_info_prints_a_tree_and_json() -> None:
     data = json.loads(seq2see("info", "base", "--json").stdout)
     assert data["parameters"] == 63_082_496
     assert data["config"]["d_model"] == 512
+
+
+def test_the_presets_in_help_are_those_of_the_model() -> None:
+    assert get_args(Preset) == tuple(PRESETS)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_the_characters_gets_others(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    command = [sys.executable, "-m", "seq2see", "info", "tiny"]
+    done = subprocess.run(command, capture_output=True, check=True)
+    assert b"6,061,056" in done.stdout
+
+
+def test_a_full_disk_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "seq2see", "info", "big"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "seq2see: No space left on device\n"
 
 
 def test_a_closed_pipe_is_no_traceback() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -90,6 +91,17 @@ def test_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as refused:
         ModelConfig(**{"vocab_size": 100, **settings})
     assert str(refused.value) == message
+
+
+def test_an_error_survives_the_way_between_processes() -> None:
+    error = pickle.loads(pickle.dumps(ConfigError(["one", "two"])))  # noqa: S301
+    assert (str(error), error.problems) == ("one; two", ("one", "two"))
+
+
+@pytest.mark.parametrize("value", [True, "8", 8.0, None])
+def test_only_a_whole_number_is_one(value: object) -> None:
+    with pytest.raises(ConfigError, match="`heads` must be a whole number, but is "):
+        ModelConfig(vocab_size=100, heads=value)
 
 
 def test_every_problem_is_reported_at_once() -> None:

@@ -8,6 +8,7 @@ failed, with one line that says why) or 2 (wrong use).
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -47,8 +48,13 @@ def _options(
 
 def main() -> None:
     """Run the command; what a user can mend becomes one line, not a traceback."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a tree with question marks beats none
     try:
         app()
     except Seq2SeeError as error:
         typer.echo(f"seq2see: {error}", err=True)
+        sys.exit(1)
+    except OSError as error:  # a full disk
+        typer.echo(f"seq2see: {error.strerror or error}", err=True)
         sys.exit(1)

@@ -8,8 +8,8 @@ import typer
 
 
 def demo(
-    steps: Annotated[int, typer.Option(min=1, help="Updates to learn for.")] = 800,
-    seed: Annotated[int, typer.Option(help="Another seed, another run.")] = 1,
+    steps: Annotated[int, typer.Option(min=1, max=1_000_000, help="Updates to learn for.")] = 800,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Another seed, another run.")] = 1,
 ) -> None:
     """Teach a small Transformer to reverse digits (half a minute), and see through it."""
     from seq2see.cli.reversal import run

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+Preset = Literal["tiny", "small", "base", "big"]
+
 
 def info(
-    preset: Annotated[str, typer.Argument(help="tiny, small, base or big.")],
-    vocab_size: Annotated[int, typer.Option(help="Pieces of the shared vocabulary.")] = 37_000,
+    preset: Annotated[Preset, typer.Argument(help="A usual size.")],
+    vocab_size: Annotated[
+        int, typer.Option(min=1, max=2**31, help="Pieces of the shared vocabulary.")
+    ] = 37_000,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """Print a model's parts as a tree, with shapes and parameter counts."""

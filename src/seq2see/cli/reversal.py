@@ -40,7 +40,8 @@ CONFIG = ModelConfig(
 def run(steps: int, seed: int) -> None:
     """Learn, count what comes out right, and draw where the model looks."""
     torch.manual_seed(seed)
-    console = Console(stderr=True)
+    torch.set_num_threads(1)  # tensors this small make threads wait for each other
+    console = Console(stderr=True, highlight=False)
     model = Transformer.from_config(CONFIG)
     console.print(f"A Transformer of {count_parameters(model):,} weights learns to reverse digits.")
     start = time.perf_counter()
@@ -56,7 +57,7 @@ def run(steps: int, seed: int) -> None:
     for source, answer in zip(sources[:4], answers[:4], strict=True):
         typer.echo(f"  {_text(source):>8} → {_text(answer)}")
     _show_attention(model, sources[sources.ne(PAD).sum(1).argmax()][None])
-    typer.echo("\nNext: `seq2see info base` prints the paper's model as a tree.")
+    typer.echo("\nNext: `.venv/bin/seq2see info base` prints the paper's model as a tree.")
 
 
 def learn(model: Transformer, steps: int) -> Iterator[float]:

@@ -37,9 +37,9 @@ class AttentionConfig(Config):
     """One matrix makes both queries and keys."""
     bias: bool = True
     """The projections Q, K, V and O have biases."""
-    max_length: int = Field(default=512, ge=1)
+    max_length: int = Field(default=512, ge=1, le=2**24)
     """linformer: the longest sentence."""
-    rank: int = Field(default=64, ge=1)
+    rank: int = Field(default=64, ge=1, le=2**16)
     """linformer: how many mixtures stand for all the keys."""
 
     def conflicts(self) -> Iterator[str]:
@@ -59,9 +59,9 @@ class PositionsConfig(Config):
     """sinusoid: sine and cosine take turns (the paper), or fill one half of the dimensions each."""
     frequencies: Literal["paper", "tensor2tensor"] = "paper"
     """sinusoid: 10000^(-2i/d), or Tensor2Tensor's, whose last one is exactly 1/10000."""
-    max_length: int = Field(default=512, ge=1)
+    max_length: int = Field(default=512, ge=1, le=2**24)
     """learned: the longest sentence."""
-    max_distance: int = Field(default=16, ge=1)
+    max_distance: int = Field(default=16, ge=1, le=2**16)
     """relative: distances beyond it count as this one."""
 
     def conflicts(self) -> Iterator[str]:
@@ -117,21 +117,21 @@ class DropoutConfig(Config):
 class ModelConfig(Config):
     """One Transformer, whole. `ModelConfig.preset` has the usual sizes."""
 
-    vocab_size: int = Field(ge=1)
+    vocab_size: int = Field(ge=1, le=2**31)
     """Pieces of the source, and of the target unless `target_vocab_size` says otherwise."""
-    target_vocab_size: int | None = Field(default=None, ge=1)
+    target_vocab_size: int | None = Field(default=None, ge=1, le=2**31)
     """Pieces of the target where each side has a vocabulary of its own."""
     pad_id: int = Field(default=0, ge=0)
     """The id that fills a batch up; where the source has it, nobody looks."""
-    d_model: int = Field(default=512, ge=1)
+    d_model: int = Field(default=512, ge=1, le=2**16)
     """Features of a token between the sublayers."""
     heads: int = Field(default=8, ge=1)
     """Attention heads; must divide `d_model`."""
-    d_ff: int = Field(default=2048, ge=1)
+    d_ff: int = Field(default=2048, ge=1, le=2**20)
     """Features inside the feed-forward network."""
-    encoder_layers: int = Field(default=6, ge=1)
+    encoder_layers: int = Field(default=6, ge=1, le=1000)
     """Layers of the encoder."""
-    decoder_layers: int = Field(default=6, ge=1)
+    decoder_layers: int = Field(default=6, ge=1, le=1000)
     """Layers of the decoder."""
     activation: Activation = "relu"
     """Non-linearity of the feed-forward network; `gelu` is exact, `gelu_tanh` its approximation."""

@@ -32,7 +32,7 @@ class TokenizerConfig(Config):
     """Write a character without a piece of its own as bytes. Without it, it is lost as `<unk>`."""
     character_coverage: float = Field(default=0.9995, ge=0.98, le=1)
     """How much of the text's characters get a piece of their own; the rarest go without."""
-    symbols: tuple[str, ...] = ()
+    symbols: tuple[str, ...] = Field(default=(), strict=False)  # TOML and JSON know lists only
     """Placeholders that are never cut, one id each."""
     max_lines: int = Field(default=1_000_000, ge=1)
     """Learn from at most so many lines, drawn evenly from all."""
