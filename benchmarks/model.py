@@ -1,12 +1,12 @@
 """Forward and backward of our Transformer beside `torch.nn.Transformer` of the same size.
 
-    python -m benchmarks.model [--presets tiny base] [--rounds 7]
+    python -m benchmarks.model [--presets tiny base] [--rounds 15]
 
 Both go from ids to the logits of all target tokens that are not padding, and back from the same
 gradient of these logits: the loss is not the model. Both get the same batches, the same dropout at
 the same places (embeddings and residuals, as in the paper) and three-way tied embeddings. Each runs
-in its best form: fused attention, the causal hint, freed memory kept. They alternate in one run,
-and the matmul peak between them; the figures are medians.
+in its best form: fused attention, the causal hint, freed memory kept. They take turns batch by
+batch, and the matmul peak with them; the figures are medians.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import argparse
 import csv
 import math
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,8 @@ LENGTHS = Path(__file__).parent / "data" / "multi30k-lengths.tsv"
 VOCABULARY = {"tiny": 8_000, "small": 8_000, "base": 37_000, "big": 37_000}
 BATCHES = {"tiny": 4, "small": 4, "base": 1, "big": 1}  # a round
 PAD = 0
+
+Run = Callable[["Pair"], object]
 
 # B batch, S source tokens, T target tokens, N real target tokens, M features, V vocabulary
 
@@ -155,6 +158,27 @@ def flops(config: ModelConfig, pairs: list[Pair]) -> float:
     return 6.0 * (source * sources + target * targets)
 
 
+class Times(NamedTuple):
+    """Medians over the rounds, in seconds: of both systems over all batches, and of the matmul."""
+
+    ours: float
+    theirs: float
+    matmul: float
+
+
+def alternate(ours: Run, theirs: Run, matmul: Run, pairs: list[Pair], rounds: int) -> Times:
+    """Let the two take turns batch by batch, each going first as often as the other."""
+    rows: dict[tuple[int, str], list[float]] = defaultdict(list)
+    for turn in range(rounds + 1):
+        for i, pair in enumerate(pairs):
+            order = [("ours", ours), ("theirs", theirs), ("matmul", matmul)]
+            for name, run in order if (turn + i) % 2 else reversed(order):
+                rows[i, name].append(seconds(partial(run, pair)))
+    medians = {key: median(times[1:]) for key, times in rows.items()}  # the first warms up
+    total = {n: sum(medians[i, n] for i in range(len(pairs))) for n in ("ours", "theirs", "matmul")}
+    return Times(total["ours"], total["theirs"], total["matmul"] / len(pairs))
+
+
 def compare(preset: str, bucketed: bool, budget: int, rounds: int) -> None:
     """Time both systems on the same batches and print a row."""
     config = ModelConfig.preset(preset, vocab_size=VOCABULARY[preset])
@@ -170,22 +194,15 @@ def compare(preset: str, bucketed: bool, budget: int, rounds: int) -> None:
         step(theirs, theirs.tokens.weight, pair)
         theirs.zero_grad()
 
-    times: dict[str, list[float]] = {"ours": [], "theirs": [], "peak": []}
-    steps = [("ours", our_step), ("theirs", their_step)]
-    for _ in range(rounds + 1):  # the first round warms up
-        times["peak"].append(seconds(matmul))
-        for name, run in steps:
-            times[name].append(sum(seconds(partial(run, pair)) for pair in pairs))
-        steps.reverse()
-    ours_s, theirs_s, peak_s = (median(t[1:]) for t in times.values())
+    times = alternate(our_step, their_step, lambda _: matmul(), pairs, rounds)
     tokens = sum(sum(pair.tokens) for pair in pairs)
     padding = 1 - tokens / sum(p.src_BS.numel() + p.tgt_BT[:, 1:].numel() for p in pairs)
-    ratio = median(b / a for a, b in zip(times["ours"][1:], times["theirs"][1:], strict=True))
-    share = flops(config, pairs) / ours_s / (matmul_flops / peak_s)
+    peak = matmul_flops / times.matmul
     print(
         f"{preset:<6} {'similar' if bucketed else 'mixed':<8} {padding:>7.1%} "
-        f"{tokens / ours_s:>10,.0f} {tokens / theirs_s:>10,.0f} {ratio:>6.2f}× {share:>8.0%}"
-        f" {matmul_flops / peak_s / 1e9:>8.0f}"
+        f"{tokens / times.ours:>10,.0f} {tokens / times.theirs:>12,.0f} "
+        f"{times.theirs / times.ours:>6.2f}× {flops(config, pairs) / times.ours / peak:>8.0%} "
+        f"{peak / 1e9:>13.0f}"
     )
 
 
@@ -195,12 +212,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--presets", nargs="+", default=["tiny", "base"], choices=list(VOCABULARY))
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--tokens", type=int, default=4096, help="of source and target, a batch")
     args = parser.parse_args()
     torch.manual_seed(1)
     keep_freed_memory()
-    print("preset lengths  padding  our tok/s  torch tok/s ratio of peak GFLOP/s peak")
+    print("preset lengths  padding  our tok/s  torch tok/s   ratio  of peak  peak, GFLOP/s")
     for preset in args.presets:
         for bucketed in (True, False):
             compare(preset, bucketed, args.tokens, args.rounds)

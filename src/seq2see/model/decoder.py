@@ -19,7 +19,10 @@ from seq2see.model.recorder import SILENCE, Recorder
 
 
 class Decoder(nn.Module):
-    """Embeddings, layers, and a last norm (which does nothing in a post-norm model)."""
+    """Embeddings, layers, and a last norm (which does nothing in a post-norm model).
+
+    A share of padding above `least_padding` is left out in training.
+    """
 
     layers: Sequence[DecoderLayer]
 
@@ -29,16 +32,18 @@ class Decoder(nn.Module):
         layers: Iterable[DecoderLayer],
         norm: nn.Module,
         pad_id: int,
+        least_padding: float = 0.0,
     ) -> None:
         super().__init__()
         self.embeddings = embeddings
         self.layers = nn.ModuleList(layers)  # type: ignore[assignment]
         self.norm = norm
         self.pad_id = pad_id
+        self.least_padding = least_padding
 
     def start(self, memory: Memory) -> DecoderCache:
         """Compute the keys and values of the memory, once for all steps."""
-        layout = Layout.without(memory.padding_BS)
+        layout = Layout.without(memory.padding_BS, self.least_padding)
         memory_NM = layout.row(memory.states_BSM)
         layers = [layer.remember(memory_NM, layout) for layer in self.layers]
         return DecoderCache(layers, memory.padding_BS)
@@ -73,4 +78,5 @@ class Decoder(nn.Module):
         real_BT = ids_BT != self.pad_id
         real_BT[:, 0] = True
         last_B1 = real_BT.int().cumsum(1).argmax(1, keepdim=True)
-        return Layout.without(torch.arange(ids_BT.size(1), device=ids_BT.device) > last_B1)
+        padding_BT = torch.arange(ids_BT.size(1), device=ids_BT.device) > last_B1
+        return Layout.without(padding_BT, self.least_padding)

@@ -17,7 +17,10 @@ from seq2see.model.recorder import SILENCE, Recorder
 
 
 class Encoder(nn.Module):
-    """Embeddings, layers, and a last norm (which does nothing in a post-norm model)."""
+    """Embeddings, layers, and a last norm (which does nothing in a post-norm model).
+
+    A share of padding above `least_padding` is left out.
+    """
 
     def __init__(
         self,
@@ -25,12 +28,14 @@ class Encoder(nn.Module):
         layers: Iterable[EncoderLayer],
         norm: nn.Module,
         pad_id: int,
+        least_padding: float = 0.0,
     ) -> None:
         super().__init__()
         self.embeddings = embeddings
         self.layers = nn.ModuleList(layers)
         self.norm = norm
         self.pad_id = pad_id
+        self.least_padding = least_padding
 
     def forward(
         self, ids_BS: Tensor, types_BS: Tensor | None = None, recorder: Recorder = SILENCE
@@ -43,7 +48,7 @@ class Encoder(nn.Module):
         self, x_BSM: Tensor, padding_BS: Tensor, recorder: Recorder = SILENCE
     ) -> Memory:
         """Encode what was embedded already."""
-        layout, mask = Layout.without(padding_BS), padding_mask(padding_BS)
+        layout, mask = Layout.without(padding_BS, self.least_padding), padding_mask(padding_BS)
         x_NM = layout.row(x_BSM)
         for i, layer in enumerate(self.layers):
             x_NM = layer(x_NM, layout, mask, recorder)

@@ -23,9 +23,13 @@ class Layout:
         self.length = length
 
     @staticmethod
-    def without(padding_BT: Tensor) -> Layout:
-        """Return the layout that leaves padding out, if there is any. This is a sync point."""
-        if padding_BT.any():
+    def without(padding_BT: Tensor, at_least: float = 0.0) -> Layout:
+        """Return the layout that leaves padding out, if there is so much. This is a sync point.
+
+        A little padding costs less than the copies to and fro.
+        """
+        padded = int(padding_BT.count_nonzero())
+        if padded > at_least * padding_BT.numel():
             return RaggedLayout(padding_BT)
         return Layout(*padding_BT.shape)
 

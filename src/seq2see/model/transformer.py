@@ -120,6 +120,7 @@ class Builder:
             (self.encoder_layer(i) for i in range(config.encoder_layers)),
             self.last_norm(),
             config.pad_id,
+            self.least_padding(),
         )
 
     def decoder(self, tokens: TokenTable | None = None) -> Decoder:
@@ -130,7 +131,12 @@ class Builder:
             (self.decoder_layer(i) for i in range(config.decoder_layers)),
             self.last_norm(),
             config.pad_id,
+            self.least_padding(),
         )
+
+    def least_padding(self) -> float:
+        """Return the share of padding that is worth leaving out; batch norm must never see any."""
+        return 0.0 if self.config.norm.kind == "batch" else 1 / 16
 
     def encoder_layer(self, index: int) -> EncoderLayer:
         """Make one layer of the encoder."""
