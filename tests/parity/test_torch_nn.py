@@ -46,6 +46,22 @@ def shake(module: nn.Module) -> None:
         nn.init.normal_(parameter, std=0.3)
 
 
+def torch_layer(kind: type, dtype: torch.dtype, placement: str, activation: str) -> nn.Module:
+    layer: nn.Module = kind(
+        D_MODEL,
+        HEADS,
+        D_FF,
+        dropout=0.0,
+        activation=activation,
+        layer_norm_eps=1e-6,
+        batch_first=True,
+        norm_first=placement == "pre",
+        dtype=dtype,
+    )
+    shake(layer)
+    return layer
+
+
 def copy_attention(theirs: nn.MultiheadAttention, ours: SelfAttention | CrossAttention) -> None:
     stacked, bias = theirs.in_proj_weight, theirs.in_proj_bias
     pairs = [(theirs.out_proj.weight, ours.output.weight), (theirs.out_proj.bias, ours.output.bias)]
@@ -132,18 +148,7 @@ def test_cross_attention_and_its_weights(dtype: torch.dtype) -> None:
 @activation
 def test_encoder_layer(dtype: torch.dtype, placement: str, activation: str) -> None:
     x, padding = source(dtype)
-    theirs = nn.TransformerEncoderLayer(
-        D_MODEL,
-        HEADS,
-        D_FF,
-        dropout=0.0,
-        activation=activation,
-        layer_norm_eps=1e-6,
-        batch_first=True,
-        norm_first=placement == "pre",
-        dtype=dtype,
-    )
-    shake(theirs)
+    theirs = torch_layer(nn.TransformerEncoderLayer, dtype, placement, activation)
     builder = Builder(config(norm={"placement": placement}, activation=activation))
     ours = builder.encoder_layer(0).to(dtype).eval()
     copy_layer(theirs, ours)
@@ -159,18 +164,7 @@ def test_encoder_layer(dtype: torch.dtype, placement: str, activation: str) -> N
 def test_decoder_layer(dtype: torch.dtype, placement: str, activation: str) -> None:
     memory, padding = source(dtype)
     x = torch.randn(BATCH, TARGET, D_MODEL, dtype=dtype)
-    theirs = nn.TransformerDecoderLayer(
-        D_MODEL,
-        HEADS,
-        D_FF,
-        dropout=0.0,
-        activation=activation,
-        layer_norm_eps=1e-6,
-        batch_first=True,
-        norm_first=placement == "pre",
-        dtype=dtype,
-    )
-    shake(theirs)
+    theirs = torch_layer(nn.TransformerDecoderLayer, dtype, placement, activation)
     builder = Builder(config(norm={"placement": placement}, activation=activation))
     ours = builder.decoder_layer(0).to(dtype).eval()
     copy_layer(theirs, ours)
