@@ -79,7 +79,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_tsv_columns_and_quotes(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tsv", '1\t"He said\t"\n2\tx\ty\n')
-    assert list(read_tsv(path, (2, 0))) == [Pair('"', "1"), Pair("y", "2")]
+    assert list(read_tsv(path, (3, 1))) == [Pair('"', "1"), Pair("y", "2")]
 
 
 def test_jsonl_keys(tmp_path: Path) -> None:

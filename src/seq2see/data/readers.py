@@ -14,7 +14,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -29,6 +29,8 @@ else:
 
 STANDARD_INPUT = "-"
 BOM = b"\xef\xbb\xbf"
+BLOCK = 1 << 20
+"""Read about so many bytes at once."""
 
 
 class Pair(NamedTuple):
@@ -67,14 +69,30 @@ def _open(path: str) -> AbstractContextManager[IO[bytes]]:
 def read_lines(path: str) -> Iterator[str]:
     """Yield the lines of a file without their ends."""
     with open_bytes(path) as file:
-        for number, raw in enumerate(file, 1):
-            line = raw.removeprefix(BOM) if number == 1 else raw
-            yield _decode(line.removesuffix(b"\n").removesuffix(b"\r"), path, number)
+        number = 1
+        while block := file.readlines(BLOCK):
+            if number == 1:
+                block[0] = block[0].removeprefix(BOM)
+            yield from _decode(block, path, number)
+            number += len(block)
 
 
-def _decode(raw: bytes, path: str, number: int) -> str:
+def _decode(block: list[bytes], path: str, number: int) -> Iterator[str]:
+    """Decode lines, the first of which has this number: all at once if nothing is wrong."""
     try:
-        return raw.decode("utf-8")
+        lines = b"".join(block).decode().split("\n")
+    except UnicodeDecodeError:
+        lines = []
+    if not lines:
+        yield from (_decode_line(raw, path, n) for n, raw in enumerate(block, number))
+        return
+    for line in islice(lines, len(block)):  # behind the last \n there is one more, empty
+        yield line.removesuffix("\r")
+
+
+def _decode_line(raw: bytes, path: str, number: int) -> str:
+    try:
+        return raw.decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         byte = raw[error.start]
         raise InputError(
@@ -95,16 +113,17 @@ def read_parallel(source: str, target: str) -> Iterator[Pair]:
         yield Pair(left, right)
 
 
-def read_tsv(path: str, columns: tuple[int, int] = (0, 1)) -> Iterator[Pair]:
-    """Read two columns, counted from 0, of a file of columns between tabs. Quotes are text."""
+def read_tsv(path: str, columns: tuple[int, int] = (1, 2)) -> Iterator[Pair]:
+    """Read two columns, counted from 1, of a file of columns between tabs. Quotes are text."""
+    source, target = (column - 1 for column in columns)
     for number, line in enumerate(read_lines(path), 1):
         cells = line.split("\t")
-        if len(cells) <= max(columns):
+        if len(cells) < max(columns):
             raise InputError(
-                f"{path}, line {number} must have at least {max(columns) + 1} columns, "
+                f"{path}, line {number} must have at least {max(columns)} columns, "
                 f"but has {len(cells)} instead"
             )
-        yield Pair(cells[columns[0]], cells[columns[1]])
+        yield Pair(cells[source], cells[target])
 
 
 def read_jsonl(path: str, keys: tuple[str, str]) -> Iterator[Pair]:

@@ -1,0 +1,118 @@
+"""The tensors that sentences become. Where a sentence gets its ends, nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field
+from torch import Tensor
+
+from seq2see.config import Config
+from seq2see.text import BOS_ID, EOS_ID, PAD_ID
+
+# B sentences of a batch, S source tokens, T target tokens
+
+Ints = NDArray[np.int64]
+
+
+class BatchConfig(Config):
+    """How many tokens go together."""
+
+    tokens: int = Field(default=4096, ge=1)
+    """Tokens of a batch, source and target and padding together."""
+    max_length: int = Field(default=256, ge=1)
+    """Pairs with more pieces on a side are left out, and counted."""
+    subword_dropout: float = Field(default=0.0, ge=0, le=1)
+    """How often a merge of pieces is skipped, so that each epoch cuts words differently. The
+    budget counts the usual cut, so such a batch may be larger."""
+
+    def conflicts(self) -> Iterator[str]:
+        """Refuse a budget that the longest pair would break."""
+        least = 2 * (self.max_length + 1)
+        if self.tokens < least:
+            yield (
+                f"`tokens` must be at least {least} for pairs of `max_length` {self.max_length} "
+                f"with their ends, but is {self.tokens} instead"
+            )
+
+
+class Packed(NamedTuple):
+    """Sentences without padding, one behind the other."""
+
+    ids: NDArray[Any]
+    lengths: Ints
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[int]]) -> Packed:
+        """Pack lists of ids."""
+        lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
+        ids = np.fromiter(chain.from_iterable(sentences), np.int64, int(lengths.sum()))
+        return cls(ids, lengths)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Packed]) -> Packed:
+        """Put some behind others."""
+        if len(parts) == 1:
+            return parts[0]
+        ids, lengths = zip(*parts, strict=True)
+        return cls(np.concatenate(ids), np.concatenate(lengths))
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Sentences as the model takes them. A batch without any fills up a worker's share."""
+
+    source_BS: Tensor
+    """Pieces and EOS, padded at the end."""
+    target_BT: Tensor
+    """BOS, pieces and EOS, padded at the end."""
+
+    @classmethod
+    def of(cls, source: Packed, target: Packed) -> Batch:
+        """Make a batch of ids without BOS and EOS."""
+        return cls(
+            torch.from_numpy(_padded(source, bos=False)),
+            torch.from_numpy(_padded(target, bos=True)),
+        )
+
+    def __len__(self) -> int:
+        return len(self.source_BS)
+
+    @property
+    def decoder_input_BT(self) -> Tensor:
+        """The target without its last place."""
+        return self.target_BT[:, :-1]
+
+    @property
+    def labels_BT(self) -> Tensor:
+        """What is to be predicted at each place of the decoder's input."""
+        return self.target_BT[:, 1:]
+
+    @property
+    def places(self) -> int:
+        """Tokens of source and decoder input, padding included."""
+        return self.source_BS.numel() + self.labels_BT.numel()
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of source and decoder input without padding."""
+        return int(self.source_BS.ne(PAD_ID).sum() + self.labels_BT.ne(PAD_ID).sum())
+
+
+def _padded(sentences: Packed, bos: bool) -> Ints:
+    """Lay sentences out in a rectangle, each with its ends."""
+    ids, lengths = sentences
+    width = int(lengths.max(initial=0)) + 1 + bos
+    places = np.arange(width) - bos
+    padded = np.full((len(lengths), width), PAD_ID, dtype=np.int64)
+    padded[(places >= 0) & (places < lengths[:, None])] = ids
+    padded[np.arange(len(lengths)), lengths + bos] = EOS_ID
+    if bos:
+        padded[:, 0] = BOS_ID
+    return padded

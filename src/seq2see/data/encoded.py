@@ -1,0 +1,285 @@
+"""A corpus as ids, encoded once and mapped from disk afterwards.
+
+An encoded corpus is a folder named by the fingerprint of everything it came from: text, tokenizers
+and options. It is written aside and renamed, so there is a whole one or none; what was damaged
+since is noticed by its checksums and made anew. It may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import chain, compress, islice
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2see.data.corpora import Corpus
+from seq2see.data.readers import Pair
+from seq2see.data.rows import Rows, RowsWriter
+from seq2see.errors import ConfigError
+from seq2see.text import Tokenizers
+
+FORMAT = 1
+CHUNK = 4096
+"""Pairs that are encoded at once."""
+CARD = "card.json"
+
+Ints = NDArray[np.int64]
+Progress = Callable[[int], None]
+"""Told how many pairs have been read since the last time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How pairs become ids."""
+
+    tokenizers: Tokenizers
+    max_length: int
+    """Pairs with more pieces on a side are left out, and counted."""
+    tag: str = ""
+    """A symbol of the source's tokenizer that goes before each source."""
+    keep_text: bool = False
+    """Keep the text beside the ids, for subword sampling."""
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all of it."""
+        options = (self.tokenizers.fingerprint, self.max_length, self.tag, self.keep_text)
+        return hashlib.sha256(repr(options).encode()).hexdigest()
+
+    @property
+    def prefix(self) -> list[int]:
+        """The ids before each source."""
+        if not self.tag:
+            return []
+        known = self.tokenizers.source.symbols
+        if self.tag not in known:
+            have = ", ".join(known) or "none"
+            problem = f"`tag` must be a symbol of the tokenizer ({have}), but is {self.tag} instead"
+            raise ConfigError([problem])
+        return [self.tokenizers.source.pieces.index(self.tag)]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Pairs that are not in the encoded corpus."""
+
+    empty: int = 0
+    too_long: int = 0
+    first_too_long: int | None = None
+    """The number of the first line that was too long, from 1."""
+
+
+class EncodedCorpus:
+    """The ids of every pair, without BOS and EOS."""
+
+    def __init__(self, home: Path, left_out: LeftOut, encoding: Encoding) -> None:
+        self.left_out = left_out
+        self.encoding = encoding
+        ids = _ids_dtype(encoding.tokenizers)
+        self.source = Rows.open(home / "source", ids)
+        self.target = Rows.open(home / "target", ids)
+        texts = ("source-text", "target-text") if encoding.keep_text else ()
+        self._texts = [Rows.open(home / name, np.uint8) for name in texts]
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def lengths(self, lines: Ints) -> tuple[Ints, Ints]:
+        """Return the tokens of these lines, source and target, each with its end."""
+        return self.source.lengths(lines) + 1, self.target.lengths(lines) + 1
+
+    def sample(self, line: int, rate: float, seed: int, turn: int) -> tuple[list[int], list[int]]:
+        """Return the ids of another cut of a line's text, which must have been kept.
+
+        A side that would become longer than allowed is cut as usual.
+        """
+        tokenizers, draw = self.encoding.tokenizers, (rate, seed, turn, line)
+        source, target = (rows[line].tobytes().decode() for rows in self._texts)
+        source_ids = self.encoding.prefix + tokenizers.source.sample(source, *draw)
+        target_ids = tokenizers.target.sample(target, *draw)
+        limit = self.encoding.max_length
+        return (
+            source_ids if len(source_ids) <= limit else self.source[line].tolist(),
+            target_ids if len(target_ids) <= limit else self.target[line].tolist(),
+        )
+
+
+def encode(
+    corpus: Corpus,
+    encoding: Encoding,
+    folder: Path,
+    threads: int = 1,
+    progress: Progress = lambda _: None,
+) -> EncodedCorpus:
+    """Return the encoded corpus, from the folder if it is there, or else made and put there."""
+    key = hashlib.sha256(f"{FORMAT} {corpus.fingerprint} {encoding.fingerprint}".encode())
+    home = folder / key.hexdigest()[:32]
+    left_out = _verified(home)
+    if left_out is None:
+        shutil.rmtree(home, ignore_errors=True)
+        left_out = _write(corpus, encoding, home, threads, progress)
+    return EncodedCorpus(home, left_out, encoding)
+
+
+def _verified(home: Path) -> LeftOut | None:
+    """Return what the card says, if it is there and every file is as it was written."""
+    try:
+        card = json.loads((home / CARD).read_text("utf-8"))
+        if card["checksums"] == {name: _checksum(home / name) for name in card["checksums"]}:
+            return LeftOut(**card["left_out"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass  # missing or damaged
+    return None
+
+
+def _write(
+    corpus: Corpus, encoding: Encoding, home: Path, threads: int, progress: Progress
+) -> LeftOut:
+    """Write the folder aside and rename it, so that there is a whole one or none."""
+    home.parent.mkdir(parents=True, exist_ok=True)
+    aside = Path(mkdtemp(prefix=f"{home.name}.", suffix=".partial", dir=home.parent))
+    try:
+        left_out = _write_rows(corpus, encoding, aside, threads, progress)
+        card = {
+            "left_out": asdict(left_out),
+            "checksums": {file.name: _checksum(file) for file in sorted(aside.iterdir())},
+        }
+        (aside / CARD).write_text(json.dumps(card, indent=1), "utf-8")
+        _rename(aside, home)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return left_out
+
+
+def _rename(aside: Path, home: Path) -> None:
+    try:
+        aside.rename(home)
+    except OSError:
+        if not home.exists():
+            raise
+        # Somebody else was faster, with the same content.
+
+
+def _checksum(path: Path) -> int:
+    checksum = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            checksum = zlib.crc32(block, checksum)
+    return checksum
+
+
+def _write_rows(
+    corpus: Corpus, encoding: Encoding, aside: Path, threads: int, progress: Progress
+) -> LeftOut:
+    names = ["source", "target"] + ["source-text", "target-text"] * encoding.keep_text
+    encoder = _Encoder(encoding)
+    tally = _Tally()
+    with ExitStack() as stack:
+        writers = [stack.enter_context(RowsWriter(aside / name)) for name in names]
+        for chunk in _in_order(encoder, _chunks(corpus), threads):
+            for writer, column in zip(writers, chunk.columns, strict=True):
+                writer.append(*column)
+            tally.add(chunk)
+            progress(len(chunk.fits))
+    return tally.left_out
+
+
+def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    rest = iter(pairs)
+    while chunk := list(islice(rest, CHUNK)):
+        yield chunk
+
+
+Column = tuple[NDArray[Any], Ints]
+"""Rows of numbers one behind the other, and their lengths."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """Some pairs, encoded."""
+
+    columns: list[Column]
+    fits: NDArray[np.bool_]
+    empty: NDArray[np.bool_]
+
+
+class _Encoder:
+    """Encodes a chunk; threads may share it."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        self.encoding = encoding
+        self.prefix = encoding.prefix
+        self.dtype = _ids_dtype(encoding.tokenizers)
+
+    def __call__(self, pairs: Sequence[Pair]) -> _Chunk:
+        tokenizers = self.encoding.tokenizers
+        texts = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        source = tokenizers.source.encode_batch(texts[0])
+        target = tokenizers.target.encode_batch(texts[1])
+        empty = np.array([not (s and t) for s, t in zip(source, target, strict=True)])
+        if self.prefix:
+            source = [self.prefix + ids for ids in source]
+        longest = np.array([max(map(len, both)) for both in zip(source, target, strict=True)])
+        fits = ~empty & (longest <= self.encoding.max_length)
+        columns = [_column(side, fits, self.dtype) for side in (source, target)]
+        if self.encoding.keep_text:
+            columns += [_column([t.encode() for t in side], fits, np.uint8) for side in texts]
+        return _Chunk(columns, fits, empty)
+
+
+def _column(rows: Sequence[Sequence[int]], chosen: NDArray[np.bool_], dtype: Any) -> Column:
+    kept = list(compress(rows, chosen))
+    lengths = np.fromiter(map(len, kept), np.int64, len(kept))
+    values = np.fromiter(chain.from_iterable(kept), dtype, int(lengths.sum()))
+    return values, lengths
+
+
+class _Tally:
+    """Counts what is left out, over all chunks."""
+
+    def __init__(self) -> None:
+        self.left_out = LeftOut()
+        self._read = 0
+
+    def add(self, chunk: _Chunk) -> None:
+        too_long = ~chunk.fits & ~chunk.empty
+        before = self.left_out
+        first = before.first_too_long
+        if first is None and too_long.any():
+            first = self._read + int(too_long.argmax()) + 1
+        self._read += len(chunk.fits)
+        self.left_out = LeftOut(
+            before.empty + int(chunk.empty.sum()), before.too_long + int(too_long.sum()), first
+        )
+
+
+def _in_order(encoder: _Encoder, chunks: Iterator[list[Pair]], threads: int) -> Iterator[_Chunk]:
+    """Encode chunks on several threads, a few ahead of who takes them, and keep their order."""
+    if threads == 1:
+        yield from map(encoder, chunks)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[_Chunk]] = deque()
+        for chunk in chunks:
+            waiting.append(pool.submit(encoder, chunk))
+            if len(waiting) > 2 * threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _ids_dtype(tokenizers: Tokenizers) -> Any:
+    largest = max(tokenizers.source.vocab_size, tokenizers.target.vocab_size)
+    return np.uint16 if largest <= 2**16 else np.uint32

@@ -1,0 +1,169 @@
+"""Batching: every line once, within the budget, the same after a stop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain, islice
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from seq2see.data.mixture import Mixture
+from seq2see.data.plan import Plan, Position, Round, cut
+from seq2see.data.shuffle import Permutation, uniform
+
+LENGTHS = st.lists(st.tuples(st.integers(2, 40), st.integers(2, 40)), min_size=1, max_size=80)
+SEEDS = st.integers(0, 2**63 - 1)
+
+
+class Lengths:
+    """A corpus that has nothing but lengths."""
+
+    def __init__(self, lengths: list[tuple[int, int]]) -> None:
+        self.rows = np.array(lengths, dtype=np.int64).reshape(-1, 2)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def lengths(self, lines):
+        return self.rows[lines, 0], self.rows[lines, 1]
+
+
+def epoch_of(plan: Plan, epoch: int) -> list[Round]:
+    return list(plan.rest_of_epoch(Position(epoch)))
+
+
+def pairs_in(rounds: list[Round]) -> list[tuple[int, int]]:
+    draws = chain.from_iterable(r.batches for r in rounds)
+    return [(int(c), int(n)) for d in draws for c, n in zip(d.corpus, d.line, strict=True)]
+
+
+@given(
+    LENGTHS,
+    SEEDS,
+    st.integers(0, 1000),
+    st.integers(80, 400),
+    st.integers(1, 7),
+    st.integers(1, 99),
+)
+def test_every_line_once_an_epoch(lengths, seed, epoch, tokens, parts, pool) -> None:
+    rounds = epoch_of(Plan([Lengths(lengths)], tokens, seed, parts, pool=pool), epoch)
+    assert sorted(pairs_in(rounds)) == [(0, line) for line in range(len(lengths))]
+
+
+@given(LENGTHS, SEEDS, st.integers(80, 400), st.integers(1, 7), st.integers(1, 99))
+def test_batches_fit_the_budget_and_rounds_are_even(lengths, seed, tokens, parts, pool) -> None:
+    rows = np.array(lengths)
+    for round_ in epoch_of(Plan([Lengths(lengths)], tokens, seed, parts, pool=pool), 0):
+        assert len(round_.batches) == parts
+        for draw in round_.batches:
+            source, target = rows[draw.line].T
+            assert len(draw) * (source.max(initial=0) + target.max(initial=0)) <= tokens
+
+
+@given(LENGTHS, SEEDS, st.integers(80, 400), st.integers(1, 7), st.integers(1, 99))
+def test_a_batch_is_empty_only_where_pairs_are_too_few(lengths, seed, tokens, parts, pool) -> None:
+    for round_ in epoch_of(Plan([Lengths(lengths)], tokens, seed, parts, pool=pool), 0):
+        sizes = [len(draw) for draw in round_.batches]
+        assert 0 not in sizes or sum(sizes) < parts
+
+
+@given(
+    LENGTHS, SEEDS, st.integers(80, 400), st.integers(1, 4), st.integers(1, 99), st.integers(0, 30)
+)
+def test_going_on_gives_the_same_as_not_stopping(lengths, seed, tokens, parts, pool, stop) -> None:
+    def plan() -> Plan:
+        return Plan([Lengths(lengths)], tokens, seed, parts, pool=pool)
+
+    rounds = list(islice(plan().rounds(), stop + 12))
+    resumed = islice(plan().rounds(rounds[stop].after), 11)
+    for ours, theirs in zip(rounds[stop + 1 :], resumed, strict=True):
+        assert pairs_in([ours]) == pairs_in([theirs])
+        assert ours.after == theirs.after
+        assert ours.epoch == theirs.epoch
+
+
+@given(LENGTHS, SEEDS, st.integers(0, 50), st.integers(80, 400))
+def test_the_number_of_workers_does_not_change_a_round(lengths, seed, epoch, tokens) -> None:
+    """Two workers with one batch each see what one worker with two batches sees."""
+    halves = epoch_of(Plan([Lengths(lengths)], tokens, seed, 2), epoch)
+    batches = list(
+        chain.from_iterable(
+            r.batches for r in epoch_of(Plan([Lengths(lengths)], tokens, seed), epoch)
+        )
+    )
+    for number, round_ in enumerate(halves):
+        whole = batches[2 * number : 2 * number + 2]
+        assert sorted(pairs_in([round_])) == sorted(pairs_in([Round(whole, epoch, Position())]))
+
+
+def test_epochs_and_seeds_differ() -> None:
+    corpus = Lengths([(n % 9 + 2, n % 7 + 2) for n in range(200)])
+    orders = {
+        tuple(pairs_in(epoch_of(Plan([corpus], 100, seed), epoch)))
+        for seed in (1, 2)
+        for epoch in (0, 1)
+    }
+    assert len(orders) == 4
+
+
+def test_another_epoch_has_other_neighbours() -> None:
+    """Batches must not be the same groups in another order."""
+    corpus = Lengths([(n % 20 + 2, n % 30 + 2) for n in range(2000)])
+    plan = Plan([corpus], 400, seed=1)
+    groups = [{frozenset(pairs_in([r])) for r in epoch_of(plan, epoch)} for epoch in (0, 1)]
+    assert len(groups[0] & groups[1]) < 0.1 * len(groups[0])
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=4), SEEDS, st.data())
+def test_weights_say_how_often_an_epoch_has_a_line(sizes, seed, data) -> None:
+    weights = [data.draw(st.sampled_from([0.25, 0.5, 1.0, 2.0, 3.0])) for _ in sizes]
+    mixture = Mixture(sizes, weights, seed)
+    seen: Counter[tuple[int, int]] = Counter()
+    for epoch in range(4):
+        draw = mixture.draw(epoch, np.arange(mixture.count(epoch)))
+        seen.update((int(c), int(n)) for c, n in zip(draw.corpus, draw.line, strict=True))
+    for number, (size, weight) in enumerate(zip(sizes, weights, strict=True)):
+        assert [seen[number, line] for line in range(size)] == [round(4 * weight)] * size
+
+
+@given(st.integers(1, 3000), SEEDS, st.integers(0, 9))
+def test_a_permutation_has_every_number_once(size, seed, epoch) -> None:
+    numbers = Permutation(size, seed, epoch)(np.arange(size))
+    assert sorted(numbers.tolist()) == list(range(size))
+
+
+def test_a_permutation_can_be_asked_for_any_place() -> None:
+    shuffle = Permutation(10**12, 5)
+    places = np.array([0, 10**12 - 1, 77, 10**9])
+    together = shuffle(places)
+    assert together.tolist() == [shuffle(places[i : i + 1])[0] for i in range(4)]
+    assert len(set(together.tolist())) == 4
+    assert ((together >= 0) & (together < 10**12)).all()
+
+
+def test_a_permutation_scatters() -> None:
+    numbers = Permutation(100_000, 3)(np.arange(100_000))
+    assert abs(np.corrcoef(numbers, np.arange(100_000))[0, 1]) < 0.02
+    assert abs(np.corrcoef(numbers[1:], numbers[:-1])[0, 1]) < 0.02
+    firsts = Counter(int(Permutation(5, seed)(np.array([0]))[0]) for seed in range(5000))
+    assert min(firsts.values()) > 850
+
+
+def test_uniform_numbers_are_uniform() -> None:
+    numbers = uniform(np.arange(100_000), 4)
+    assert numbers.min() >= 0
+    assert numbers.max() < 1
+    assert np.histogram(numbers, 10)[0] == pytest.approx(10_000, rel=0.05)
+
+
+@given(LENGTHS, st.integers(1, 300))
+def test_a_cut_is_as_large_as_the_budget_allows(lengths, budget) -> None:
+    source, target = np.array(lengths).T
+    slices = cut(source, target, budget)
+    assert [i for s in slices for i in range(s.start, s.stop)] == list(range(len(lengths)))
+    for part in slices[:-1]:
+        more = slice(part.start, part.stop + 1)
+        size = (part.stop + 1 - part.start) * (source[more].max() + target[more].max())
+        assert size > budget
