@@ -2,9 +2,10 @@
 
     Seq2SeeError            something a user can mend; its text is one line that says what and how
     ├── ConfigError         settings that cannot be, all of them at once in `problems`
-    └── InputError          data that a part cannot take: ids, shapes, lengths
+    ├── InputError          data that a part cannot take: ids, shapes, lengths
+    └── TrainingError       a run that cannot go on; its last good state is on disk
 
-Each is a `ValueError` as well, since the value that was given is what is wrong.
+The first two are a `ValueError` as well, since the value that was given is what is wrong.
 A broken promise inside the code is an `assert`, never one of these.
 """
 
@@ -30,3 +31,7 @@ class ConfigError(Seq2SeeError, ValueError):
 
 class InputError(Seq2SeeError, ValueError):
     """Data that a part cannot take."""
+
+
+class TrainingError(Seq2SeeError):
+    """A run that cannot go on; its last good state is on disk."""

@@ -16,7 +16,7 @@ from seq2see.cli import app
 from seq2see.cli.info import Preset
 from seq2see.model import PRESETS
 
-VERBS = ["demo", "info"]
+VERBS = ["demo", "init", "info", "data"]
 
 
 def seq2see(*arguments: str) -> subprocess.CompletedProcess[str]:

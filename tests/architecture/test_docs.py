@@ -12,7 +12,8 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
-def test_its_python_runs(document: Path) -> None:
+def test_its_python_runs(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in re.findall(r"(?ms)^```python\n(.*?)^```", document.read_text("utf-8")):
         exec(compile(block, document.name, "exec"), names)  # noqa: S102

@@ -51,5 +51,5 @@ def test_the_docstring_draws_every_exception() -> None:
         for name, value in vars(errors).items()
         if isinstance(value, type) and issubclass(value, Exception)
     ]
-    assert len(names) == 3
+    assert len(names) == 4
     assert all(name in (errors.__doc__ or "") for name in names)

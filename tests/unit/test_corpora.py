@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2see.data.corpora import Corpus, CorpusConfig
+from seq2see.data.corpora import Corpus, CorpusConfig, TrainingCorpusConfig
 from seq2see.data.readers import Pair
 from seq2see.errors import ConfigError, InputError
 
@@ -89,7 +89,7 @@ def test_what_is_built_in(name: str, split: str) -> None:
 )
 def test_refused(settings: dict, problem: str) -> None:
     with pytest.raises(ConfigError) as refusal:
-        CorpusConfig(**settings)
+        TrainingCorpusConfig(**settings)
     assert problem in str(refusal.value)
 
 
@@ -100,7 +100,7 @@ def test_keys_must_come_from_somewhere(folder: Path) -> None:
 
 def test_the_fingerprint_tells_what_is_read(folder: Path) -> None:
     def fingerprint(**settings) -> str:
-        return Corpus(CorpusConfig(**settings), ("en", "de"), folder).fingerprint
+        return Corpus(TrainingCorpusConfig(**settings), ("en", "de"), folder).fingerprint
 
     before = fingerprint(files=["a.tsv"])
     assert before == fingerprint(files=["a.tsv"], weight=3)

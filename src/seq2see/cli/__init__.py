@@ -14,8 +14,10 @@ from typing import Annotated
 import typer
 
 from seq2see import __version__
+from seq2see.cli.data import app as data
 from seq2see.cli.demo import demo
 from seq2see.cli.info import info
+from seq2see.cli.init import init
 from seq2see.errors import Seq2SeeError
 
 app = typer.Typer(
@@ -26,6 +28,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.command()(init)
+app.add_typer(data)
 app.command()(info)
 
 

@@ -25,7 +25,7 @@ class BatchConfig(Config):
     """How many tokens go together."""
 
     tokens: int = Field(default=4096, ge=1)
-    """Tokens of a batch, source and target and padding together."""
+    """Tokens of a batch: source, target and padding, over all workers, which share it."""
     max_length: int = Field(default=256, ge=1)
     """Pairs with more pieces on a side are left out, and counted."""
     subword_dropout: float = Field(default=0.0, ge=0, le=1)
@@ -66,7 +66,7 @@ class Packed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Sentences as the model takes them. A batch without any fills up a worker's share."""
+    """Sentences as the model takes them. There may be none."""
 
     source_BS: Tensor
     """Pieces and EOS, padded at the end."""
@@ -86,13 +86,17 @@ class Batch:
 
     @property
     def decoder_input_BT(self) -> Tensor:
-        """The target without its last place."""
-        return self.target_BT[:, :-1]
+        """The target without its EOS: a place for each label."""
+        return self.target_BT[:, :-1].masked_fill(self.labels_BT == PAD_ID, PAD_ID)
 
     @property
     def labels_BT(self) -> Tensor:
         """What is to be predicted at each place of the decoder's input."""
         return self.target_BT[:, 1:]
+
+    def twice(self) -> Batch:
+        """Return every pair, and behind them every pair once more."""
+        return Batch(self.source_BS.repeat(2, 1), self.target_BT.repeat(2, 1))
 
     @property
     def places(self) -> int:
@@ -100,9 +104,19 @@ class Batch:
         return self.source_BS.numel() + self.labels_BT.numel()
 
     @property
+    def source_tokens(self) -> int:
+        """Tokens of the sources without padding."""
+        return int(self.source_BS.ne(PAD_ID).sum())
+
+    @property
+    def target_tokens(self) -> int:
+        """Labels without padding."""
+        return int(self.labels_BT.ne(PAD_ID).sum())
+
+    @property
     def tokens(self) -> int:
-        """Tokens of source and decoder input without padding."""
-        return int(self.source_BS.ne(PAD_ID).sum() + self.labels_BT.ne(PAD_ID).sum())
+        """Tokens of source and target without padding."""
+        return self.source_tokens + self.target_tokens
 
 
 def _padded(sentences: Packed, bos: bool) -> Ints:

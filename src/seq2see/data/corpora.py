@@ -46,7 +46,7 @@ _BUILTINS: Mapping[str, Callable[[Split], list[Pair]]] = {
 
 
 class CorpusConfig(Config):
-    """A body of parallel text, and how much it counts."""
+    """A body of parallel text."""
 
     files: tuple[str, ...] = Field(min_length=1, max_length=2, strict=False)
     """Two text files with as many lines each, or one file with both sides (`.tsv`, `.jsonl`,
@@ -56,10 +56,6 @@ class CorpusConfig(Config):
     columns: Columns | None = None
     """Source and target in a file that has both: columns of TSV counted from 1 (the first two
     unless given), keys of JSONL, languages of TMX (the languages of the data unless given)."""
-    weight: float = Field(default=1.0, gt=0, le=1000)
-    """How often an epoch has each line: 2 is twice, 0.5 every other epoch."""
-    tag: str = ""
-    """A symbol before each source, such as `<bt>` for text that was translated back."""
 
     def conflicts(self) -> Iterator[str]:
         """Refuse names that are no corpus."""
@@ -87,6 +83,15 @@ class CorpusConfig(Config):
             return "tsv"
         endings = [e for e in Path(name).suffixes if e not in _PACKED]
         return _ENDINGS.get(endings[-1], "text") if endings else "text"
+
+
+class TrainingCorpusConfig(CorpusConfig):
+    """Text to learn from, and how much it counts."""
+
+    weight: float = Field(default=1.0, gt=0, le=1000)
+    """How often an epoch has each line: 2 is twice, 0.5 every other epoch."""
+    tag: str = ""
+    """A symbol before each source, such as `<bt>` for text that was translated back."""
 
 
 def _is_column(column: int | str, kind: Format) -> bool:

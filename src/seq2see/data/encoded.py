@@ -228,22 +228,26 @@ class _Encoder:
         texts = [pair.source for pair in pairs], [pair.target for pair in pairs]
         source = tokenizers.source.encode_batch(texts[0])
         target = tokenizers.target.encode_batch(texts[1])
-        empty = np.array([not (s and t) for s, t in zip(source, target, strict=True)])
+        lengths = _lengths(source), _lengths(target)
+        empty = np.minimum(*lengths) == 0
+        longest = np.maximum(lengths[0] + len(self.prefix), lengths[1])
+        fits = ~empty & (longest <= self.encoding.max_length)
         if self.prefix:
             source = [self.prefix + ids for ids in source]
-        longest = np.array([max(map(len, both)) for both in zip(source, target, strict=True)])
-        fits = ~empty & (longest <= self.encoding.max_length)
         columns = [_column(side, fits, self.dtype) for side in (source, target)]
         if self.encoding.keep_text:
             columns += [_column([t.encode() for t in side], fits, np.uint8) for side in texts]
         return _Chunk(columns, fits, empty)
 
 
+def _lengths(rows: Sequence[Sequence[int]]) -> Ints:
+    return np.fromiter(map(len, rows), np.int64, len(rows))
+
+
 def _column(rows: Sequence[Sequence[int]], chosen: NDArray[np.bool_], dtype: Any) -> Column:
     kept = list(compress(rows, chosen))
-    lengths = np.fromiter(map(len, kept), np.int64, len(kept))
-    values = np.fromiter(chain.from_iterable(kept), dtype, int(lengths.sum()))
-    return values, lengths
+    lengths = _lengths(kept)
+    return np.fromiter(chain.from_iterable(kept), dtype, int(lengths.sum())), lengths
 
 
 class _Tally:

@@ -1,4 +1,8 @@
-"""The batches of each update, for one worker of several, from any position on."""
+"""The batches of each update, for one worker of several, from any position on.
+
+The batches of an update are the same whatever the number of workers; each of them gets a share of
+every batch.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,6 @@ from seq2see.data.batches import Batch, Packed
 from seq2see.data.encoded import EncodedCorpus
 from seq2see.data.mixture import Draw
 from seq2see.data.plan import BEGINNING, Plan, Position
-from seq2see.errors import InputError
 
 Sentences = tuple[Packed, Packed]
 """Sources and targets."""
@@ -35,6 +38,7 @@ class Update:
     """This worker's batches of one update."""
 
     batches: list[Batch]
+    """As many as every other worker has; one is empty if it has fewer pairs than workers."""
     epoch: int
     after: Position
     """Going on from here gives the same batches as never having stopped."""
@@ -64,7 +68,7 @@ class Sampled:
 
 
 class Loader:
-    """Makes the batches that a plan deals out to a worker. It has no state."""
+    """Makes a worker's batches of what a plan puts together. It has no state."""
 
     def __init__(
         self,
@@ -73,11 +77,6 @@ class Loader:
         lookup: Lookup = stored,
         shard: Shard = ALONE,
     ) -> None:
-        if plan.parts % shard.workers:
-            raise InputError(
-                f"the batches of an update must be a multiple of the {shard.workers} workers, "
-                f"but are {plan.parts} instead"
-            )
         self._corpora = corpora
         self._plan = plan
         self._lookup = lookup
@@ -85,9 +84,10 @@ class Loader:
 
     def updates(self, start: Position = BEGINNING) -> Iterator[Update]:
         """Yield updates without end, from a position on."""
+        # Of each batch every worker takes its pairs in turn, which are as long as the others'.
+        share = slice(self._shard.rank, None, self._shard.workers)
         for draws, epoch, after in self._plan.rounds(start):
-            mine = draws[self._shard.rank :: self._shard.workers]
-            yield Update([self._batch(draw) for draw in mine], epoch, after)
+            yield Update([self._batch(draw.take(share)) for draw in draws], epoch, after)
 
     def _batch(self, draw: Draw) -> Batch:
         sources, targets = [], []

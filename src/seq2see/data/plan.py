@@ -47,7 +47,7 @@ BEGINNING = Position()
 
 
 class Round(NamedTuple):
-    """The batches of one update, for all workers, and where the plan goes on."""
+    """The batches of one update, and where the plan goes on."""
 
     batches: list[Draw]
     epoch: int
@@ -55,11 +55,7 @@ class Round(NamedTuple):
 
 
 class Plan:
-    """Rounds of `parts` batches, whatever the number of workers; none mixes two epochs.
-
-    The last round of an epoch has as many, made by halving; only if it has fewer pairs than that,
-    some of its batches are empty.
-    """
+    """Rounds of `parts` batches each, the last of an epoch with what is left of it."""
 
     def __init__(
         self,
@@ -73,7 +69,7 @@ class Plan:
         self._corpora = corpora
         self._tokens = tokens
         self._seed = seed
-        self.parts = parts
+        self._parts = parts
         self._mixture = Mixture([len(c) for c in corpora], weights or [1.0] * len(corpora), seed)
         self._pool_size = pool
 
@@ -88,11 +84,11 @@ class Plan:
         waiting: list[Draw] = []
         for draw, after in self._stream(start):
             waiting.append(draw)
-            if len(waiting) == self.parts:
+            if len(waiting) == self._parts:
                 yield Round(waiting, start.epoch, after)
                 waiting = []
         if waiting:
-            yield Round(evened(waiting, self.parts), start.epoch, Position(start.epoch + 1))
+            yield Round(waiting, start.epoch, Position(start.epoch + 1))
 
     def _stream(self, start: Position) -> Iterator[tuple[Draw, Position]]:
         """Yield the batches of the rest of an epoch, each with the position behind it."""
@@ -146,14 +142,3 @@ def cut(source: Ints, target: Ints, budget: int) -> list[slice]:
         slices.append(slice(start, end))
         start = end
     return slices
-
-
-def evened(draws: Sequence[Draw], parts: int) -> list[Draw]:
-    """Return so many batches of the same pairs: the largest are halved."""
-    batches = list(draws)
-    while len(batches) < parts:
-        largest = max(range(len(batches)), key=lambda i: len(batches[i]))
-        whole = batches.pop(largest)
-        middle = -(-len(whole) // 2)
-        batches[largest:largest] = [whole.take(slice(middle)), whole.take(slice(middle, None))]
-    return batches

@@ -14,7 +14,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -70,29 +70,40 @@ def read_lines(path: str) -> Iterator[str]:
     """Yield the lines of a file without their ends."""
     with open_bytes(path) as file:
         number = 1
-        while block := file.readlines(BLOCK):
-            if number == 1:
-                block[0] = block[0].removeprefix(BOM)
-            yield from _decode(block, path, number)
-            number += len(block)
+        for block in _whole_lines(file):
+            lines = _decode(block.removeprefix(BOM) if number == 1 else block, path, number)
+            yield from lines
+            number += len(lines)
 
 
-def _decode(block: list[bytes], path: str, number: int) -> Iterator[str]:
-    """Decode lines, the first of which has this number: all at once if nothing is wrong."""
+def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield blocks that end where a line ends; only the last may lack its \\n."""
+    rest = b""
+    while block := file.read1(BLOCK):  # type: ignore[attr-defined]  # all of ours are buffered
+        end = block.rfind(b"\n") + 1
+        if end:
+            yield rest + block[:end]
+            rest = block[end:]
+        else:
+            rest += block
+    if rest:
+        yield rest
+
+
+def _decode(block: bytes, path: str, number: int) -> list[str]:
+    """Decode lines, the first of which has this number, all at once."""
     try:
-        lines = b"".join(block).decode().split("\n")
+        text = block.decode()
     except UnicodeDecodeError:
-        lines = []
-    if not lines:
-        yield from (_decode_line(raw, path, n) for n, raw in enumerate(block, number))
-        return
-    for line in islice(lines, len(block)):  # behind the last \n there is one more, empty
-        yield line.removesuffix("\r")
+        raw_lines = enumerate(block.split(b"\n"), number)
+        return [_decode_line(raw, path, n) for n, raw in raw_lines]  # finds the line and raises
+    lines = text.removesuffix("\n").split("\n")
+    return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
 
 
 def _decode_line(raw: bytes, path: str, number: int) -> str:
     try:
-        return raw.decode().removesuffix("\n").removesuffix("\r")
+        return raw.decode()
     except UnicodeDecodeError as error:
         byte = raw[error.start]
         raise InputError(
@@ -118,12 +129,13 @@ def read_tsv(path: str, columns: tuple[int, int] = (1, 2)) -> Iterator[Pair]:
     source, target = (column - 1 for column in columns)
     for number, line in enumerate(read_lines(path), 1):
         cells = line.split("\t")
-        if len(cells) < max(columns):
+        try:
+            yield Pair(cells[source], cells[target])
+        except IndexError:
             raise InputError(
                 f"{path}, line {number} must have at least {max(columns)} columns, "
                 f"but has {len(cells)} instead"
-            )
-        yield Pair(cells[source], cells[target])
+            ) from None
 
 
 def read_jsonl(path: str, keys: tuple[str, str]) -> Iterator[Pair]:

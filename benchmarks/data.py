@@ -1,0 +1,164 @@
+"""From files to batches beside SentencePiece's own `encode`, and the memory of a large corpus.
+
+    python -m benchmarks.data [FILES…] [--rounds 5] [--lines 5000000]
+
+Speed: ours reads the files, encodes them into a fresh cache and goes through one epoch of batches;
+SentencePiece encodes the same lines, which are in memory already, by the same model on the same
+number of threads. They take turns; the figures are medians. Without files it takes tatoeba en–de
+from the folder in SEQ2SEE_DATA, or else the built-in fables.
+
+Memory: the peak of a process that prepares and goes through a corpus of so many lines, made by
+repetition. Pages of the cache that are mapped count, though the system may take them back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from statistics import median
+
+from sentencepiece import SentencePieceProcessor
+
+from benchmarks.machine import seconds
+from seq2see.data.batches import Batch, BatchConfig
+from seq2see.data.corpora import Corpus, CorpusConfig
+from seq2see.data.encoded import EncodedCorpus, Encoding, encode
+from seq2see.data.loader import Loader
+from seq2see.data.plan import Plan
+from seq2see.text import TokenizerConfig, Tokenizers
+
+BATCHES = BatchConfig(tokens=4096, max_length=256)
+PIECES = 8000
+
+
+def default_files() -> list[str]:
+    """Return tatoeba en–de if it is there."""
+    tatoeba = Path(os.environ.get("SEQ2SEE_DATA", "../shared/data"), "tatoeba-en-de/train.tsv.gz")
+    return [str(tatoeba)] if tatoeba.exists() else ["builtin:fables"]
+
+
+def go_through(corpus: Corpus, tokenizers: Tokenizers, cache: Path, threads: int) -> None:
+    """Prepare a corpus and make every batch of an epoch."""
+    encoded = encode(corpus, Encoding(tokenizers, BATCHES.max_length), cache, threads)
+    for _ in epoch_of(encoded):
+        pass
+
+
+def epoch_of(encoded: EncodedCorpus) -> Iterator[Batch]:
+    """Yield the batches of the first epoch."""
+    for update in Loader([encoded], Plan([encoded], BATCHES.tokens, seed=1)).updates():
+        yield from update.batches
+        if update.after.epoch:
+            return
+
+
+def measure_speed(corpus: Corpus, tokenizers: Tokenizers, rounds: int) -> None:
+    """Print pairs per second of both, on one and on two threads."""
+    sides = [[pair.source for pair in corpus], [pair.target for pair in corpus]]
+    pairs = len(sides[0])
+    theirs = SentencePieceProcessor(model_proto=tokenizers.source.model)
+    print(f"{corpus.name}: {pairs:,} pairs, {PIECES:,} pieces, {rounds} rounds")
+    print("| threads | ours, pairs/s | SentencePiece | ratio |\n|---|---|---|---|")
+    for threads in (1, 2):
+        encode_all = partial(_encode_all, theirs, sides, threads)
+        ours = partial(_from_scratch, corpus, tokenizers, threads)
+        times = [(seconds(ours), seconds(encode_all)) for _ in range(rounds)]
+        speeds = [pairs / median(column) for column in zip(*times, strict=True)]
+        ratio = median(theirs_time / our_time for our_time, theirs_time in times)
+        print(f"| {threads} | {speeds[0]:,.0f} | {speeds[1]:,.0f} | **{ratio:.2f}** |")
+
+
+def _encode_all(theirs: SentencePieceProcessor, sides: list[list[str]], threads: int) -> None:
+    for side in sides:
+        theirs.encode(side, num_threads=threads)
+
+
+def _from_scratch(corpus: Corpus, tokenizers: Tokenizers, threads: int) -> None:
+    with tempfile.TemporaryDirectory() as cache:
+        go_through(corpus, tokenizers, Path(cache), threads)
+
+
+def measure_padding(corpus: Corpus, tokenizers: Tokenizers) -> None:
+    """Print the share of places that are padding."""
+    with tempfile.TemporaryDirectory() as cache:
+        encoded = encode(corpus, Encoding(tokenizers, BATCHES.max_length), Path(cache))
+        batches = list(epoch_of(encoded))
+        share = 1 - sum(b.tokens for b in batches) / sum(b.places for b in batches)
+    print(f"padding {share:.1%} of {BATCHES.tokens:,} tokens a batch")
+
+
+def measure_memory(corpus: Corpus, tokenizers: Tokenizers, lines: int) -> None:
+    """Print the peak memory of a process of its own that goes through so many lines."""
+    with tempfile.TemporaryDirectory() as folder:
+        large, model = Path(folder, "large.tsv"), Path(folder, "tokenizer.model")
+        tokenizers.source.save(model)
+        _repeat(corpus, large, lines)
+        command = [sys.executable, "-m", "benchmarks.data", "--child", str(large), str(model)]
+        environment = {**os.environ, "TMPDIR": folder}
+        subprocess.run(command, check=True, env=environment)
+
+
+def _repeat(corpus: Corpus, path: Path, lines: int) -> None:
+    texts = [f"{pair.source}\t{pair.target}\n" for pair in corpus]
+    with path.open("w", encoding="utf-8") as file:
+        for start in range(0, lines, len(texts)):
+            file.writelines(islice(texts, lines - start))
+
+
+def run_child(large: str, model: str) -> None:
+    """Go through a large corpus and print the peak memory."""
+    started = _peak()
+    tokenizers = Tokenizers.load(Path(model).parent)
+    corpus = Corpus(CorpusConfig(files=(large,)))
+    with tempfile.TemporaryDirectory() as cache:
+        first = seconds(lambda: go_through(corpus, tokenizers, Path(cache), threads=2))
+        prepared = _peak()
+        again = seconds(lambda: encode(corpus, Encoding(tokenizers, 256), Path(cache)))
+    print(f"peak memory {prepared:,.0f} MB ({started:,.0f} MB of it after the imports)")
+    print(f"prepared and gone through in {first:.0f} s; opened again in {again:.1f} s")
+
+
+def _peak() -> float:
+    """Return the peak memory in MB. (`getrusage` would count that of the parent, too.)"""
+    status = Path("/proc/self/status").read_text("ascii")
+    return int(status.split("VmHWM:")[1].split()[0]) / 1000
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", nargs="*")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--lines", type=int, default=5_000_000, help="0 leaves memory out")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Run what was asked for."""
+    options = parse()
+    if options.child:
+        run_child(*options.files)
+        return
+    corpus = Corpus(CorpusConfig(files=options.files or default_files()))
+    tokenizers = Tokenizers.train(
+        (pair.source for pair in corpus),
+        (pair.target for pair in corpus),
+        TokenizerConfig(vocab_size=PIECES),
+    )
+    measure_speed(corpus, tokenizers, options.rounds)
+    measure_padding(corpus, tokenizers)
+    if options.lines:
+        print(f"\n{options.lines:,} lines:")
+        measure_memory(corpus, tokenizers, options.lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""`seq2see data`: look at parallel text, clean it, split it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seq2see.cli.corpora import Columns, Files, Languages, endings, opened, progress, spoken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from seq2see.data.corpora import Corpus
+    from seq2see.data.readers import Pair
+    from seq2see.text import Tokenizers
+
+app = typer.Typer(
+    name="data", help="Look at parallel text, clean it, split it.", no_args_is_help=True
+)
+
+Output = Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")]
+Against = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FILE",
+        help="A test set, which must have nothing in common with this text; given once or twice, "
+        "as FILES.",
+    ),
+]
+
+
+@app.command()
+def check(
+    files: Files,
+    languages: Languages = None,
+    columns: Columns = None,
+    against: Against = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="A folder with a tokenizer, or a SentencePiece file.")
+    ] = None,
+    examples: Annotated[int, typer.Option(min=0, max=100, help="Pairs shown for a finding.")] = 2,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Also draw a picture: .png, .svg, .pdf.")
+    ] = None,
+) -> None:
+    """Say what is wrong with a corpus, and which model fits its size."""
+    from seq2see import draw
+    from seq2see.cli import diagnosis
+    from seq2see.data.doctor import DoctorConfig, examine
+
+    if plot:
+        draw.refuse_format(plot)  # before the work
+    config = DoctorConfig(examples=max(examples, DoctorConfig().examples))
+    with opened(files, languages, columns) as corpus, progress() as told:
+        tests = _held_out(against, corpus)
+        report = examine(corpus, config, corpus.languages, _tokenizers(tokenizer), tests, told)
+    if plot:
+        diagnosis.plot(report, spoken(files), plot)
+    if as_json:
+        typer.echo(json.dumps(report.to_json(), ensure_ascii=False))
+    else:
+        diagnosis.show(report, spoken(files), examples)
+
+
+@app.command()
+def clean(
+    files: Files,
+    output: Output,
+    languages: Languages = None,
+    columns: Columns = None,
+    against: Against = None,
+) -> None:
+    """Write what passes the doctor's rules, and each pair that does not with its reason."""
+    from seq2see.data import doctor
+    from seq2see.data.cleaning import REJECTED, write_clean
+
+    with opened(files, languages, columns) as corpus, progress() as told:
+        tests = _held_out(against, corpus)
+        verdicts = doctor.clean(corpus, None, corpus.languages, tests, told)
+        counts = write_clean(verdicts, output, endings(corpus))
+    for rule, count in counts.most_common():
+        typer.echo(f"{count:>12,}  {rule.replace('_', ' ')}", err=True)
+    typer.echo(
+        f"Kept pairs are in {output / 'clean.*'}, the others in {output / REJECTED}.", err=True
+    )
+
+
+@app.command()
+def split(
+    files: Files,
+    output: Output,
+    languages: Languages = None,
+    columns: Columns = None,
+    valid: Annotated[int, typer.Option(min=0, help="Pairs to watch while training.")] = 1000,
+    test: Annotated[int, typer.Option(min=0, help="Pairs to judge the result by.")] = 1000,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**63 - 1, help="Another seed, another split.")
+    ] = 1,
+) -> None:
+    """Split off validation and test sets; pairs with the same source stay together."""
+    from seq2see.data.split import Splitter, write_split
+
+    with opened(files, languages, columns) as corpus:
+        choose = Splitter(corpus, valid, test, seed)
+        counts = write_split(corpus, output, endings(corpus), choose)
+    for part, count in counts.items():
+        names = " and ".join(f"{output / part}.{ending}" for ending in endings(corpus))
+        typer.echo(f"{count:>12,}  {names}", err=True)
+
+
+def _held_out(files: list[str] | None, corpus: Corpus) -> Iterable[Pair]:
+    """Return the pairs of a test set, which is read as the corpus is."""
+    from seq2see.data.corpora import Corpus, CorpusConfig
+
+    if not files:
+        return ()
+    columns = corpus.config.columns
+    config = CorpusConfig(files=files)
+    if config.kind == corpus.config.kind:
+        config = config.replace(columns=columns)
+    return Corpus(config, corpus.languages)
+
+
+def _tokenizers(path: Path | None) -> Tokenizers | None:
+    from seq2see.text import Tokenizer, Tokenizers
+
+    if path is None:
+        return None
+    if path.is_dir():
+        return Tokenizers.load(path)
+    both = Tokenizer.load(path)
+    return Tokenizers(both, both)

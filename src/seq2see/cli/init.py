@@ -1,0 +1,113 @@
+"""`seq2see init`: from two files to a recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seq2see.cli.corpora import Columns, Files, Languages, opened, progress, spoken
+from seq2see.errors import InputError
+
+if TYPE_CHECKING:
+    from seq2see.data.corpora import Corpus
+    from seq2see.data.doctor import Report
+    from seq2see.data.split import Part
+    from seq2see.settings import Recipe
+
+RECIPE = "recipe.toml"
+
+_HEADER = """\
+# A recipe for seq2see, from {name}.
+# Train:    seq2see train {path}
+# Change:   here, or on the command line: section.key=value
+# Explain:  `# text` explains a key; `#key = value` is a key that is not set, with what holds then.
+
+"""
+
+
+def init(
+    files: Files,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The folder to write to, e.g. en-de.")
+    ] = None,
+    languages: Languages = None,
+    columns: Columns = None,
+    held_out: Annotated[
+        int | None,
+        typer.Option(min=1, help="Pairs for validation, and as many for the test."),
+    ] = None,
+    clean: Annotated[bool, typer.Option(help="Leave out what the doctor would remove.")] = False,
+) -> None:
+    """Look at your files, split off validation and test sets, and write a recipe for training."""
+    from seq2see.cli import diagnosis
+    from seq2see.data.doctor import examine
+    from seq2see.data.writers import refuse_existing
+
+    with opened(files, languages, columns) as corpus:
+        with progress() as told:
+            report = examine(corpus, languages=corpus.languages, progress=told)
+        diagnosis.show(report, spoken(files), examples=1)
+        sides = _languages(report)
+        folder = output or Path("-".join(sides))
+        refuse_existing([folder / RECIPE])
+        healthy = _cleaned(corpus, sides, folder) if clean else corpus
+        counts = _split(healthy, sides, folder, held_out)
+    recipe = _recipe(report, sides)
+    header = _HEADER.format(name=spoken(files), path=folder / RECIPE)
+    (folder / RECIPE).write_text(header + recipe.to_toml(), "utf-8")
+    parts = ", ".join(f"{part} {count:,}" for part, count in counts.items())
+    typer.echo(f"\nWrote {folder}: {parts} pairs, and the recipe.", err=True)
+    typer.echo(f"Next: read {folder / RECIPE}, then `seq2see train {folder / RECIPE}`.", err=True)
+
+
+def _languages(report: Report) -> tuple[str, str]:
+    """Return the languages as stated, or as the doctor found them."""
+    source, target = (side.stated or side.found for side in (report.source, report.target))
+    if source is None or target is None:
+        raise InputError(
+            "the languages must be given, since the files do not tell: --languages en,de"
+        )
+    return source, target
+
+
+def _cleaned(corpus: Corpus, sides: tuple[str, str], folder: Path) -> Corpus:
+    from seq2see.data import doctor
+    from seq2see.data.cleaning import write_clean
+    from seq2see.data.corpora import Corpus, CorpusConfig
+
+    with progress() as told:
+        verdicts = doctor.clean(corpus, languages=corpus.languages, progress=told)
+        write_clean(verdicts, folder, sides)
+    return Corpus(CorpusConfig(files=[f"clean.{side}" for side in sides]), sides, folder)
+
+
+def _split(
+    corpus: Corpus, sides: tuple[str, str], folder: Path, held_out: int | None
+) -> dict[Part, int]:
+    from seq2see.data.split import Splitter, write_split
+
+    if held_out is None:
+        held_out = min(1000, sum(1 for _ in corpus) // 20)
+    return write_split(corpus, folder, sides, Splitter(corpus, held_out, held_out))
+
+
+def _recipe(report: Report, sides: tuple[str, str]) -> Recipe:
+    from seq2see.settings import Recipe
+
+    def files(part: str) -> dict[str, list[str]]:
+        return {"files": [f"{part}.{side}" for side in sides]}
+
+    return Recipe.model_validate(
+        {
+            "data": {
+                "languages": sides,
+                "train": [files("train")],
+                "valid": files("valid"),
+                "test": files("test"),
+            },
+            "tokenizer": {"vocab_size": report.suggestion.vocab_size},
+            "model": {"preset": report.suggestion.preset},
+        }
+    )

@@ -1,0 +1,195 @@
+"""What each finding means and what to do, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+
+import numpy as np
+
+from seq2see.data.doctor.config import RULES, DoctorConfig
+from seq2see.data.doctor.languages import LanguageCheck
+from seq2see.data.doctor.report import Example, Finding, Lacking, Overlap, Severity
+from seq2see.data.doctor.shifts import Shift
+from seq2see.data.doctor.survey import Survey
+
+_CLEAN = "`seq2see data clean` removes"
+_SIDES = ("source", "target")
+_SINGULAR = {"have": "has", "seem": "seems"}
+_ORDER: Sequence[Severity] = ("fault", "warning", "note")
+
+_MEANINGS: Mapping[str, str] = {
+    "empty": "have a side without words, which teaches to say nothing",
+    "damaged": "have broken characters: read the files in their right encoding, if you can",
+    "too_long": "have more than {max_words} words, too long to train on",
+    "markup": "have tags or entities of HTML on one side only",
+    "identical": "have more than {identical_words} words and the same text on both sides: "
+    "untranslated, which teaches to copy",
+    "duplicate": "came before, word for word",
+    "held_out": "have a source that is held out (of those, {sources_folded:,} of {held_out:,} are "
+    "here, {sources:,} to the letter): scores on them would be too good",
+    "swapped": "seem to have source and target swapped",
+    "language": "seem to have a side in another language",
+    "ratio": "have a target much too long or too short for its source",
+    "misaligned": "have words that hardly translate each other",
+    "numbers": "have numbers on both sides, but none in common: other units and times, or mistakes",
+}
+_ALWAYS: Mapping[str, Severity] = {
+    "shifted": "fault",
+    "held_out": "warning",
+    "numbers": "note",
+}
+_SURE = {"empty", "damaged", "too_long", "swapped"}
+"""Even a few of them are worth a warning; the other rules may err, or do little harm."""
+
+
+def of_size(pairs: int) -> Iterator[Finding]:
+    """Yield a finding if there is nothing."""
+    if not pairs:
+        yield Finding("nothing", "fault", 0, 0.0, "There are no pairs.")
+
+
+def of_rules(
+    counts: Mapping[str, int],
+    examples: Mapping[str, Sequence[Example]],
+    pairs: int,
+    config: DoctorConfig,
+    overlap: Overlap | None,
+) -> Iterator[Finding]:
+    """Yield a finding for each rule that was broken; shifts have their own."""
+    numbers = dict(config) | (asdict(overlap) if overlap else {})
+    for rule in RULES:
+        count = counts.get(rule, 0)
+        if not count or rule == "shifted":
+            continue
+        share = count / pairs
+        meaning = _MEANINGS[rule].format_map(numbers) + _guess(rule, share)
+        advice = f"; {_CLEAN} {'them' if count > 1 else 'it'}" if rule in config.remove else ""
+        text = f"{_pairs(count, share)} {_agreeing(meaning, count)}{advice}."
+        yield Finding(rule, _severity(rule, share), count, share, text, tuple(examples[rule]))
+
+
+def _guess(rule: str, share: float) -> str:
+    """Say what it may be: a few in a thousand are found in any good corpus, sayings among them."""
+    if rule not in {"ratio", "misaligned"}:
+        return ""
+    few = _severity(rule, share) == "note"
+    return ": translated very freely, or misaligned" if few else ": probably misaligned"
+
+
+def of_shifts(
+    shifts: Sequence[Shift], examples: Mapping[str, Sequence[Example]], pairs: int
+) -> Iterator[Finding]:
+    """Yield a finding for each shifted region."""
+    for shift in shifts:
+        count = shift.last - shift.first + 1
+        to = "on" if shift.last == pairs else f"to line {shift.last:,}"
+        text = (
+            f"From about line {shift.first:,} {to}, the target seems to be {shift.words}: "
+            "mend the files there before anything else."
+        )
+        inside = (e for e in examples["shifted"] if shift.first <= e.line <= shift.last)
+        yield Finding("shifted", "fault", count, count / pairs, text, tuple(inside))
+
+
+def of_languages(check: LanguageCheck, pairs: int) -> Iterator[Finding]:
+    """Yield a finding if a whole side is not what was stated."""
+    if check.swapped:
+        source, target = (side.stated for side in check.sides)
+        text = f"The source seems to be {target} and the target {source}: give them the other way."
+        yield Finding("sides", "fault", pairs, 1.0, text)
+        return
+    for name, side in zip(_SIDES, check.sides, strict=True):
+        if side.is_other:
+            found = side.found or f"in {' and '.join(sorted(side.scripts)).lower()} script"
+            text = f"Most of the {name} seems to be {found}, but {side.stated} was stated."
+            yield Finding("sides", "fault", pairs, 1.0, text)
+
+
+def of_lexicon(unrelated: bool, pairs: int) -> Iterator[Finding]:
+    """Yield a finding if the two sides have nothing to do with each other."""
+    if unrelated:
+        text = (
+            "No words of the source seem to go with words of the target: "
+            "are these two files translations of each other, line by line?"
+        )
+        yield Finding("unrelated", "fault", pairs, 1.0, text)
+
+
+def of_copies(
+    survey: Survey, same: int, examples: Mapping[str, Sequence[Example]]
+) -> Iterator[Finding]:
+    """Yield notes on pairs that are the same on both sides, and on sources with many targets."""
+    if same:
+        share = same / survey.pairs
+        have = _agreeing("have the same short text on both sides, as names should", same)
+        text = f"{_pairs(same, share)} {have}."
+        yield Finding("same", "note", same, share, text, tuple(examples["same"]))
+    repeated, most = _many_targets(survey)
+    if repeated:
+        text = (
+            f"{repeated:,} sources have several different targets, up to {most}: fine for "
+            "training; whoever splits a test set off keeps all pairs of a source together."
+        )
+        yield Finding("many_targets", "note", repeated, repeated / survey.pairs, text)
+
+
+def _many_targets(survey: Survey) -> tuple[int, int]:
+    _, first = np.unique(survey.pair_hashes, return_index=True)
+    counts = np.unique(survey.source_hashes[first], return_counts=True)[1]
+    return int((counts > 1).sum()), int(counts.max(initial=0))
+
+
+def of_characters(sides: Sequence[Lacking | None]) -> Iterator[Finding]:
+    """Yield a finding for each side with characters that its tokenizer lacks."""
+    for name, lacking in zip(_SIDES, sides, strict=True):
+        if lacking and lacking.characters:
+            shown = " ".join(character for character, _ in lacking.commonest[:10])
+            fate = {
+                "bytes": "they are written as bytes, which is slower to learn",
+                "unknown": "they are lost as <unk>: train a tokenizer with byte fallback",
+            }[lacking.fate]
+            text = (
+                f"{lacking.characters:,} characters of the {name} have no piece in its tokenizer "
+                f"({_percent(lacking.share)} of its text: {shown}); {fate}."
+            )
+            grave: Severity = "warning" if _is_grave(lacking) else "note"
+            yield Finding("characters", grave, lacking.occurrences, lacking.share, text)
+
+
+def _is_grave(lacking: Lacking) -> bool:
+    return lacking.share > 0.005 or lacking.fate == "unknown"
+
+
+def ordered(findings: Iterator[Finding]) -> tuple[Finding, ...]:
+    """Return the gravest first, then the most frequent."""
+    return tuple(sorted(findings, key=lambda f: (_ORDER.index(f.severity), -f.count)))
+
+
+def _severity(rule: str, share: float) -> Severity:
+    if rule in _ALWAYS:
+        return _ALWAYS[rule]
+    if rule in _SURE:
+        return "fault" if share >= 0.01 else "warning"
+    if share < 0.005:
+        return "note"
+    return "fault" if share >= 0.05 else "warning"
+
+
+def _pairs(count: int, share: float) -> str:
+    return f"{count:,} pair{'s' * (count != 1)} ({_percent(share)})"
+
+
+def _agreeing(meaning: str, count: int) -> str:
+    """Say "has" of one and "have" of more."""
+    if count != 1:
+        return meaning
+    verb, _, rest = meaning.partition(" ")
+    return " ".join([_SINGULAR.get(verb, verb), rest])
+
+
+def _percent(share: float) -> str:
+    """Write a share so that a small one is not nothing."""
+    if 0 < share < 0.0001:
+        return "under 0.01 %"
+    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.0f} %"

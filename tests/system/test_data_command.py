@@ -1,0 +1,154 @@
+"""`seq2see data` and `seq2see init` as a person uses them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from seq2see.data.fables import load
+from seq2see.data.readers import read_lines
+from seq2see.settings import Recipe
+
+
+def seq2see(*arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "seq2see", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=120, input=stdin
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus with faults in places that are known."""
+    folder = tmp_path_factory.mktemp("corpus")
+    pairs = [(fable.source, fable.target) for fable in load("train", short=True)[:3000]]
+    pairs[99] = ("", pairs[99][1])
+    pairs[199] = pairs[0]
+    pairs[299] = ("This sentence was never translated at all.",) * 2
+    (folder / "train.en").write_text("".join(f"{s}\n" for s, _ in pairs), "utf-8")
+    (folder / "train.fr").write_text("".join(f"{t}\n" for _, t in pairs), "utf-8")
+    (folder / "train.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in pairs), "utf-8")
+    (folder / "test.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in pairs[1000:1010]), "utf-8")
+    return folder
+
+
+def test_check_finds_what_was_broken(folder: Path) -> None:
+    done = seq2see("data", "check", f"{folder}/train.en", f"{folder}/train.fr", "--json")
+    report = json.loads(done.stdout)
+    found = {finding["name"]: finding for finding in report["findings"]}
+    assert report["pairs"] == 3000
+    assert (report["source"]["stated"], report["target"]["stated"]) == ("en", "fr")
+    for name, line in [("empty", 100), ("duplicate", 200), ("identical", 300)]:
+        assert found[name]["count"] == 1
+        assert found[name]["examples"][0]["line"] == line
+    assert report["suggestion"]["preset"] == "tiny"
+
+
+def test_check_for_people(folder: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "report.png"
+    done = seq2see(
+        *("data", "check", f"{folder}/train.tsv", "--languages", "en,fr", "--plot", str(picture)),
+        *("--against", f"{folder}/test.tsv"),
+    )
+    assert done.returncode == 0
+    assert "3,000 pairs" in done.stdout
+    assert "have a source that is held out (of those, 10 of 10 are here" in " ".join(
+        done.stdout.split()
+    )
+    assert "preset tiny" in done.stdout
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_check_reads_standard_input(folder: Path) -> None:
+    done = seq2see("data", "check", "-", "--json", stdin=(folder / "train.tsv").read_text("utf-8"))
+    assert json.loads(done.stdout)["pairs"] == 3000
+
+
+def test_clean_then_check_is_healthy(folder: Path, tmp_path: Path) -> None:
+    files = [f"{folder}/train.en", f"{folder}/train.fr"]
+    done = seq2see("data", "clean", *files, "-o", str(tmp_path))
+    assert done.returncode == 0
+    rejected = [row[:2] for row in map(str.split, read_lines(f"{tmp_path}/rejected.tsv"))]
+    for row in (["100", "empty"], ["200", "duplicate"], ["300", "identical"]):
+        assert row in rejected
+    again = seq2see("data", "check", f"{tmp_path}/clean.en", f"{tmp_path}/clean.fr", "--json")
+    report = json.loads(again.stdout)
+    assert report["healthy"]
+    assert report["pairs"] == 3000 - len(rejected)
+
+
+def test_split(folder: Path, tmp_path: Path) -> None:
+    done = seq2see(
+        *("data", "split", f"{folder}/train.tsv", "-o", str(tmp_path), "--languages", "en,fr"),
+        *("--valid", "100", "--test", "50"),
+    )
+    assert done.returncode == 0
+    lines = {p.name: len(p.read_text("utf-8").splitlines()) for p in tmp_path.iterdir()}
+    assert lines == {
+        f"{part}.{side}": count
+        for part, count in {"train": 2850, "valid": 100, "test": 50}.items()
+        for side in ("en", "fr")
+    }
+
+
+@pytest.mark.parametrize("clean", [[], ["--clean"]], ids=["as it is", "clean"])
+def test_init_ends_with_a_recipe(folder: Path, tmp_path: Path, clean: list[str]) -> None:
+    home = tmp_path / "en-fr"
+    done = seq2see("init", f"{folder}/train.en", f"{folder}/train.fr", "-o", str(home), *clean)
+    assert done.returncode == 0
+    assert f"seq2see train {home}/recipe.toml" in done.stderr
+    recipe = Recipe.read(home / "recipe.toml")
+    assert recipe.data.languages == ("en", "fr")
+    parts = [*recipe.data.train, recipe.data.valid, recipe.data.test]
+    sizes = [sum(1 for _ in recipe.data.corpus(part, home)) for part in parts if part]
+    assert sizes[1:] == [150, 150] if not clean else sizes[1] == sizes[2] >= 140
+    assert (sum(sizes) == 3000) == (not clean)
+
+
+def test_cleaning_never_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+    done = seq2see(
+        *("data", "clean", f"{folder}/test.tsv", "-o", str(tmp_path / "out")),
+        *("--against", f"{folder}/test.tsv"),
+    )
+    assert done.returncode == 1
+    assert "none of the 10 pairs would be left: `seq2see data check` says why" in done.stderr
+    assert not list((tmp_path / "out").iterdir())
+
+
+MISTAKES = {
+    "one text file": (["data", "check", "{}/train.en"], 1, "`files` must be 2 for text"),
+    "no file": (["data", "check", "{}/none.tsv"], 1, "none.tsv cannot be read: No such file"),
+    "a wrong pair": (["data", "check", "{}/train.tsv", "--columns", "1"], 2, "--columns"),
+    "no such column": (
+        ["data", "check", "{}/train.tsv", "--columns", "1,3"],
+        1,
+        "line 1 must have at least 3 columns, but has 2 instead",
+    ),
+    "no folder": (["data", "clean", "{}/train.tsv"], 2, "--output"),
+    "too much held out": (
+        ["data", "split", "{}/test.tsv", "-o", "{}/out"],
+        1,
+        "1000 and 1000 of 10 pairs would leave nothing",
+    ),
+    "a picture of no kind": (
+        ["data", "check", "{}/test.tsv", "--plot", "{}/a.gif7"],
+        1,
+        "a picture's name must end with one of",
+    ),
+    "an unknown corpus": (["data", "check", "builtin:fairies"], 1, "must name a built-in corpus"),
+    "no tokenizer": (["data", "check", "{}/test.tsv", "--tokenizer", "{}/x"], 1, "cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "status", "words"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_one_line(folder: Path, arguments: list[str], status: int, words: str) -> None:
+    done = seq2see(*(argument.format(folder) for argument in arguments))
+    assert done.returncode == status
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    if status == 1:
+        assert len(done.stderr.strip().splitlines()) == 1
