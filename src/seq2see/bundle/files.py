@@ -1,0 +1,122 @@
+"""Files that change together, or not at all, whenever the writer is killed.
+
+`config.json` names the checksum of each file. New files are first written aside, under names with
+their checksums. The renaming of `config.json` is the one moment at which the new model replaces the
+old; then the others get their usual names. Who reads in between finds them aside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from seq2see.errors import ConfigError, InputError
+
+CONFIG, CARD, WEIGHTS = "config.json", "README.md", "model.safetensors"
+JOINT, SOURCE, TARGET = "tokenizer.model", "source.model", "target.model"
+
+AGAIN = "copy the whole model directory again"
+"""What to do about damage."""
+
+_LEFTOVER = re.compile(
+    r"(model\.safetensors|(tokenizer|source|target)\.model)\.[0-9a-f]{16}"
+    r"|(config\.json|README\.md|model\.safetensors|(tokenizer|source|target)\.model)(\.partial)+"
+)
+
+Writer = Callable[[Path], object]
+
+
+def read_config(home: Path) -> bytes:
+    """Return the content of `config.json`."""
+    if not home.is_dir():
+        what = "is a file" if home.exists() else "is not there"
+        raise InputError(f"`{home}` {what}: give the directory of a model")
+    try:
+        return (home / CONFIG).read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"`{home}` must be a model directory, but has no {CONFIG}") from None
+    except OSError as error:
+        raise InputError(f"`{home / CONFIG}` cannot be read: {error.strerror}") from None
+
+
+def find(home: Path, name: str, checksum: str) -> Path:
+    """Return where a file is: under its usual name, or still aside."""
+    path = home / name
+    try:
+        for candidate in (_aside(home, name, checksum), path):  # the way that it is renamed
+            if candidate.exists() and _checksum(candidate) == checksum:
+                return candidate
+    except OSError as error:
+        raise InputError(f"`{path}` cannot be read: {error.strerror}") from None
+    if not path.exists():
+        raise InputError(f"`{path}` is missing: {AGAIN}")
+    raise InputError(f"`{path}` is damaged or replaced, for its checksum is another: {AGAIN}")
+
+
+@contextmanager
+def about(path: Path) -> Iterator[None]:
+    """Say of which file an error speaks."""
+    try:
+        yield
+    except (ConfigError, InputError, SafetensorError) as error:
+        raise InputError(f"`{path}` cannot be used: {error}; {AGAIN}") from None
+
+
+def put_aside(home: Path, name: str, write: Writer) -> str:
+    """Write a file where no reader takes it for the old one, and return its checksum."""
+    path = home / f"{name}.partial"
+    write(path)
+    _flush(path)
+    checksum = _checksum(path)
+    path.replace(_aside(home, name, checksum))
+    return checksum
+
+
+def replace(path: Path, text: str) -> None:
+    """Put a text in the place of a file, at once, and behind all that was done before."""
+    aside = path.with_name(f"{path.name}.partial")
+    aside.write_text(text, "utf-8", newline="\n")
+    _flush(aside)
+    _flush(path.parent)
+    aside.replace(path)
+    _flush(path.parent)
+
+
+def rename(home: Path, checksums: Mapping[str, str]) -> None:
+    """Give the files that stand aside their usual names, and remove those of another model."""
+    for name, checksum in checksums.items():
+        _aside(home, name, checksum).replace(home / name)
+    for name in {JOINT, SOURCE, TARGET} - set(checksums):
+        (home / name).unlink(missing_ok=True)
+
+
+def sweep(home: Path, checksums: Iterable[tuple[str, str]]) -> None:
+    """Remove what this save or one that was killed has left aside, except what is in use."""
+    used = {_aside(home, name, checksum) for name, checksum in checksums}
+    for path in home.iterdir():
+        if _LEFTOVER.fullmatch(path.name) and path not in used:
+            path.unlink(missing_ok=True)
+
+
+def _aside(home: Path, name: str, checksum: str) -> Path:
+    return home / f"{name}.{checksum[:16]}"
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file, or the names in a directory, would survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

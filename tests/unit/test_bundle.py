@@ -1,0 +1,634 @@
+"""The model directory: what is saved comes back, damage is named, and a kill leaves a whole one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from seq2see.bundle import FORMAT, Bundle, DataOrigin, Framing, Origin, SignedScore, bundle, files
+from seq2see.errors import ConfigError, InputError, Seq2SeeError
+from seq2see.model import ModelConfig, Transformer, count_parameters
+from seq2see.text import TokenizerConfig, Tokenizers
+
+LINES = [(f"the animal number {n} crossed", f"l'animal {n} a traversé") for n in range(60)]
+SOURCE, TARGET = ([pair[side] for pair in LINES] for side in (0, 1))
+SIGNATURE = "nrefs:1|case:lc|eff:no|tok:none|smooth:exp|version:2.6.0"
+ORIGIN = Origin(
+    recipe={"train": {"minutes": 90, "files": ["a.en", "a.fr"]}},
+    data=[DataOrigin(name="fables", fingerprint="ab" * 32, pairs=29_000)],
+    scores=[SignedScore(data="test_2016", metric="BLEU", value=41.02, signature=SIGNATURE)],
+    commit="1234abc",
+    date="2026-01-31",
+    seconds=5400.0,
+    updates=12_000,
+    notes={"kept": "the mean | of 5"},
+)
+
+
+@pytest.fixture(scope="module")
+def joint() -> Tokenizers:
+    return Tokenizers.train(SOURCE, TARGET, TokenizerConfig(vocab_size=320))
+
+
+@pytest.fixture(scope="module")
+def apart() -> Tokenizers:
+    both = [
+        Tokenizers.train(lines, lines, TokenizerConfig(vocab_size=size)).source
+        for lines, size in ((SOURCE, 300), (TARGET, 310))
+    ]
+    return Tokenizers(*both)
+
+
+def config_of(tokenizers: Tokenizers, **settings) -> ModelConfig:
+    small = {"d_model": 16, "d_ff": 24, "heads": 2, "encoder_layers": 2, "decoder_layers": 1}
+    sizes = {"vocab_size": tokenizers.source.vocab_size}
+    if not tokenizers.joint:
+        sizes["target_vocab_size"] = tokenizers.target.vocab_size
+    return ModelConfig(**small | sizes | settings)
+
+
+def make(tokenizers: Tokenizers, **settings) -> tuple[Transformer, Bundle]:
+    config = config_of(tokenizers, **settings)
+    model = Transformer.from_config(config)
+    return model, Bundle(
+        config, tokenizers, ("en", "fr"), model.state_dict(), max_length=99, origin=ORIGIN
+    )
+
+
+@pytest.fixture(scope="module")
+def sound(joint: Tokenizers, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("sound")
+    make(joint)[1].save(home)
+    return home
+
+
+@pytest.fixture
+def saved(sound: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(sound, tmp_path / "model")
+
+
+KINDS = {
+    "all": {},
+    "decoder": {"embeddings": {"tie": "decoder", "output_bias": True}},
+    "none": {"embeddings": {"tie": "none", "token_types": 2, "norm": True}},
+    "batch norm": {"norm": {"kind": "batch"}},
+    "learned": {"positions": {"kind": "learned"}, "norm": {"placement": "pre"}},
+    "relative": {"positions": {"kind": "relative"}},
+    "shared": {"attention": {"kind": "additive", "shared_qk": True, "bias": False}},
+    "linformer": {"encoder_attention": {"kind": "linformer"}},
+    "qk_norm": {"attention": {"kind": "qk_norm"}},
+}
+
+
+def assert_same_model(ours: Transformer, loaded: Transformer) -> None:
+    before, after = ours.state_dict(), loaded.state_dict()
+    assert list(before) == list(after)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert count_parameters(ours) == count_parameters(loaded)
+    ids = torch.randint(4, 300, (3, 7))
+    assert torch.equal(ours.eval()(ids, ids), loaded(ids, ids))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_saved_comes_back(kind: str, joint: Tokenizers, tmp_path: Path) -> None:
+    model, ours = make(joint, **KINDS[kind])
+    ours.save(tmp_path)
+    loaded = Bundle.load(tmp_path)
+    assert_same_model(model, loaded.model())
+    assert loaded.config == ours.config
+    assert loaded.tokenizers.joint
+    assert loaded.tokenizers.fingerprint == joint.fingerprint
+    assert (loaded.languages, loaded.framing) == (("en", "fr"), Framing())
+    assert (loaded.max_length, loaded.origin) == (99, ORIGIN)
+
+
+@pytest.mark.parametrize("tie", ["none", "decoder"])
+def test_two_vocabularies(tie: str, apart: Tokenizers, tmp_path: Path) -> None:
+    model, ours = make(apart, embeddings={"tie": tie})
+    ours.save(tmp_path)
+    loaded = Bundle.load(tmp_path)
+    assert_same_model(model, loaded.model())
+    assert loaded.tokenizers.fingerprint == apart.fingerprint
+
+
+def test_running_statistics_are_kept(joint: Tokenizers, tmp_path: Path) -> None:
+    config = config_of(joint, norm={"kind": "batch"})
+    model = Transformer.from_config(config)
+    ids = torch.randint(4, 300, (3, 7))
+    model(ids, ids)  # in training mode it learns them
+    Bundle(config, joint, ("en", "fr"), model.state_dict()).save(tmp_path)
+    loaded = Bundle.load(tmp_path).model()
+    norm = next(part for part in loaded.modules() if isinstance(part, torch.nn.BatchNorm1d))
+    assert norm.num_batches_tracked == 1
+    assert norm.num_batches_tracked.dtype == torch.int64
+    assert norm.running_var.ne(1).any()
+    assert_same_model(model, loaded)
+
+
+TABLES = [f"{part}.tokens.weight_VM" for part in ("encoder.embeddings", "decoder.embeddings")]
+OUTPUT = "output.tokens.weight_VM"
+
+
+@pytest.mark.parametrize(
+    ("tie", "names"),
+    [("all", TABLES[:1]), ("decoder", TABLES), ("none", [*TABLES, OUTPUT])],
+)
+def test_a_shared_table_is_written_once(tie, names, joint, tmp_path) -> None:
+    model, ours = make(joint, embeddings={"tie": tie})
+    ours.save(tmp_path)
+    written = load_file(tmp_path / "model.safetensors")
+    assert sorted(name for name in written if "tokens" in name) == sorted(names)
+    assert sum(w.numel() for w in written.values()) == count_parameters(model)
+    loaded = Bundle.load(tmp_path).model()
+    tables = {
+        part.tokens.weight_VM
+        for part in (loaded.encoder.embeddings, loaded.decoder.embeddings, loaded.output)
+    }
+    assert len(tables) == len(names)
+
+
+@pytest.mark.parametrize("given", [[TABLES[0]], [TABLES[1]], [OUTPUT], [*TABLES, OUTPUT]])
+def test_a_shared_table_may_be_given_under_any_name(given, joint) -> None:
+    model, _ = make(joint)
+    weights = {n: w.clone() for n, w in model.state_dict().items() if "tokens" not in n}
+    table = model.output.tokens.weight_VM
+    ours = Bundle(
+        config_of(joint), joint, ("en", "fr"), weights | {name: table.clone() for name in given}
+    )
+    assert next(iter(ours.weights)) == TABLES[0]
+    assert_same_model(model, ours.model())
+    if len(given) > 1:
+        with pytest.raises(
+            InputError, match="output.* must be the same as encoder.*, but is anoth"
+        ):
+            replace(ours, weights=weights | dict.fromkeys(TABLES, table) | {OUTPUT: table + 1})
+
+
+def test_a_model_has_weights_of_its_own(saved: Path) -> None:
+    loaded = Bundle.load(saved)
+    first, second = loaded.model(), loaded.model()
+    assert not first.training
+    with torch.no_grad():
+        for weight in first.parameters():
+            weight.fill_(7)
+    assert_same_model(second, Bundle.load(saved).model())
+    assert all(weight.requires_grad for weight in first.parameters())
+
+
+def test_a_graph_or_another_layout_is_no_matter(joint: Tokenizers, tmp_path: Path) -> None:
+    model = Transformer.from_config(config_of(joint))
+    weights = {
+        name: weight.mT.contiguous().mT if weight.dim() == 2 else weight
+        for name, weight in model.state_dict(keep_vars=True).items()
+    }
+    ours = Bundle(config_of(joint), joint, ("en", "fr"), weights)
+    assert not any(weight.requires_grad for weight in ours.weights.values())
+    ours.save(tmp_path)
+    assert_same_model(model, Bundle.load(tmp_path).model())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_the_room(dtype: torch.dtype, joint: Tokenizers, tmp_path: Path) -> None:
+    model, ours = make(joint, norm={"kind": "batch"})
+    ours.save(tmp_path, dtype=dtype)
+    written = load_file(tmp_path / "model.safetensors")
+    assert {w.dtype for w in written.values()} == {dtype, torch.int64}
+    loaded = Bundle.load(tmp_path).model().state_dict()
+    for name, weight in model.state_dict().items():
+        assert torch.equal(loaded[name], weight.to(dtype).to(weight.dtype))
+        assert loaded[name].dtype == weight.dtype
+
+
+def test_weights_that_no_file_should_have(joint: Tokenizers, tmp_path: Path) -> None:
+    model, ours = make(joint)
+    with pytest.raises(
+        InputError, match="`dtype` must be one of .*float32.*, but is torch.float64"
+    ):
+        ours.save(tmp_path, dtype=torch.float64)
+    with torch.no_grad():
+        model.output.tokens.weight_VM[0, 0] = 1e5
+    with pytest.raises(InputError, match="finite in torch.float16.*: encoder.embeddings.tokens"):
+        ours.save(tmp_path, dtype=torch.float16)
+    with torch.no_grad():
+        model.output.tokens.weight_VM[0, 0] = float("nan")
+    with pytest.raises(InputError, match="finite in torch.float32"):
+        ours.save(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_parts_must_fit_together(joint: Tokenizers, apart: Tokenizers) -> None:
+    model, ours = make(joint)
+    with pytest.raises(
+        InputError, match="source tokenizer must have 320 .* has 300 instead; the target .* 310"
+    ):
+        replace(ours, tokenizers=apart)
+    with pytest.raises(InputError, match="`framing.target_start` must be below 320, but is 320"):
+        replace(ours, framing=Framing(target_start=320))
+    with pytest.raises(ConfigError, match="`max_length` must be at least 1"):
+        replace(ours, max_length=0)
+    with pytest.raises(ConfigError, match="`languages"):
+        replace(ours, languages=("en", ""))
+    with pytest.raises(ConfigError, match="`score` is not a setting; did you mean `scores`"):
+        Origin(score=[])
+    with pytest.raises(ConfigError, match="notes"):
+        Origin(notes={"model": model})
+
+
+def test_weights_must_fit_the_config(joint: Tokenizers) -> None:
+    _, ours = make(joint)
+    weights = dict(ours.weights)
+    bias = "encoder.layers.1.attention.output.bias"
+    for wrong, message in (
+        (weights | {"extra": torch.zeros(1)}, "extra is not in the model$"),
+        (weights | {bias: torch.zeros(17)}, f"{bias} must be 16 floats, but is 17 floats instead$"),
+        (weights | {bias: torch.zeros(16).int()}, "16 floats, but is 16 torch.int32 instead$"),
+        ({n: w for n, w in weights.items() if n != bias}, f"{bias} is missing$"),
+        ({n: w for n, w in weights.items() if n != TABLES[0]}, f"{TABLES[0]} is missing"),
+        ({}, "is missing; .* is missing; .* is missing; and so on$"),
+    ):
+        with pytest.raises(InputError, match=f"the weights must fit the config, but .*{message}"):
+            replace(ours, weights=wrong)
+
+
+def test_the_card_tells_a_person(joint: Tokenizers, apart: Tokenizers, tmp_path: Path) -> None:
+    model, ours = make(joint)
+    ours.save(tmp_path)
+    text = (tmp_path / "README.md").read_text("utf-8")
+    for line in (
+        "# en → fr",
+        "| architecture | 2 + 1 layers, d_model 16, 2 heads, d_ff 24, post-norm |",
+        f"| parameters | {count_parameters(model):,} |",
+        "| vocabulary | 320 pieces |",
+        "| made | 2026-01-31, seq2see 0.1.0 (1234abc), 12,000 updates, 90 minutes |",
+        "| kept | the mean \\| of 5 |",
+        f"- fables: 29,000 pairs, fingerprint `{'ab' * 32}`",
+        f"- test_2016: BLEU 41.02, signature `{SIGNATURE}`",
+        "    seq2see translate DIR < input.txt > output.txt",
+        "## Licence",
+    ):
+        assert line in text.splitlines()
+    assert str(tmp_path) not in text
+    bare = replace(make(apart, embeddings={"tie": "none"})[1], origin=Origin()).card()
+    assert "| vocabulary | 300 pieces and 310 |" in bare
+    assert "Not recorded." in bare
+    assert "Not measured." in bare
+
+
+def test_a_directory_may_be_moved(saved: Path, tmp_path: Path) -> None:
+    before = Bundle.load(saved).model()
+    moved = saved.rename(tmp_path / "elsewhere")
+    assert str(tmp_path) not in (moved / "config.json").read_text("utf-8")
+    assert_same_model(before, Bundle.load(str(moved)).model())
+
+
+# --- damage ---
+
+
+def edit_config(change: Callable[[dict], object]) -> Callable[[Path], None]:
+    def damage(home: Path) -> None:
+        table = json.loads((home / "config.json").read_text("utf-8"))
+        change(table)
+        (home / "config.json").write_text(json.dumps(table), "utf-8")
+
+    return damage
+
+
+def flip_a_byte(home: Path, name: str) -> None:
+    content = bytearray((home / name).read_bytes())
+    content[-5] ^= 1
+    (home / name).write_bytes(content)
+
+
+def with_checksum(name: str, content: bytes) -> Callable[[Path], None]:
+    """Damage a file and say that this is how it should be."""
+
+    def damage(home: Path) -> None:
+        (home / name).write_bytes(content)
+        change = edit_config(lambda c: c["checksums"].update({name: files._checksum(home / name)}))
+        change(home)
+
+    return damage
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no directory": (lambda home: home.rename(home.with_name("x")), "`.*model` is not there: give"),
+    "a file": (
+        lambda home: (home.rename(home.with_name("x")), home.touch()),
+        "`.*model` is a file: give the directory",
+    ),
+    "no config": (
+        lambda home: (home / "config.json").unlink(),
+        "`.*model` must be a model directory, but has no config.json$",
+    ),
+    "no JSON": (
+        lambda home: (home / "config.json").write_text('{"format"'),
+        "`.*config.json` must be JSON, but: Expecting .*; copy the whole",
+    ),
+    "no text": (
+        lambda home: (home / "config.json").write_bytes(b"\xff\xfe\xfd"),
+        "`.*config.json` must be JSON",
+    ),
+    "too deep": (
+        lambda home: (home / "config.json").write_text("[" * 100_000),
+        "`.*config.json` must be JSON",
+    ),
+    "another system's": (
+        lambda home: (home / "config.json").write_text('{"model_type": "marian"}'),
+        "`.*config.json` has no number of a format.*`seq2see import`",
+    ),
+    "a list": (lambda home: (home / "config.json").write_text("[]"), "has no number of a format"),
+    "newer": (
+        edit_config(lambda c: c.update(format=FORMAT + 1, unheard="of")),
+        f"`.*config.json` has format {FORMAT + 1}, but seq2see .* up to {FORMAT}: install a newer",
+    ),
+    "unknown key": (
+        edit_config(lambda c: c["model"].update(d_modle=3)),
+        "`.*config.json` cannot be used: `model.d_modle` is not a setting",
+    ),
+    "missing key": (
+        edit_config(lambda c: c.pop("framing")),
+        "`.*config.json` cannot be used: `framing` must be given; copy",
+    ),
+    "impossible": (
+        edit_config(lambda c: c["model"].update(heads=3)),
+        "`.*config.json` cannot be used: `model.heads` must divide",
+    ),
+    "other shapes": (
+        edit_config(lambda c: c["model"].update(d_ff=25)),
+        "`.*config.json` cannot be used: the weights must fit the config, but .* and so on; copy",
+    ),
+    "other vocabulary": (
+        edit_config(lambda c: c["model"].update(vocab_size=321)),
+        "`.*config.json` cannot be used: the source tokenizer must have 321 pieces",
+    ),
+    "another path": (
+        edit_config(lambda c: c["checksums"].update({"../../secret": "0" * 64})),
+        "`checksums` must name model.safetensors and either",
+    ),
+    "no checksum": (
+        edit_config(lambda c: c["checksums"].update({"tokenizer.model": "0"})),
+        "`.*config.json` cannot be used: `checksums.tokenizer.model` must be",
+    ),
+    "no weights": (
+        lambda home: (home / "model.safetensors").unlink(),
+        "`.*model.safetensors` is missing: copy",
+    ),
+    "short weights": (
+        lambda home: (home / "model.safetensors").write_bytes(b"short"),
+        "`.*model.safetensors` is damaged or replaced",
+    ),
+    "a byte of the weights": (
+        lambda home: flip_a_byte(home, "model.safetensors"),
+        "`.*model.safetensors` is damaged or replaced",
+    ),
+    "no safetensors": (
+        with_checksum("model.safetensors", b"\x10" + bytes(30)),
+        "`.*model.safetensors` cannot be used: .*; copy",
+    ),
+    "no tokenizer": (
+        lambda home: (home / "tokenizer.model").unlink(),
+        "`.*tokenizer.model` is missing: copy",
+    ),
+    "a byte of the tokenizer": (
+        lambda home: flip_a_byte(home, "tokenizer.model"),
+        "`.*tokenizer.model` is damaged or replaced",
+    ),
+    "no SentencePiece": (
+        with_checksum("tokenizer.model", b"nothing"),
+        "`.*tokenizer.model` cannot be used: this must be a SentencePiece model",
+    ),
+    "a directory instead": (
+        lambda home: ((home / "tokenizer.model").unlink(), (home / "tokenizer.model").mkdir()),
+        "`.*tokenizer.model` cannot be read: Is a directory",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damage_is_named_in_one_line(kind: str, saved: Path) -> None:
+    damage, message = DAMAGE[kind]
+    damage(saved)
+    with pytest.raises(InputError, match=message) as caught:
+        Bundle.load(saved)
+    assert "\n" not in str(caught.value)
+
+
+def test_extra_and_missing_tensors_in_the_file(saved: Path) -> None:
+    weights = load_file(saved / "model.safetensors")
+    weights["extra"] = weights.pop("encoder.layers.0.attention.output.bias").clone()
+    save_file(weights, saved / "again")
+    with_checksum("model.safetensors", (saved / "again").read_bytes())(saved)
+    with pytest.raises(
+        InputError, match="extra is not in the model; encoder.layers.0.*bias is missing; copy"
+    ):
+        Bundle.load(saved)
+
+
+def test_a_place_that_cannot_be_written(joint: Tokenizers, tmp_path: Path, monkeypatch) -> None:
+    _, ours = make(joint)
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="`.*file` cannot be written: File exists"):
+        ours.save(tmp_path / "file")
+    with pytest.raises(InputError, match="`.*file/model` cannot be written: Not a directory"):
+        ours.save(tmp_path / "file" / "model")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(bundle, "save_file", full)
+    with pytest.raises(InputError, match="`.*new` cannot be written: No space left"):
+        ours.save(tmp_path / "new")
+    assert not list((tmp_path / "new").iterdir())
+
+
+# --- killed while saving ---
+
+
+class Killed(BaseException):
+    """Nothing of ours may catch it."""
+
+
+def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop before the given change of the disk. Nothing is tidied up, as after `kill -9`."""
+    steps = iter(range(step + 1))
+
+    def stepping(change):
+        def changed(*args, **options):
+            if next(steps, None) in {step, None}:
+                raise Killed
+            return change(*args, **options)
+
+        return changed
+
+    monkeypatch.setattr(Path, "replace", stepping(Path.replace))
+    monkeypatch.setattr(Path, "unlink", stepping(Path.unlink))
+    monkeypatch.setattr(bundle, "save_file", stepping(save_file))
+    monkeypatch.setattr(files, "_flush", stepping(files._flush))
+    monkeypatch.setattr(bundle, "_sweep", lambda _: None)
+
+
+def which(loaded: Bundle) -> str:
+    """Tell which of two models this is, and that it is not a mixture."""
+    name = loaded.origin.notes["name"]
+    value = {"old": 1.0, "new": 2.0}[name]
+    assert all(weight.eq(value).all() for weight in loaded.weights.values())
+    assert loaded.tokenizers.joint == (name == "old")
+    return name
+
+
+@pytest.fixture
+def old(joint: Tokenizers) -> Bundle:
+    weights = {n: torch.ones_like(w) for n, w in make(joint)[1].weights.items()}
+    return replace(make(joint)[1], weights=weights, origin=Origin(notes={"name": "old"}))
+
+
+@pytest.fixture
+def new(apart: Tokenizers) -> Bundle:
+    ours = make(apart, embeddings={"tie": "none"})[1]
+    weights = {n: torch.full_like(w, 2) for n, w in ours.weights.items()}
+    return replace(ours, weights=weights, origin=Origin(notes={"name": "new"}))
+
+
+@pytest.mark.parametrize("direction", ["forth", "back"])
+def test_killed_at_any_moment(direction: str, old, new, tmp_path, monkeypatch) -> None:
+    before, after = (old, new) if direction == "forth" else (new, old)
+    before.save(tmp_path / "before")
+    seen, step, done = [], 0, False
+    while not done:
+        home = shutil.copytree(tmp_path / "before", tmp_path / str(step))
+        (home / "log.jsonl").write_text("kept")
+        with monkeypatch.context() as patch:
+            kill_at(step, patch)
+            try:
+                after.save(home)
+                done = True
+            except Killed:
+                step += 1
+        seen.append(which(Bundle.load(home)))
+        before.save(home)  # what was left aside does not matter, and goes
+        assert which(Bundle.load(home)) == which(before)
+        tokenizers = 1 if before.tokenizers.joint else 2
+        assert len(list(home.iterdir())) == 4 + tokenizers
+    switch = seen.index(which(after))
+    assert seen == [which(before)] * switch + [which(after)] * (len(seen) - switch)
+    assert switch >= 8
+    assert len(seen) - switch >= 8
+    assert (home / "log.jsonl").read_text() == "kept"
+
+
+def test_killed_twice(old, new, tmp_path, monkeypatch) -> None:
+    """The second save must not harm what the first has left aside and which counts by now."""
+    for step in range(40):
+        home = tmp_path / str(step)
+        old.save(home)
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "rename", lambda *_: (_ for _ in ()).throw(Killed))
+            patch.setattr(bundle, "_sweep", lambda _: None)
+            with pytest.raises(Killed):
+                new.save(home)
+        assert which(Bundle.load(home)) == "new"
+        with monkeypatch.context() as patch:
+            kill_at(step, patch)
+            try:
+                old.save(home)
+                break
+            except Killed:
+                which(Bundle.load(home))
+    assert step > 10
+
+
+def test_an_error_leaves_the_old_model_and_nothing_else(old, new, saved, monkeypatch) -> None:
+    old.save(saved)
+    before = sorted(path.name for path in saved.iterdir())
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bundle, "save_file", full)
+        with pytest.raises(Seq2SeeError, match="No space left"):
+            new.save(saved)
+    assert which(Bundle.load(saved)) == "old"
+    assert sorted(path.name for path in saved.iterdir()) == before
+
+
+def test_an_error_spares_what_a_killed_save_left_aside(old, new, tmp_path, monkeypatch) -> None:
+    old.save(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "rename", lambda *_: (_ for _ in ()).throw(Killed))
+        patch.setattr(bundle, "_sweep", lambda _: None)
+        with pytest.raises(Killed):
+            new.save(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(bundle, "save_file", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+        with pytest.raises(InputError, match="full"):
+            old.save(tmp_path)
+    assert which(Bundle.load(tmp_path)) == "new"
+
+
+def test_a_model_that_changes_while_it_is_read(old, tmp_path, monkeypatch) -> None:
+    """Same shapes, so that nothing but `config.json` can tell."""
+    weights = {name: torch.full_like(weight, 2) for name, weight in old.weights.items()}
+    newer = replace(old, weights=weights, origin=Origin(notes={"value": 2}))
+    old.save(tmp_path)
+    reads = []
+
+    def load_late(path: Path):
+        reads.append(path)
+        if len(reads) == 1:
+            newer.save(tmp_path)
+        return load_file(path)
+
+    monkeypatch.setattr(bundle, "load_file", load_late)
+    loaded = Bundle.load(tmp_path)
+    assert len(reads) == 2
+    assert loaded.origin == newer.origin
+    assert all(weight.eq(2).all() for weight in loaded.weights.values())
+
+
+def test_readers_never_see_a_mixture(old, new, tmp_path) -> None:
+    old.save(tmp_path)
+    stop = Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            new.save(tmp_path)
+            old.save(tmp_path)
+
+    writer = Thread(target=write)
+    writer.start()
+    try:
+        names = [which(Bundle.load(tmp_path)) for _ in range(30)]
+    finally:
+        stop.set()
+        writer.join()
+    assert set(names) == {"old", "new"}
+
+
+def test_the_mapped_weights_outlive_their_file(old, new, tmp_path) -> None:
+    old.save(tmp_path)
+    loaded = Bundle.load(tmp_path)
+    new.save(tmp_path)
+    assert which(loaded) == "old"
+    loaded.save(tmp_path)
+    assert which(Bundle.load(tmp_path)) == "old"
+
+
+def test_loading_imports_and_draws_nothing(saved: Path) -> None:
+    """The meta device would import sympy (a second), and a new model would draw numbers."""
+    code = (
+        "import sys, torch; from seq2see.bundle import Bundle; before = torch.get_rng_state();"
+        f"Bundle.load({str(saved)!r}).model();"
+        "assert 'sympy' not in sys.modules; assert torch.equal(before, torch.get_rng_state())"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
