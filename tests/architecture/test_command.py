@@ -16,7 +16,7 @@ from seq2see.cli import app
 from seq2see.cli.info import Preset
 from seq2see.model import PRESETS
 
-VERBS = ["demo", "init", "info", "data"]
+VERBS = ["demo", "init", "train", "info", "data"]
 
 
 def seq2see(*arguments: str) -> subprocess.CompletedProcess[str]:

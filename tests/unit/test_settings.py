@@ -27,6 +27,7 @@ DATA: dict[str, Any] = {
 RECIPE: dict[str, Any] = {
     "data": DATA,
     "tokenizer": {"vocab_size": 500, "symbols": ["<bt>"]},
+    "train": {"epochs": 3.0},
     "model": {"preset": "tiny", "heads": 8, "dropout": {"residual": 0.3}},
 }
 

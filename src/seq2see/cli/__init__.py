@@ -18,6 +18,7 @@ from seq2see.cli.data import app as data
 from seq2see.cli.demo import demo
 from seq2see.cli.info import info
 from seq2see.cli.init import init
+from seq2see.cli.train import train
 from seq2see.errors import Seq2SeeError
 
 app = typer.Typer(
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(init)
+app.command()(train)
 app.add_typer(data)
 app.command()(info)
 

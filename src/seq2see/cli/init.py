@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from seq2see.settings import Recipe
 
 RECIPE = "recipe.toml"
+_EPOCHS = {"tiny": 60.0, "small": 30.0, "base": 15.0, "big": 10.0}
+"""Small corpora must be seen more often."""
 
 _HEADER = """\
 # A recipe for seq2see, from {name}.
@@ -108,6 +110,7 @@ def _recipe(report: Report, sides: tuple[str, str]) -> Recipe:
                 "test": files("test"),
             },
             "tokenizer": {"vocab_size": report.suggestion.vocab_size},
+            "train": {"epochs": _EPOCHS[report.suggestion.preset]},
             "model": {"preset": report.suggestion.preset},
         }
     )

@@ -123,8 +123,9 @@ class Corpus:
 
     @property
     def name(self) -> str:
-        """The files, for messages."""
-        return " and ".join(self.config.files)
+        """The files without their folders, for messages."""
+        builtin = self.config.kind == "builtin"
+        return " and ".join(f if builtin else Path(f).name for f in self.config.files)
 
     @property
     def paths(self) -> tuple[str, ...]:

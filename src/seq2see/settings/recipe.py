@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import Field
 
-from seq2see.config import Config
+from seq2see.config import Config, merged
 from seq2see.data.batches import BatchConfig
 from seq2see.data.config import DataConfig
 from seq2see.errors import ConfigError, InputError
+from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig
 from seq2see.settings.commented import overrides, section, toml
 from seq2see.text import PAD_ID, TokenizerConfig
+from seq2see.training.builder import Ingredients
+from seq2see.training.config import CheckpointsConfig, TrainingConfig, ValidationConfig
+from seq2see.training.optimiser import OptimiserConfig
+from seq2see.training.schedule import ScheduleConfig
 
+_SECTIONS = (
+    "data",
+    "tokenizer",
+    "batches",
+    "train",
+    "schedule",
+    "optimiser",
+    "loss",
+    "validation",
+    "checkpoints",
+)
 _FROM_TOKENIZER = ("vocab_size", "target_vocab_size", "pad_id")
 
 
@@ -26,14 +42,23 @@ class Recipe(Config):
     data: DataConfig
     tokenizer: TokenizerConfig = TokenizerConfig()
     batches: BatchConfig = BatchConfig()
+    loss: LossConfig = LossConfig()
+    optimiser: OptimiserConfig = OptimiserConfig()
+    schedule: ScheduleConfig = ScheduleConfig()
+    train: TrainingConfig
+    validation: ValidationConfig = ValidationConfig()
+    checkpoints: CheckpointsConfig = CheckpointsConfig()
     model: dict[str, Any] = Field(default_factory=lambda: {"preset": "base"})
     """The architecture: a usual size (tiny, small, base, big), and what differs from it."""
 
     @classmethod
-    def read(cls, path: Path | str) -> Self:
-        """Read a TOML file; all that is wrong with it is reported at once."""
+    def read(cls, path: Path | str, overrides: Sequence[str] = ()) -> Self:
+        """Read a TOML file, with `section.key=value` on top; report all problems at once."""
         try:
-            return cls(**tomllib.loads(Path(path).read_text("utf-8")))
+            table = tomllib.loads(Path(path).read_text("utf-8"))
+            for override in overrides:
+                table = merged(table, _table(override))
+            return cls(**table)
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
@@ -62,6 +87,23 @@ class Recipe(Config):
         sizes = {"vocab_size": vocab_size, "target_vocab_size": target_vocab_size}
         return ModelConfig.preset(settings.pop("preset"), **sizes, pad_id=PAD_ID, **settings)
 
+    def ingredients(self, folder: Path) -> Ingredients:
+        """Return what training needs, for a recipe that lies in this folder."""
+        return Ingredients(
+            self.data,
+            self.tokenizer,
+            self.batches,
+            self.architecture,
+            self.loss,
+            self.optimiser,
+            self.schedule,
+            self.train,
+            self.validation,
+            self.checkpoints,
+            folder,
+            self.model_dump(mode="json"),
+        )
+
     def to_toml(self) -> str:
         """Return the recipe as a file that explains itself.
 
@@ -69,11 +111,25 @@ class Recipe(Config):
         """
         model = self.architecture(self.tokenizer.vocab_size)
         lines = [
-            *section("data", self.data),
-            *section("tokenizer", self.tokenizer),
-            *section("batches", self.batches),
+            *(line for name in _SECTIONS for line in section(name, getattr(self, name))),
             *("", "", f"# {type(self).model_fields['model'].description}", "[model]"),
             *(f"{key} = {toml(value)}" for key, value in self.model.items()),
             *overrides(model, without=_FROM_TOKENIZER),
         ]
         return "\n".join(lines).strip() + "\n"
+
+
+def _table(override: str) -> dict[str, Any]:
+    """Return `a.b=value` as a table; the value is TOML, or else a text."""
+    path, equals, value = override.partition("=")
+    keys = path.strip().split(".")
+    if not equals or not all(keys):
+        problem = f"`{override}` must be section.key=value to change a setting"
+        raise ConfigError([problem])
+    try:
+        parsed = tomllib.loads(f"x = {value}")["x"]
+    except tomllib.TOMLDecodeError:
+        parsed = value
+    for key in reversed(keys):
+        parsed = {key: parsed}
+    return dict(parsed)

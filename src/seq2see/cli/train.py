@@ -1,0 +1,74 @@
+"""`seq2see train`: from a recipe to a translator."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from seq2see.errors import Seq2SeeError, TrainingError
+
+
+def train(
+    recipe: Annotated[Path, typer.Argument(help="A recipe, as `seq2see init` writes it.")],
+    changes: Annotated[
+        list[str] | None, typer.Argument(metavar="[section.key=value]…", help="Other settings.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The folder of the run. By default runs/NAME."),
+    ] = None,
+    resume: Annotated[bool, typer.Option(help="Go on where a run stopped.")] = False,
+) -> None:
+    """Train a translator by a recipe; killed at any moment, it goes on exactly."""
+    # Threads that wait for each other in a loop take the cores from whoever has work: with other
+    # programs on the machine, two of them were slower than one. OpenMP reads this when it starts.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    from seq2see.settings import Recipe
+    from seq2see.training.launch import is_worker, launch
+    from seq2see.training.run import RunFolder
+    from seq2see.training.train import prepare
+
+    settings = Recipe.read(recipe, changes or [])
+    folder = output or Path("runs", recipe.stem if recipe.stem != "recipe" else recipe.parent.name)
+    arguments = settings.model_dump(mode="json"), str(recipe.parent), str(folder)
+    if is_worker():
+        results = [work(*arguments)]
+    else:
+        count = prepare(settings.ingredients(recipe.parent), RunFolder(folder), resume)
+        results = [work(*arguments)] if count == 1 else [*launch(work, count, *arguments).values()]
+    _tell(next(filter(None, results)), folder)
+
+
+def work(recipe: dict[str, Any], origin: str, folder: str) -> dict[str, Any] | None:
+    """Train as one worker; an error that a user can mend is returned, not raised."""
+    from seq2see.cli.watch import TerminalWatch
+    from seq2see.settings import Recipe
+    from seq2see.training.run import RunFolder
+    from seq2see.training.train import train as train_worker
+    from seq2see.training.workers import joined
+
+    ingredients = Recipe(**recipe).ingredients(Path(origin))
+    home = RunFolder(Path(folder))
+    try:
+        with joined() as workers:
+            outcome = train_worker(ingredients, home, workers, TerminalWatch)
+    except Seq2SeeError as error:
+        return {"error": str(error)}
+    if outcome is None:
+        return None
+    return {"reason": outcome.reason, "update": outcome.update, "done": outcome.done}
+
+
+def _tell(result: dict[str, Any], folder: Path) -> None:
+    """Say how it ended."""
+    if error := result.get("error"):
+        raise TrainingError(error)
+    if not result["done"]:
+        raise TrainingError(
+            f"stopped by {result['reason']} after update {result['update']:,}, which was saved; "
+            "--resume goes on from there"
+        )
+    typer.echo(f"The model is in {folder}.", err=True)

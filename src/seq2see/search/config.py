@@ -1,0 +1,114 @@
+"""How to search: the settings of every search, with what cannot be together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from seq2see.config import Config
+
+DEFAULT_BEAM_SIZE = 5
+
+
+class LengthsConfig(Config):
+    """How long a translation may be. Every length counts the stop symbol, on both sides."""
+
+    min_ratio: float = Field(default=0.0, ge=0)
+    """At least so many tokens for each of the source's."""
+    max_ratio: float = Field(default=2.0, ge=0)
+    """At most so many tokens for each of the source's, and `max_extra` more."""
+    max_extra: int = Field(default=20, ge=1)
+    """What even the shortest source may grow by."""
+    max_length: int = Field(default=512, ge=1)
+    """At most so many tokens, whatever the source. What reaches a limit is cut and says so."""
+
+    def shortest(self, source: int) -> int:
+        """Return the least length of a source's translation, never above its greatest."""
+        return min(int(self.min_ratio * source), self.longest(source))
+
+    def longest(self, source: int) -> int:
+        """Return the greatest length of a source's translation."""
+        return min(int(self.max_ratio * source) + self.max_extra, self.max_length)
+
+
+class SamplingConfig(Config):
+    """Draw each token instead of taking the best; the draws depend on the seed and the line."""
+
+    temperature: float = Field(default=1.0, gt=0)
+    """Divides the log-probabilities: below 1 the likely gets likelier."""
+    top_k: int | None = Field(default=None, ge=1)
+    """Draw from the so many likeliest tokens."""
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    """Draw from the fewest likeliest tokens whose probabilities reach this sum."""
+    seed: int = 0
+    """The same seed, line and model give the same text, whatever else is translated beside it."""
+
+
+class SearchConfig(Config):
+    """One search."""
+
+    beam_size: int = Field(default=DEFAULT_BEAM_SIZE, ge=1, le=1000)
+    """Hypotheses kept at each step; 1 is greedy. Sampling keeps none."""
+    n_best: int = Field(default=1, ge=1)
+    """Translations of each sentence: the best, or with sampling so many draws in their order."""
+    length_penalty: float = Field(default=1.0, ge=0)
+    """α: the score is the log-probability divided by length^α. 0 favours the short, 1 is the mean
+    of the tokens' log-probabilities."""
+    coverage_penalty: float = Field(default=0.0, ge=0)
+    """β: the score loses β·|log c| for each source token that got attention c below 1 in all."""
+    lengths: LengthsConfig = LengthsConfig()
+    stop: Literal["exact", "beam_full"] = "exact"
+    """`exact`: when no hypothesis that is still alive could enter the n best. `beam_full`: once
+    `beam_size` have ended, as ctranslate2 does (without penalties: once the likeliest has)."""
+    repetition_penalty: float = Field(default=1.0, ge=1)
+    """Multiplies the log-probability of each token that the hypothesis has already."""
+    no_repeat_ngram: int = Field(default=0, ge=0)
+    """No so many tokens in a row twice; 0 allows all."""
+    sampling: SamplingConfig | None = None
+    groups: int = Field(default=1, ge=1)
+    """Diverse beam search: groups that share the beam, each turned away from what those before it
+    chose."""
+    diversity: float = Field(default=0.0, ge=0)
+    """What a token costs for each time that an earlier group chose it in the same step."""
+
+    @property
+    def members(self) -> int:
+        """Searches that each sentence gets: the samples, or the groups."""
+        return self.n_best if self.sampling else self.groups
+
+    @property
+    def width(self) -> int:
+        """Hypotheses that one of them keeps."""
+        return 1 if self.sampling else self.beam_size // self.groups
+
+    @property
+    def keep(self) -> int:
+        """Finished hypotheses that one of them must bring home."""
+        return min(self.n_best, self.width)
+
+    def conflicts(self) -> Iterator[str]:
+        """Refuse combinations that would ask for nothing, or for two things at once."""
+        if self.sampling:
+            yield from self._sampling_conflicts()
+        elif self.n_best > self.beam_size:
+            yield (
+                f"`n_best` must be at most beam_size = {self.beam_size}, "
+                f"but is {self.n_best} instead"
+            )
+        if self.beam_size % self.groups:
+            yield (
+                f"`groups` must divide beam_size = {self.beam_size}, but is {self.groups} instead"
+            )
+        if self.diversity and self.groups == 1:
+            yield "`diversity` must be 0 with one group, which has nobody to differ from"
+
+    def _sampling_conflicts(self) -> Iterator[str]:
+        if self.beam_size not in {1, DEFAULT_BEAM_SIZE}:
+            yield (
+                "`beam_size` must be left out with sampling, which keeps no beam, "
+                f"but is {self.beam_size} instead"
+            )
+        if self.groups > 1:
+            yield f"`groups` must be 1 with sampling, but is {self.groups} instead"

@@ -1,0 +1,113 @@
+"""The hypotheses that have ended: what the search is for."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from seq2see.search.beam import Beam, Candidates
+from seq2see.search.scoring import normalised
+
+# B rows, C candidates, N hypotheses, E emitted tokens, S source tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """One translation, in tokens."""
+
+    tokens: tuple[int, ...]
+    """What was emitted: without the start symbol, and with the stop symbol if it was reached."""
+    finished: bool
+    """The stop symbol was reached; otherwise the translation was cut at its greatest length."""
+    score: float
+    """log_prob / length^α − penalty: what hypotheses are ranked by."""
+    log_prob: float
+    """The sum of the model's own log-probabilities of the tokens."""
+    penalty: float
+    """What coverage and repetition took off the score."""
+    token_log_probs: tuple[float, ...]
+    """One for each token."""
+    attention_ES: Tensor | None = None
+    """How much each token's step looked at each source token, where the decoder tells."""
+
+    @property
+    def content(self) -> tuple[int, ...]:
+        """The tokens without the stop symbol."""
+        return self.tokens[:-1] if self.finished else self.tokens
+
+    @property
+    def alignment(self) -> tuple[int, ...] | None:
+        """The source token that each token's step looked at most."""
+        return None if self.attention_ES is None else tuple(self.attention_ES.argmax(1).tolist())
+
+
+class Finished:
+    """The best hypotheses of each row so far, best first, and how many there were in all."""
+
+    def __init__(self, rows: int, keep: int, device: torch.device) -> None:
+        self.best: list[list[Hypothesis]] = [[] for _ in range(rows)]
+        self.keep = keep
+        self.counts_R = torch.zeros(rows, dtype=torch.long, device=device)
+        self.threshold_R = torch.full((rows,), -torch.inf, device=device)
+        """The score of the last that is kept; −∞ while there is room for more."""
+        self.best_ended_R = torch.zeros(rows, dtype=torch.bool, device=device)
+        """Whether some hypothesis ended when it was the likeliest of its row."""
+
+    def add(self, row: int, rank: int, hypothesis: Hypothesis) -> None:
+        """Take one in that was the rank-th of its step; of equals the earlier stays in front."""
+        best = self.best[row]
+        insort(best, hypothesis, key=lambda h: -h.score)
+        del best[self.keep :]
+        self.counts_R[row] += 1
+        if rank == 0:
+            self.best_ended_R[row] = True
+        if len(best) == self.keep:
+            self.threshold_R[row] = best[-1].score
+
+
+def endings(
+    beam: Beam, candidates: Candidates, ends_BC: Tensor, scores_BC: Tensor, alpha: float, eos: int
+) -> Iterator[tuple[int, int, Hypothesis]]:
+    """Yield each candidate that ends, behind its row in the beam and its rank there."""
+    rows_N, ranks_N = ends_BC.nonzero(as_tuple=True)  # note: this is a sync point
+    if not len(rows_N):
+        return
+    parents_N = candidates.parents_BC[rows_N, ranks_N]
+    tokens_NE, own_NE = _histories(beam, candidates, rows_N, ranks_N)
+    scores_N = scores_BC[rows_N, ranks_N]
+    log_probs_N = candidates.log_probs_BC[rows_N, ranks_N]
+    penalties_N = normalised(log_probs_N, tokens_NE.size(1), alpha) - scores_N
+    columns = (rows_N, ranks_N, tokens_NE, scores_N, log_probs_N, penalties_N, own_NE)
+    attention = _attention(beam, rows_N, parents_N)
+    for row, rank, tokens, score, log_prob, penalty, own, seen in zip(
+        *(column.tolist() for column in columns), attention, strict=True
+    ):
+        finished, words = tokens[-1] == eos, tuple(tokens)
+        found = Hypothesis(words, finished, score, log_prob, penalty, tuple(own), seen)
+        yield row, rank, found
+
+
+def _histories(
+    beam: Beam, candidates: Candidates, rows_N: Tensor, ranks_N: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return what some candidates have emitted in all, and the log-probability of each token."""
+    parents_N = candidates.parents_BC[rows_N, ranks_N]
+    tokens_N1 = candidates.tokens_BC[rows_N, ranks_N, None]
+    own_N1 = candidates.own_BC[rows_N, ranks_N, None]
+    return (
+        torch.cat((beam.emitted_BKE[rows_N, parents_N], tokens_N1), dim=1),
+        torch.cat((beam.token_log_probs_BKE[rows_N, parents_N], own_N1), dim=1),
+    )
+
+
+def _attention(beam: Beam, rows_N: Tensor, parents_N: Tensor) -> Sequence[Tensor | None]:
+    """Return the attention of some hypotheses, without the padding of their sources."""
+    if beam.attention_BKES is None:
+        return [None] * len(rows_N)
+    lengths = beam.source_lengths_B[rows_N].tolist()
+    weights_NES = beam.attention_BKES[rows_N, parents_N].cpu()
+    return [w_ES[:, :length] for w_ES, length in zip(weights_NES, lengths, strict=True)]

@@ -1,0 +1,191 @@
+"""Terms that are guaranteed to appear: a beam shared out by how much of them is there already.
+
+Dynamic beam allocation (Post & Vilar 2018). Every live hypothesis proposes to go on with its terms,
+the hypotheses that have the same number of the terms' tokens form a bank, and the banks take
+turns. The fullest bank is always among those that stay, and it grows by a token a step: after as
+many steps as the terms have tokens, some hypothesis has them all. Only such a one may end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from seq2see.search.beam import Beam, Candidates, of_parents
+from seq2see.search.choice import BestChoice
+from seq2see.search.processors import NO_TOKEN, StepProcessor, table
+from seq2see.search.sources import Phrase, Source
+
+# B rows, K beams, C candidates, V vocabulary, E emitted tokens, S sources, P terms of a source,
+# L tokens of a term, W windows, N findings
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How much of the terms each hypothesis has."""
+
+    met_BKP: Tensor
+    begun_BKP: Tensor
+    """How many of a term's tokens the hypothesis ends with; 0 where it is met."""
+    lengths_B1P: Tensor
+
+    @property
+    def whole_BK(self) -> Tensor:
+        """Whether all terms are met."""
+        return self.met_BKP.all(2)
+
+    @property
+    def tokens_BK(self) -> Tensor:
+        """The tokens of all terms that are met, and of the one that has got furthest."""
+        met_BKP = self.lengths_B1P * self.met_BKP
+        return met_BKP.sum(2) + self.begun_BKP.amax(2)
+
+
+@dataclass(frozen=True, slots=True)
+class Glossary(StepProcessor):
+    """Processor and choice in one: what must come may come, and is kept."""
+
+    terms_SPL: Tensor
+    """Filled up with `NO_TOKEN`; a term without a token is met from the start."""
+    width: int
+    eos: int
+
+    def process(self, beam: Beam, values_BKV: Tensor, own_BKV: Tensor) -> None:
+        """Allow what a term goes on with, whoever forbade it, and no stop before all are met."""
+        terms_BPL = self.terms_SPL[beam.sources_B]
+        progress = measure(beam.emitted_BKE, terms_BPL)
+        tokens_BKP = following(progress, terms_BPL)
+        rows_N, beams_N, places_N = (tokens_BKP != NO_TOKEN).nonzero(as_tuple=True)
+        tokens_N = tokens_BKP[rows_N, beams_N, places_N]
+        now_N, own_N = (x[rows_N, beams_N, tokens_N] for x in (values_BKV, own_BKV))
+        values_BKV[rows_N, beams_N, tokens_N] = torch.where(now_N == -torch.inf, own_N, now_N)
+        values_BKV[:, :, self.eos].masked_fill_(~progress.whole_BK, -torch.inf)
+
+    def choose(self, beam: Beam, own_BKV: Tensor, values_BKV: Tensor) -> Candidates:
+        """Return the best, and what the terms go on with, one bank after the other."""
+        terms_BPL = self.terms_SPL[beam.sources_B]
+        usual = BestChoice(self.width).choose(beam, own_BKV, values_BKV)
+        tokens_BKP = following(measure(beam.emitted_BKE, terms_BPL), terms_BPL)
+        parents_BC, tokens_BC, values_BC = proposals(beam, values_BKV, tokens_BKP)
+        everything = Candidates.of(
+            beam,
+            own_BKV,
+            torch.cat((usual.parents_BC, parents_BC), dim=1),
+            torch.cat((usual.tokens_BC, tokens_BC), dim=1),
+            once(usual, parents_BC, tokens_BC, values_BC, own_BKV.size(2)),
+        )
+        progress = measure(extended(beam, everything), terms_BPL)
+        values_BC = without_fragments(everything.values_BC, progress.whole_BK, beam.last_B)
+        ranked = Candidates.of(
+            beam, own_BKV, everything.parents_BC, everything.tokens_BC, values_BC
+        )
+        return ranked.take(by_banks(values_BC, progress.tokens_BK))
+
+
+def fitting(source: Source, longest: int) -> tuple[Phrase, ...]:
+    """Return the terms that can be met: those without a forbidden phrase, while there is room."""
+    room = longest - len(source.prefix) - 1
+    kept = []
+    for term in dict.fromkeys(source.terms):
+        possible = not any(holds(term, phrase) for phrase in source.forbidden)
+        if possible and len(term) <= room:
+            kept.append(term)
+            room -= len(term)
+    return tuple(kept)
+
+
+def missing(terms: Sequence[Phrase], tokens: Sequence[int]) -> tuple[Phrase, ...]:
+    """Return the terms that a translation does not hold: the report of what could not be met."""
+    return tuple(term for term in terms if not holds(tokens, term))
+
+
+def holds(tokens: Sequence[int], phrase: Phrase) -> bool:
+    """Say whether the phrase stands somewhere among the tokens."""
+    starts = range(len(tokens) - len(phrase) + 1)
+    return any(tuple(tokens[i : i + len(phrase)]) == phrase for i in starts)
+
+
+def glossary(sources: Sequence[Source], limits_S: Tensor, width: int, eos: int) -> Glossary | None:
+    """Make the glossary of these sources, if any has terms that can be met."""
+    fits = [fitting(s, longest) for s, longest in zip(sources, limits_S.tolist(), strict=True)]
+    if not any(fits):
+        return None
+    return Glossary(table(fits, limits_S.device), width, eos)
+
+
+def measure(emitted_BKE: Tensor, terms_BPL: Tensor) -> Progress:
+    """Look up how much of the terms each hypothesis has."""
+    terms_B1PL, size = terms_BPL[:, None], terms_BPL.size(2)
+    lengths_B1P = (terms_B1PL != NO_TOKEN).sum(3)
+    begun_BKP = emitted_BKE.new_zeros(*emitted_BKE.shape[:2], terms_BPL.size(1))
+    for m in range(1, min(size - 1, emitted_BKE.size(2)) + 1):  # the longest comes last and stays
+        ends_BKP = (emitted_BKE[:, :, None, -m:] == terms_B1PL[..., :m]).all(3)
+        begun_BKP.masked_fill_(ends_BKP & (lengths_B1P > m), m)
+    # Places behind the last token, so that a short term is found at the end as well.
+    padded_BKE = torch.nn.functional.pad(emitted_BKE, (0, size), value=NO_TOKEN - 1)
+    windows_BK1WL = padded_BKE.unfold(2, size, 1)[:, :, None]
+    terms_B1P1L = terms_B1PL[:, :, :, None]
+    met_BKP = ((windows_BK1WL == terms_B1P1L) | (terms_B1P1L == NO_TOKEN)).all(4).any(3)
+    met_BKP = met_BKP | (lengths_B1P == 0)
+    return Progress(met_BKP, begun_BKP.masked_fill(met_BKP, 0), lengths_B1P)
+
+
+def following(progress: Progress, terms_BPL: Tensor) -> Tensor:
+    """Return the token that each unmet term goes on with, [B, K, P]; `NO_TOKEN` for the others."""
+    beams = progress.met_BKP.size(1)
+    terms_BKPL = terms_BPL[:, None].expand(-1, beams, -1, -1)
+    tokens_BKP = terms_BKPL.gather(3, progress.begun_BKP[..., None])[..., 0]
+    return tokens_BKP.masked_fill(progress.met_BKP, NO_TOKEN)
+
+
+def proposals(beam: Beam, values_BKV: Tensor, tokens_BKP: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return parents, tokens and values of going on with each term, one after the other."""
+    beams_K = torch.arange(tokens_BKP.size(1), device=tokens_BKP.device)
+    parents_BC = beams_K[:, None].expand_as(tokens_BKP).flatten(1)
+    real_BKP = tokens_BKP != NO_TOKEN
+    tokens_BKP = tokens_BKP.clamp(min=0)
+    sums_BKP = beam.values_BK[:, :, None] + values_BKV.gather(2, tokens_BKP)
+    return parents_BC, tokens_BKP.flatten(1), sums_BKP.masked_fill(~real_BKP, -torch.inf).flatten(1)
+
+
+def once(
+    usual: Candidates, parents_BC: Tensor, tokens_BC: Tensor, values_BC: Tensor, vocabulary: int
+) -> Tensor:
+    """Return the values of the usual candidates and the others, −∞ for what came up before."""
+    values = torch.cat((usual.values_BC, values_BC), dim=1)
+    alive = values > -torch.inf
+    parents = torch.cat((usual.parents_BC, parents_BC), dim=1)
+    names = parents * vocabulary + torch.cat((usual.tokens_BC, tokens_BC), dim=1)
+    same = (names[:, :, None] == names[:, None]) & alive[:, None]
+    return values.masked_fill(same.tril(-1).any(2), -torch.inf)
+
+
+def extended(beam: Beam, candidates: Candidates) -> Tensor:
+    """Return what each candidate would have emitted, [B, C, E + 1]."""
+    emitted_BCE = of_parents(beam.emitted_BKE, candidates.parents_BC)
+    return torch.cat((emitted_BCE, candidates.tokens_BC[:, :, None]), dim=2)
+
+
+def without_fragments(values_BC: Tensor, whole_BC: Tensor, last_B: Tensor) -> Tensor:
+    """Return the values, −∞ where a row's last step would cut a hypothesis that lacks a term.
+
+    Unless all lack one: then the best of them is the answer, and the report names what it lacks.
+    """
+    whole_BC = whole_BC & (values_BC > -torch.inf)
+    some_B = whole_BC.any(1) & last_B
+    return values_BC.masked_fill(some_B[:, None] & ~whole_BC, -torch.inf)
+
+
+def by_banks(values_BC: Tensor, banks_BC: Tensor) -> Tensor:
+    """Return the order in which banks take turns, the fullest first: the best of each, then …"""
+    same_BCC = banks_BC[:, :, None] == banks_BC[:, None]
+    better_BCC = values_BC[:, None] > values_BC[:, :, None]
+    equal_BCC = (values_BC[:, None] == values_BC[:, :, None]).tril(-1)
+    turns_BC = (same_BCC & (better_BCC | equal_BCC)).sum(2)
+    banks = int(banks_BC.max()) + 1
+    places_BC = turns_BC * banks - banks_BC
+    dead_BC = values_BC == -torch.inf
+    return places_BC.masked_fill(dead_BC, banks * values_BC.size(1)).argsort(dim=1, stable=True)

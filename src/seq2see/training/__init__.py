@@ -1,0 +1,1 @@
+"""From a recipe to a model: the objective, the optimiser, the loop, and what listens to it."""

@@ -1,0 +1,198 @@
+"""Puts a run together: the one place that knows every setting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from seq2see.data.batches import BatchConfig
+from seq2see.data.config import DataConfig
+from seq2see.data.corpora import Corpus, CorpusConfig
+from seq2see.data.encoded import EncodedCorpus, Encoding, encode
+from seq2see.data.loader import Loader, Sampled, stored
+from seq2see.data.plan import Plan, Position
+from seq2see.errors import InputError
+from seq2see.loss import LossConfig
+from seq2see.model import ModelConfig, Transformer
+from seq2see.text import PAD_ID, TokenizerConfig, Tokenizers
+from seq2see.training.config import CheckpointsConfig, TrainingConfig, ValidationConfig
+from seq2see.training.objective import Objective
+from seq2see.training.optimiser import OptimiserConfig, build_optimiser
+from seq2see.training.run import RunFolder
+from seq2see.training.schedule import ScheduleConfig, build_schedule
+from seq2see.training.step import Stepper, mixed
+from seq2see.training.validation import Examiner
+from seq2see.training.workers import Workers
+
+Architecture = Callable[[int, int | None], ModelConfig]
+"""The model's config, for a number of source pieces and, if it is another, of target pieces."""
+
+
+@dataclass(frozen=True)
+class Ingredients:
+    """What a recipe has, part by part."""
+
+    data: DataConfig
+    tokenizer: TokenizerConfig
+    batches: BatchConfig
+    architecture: Architecture
+    loss: LossConfig
+    optimiser: OptimiserConfig
+    schedule: ScheduleConfig
+    training: TrainingConfig
+    validation: ValidationConfig
+    checkpoints: CheckpointsConfig
+    origin: Path
+    """The folder of the recipe, from which names of files are seen."""
+    recipe: Mapping[str, Any]
+    """All of it as plain JSON, to be kept with the run."""
+
+
+class RunBuilder:
+    """Makes each part of a run, once. The leader makes files; the others wait and read them."""
+
+    def __init__(self, ingredients: Ingredients, folder: RunFolder, workers: Workers) -> None:
+        self.ingredients = ingredients
+        self.folder = folder
+        self.workers = workers
+
+    @cached_property
+    def training_corpora(self) -> list[Corpus]:
+        """The text to learn from."""
+        return [self._corpus(config) for config in self.ingredients.data.train]
+
+    @cached_property
+    def validation_corpus(self) -> Corpus:
+        """The text to watch."""
+        return self._corpus(self.ingredients.data.valid)
+
+    @cached_property
+    def test_corpus(self) -> Corpus | None:
+        """The text to judge by, if there is one."""
+        test = self.ingredients.data.test
+        return self._corpus(test) if test else None
+
+    def _corpus(self, config: CorpusConfig) -> Corpus:
+        return self.ingredients.data.corpus(config, self.ingredients.origin)
+
+    def check(self) -> None:
+        """Refuse files that cannot be read, before anything is made of them."""
+        for corpus in (*self.training_corpora, self.validation_corpus, self.test_corpus):
+            if corpus is not None and not any(pair.source.strip() for pair in corpus):
+                raise InputError(f"{corpus.name} must have pairs of text, but is empty")
+
+    def make_files(self) -> None:
+        """Make all files that workers read."""
+        _ = self.config, self.encoded
+        for corpus in (self.validation_corpus, self.test_corpus):
+            if corpus is not None:
+                self.examiner(corpus)
+
+    @cached_property
+    def tokenizers(self) -> Tokenizers:
+        """The tokenizers of the folder, learnt first if there are none."""
+        if self.workers.leads and not _has_tokenizers(self.folder.path):
+            source, target = self._side(0), self._side(1)
+            Tokenizers.train(source, target, self.ingredients.tokenizer).save(self.folder.path)
+        self.workers.wait()
+        return Tokenizers.load(self.folder.path)
+
+    def _side(self, side: int) -> Iterator[str]:
+        return (pair[side] for corpus in self.training_corpora for pair in corpus)
+
+    @cached_property
+    def encoded(self) -> list[EncodedCorpus]:
+        """The training corpora as ids."""
+        return [
+            self._encoded(corpus, config.tag)
+            for corpus, config in zip(
+                self.training_corpora, self.ingredients.data.train, strict=True
+            )
+        ]
+
+    def _encoded(
+        self, corpus: Corpus, tag: str = "", keep_text: bool | None = None
+    ) -> EncodedCorpus:
+        batches = self.ingredients.batches
+        keep = batches.subword_dropout > 0 if keep_text is None else keep_text
+        encoding = Encoding(self.tokenizers, batches.max_length, tag, keep)
+        if self.workers.leads:
+            encode(corpus, encoding, self.folder.cache, torch.get_num_threads())
+        self.workers.wait()
+        encoded = encode(corpus, encoding, self.folder.cache)
+        if not len(encoded):
+            raise InputError(f"{corpus.name} must have pairs of text, but has none that fits")
+        return encoded
+
+    @cached_property
+    def config(self) -> ModelConfig:
+        """The model's config."""
+        source, target = self.tokenizers.source, self.tokenizers.target
+        joint = self.tokenizers.joint
+        return self.ingredients.architecture(
+            source.vocab_size, None if joint else target.vocab_size
+        )
+
+    def model(self) -> Transformer:
+        """Make a model with fresh weights, the same in every worker."""
+        torch.manual_seed(mixed(self.ingredients.training.seed))
+        return Transformer.from_config(self.config)
+
+    def objective(self, model: Transformer) -> Objective:
+        """Make what is trained."""
+        return Objective(model, self.ingredients.loss, PAD_ID)
+
+    def stepper(self, objective: Objective, updates: int) -> Stepper:
+        """Make what makes updates."""
+        ingredients = self.ingredients
+        return Stepper(
+            self.workers.wrapped(objective),
+            build_optimiser(ingredients.optimiser, objective),
+            build_schedule(ingredients.schedule, self.config.d_model, updates),
+            ingredients.optimiser.clip,
+            ingredients.training.seed,
+            self.workers,
+        )
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Which pairs go together."""
+        data, training = self.ingredients.data, self.ingredients.training
+        return Plan(
+            self.encoded,
+            self.ingredients.batches.tokens,
+            training.seed,
+            training.batches_per_update,
+            [corpus.weight for corpus in data.train],
+        )
+
+    @cached_property
+    def updates_per_epoch(self) -> int:
+        """Updates of the first epoch; later ones differ little."""
+        return sum(1 for _ in self.plan.rest_of_epoch(Position()))
+
+    def loader(self) -> Loader:
+        """Make what gives this worker its batches."""
+        rate = self.ingredients.batches.subword_dropout
+        lookup = Sampled(rate, self.ingredients.training.seed) if rate else stored
+        return Loader(self.encoded, self.plan, lookup, self.workers.shard)
+
+    def examiner(self, corpus: Corpus) -> Examiner:
+        """Make what looks at a held-out text."""
+        return Examiner(
+            list(corpus),
+            self._encoded(corpus, keep_text=False),
+            self.tokenizers,
+            self.ingredients.data.languages[1],
+            self.workers,
+            self.ingredients.batches.tokens,
+        )
+
+
+def _has_tokenizers(folder: Path) -> bool:
+    return (folder / "tokenizer.model").exists() or (folder / "target.model").exists()

@@ -1,0 +1,109 @@
+"""Everything that a run needs to go on as if it had not been stopped.
+
+A checkpoint is a folder `checkpoints/000012000`, named by the update: for each part its tensors
+(`model.safetensors`) and one `state.json`. It is written aside, flushed and renamed, so there is a
+whole one or none, and killing the run at any moment leaves the last one intact.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from seq2see.errors import InputError
+
+STATE = "state.json"
+_PARTIAL = ".partial"
+
+
+class Part(Protocol):
+    """Something that has a state: tensors, and what JSON can hold."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return its tensors, none of them twice."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Return the rest."""
+        ...
+
+    def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+        """Take over both."""
+        ...
+
+
+class Checkpoints:
+    """The checkpoints of a run, of which the last `keep` are kept, and those that are named."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self.folder = folder
+        self._keep = keep
+
+    def save(self, update: int, parts: Mapping[str, Part], precious: Iterable[int] = ()) -> Path:
+        """Write a checkpoint, and delete old ones that are not precious."""
+        home = self.path(update)
+        aside = home.with_name(home.name + _PARTIAL)
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        for name, part in parts.items():
+            if tensors := part.tensors():
+                save_file(tensors, aside / f"{name}.safetensors")
+        state = {name: part.state() for name, part in parts.items()}
+        (aside / STATE).write_text(json.dumps({"update": update, **state}), "utf-8")
+        _flush(aside)
+        shutil.rmtree(home, ignore_errors=True)
+        aside.rename(home)
+        _flush_folder(self.folder)
+        self._forget({*precious, update})
+        return home
+
+    def restore(self, update: int, parts: Mapping[str, Part]) -> None:
+        """Give every part its state of this update."""
+        home = self.path(update)
+        try:
+            state = json.loads((home / STATE).read_text("utf-8"))
+            for name, part in parts.items():
+                file = home / f"{name}.safetensors"
+                part.restore(load_file(file) if file.exists() else {}, state[name])
+        except (OSError, ValueError, KeyError) as error:
+            raise InputError(
+                f"{home} is damaged: {error}; delete it to go on from the one before"
+            ) from None
+
+    def updates(self) -> list[int]:
+        """Return the updates of which there is a checkpoint, in order."""
+        folders = self.folder.glob("[0-9]*")
+        return sorted(int(f.name) for f in folders if f.name.isdecimal())
+
+    def path(self, update: int) -> Path:
+        """Return where the checkpoint of this update is."""
+        return self.folder / f"{update:09d}"
+
+    def _forget(self, precious: set[int]) -> None:
+        kept = {*self.updates()[-self._keep :], *precious}
+        for update in self.updates():
+            if update not in kept:
+                shutil.rmtree(self.path(update), ignore_errors=True)
+
+
+def _flush(folder: Path) -> None:
+    """Wait until the files of a folder are on the disk, and the folder too."""
+    for path in folder.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    _flush_folder(folder)
+
+
+def _flush_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,112 @@
+"""What a run says of itself: `log.jsonl` for machines, TensorBoard, a line or a bar for people."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from seq2see.training.parts import Progress
+from seq2see.training.step import StepReport
+
+
+class Sink(Protocol):
+    """Something that takes records: a file, TensorBoard, a terminal."""
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Take a record; `kind` says what it is of, `update` when it was."""
+        ...
+
+
+class JsonLines:
+    """A file with one JSON object a line. What is behind the update to go on from is cut off."""
+
+    def __init__(self, path: Path, resumed_at: int) -> None:
+        kept = [line for line in _lines(path) if _update(line) <= resumed_at]
+        aside = path.with_suffix(".partial")
+        aside.write_text("".join(kept), "utf-8")
+        aside.replace(path)
+        self._path = path
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Add a line."""
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def read_log(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the records of a log, whole lines only."""
+    for line in _lines(path):
+        try:
+            yield json.loads(line)
+        except ValueError:  # the last line of a run that was killed
+            return
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text("utf-8").splitlines(keepends=True) if path.exists() else []
+
+
+def _update(line: str) -> float:
+    try:
+        return float(json.loads(line)["update"])
+    except (ValueError, KeyError):
+        return float("inf")
+
+
+class TensorBoard:
+    """Events for TensorBoard, if it is installed."""
+
+    def __init__(self, folder: Path, resumed_at: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an extra
+
+        self._writer = SummaryWriter(folder, purge_step=resumed_at + 1)
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Write each number as a curve."""
+        for name, value in record.items():
+            if name != "update" and isinstance(value, int | float):
+                self._writer.add_scalar(f"{record['kind']}/{name}", value, record["update"])
+
+
+class TrainingLog:
+    """Writes the mean of some updates into every sink."""
+
+    def __init__(self, sinks: list[Sink], every: int = 10) -> None:
+        self._sinks = sinks
+        self._every = every
+        self._reports: list[StepReport] = []
+        self._since = time.perf_counter()
+
+    def after_update(self, progress: Progress, report: StepReport) -> None:
+        """Take an update in; write when there are enough."""
+        self._reports.append(report)
+        if progress.update % self._every == 0:
+            self.write("train", progress, _mean(self._reports, self._elapsed()))
+            self._reports = []
+
+    def write(self, kind: str, progress: Progress, record: Mapping[str, Any]) -> None:
+        """Write a record of any kind."""
+        head = {"kind": kind, "update": progress.update, "epoch": progress.epoch}
+        whole = {**head, "seconds": round(progress.seconds, 3), **record}
+        for sink in self._sinks:
+            sink.write(whole)
+
+    def _elapsed(self) -> float:
+        now = time.perf_counter()
+        elapsed, self._since = now - self._since, now
+        return elapsed
+
+
+def _mean(reports: list[StepReport], seconds: float) -> dict[str, float]:
+    """Return means over tokens, and the speed."""
+    tokens = sum(r.tokens for r in reports)
+    return {
+        "loss": sum(r.loss * r.tokens for r in reports) / tokens,
+        "nll": sum(r.nll * r.tokens for r in reports) / tokens,
+        "gradient_norm": sum(r.gradient_norm for r in reports) / len(reports),
+        "rate": reports[-1].rate,
+        "tokens_per_second": sum(r.tokens + r.source_tokens for r in reports) / seconds,
+    }

@@ -1,0 +1,64 @@
+"""What is trained: a module that takes a batch and gives its loss. DDP and FSDP wrap this."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from seq2see.data.batches import Batch
+from seq2see.loss import Head, LossConfig, LossSum, Teacher, cross_entropy, training_loss
+from seq2see.model import Transformer
+from seq2see.model.layout import Layout
+
+# B batch, T target tokens, N target tokens in a row without padding, M features
+
+
+class Objective(nn.Module):
+    """A model and its loss; with distillation also a teacher, which is not trained."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        config: LossConfig,
+        pad_id: int,
+        teacher: Transformer | None = None,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.config = config
+        self.pad_id = pad_id
+        self._teacher = [teacher] if teacher else []  # in a list it is no submodule
+
+    def forward(self, batch: Batch) -> LossSum:
+        """Return the loss of a batch, for training or for validation as the module is set."""
+        labels_BT = batch.labels_BT
+        if not len(batch):
+            return self._nothing()
+        if self.training and self.config.r_drop:
+            batch, labels_BT = batch.twice(), labels_BT.repeat(2, 1)
+        layout = Layout.without(labels_BT == self.pad_id)
+        labels_N = layout.row(labels_BT.unsqueeze(-1)).squeeze(-1)
+        states_NM = self._states(self.model, batch, layout)
+        head = _head(self.model)
+        if not self.training:
+            return cross_entropy(states_NM, head, labels_N)
+        return training_loss(self.config, states_NM, head, labels_N, self._taught(batch, layout))
+
+    def _states(self, model: Transformer, batch: Batch, layout: Layout) -> Tensor:
+        memory = model.encode(batch.source_BS)
+        return layout.row(model.decode(batch.decoder_input_BT, memory))
+
+    def _taught(self, batch: Batch, layout: Layout) -> Teacher | None:
+        for teacher in self._teacher:
+            with torch.no_grad():
+                return Teacher(self._states(teacher, batch, layout), _head(teacher))
+        return None
+
+    def _nothing(self) -> LossSum:
+        """Return no loss, with a gradient of zero for every parameter: the other workers wait."""
+        zero = sum((p.sum() * 0.0 for p in self.parameters()), torch.zeros(()))
+        return LossSum(zero, torch.zeros(()), 0)
+
+
+def _head(model: Transformer) -> Head:
+    return Head(model.output.tokens.weight_VM, model.output.bias_V)

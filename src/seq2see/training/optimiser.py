@@ -1,0 +1,60 @@
+"""The optimiser: Adam as in the paper, with clipping."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import nn
+from torch.optim import Adam, AdamW, Optimizer
+
+from seq2see.config import Config
+
+
+class OptimiserConfig(Config):
+    """How gradients become steps."""
+
+    kind: Literal["adam", "adamw"] = "adam"
+    """`adamw` lets weights decay apart from the gradient."""
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    """How long the mean of the gradients remembers."""
+    beta2: float = Field(default=0.98, ge=0, lt=1)
+    """How long the mean of their squares remembers."""
+    eps: float = Field(default=1e-9, gt=0)
+    """Added to the root of the squares."""
+    weight_decay: float = Field(default=0.0, ge=0)
+    """adamw: how fast weights shrink; norms and biases do not."""
+    clip: float = Field(default=0.0, ge=0)
+    """The longest gradient, all weights together; a longer one is shortened. 0: as it comes."""
+
+    def conflicts(self) -> Iterator[str]:
+        """Refuse a decay that nobody would see."""
+        if self.kind == "adam" and self.weight_decay:
+            yield "`weight_decay` must be 0 with adam: only adamw has it"
+
+
+def build_optimiser(config: OptimiserConfig, model: nn.Module) -> Optimizer:
+    """Make the optimiser; the rate comes with each update."""
+    kind = AdamW if config.kind == "adamw" else Adam
+    weights = [p for p in model.parameters() if p.dim() > 1]
+    others = [p for p in model.parameters() if p.dim() <= 1]
+    groups = [
+        {"params": weights, "weight_decay": config.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return kind(groups, lr=0.0, betas=(config.beta1, config.beta2), eps=config.eps, fused=True)
+
+
+def scale_gradients(parameters: Iterable[nn.Parameter], factor: float) -> None:
+    """Multiply every gradient."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    torch._foreach_mul_(gradients, factor)
+
+
+def clip_gradients(parameters: Iterable[nn.Parameter], longest: float) -> float:
+    """Shorten the gradient if it is longer than this (0: never); return how long it was."""
+    parameters = list(parameters)
+    limit = longest or float("inf")
+    return float(nn.utils.clip_grad_norm_(parameters, limit))

@@ -1,0 +1,118 @@
+"""Our search against `transformers`' own, over the same model: the same tokens, the same scores."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import MarianConfig, MarianMTModel
+
+from seq2see.search import Hypothesis, Prediction, SearchConfig, Source, search
+
+VOCABULARY, EOS, PAD = 23, 0, 22  # Marian starts with its padding
+SENTENCES, LONGEST = 16, 14
+
+
+def theirs() -> MarianMTModel:
+    config = MarianConfig(
+        vocab_size=VOCABULARY,
+        d_model=16,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=16,
+        decoder_ffn_dim=16,
+        max_position_embeddings=32,
+        pad_token_id=PAD,
+        eos_token_id=EOS,
+        decoder_start_token_id=PAD,
+        forced_eos_token_id=None,
+        init_std=1.0,  # so that some sentences end soon, some late and some never
+    )
+    return MarianMTModel(config).eval()
+
+
+def sources() -> Tensor:
+    src = torch.randint(1, PAD, (SENTENCES, 9))
+    lengths = torch.randint(3, 10, (SENTENCES, 1))
+    return src.masked_fill(torch.arange(9) >= lengths, PAD)
+
+
+class Whole:
+    """Their model as a decoder that reads the whole target anew at each step."""
+
+    def __init__(self, model: MarianMTModel, src_BS: Tensor) -> None:
+        self.model = model
+        self.src_BS = src_BS
+        self.tokens_BKT = torch.empty(len(src_BS), 1, 0, dtype=torch.long)
+
+    def step(self, tokens_BK: Tensor) -> Prediction:
+        self.tokens_BKT = torch.cat((self.tokens_BKT, tokens_BK[:, :, None]), dim=2)
+        rows, beams, _ = self.tokens_BKT.shape
+        src = self.src_BS.repeat_interleave(beams, 0)
+        logits = self.model(
+            input_ids=src,
+            attention_mask=(src != PAD).long(),
+            decoder_input_ids=self.tokens_BKT.flatten(0, 1),
+            use_cache=False,
+        ).logits
+        return Prediction(logits[:, -1].log_softmax(-1).unflatten(0, (rows, beams)))
+
+    def reorder(self, rows_B: Tensor, parents_BK: Tensor) -> None:
+        self.src_BS = self.src_BS[rows_B]
+        self.tokens_BKT = self.tokens_BKT[rows_B[:, None], parents_BK]
+
+
+def ours(model: MarianMTModel, src: Tensor, config: SearchConfig) -> list[list[Hypothesis]]:
+    lengths = [Source(int(length)) for length in (src != PAD).sum(1)]
+    return search(Whole(model, src), lengths, config, bos=PAD, eos=EOS, pad=PAD)
+
+
+def generated(tokens: Tensor) -> tuple[int, ...]:
+    """Return what they emitted: behind the start symbol, up to the stop symbol."""
+    real = tokens[1:].tolist()
+    return tuple(real[: real.index(EOS) + 1] if EOS in real else real)
+
+
+def config(beam: int, alpha: float, n_best: int) -> SearchConfig:
+    return SearchConfig(
+        beam_size=beam,
+        n_best=n_best,
+        length_penalty=alpha,
+        lengths={"max_ratio": 0.0, "max_extra": LONGEST},
+    )
+
+
+def test_greedy() -> None:
+    model, src = theirs(), sources()
+    expected = model.generate(
+        src, attention_mask=(src != PAD).long(), max_new_tokens=LONGEST, bad_words_ids=[[PAD]]
+    )
+    found = ours(model, src, config(beam=1, alpha=1.0, n_best=1))
+    assert [h[0].tokens for h in found] == [generated(row) for row in expected]
+    assert len({len(h[0].tokens) for h in found}) > 2
+
+
+@pytest.mark.parametrize("n_best", [1, 4])
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_beam(alpha: float, n_best: int) -> None:
+    model, src = theirs(), sources()
+    expected = model.generate(
+        src,
+        attention_mask=(src != PAD).long(),
+        max_new_tokens=LONGEST,
+        bad_words_ids=[[PAD]],
+        num_beams=4,
+        num_return_sequences=n_best,
+        length_penalty=alpha,
+        early_stopping="never",
+        return_dict_in_generate=True,
+        output_scores=True,
+    )
+    found = ours(model, src, config(4, alpha, n_best))
+    flat = [h for hypotheses in found for h in hypotheses]
+    assert [h.tokens for h in flat] == [generated(row) for row in expected.sequences]
+    scores = torch.tensor([h.score for h in flat])
+    torch.testing.assert_close(scores, expected.sequences_scores, rtol=0, atol=1e-5)
+    assert {h.finished for h in flat} == ({True, False} if alpha else {True})
