@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from seq2see.errors import InputError
 
 BLUE, ORANGE, GREEN, RED, GREY = "#3b6ea5", "#d9822b", "#4c9a62", "#c0392b", "#8a8f98"
+FORMATS = (".png", ".svg", ".pdf")
 _SERIES = (BLUE, ORANGE)
 _STYLE: Any = {  # matplotlib types the keys as one Literal of them all
     "font.size": 9,
@@ -24,6 +25,7 @@ _STYLE: Any = {  # matplotlib types the keys as one Literal of them all
     "legend.frameon": False,
     "figure.dpi": 120,
     "svg.fonttype": "none",  # words stay words
+    "text.parse_math": False,  # a $ is a $
 }
 
 
@@ -68,18 +70,19 @@ def figure(path: Path | str, size: tuple[float, float]) -> Iterator[Figure]:
         _write(picture, Path(path))
 
 
-def refuse_format(path: Path) -> None:
+def refuse_name(path: Path) -> None:
     """Raise an error if no picture can have this name."""
-    known = Figure().canvas.get_supported_filetypes()
-    if path.suffix.removeprefix(".") not in known:
-        wanted = ", ".join(sorted(known))
+    if path.suffix.lower() not in FORMATS:
+        wanted = ", ".join(FORMATS)
         raise InputError(f"a picture's name must end with one of {wanted}, but is {path} instead")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"{path} cannot be written: there is no folder {path.parent}")
 
 
 def _write(picture: Figure, path: Path) -> None:
-    refuse_format(path)
+    refuse_name(path)
     try:
-        picture.savefig(path)
+        picture.savefig(path, format=path.suffix.lower().removeprefix("."))
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}") from None
 

@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 from seq2see.data.mixture import Mixture
 from seq2see.data.plan import Plan, Position, Round, cut
 from seq2see.data.shuffle import Permutation, uniform
+from seq2see.errors import InputError
 
 LENGTHS = st.lists(st.tuples(st.integers(2, 40), st.integers(2, 40)), min_size=1, max_size=80)
 SEEDS = st.integers(0, 2**63 - 1)
@@ -108,7 +109,7 @@ def test_another_epoch_has_other_neighbours() -> None:
     assert len(groups[0] & groups[1]) < 0.1 * len(groups[0])
 
 
-@given(st.lists(st.integers(1, 30), min_size=1, max_size=4), SEEDS, st.data())
+@given(st.lists(st.integers(4, 30), min_size=1, max_size=4), SEEDS, st.data())
 def test_weights_say_how_often_an_epoch_has_a_line(sizes, seed, data) -> None:
     weights = [data.draw(st.sampled_from([0.25, 0.5, 1.0, 2.0, 3.0])) for _ in sizes]
     mixture = Mixture(sizes, weights, seed)
@@ -159,3 +160,26 @@ def test_a_cut_is_as_large_as_the_budget_allows(lengths, budget) -> None:
         more = slice(part.start, part.stop + 1)
         size = (part.stop + 1 - part.start) * (source[more].max() + target[more].max())
         assert size > budget
+
+
+@pytest.mark.parametrize("weights", [[1e-9], [0.0], [-1.0], [5e-324]])
+def test_weights_that_give_nothing_are_refused(weights: list[float]) -> None:
+    with pytest.raises(InputError, match="weights must give each epoch a pair at least"):
+        Plan([Lengths([(2, 2)] * 10)], 99, seed=1, weights=weights)
+
+
+@pytest.mark.parametrize("position", [(0, 0, 10**6), (0, 7, 0), (0, 0, -1), (-1, 0, 0)])
+def test_a_position_beyond_the_data_is_refused(position: tuple[int, int, int]) -> None:
+    plan = Plan([Lengths([(2, 2)] * 10)], 99, seed=1)
+    with pytest.raises(InputError, match="must be a place in this data, but is none"):
+        next(plan.rounds(Position(*position)))
+
+
+@given(st.integers(1, 400), st.floats(0.01, 3.0), SEEDS)
+def test_any_weight_comes_true_over_many_epochs(size: int, weight: float, seed: int) -> None:
+    weight = max(weight, 1.0 / size)
+    mixture = Mixture([size], [weight], seed)
+    drawn = [mixture.draw(e, np.arange(mixture.count(e))).line for e in range(8)]
+    times = np.bincount(np.concatenate(drawn), minlength=size)
+    assert times.max() - times.min() <= 1
+    assert abs(times.sum() - 8 * weight * size) <= 1

@@ -95,6 +95,28 @@ def test_split(folder: Path, tmp_path: Path) -> None:
     }
 
 
+def test_files_called_txt_are_two_files(folder: Path, tmp_path: Path) -> None:
+    for side, name in (("en", "source"), ("fr", "target")):
+        (tmp_path / f"{name}.txt").write_bytes((folder / f"train.{side}").read_bytes())
+    files = [f"{tmp_path}/source.txt", f"{tmp_path}/target.txt"]
+    done = seq2see("data", "split", *files, "-o", str(tmp_path / "out"), "--valid", "9")
+    assert done.returncode == 0, done.stderr
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == [f"{p}.{s}" for p in ("test", "train", "valid") for s in ("source", "target")]
+
+
+def test_a_full_disk_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+    """`ulimit -f` stands for the disk: no file may be larger than 32 KiB."""
+    command = f"ulimit -f 32; trap '' XFSZ; exec {sys.executable} -m seq2see data split"
+    files = f"{folder}/train.en {folder}/train.fr -o {tmp_path}/out --valid 10 --test 10"
+    done = subprocess.run(
+        ["bash", "-c", f"{command} {files}"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "File too large" in done.stderr
+    assert not list((tmp_path / "out").iterdir())
+
+
 @pytest.mark.parametrize("clean", [[], ["--clean"]], ids=["as it is", "clean"])
 def test_init_ends_with_a_recipe(folder: Path, tmp_path: Path, clean: list[str]) -> None:
     home = tmp_path / "en-fr"
@@ -120,8 +142,18 @@ def test_cleaning_never_leaves_nothing(folder: Path, tmp_path: Path) -> None:
 
 
 MISTAKES = {
-    "one text file": (["data", "check", "{}/train.en"], 1, "`files` must be 2 for text"),
+    "one text file": (["data", "check", "{}/train.en"], 1, "`files` must be two text files"),
     "no file": (["data", "check", "{}/none.tsv"], 1, "none.tsv cannot be read: No such file"),
+    "a language that is none": (
+        ["data", "check", "{}/train.tsv", "--languages", "a/b,c"],
+        2,
+        "--languages",
+    ),
+    "the same language": (
+        ["data", "check", "{}/train.tsv", "--languages", "en,en"],
+        2,
+        "different",
+    ),
     "a wrong pair": (["data", "check", "{}/train.tsv", "--columns", "1"], 2, "--columns"),
     "no such column": (
         ["data", "check", "{}/train.tsv", "--columns", "1,3"],

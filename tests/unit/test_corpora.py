@@ -23,6 +23,7 @@ FILES = {
     "a.en": "".join(f"{s}\n" for s, _ in PAIRS),
     "a.de": "".join(f"{t}\n" for _, t in PAIRS),
     "a.tsv": "".join(f"{s}\t{t}\n" for s, t in PAIRS),
+    "A.TSV": "".join(f"{s}\t{t}\n" for s, t in PAIRS),
     "third.tsv": "".join(f"x\t{t}\t{s}\n" for s, t in PAIRS),
     "a.jsonl": "".join(json.dumps({"en": s, "de": t}) + "\n" for s, t in PAIRS),
     "a.tmx": TMX,
@@ -46,6 +47,7 @@ def folder(tmp_path: Path) -> Path:
         {"files": ["third.tsv"], "columns": [3, 2]},
         {"files": ["a.jsonl"]},
         {"files": ["a.tmx"]},
+        {"files": ["A.TSV"]},
         {"files": ["a.tmx"], "columns": ["EN", "de"]},
     ],
     ids=str,
@@ -75,8 +77,11 @@ def test_what_is_built_in(name: str, split: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"files": ["a.en"]}, "`files` must be 2 for text, but are a.en instead"),
-        ({"files": ["a.tsv", "b.tsv"]}, "`files` must be 1 for tsv, but are a.tsv, b.tsv instead"),
+        (
+            {"files": ["a.en"]},
+            "`files` must be two text files, or one .tsv, .jsonl or .tmx, but has a.en instead",
+        ),
+        ({"files": ["a.tsv", "b.tsv"]}, "`files` must be one, but has a.tsv, b.tsv instead"),
         ({"files": ["builtin:fable"]}, "`files` must name a built-in corpus (fables, fables-short"),
         ({"files": ["builtin:copy/dev"]}, "must name the split train, valid or test, but has"),
         ({"files": ["a", "b"], "columns": [1, 2]}, "`columns` must be left out for text"),

@@ -34,10 +34,10 @@ def test_words_of_an_svg_stay_words(tmp_path: Path) -> None:
 
 
 def test_a_name_without_a_format(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="must end with one of"):
+    with pytest.raises(InputError, match="must end with one of .png, .svg, .pdf"):
         draw.panels(tmp_path / "a", "a corpus", PARTS)
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be written: No such file"):
+    with pytest.raises(InputError, match="cannot be written: there is no folder"):
         draw.panels(tmp_path / "b" / "a.png", "a corpus", PARTS)

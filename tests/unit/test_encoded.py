@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from itertools import islice
 from pathlib import Path
 
@@ -87,10 +88,47 @@ def test_damage_is_noticed_and_mended(
     if damage == "gone":
         file.unlink()
     else:
-        content[3] ^= 1
+        place = content.index(b"0") if name == "card.json" else 3  # 0 were left out as empty
+        content[place] ^= 1
         file.write_bytes(content if damage == "a byte" else content[:-1])
     assert ids_of(encode(corpus, Encoding(tokenizers, 99), tmp_path / "cache")) == before
     assert json.loads((home / "card.json").read_text("utf-8"))["left_out"]["empty"] == 0
+
+
+def test_a_text_that_changes_while_it_is_read_is_refused(
+    corpus: Corpus, tokenizers: Tokenizers, tmp_path: Path
+) -> None:
+    _ = corpus.fingerprint
+    write(tmp_path, LINES[1:])
+    with pytest.raises(InputError, match="a.tsv was changed while it was read: start again"):
+        encode(corpus, Encoding(tokenizers, 99), tmp_path / "cache")
+    assert not list((tmp_path / "cache").iterdir())
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "folder"])
+def test_what_stands_in_the_way_is_replaced(
+    corpus: Corpus, tokenizers: Tokenizers, tmp_path: Path, kind: str
+) -> None:
+    encode(corpus, Encoding(tokenizers, 99), tmp_path / "cache")
+    (home,) = (tmp_path / "cache").iterdir()
+    shutil.rmtree(home)
+    if kind == "file":
+        home.write_text("x")
+    elif kind == "link":
+        home.symlink_to(tmp_path / "nowhere")
+    else:
+        (home / "x").mkdir(parents=True)
+    encoded = encode(corpus, Encoding(tokenizers, 99), tmp_path / "cache")
+    assert len(encoded) == len(LINES)
+    assert list((tmp_path / "cache").iterdir()) == [home]
+
+
+def test_a_cache_that_cannot_be_written_is_named(
+    corpus: Corpus, tokenizers: Tokenizers, tmp_path: Path
+) -> None:
+    (tmp_path / "cache").write_text("x")
+    with pytest.raises(InputError, match="cache.* cannot be written: "):
+        encode(corpus, Encoding(tokenizers, 99), tmp_path / "cache")
 
 
 def test_a_failure_leaves_nothing_behind(tokenizers: Tokenizers, tmp_path: Path) -> None:

@@ -55,10 +55,10 @@ def test_all_pairs_are_written_in_order(tmp_path: Path) -> None:
 
 
 def test_a_line_end_inside_a_text_shifts_nothing(tmp_path: Path) -> None:
-    pairs = [Pair("a\nb", "c\r\nd"), Pair("e\r", "f\u2028g")]
+    pairs = [Pair("a\nb", "c\r\nd"), Pair("e\r", "f\u2028g"), Pair("h\ri", "j")]
     write_split(pairs, tmp_path, ("x", "y"), lambda _: "train")
     written = list(read_parallel(f"{tmp_path}/train.x", f"{tmp_path}/train.y"))
-    assert written == [("a b", "c d"), ("e ", "f\u2028g")]
+    assert written == [("a b", "c d"), ("e ", "f\u2028g"), ("h\ri", "j")]
 
 
 def test_nothing_is_written_over_and_nothing_half(tmp_path: Path) -> None:

@@ -62,5 +62,6 @@ def main() -> None:
         typer.echo(f"seq2see: {error}", err=True)
         sys.exit(1)
     except OSError as error:  # a full disk
-        typer.echo(f"seq2see: {error.strerror or error}", err=True)
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"seq2see: {where}{error.strerror or error}", err=True)
         sys.exit(1)

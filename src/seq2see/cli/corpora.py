@@ -21,7 +21,7 @@ Files = Annotated[
     typer.Argument(
         metavar="FILES…",
         help="Two text files side by side, or one .tsv, .jsonl or .tmx (also .gz, .xz, .zst); "
-        "`-` is standard input; `builtin:fables`.",
+        "`-` is a TSV on standard input; `builtin:fables` is our own.",
     ),
 ]
 Languages = Annotated[
@@ -36,20 +36,35 @@ Columns = Annotated[
         "languages.",
     ),
 ]
-_CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z]{2,4})?")
-_PACKED = {".gz", ".xz", ".zst"}
+Format = Annotated[
+    str | None,
+    typer.Option("--format", metavar="text|tsv|jsonl|tmx", help="Where the names do not tell."),
+]
+_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
+_CODES = """
+aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy
+da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu
+hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb
+lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om
+or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw
+ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
+"""
+_ISO_639_1 = frozenset(_CODES.split())
+"""Endings of files that name a language: `txt` does not."""
 
 
 @contextmanager
-def opened(files: list[str], languages: str | None, columns: str | None) -> Iterator[Corpus]:
+def opened(
+    files: list[str], languages: str | None, columns: str | None, form: str | None
+) -> Iterator[Corpus]:
     """Give the corpus that the options name. Standard input is kept aside, to be read again."""
     from seq2see.data.corpora import Corpus, CorpusConfig
 
     with tempfile.TemporaryDirectory() as folder:
         if files == ["-"]:
             files = [str(_kept_aside(Path(folder)))]
-        config = CorpusConfig(files=files, columns=_columns(columns))
-        yield Corpus(config, _pair(languages, "--languages") or _codes(files))
+        table = {"files": files, "columns": _columns(columns, form or ""), "format": form}
+        yield Corpus(CorpusConfig.model_validate(table), _stated(languages) or _codes(files))
 
 
 def _kept_aside(folder: Path) -> Path:
@@ -59,9 +74,19 @@ def _kept_aside(folder: Path) -> Path:
     return path
 
 
-def _columns(text: str | None) -> tuple[int | str, int | str] | None:
+def _stated(text: str | None) -> tuple[str, str] | None:
+    pair = _pair(text, "--languages")
+    if pair and (pair[0] == pair[1] or not all(map(_CODE.fullmatch, pair))):
+        raise typer.BadParameter(
+            f"must be two different codes such as en,pt-BR, but is {text!r}",
+            param_hint="--languages",
+        )
+    return pair
+
+
+def _columns(text: str | None, form: str) -> tuple[int | str, int | str] | None:
     pair = _pair(text, "--columns")
-    if pair and all(column.isdecimal() for column in pair):
+    if pair and form != "jsonl" and all(column.isdecimal() for column in pair):
         return int(pair[0]), int(pair[1])
     return pair
 
@@ -78,18 +103,20 @@ def _pair(text: str | None, option: str) -> tuple[str, str] | None:
 
 
 def _codes(files: list[str]) -> tuple[str, str] | None:
-    """Read the languages off the names: train.en and train.de.gz; or a lone en-de.tsv."""
+    """Read the languages off the names, such as train.en and train.de.gz."""
     if files[0].startswith("builtin:fables"):
         return "en", "fr"
-    endings = [_ending(name) for name in files]
-    if len(endings) == 2 and all(_CODE.fullmatch(ending) for ending in endings):
-        return endings[0], endings[1]
+    codes = [_ending(name) for name in files]
+    if len(set(codes)) == 2 and _ISO_639_1.issuperset(codes):
+        return codes[0], codes[1]
     return None
 
 
 def _ending(name: str) -> str:
+    from seq2see.data.corpora import PACKED
+
     path = Path(name)
-    return (Path(path.stem) if path.suffix in _PACKED else path).suffix.removeprefix(".")
+    return (Path(path.stem) if path.suffix in PACKED else path).suffix.removeprefix(".")
 
 
 @contextmanager

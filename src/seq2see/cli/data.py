@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.corpora import Columns, Files, Languages, endings, opened, progress, spoken
+from seq2see.cli.corpora import Columns, Files, Format, Languages, endings, opened, progress, spoken
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +37,7 @@ def check(
     files: Files,
     languages: Languages = None,
     columns: Columns = None,
+    form: Format = None,
     against: Against = None,
     tokenizer: Annotated[
         Path | None, typer.Option(help="A folder with a tokenizer, or a SentencePiece file.")
@@ -53,9 +54,9 @@ def check(
     from seq2see.data.doctor import DoctorConfig, examine
 
     if plot:
-        draw.refuse_format(plot)  # before the work
+        draw.refuse_name(plot)  # before the work
     config = DoctorConfig(examples=max(examples, DoctorConfig().examples))
-    with opened(files, languages, columns) as corpus, progress() as told:
+    with opened(files, languages, columns, form) as corpus, progress() as told:
         tests = _held_out(against, corpus)
         report = examine(corpus, config, corpus.languages, _tokenizers(tokenizer), tests, told)
     if plot:
@@ -72,13 +73,14 @@ def clean(
     output: Output,
     languages: Languages = None,
     columns: Columns = None,
+    form: Format = None,
     against: Against = None,
 ) -> None:
     """Write what passes the doctor's rules, and each pair that does not with its reason."""
     from seq2see.data import doctor
     from seq2see.data.cleaning import REJECTED, write_clean
 
-    with opened(files, languages, columns) as corpus, progress() as told:
+    with opened(files, languages, columns, form) as corpus, progress() as told:
         tests = _held_out(against, corpus)
         verdicts = doctor.clean(corpus, None, corpus.languages, tests, told)
         counts = write_clean(verdicts, output, endings(corpus))
@@ -95,6 +97,7 @@ def split(
     output: Output,
     languages: Languages = None,
     columns: Columns = None,
+    form: Format = None,
     valid: Annotated[int, typer.Option(min=0, help="Pairs to watch while training.")] = 1000,
     test: Annotated[int, typer.Option(min=0, help="Pairs to judge the result by.")] = 1000,
     seed: Annotated[
@@ -104,7 +107,7 @@ def split(
     """Split off validation and test sets; pairs with the same source stay together."""
     from seq2see.data.split import Splitter, write_split
 
-    with opened(files, languages, columns) as corpus:
+    with opened(files, languages, columns, form) as corpus:
         choose = Splitter(corpus, valid, test, seed)
         counts = write_split(corpus, output, endings(corpus), choose)
     for part, count in counts.items():
@@ -115,13 +118,15 @@ def split(
 def _held_out(files: list[str] | None, corpus: Corpus) -> Iterable[Pair]:
     """Return the pairs of a test set, which is read as the corpus is."""
     from seq2see.data.corpora import Corpus, CorpusConfig
+    from seq2see.data.readers import STANDARD_INPUT
 
     if not files:
         return ()
-    columns = corpus.config.columns
-    config = CorpusConfig(files=files)
+    if STANDARD_INPUT in files:
+        raise typer.BadParameter("must be a file, not standard input", param_hint="--against")
+    config = CorpusConfig(files=tuple(files))
     if config.kind == corpus.config.kind:
-        config = config.replace(columns=columns)
+        config = config.replace(columns=corpus.config.columns)
     return Corpus(config, corpus.languages)
 
 

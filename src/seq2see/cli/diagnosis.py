@@ -117,11 +117,11 @@ def plot(report: Report, name: str, path: Path) -> None:
             ),
             draw.Histogram(
                 "Characters of the target for one of the source",
-                "ratio",
+                "ratio; the last bin has all beyond",
                 {"ratio": _bins(report.ratio)},
             ),
             draw.Bars(
-                "Findings (pairs)",
+                "Findings (how many)",
                 {n: f.count for n, f in found.items()},
                 [_INKS[f.severity] for f in found.values()],
             ),

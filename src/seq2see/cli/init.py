@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.corpora import Columns, Files, Languages, opened, progress, spoken
+from seq2see.cli.corpora import Columns, Files, Format, Languages, opened, progress, spoken
 from seq2see.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def init(
     ] = None,
     languages: Languages = None,
     columns: Columns = None,
+    form: Format = None,
     held_out: Annotated[
         int | None,
         typer.Option(min=1, help="Pairs for validation, and as many for the test."),
@@ -45,23 +46,28 @@ def init(
     """Look at your files, split off validation and test sets, and write a recipe for training."""
     from seq2see.cli import diagnosis
     from seq2see.data.doctor import examine
-    from seq2see.data.writers import refuse_existing
+    from seq2see.data.writers import new_folder, refuse_existing
+    from seq2see.settings.commented import toml
 
-    with opened(files, languages, columns) as corpus:
+    refuse_existing([output] if output else [])  # before the work
+    with opened(files, languages, columns, form) as corpus:
         with progress() as told:
             report = examine(corpus, languages=corpus.languages, progress=told)
         diagnosis.show(report, spoken(files), examples=1)
         sides = _languages(report)
-        folder = output or Path("-".join(sides))
-        refuse_existing([folder / RECIPE])
-        healthy = _cleaned(corpus, sides, folder) if clean else corpus
-        counts = _split(healthy, sides, folder, held_out)
-    recipe = _recipe(report, sides)
-    header = _HEADER.format(name=spoken(files), path=folder / RECIPE)
-    (folder / RECIPE).write_text(header + recipe.to_toml(), "utf-8")
-    parts = ", ".join(f"{part} {count:,}" for part, count in counts.items())
-    typer.echo(f"\nWrote {folder}: {parts} pairs, and the recipe.", err=True)
-    typer.echo(f"Next: read {folder / RECIPE}, then `seq2see train {folder / RECIPE}`.", err=True)
+        home = output or Path("-".join(sides))
+        recipe = _recipe(report, sides, _parts(files, sides))
+        header = _HEADER.format(name=toml(spoken(files)), path=toml(str(home / RECIPE)))
+        with new_folder(home) as folder:
+            (folder / RECIPE).write_text(header + recipe.to_toml(), "utf-8")
+            if corpus.config.kind != "builtin":
+                healthy = _cleaned(corpus, sides, folder) if clean else corpus
+                counts = _split(healthy, sides, folder, held_out)
+                parts = ", ".join(f"{part} {count:,}" for part, count in counts.items())
+                typer.echo(f"\nPairs for {parts}.", err=True)
+    grave = [f for f in report.findings if f.severity == "fault"]
+    advice = "mend the faults above first; then" if grave else f"read {home / RECIPE}, then"
+    typer.echo(f"Next: {advice} `seq2see train {home / RECIPE}`.", err=True)
 
 
 def _languages(report: Report) -> tuple[str, str]:
@@ -91,24 +97,25 @@ def _split(
     from seq2see.data.split import Splitter, write_split
 
     if held_out is None:
-        held_out = min(1000, sum(1 for _ in corpus) // 20)
+        held_out = min(1000, max(1, sum(1 for _ in corpus) // 20))
     return write_split(corpus, folder, sides, Splitter(corpus, held_out, held_out))
 
 
-def _recipe(report: Report, sides: tuple[str, str]) -> Recipe:
+def _parts(files: list[str], sides: tuple[str, str]) -> dict[str, list[str]]:
+    """Return the files of each part: what is built in has parts of its own."""
+    if files[0].startswith("builtin:"):
+        name = files[0].partition("/")[0]
+        return {part: [f"{name}/{part}"] for part in ("train", "valid", "test")}
+    return {part: [f"{part}.{side}" for side in sides] for part in ("train", "valid", "test")}
+
+
+def _recipe(report: Report, sides: tuple[str, str], parts: dict[str, list[str]]) -> Recipe:
     from seq2see.settings import Recipe
 
-    def files(part: str) -> dict[str, list[str]]:
-        return {"files": [f"{part}.{side}" for side in sides]}
-
+    files = {part: {"files": names} for part, names in parts.items()}
     return Recipe.model_validate(
         {
-            "data": {
-                "languages": sides,
-                "train": [files("train")],
-                "valid": files("valid"),
-                "test": files("test"),
-            },
+            "data": {**files, "languages": sides, "train": [files["train"]]},
             "tokenizer": {"vocab_size": report.suggestion.vocab_size},
             "train": {"epochs": _EPOCHS[report.suggestion.preset]},
             "model": {"preset": report.suggestion.preset},

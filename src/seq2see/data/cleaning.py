@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from seq2see.data.doctor import Kept, Rejection
-from seq2see.data.writers import one_line, write_pair, written_aside
+from seq2see.data.writers import new_files, one_line, write_pair
 from seq2see.errors import InputError
 
 REJECTED = "rejected.tsv"
@@ -21,8 +21,8 @@ def write_clean(
     Return how many were `kept`, and how many left out by each rule.
     """
     counts = Counter[str]()
-    paths = [*(folder / f"clean.{ending}" for ending in endings), folder / REJECTED]
-    with written_aside(paths) as (source, target, rejected):
+    names = [*(f"clean.{ending}" for ending in endings), REJECTED]
+    with new_files(folder, names) as (source, target, rejected):
         for verdict in verdicts:
             if isinstance(verdict, Rejection):
                 rejected.write(_row(verdict))

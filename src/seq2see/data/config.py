@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,13 +10,14 @@ from pydantic import Field
 
 from seq2see.config import Config
 from seq2see.data.corpora import Corpus, CorpusConfig, TrainingCorpusConfig
+from seq2see.errors import ConfigError
 
 
 class DataConfig(Config):
     """The text that a model learns from and is judged by."""
 
     root: str = "."
-    """The folder that names of files start from, seen from the recipe."""
+    """The folder that names of files start from, seen from the recipe; may have `$VARIABLES`."""
     languages: tuple[str, str] = Field(strict=False)  # TOML knows lists only
     """Source and target, by their codes."""
     train: tuple[TrainingCorpusConfig, ...] = Field(min_length=1, strict=False)
@@ -33,4 +35,8 @@ class DataConfig(Config):
 
     def corpus(self, config: CorpusConfig, folder: Path) -> Corpus:
         """Return a corpus of a recipe that lies in this folder."""
-        return Corpus(config, self.languages, folder / self.root)
+        root = os.path.expandvars(self.root)
+        if "$" in root:
+            problem = f"`data.root` must name variables that are set, but is {root} instead"
+            raise ConfigError([problem])
+        return Corpus(config, self.languages, folder / root)

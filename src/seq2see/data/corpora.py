@@ -34,7 +34,7 @@ Split = Literal["train", "valid", "test"]
 Columns = Annotated[tuple[int | str, int | str], Field(strict=False)]  # TOML knows lists only
 
 BUILTIN = "builtin:"
-_PACKED = {".gz", ".xz", ".zst"}
+PACKED = {".gz", ".xz", ".zst"}
 _ENDINGS: Mapping[str, Format] = {".tsv": "tsv", ".jsonl": "jsonl", ".tmx": "tmx"}
 _BUILTINS: Mapping[str, Callable[[Split], list[Pair]]] = {
     "fables": lambda split: [Pair(f.source, f.target) for f in fables.load(split)],
@@ -60,9 +60,12 @@ class CorpusConfig(Config):
     def conflicts(self) -> Iterator[str]:
         """Refuse names that are no corpus."""
         count = 2 if self.kind == "text" else 1
+        given = ", ".join(self.files)
         if len(self.files) != count:
-            given = ", ".join(self.files)
-            yield f"`files` must be {count} for {self.kind}, but are {given} instead"
+            wanted = "two text files, or one .tsv, .jsonl or .tmx" if count == 2 else "one"
+            yield f"`files` must be {wanted}, but has {given} instead"
+        elif count == 2 and STANDARD_INPUT in self.files:
+            yield f"`files` must be one if it is standard input, but has {given} instead"
         elif self.kind == "builtin" and (problem := _builtin_problem(self.files[0])):
             yield problem
         if self.columns and self.kind in {"text", "builtin"}:
@@ -81,7 +84,7 @@ class CorpusConfig(Config):
             return "builtin"
         if name == STANDARD_INPUT:
             return "tsv"
-        endings = [e for e in Path(name).suffixes if e not in _PACKED]
+        endings = [e for e in Path(name.lower()).suffixes if e not in PACKED]
         return _ENDINGS.get(endings[-1], "text") if endings else "text"
 
 
@@ -143,7 +146,11 @@ class Corpus:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the files as they lie, and of how they are read."""
+        """SHA-256 of the files, as they were when this was first asked for, and of their reading."""
+        return self.current_fingerprint()
+
+    def current_fingerprint(self) -> str:
+        """Return the fingerprint of the files as they are now."""
         how = (self.config.kind, self.config.columns, self.languages, self.config.files)
         digest = hashlib.sha256(repr(how if self.config.kind == "builtin" else how[:3]).encode())
         for path in self._decisive_files():
@@ -159,6 +166,8 @@ class Corpus:
 
 
 def _digest(path: Path) -> bytes:
+    if str(path) == STANDARD_INPUT:
+        raise InputError("standard input can be read once only: save it in a file first")
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").digest()

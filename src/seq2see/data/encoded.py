@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,14 +27,15 @@ from numpy.typing import NDArray
 
 from seq2see.data.corpora import Corpus
 from seq2see.data.readers import Pair
-from seq2see.data.rows import Rows, RowsWriter
-from seq2see.errors import ConfigError
+from seq2see.data.rows import Rows, RowsWriter, files_of
+from seq2see.errors import ConfigError, InputError
 from seq2see.text import Tokenizers
 
 FORMAT = 1
 CHUNK = 4096
 """Pairs that are encoded at once."""
 CARD = "card.json"
+PARTIAL = ".partial"
 
 Ints = NDArray[np.int64]
 Progress = Callable[[int], None]
@@ -105,10 +107,12 @@ class EncodedCorpus:
 
         A side that would become longer than allowed is cut as usual.
         """
-        tokenizers, draw = self.encoding.tokenizers, (rate, seed, turn, line)
+        assert self._texts
+        tokenizers, draw = self.encoding.tokenizers, (rate, seed, turn)
         source, target = (rows[line].tobytes().decode() for rows in self._texts)
-        source_ids = self.encoding.prefix + tokenizers.source.sample(source, *draw)
-        target_ids = tokenizers.target.sample(target, *draw)
+        source_ids = tokenizers.source.sample(source, *draw, 2 * line)
+        source_ids = self.encoding.prefix + source_ids
+        target_ids = tokenizers.target.sample(target, *draw, 2 * line + 1)
         limit = self.encoding.max_length
         return (
             source_ids if len(source_ids) <= limit else self.source[line].tolist(),
@@ -126,22 +130,37 @@ def encode(
     """Return the encoded corpus, from the folder if it is there, or else made and put there."""
     key = hashlib.sha256(f"{FORMAT} {corpus.fingerprint} {encoding.fingerprint}".encode())
     home = folder / key.hexdigest()[:32]
-    left_out = _verified(home)
+    left_out = _verified(home, encoding)
     if left_out is None:
-        shutil.rmtree(home, ignore_errors=True)
-        left_out = _write(corpus, encoding, home, threads, progress)
+        try:
+            left_out = _write(corpus, encoding, home, threads, progress)
+        except OSError as error:
+            reason = error.strerror or error
+            raise InputError(f"{error.filename or home} cannot be written: {reason}") from None
     return EncodedCorpus(home, left_out, encoding)
 
 
-def _verified(home: Path) -> LeftOut | None:
+def _names(encoding: Encoding) -> list[str]:
+    return ["source", "target"] + ["source-text", "target-text"] * encoding.keep_text
+
+
+def _verified(home: Path, encoding: Encoding) -> LeftOut | None:
     """Return what the card says, if it is there and every file is as it was written."""
+    files = [path for name in _names(encoding) for path in files_of(home / name)]
     try:
         card = json.loads((home / CARD).read_text("utf-8"))
-        if card["checksums"] == {name: _checksum(home / name) for name in card["checksums"]}:
-            return LeftOut(**card["left_out"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        left_out = LeftOut(**card["left_out"])
+        if card == _card(left_out, files):
+            return left_out
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass  # missing or damaged
     return None
+
+
+def _card(left_out: LeftOut, files: Sequence[Path]) -> dict[str, Any]:
+    """Return what is known of an encoded corpus, itself with a checksum."""
+    content = {"left_out": asdict(left_out), "files": {f.name: _checksum(f) for f in files}}
+    return {**content, "checksum": zlib.crc32(json.dumps(content).encode())}
 
 
 def _write(
@@ -149,27 +168,38 @@ def _write(
 ) -> LeftOut:
     """Write the folder aside and rename it, so that there is a whole one or none."""
     home.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(mkdtemp(prefix=f"{home.name}.", suffix=".partial", dir=home.parent))
+    _sweep(home.parent)
+    aside = Path(mkdtemp(prefix=f"{home.name}.", suffix=PARTIAL, dir=home.parent))
     try:
-        left_out = _write_rows(corpus, encoding, aside, threads, progress)
-        card = {
-            "left_out": asdict(left_out),
-            "checksums": {file.name: _checksum(file) for file in sorted(aside.iterdir())},
-        }
-        (aside / CARD).write_text(json.dumps(card, indent=1), "utf-8")
-        _rename(aside, home)
+        whole = aside / "whole"
+        whole.mkdir()
+        left_out = _write_rows(corpus, encoding, whole, threads, progress)
+        if corpus.current_fingerprint() != corpus.fingerprint:
+            raise InputError(f"{corpus.name} was changed while it was read: start again")
+        files = [path for name in _names(encoding) for path in files_of(whole / name)]
+        (whole / CARD).write_text(json.dumps(_card(left_out, files)), "utf-8")
+        _replace(whole, home, aside, encoding)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return left_out
 
 
-def _rename(aside: Path, home: Path) -> None:
+def _replace(whole: Path, home: Path, aside: Path, encoding: Encoding) -> None:
+    """Put the new folder into its place. If somebody else was faster, theirs is as good."""
     try:
-        aside.rename(home)
+        if home.exists() or home.is_symlink():
+            home.rename(aside / "old")
+        whole.rename(home)
     except OSError:
-        if not home.exists():
+        if _verified(home, encoding) is None:
             raise
-        # Somebody else was faster, with the same content.
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what was left by runs that were killed, a day ago or more."""
+    for path in folder.glob(f"*{PARTIAL}"):
+        if time.time() - path.stat().st_mtime > 86_400:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _checksum(path: Path) -> int:
@@ -183,11 +213,10 @@ def _checksum(path: Path) -> int:
 def _write_rows(
     corpus: Corpus, encoding: Encoding, aside: Path, threads: int, progress: Progress
 ) -> LeftOut:
-    names = ["source", "target"] + ["source-text", "target-text"] * encoding.keep_text
     encoder = _Encoder(encoding)
     tally = _Tally()
     with ExitStack() as stack:
-        writers = [stack.enter_context(RowsWriter(aside / name)) for name in names]
+        writers = [stack.enter_context(RowsWriter(aside / name)) for name in _names(encoding)]
         for chunk in _in_order(encoder, _chunks(corpus), threads):
             for writer, column in zip(writers, chunk.columns, strict=True):
                 writer.append(*column)

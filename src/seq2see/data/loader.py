@@ -77,6 +77,7 @@ class Loader:
         lookup: Lookup = stored,
         shard: Shard = ALONE,
     ) -> None:
+        assert 0 <= shard.rank < shard.workers
         self._corpora = corpora
         self._plan = plan
         self._lookup = lookup

@@ -19,6 +19,8 @@ from seq2see.errors import InputError
 
 Ints = NDArray[np.int64]
 
+_ORDER, _LINES = 1, 2  # so that no two shuffles have the same key
+
 
 @dataclass(frozen=True, slots=True)
 class Draw:
@@ -44,7 +46,14 @@ class Mixture:
         if not any(sizes):
             raise InputError("there must be at least one pair to learn from, but there is none")
         self._sizes = sizes
-        self._weights = [Fraction(weight) for weight in weights]  # floats would drift
+        self._shares = [  # as fractions: floats would drift
+            size * Fraction(weight) for size, weight in zip(sizes, weights, strict=True)
+        ]
+        if min(weights) <= 0 or sum(self._shares) < 1:
+            raise InputError(
+                f"weights must give each epoch a pair at least, but {list(weights)} for "
+                f"{list(sizes)} pairs do not"
+            )
         self._seed = seed
 
     def count(self, epoch: int) -> int:
@@ -55,7 +64,7 @@ class Mixture:
         """Return the pairs at these places of the epoch's order."""
         parts = self._parts(epoch)
         bounds = np.cumsum([0] + [end - start for start, end in parts])
-        shuffled = Permutation(int(bounds[-1]), self._seed, epoch)(places)
+        shuffled = Permutation(int(bounds[-1]), self._seed, _ORDER, epoch)(places)
         corpus = np.searchsorted(bounds, shuffled, side="right") - 1
         starts = np.array([start for start, _ in parts])
         stream = shuffled - bounds[corpus] + starts[corpus]
@@ -63,16 +72,17 @@ class Mixture:
 
     def _parts(self, epoch: int) -> list[tuple[int, int]]:
         """Return the part of each corpus' stream that the epoch takes."""
-        shares = [size * weight for size, weight in zip(self._sizes, self._weights, strict=True)]
-        return [(int(share * epoch), int(share * (epoch + 1))) for share in shares]
+        return [(int(share * epoch), int(share * (epoch + 1))) for share in self._shares]
 
     def _lines(self, corpus: Ints, stream: Ints) -> Draw:
         """Look places of the streams up in the shuffles that they are made of."""
         turn = stream // np.maximum(1, np.array(self._sizes))[corpus]
         line = np.empty_like(stream)
-        for number, size in enumerate(self._sizes):
-            for round_ in np.unique(turn[corpus == number]):
-                here = (corpus == number) & (turn == round_)
-                shuffle = Permutation(size, self._seed, number, int(round_))
+        order = np.lexsort((turn, corpus))
+        changes = np.flatnonzero(np.diff(corpus[order]) | np.diff(turn[order])) + 1
+        for here in np.split(order, changes):
+            if len(here):
+                number, size = int(corpus[here[0]]), self._sizes[corpus[here[0]]]
+                shuffle = Permutation(size, self._seed, _LINES, number, int(turn[here[0]]))
                 line[here] = shuffle(stream[here] % size)
         return Draw(corpus, line, turn)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from seq2see.data.mixture import Draw, Mixture
 from seq2see.data.shuffle import Permutation, uniform
+from seq2see.errors import InputError
 
 Ints = NDArray[np.int64]
 
@@ -44,6 +45,7 @@ class Position(NamedTuple):
 
 
 BEGINNING = Position()
+_BATCHES, _NEIGHBOURS = 3, 4  # as in `mixture`: no two shuffles have the same key
 
 
 class Round(NamedTuple):
@@ -66,6 +68,8 @@ class Plan:
         weights: Sequence[float] | None = None,
         pool: int = POOL,
     ) -> None:
+        assert parts >= 1
+        assert pool >= 1
         self._corpora = corpora
         self._tokens = tokens
         self._seed = seed
@@ -94,8 +98,10 @@ class Plan:
         """Yield the batches of the rest of an epoch, each with the position behind it."""
         epoch, first, skip = start
         pools = -(-self._mixture.count(epoch) // self._pool_size)
+        _refuse_outside(start, pools)
         for pool in range(first, pools):
             draws = self._pool(epoch, pool)
+            _refuse_outside(start, pools, len(draws) if pool == first else None)
             for number in range(skip, len(draws) - 1):
                 yield draws[number], Position(epoch, pool, number + 1)
             is_last = pool + 1 == pools
@@ -108,9 +114,10 @@ class Plan:
         last = min(first + self._pool_size, self._mixture.count(epoch))
         draw = self._mixture.draw(epoch, np.arange(first, last))
         source, target = self._lengths(draw)
-        order = similar(source, target, (self._seed, epoch, number))
+        order = similar(source, target, (self._seed, _NEIGHBOURS, epoch, number))
         slices = cut(source[order], target[order], self._tokens)
-        shuffled = Permutation(len(slices), self._seed, epoch, number)(np.arange(len(slices)))
+        shuffle = Permutation(len(slices), self._seed, _BATCHES, epoch, number)
+        shuffled = shuffle(np.arange(len(slices)))
         return [draw.take(order[slices[i]]) for i in shuffled]
 
     def _lengths(self, draw: Draw) -> tuple[Ints, Ints]:
@@ -119,6 +126,16 @@ class Plan:
             here = np.flatnonzero(draw.corpus == number)
             source[here], target[here] = corpus.lengths(draw.line[here])
         return source, target
+
+
+def _refuse_outside(start: Position, pools: int, batches: int | None = None) -> None:
+    """Raise an error if there is no such place: it belongs to other data or other settings."""
+    inside = start.pool < max(pools, 1) and (batches is None or start.batch < batches)
+    if not inside or min(start) < 0:
+        raise InputError(
+            f"{tuple(start)} must be a place in this data, but is none: "
+            "was it saved with other data or settings?"
+        )
 
 
 def similar(source: Ints, target: Ints, key: Sequence[int]) -> Ints:

@@ -73,6 +73,11 @@ class RowsWriter:
         self._ends.close()
 
 
+def files_of(path: Path) -> tuple[Path, Path]:
+    """Return the files of these rows: their values, and where each of them ends."""
+    return path.with_suffix(".values"), ends_of(path)
+
+
 def ends_of(path: Path) -> Path:
     """Return the file that says where each row ends, 0 first."""
     return path.with_suffix(".ends")

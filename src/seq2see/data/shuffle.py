@@ -39,9 +39,9 @@ class Permutation:
         row, column = np.divmod(numbers, self._columns)
         for number, key in enumerate(self._keys):
             if number % 2:
-                column = (column + _mix(row ^ key)) % self._columns
+                column = (column + _mix(row ^ key) % self._columns) % self._columns
             else:
-                row = (row + _mix(column ^ key)) % self._rows
+                row = (row + _mix(column ^ key) % self._rows) % self._rows
         return np.asarray(row * self._columns + column, dtype=np.uint64)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from seq2see.data.doctor.words import fold
 from seq2see.data.readers import Pair
 from seq2see.data.shuffle import uniform
-from seq2see.data.writers import write_pair, written_aside
+from seq2see.data.writers import new_files, write_pair
 from seq2see.errors import InputError
 
 Part = Literal["train", "valid", "test"]
@@ -63,9 +63,9 @@ def write_split(
     pairs: Iterable[Pair], folder: Path, endings: Sequence[str], choose: Callable[[Pair], Part]
 ) -> dict[Part, int]:
     """Write `train.en`, `train.de` and so on, each pair where it belongs; return the counts."""
-    paths = [folder / f"{part}.{ending}" for part in PARTS for ending in endings]
+    names = [f"{part}.{ending}" for part in PARTS for ending in endings]
     counts = dict.fromkeys(PARTS, 0)
-    with written_aside(paths) as files:
+    with new_files(folder, names) as files:
         pair_of_files = {part: files[2 * i : 2 * i + 2] for i, part in enumerate(PARTS)}
         for pair in pairs:
             part = choose(pair)

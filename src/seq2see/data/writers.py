@@ -3,43 +3,60 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TextIO
 
 from seq2see.data.readers import Pair
 from seq2see.errors import InputError
 
-_LINE_ENDS = re.compile(r"[\r\n]+")
+_LINE_ENDS = re.compile(r"\r*\n|\r+\Z")
 
 
 @contextmanager
-def written_aside(paths: Sequence[Path]) -> Iterator[list[TextIO]]:
-    """Open new files to be written, which get their names when all is done, and vanish if not."""
-    refuse_existing(paths)
-    asides = [path.with_name(f"{path.name}.partial") for path in paths]
-    with ExitStack() as stack:
-        files = [stack.enter_context(_created(aside)) for aside in asides]
-        yield files
-        for file, aside, path in zip(files, asides, paths, strict=True):
-            file.close()
-            aside.replace(path)
+def new_files(folder: Path, names: Sequence[str]) -> Iterator[list[TextIO]]:
+    """Open files to be written. They get their names when all are whole, and vanish if not."""
+    assert len(set(names)) == len(names)
+    refuse_existing(folder / name for name in names)
+    with _aside(folder) as aside:
+        with ExitStack() as stack:
+            yield [stack.enter_context(_created(aside / name)) for name in names]
+        refuse_existing(folder / name for name in names)  # nobody else was faster
+        for name in names:
+            (aside / name).rename(folder / name)
 
 
 @contextmanager
-def _created(path: Path) -> Iterator[TextIO]:
-    """Open a file that vanishes at the end, unless it was renamed."""
+def new_folder(path: Path) -> Iterator[Path]:
+    """Give a folder to be filled. It gets its name when all is done, and vanishes if not."""
+    if path.exists():
+        raise InputError(f"{path} exists already: remove it, or name another folder")
+    with _aside(path.parent) as aside:
+        filled = aside / path.name
+        filled.mkdir()
+        yield filled
+        filled.rename(path)
+
+
+@contextmanager
+def _aside(folder: Path) -> Iterator[Path]:
+    """Give a folder of our own inside another, on the same disk."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("w", encoding="utf-8", newline="\n")
+        folder.mkdir(parents=True, exist_ok=True)
+        aside = Path(mkdtemp(prefix=".partial-", dir=folder))
     except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from None
+        raise InputError(f"{folder} cannot be written: {error.strerror or error}") from None
     try:
-        with file:
-            yield file
+        yield aside
     finally:
-        path.unlink(missing_ok=True)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _created(path: Path) -> TextIO:
+    return path.open("w", encoding="utf-8", newline="\n")
 
 
 def refuse_existing(paths: Iterable[Path]) -> None:

@@ -149,13 +149,15 @@ class ModelConfig(Config):
     dropout: DropoutConfig = DropoutConfig()
 
     @classmethod
-    def preset(cls, name: str, **settings: Any) -> ModelConfig:
-        """Return a usual size by its name, with `settings` (the vocabulary at least) on top."""
+    def preset(
+        cls, name: str, table: Mapping[str, Any] | None = None, /, **settings: Any
+    ) -> ModelConfig:
+        """Return a usual size by its name, with settings (the vocabulary at least) on top."""
         if name not in PRESETS:
             raise ConfigError(
                 [f"`preset` must be one of {', '.join(PRESETS)}, but is {name!r} instead"]
             )
-        return cls(**merged(PRESETS[name], settings))
+        return cls.model_validate(merged(PRESETS[name], {**(table or {}), **settings}))
 
     @property
     def source_attention(self) -> AttentionConfig:

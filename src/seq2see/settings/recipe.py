@@ -55,7 +55,7 @@ class Recipe(Config):
     def read(cls, path: Path | str, overrides: Sequence[str] = ()) -> Self:
         """Read a TOML file, with `section.key=value` on top; report all problems at once."""
         try:
-            table = tomllib.loads(Path(path).read_text("utf-8"))
+            table = tomllib.loads(Path(path).read_text("utf-8-sig"))
             for override in overrides:
                 table = merged(table, _table(override))
             return cls(**table)
@@ -63,7 +63,7 @@ class Recipe(Config):
             raise InputError(f"{path} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
             raise InputError(f"{path} must be UTF-8, but is not") from None
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise InputError(f"{path} must be TOML, but: {error}") from None
         except ConfigError as error:
             raise ConfigError([f"{path}: {problem}" for problem in error.problems]) from None
@@ -81,11 +81,14 @@ class Recipe(Config):
     def architecture(self, vocab_size: int, target_vocab_size: int | None = None) -> ModelConfig:
         """Return the model's config for these vocabularies."""
         settings = {"preset": "base", **self.model}
+        if not isinstance(settings["preset"], str):
+            raise ConfigError([f"`preset` must be a text, but is {settings['preset']!r} instead"])
         if taken := [name for name in _FROM_TOKENIZER if name in settings]:
             problems = [f"`{name}` must be left out: the tokenizer decides it" for name in taken]
             raise ConfigError(problems)
         sizes = {"vocab_size": vocab_size, "target_vocab_size": target_vocab_size}
-        return ModelConfig.preset(settings.pop("preset"), **sizes, pad_id=PAD_ID, **settings)
+        settings |= {**sizes, "pad_id": PAD_ID}
+        return ModelConfig.preset(settings.pop("preset"), settings)
 
     def ingredients(self, folder: Path) -> Ingredients:
         """Return what training needs, for a recipe that lies in this folder."""
