@@ -104,3 +104,26 @@ def _bars(axes: Axes, bars: Bars) -> None:
     axes.margins(x=0.15)
     axes.xaxis.set_visible(False)
     axes.spines["bottom"].set_visible(False)
+
+
+class Grid(NamedTuple):
+    """Numbers from 0 to 1 in rows and columns, darker for more."""
+
+    title: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    values: Sequence[Sequence[float]]
+
+
+def grids(path: Path | str, title: str, parts: Sequence[Grid]) -> None:
+    """Draw grids, one below the other."""
+    height = sum(0.25 * len(part.rows) + 1.1 for part in parts)
+    with figure(path, (9, height + 0.4)) as picture:
+        picture.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+        for number, part in enumerate(parts, 1):
+            axes = picture.add_subplot(len(parts), 1, number)
+            axes.set_title(part.title)
+            axes.imshow(part.values, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+            axes.set_xticks(range(len(part.columns)), part.columns, rotation=45, ha="right")
+            axes.set_yticks(range(len(part.rows)), part.rows)
+            axes.tick_params(length=0)

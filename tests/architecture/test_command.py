@@ -61,7 +61,7 @@ def test_help_answers_without_the_heavy_parts(arguments: list[str]) -> None:
         (["info", "tiny", "--vocab-size", "9" * 20], 2, "--vocab-size"),
         (["demo", "--seed", "9" * 20], 2, "--seed"),
         (["inof"], 2, "No such command 'inof'. Did you mean 'info'?"),
-        (["demo", "--steps", "0"], 2, "--steps"),
+        (["demo", "--epochs", "0"], 2, "--epochs"),
     ],
 )
 def test_mistakes(arguments: list[str], status: int, line: str) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from seq2see.errors import Seq2SeeError, TrainingError
+
+if TYPE_CHECKING:
+    from seq2see.settings import Recipe
 
 
 def train(
@@ -23,21 +26,34 @@ def train(
     resume: Annotated[bool, typer.Option(help="Go on where a run stopped.")] = False,
 ) -> None:
     """Train a translator by a recipe; killed at any moment, it goes on exactly."""
-    # Threads that wait for each other in a loop take the cores from whoever has work: with other
-    # programs on the machine, two of them were slower than one. OpenMP reads this when it starts.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    let_threads_sleep()
     from seq2see.settings import Recipe
+
+    settings = Recipe.read(recipe, changes or [])
+    folder = output or Path("runs", recipe.stem if recipe.stem != "recipe" else recipe.parent.name)
+    follow(settings, recipe.parent, folder, resume)
+
+
+def let_threads_sleep() -> None:
+    """Let threads that wait for others give up their core; before torch is imported.
+
+    By default they wait in a loop and take the cores from whoever has work: with other programs on
+    the machine, two threads were slower than one.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+def follow(recipe: Recipe, origin: Path, folder: Path, resume: bool = False) -> None:
+    """Train by a recipe, in as many processes as it takes, and say how it ended."""
     from seq2see.training.launch import is_worker, launch
     from seq2see.training.run import RunFolder
     from seq2see.training.train import prepare
 
-    settings = Recipe.read(recipe, changes or [])
-    folder = output or Path("runs", recipe.stem if recipe.stem != "recipe" else recipe.parent.name)
-    arguments = settings.model_dump(mode="json"), str(recipe.parent), str(folder)
+    arguments = recipe.model_dump(mode="json"), str(origin), str(folder)
     if is_worker():
         results = [work(*arguments)]
     else:
-        count = prepare(settings.ingredients(recipe.parent), RunFolder(folder), resume)
+        count = prepare(recipe.ingredients(origin), RunFolder(folder), resume)
         results = [work(*arguments)] if count == 1 else [*launch(work, count, *arguments).values()]
     _tell(next(filter(None, results)), folder)
 
