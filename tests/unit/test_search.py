@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from seq2see.search import (
 )
 from seq2see.search.choice import BLOCK, BestChoice, best
 from seq2see.search.finished import Finished
-from seq2see.search.glossary import by_banks, fitting, measure
+from seq2see.search.glossary import Glossary, by_banks, fitting, measure, without_fragments
 from seq2see.search.loop import staying
 from seq2see.search.observer import fates
 from seq2see.search.processors import (
@@ -145,6 +146,7 @@ def beam_of(emitted: list[list[list[int]]], values: list[list[float]], limit: in
         members_B=torch.zeros(rows, dtype=torch.long),
         limits_B=torch.full((rows,), limit),
         source_lengths_B=torch.full((rows,), 3),
+        ended_B=torch.zeros(rows, dtype=torch.bool),
         tokens_BKT=tokens,
         log_probs_BK=torch.tensor(values),
         values_BK=torch.tensor(values),
@@ -326,6 +328,33 @@ def test_banks_take_turns_the_fullest_first() -> None:
     values = torch.tensor([[-1.0, -2.0, -3.0, -9.0, NO]])
     banks = torch.tensor([[0, 0, 1, 2, 3]])
     assert by_banks(values, banks).tolist() == [[3, 2, 0, 1, 4]]
+
+
+def test_a_hypothesis_with_its_terms_goes_on_however_unlikely() -> None:
+    beam = beam_of([[[2], [3]]], [[-1.0, -20.0]])  # the second has the term, and the others' odds
+    step = torch.tensor([[[NO, -2.0, -1.5, -1.0, -3.0]] * 2])
+    step[0, 0, EOS] = NO
+    found = Glossary(table([[(3,)]], CPU), width=2, eos=EOS).choose(beam, step, step)
+    assert found.parents_BC.tolist() == [[0, 0, 1, 0]]
+    assert found.tokens_BC.tolist() == [[3, 2, 3, 4]]
+    assert found.values_BC.tolist() == [[-2.0, -2.5, -21.0, -4.0]]
+
+
+@pytest.mark.parametrize(
+    ("limit", "ended", "whole", "left"),
+    [
+        (9, True, [False, False], [-1.0, -2.0]),  # there is time
+        (2, False, [False, False], [-1.0, -2.0]),  # better than nothing
+        (2, True, [False, False], [NO, NO]),  # not better than what ended with all its terms
+        (2, False, [False, True], [NO, -2.0]),
+    ],
+)
+def test_what_lacks_a_term_at_the_end_is_left_out_if_something_does_not(
+    limit: int, ended: bool, whole: list[bool], left: list[float]
+) -> None:
+    beam = replace(beam_of([[[2]]], [[0.0]], limit), ended_B=torch.tensor([ended]))
+    values = without_fragments(torch.tensor([[-1.0, -2.0]]), torch.tensor([whole]), beam)
+    assert values.tolist() == [left]
 
 
 def test_terms_that_fit() -> None:

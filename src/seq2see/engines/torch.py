@@ -51,7 +51,9 @@ class TorchEngine:
         results: list[list[Hypothesis]] = [[] for _ in sentences]
         was_training = self.model.training
         self.model.eval()
-        for places in by_length([len(s) + 1 for s in sentences], BATCH_TOKENS // config.beam_size):
+        for places in by_length(
+            [len(s) + 1 for s in sentences], BATCH_TOKENS // (config.members * config.width)
+        ):
             source_BS = padded([sentences[place] for place in places])
             decoder = TorchDecoder(self.model, source_BS.to(self._device))
             chosen = [sources[place] for place in places]

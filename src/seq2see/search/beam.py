@@ -26,6 +26,8 @@ class Beam:
     """How long each row's hypotheses may become."""
     source_lengths_B: Tensor
     """How long each row's source is."""
+    ended_B: Tensor
+    """Whether a hypothesis of the row has ended already."""
     tokens_BKT: Tensor
     """The start symbol, and what was emitted."""
     log_probs_BK: Tensor
@@ -48,6 +50,7 @@ class Beam:
             members_B=rows_B % members,
             limits_B=limits_S[rows_B // members],
             source_lengths_B=lengths_S[rows_B // members],
+            ended_B=torch.zeros_like(rows_B, dtype=torch.bool),
             tokens_BKT=torch.full((len(rows_B), 1, 1), bos, device=device),
             log_probs_BK=nothing_BK,
             values_BK=nothing_BK,
@@ -89,6 +92,7 @@ class Beam:
             members_B=self.members_B[rows_B],
             limits_B=self.limits_B[rows_B],
             source_lengths_B=self.source_lengths_B[rows_B],
+            ended_B=self.ended_B[rows_B],
             tokens_BKT=self.tokens_BKT[rows_B],
             log_probs_BK=self.log_probs_BK[rows_B],
             values_BK=self.values_BK[rows_B],
@@ -96,7 +100,7 @@ class Beam:
             attention_BKES=None if attention is None else attention[rows_B],
         )
 
-    def follow(self, chosen: Candidates, values_BK: Tensor) -> Beam:
+    def follow(self, chosen: Candidates, values_BK: Tensor, ended_B: Tensor) -> Beam:
         """Return the hypotheses that the chosen candidates are, with these values."""
         parents_BK = chosen.parents_BC
         history = self.attention_BKES
@@ -105,6 +109,7 @@ class Beam:
             members_B=self.members_B,
             limits_B=self.limits_B,
             source_lengths_B=self.source_lengths_B,
+            ended_B=ended_B,
             tokens_BKT=_append(self.tokens_BKT, parents_BK, chosen.tokens_BC),
             log_probs_BK=chosen.log_probs_BC,
             values_BK=values_BK,

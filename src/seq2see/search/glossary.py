@@ -1,7 +1,7 @@
 """Terms that are guaranteed to appear: a beam shared out by how much of them is there already.
 
-Dynamic beam allocation (Post & Vilar 2018). Every live hypothesis proposes to go on with its terms,
-the hypotheses that have the same number of the terms' tokens form a bank, and the banks take
+Dynamic beam allocation (Post & Vilar 2018). Every live hypothesis also proposes to go on with its
+terms, the candidates that have the same number of the terms' tokens form a bank, and the banks take
 turns. The fullest bank is always among those that stay, and it grows by a token a step: after as
 many steps as the terms have tokens, some hypothesis has them all. Only such a one may end.
 """
@@ -9,18 +9,18 @@ many steps as the terms have tokens, some hypothesis has them all. Only such a o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from seq2see.search.beam import Beam, Candidates, of_parents
-from seq2see.search.choice import BestChoice
+from seq2see.search.choice import best
 from seq2see.search.processors import NO_TOKEN, StepProcessor, table
 from seq2see.search.sources import Phrase, Source
 
-# B rows, K beams, C candidates, V vocabulary, E emitted tokens, S sources, P terms of a source,
-# L tokens of a term, W windows, N findings
+# B rows, K beams, C candidates, N candidates of one beam, V vocabulary, E emitted tokens,
+# S sources, P terms of a source, L tokens of a term, W windows, F findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,31 +58,28 @@ class Glossary(StepProcessor):
         terms_BPL = self.terms_SPL[beam.sources_B]
         progress = measure(beam.emitted_BKE, terms_BPL)
         tokens_BKP = following(progress, terms_BPL)
-        rows_N, beams_N, places_N = (tokens_BKP != NO_TOKEN).nonzero(as_tuple=True)
-        tokens_N = tokens_BKP[rows_N, beams_N, places_N]
-        now_N, own_N = (x[rows_N, beams_N, tokens_N] for x in (values_BKV, own_BKV))
-        values_BKV[rows_N, beams_N, tokens_N] = torch.where(now_N == -torch.inf, own_N, now_N)
+        rows_F, beams_F, places_F = (tokens_BKP != NO_TOKEN).nonzero(as_tuple=True)
+        tokens_F = tokens_BKP[rows_F, beams_F, places_F]
+        now_F, own_F = (x[rows_F, beams_F, tokens_F] for x in (values_BKV, own_BKV))
+        values_BKV[rows_F, beams_F, tokens_F] = torch.where(now_F == -torch.inf, own_F, now_F)
         values_BKV[:, :, self.eos].masked_fill_(~progress.whole_BK, -torch.inf)
 
     def choose(self, beam: Beam, own_BKV: Tensor, values_BKV: Tensor) -> Candidates:
-        """Return the best, and what the terms go on with, one bank after the other."""
+        """Return what goes on best from each hypothesis, and with its terms, bank after bank."""
         terms_BPL = self.terms_SPL[beam.sources_B]
-        usual = BestChoice(self.width).choose(beam, own_BKV, values_BKV)
-        tokens_BKP = following(measure(beam.emitted_BKE, terms_BPL), terms_BPL)
-        parents_BC, tokens_BC, values_BC = proposals(beam, values_BKV, tokens_BKP)
-        everything = Candidates.of(
-            beam,
-            own_BKV,
-            torch.cat((usual.parents_BC, parents_BC), dim=1),
-            torch.cat((usual.tokens_BC, tokens_BC), dim=1),
-            once(usual, parents_BC, tokens_BC, values_BC, own_BKV.size(2)),
-        )
-        progress = measure(extended(beam, everything), terms_BPL)
-        values_BC = without_fragments(everything.values_BC, progress.whole_BK, beam.last_B)
-        ranked = Candidates.of(
-            beam, own_BKV, everything.parents_BC, everything.tokens_BC, values_BC
-        )
-        return ranked.take(by_banks(values_BC, progress.tokens_BK))
+        wanted_BKP = following(measure(beam.emitted_BKE, terms_BPL), terms_BPL)
+        # As many from each as it could place alone, and the stop symbol: a hypothesis with terms
+        # is less likely than one without, and would never be seen among the best of all.
+        count = self.width + 1 if self.width > 1 else 1
+        tokens_BKN, steps_BKN = continuations(values_BKV, wanted_BKP, count)
+        values_BC = (beam.values_BK[:, :, None] + steps_BKN).flatten(1)
+        beams_K1 = torch.arange(tokens_BKN.size(1), device=tokens_BKN.device)[:, None]
+        parents_BC = beams_K1.expand_as(tokens_BKN).flatten(1)
+        candidates = Candidates.of(beam, own_BKV, parents_BC, tokens_BKN.flatten(1), values_BC)
+        progress = measure(extended(beam, candidates), terms_BPL)
+        values_BC = without_fragments(values_BC, progress.whole_BK, beam)
+        order_BC = by_banks(values_BC, progress.tokens_BK)[:, : 2 * self.width]
+        return replace(candidates, values_BC=values_BC).take(order_BC)
 
 
 def fitting(source: Source, longest: int) -> tuple[Phrase, ...]:
@@ -141,26 +138,19 @@ def following(progress: Progress, terms_BPL: Tensor) -> Tensor:
     return tokens_BKP.masked_fill(progress.met_BKP, NO_TOKEN)
 
 
-def proposals(beam: Beam, values_BKV: Tensor, tokens_BKP: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return parents, tokens and values of going on with each term, one after the other."""
-    beams_K = torch.arange(tokens_BKP.size(1), device=tokens_BKP.device)
-    parents_BC = beams_K[:, None].expand_as(tokens_BKP).flatten(1)
-    real_BKP = tokens_BKP != NO_TOKEN
-    tokens_BKP = tokens_BKP.clamp(min=0)
-    sums_BKP = beam.values_BK[:, :, None] + values_BKV.gather(2, tokens_BKP)
-    return parents_BC, tokens_BKP.flatten(1), sums_BKP.masked_fill(~real_BKP, -torch.inf).flatten(1)
+def continuations(values_BKV: Tensor, wanted_BKP: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the best tokens of each hypothesis and those that its terms want, with their values.
 
-
-def once(
-    usual: Candidates, parents_BC: Tensor, tokens_BC: Tensor, values_BC: Tensor, vocabulary: int
-) -> Tensor:
-    """Return the values of the usual candidates and the others, −∞ for what came up before."""
-    values = torch.cat((usual.values_BC, values_BC), dim=1)
-    alive = values > -torch.inf
-    parents = torch.cat((usual.parents_BC, parents_BC), dim=1)
-    names = parents * vocabulary + torch.cat((usual.tokens_BC, tokens_BC), dim=1)
-    same = (names[:, :, None] == names[:, None]) & alive[:, None]
-    return values.masked_fill(same.tril(-1).any(2), -torch.inf)
+    What came up before, and places without a token, have −∞.
+    """
+    best_BKC, places_BKC = best(values_BKV, count)
+    asked_BKP = wanted_BKP.clamp(min=0)
+    values_BKP = values_BKV.gather(2, asked_BKP).masked_fill(wanted_BKP == NO_TOKEN, -torch.inf)
+    tokens_BKN = torch.cat((places_BKC, asked_BKP), dim=2)
+    values_BKN = torch.cat((best_BKC, values_BKP), dim=2)
+    same_BKNN = tokens_BKN[..., None] == tokens_BKN[..., None, :]
+    before_BKNN = (same_BKNN & (values_BKN > -torch.inf)[..., None, :]).tril(-1)
+    return tokens_BKN, values_BKN.masked_fill(before_BKNN.any(3), -torch.inf)
 
 
 def extended(beam: Beam, candidates: Candidates) -> Tensor:
@@ -169,14 +159,15 @@ def extended(beam: Beam, candidates: Candidates) -> Tensor:
     return torch.cat((emitted_BCE, candidates.tokens_BC[:, :, None]), dim=2)
 
 
-def without_fragments(values_BC: Tensor, whole_BC: Tensor, last_B: Tensor) -> Tensor:
+def without_fragments(values_BC: Tensor, whole_BC: Tensor, beam: Beam) -> Tensor:
     """Return the values, −∞ where a row's last step would cut a hypothesis that lacks a term.
 
-    Unless all lack one: then the best of them is the answer, and the report names what it lacks.
+    Unless none has them all, here or among those that ended: then the best of these is the answer,
+    and the report names what it lacks.
     """
     whole_BC = whole_BC & (values_BC > -torch.inf)
-    some_B = whole_BC.any(1) & last_B
-    return values_BC.masked_fill(some_B[:, None] & ~whole_BC, -torch.inf)
+    strict_B = beam.last_B & (whole_BC.any(1) | beam.ended_B)
+    return values_BC.masked_fill(strict_B[:, None] & ~whole_BC, -torch.inf)
 
 
 def by_banks(values_BC: Tensor, banks_BC: Tensor) -> Tensor:

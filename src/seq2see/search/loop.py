@@ -109,8 +109,9 @@ class Run:
         if self.observer:
             fate = fates(candidates, verdict, values_BK > -torch.inf)
             self.observer.step(StepRecord(beam, candidates, scores_BC, *fate, staying_B))
+        ended_B = beam.ended_B | verdict.ends_BC.any(1)
         chosen = candidates.take(verdict.places_BK)
-        return follow(decoder, beam, chosen, values_BK, staying_B)
+        return follow(decoder, beam, beam.follow(chosen, values_BK, ended_B), chosen, staying_B)
 
     def candidates(self, beam: Beam, own_BKV: Tensor) -> Candidates:
         """Return the continuations that are worth a look."""
@@ -182,17 +183,16 @@ def staying(values_BK: Tensor) -> Tensor | None:
 
 
 def follow(
-    decoder: Decoder, beam: Beam, chosen: Candidates, values_BK: Tensor, rows_B: Tensor | None
+    decoder: Decoder, before: Beam, beam: Beam, chosen: Candidates, rows_B: Tensor | None
 ) -> Beam:
-    """Return the next beam, and let the decoder follow."""
-    next_beam = beam.follow(chosen, values_BK)
+    """Let the decoder follow to the next beam, and return those of its rows that are left."""
     parents_BK = chosen.parents_BC
     if rows_B is not None:
-        next_beam, parents_BK = next_beam.keep(rows_B), parents_BK[rows_B]
-    elif beam.values_BK.size(1) == values_BK.size(1) == 1:
-        return next_beam  # greedy, and nobody left: all are where they were
+        beam, parents_BK = beam.keep(rows_B), parents_BK[rows_B]
+    elif before.values_BK.size(1) == beam.values_BK.size(1) == 1:
+        return beam  # greedy, and nobody left: all are where they were
     else:
         rows_B = torch.arange(len(beam), device=parents_BK.device)
     if len(rows_B):
         decoder.reorder(rows_B, parents_BK)
-    return next_beam
+    return beam
