@@ -32,7 +32,7 @@ from seq2see.data.corpora import Corpus, CorpusConfig
 from seq2see.data.encoded import EncodedCorpus, Encoding, encode
 from seq2see.data.loader import Loader
 from seq2see.data.plan import Plan
-from seq2see.text import TokenizerConfig, Tokenizers
+from seq2see.text import Tokenizer, TokenizerConfig, Tokenizers
 
 BATCHES = BatchConfig(tokens=4096, max_length=256)
 PIECES = 8000
@@ -81,8 +81,10 @@ def _encode_all(theirs: SentencePieceProcessor, sides: list[list[str]], threads:
 
 
 def _from_scratch(corpus: Corpus, tokenizers: Tokenizers, threads: int) -> None:
+    fresh = Tokenizer(tokenizers.source.model)  # one that remembers no words
+    again = Corpus(corpus.config)  # and no fingerprint
     with tempfile.TemporaryDirectory() as cache:
-        go_through(corpus, tokenizers, Path(cache), threads)
+        go_through(again, Tokenizers(fresh, fresh), Path(cache), threads)
 
 
 def measure_padding(corpus: Corpus, tokenizers: Tokenizers) -> None:

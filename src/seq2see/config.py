@@ -6,9 +6,11 @@ field is its help text. Unknown keys are refused with the nearest valid one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import reprlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from itertools import groupby
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -77,13 +79,30 @@ def _our_words(config: type[BaseModel]) -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        problems = [p for detail in error.errors() for p in _problems(config, detail)]
-        raise ConfigError(problems) from None
+        details = _without_echoes(error.errors())
+        groups = (list(group) for _, group in groupby(details, _place))
+        raise ConfigError([p for group in groups for p in _problems(config, group)]) from None
 
 
-def _problems(config: type[BaseModel], detail: ErrorDetails) -> Iterator[str]:
+def _without_echoes(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
+    """Leave out that a list is too short where its items are wrong: pydantic counts the right."""
+    inside = {detail["loc"][:end] for detail in details for end in range(len(detail["loc"]))}
+    return [d for d in details if d["type"] != "too_short" or d["loc"] not in inside]
+
+
+_KINDS = {"int", "float", "str", "bool"}
+"""What pydantic puts behind a place that takes several kinds of value, one problem for each."""
+
+
+def _place(detail: ErrorDetails) -> tuple[int | str, ...]:
+    place = detail["loc"]
+    return place[:-1] if len(place) > 1 and place[-1] in _KINDS else place
+
+
+def _problems(config: type[BaseModel], details: Sequence[ErrorDetails]) -> Iterator[str]:
     """Say in our grammar what pydantic found: "`x` must be …, but is … instead"."""
-    path = ".".join(str(step) for step in detail["loc"])
+    detail = details[0]
+    path = ".".join(str(step) for step in _place(detail))
     cause = detail.get("ctx", {}).get("error")
     if isinstance(cause, ConfigError):  # from a config inside this one, or from `conflicts`
         inside = f"`{path}." if path else "`"
@@ -95,7 +114,19 @@ def _problems(config: type[BaseModel], detail: ErrorDetails) -> Iterator[str]:
     elif detail["type"] == "missing":
         yield f"`{path}` must be given"
     else:
-        yield f"`{path}` must be {_wanted(detail)}, but is {detail['input']!r} instead"
+        wanted = " or ".join(dict.fromkeys(map(_wanted, details)))
+        yield f"`{path}` must be {wanted}, but is {_shown(detail['input'])} instead"
+
+
+_SHOWN = 200
+_brief = reprlib.Repr()  # a value may be nested deeper than `repr` can follow
+_brief.maxdict = _brief.maxlist = _brief.maxtuple = 20
+_brief.maxstring = _brief.maxother = _SHOWN
+
+
+def _shown(value: object) -> str:
+    text = _brief.repr(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
 def _nearest(name: str, valid: Mapping[str, object]) -> str:
@@ -118,6 +149,12 @@ _WANTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "bool_type": lambda _: "true or false",
     "bool_parsing": lambda _: "true or false",
     "string_type": lambda _: "a text",
+    "string_pattern_mismatch": lambda c: f"a text of the form {c['pattern']}",
+    "too_long": lambda c: f"a list of at most {c['max_length']}",
+    "too_short": lambda c: f"a list of at least {c['min_length']}",
+    "tuple_type": lambda _: "a list",
+    "list_type": lambda _: "a list",
+    "dict_type": lambda _: "a table",
     "model_type": lambda _: "a table of settings",
 }
 

@@ -177,7 +177,7 @@ def test_a_position_beyond_the_data_is_refused(position: tuple[int, int, int]) -
 
 @given(st.integers(1, 400), st.floats(0.01, 3.0), SEEDS)
 def test_any_weight_comes_true_over_many_epochs(size: int, weight: float, seed: int) -> None:
-    weight = max(weight, 1.0 / size)
+    weight = max(weight, 1.001 / size)
     mixture = Mixture([size], [weight], seed)
     drawn = [mixture.draw(e, np.arange(mixture.count(e))).line for e in range(8)]
     times = np.bincount(np.concatenate(drawn), minlength=size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections import Counter
 from functools import cache
 
@@ -11,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from seq2see.data import fables
 from seq2see.data.doctor import RULES, DoctorConfig, Kept, Rejection, clean, examine
-from seq2see.data.doctor.words import words
+from seq2see.data.doctor.words import fold, has_word, words
 from seq2see.data.readers import Pair
 
 SURE = {"empty", "damaged", "too_long", "markup", "identical", "duplicate"}
@@ -48,6 +49,20 @@ def test_what_is_clean_stays_clean(pairs: list[Pair]) -> None:
     kept = [v.pair for v in clean(pairs, config) if isinstance(v, Kept)]
     assert not any(isinstance(v, Rejection) for v in clean(kept, config))
     assert not {finding.name for finding in examine(kept).findings} & SURE
+
+
+@given(st.text())
+def test_normal_forms_make_no_difference(text: str) -> None:
+    composed, decomposed = (unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
+    assert words(composed) == words(decomposed)
+    assert fold(composed) == fold(decomposed)
+    assert not has_word(text) or words(text)
+
+
+@given(st.text(), st.text())
+def test_folding_twice_changes_nothing(left: str, right: str) -> None:
+    assert fold(fold(left)) == fold(left)
+    assert fold(f"{left.upper()} - {right}!") == fold(f"{left.upper()}-{right}")
 
 
 @cache

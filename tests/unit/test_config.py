@@ -6,7 +6,9 @@ import pickle
 from typing import Any
 
 import pytest
+from pydantic import Field
 
+from seq2see.config import Config
 from seq2see.errors import ConfigError, Seq2SeeError
 from seq2see.model import PRESETS, ModelConfig, Transformer, count_parameters
 
@@ -188,3 +190,59 @@ def test_tying_of_base_with_37000_pieces(tie: str, millions: float) -> None:
     assert round(count_parameters(model) / 1e6, 1) == millions
     tables = [model.encoder.embeddings.tokens, model.decoder.embeddings.tokens, model.output.tokens]
     assert len(set(tables)) == {"all": 1, "decoder": 2, "none": 3}[tie]
+
+
+class Part(Config):
+    weight: float = Field(default=1.0, gt=0)
+
+
+class Whole(Config):
+    files: tuple[str, ...] = Field(default=("a",), min_length=1, max_length=2, strict=False)
+    columns: tuple[int | str, int | str] = Field(default=(1, 2), strict=False)
+    parts: tuple[Part, ...] = Field(default=(Part(),), min_length=1, strict=False)
+    names: list[str] = Field(default=[])
+    table: dict[str, int] = Field(default={})
+    number: int = 1
+
+
+LISTS: dict[str, tuple[dict[str, Any], str]] = {
+    "too many": (
+        {"files": ["a", "b", "c"]},
+        "`files` must be a list of at most 2, but is ['a', 'b', 'c'] instead",
+    ),
+    "too few": ({"files": []}, "`files` must be a list of at least 1, but is [] instead"),
+    "one more than the pair": (
+        {"columns": [1, 2, 3]},
+        "`columns` must be a list of at most 2, but is [1, 2, 3] instead",
+    ),
+    "no tuple": ({"files": "a"}, "`files` must be a list, but is 'a' instead"),
+    "no list": ({"names": 3}, "`names` must be a list, but is 3 instead"),
+    "no table": ({"table": "x"}, "`table` must be a table, but is 'x' instead"),
+    "one of several kinds": (
+        {"columns": [1.5, "b"]},
+        "`columns.0` must be a whole number or a text, but is 1.5 instead",
+    ),
+    "inside a list of tables": (
+        {"parts": [{"weight": -1}]},
+        "`parts.0.weight` must be above 0.0, but is -1 instead",
+    ),
+    "inside a list": ({"files": [1]}, "`files.0` must be a text, but is 1 instead"),
+}
+
+
+@pytest.mark.parametrize(("settings", "message"), LISTS.values(), ids=LISTS)
+def test_lists_and_tables_in_our_words(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Whole(**settings)
+    assert refused.value.problems == (message,)
+
+
+@pytest.mark.parametrize("depth", [100, 5_000, 100_000])
+def test_a_deep_or_long_value_is_one_short_line(depth: int) -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(depth):
+        deep = {"a": deep}
+    for value in (deep, "x" * 10 * depth):
+        with pytest.raises(ConfigError, match=r"`number` must be a .*, but is .*\.\.\.") as refused:
+            Whole.model_validate({"number": value})
+        assert len(str(refused.value)) < 300

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
 
 import numpy as np
 import pytest
 
-from seq2see.data import fables
+from seq2see.data import digits, fables
 from seq2see.data.doctor import (
     RULES,
     DoctorConfig,
@@ -34,6 +37,26 @@ from seq2see.errors import ConfigError, InputError
 from seq2see.text import Tokenizer, TokenizerConfig, Tokenizers
 
 LANGUAGES = ("en", "fr")
+
+
+def made_up(letters: str, space: str) -> list[Pair]:
+    """Return pairs of one to eight words of one to three letters each."""
+    random = np.random.default_rng(3)
+
+    def line() -> str:
+        lengths = random.integers(1, 4, random.integers(1, 9))
+        return space.join("".join(random.choice(list(letters), n)) for n in lengths)
+
+    return [Pair(line(), line()) for _ in range(1000)]
+
+
+CORPORA: dict[str, Callable[[], list[Pair]]] = {
+    "fables": lambda: [Pair(f.source, f.target) for f in fables.load("train", short=True)],
+    "digits": lambda: [Pair(*pair) for pair in digits.load("reverse", "train")],
+    "hindi": lambda: [Pair(p.source, f"यह {p.target} है।") for p in made_up("कखगमनिीुे", " ")],
+    "chinese": lambda: made_up("我你他们的是不在有人", ""),
+    "marks": lambda: [Pair("!", "！"), Pair("...", "…")],
+}
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +114,7 @@ def test_a_good_corpus_is_healthy(pairs: list[Pair]) -> None:
 
 @pytest.mark.usefixtures("lingua")
 def test_languages_are_found_without_being_stated(pairs: list[Pair]) -> None:
-    report = examine(pairs)
+    report = examine(pairs[:300])
     assert (report.source.found, report.target.found) == LANGUAGES
     assert report.unchecked == ()
 
@@ -229,7 +252,7 @@ def test_files_of_two_scripts_in_the_wrong_order() -> None:
 
 @pytest.mark.usefixtures("lingua")
 def test_another_language_than_stated(pairs: list[Pair]) -> None:
-    report = examine(pairs, languages=("en", "de"))
+    report = examine(pairs[:300], languages=("en", "de"))
     assert named(report, "sides").text == "Most of the target seems to be fr, but de was stated."
     assert not rejected(pairs[:300], ("en", "fr"))
 
@@ -331,11 +354,11 @@ def test_the_usual_ratio_and_its_spread() -> None:
 
 
 def test_lines_are_counted_over_all_batches() -> None:
-    many = [Pair(f"source {i}", f"target {i}") for i in range(9000)]
-    many[8499] = Pair("source", "")
-    assert list(rejected(many, None)) == [8500]
+    many = [Pair(f"source {i}", f"target {i}") for i in range(4200)]
+    many[4149] = Pair("source", "")
+    assert list(rejected(many, None)) == [4150]
     (example,) = named(examine(many), "empty").examples
-    assert (example.line, example.why) == (8500, "the target has no words")
+    assert (example.line, example.why) == (4150, "the target has no words")
 
 
 def test_sources_with_many_targets(pairs: list[Pair]) -> None:
@@ -475,7 +498,8 @@ def test_characters_that_the_tokenizer_lacks(pairs: list[Pair]) -> None:
     ],
 )
 def test_suggestions_grow_with_the_corpus(pairs: int, preset: str, least: int, most: int) -> None:
-    suggestion = suggest(pairs, pairs * 20, [Pair("A dog runs.", "Ein Hund läuft.")])
+    many = " ".join(map("".join, product("abcdefghijklmnopqrstuvwxyz", repeat=4)))
+    suggestion = suggest(pairs, pairs * 20, [Pair(many[:200_000], many[-200_000:])])
     assert suggestion.preset == preset
     assert least <= suggestion.vocab_size <= most
 
@@ -568,6 +592,167 @@ def test_scripts() -> None:
 def test_words_and_folding() -> None:
     assert words("It's 3 Dogs' 你好。") == ["it", "s", "3", "dogs", "你", "好"]
     assert fold(" Straße, NR. 5!") == fold("STRASSE nr 5")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("हिन्दी में, अच्छा!", ["हिन्दी", "में", "अच्छा"]),
+        ("कै‌फ़े, क्‍ष", ["कै‌फ़े", "क्‍ष"]),
+        ("تَعَلَّمَ العَرَبِيَّةَ", ["تَعَلَّمَ", "العَرَبِيَّةَ"]),
+        ("שָׁלוֹם עוֹלָם", ["שָׁלוֹם", "עוֹלָם"]),
+        ("café İzmir", ["café", "izmir"]),
+        ("ไม่มี", ["ไ", "ม่", "มี"]),
+        ("がく", ["が", "く"]),
+        ("́ ❤️ 1️⃣ 👩‍👩‍👧", ["1"]),
+    ],
+)
+def test_marks_are_part_of_their_words(text: str, found: list[str]) -> None:
+    normal = [unicodedata.normalize("NFC", word) for word in found]
+    for form in ("NFC", "NFD"):
+        assert words(unicodedata.normalize(form, text)) == normal
+
+
+def test_folding_keeps_what_tells_sentences_apart() -> None:
+    assert fold("हिंदी") != fold("हदा")
+    assert fold("ไม่") != fold("ไม")
+    assert fold("𞤢𞥄 😀_") == "𞤢𞥄" != fold("𞤢")
+    assert fold("Café Nöel!") == fold("CAFÉ, NÖEL") == "cafénöel"
+    assert fold("İZMİR") == fold("izmir")
+    assert fold("❤️ 1️⃣") == fold("☀️ 1") == "1"
+
+
+def test_a_long_line_of_devanagari_is_not_too_long() -> None:
+    hindi = "हिन्दी में लिखा हुआ " * 40
+    assert not rejected([Pair("Written in Hindi " * 40, hindi)], None)
+
+
+def test_twins_in_two_normal_forms_are_the_same(pairs: list[Pair]) -> None:
+    decomposed = [Pair(unicodedata.normalize("NFD", p.target), "x") for p in pairs[:9]]
+    report = examine([Pair(p.target, p.source) for p in pairs[:9]], held_out=decomposed)
+    assert report.overlap is not None
+    assert report.overlap.sources_folded == 9
+
+
+def test_carriage_returns_inside_lines() -> None:
+    old = Pair("One.\rTwo.\rThree.", "Un.\rDeux.\rTrois.")
+    finding = named(examine([old, Pair("a b", "c d"), Pair("e\r\nf", "g\r\nh")]), "line_ends")
+    assert finding.severity == "warning"
+    assert finding.count == 1
+    assert finding.text.startswith("1 pair (33 %) has carriage returns inside lines")
+    assert finding.examples[0].line == 1
+    assert "2 pairs (67 %) have" in named(examine([old, old, Pair("a b", "c d")]), "line_ends").text
+
+
+def one_of_each() -> list[Pair]:
+    """Return a corpus in which each finding is about one pair."""
+    return [
+        Pair("This is the same text here", "This is the same text here"),
+        Pair("A dog runs.", ""),
+        Pair("Broken � text", "Texte"),
+        Pair("word " * 300, "mot " * 300),
+        Pair("<b>Bold</b> words", "Des mots gras"),
+        Pair("In 1830 he went home", "Vers 1930 il rentra"),
+        Pair("Miss Marple", "Miss Marple"),
+        Pair("Twice the same", "Deux fois"),
+        Pair("Twice the same", "Deux fois"),
+        Pair("Two targets", "Deux cibles"),
+        Pair("Two targets", "Deux buts"),
+        Pair("It is held out", "Mis de côté"),
+        Pair("Old\rMac", "Vieux\rMac"),
+    ]
+
+
+def test_one_is_singular() -> None:
+    tokenizer = Tokenizer.train(["abc " * 9], TokenizerConfig(vocab_size=265))
+    held_out = [Pair("It is held out", "x"), Pair("Not here", "y")]
+    report = examine(one_of_each(), held_out=held_out)
+    texts = {finding.name: finding.text for finding in report.findings}
+    assert {"empty", "damaged", "too_long", "markup", "identical", "duplicate"} < texts.keys()
+    assert {"held_out", "numbers", "same", "many_targets", "line_ends"} < texts.keys()
+    assert "1 of 2 is here, 1 to the letter" in texts["held_out"]
+    assert texts["many_targets"].startswith("1 source has several different targets")
+    config = DoctorConfig(max_words=1, identical_words=1)
+    texts |= {f"{f.name} above 1": f.text for f in examine(one_of_each(), config).findings}
+    lacking = examine([Pair("abc d", "abc")], tokenizers=Tokenizers(tokenizer, tokenizer))
+    texts |= {f.name: f.text for f in lacking.findings}
+    assert texts["characters"].startswith("1 character of the source has no piece")
+    assert "it is written as bytes" in texts["characters"]
+    texts |= {text: text for text in lacking.unchecked} | {"suggested": lacking.suggestion.reason}
+    assert "1 pair is too few to learn which words translate each other." in texts
+    for text in texts.values():
+        assert not re.search(r"\b1 (pairs|words|sources|characters|lines)\b", text), text
+        assert not re.search(r"^1 \w+ (\(\S+ %\) )?(have|seem|are)\b", text), text
+
+
+def test_a_suggestion_counts_what_passes(pairs: list[Pair]) -> None:
+    lines = [*pairs[:400], *(Pair(p.source, "") for p in pairs[400:])]
+    report = examine(lines, languages=LANGUAGES)
+    kept = [v.pair for v in clean(lines, languages=LANGUAGES) if isinstance(v, Kept)]
+    count = sum(len(words(pair.source)) + len(words(pair.target)) for pair in kept)
+    assert report.suggestion.reason.startswith(f"{len(kept):,} pairs of {count:,} words: ")
+    nothing = examine([Pair(p.source, "") for p in pairs[:50]]).suggestion
+    assert nothing.reason == "no pairs to learn from yet"
+    assert nothing == examine([]).suggestion
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        *(("fables", count) for count in (1, 30, 100, 1000, 10_000)),
+        *((name, count) for name in ("digits", "hindi", "chinese") for count in (1, 30, 1000)),
+        ("marks", 2),
+    ],
+)
+def test_suggested_pieces_can_be_learnt(name: str, count: int) -> None:
+    """SentencePiece refuses more pieces than it finds, and fewer than there are characters."""
+    lines = CORPORA[name]()[:count]
+    found = suggest(count, sum(len(words(line)) for pair in lines for line in pair), lines)
+    config = TokenizerConfig(vocab_size=found.vocab_size)
+    trained = Tokenizer.train([line for pair in lines for line in pair], config)
+    assert len(trained.pieces) == found.vocab_size
+
+
+def test_digits_have_281_pieces() -> None:
+    suggestion = examine(CORPORA["digits"]()[:2000]).suggestion
+    assert suggestion.vocab_size == 281
+    assert "as many as it has different characters and words" in suggestion.reason
+
+
+def test_nothing_in_common_with_what_is_held_out(pairs: list[Pair]) -> None:
+    report = examine(pairs[:200], languages=LANGUAGES, held_out=pairs[200:300])
+    finding = named(report, "held_out")
+    assert (finding.severity, finding.count) == ("note", 0)
+    assert finding.text == "0 of 100 held-out sources are here."
+    assert report.healthy
+    empty = examine(pairs[:200], languages=LANGUAGES, held_out=[])
+    assert named(empty, "held_out").text == "Nothing is held out: the test set is empty."
+    assert empty.overlap is not None
+    assert empty.overlap.held_out == 0
+    assert not any(f.name == "held_out" for f in examine(pairs[:200]).findings)
+
+
+def test_examples_are_cut() -> None:
+    tag = f"<b {'x' * 10_000}>"
+    report = examine([Pair("a " * 100_000, "b " * 100_000), Pair(tag, "c")])
+    example = named(report, "too_long").examples[0]
+    assert example.source == "a " * 249 + "a…"
+    assert len(json.dumps(report.to_json())) < 10_000
+
+
+def test_the_worst_alignments_are_shown_first(pairs: list[Pair]) -> None:
+    places = drawn(60, 1200)
+    wrong = list(pairs)
+    for place, other in zip(places, places[1:] + places[:1], strict=True):
+        wrong[place] = Pair(pairs[place].source, pairs[other].target)
+    few, many = (
+        named(examine(wrong, DoctorConfig(examples=count), LANGUAGES), "misaligned").examples
+        for count in (5, 1200)
+    )
+    assert len(many) > 10
+    assert few == many[:5]
+    sizes = [len(words(example.source + " " + example.target)) for example in many]
+    assert sum(sizes[:5]) / 5 > sum(sizes) / len(sizes)  # long pairs have more words against them
 
 
 def test_a_cleaned_corpus_is_healthy(pairs: list[Pair]) -> None:

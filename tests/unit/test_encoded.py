@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from seq2see.data import encoded as encoded_module
-from seq2see.data.batches import Batch, BatchConfig, Packed
+from seq2see.data.batches import Batch, BatchConfig
 from seq2see.data.corpora import Corpus, CorpusConfig
 from seq2see.data.encoded import EncodedCorpus, Encoding, LeftOut, encode
 from seq2see.data.loader import Loader, Sampled, Shard
 from seq2see.data.plan import Plan, Position
 from seq2see.errors import ConfigError, InputError
-from seq2see.text import BOS_ID, EOS_ID, PAD_ID, TokenizerConfig, Tokenizers
+from seq2see.text import BOS_ID, EOS_ID, PAD_ID, Packed, TokenizerConfig, Tokenizers
 
 LINES = [(f"the animal number {n} " + "crossed " * (n % 5), f"l'animal {n} a") for n in range(60)]
 

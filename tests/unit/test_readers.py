@@ -9,6 +9,7 @@ import lzma
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import perf_counter
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import given, strategies as st
 
 from seq2see.data.readers import (
     Pair,
+    _whole_lines,
     read_jsonl,
     read_lines,
     read_parallel,
@@ -98,12 +100,43 @@ def test_tmx_languages_codes_and_what_is_skipped(tmp_path: Path) -> None:
     assert skipped == [3]
 
 
-def test_tmx_reads_nothing_from_elsewhere(tmp_path: Path) -> None:
-    secret = write(tmp_path, "secret", "secret")
-    entity = f'<!DOCTYPE tmx [<!ENTITY x SYSTEM "file://{secret}">]>'
-    text = TMX.replace("<tmx", entity + "<tmx", 1).replace("A dog.", "A &x; dog.")
+def test_tmx_writes_regions_in_two_ways(tmp_path: Path) -> None:
+    text = TMX.replace("de-DE", "de_DE").replace("EN-US", "EN_US")
     path = write(tmp_path, "a.tmx", text)
-    assert "secret" not in str(list(read_tmx(path, ("en", "de"))))
+    for languages in (("en", "de"), ("en", "DE-de"), ("en", "de_DE")):
+        assert next(read_tmx(path, languages)) == Pair("A dog.", "Ein Hund.")
+    assert len(list(read_tmx(path, ("en", "de")))) == 2
+
+
+def with_entity(declared: str) -> str:
+    """Return a memory with an entity in its first sentence."""
+    kind = f"<!DOCTYPE tmx [<!ENTITY x {declared}>]>"
+    return TMX.replace("<tmx", kind + "<tmx", 1).replace("A dog.", "A &x; dog.")
+
+
+def test_tmx_reads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    secret = write(tmp_path, "hidden", "secret")
+    path = write(tmp_path, "a.tmx", with_entity(f'SYSTEM "file://{secret}"'))
+    with pytest.raises(InputError, match="`&x;`") as refused:
+        list(read_tmx(path, ("en", "de")))
+    assert "secret" not in str(refused.value)
+
+
+def test_a_long_line_is_not_copied_for_each_of_its_blocks() -> None:
+    class Slow(io.BytesIO):
+        def read1(self, _: int | None = -1) -> bytes:
+            return super().read1(4096)
+
+    began = perf_counter()
+    lengths = [len(lines) for lines in _whole_lines(Slow(b"x" * 40_000_000 + b"\nend"))]
+    assert sum(lengths) == 40_000_004
+    assert perf_counter() - began < 2  # a copy for each block takes a minute
+
+
+def test_xz_with_zeros_between_its_streams(tmp_path: Path) -> None:
+    one, two = lzma.compress(b"one\n"), lzma.compress(b"two\n" * 500_000)
+    path = write(tmp_path, "a.xz", one + bytes(8) + two + bytes(4))
+    assert list(read_lines(path)) == ["one"] + ["two"] * 500_000
 
 
 REFUSED: dict[str, tuple[dict[str, bytes], Callable[[str], Iterator[Pair]], str]] = {
@@ -137,6 +170,11 @@ REFUSED: dict[str, tuple[dict[str, bytes], Callable[[str], Iterator[Pair]], str]
         lambda d: read_jsonl(f"{d}/a", ("s", "t")),
         "`t` must be a text, but is int instead",
     ),
+    "half a character": (
+        {"a": b'{"s": {"x": "\\ud83d\\ude00"}, "t": "y"}\n{"s": {"x": "a\\ud800"}, "t": "y"}\n'},
+        lambda d: read_jsonl(f"{d}/a", ("s.x", "t")),
+        "half of a surrogate pair, '.ud800', as character 2 of `s.x` in .*a, line 2",
+    ),
     "cut gz": (
         {"a.gz": gzip.compress(b"1\t2\n" * 999)[:-9]},
         lambda d: read_tsv(f"{d}/a.gz"),
@@ -152,6 +190,20 @@ REFUSED: dict[str, tuple[dict[str, bytes], Callable[[str], Iterator[Pair]], str]
         lambda d: read_tsv(f"{d}/a.zst"),
         "a.zst is damaged",
     ),
+    "an empty xz": ({"a.xz": b""}, lambda d: read_tsv(f"{d}/a.xz"), "a.xz is damaged"),
+    **{
+        f"garbage behind {ending}": (
+            {f"a{ending}": PACKERS[ending](b"1\t2\n" * 999) + b"garbage"},
+            lambda d, name=f"a{ending}": read_tsv(f"{d}/{name}"),
+            f"a{ending} is damaged",
+        )
+        for ending in (".gz", ".xz", ".zst")
+    },
+    "garbage between two xz": (
+        {"a.xz": lzma.compress(b"1\t2\n") + b"garbage!" + lzma.compress(b"1\t2\n")},
+        lambda d: read_tsv(f"{d}/a.xz"),
+        "a.xz is damaged",
+    ),
     "no gz": ({"a.gz": b"text"}, lambda d: read_tsv(f"{d}/a.gz"), "a.gz is damaged"),
     "no file": ({}, lambda d: read_tsv(f"{d}/a"), "a cannot be read: No such file"),
     "a folder": ({}, read_tsv, "cannot be read: Is a directory"),
@@ -159,6 +211,39 @@ REFUSED: dict[str, tuple[dict[str, bytes], Callable[[str], Iterator[Pair]], str]
         {"a": TMX[:400].encode()},
         lambda d: read_tmx(f"{d}/a", ("en", "de")),
         "a must be TMX, but: ",
+    ),
+    "an entity": (
+        {"a": with_entity('"big"').encode()},
+        lambda d: read_tmx(f"{d}/a", ("en", "de")),
+        "a, unit 1 must have its text written out, but has the entity `&x;` instead",
+    ),
+    "an entity from a DTD elsewhere": (
+        {
+            "a": TMX.replace("<tmx", '<!DOCTYPE tmx SYSTEM "no.dtd"><tmx', 1)
+            .replace("warten", "&nbsp;")
+            .encode()
+        },
+        lambda d: read_tmx(f"{d}/a", ("en", "de")),
+        "a, unit 2 must have its text written out, but has the entity `&nbsp;` instead",
+    ),
+    "a bomb": (
+        {
+            "a": with_entity('"' + "&y;" * 99 + '"')
+            .replace("<!ENTITY x", '<!ENTITY y "' + "z" * 9999 + '"><!ENTITY x')
+            .encode()
+        },
+        lambda d: read_tmx(f"{d}/a", ("en", "de")),
+        "has the entity `&x;` instead",
+    ),
+    "other languages": (
+        {"a": TMX.encode()},
+        lambda d: read_tmx(f"{d}/a", ("en", "ja")),
+        "a must have units in both en and ja, but has de, de-de, en, en-us, fr instead",
+    ),
+    "no units": (
+        {"a": b"<tmx><body/></tmx>"},
+        lambda d: read_tmx(f"{d}/a", ("en", "de")),
+        "a must have units in both en and de, but has none",
     ),
 }
 

@@ -400,3 +400,22 @@ def test_one_a_side(tmp_path: Path, bpe: Tokenizer) -> None:
 def test_text_needs_no_torch() -> None:
     code = "import sys, seq2see.text; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_many_lines_are_many_single_lines() -> None:
+    """Also when words come again, in other lines and calls, and when too many are remembered."""
+    lines = ["a dog", "", "a", "dog dog  cat", "\u2581 x", "the cat's dog", "a dog"] * 3
+    tokenizer = Tokenizer.train(lines, TokenizerConfig(vocab_size=290))
+    alone = [tokenizer.encode(line) for line in lines]
+    for _ in range(2):
+        assert tokenizer.encode_batch(lines) == alone
+    assert tokenizer.encode_batch([]) == []
+    assert tokenizer.encode_packed(lines).ids.tolist() == [i for ids in alone for i in ids]
+
+
+def test_words_are_forgotten_when_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seq2see.text.words.MOST", 3)
+    lines = [f"word{n} word" for n in range(20)]
+    tokenizer = Tokenizer.train(lines, TokenizerConfig(vocab_size=280))
+    for line in lines:
+        assert tokenizer.encode_batch([line]) == [tokenizer.encode(line)]

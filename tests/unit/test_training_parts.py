@@ -10,10 +10,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from seq2see.data.batches import Batch, Packed
+from seq2see.data.batches import Batch
 from seq2see.errors import ConfigError, InputError, TrainingError
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
+from seq2see.text import Packed
 from seq2see.training.averages import MovingAverage, mean_of_checkpoints
 from seq2see.training.checkpoints import Checkpoints
 from seq2see.training.log import JsonLines, read_log

@@ -22,7 +22,7 @@ _SHOWN = 80
 def show(report: Report, name: str, examples: int) -> None:
     """Print the report."""
     console = Console(highlight=False)
-    console.print(f"[bold]{escape(name)}[/bold]: {report.pairs:,} pairs")
+    console.print(f"[bold]{escape(name)}[/bold]: {report.pairs:,} pair{'s' * (report.pairs != 1)}")
     if report.pairs:
         console.print(_lengths(report))
         console.print(_ratio(report), "")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from seq2see.config import Config
-from seq2see.text import BOS_ID, EOS_ID, PAD_ID
+from seq2see.text import BOS_ID, EOS_ID, PAD_ID, Packed
 
 # B sentences of a batch, S source tokens, T target tokens
 
@@ -40,28 +38,6 @@ class BatchConfig(Config):
                 f"`tokens` must be at least {least} for pairs of `max_length` {self.max_length} "
                 f"with their ends, but is {self.tokens} instead"
             )
-
-
-class Packed(NamedTuple):
-    """Sentences without padding, one behind the other."""
-
-    ids: NDArray[Any]
-    lengths: Ints
-
-    @classmethod
-    def of(cls, sentences: Sequence[Sequence[int]]) -> Packed:
-        """Pack lists of ids."""
-        lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
-        ids = np.fromiter(chain.from_iterable(sentences), np.int64, int(lengths.sum()))
-        return cls(ids, lengths)
-
-    @classmethod
-    def joined(cls, parts: Sequence[Packed]) -> Packed:
-        """Put some behind others."""
-        if len(parts) == 1:
-            return parts[0]
-        ids, lengths = zip(*parts, strict=True)
-        return cls(np.concatenate(ids), np.concatenate(lengths))
 
 
 @dataclass(frozen=True, slots=True)

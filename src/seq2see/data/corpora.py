@@ -146,7 +146,7 @@ class Corpus:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the files, as they were when this was first asked for, and of their reading."""
+        """SHA-256 of the files, as they were when it was first asked for, and of their reading."""
         return self.current_fingerprint()
 
     def current_fingerprint(self) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from itertools import chain, compress, islice
+from itertools import compress, islice
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -29,7 +29,7 @@ from seq2see.data.corpora import Corpus
 from seq2see.data.readers import Pair
 from seq2see.data.rows import Rows, RowsWriter, files_of
 from seq2see.errors import ConfigError, InputError
-from seq2see.text import Tokenizers
+from seq2see.text import Packed, Tokenizers
 
 FORMAT = 1
 CHUNK = 4096
@@ -231,15 +231,11 @@ def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
         yield chunk
 
 
-Column = tuple[NDArray[Any], Ints]
-"""Rows of numbers one behind the other, and their lengths."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Chunk:
     """Some pairs, encoded."""
 
-    columns: list[Column]
+    columns: list[Packed]
     fits: NDArray[np.bool_]
     empty: NDArray[np.bool_]
 
@@ -255,28 +251,23 @@ class _Encoder:
     def __call__(self, pairs: Sequence[Pair]) -> _Chunk:
         tokenizers = self.encoding.tokenizers
         texts = [pair.source for pair in pairs], [pair.target for pair in pairs]
-        source = tokenizers.source.encode_batch(texts[0])
-        target = tokenizers.target.encode_batch(texts[1])
-        lengths = _lengths(source), _lengths(target)
-        empty = np.minimum(*lengths) == 0
-        longest = np.maximum(lengths[0] + len(self.prefix), lengths[1])
-        fits = ~empty & (longest <= self.encoding.max_length)
-        if self.prefix:
-            source = [self.prefix + ids for ids in source]
-        columns = [_column(side, fits, self.dtype) for side in (source, target)]
+        source = tokenizers.source.encode_packed(texts[0])
+        target = tokenizers.target.encode_packed(texts[1])
+        empty = (source.lengths == 0) | (target.lengths == 0)
+        source = source.prefixed(self.prefix)
+        fits = ~empty & (np.maximum(source.lengths, target.lengths) <= self.encoding.max_length)
+        columns = [source.only(fits), target.only(fits)]
+        columns = [Packed(side.ids.astype(self.dtype), side.lengths) for side in columns]
         if self.encoding.keep_text:
-            columns += [_column([t.encode() for t in side], fits, np.uint8) for side in texts]
+            columns += [_text(compress(side, fits)) for side in texts]
         return _Chunk(columns, fits, empty)
 
 
-def _lengths(rows: Sequence[Sequence[int]]) -> Ints:
-    return np.fromiter(map(len, rows), np.int64, len(rows))
-
-
-def _column(rows: Sequence[Sequence[int]], chosen: NDArray[np.bool_], dtype: Any) -> Column:
-    kept = list(compress(rows, chosen))
-    lengths = _lengths(kept)
-    return np.fromiter(chain.from_iterable(kept), dtype, int(lengths.sum())), lengths
+def _text(lines: Iterable[str]) -> Packed:
+    """Return the bytes of lines."""
+    raw = [line.encode() for line in lines]
+    lengths = np.fromiter(map(len, raw), np.int64, len(raw))
+    return Packed(np.frombuffer(b"".join(raw), np.uint8), lengths)
 
 
 class _Tally:

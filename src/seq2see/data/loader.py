@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from seq2see.data.batches import Batch, Packed
+from seq2see.data.batches import Batch
 from seq2see.data.encoded import EncodedCorpus
 from seq2see.data.mixture import Draw
 from seq2see.data.plan import BEGINNING, Plan, Position
+from seq2see.text import Packed
 
 Sentences = tuple[Packed, Packed]
 """Sources and targets."""

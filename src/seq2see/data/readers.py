@@ -8,19 +8,21 @@ cannot be read is refused with the file and the line, never guessed at.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import lzma
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
 from lxml import etree
 
 from seq2see.errors import InputError
+from seq2see.text.normalise import refuse_surrogates
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -59,11 +61,50 @@ def _open(path: str) -> AbstractContextManager[IO[bytes]]:
         case ".gz":
             return cast("IO[bytes]", gzip.open(path))
         case ".xz":
-            return cast("IO[bytes]", lzma.open(path))
+            return io.BufferedReader(_Xz(Path(path).open("rb")))
         case ".zst":
             return cast("IO[bytes]", zstd.open(path))
         case _:
             return Path(path).open("rb")
+
+
+class _Xz(io.RawIOBase):
+    """An .xz file, unpacked. Python's own stops without a word at what is no further stream."""
+
+    def __init__(self, packed: IO[bytes]) -> None:
+        self._packed = packed
+        self._blocks = _unpacked(packed)
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        rest = self._rest or memoryview(next(self._blocks, b""))
+        size = min(len(rest), len(buffer))
+        buffer[:size], self._rest = rest[:size], rest[size:]
+        return size
+
+    def close(self) -> None:
+        self._packed.close()
+        super().close()
+
+
+def _unpacked(file: IO[bytes]) -> Iterator[bytes]:
+    """Unpack all streams of an .xz file; between and behind them may be zeros."""
+    packed = file.read(BLOCK)
+    while True:
+        stream = lzma.LZMADecompressor()
+        while not stream.eof:
+            if stream.needs_input and not packed:
+                raise EOFError("it ends too early")
+            if block := stream.decompress(packed, BLOCK):
+                yield block
+            packed = file.read(BLOCK) if stream.needs_input else b""
+        rest = chain([stream.unused_data], iter(lambda: file.read(BLOCK), b""))
+        packed = next(filter(None, (block.lstrip(b"\0") for block in rest)), b"")
+        if not packed:
+            return
 
 
 def read_lines(path: str) -> Iterator[str]:
@@ -78,15 +119,14 @@ def read_lines(path: str) -> Iterator[str]:
 
 def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
     """Yield blocks that end where a line ends; only the last may lack its \\n."""
-    rest = b""
+    parts: list[bytes] = []
     while block := file.read1(BLOCK):  # type: ignore[attr-defined]  # all of ours are buffered
         end = block.rfind(b"\n") + 1
         if end:
-            yield rest + block[:end]
-            rest = block[end:]
-        else:
-            rest += block
-    if rest:
+            yield b"".join([*parts, block[:end]])
+            parts.clear()
+        parts.append(block[end:])
+    if rest := b"".join(parts):
         yield rest
 
 
@@ -156,6 +196,7 @@ def _value(record: Any, key: str, where: str) -> str:
     if not isinstance(value, str):
         found = "is missing" if value is None else f"is {type(value).__name__} instead"
         raise InputError(f"{where}: `{key}` must be a text, but {found}")
+    refuse_surrogates(value, f" of `{key}` in {where}")
     return value
 
 
@@ -169,33 +210,59 @@ def read_tmx(
 ) -> Iterator[Pair]:
     """Read the units of a translation memory that have both languages, one at a time.
 
-    `en` takes en-GB too. White space around a line break becomes one space. A unit without one of
-    the languages goes to `skipped`, by its number.
+    `en` takes en-GB and en_GB too. White space around a line break becomes one space. A unit
+    without one of the languages goes to `skipped`, by its number.
     """
+    found, pairs = set[str](), 0
+    for number, texts in enumerate(_units(path), 1):
+        source, target = (_find(texts, _code(language)) for language in languages)
+        if source is None or target is None:
+            found.update(texts)
+            skipped(number)
+        else:
+            pairs += 1
+            yield Pair(source, target)
+    if not pairs:
+        others = f"{', '.join(sorted(found - {''}))} instead" if found else "none"
+        raise InputError(
+            f"{path} must have units in both {' and '.join(languages)}, but has {others}"
+        )
+
+
+def _units(path: str) -> Iterator[dict[str, str]]:
+    """Yield the texts of each unit by their languages."""
     with open_bytes(path) as file:
         units = etree.iterparse(
             file, tag="{*}tu", resolve_entities=False, no_network=True, load_dtd=False
         )
         try:
             for number, (_, unit) in enumerate(units, 1):
-                texts = {_language(v): _segment(v) for v in reversed(list(unit.iter("{*}tuv")))}
-                source, target = (_find(texts, language) for language in languages)
+                _refuse_entities(unit, f"{path}, unit {number}")
+                variants = reversed(list(unit.iter("{*}tuv")))
+                yield {_language(variant): _segment(variant) for variant in variants}
                 _forget(unit)
-                if source is None or target is None:
-                    skipped(number)
-                else:
-                    yield Pair(source, target)
         except etree.XMLSyntaxError as error:
             raise InputError(f"{path} must be TMX, but: {error.msg}") from None
 
 
+def _refuse_entities(unit: etree._Element, where: str) -> None:
+    """Raise an error at text that stands elsewhere: it is not read, so it would be missing."""
+    for entity in unit.iter(etree.Entity):
+        raise InputError(
+            f"{where} must have its text written out, but has the entity `{entity.text}` instead"
+        )
+
+
 def _language(variant: etree._Element) -> str:
-    return (variant.get(LANGUAGE) or variant.get("lang") or "").lower()
+    return _code(variant.get(LANGUAGE) or variant.get("lang") or "")
 
 
-def _find(texts: Mapping[str, str], language: str) -> str | None:
+def _code(language: str) -> str:
+    return language.lower().replace("_", "-")
+
+
+def _find(texts: Mapping[str, str], wanted: str) -> str | None:
     """Return the text of a language, or else of one of its regions."""
-    wanted = language.lower()
     exact = texts.get(wanted)
     regions = (text for code, text in texts.items() if code.startswith(wanted + "-"))
     return exact if exact is not None else next(regions, None)

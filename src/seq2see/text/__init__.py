@@ -2,6 +2,7 @@
 
 from seq2see.text.config import TokenizerConfig
 from seq2see.text.normalise import Normalisation, normalise
+from seq2see.text.packed import Packed
 from seq2see.text.sentences import Span, join, split, split_long
 from seq2see.text.specials import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Specials
 from seq2see.text.tokenizer import Tokenizer, Tokenizers
@@ -13,6 +14,7 @@ __all__ = [
     "PAD_ID",
     "UNK_ID",
     "Normalisation",
+    "Packed",
     "Report",
     "Span",
     "Specials",

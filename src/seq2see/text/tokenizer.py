@@ -23,9 +23,11 @@ from seq2see.errors import InputError
 from seq2see.text import model_file
 from seq2see.text.config import TokenizerConfig
 from seq2see.text.normalise import normalise, prepare, refuse_surrogates, restore
+from seq2see.text.packed import Packed
 from seq2see.text.sampling import BpeSegmenter, Pieces, Sampler, Segmenter, UnigramSegmenter
 from seq2see.text.specials import Specials
 from seq2see.text.training import Report, learn
+from seq2see.text.words import WordEncoder
 
 _SEGMENTERS: dict[str, Callable[[Pieces], Segmenter]] = {
     "bpe": BpeSegmenter,
@@ -35,7 +37,7 @@ _FILES = ("tokenizer.model", "source.model", "target.model")
 
 
 class Tokenizer:
-    """Cuts text into pieces and gives their ids. It never changes; threads may share it."""
+    """Cuts text into pieces and gives their ids. Threads may share it: it only remembers words."""
 
     def __init__(self, model: bytes) -> None:
         self.model = model
@@ -83,14 +85,31 @@ class Tokenizer:
 
     def encode_batch(self, lines: Sequence[str], threads: int = 1) -> list[list[int]]:
         """Return the ids of many texts, the same as one by one."""
+        return self.encode_packed(lines, threads).rows()
+
+    def encode_packed(self, lines: Sequence[str], threads: int = 1) -> Packed:
+        """Return the ids of many texts, one behind the other."""
         prepared = self._prepared(lines)
         try:
+            if self._is_word_by_word:
+                return self._word_encoder(prepared)
             ids: list[list[int]] = self._processor.encode(prepared, num_threads=threads)
         except (RuntimeError, TypeError):
             for number, line in enumerate(lines, start=1):
                 refuse_surrogates(line, f" of line {number}")
             raise
-        return ids
+        return Packed.of(ids)
+
+    @cached_property
+    def _word_encoder(self) -> WordEncoder:
+        return WordEncoder(self._processor.encode)
+
+    @cached_property
+    def _is_word_by_word(self) -> bool:
+        """Whether a line's ids are its words' ids: no merge reaches across a space, and there is
+        one space between words. (Unigram adds up whole lines, and may round another way.)"""
+        ours = self.config is not None and self.config.normalisation != "none"
+        return ours and self.kind == "bpe" and self._has_apart_words
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of any ids. PAD, BOS and EOS have none; broken bytes give U+FFFD."""
@@ -157,9 +176,12 @@ class Tokenizer:
         return words
 
     @cached_property
+    def _has_apart_words(self) -> bool:
+        return all("▁" not in piece[1:] for piece in self._in_text)
+
+    @cached_property
     def _word(self) -> re.Pattern[str]:
-        apart = all("▁" not in piece[1:] for piece in self._in_text)
-        start, inside = ("▁?", "[^▁]") if apart else ("", "(?s:.)")
+        start, inside = ("▁?", "[^▁]") if self._has_apart_words else ("", "(?s:.)")
         if self.symbols:
             longest_first = sorted(self.symbols, key=len, reverse=True)
             symbol = "|".join(map(re.escape, longest_first))

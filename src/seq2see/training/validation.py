@@ -10,14 +10,14 @@ import numpy as np
 import torch
 
 from seq2see import metrics
-from seq2see.data.batches import Batch, Packed
+from seq2see.data.batches import Batch
 from seq2see.data.encoded import EncodedCorpus
 from seq2see.data.plan import cut
 from seq2see.data.readers import Pair
 from seq2see.engines.torch import TorchEngine
 from seq2see.evaluate import scored
 from seq2see.search import SearchConfig
-from seq2see.text import Tokenizers
+from seq2see.text import Packed, Tokenizers
 from seq2see.training.config import ValidationConfig
 from seq2see.training.objective import Objective
 from seq2see.training.parts import Progress

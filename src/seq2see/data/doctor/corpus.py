@@ -11,6 +11,7 @@ from seq2see.data.doctor.words import words
 from seq2see.data.readers import Pair
 from seq2see.errors import InputError
 
+SIDES = Pair._fields
 _LINES = 4096
 
 Progress = Callable[[str, int], None]

@@ -27,10 +27,8 @@ class Coverage:
     def lacking(self) -> Lacking:
         """Return those without a piece. White space is always written somehow."""
         pieces = set(self.tokenizer.pieces)
-        lacking = Counter(
-            {c: n for c, n in self.counts.items() if c not in pieces and not c.isspace()}
-        )
-        lacking = Counter({c: n for c, n in lacking.items() if c != _SPACE})
+        written = {*pieces, _SPACE, *filter(str.isspace, self.counts)}
+        lacking = Counter({c: n for c, n in self.counts.items() if c not in written})
         return Lacking(
             characters=len(lacking),
             occurrences=lacking.total(),

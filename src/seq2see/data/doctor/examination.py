@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import heapq
 import random
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from seq2see.data.doctor import findings
 from seq2see.data.doctor.config import DoctorConfig, RuleName
 from seq2see.data.doctor.corpus import Batch, Progress, batches
 from seq2see.data.doctor.coverage import Coverage
+from seq2see.data.doctor.grammar import agreeing, counted
 from seq2see.data.doctor.languages import EXTRA
 from seq2see.data.doctor.overlap import HeldOut
 from seq2see.data.doctor.report import (
@@ -20,15 +25,18 @@ from seq2see.data.doctor.report import (
     Lacking,
     Report,
     SideReport,
+    Suggestion,
 )
 from seq2see.data.doctor.rules import Broken, judge
 from seq2see.data.doctor.standard import Standard
 from seq2see.data.doctor.suggestion import suggest
 from seq2see.data.doctor.survey import Survey, survey
+from seq2see.data.doctor.words import Bools
 from seq2see.data.readers import Pair
 from seq2see.text import Tokenizers
 
 Languages = tuple[str, str] | None
+_LONE_RETURN = re.compile(r"\r(?!\n)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,8 @@ def examine(
 
     `pairs` is read twice: give a list, a `Corpus`, or anything else that starts anew for each loop.
     Memory holds no text but a sample. `languages` are codes such as ("en", "de"); without them,
-    what most lines are in is taken for right. `held_out` are the pairs of all test sets.
+    what most lines are in is taken for right. `held_out` are the pairs of all test sets; `()` says
+    that there are none.
     """
     config = config or DoctorConfig()
     first = survey(pairs, config.sample, progress)
@@ -110,29 +119,46 @@ class _Notes:
             (Coverage(tokenizers.source), Coverage(tokenizers.target)) if tokenizers else None
         )
         self.counts = Counter[str]()
-        self.examples: dict[str, list[Example]] = {}
+        self.passes = bytearray()
+        """Of each pair, if cleaning would keep it."""
+        self._examples: dict[str, list[tuple[float, float, int, Example]]] = {}
         self._random = random.Random(0)  # noqa: S311 not a secret: the same corpus, the same report
 
     def take(self, batch: Batch, verdicts: list[Broken | None]) -> None:
         """Count a batch."""
         for line, (pair, broken) in enumerate(zip(batch.pairs, verdicts, strict=True), 1):
-            if broken:
-                self._count(broken.rule, batch.start + line, pair, broken.reason)
-            elif pair.source == pair.target:
-                self._count("same", batch.start + line, pair, "both sides are the same")
+            self.passes.append(broken is None or broken.rule not in self.config.remove)
+            self._look_at(batch.start + line, pair, broken)
         self.tests.look_at(batch.pairs)
         for coverage, lines in zip(self.coverage or (), batch.sides, strict=False):
             coverage.look_at(lines)
 
-    def _count(self, name: str, line: int, pair: Pair, why: str) -> None:
-        """Keep some examples from anywhere, each as likely as any other (Algorithm R)."""
+    def _look_at(self, line: int, pair: Pair, broken: Broken | None) -> None:
+        if broken:
+            self._count(broken.rule, line, pair, broken.reason, broken.gravity)
+        elif pair.source == pair.target:
+            self._count("same", line, pair, "both sides are the same")
+        if any("\r" in text and _LONE_RETURN.search(text) for text in pair):
+            self._count("line_ends", line, pair, "it has a carriage return inside")
+
+    def _count(self, name: str, line: int, pair: Pair, why: str, gravity: float = 0.0) -> None:
+        """Keep the gravest examples; of those that are alike, each is as likely as any other."""
         self.counts[name] += 1
-        kept = self.examples.setdefault(name, [])
-        example = Example(line, pair.source, pair.target, why)
+        kept = self._examples.setdefault(name, [])
+        example = gravity, self._random.random(), line, Example.of(line, pair, why)
         if len(kept) < self.config.examples:
-            kept.append(example)
-        elif (place := self._random.randrange(self.counts[name])) < self.config.examples:
-            kept[place] = example
+            heapq.heappush(kept, example)
+        elif kept:
+            heapq.heappushpop(kept, example)
+
+    @property
+    def examples(self) -> dict[str, list[Example]]:
+        """By what they are of, the gravest first, else in their order."""
+        ordered = {
+            name: sorted(kept, key=lambda example: (-example[0], example[2]))
+            for name, kept in self._examples.items()
+        }
+        return {name: [example for *_, example in kept] for name, kept in ordered.items()}
 
 
 def _report(first: Survey, standard: Standard, notes: _Notes) -> Report:
@@ -148,21 +174,26 @@ def _report(first: Survey, standard: Standard, notes: _Notes) -> Report:
         )
         for side in (0, 1)
     ]
-    overlap = notes.tests.overlap()
-    passing = first.pairs - sum(notes.counts[rule] for rule in standard.config.remove)
     real = (first.characters > 0).all(0)
     return Report(
         pairs=first.pairs,
-        passing=passing,
+        passing=sum(notes.passes),
         source=sides[0],
         target=sides[1],
         ratio=Distribution.of(first.characters[1, real] / first.characters[0, real]),
         findings=findings.ordered(_findings(first, standard, notes, lacking)),
         shifts=standard.shifts,
-        overlap=overlap,
-        suggestion=suggest(passing, int(first.words.sum()), first.sample),
+        overlap=notes.tests.overlap(),
+        suggestion=_suggestion(first, np.frombuffer(notes.passes, np.bool_)),
         unchecked=tuple(_unchecked(first, standard)),
     )
+
+
+def _suggestion(first: Survey, passes: Bools) -> Suggestion:
+    """Suggest by what cleaning would keep."""
+    chosen = zip(first.sample, passes[first.sampled], strict=True)
+    sample = [pair for pair, keep in chosen if keep]
+    return suggest(int(passes.sum()), int(first.words[:, passes].sum()), sample)
 
 
 def _findings(
@@ -177,6 +208,8 @@ def _findings(
         counts = Counter({rule: n for rule, n in counts.items() if rule != "swapped"})
     overlap = notes.tests.overlap()
     yield from findings.of_rules(counts, examples, first.pairs, standard.config, overlap)
+    yield from findings.of_overlap(overlap, counts["held_out"])
+    yield from findings.of_line_ends(counts["line_ends"], examples, first.pairs)
     yield from findings.of_copies(first, counts["same"], examples)
     yield from findings.of_characters(lacking)
 
@@ -190,4 +223,5 @@ def _unchecked(first: Survey, standard: Standard) -> Iterator[str]:
     for language in standard.languages.unknown:
         yield f"`{language}` is not a language that the detector knows."
     if standard.lexicon is None and not standard.unrelated:
-        yield f"{first.pairs:,} pairs are too few to learn which words translate each other."
+        few = agreeing("are too few to learn which words translate each other", first.pairs)
+        yield f"{counted(first.pairs, 'pair')} {few}."

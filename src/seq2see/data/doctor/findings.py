@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
 from seq2see.data.doctor.config import RULES, DoctorConfig
+from seq2see.data.doctor.corpus import SIDES
+from seq2see.data.doctor.grammar import agreeing, counted
 from seq2see.data.doctor.languages import LanguageCheck
 from seq2see.data.doctor.report import Example, Finding, Lacking, Overlap, Severity
 from seq2see.data.doctor.shifts import Shift
 from seq2see.data.doctor.survey import Survey
 
 _CLEAN = "`seq2see data clean` removes"
-_SIDES = ("source", "target")
-_SINGULAR = {"have": "has", "seem": "seems"}
 _ORDER: Sequence[Severity] = ("fault", "warning", "note")
 
 _MEANINGS: Mapping[str, str] = {
     "empty": "have a side without words, which teaches to say nothing",
     "damaged": "have broken characters: read the files in their right encoding, if you can",
-    "too_long": "have more than {max_words} words, too long to train on",
+    "too_long": "have more than {max_words}, too long to train on",
     "markup": "have tags or entities of HTML on one side only",
-    "identical": "have more than {identical_words} words and the same text on both sides: "
+    "identical": "have more than {identical_words} and the same text on both sides: "
     "untranslated, which teaches to copy",
     "duplicate": "came before, word for word",
-    "held_out": "have a source that is held out (of those, {sources_folded:,} of {held_out:,} are "
-    "here, {sources:,} to the letter): scores on them would be too good",
+    "held_out": "have a source that is held out (of those, {sources_folded:,} of {held_out:,} "
+    "{are} here, {sources:,} to the letter): scores on them would be too good",
     "swapped": "seem to have source and target swapped",
     "language": "seem to have a side in another language",
     "ratio": "have a target much too long or too short for its source",
@@ -38,6 +39,10 @@ _ALWAYS: Mapping[str, Severity] = {
     "shifted": "fault",
     "held_out": "warning",
     "numbers": "note",
+}
+_FATES: Mapping[str, str] = {
+    "bytes": "written as bytes, which is slower to learn",
+    "unknown": "lost as <unk>: train a tokenizer with byte fallback",
 }
 _SURE = {"empty", "damaged", "too_long", "swapped"}
 """Even a few of them are worth a warning; the other rules may err, or do little harm."""
@@ -57,7 +62,7 @@ def of_rules(
     overlap: Overlap | None,
 ) -> Iterator[Finding]:
     """Yield a finding for each rule that was broken; shifts have their own."""
-    numbers = dict(config) | (asdict(overlap) if overlap else {})
+    numbers = _numbers(config, overlap)
     for rule in RULES:
         count = counts.get(rule, 0)
         if not count or rule == "shifted":
@@ -65,8 +70,15 @@ def of_rules(
         share = count / pairs
         meaning = _MEANINGS[rule].format_map(numbers) + _guess(rule, share)
         advice = f"; {_CLEAN} {'them' if count > 1 else 'it'}" if rule in config.remove else ""
-        text = f"{_pairs(count, share)} {_agreeing(meaning, count)}{advice}."
+        text = f"{_pairs(count, share)} {agreeing(meaning, count)}{advice}."
         yield Finding(rule, _severity(rule, share), count, share, text, tuple(examples[rule]))
+
+
+def _numbers(config: DoctorConfig, overlap: Overlap | None) -> dict[str, Any]:
+    """Return what the meanings speak of."""
+    numbers = asdict(overlap) | {"are": agreeing("are", overlap.sources_folded)} if overlap else {}
+    limits = ("max_words", "identical_words")
+    return numbers | {limit: counted(getattr(config, limit), "word") for limit in limits}
 
 
 def _guess(rule: str, share: float) -> str:
@@ -99,7 +111,7 @@ def of_languages(check: LanguageCheck, pairs: int) -> Iterator[Finding]:
         text = f"The source seems to be {target} and the target {source}: give them the other way."
         yield Finding("sides", "fault", pairs, 1.0, text)
         return
-    for name, side in zip(_SIDES, check.sides, strict=True):
+    for name, side in zip(SIDES, check.sides, strict=True):
         if side.is_other:
             found = side.found or f"in {' and '.join(sorted(side.scripts)).lower()} script"
             text = f"Most of the {name} seems to be {found}, but {side.stated} was stated."
@@ -116,20 +128,43 @@ def of_lexicon(unrelated: bool, pairs: int) -> Iterator[Finding]:
         yield Finding("unrelated", "fault", pairs, 1.0, text)
 
 
+def of_overlap(overlap: Overlap | None, broken: int) -> Iterator[Finding]:
+    """Yield a note on a test set that no pair is counted for: it was looked for."""
+    if overlap and not broken:
+        here = f"{overlap.sources_folded:,} of {counted(overlap.held_out, 'held-out source')}"
+        text = f"{here} {agreeing('are', overlap.sources_folded)} here."
+        empty = "Nothing is held out: the test set is empty."
+        yield Finding("held_out", "note", 0, 0.0, text if overlap.held_out else empty)
+
+
+def of_line_ends(
+    count: int, examples: Mapping[str, Sequence[Example]], pairs: int
+) -> Iterator[Finding]:
+    """Yield a finding if lines may have ended where none was seen to end."""
+    if count:
+        share = count / pairs
+        have = agreeing("have carriage returns inside lines, which end no line here", count)
+        text = (
+            f"{_pairs(count, share)} {have}: if they were meant to, write the files anew with \\n."
+        )
+        yield Finding("line_ends", "warning", count, share, text, tuple(examples["line_ends"]))
+
+
 def of_copies(
     survey: Survey, same: int, examples: Mapping[str, Sequence[Example]]
 ) -> Iterator[Finding]:
     """Yield notes on pairs that are the same on both sides, and on sources with many targets."""
     if same:
         share = same / survey.pairs
-        have = _agreeing("have the same short text on both sides, as names should", same)
+        have = agreeing("have the same short text on both sides, as names should", same)
         text = f"{_pairs(same, share)} {have}."
         yield Finding("same", "note", same, share, text, tuple(examples["same"]))
     repeated, most = _many_targets(survey)
     if repeated:
         text = (
-            f"{repeated:,} sources have several different targets, up to {most}: fine for "
-            "training; whoever splits a test set off keeps all pairs of a source together."
+            f"{counted(repeated, 'source')} {agreeing('have', repeated)} several different "
+            f"targets, up to {most}: fine for training; whoever splits a test set off keeps all "
+            "pairs of a source together."
         )
         yield Finding("many_targets", "note", repeated, repeated / survey.pairs, text)
 
@@ -142,16 +177,14 @@ def _many_targets(survey: Survey) -> tuple[int, int]:
 
 def of_characters(sides: Sequence[Lacking | None]) -> Iterator[Finding]:
     """Yield a finding for each side with characters that its tokenizer lacks."""
-    for name, lacking in zip(_SIDES, sides, strict=True):
+    for name, lacking in zip(SIDES, sides, strict=True):
         if lacking and lacking.characters:
             shown = " ".join(character for character, _ in lacking.commonest[:10])
-            fate = {
-                "bytes": "they are written as bytes, which is slower to learn",
-                "unknown": "they are lost as <unk>: train a tokenizer with byte fallback",
-            }[lacking.fate]
+            count = lacking.characters
             text = (
-                f"{lacking.characters:,} characters of the {name} have no piece in its tokenizer "
-                f"({_percent(lacking.share)} of its text: {shown}); {fate}."
+                f"{counted(count, 'character')} of the {name} {agreeing('have', count)} no piece "
+                f"in its tokenizer ({_percent(lacking.share)} of its text: {shown}); "
+                f"{'it is' if count == 1 else 'they are'} {_FATES[lacking.fate]}."
             )
             grave: Severity = "warning" if _is_grave(lacking) else "note"
             yield Finding("characters", grave, lacking.occurrences, lacking.share, text)
@@ -177,15 +210,7 @@ def _severity(rule: str, share: float) -> Severity:
 
 
 def _pairs(count: int, share: float) -> str:
-    return f"{count:,} pair{'s' * (count != 1)} ({_percent(share)})"
-
-
-def _agreeing(meaning: str, count: int) -> str:
-    """Say "has" of one and "have" of more."""
-    if count != 1:
-        return meaning
-    verb, _, rest = meaning.partition(" ")
-    return " ".join([_SINGULAR.get(verb, verb), rest])
+    return f"{counted(count, 'pair')} ({_percent(share)})"
 
 
 def _percent(share: float) -> str:

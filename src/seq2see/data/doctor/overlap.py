@@ -13,6 +13,7 @@ class HeldOut:
     """Pairs of test sets, by their hashes, and which of them were seen."""
 
     def __init__(self, pairs: Iterable[Pair]) -> None:
+        self._given = pairs != ()  # an empty test set is worth a word, none at all is not
         self._rows = [_hashes(pair) for pair in pairs]
         self._wanted = [frozenset(row[kind] for row in self._rows) for kind in range(3)]
         self._seen: list[set[int]] = [set(), set(), set()]
@@ -26,8 +27,8 @@ class HeldOut:
                 self._seen[kind] |= self._wanted[kind].intersection(hashes)
 
     def overlap(self) -> Overlap | None:
-        """Count the held-out pairs that were seen."""
-        if not self._rows:
+        """Count the held-out pairs that were seen; None if no test set was given."""
+        if not self._given:
             return None
         counts = (sum(row[kind] in self._seen[kind] for row in self._rows) for kind in range(3))
         return Overlap(len(self._rows), *counts)

@@ -10,12 +10,15 @@ import numpy as np
 
 from seq2see.data.doctor.shifts import Shift
 from seq2see.data.doctor.words import Floats, Ints
+from seq2see.data.readers import Pair
 
 Severity = Literal["fault", "warning", "note"]
 """`fault`: mend it before training. `warning`: cleaning is worth it. `note`: good to know."""
 
 _QUANTILES = (0, 1, 5, 25, 50, 75, 95, 99, 100)
 _BINS = 40
+_LONGEST = 500
+"""Characters of an example's side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +71,18 @@ class Example:
     line: int
     """Counted from 1."""
     source: str
+    """At most 500 characters, and so are the others."""
     target: str
     why: str
+
+    @classmethod
+    def of(cls, line: int, pair: Pair, why: str) -> Self:
+        """Show the beginning of a pair."""
+        return cls(line, _cut(pair.source), _cut(pair.target), _cut(why))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +168,7 @@ class Report:
     """The gravest first."""
     shifts: tuple[Shift, ...]
     overlap: Overlap | None
-    """None if nothing was held out."""
+    """None if no test set was given."""
     suggestion: Suggestion
     unchecked: tuple[str, ...]
     """What could not be looked at, and why."""

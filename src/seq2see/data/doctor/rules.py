@@ -14,15 +14,13 @@ from typing import NamedTuple
 import numpy as np
 
 from seq2see.data.doctor.config import RULES, RuleName
-from seq2see.data.doctor.corpus import Batch
+from seq2see.data.doctor.corpus import SIDES, Batch
 from seq2see.data.doctor.damage import damage, unmatched_markup
 from seq2see.data.doctor.lexicon import halves
 from seq2see.data.doctor.numbers import numbers_differ
 from seq2see.data.doctor.standard import Standard
-from seq2see.data.doctor.words import Bools, Ragged, fold, has_word, size
+from seq2see.data.doctor.words import Bools, Floats, Ragged, fold, has_word, size
 from seq2see.data.readers import Pair
-
-_SIDES = ("source", "target")
 
 
 class Broken(NamedTuple):
@@ -30,6 +28,8 @@ class Broken(NamedTuple):
 
     rule: RuleName
     reason: str
+    gravity: float = 0.0
+    """How much worse than other pairs that break it, where that can be told."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,14 @@ class Case:
         check, sides = self.standard.languages, self.batch.sides
         source, target = (check.wrong(side, sides[side], self.ids[side]) for side in (0, 1))
         return source, target
+
+    @cached_property
+    def against(self) -> Floats:
+        """How much the words of each pair speak against it; nothing where there is no lexicon."""
+        lexicon = self.standard.lexicon
+        if lexicon is None:
+            return np.zeros(len(self.batch.pairs))
+        return -lexicon.judge(*self.ids, halves(self.batch.sides[0]))
 
     def each(self, reason: Callable[[Pair], str]) -> list[str]:
         """Ask for a reason for each pair by itself."""
@@ -74,7 +82,8 @@ def judge(
         if rule in rules:
             for place, reason in enumerate(_CHECKS[rule](case)):
                 if reason and verdicts[place] is None:
-                    verdicts[place] = Broken(rule, reason)
+                    gravity = float(case.against[place]) if rule == "misaligned" else 0.0
+                    verdicts[place] = Broken(rule, reason, gravity)
     return verdicts
 
 
@@ -82,7 +91,7 @@ def _empty(case: Case) -> list[str]:
     """A side without words says nothing, unless the other says just that ("!" and "！")."""
 
     def reason(pair: Pair) -> str:
-        lacking = [side for side, text in zip(_SIDES, pair, strict=True) if not has_word(text)]
+        lacking = [side for side, text in zip(SIDES, pair, strict=True) if not has_word(text)]
         blank = not pair.source.strip() or not pair.target.strip()
         if len(lacking) == 1:
             return f"the {lacking[0]} has no words"
@@ -93,7 +102,7 @@ def _empty(case: Case) -> list[str]:
 
 def _damaged(case: Case) -> list[str]:
     def reason(pair: Pair) -> str:
-        for side, text in zip(_SIDES, pair, strict=True):
+        for side, text in zip(SIDES, pair, strict=True):
             if found := damage(text):
                 return f"the {side} has {found}"
         return ""
@@ -162,7 +171,7 @@ def _language(case: Case) -> list[str]:
     reasons = []
     for found in zip(*case.wrong_languages, strict=True):
         side = next((side for side in (0, 1) if found[side]), None)
-        reasons.append("" if side is None else f"the {_SIDES[side]} seems to be {found[side]}")
+        reasons.append("" if side is None else f"the {SIDES[side]} seems to be {found[side]}")
     return reasons
 
 
@@ -176,12 +185,8 @@ def _ratio(case: Case) -> list[str]:
 
 
 def _misaligned(case: Case) -> list[str]:
-    lexicon = case.standard.lexicon
-    if lexicon is None:
-        return []
-    evidence = lexicon.judge(*case.ids, halves(case.batch.sides[0]))
-    against = -evidence >= case.standard.config.misaligned_evidence
-    return case.where(against, "its words hardly translate each other")
+    wrong = case.against >= case.standard.config.misaligned_evidence
+    return case.where(wrong, "its words hardly translate each other")
 
 
 def _numbers(case: Case) -> list[str]:

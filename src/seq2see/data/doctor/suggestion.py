@@ -2,24 +2,30 @@
 
 Small corpora want small models and few pieces (Sennrich and Zhang, 2019): a piece that is seen a
 few times only is never learnt. A text's different words grow about as the root of its length, and
-so do its pieces here. The paper's `base` was made for 4.5 million pairs.
+so do its pieces here, as far as there are so many. The paper's `base` was made for 4.5 million
+pairs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import fields
 from typing import Literal
 
+from seq2see.data.doctor.grammar import counted
 from seq2see.data.doctor.report import Suggestion
+from seq2see.data.doctor.words import runs
 from seq2see.data.readers import Pair
+from seq2see.text import Specials, TokenizerConfig
 
 _PIECES_A_ROOT = 9
 """Pieces for the root of the number of words, both sides together: 8,000 for 30,000 captions."""
-_SPECIAL = 4 + 256
+_SPECIAL = len(fields(Specials)) + 256
 """Pieces that are there before any text: the special ones and the bytes."""
-_COVERAGE = 0.9995
-"""Of a text's characters, those that get a piece of their own (the tokenizer's default)."""
+_COVERAGE = TokenizerConfig().character_coverage
+_LONGEST = 15
+"""Characters of the longest piece, but for the space before it."""
 _SIZES: tuple[tuple[int, Literal["tiny", "small", "base", "big"], int], ...] = (
     (100_000, "tiny", 8_000),
     (500_000, "small", 16_000),
@@ -28,29 +34,46 @@ _SIZES: tuple[tuple[int, Literal["tiny", "small", "base", "big"], int], ...] = (
 )
 
 
-def suggest(pairs: int, words: int, sample: Iterable[Pair]) -> Suggestion:
+def suggest(pairs: int, words: int, sample: Sequence[Pair]) -> Suggestion:
     """Suggest by the pairs that can be trained on, and the words of both sides."""
     preset, most = next((preset, most) for limit, preset, most in _SIZES if pairs < limit)
+    if not pairs:
+        return Suggestion(preset, _round(_SPECIAL), "no pairs to learn from yet")
     letters = _letters(sample)
-    affordable = min(int(_PIECES_A_ROOT * words**0.5), most)
-    pieces = _round(max(affordable, _SPECIAL + 2 * letters))
-    crowded = pieces > _round(affordable)
-    return Suggestion(preset, pieces, _reason(pairs, words, letters if crowded else 0))
+    affordable = _round(min(int(_PIECES_A_ROOT * words**0.5), most))
+    wanted = max(affordable, _round(_SPECIAL + 2 * len(letters)))
+    pieces = min(wanted, _learnable(sample, letters))
+    size = f"{counted(pairs, 'pair')} of {counted(words, 'word')}"
+    if pieces > affordable:
+        reason = f"few, but {len(letters):,} different characters need pieces of their own"
+    else:
+        reason = (
+            "as many as it has different characters and words"
+            if pieces < wanted
+            else _reason(pairs)
+        )
+    return Suggestion(preset, pieces, f"{size}: {reason}")
 
 
-def _letters(sample: Iterable[Pair]) -> int:
-    """Return how many of the commonest characters make up nearly all of the text."""
+def _letters(sample: Sequence[Pair]) -> set[str]:
+    """Return the commonest characters, which make up nearly all of the text."""
     counts = Counter[str]()
     for pair in sample:
         counts.update(pair.source + pair.target)
     left = counts.total() * (1 - _COVERAGE)
-    rare = 0
-    for _, count in reversed(counts.most_common()):
+    letters = set(counts)
+    for letter, count in reversed(counts.most_common()):
         left -= count
         if left < 0:
             break
-        rare += 1
-    return len(counts) - rare
+        letters.remove(letter)
+    return {letter for letter in letters if not letter.isspace()}
+
+
+def _learnable(sample: Sequence[Pair], letters: set[str]) -> int:
+    """Return how many pieces a tokenizer finds at least: the space, letters and whole words."""
+    found = {run[:_LONGEST] for pair in sample for line in pair for run in runs(line)}
+    return _SPECIAL + 1 + len(letters) + sum(letters.issuperset(run) for run in found)
 
 
 def _round(pieces: int) -> int:
@@ -58,12 +81,9 @@ def _round(pieces: int) -> int:
     return -(-pieces // step) * step
 
 
-def _reason(pairs: int, words: int, letters: int) -> str:
-    size = f"{pairs:,} pairs of {words:,} words"
-    if letters:
-        return f"{size}: few, but {letters:,} different characters need pieces of their own"
+def _reason(pairs: int) -> str:
     if pairs < _SIZES[0][0]:
-        return f"{size}: a small model and few pieces learn most from little text"
+        return "a small model and few pieces learn most from little text"
     if pairs < _SIZES[1][0]:
-        return f"{size}: enough for a model of middle size, too few for the paper's"
-    return f"{size}: enough for a model of the paper's size"
+        return "enough for a model of middle size, too few for the paper's"
+    return "enough for a model of the paper's size"

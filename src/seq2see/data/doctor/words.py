@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +19,28 @@ _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff"
 )
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
-_NOT_WORD = re.compile(r"[\W_]+")
+
+
+def _marks(first: int, end: int) -> str:
+    """Return vowel signs, points and accents, which `\\w` leaves out; no selectors of looks."""
+    marks = (c for c in map(chr, range(first, end)) if unicodedata.category(c) in {"Mn", "Mc"})
+    return "".join(mark for mark in marks if "VARIATION SELECTOR" not in unicodedata.name(mark))
+
+
+# In two classes: `re` looks up what has 16 bits, and searches all of a class that has more.
+_MARKS, _FAR_MARKS = _marks(0x300, 0x10000), _marks(0x10000, 0x1F000)
+_IF_FAR = "(?![\x00-\uffff])"
+_JOINERS = "\u200c\u200d"
+_LETTER = rf"[^\W{_UNSPACED}]"
+_WORD = re.compile(
+    rf"{_LETTER}+(?:(?:[{_MARKS}{_JOINERS}]|{_IF_FAR}[{_FAR_MARKS}]){_LETTER}*)*"
+    rf"|[{_UNSPACED}][{_MARKS}]*"
+)
+_ONE_KIND = rf"[^\W\d_{_UNSPACED}]"
+_RUN = re.compile(rf"\d+|[{_UNSPACED}]+|{_ONE_KIND}+(?:[{_MARKS}]{_ONE_KIND}*)*")
+_NOT_WORD = re.compile(rf"(?:[^\w{_MARKS}\U00010000-\U0001efff]|{_IF_FAR}[^\w{_FAR_MARKS}])+")
+_DOTTED = "i\u0307"
+"""What İ becomes in lower case."""
 _LAST_LATIN = "\u024f"
 _STEM = 5
 """Characters; most endings are behind them, so that a word's forms count as one."""
@@ -29,7 +50,18 @@ _MOST_WORDS = 200
 
 def words(text: str) -> list[str]:
     """Return the words of a text in lower case; where a script has no spaces, characters."""
-    return _WORD.findall(text.lower())
+    return _WORD.findall(_composed(_composed(text).lower()))
+
+
+def runs(text: str) -> Iterator[str]:
+    """Yield what a tokenizer can make one piece of, and has not as a letter already.
+
+    That is digits or letters between anything else; one alone only where a space comes before.
+    """
+    text = unicodedata.normalize("NFC", text)
+    for run in _RUN.finditer(text):
+        if len(run[0]) > 1 or not text[max(run.start() - 1, 0) : run.start()].strip():
+            yield run[0]
 
 
 def without_names(text: str, keep_latin: bool = True) -> str:
@@ -45,7 +77,12 @@ def without_names(text: str, keep_latin: bool = True) -> str:
 
 def fold(text: str) -> str:
     """Return the text without case, punctuation and white space."""
-    return _NOT_WORD.sub("", text.casefold())
+    return _NOT_WORD.sub("", _composed(_composed(text).casefold())).replace("_", "")
+
+
+def _composed(text: str) -> str:
+    """Write what looks the same in the same way."""
+    return unicodedata.normalize("NFC", text).replace(_DOTTED, "i")
 
 
 def size(text: str) -> int:
