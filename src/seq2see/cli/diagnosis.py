@@ -22,11 +22,15 @@ _SHOWN = 80
 def show(report: Report, name: str, examples: int) -> None:
     """Print the report."""
     console = Console(highlight=False)
-    console.print(f"[bold]{escape(name)}[/bold]: {report.pairs:,} pair{'s' * (report.pairs != 1)}")
+    console.print(f"[bold]{escape(name)}[/bold]: {_pairs(report)}")
     if report.pairs:
         console.print(_lengths(report))
         console.print(_ratio(report), "")
     console.print(_findings(report, examples))
+
+
+def _pairs(report: Report) -> str:
+    return "1 pair" if report.pairs == 1 else f"{report.pairs:,} pairs"
 
 
 def _findings(report: Report, examples: int) -> Table:
@@ -103,7 +107,7 @@ def plot(report: Report, name: str, path: Path) -> None:
     found = dict(reversed(found.items()))  # of those with the same name, the gravest
     draw.panels(
         path,
-        f"{name}: {report.pairs:,} pairs",
+        f"{name}: {_pairs(report)}",
         [
             draw.Histogram(
                 "Words a line",

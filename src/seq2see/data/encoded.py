@@ -12,9 +12,7 @@ import json
 import shutil
 import time
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import compress, islice
@@ -213,11 +211,11 @@ def _checksum(path: Path) -> int:
 def _write_rows(
     corpus: Corpus, encoding: Encoding, aside: Path, threads: int, progress: Progress
 ) -> LeftOut:
-    encoder = _Encoder(encoding)
+    encoder = _Encoder(encoding, threads)
     tally = _Tally()
     with ExitStack() as stack:
         writers = [stack.enter_context(RowsWriter(aside / name)) for name in _names(encoding)]
-        for chunk in _in_order(encoder, _chunks(corpus), threads):
+        for chunk in map(encoder, _chunks(corpus)):
             for writer, column in zip(writers, chunk.columns, strict=True):
                 writer.append(*column)
             tally.add(chunk)
@@ -241,18 +239,19 @@ class _Chunk:
 
 
 class _Encoder:
-    """Encodes a chunk; threads may share it."""
+    """Encodes chunks."""
 
-    def __init__(self, encoding: Encoding) -> None:
+    def __init__(self, encoding: Encoding, threads: int) -> None:
         self.encoding = encoding
+        self.threads = threads
         self.prefix = encoding.prefix
         self.dtype = _ids_dtype(encoding.tokenizers)
 
     def __call__(self, pairs: Sequence[Pair]) -> _Chunk:
         tokenizers = self.encoding.tokenizers
         texts = [pair.source for pair in pairs], [pair.target for pair in pairs]
-        source = tokenizers.source.encode_packed(texts[0])
-        target = tokenizers.target.encode_packed(texts[1])
+        source = tokenizers.source.encode_packed(texts[0], self.threads)
+        target = tokenizers.target.encode_packed(texts[1], self.threads)
         empty = (source.lengths == 0) | (target.lengths == 0)
         source = source.prefixed(self.prefix)
         fits = ~empty & (np.maximum(source.lengths, target.lengths) <= self.encoding.max_length)
@@ -287,21 +286,6 @@ class _Tally:
         self.left_out = LeftOut(
             before.empty + int(chunk.empty.sum()), before.too_long + int(too_long.sum()), first
         )
-
-
-def _in_order(encoder: _Encoder, chunks: Iterator[list[Pair]], threads: int) -> Iterator[_Chunk]:
-    """Encode chunks on several threads, a few ahead of who takes them, and keep their order."""
-    if threads == 1:
-        yield from map(encoder, chunks)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        waiting: deque[Future[_Chunk]] = deque()
-        for chunk in chunks:
-            waiting.append(pool.submit(encoder, chunk))
-            if len(waiting) > 2 * threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
 
 
 def _ids_dtype(tokenizers: Tokenizers) -> Any:

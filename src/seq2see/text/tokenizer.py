@@ -92,7 +92,7 @@ class Tokenizer:
         prepared = self._prepared(lines)
         try:
             if self._is_word_by_word:
-                return self._word_encoder(prepared)
+                return self._word_encoder(prepared, threads)
             ids: list[list[int]] = self._processor.encode(prepared, num_threads=threads)
         except (RuntimeError, TypeError):
             for number, line in enumerate(lines, start=1):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,19 +12,24 @@ from numpy.typing import NDArray
 from seq2see.text.packed import Packed
 
 Ints = NDArray[np.int64]
-Encode = Callable[[list[str]], list[list[int]]]
+Encode = Callable[..., list[list[int]]]
+"""Of words, on `num_threads`."""
 
 MOST = 200_000
 """Words that are remembered, before all are forgotten."""
 
 
-class _Table(NamedTuple):
-    """What is known: each word's number, and by that where its ids are. It only grows."""
+class _Numbers(dict[str, int]):
+    """Gives each word a number when it is first asked for, and notes it as new."""
 
-    numbers: dict[str, int]
-    ids: Ints
-    ends: Ints
-    """0 first."""
+    def __init__(self) -> None:
+        super().__init__()
+        self.new: list[str] = []
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = len(self)
+        self.new.append(word)
+        return number
 
 
 class WordEncoder:
@@ -33,41 +38,48 @@ class WordEncoder:
     def __init__(self, encode: Encode) -> None:
         self._encode = encode
         self._lock = Lock()
-        self._table = _empty()
+        self._numbers: _Numbers
+        self._ids: NDArray[Any]
+        """Of each word, one behind the other."""
+        self._ends: Ints
+        """Where those of each word end; 0 first."""
+        self._forget()
 
-    def __call__(self, lines: Sequence[str]) -> Packed:
+    def __call__(self, lines: Sequence[str], threads: int = 1) -> Packed:
         """Return the ids of all lines."""
         if not lines:
             return Packed.of([])
-        words = " ".join(lines).split(" ")
-        numbers, ids, ends = self._with(words)
-        number = np.fromiter(map(numbers.__getitem__, words), np.int64, len(words))
-        starts = ends[number]
-        lengths = ends[number + 1] - starts
+        with self._lock:
+            pieces = self._pieces(" ".join(lines).split(" "), threads)
+        words_before = np.cumsum([0] + [line.count(" ") + 1 for line in lines[:-1]])
+        return Packed(pieces.ids, np.add.reduceat(pieces.lengths, words_before))
+
+    def _pieces(self, words: list[str], threads: int) -> Packed:
+        """Return the ids of each word."""
+        if len(self._numbers) > MOST:
+            self._forget()
+        number = np.fromiter(map(self._numbers.__getitem__, words), np.int64, len(words))
+        self._learn(threads)
+        starts = self._ends[number]
+        lengths = self._ends[number + 1] - starts
         before = np.cumsum(lengths) - lengths
         places = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
-        words_before = np.cumsum([0] + [line.count(" ") + 1 for line in lines[:-1]])
-        return Packed(ids[places], np.add.reduceat(lengths, words_before))
+        return Packed(self._ids[places], lengths)
 
-    def _with(self, words: list[str]) -> _Table:
-        """Return a table that has these words."""
-        with self._lock:
-            known = self._table if len(self._table.numbers) < MOST else _empty()
-            new = list(set(words).difference(known.numbers))
-            if new:
-                found = self._encode(new)
-                ends = known.ends[-1] + np.cumsum([len(ids) for ids in found])
-                first = len(known.numbers)
-                known.numbers.update({word: first + i for i, word in enumerate(new)})
-                ids = Packed.of(found).ids
-                known = _Table(
-                    known.numbers,
-                    np.concatenate((known.ids, ids)),
-                    np.concatenate((known.ends, ends)),
-                )
-            self._table = known
-            return known
+    def _learn(self, threads: int) -> None:
+        """Encode the words that have a number, but no ids yet."""
+        new, self._numbers.new = self._numbers.new, []
+        if not new:
+            return
+        try:
+            found = Packed.of(self._encode(new, num_threads=threads))
+        except (RuntimeError, TypeError):
+            self._forget()  # no text: whoever asked will say so
+            raise
+        self._ids = np.concatenate((self._ids, found.ids))
+        self._ends = np.concatenate((self._ends, self._ends[-1] + np.cumsum(found.lengths)))
 
-
-def _empty() -> _Table:
-    return _Table({}, np.empty(0, np.int64), np.zeros(1, np.int64))
+    def _forget(self) -> None:
+        self._numbers = _Numbers()
+        self._ids = np.empty(0, np.int64)
+        self._ends = np.zeros(1, np.int64)
