@@ -153,3 +153,13 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_values_survive_toml(value: object) -> None:
     assert tomllib.loads(f"x = {toml(value)}")["x"] == value
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.toml")), ids=lambda p: p.stem)
+def test_every_recipe_can_be_read_and_is_whole(path: Path) -> None:
+    recipe = Recipe.read(path)
+    written = recipe.to_toml()
+    assert path.read_text("utf-8").endswith(written), "written anew, it would be another file"

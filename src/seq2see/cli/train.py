@@ -11,6 +11,8 @@ import typer
 from seq2see.errors import Seq2SeeError, TrainingError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from seq2see.settings import Recipe
 
 
@@ -49,17 +51,24 @@ def follow(recipe: Recipe, origin: Path, folder: Path, resume: bool = False) -> 
     from seq2see.training.run import RunFolder
     from seq2see.training.train import prepare
 
+    ingredients, home = recipe.ingredients(origin), RunFolder(folder)
     arguments = recipe.model_dump(mode="json"), str(origin), str(folder)
-    if is_worker():
-        results = [work(*arguments)]
+    if is_worker():  # of torchrun, which starts a worker again with the same arguments
+        restarted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+        results = [work(*arguments, lambda: prepare(ingredients, home, resume or restarted))]
     else:
-        count = prepare(recipe.ingredients(origin), RunFolder(folder), resume)
+        count = prepare(ingredients, home, resume)
         results = [work(*arguments)] if count == 1 else [*launch(work, count, *arguments).values()]
     _tell(next(filter(None, results)), folder)
 
 
-def work(recipe: dict[str, Any], origin: str, folder: str) -> dict[str, Any] | None:
-    """Train as one worker; an error that a user can mend is returned, not raised."""
+def work(
+    recipe: dict[str, Any], origin: str, folder: str, first: Callable[[], object] | None = None
+) -> dict[str, Any] | None:
+    """Train as one worker; the leader may have something to do first.
+
+    An error that a user can mend is returned, not raised.
+    """
     from seq2see.cli.watch import TerminalWatch
     from seq2see.settings import Recipe
     from seq2see.training.run import RunFolder
@@ -70,6 +79,9 @@ def work(recipe: dict[str, Any], origin: str, folder: str) -> dict[str, Any] | N
     home = RunFolder(Path(folder))
     try:
         with joined() as workers:
+            if first and workers.leads:
+                first()
+            workers.wait()
             outcome = train_worker(ingredients, home, workers, TerminalWatch)
     except Seq2SeeError as error:
         return {"error": str(error)}

@@ -83,11 +83,14 @@ class RunBuilder:
     def check(self) -> None:
         """Refuse files that cannot be read, before anything is made of them."""
         for corpus in (*self.training_corpora, self.validation_corpus, self.test_corpus):
-            if corpus is not None and not any(pair.source.strip() for pair in corpus):
+            if corpus is not None and not sum(bool(pair.source.strip()) for pair in corpus):
                 raise InputError(f"{corpus.name} must have pairs of text, but is empty")
 
     def make_files(self) -> None:
-        """Make all files that workers read."""
+        """Make all files that workers read. A run that has begun keeps its tokenizers."""
+        if not self.folder.begun:
+            source, target = self._side(0), self._side(1)
+            Tokenizers.train(source, target, self.ingredients.tokenizer).save(self.folder.path)
         _ = self.config, self.encoded
         for corpus in (self.validation_corpus, self.test_corpus):
             if corpus is not None:
@@ -95,11 +98,7 @@ class RunBuilder:
 
     @cached_property
     def tokenizers(self) -> Tokenizers:
-        """The tokenizers of the folder, learnt first if there are none."""
-        if self.workers.leads and not _has_tokenizers(self.folder.path):
-            source, target = self._side(0), self._side(1)
-            Tokenizers.train(source, target, self.ingredients.tokenizer).save(self.folder.path)
-        self.workers.wait()
+        """The tokenizers of the folder."""
         return Tokenizers.load(self.folder.path)
 
     def _side(self, side: int) -> Iterator[str]:
@@ -192,7 +191,3 @@ class RunBuilder:
             self.workers,
             self.ingredients.batches.tokens,
         )
-
-
-def _has_tokenizers(folder: Path) -> bool:
-    return (folder / "tokenizer.model").exists() or (folder / "target.model").exists()
