@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
-import platform
 import time
 from collections.abc import Callable
 
 import torch
-
-
-def keep_freed_memory() -> None:
-    """Let glibc keep what is freed: fresh pages cost more than most of what is written to them."""
-    if platform.libc_ver()[0] == "glibc":
-        libc = ctypes.CDLL(None)
-        trim_threshold, mmap_threshold = -1, -3
-        libc.mallopt(mmap_threshold, 1 << 30)
-        libc.mallopt(trim_threshold, (1 << 31) - 1)
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -1,4 +1,4 @@
-"""What a run says of itself: `log.jsonl` for machines, TensorBoard, a line or a bar for people."""
+"""What a run says of itself: `log.jsonl` for machines, and whatever else takes records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from seq2see.training.step import StepReport
 
 
 class Sink(Protocol):
-    """Something that takes records: a file, TensorBoard, a terminal."""
+    """Something that takes records: a file, a terminal."""
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Take a record; `kind` says what it is of, `update` when it was."""
@@ -54,21 +54,6 @@ def _update(line: str) -> float:
         return float(json.loads(line)["update"])
     except (ValueError, KeyError):
         return float("inf")
-
-
-class TensorBoard:
-    """Events for TensorBoard, if it is installed."""
-
-    def __init__(self, folder: Path, resumed_at: int) -> None:
-        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an extra
-
-        self._writer = SummaryWriter(folder, purge_step=resumed_at + 1)
-
-    def write(self, record: Mapping[str, Any]) -> None:
-        """Write each number as a curve."""
-        for name, value in record.items():
-            if name != "update" and isinstance(value, int | float):
-                self._writer.add_scalar(f"{record['kind']}/{name}", value, record["update"])
 
 
 class TrainingLog:
