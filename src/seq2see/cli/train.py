@@ -99,4 +99,5 @@ def _tell(result: dict[str, Any], folder: Path) -> None:
             f"stopped by {result['reason']} after update {result['update']:,}, which was saved; "
             "--resume goes on from there"
         )
-    typer.echo(f"The model is in {folder}.", err=True)
+    if os.environ.get("RANK", "0") == "0":  # under torchrun every worker comes here
+        typer.echo(f"The model is in {folder}.", err=True)
