@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seq2see.data import encoded as encoded_module
+from seq2see.data import encoded as encoded_module, readers
 from seq2see.data.batches import Batch, BatchConfig
 from seq2see.data.corpora import Corpus, CorpusConfig
 from seq2see.data.encoded import EncodedCorpus, Encoding, LeftOut, encode
@@ -46,7 +46,7 @@ def ids_of(encoded: EncodedCorpus) -> list[tuple[list[int], list[int]]]:
 def test_ids_are_the_tokenizers(
     corpus: Corpus, tokenizers: Tokenizers, tmp_path: Path, threads: int, monkeypatch
 ) -> None:
-    monkeypatch.setattr(encoded_module, "CHUNK", 7)
+    monkeypatch.setattr(readers, "BLOCK", 100)
     read = []
     encoded = encode(corpus, Encoding(tokenizers, 99), tmp_path / "cache", threads, read.append)
     assert ids_of(encoded) == [

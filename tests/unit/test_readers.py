@@ -15,9 +15,11 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, strategies as st
 
+from seq2see.data import readers
 from seq2see.data.readers import (
     Pair,
     _whole_lines,
+    parallel_blocks,
     read_jsonl,
     read_lines,
     read_parallel,
@@ -124,8 +126,8 @@ def test_tmx_reads_nothing_from_elsewhere(tmp_path: Path) -> None:
 
 def test_a_long_line_is_not_copied_for_each_of_its_blocks() -> None:
     class Slow(io.BytesIO):
-        def read1(self, _: int | None = -1) -> bytes:
-            return super().read1(4096)
+        def read(self, _: int | None = -1) -> bytes:
+            return super().read(4096)
 
     began = perf_counter()
     lengths = [len(lines) for lines in _whole_lines(Slow(b"x" * 40_000_000 + b"\nend"))]
@@ -278,6 +280,29 @@ def test_what_was_written_is_read(tmp_path: Path, texts: list[str]) -> None:
     records = "".join(json.dumps(pair._asdict()) + "\n" for pair in pairs)
     jsonl = write(tmp_path, "a.jsonl", records)
     assert list(read_jsonl(jsonl, ("source", "target"))) == pairs
+
+
+@given(st.lists(st.tuples(lines.map("".join), st.integers(0, 2)), min_size=1))
+def test_rows_may_have_more_columns_than_are_read(
+    tmp_path: Path, rows: list[tuple[str, int]]
+) -> None:
+    if rows[0][0].startswith("\ufeff"):
+        rows[0] = ("x", 0)
+    texts = [f"{text}\t{number}" + "\tmore" * extra for number, (text, extra) in enumerate(rows)]
+    path = write(tmp_path, "a.tsv", "\n".join(texts))
+    assert list(read_tsv(path, (2, 1))) == [
+        Pair(str(number), text) for number, (text, _) in enumerate(rows)
+    ]
+
+
+def test_files_are_read_by_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "LINES", 3)
+    source = write(tmp_path, "a", "".join(f"{n}\n" for n in range(7)))
+    target = write(tmp_path, "b", "".join(f"{n}\n" for n in range(8)))
+    blocks = parallel_blocks(source, source)
+    assert [block.sources for block in blocks] == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
+    with pytest.raises(InputError, match="a must have as many lines as .*b, but ends after 7"):
+        list(parallel_blocks(source, target))
 
 
 GOOD = {

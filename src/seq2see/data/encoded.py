@@ -12,10 +12,10 @@ import json
 import shutil
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from itertools import compress, islice
+from itertools import compress
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -24,14 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2see.data.corpora import Corpus
-from seq2see.data.readers import Pair
+from seq2see.data.readers import Block
 from seq2see.data.rows import Rows, RowsWriter, files_of
 from seq2see.errors import ConfigError, InputError
 from seq2see.text import Packed, Tokenizers
 
 FORMAT = 1
-CHUNK = 4096
-"""Pairs that are encoded at once."""
 CARD = "card.json"
 PARTIAL = ".partial"
 
@@ -215,18 +213,12 @@ def _write_rows(
     tally = _Tally()
     with ExitStack() as stack:
         writers = [stack.enter_context(RowsWriter(aside / name)) for name in _names(encoding)]
-        for chunk in map(encoder, _chunks(corpus)):
+        for chunk in map(encoder, corpus.blocks()):
             for writer, column in zip(writers, chunk.columns, strict=True):
                 writer.append(*column)
             tally.add(chunk)
             progress(len(chunk.fits))
     return tally.left_out
-
-
-def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    rest = iter(pairs)
-    while chunk := list(islice(rest, CHUNK)):
-        yield chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +231,7 @@ class _Chunk:
 
 
 class _Encoder:
-    """Encodes chunks."""
+    """Encodes blocks of pairs."""
 
     def __init__(self, encoding: Encoding, threads: int) -> None:
         self.encoding = encoding
@@ -247,11 +239,10 @@ class _Encoder:
         self.prefix = encoding.prefix
         self.dtype = _ids_dtype(encoding.tokenizers)
 
-    def __call__(self, pairs: Sequence[Pair]) -> _Chunk:
+    def __call__(self, texts: Block) -> _Chunk:
         tokenizers = self.encoding.tokenizers
-        texts = [pair.source for pair in pairs], [pair.target for pair in pairs]
-        source = tokenizers.source.encode_packed(texts[0], self.threads)
-        target = tokenizers.target.encode_packed(texts[1], self.threads)
+        source = tokenizers.source.encode_packed(texts.sources, self.threads)
+        target = tokenizers.target.encode_packed(texts.targets, self.threads)
         empty = (source.lengths == 0) | (target.lengths == 0)
         source = source.prefixed(self.prefix)
         fits = ~empty & (np.maximum(source.lengths, target.lengths) <= self.encoding.max_length)

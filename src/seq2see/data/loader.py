@@ -92,8 +92,10 @@ class Loader:
             yield Update([self._batch(draw.take(share)) for draw in draws], epoch, after)
 
     def _batch(self, draw: Draw) -> Batch:
+        if len(self._corpora) == 1 or not len(draw):
+            return Batch.of(*self._lookup(self._corpora[0], draw))
         sources, targets = [], []
-        for number in np.unique(draw.corpus) if len(draw) else [0]:
+        for number in np.unique(draw.corpus):
             here = draw.take(draw.corpus == number)
             source, target = self._lookup(self._corpora[number], here)
             sources.append(source)

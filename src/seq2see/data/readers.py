@@ -13,9 +13,9 @@ import json
 import lzma
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import chain, zip_longest
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -31,8 +31,10 @@ else:
 
 STANDARD_INPUT = "-"
 BOM = b"\xef\xbb\xbf"
-BLOCK = 1 << 20
+BLOCK = 1 << 18
 """Read about so many bytes at once."""
+LINES = 8192
+"""Of two files, read so many lines at once."""
 
 
 class Pair(NamedTuple):
@@ -40,6 +42,17 @@ class Pair(NamedTuple):
 
     source: str
     target: str
+
+
+class Block(NamedTuple):
+    """Some pairs as two lists: an object for each pair would take longer than reading it."""
+
+    sources: list[str]
+    targets: list[str]
+
+    def pairs(self) -> Iterator[Pair]:
+        """Yield them one by one."""
+        return map(Pair, self.sources, self.targets)
 
 
 @contextmanager
@@ -109,18 +122,24 @@ def _unpacked(file: IO[bytes]) -> Iterator[bytes]:
 
 def read_lines(path: str) -> Iterator[str]:
     """Yield the lines of a file without their ends."""
+    for _, lines in _numbered_lines(path):
+        yield from lines
+
+
+def _numbered_lines(path: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield some lines at a time behind the number of the first."""
     with open_bytes(path) as file:
         number = 1
         for block in _whole_lines(file):
             lines = _decode(block.removeprefix(BOM) if number == 1 else block, path, number)
-            yield from lines
+            yield number, lines
             number += len(lines)
 
 
 def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
     """Yield blocks that end where a line ends; only the last may lack its \\n."""
     parts: list[bytes] = []
-    while block := file.read1(BLOCK):  # type: ignore[attr-defined]  # all of ours are buffered
+    while block := file.read(BLOCK):
         end = block.rfind(b"\n") + 1
         if end:
             yield b"".join([*parts, block[:end]])
@@ -154,28 +173,59 @@ def _decode_line(raw: bytes, path: str, number: int) -> str:
 
 def read_parallel(source: str, target: str) -> Iterator[Pair]:
     """Read two files, line by line side by side."""
-    lines = zip_longest(read_lines(source), read_lines(target))
-    for number, (left, right) in enumerate(lines, 1):
-        if left is None or right is None:
-            shorter, longer = (source, target) if left is None else (target, source)
+    return chain.from_iterable(block.pairs() for block in parallel_blocks(source, target))
+
+
+def parallel_blocks(source: str, target: str) -> Iterator[Block]:
+    """Read two files, many lines at a time."""
+    left, right = read_lines(source), read_lines(target)
+    read = 0
+    while any(block := Block(list(islice(left, LINES)), list(islice(right, LINES)))):
+        fewest, most = sorted(map(len, block))
+        read += fewest
+        if fewest < most:
+            is_left = len(block.sources) == fewest
+            shorter, longer = (source, target) if is_left else (target, source)
             raise InputError(
-                f"{shorter} must have as many lines as {longer}, but ends after {number - 1}"
+                f"{shorter} must have as many lines as {longer}, but ends after {read}"
             )
-        yield Pair(left, right)
+        yield block
 
 
 def read_tsv(path: str, columns: tuple[int, int] = (1, 2)) -> Iterator[Pair]:
     """Read two columns, counted from 1, of a file of columns between tabs. Quotes are text."""
-    source, target = (column - 1 for column in columns)
-    for number, line in enumerate(read_lines(path), 1):
-        cells = line.split("\t")
-        try:
-            yield Pair(cells[source], cells[target])
-        except IndexError:
-            raise InputError(
-                f"{path}, line {number} must have at least {max(columns)} columns, "
-                f"but has {len(cells)} instead"
-            ) from None
+    return chain.from_iterable(block.pairs() for block in tsv_blocks(path, columns))
+
+
+def tsv_blocks(path: str, columns: tuple[int, int] = (1, 2)) -> Iterator[Block]:
+    """Read two columns, many lines at a time."""
+    for number, lines in _numbered_lines(path):
+        widths = {line.count("\t") + 1 for line in lines}
+        if min(widths) < max(columns):
+            raise _lacks_columns(path, number, lines, max(columns))
+        if len(widths) == 1:
+            cells = "\t".join(lines).split("\t")
+            yield Block(*(cells[column - 1 :: min(widths)] for column in columns))
+        else:
+            rows = [line.split("\t") for line in lines]
+            yield Block(*([row[column - 1] for row in rows] for column in columns))
+
+
+def _lacks_columns(path: str, first: int, lines: list[str], wanted: int) -> InputError:
+    """Return the error of the first line that has too few columns."""
+    widths = ((number, line.count("\t") + 1) for number, line in enumerate(lines, first))
+    number, width = next((number, width) for number, width in widths if width < wanted)
+    return InputError(
+        f"{path}, line {number} must have at least {wanted} columns, but has {width} instead"
+    )
+
+
+def in_blocks(pairs: Iterable[Pair]) -> Iterator[Block]:
+    """Put pairs together that come one by one."""
+    rest = iter(pairs)
+    while some := list(islice(rest, LINES)):
+        sources, targets = zip(*some, strict=True)
+        yield Block(list(sources), list(targets))
 
 
 def read_jsonl(path: str, keys: tuple[str, str]) -> Iterator[Pair]:

@@ -34,7 +34,7 @@ _FORMS: dict[str, Literal["NFC", "NFKC"]] = {"nfc": "NFC", "nfkc": "NFKC"}
 _NO_BREAK = "\u00a0\u2007\u202f"  # NFKC makes spaces of them
 _WHITE = [c for c in map(chr, range(0x3001)) if c.isspace() and c not in f" {_NO_BREAK}"]
 _RUN = re.compile(rf"[^\S{_NO_BREAK}]+")
-_BLOCK = 32  # lines; one that is not ready makes its whole block slow
+_BLOCK = 128  # lines; one that is not ready makes its whole block slow
 _PROTECTED = re.compile("\x1b([\x1b_])")
 
 
