@@ -1,0 +1,49 @@
+"""seq2see: the step of its own trainer, on one process or on as many as were started."""
+
+from __future__ import annotations
+
+import sys
+from itertools import count
+
+import torch
+from safetensors.torch import load_file
+
+from benchmarks.turns import take_turns
+from seq2see.data.batches import Batch
+from seq2see.loss import LossConfig
+from seq2see.model import ModelConfig, Transformer
+from seq2see.text import PAD_ID
+from seq2see.training.memory import keep_freed_memory
+from seq2see.training.objective import Objective
+from seq2see.training.optimiser import OptimiserConfig, build_optimiser
+from seq2see.training.schedule import ScheduleConfig, build_schedule
+from seq2see.training.step import Stepper
+from seq2see.training.workers import joined
+
+
+def main() -> None:
+    """Train on the batches, turn by turn."""
+    path, preset, vocabulary = sys.argv[1:]
+    keep_freed_memory()
+    torch.manual_seed(1)
+    config = ModelConfig.preset(preset, vocab_size=int(vocabulary))
+    with joined() as workers:
+        tensors = load_file(path)
+        share = slice(workers.rank, None, workers.count)
+        batches = [
+            Batch(tensors[f"source.{i}"][share], tensors[f"target.{i}"][share])
+            for i in range(len(tensors) // 2)
+        ]
+        objective = Objective(
+            Transformer.from_config(config), LossConfig(label_smoothing=0.1), PAD_ID
+        )
+        wrapped = workers.wrapped(objective)
+        optimiser = build_optimiser(OptimiserConfig(), wrapped)
+        schedule = build_schedule(ScheduleConfig(), config.d_model, 1000)
+        stepper = Stepper(wrapped, optimiser, schedule, clip=0.0, seed=1, workers=workers)
+        numbers = count(1)
+        take_turns(lambda: [stepper(next(numbers), [batch]) for batch in batches])
+
+
+if __name__ == "__main__":
+    main()
