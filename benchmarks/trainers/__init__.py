@@ -1,4 +1,4 @@
-"""The systems of `benchmarks.training`, each a program of its own: the same model, the same batches.
+"""The systems of `benchmarks.training`, a program each: the same model, the same batches.
 
 python -m benchmarks.trainers.NAME BATCHES PRESET
 """
