@@ -1,160 +1,139 @@
-"""`seq2see train` as a person uses it: it ends with a translator, and goes on after any stop."""
+"""`seq2see train` as a person uses it: it ends with a translator, and says what is wrong."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
+import json
+import shutil
 import sys
-import time
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import load_file
 
+from seq2see import cli
 from seq2see.bundle import Bundle
+from seq2see.errors import ConfigError, InputError
 from seq2see.training.log import read_log
+from seq2see.training.run import RUN
 
-RECIPE = """
-[data]
-languages = ["xx", "yy"]
-train = [{files = ["builtin:reverse"]}]
-valid = {files = ["builtin:reverse/valid"]}
-[tokenizer]
-vocab_size = 275
-[batches]
-tokens = 512
-max_length = 32
-subword_dropout = 0.1
-[train]
-updates = 24
-processes = 1
-[schedule]
-peak = 0.003
-warmup = 10
-[validation]
-every = 12
-sentences = 20
-[checkpoints]
-every = 4
-keep = 2
-ema = 0.9
-[model]
-preset = "tiny"
-d_model = 32
-d_ff = 32
-encoder_layers = 1
-decoder_layers = 1
-"""
+STILL = (
+    "model.dropout.residual=0.0",
+    "model.dropout.embedding=0.0",
+    "batches.subword_dropout=0.0",
+)
 
 
-@pytest.fixture
-def recipe(tmp_path: Path) -> Path:
-    path = tmp_path / "reverse.toml"
-    path.write_text(RECIPE, "utf-8")
-    return path
+def curve(folder: Path) -> list[float]:
+    """Return the loss of every ten updates."""
+    return [r["loss"] for r in read_log(folder / "log.jsonl") if r["kind"] == "train"]
 
 
-def train(recipe: Path, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        _command(recipe, folder, *more), check=False, capture_output=True, text=True, timeout=300
-    )
+def looks(folder: Path) -> list[float]:
+    """Return the loss of each validation."""
+    return [r["nll"] for r in read_log(folder / "log.jsonl") if r["kind"] == "validation"]
 
 
-def _command(recipe: Path, folder: Path, *more: str) -> list[str]:
-    return [sys.executable, "-m", "seq2see", "train", str(recipe), "-o", str(folder), *more]
+@pytest.fixture(scope="module")
+def still(train_here, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a run without anything random but its order, in one process."""
+    return train_here(tmp_path_factory.mktemp("still") / "run", *STILL)
 
 
-def killed(recipe: Path, folder: Path, number: int, after: int, *more: str) -> int:
-    """Start a run, and send it a signal once it has this checkpoint; return how it ended."""
-    process = subprocess.Popen(
-        _command(recipe, folder, *more), stderr=subprocess.PIPE, start_new_session=True
-    )
-    target = folder / "checkpoints" / f"{after:09d}"
-    for _ in range(3000):
-        if target.exists() or process.poll() is not None:
-            break
-        time.sleep(0.02)
-    if process.poll() is None:
-        os.killpg(process.pid, number)
-    process.communicate(timeout=120)
-    return process.returncode
-
-
-def test_it_ends_with_a_translator(recipe: Path, tmp_path: Path) -> None:
-    done = train(recipe, tmp_path / "run")
+def test_it_ends_with_a_translator(train_apart, tmp_path: Path) -> None:
+    done = train_apart(tmp_path / "run", "train.tensorboard=true")
     assert done.returncode == 0, done.stderr
+    beginning, *_ = done.stderr.splitlines()
+    assert beginning.startswith("Training to update 24, about ")
+    assert beginning.endswith(" with all validations; 1 process with 1 thread.")
     assert "update 12, epoch 1: nll" in done.stderr
     bundle = Bundle.load(tmp_path / "run")
     assert bundle.origin.updates == 24
     assert {score.metric for score in bundle.origin.scores} == {"BLEU", "chrF2"}
     records = list(read_log(tmp_path / "run/log.jsonl"))
     assert [r["update"] for r in records if r["kind"] == "validation"] == [12, 24]
-    again = train(recipe, tmp_path / "run")
-    assert again.returncode == 1
-    assert "has a run already: go on with --resume, or name another folder" in again.stderr
+    assert (tmp_path / "run/curves.png").read_bytes().startswith(b"\x89PNG")
+    assert [*(tmp_path / "run/tensorboard").iterdir()]
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_killed_and_resumed_it_is_the_same_to_the_bit(
-    recipe: Path, tmp_path: Path, processes: int
-) -> None:
-    setting = f"train.processes={processes}"
-    undisturbed, disturbed = tmp_path / "a", tmp_path / "b"
-    assert train(recipe, undisturbed, setting).returncode == 0
-    assert killed(recipe, disturbed, signal.SIGKILL, 8, setting) < 0
-    assert killed(recipe, disturbed, signal.SIGKILL, 16, setting, "--resume") < 0
-    done = train(recipe, disturbed, setting, "--resume")
+def test_a_folder_has_one_run(train_here, undisturbed: Path) -> None:
+    with pytest.raises(InputError, match="has a run already: go on with --resume, or name another"):
+        train_here(undisturbed)
+
+
+def test_a_run_of_an_earlier_version_goes_on(train_here, undisturbed: Path, tmp_path: Path) -> None:
+    """It was begun when there were no `train.sharding` and no `loss.teacher`."""
+    folder = shutil.copytree(undisturbed, tmp_path / "run")
+    content = json.loads((folder / RUN).read_text("utf-8"))
+    assert content["recipe"]["loss"].pop("teacher", "there") is None
+    assert content["recipe"]["train"].pop("sharding") is False
+    assert content.pop("models") == {}
+    content["plan"] = {key: content["plan"][key] for key in ("updates", "processes", "threads")}
+    (folder / RUN).write_text(json.dumps(content), "utf-8")
+    train_here(folder, resume=True)
+    with pytest.raises(ConfigError, match="as it began, but `train.sharding` was false and is tr"):
+        train_here(folder, "train.sharding=true", "train.processes=2", resume=True)
+
+
+def test_two_processes_learn_as_one_does(train_apart, still: Path, tmp_path: Path) -> None:
+    done = train_apart(tmp_path / "two", "train.processes=2", *STILL)
     assert done.returncode == 0, done.stderr
+    assert "2 processes with 1 thread each" in done.stderr
+    assert curve(tmp_path / "two") == pytest.approx(curve(still), abs=1e-4)
+
+
+@pytest.mark.slow
+def test_shared_out_weights_learn_as_whole_ones_do(
+    train_apart, still: Path, tmp_path: Path
+) -> None:
+    """They are put together for checkpoints, validations and the result."""
+    changes = ("train.processes=2", "train.sharding=true", "checkpoints.result=ema", *STILL)
+    done = train_apart(tmp_path / "run", *changes)
+    assert done.returncode == 0, done.stderr
+    assert curve(tmp_path / "run") == pytest.approx(curve(still), abs=1e-4)
+    last = "checkpoints/000000024"
     for name in ("model", "optimiser", "average"):
-        file = f"checkpoints/000000024/{name}.safetensors"
-        ours, theirs = load_file(undisturbed / file), load_file(disturbed / file)
-        assert ours.keys() == theirs.keys()
-        assert all(ours[key].equal(theirs[key]) for key in ours)
+        ours, theirs = (load(folder / last / name) for folder in (tmp_path / "run", still))
+        assert {k: t.shape for k, t in ours.items()} == {k: t.shape for k, t in theirs.items()}
+    assert looks(tmp_path / "run") == pytest.approx(looks(still), abs=1e-3)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_saves_and_leaves(recipe: Path, tmp_path: Path, number: int) -> None:
-    folder = tmp_path / "run"
-    assert killed(recipe, folder, number, 4, "train.updates=100000") == 1
-    last = max(int(path.name) for path in (folder / "checkpoints").iterdir())
-    assert last >= 4
-    done = train(recipe, folder, "train.updates=100000", "--resume", "train.seed=2")
-    assert done.returncode == 1
-    assert "`train.seed` was 1 and is 2" in done.stderr
-
-
-def test_two_processes_learn_as_one_does(recipe: Path, tmp_path: Path) -> None:
-    still = [
-        "model.dropout.residual=0.0",
-        "model.dropout.embedding=0.0",
-        "batches.subword_dropout=0.0",
-    ]
-    curves = []
-    for processes in (1, 2):
-        folder = tmp_path / str(processes)
-        done = train(recipe, folder, f"train.processes={processes}", *still)
-        assert done.returncode == 0, done.stderr
-        records = read_log(folder / "log.jsonl")
-        curves.append([r["loss"] for r in records if r["kind"] == "train"])
-    assert curves[0] == pytest.approx(curves[1], abs=1e-4)
+def load(path: Path) -> dict[str, torch.Tensor]:
+    return load_file(path.with_suffix(".safetensors"))
 
 
 MISTAKES = {
     "no file": (["data.valid.files=['none.tsv']"], "none.tsv cannot be read: No such file"),
+    "an empty file": (
+        ["data.valid.files=['empty.tsv']"],
+        "empty.tsv must have pairs of text, but is empty",
+    ),
     "an unknown key": (["train.udpates=3"], "`train.udpates` is not a setting; did you mean"),
-    "too many pieces": (["tokenizer.vocab_size=5000"], "vocab"),
+    "too many pieces": (["tokenizer.vocab_size=5000"], "`vocab_size` must be at most 2"),
     "no change": (["updates"], "`updates` must be section.key=value"),
+    "swapped sides": (
+        ["data.languages=['en','de']", "data.valid.files=['a.de','a.en']"],
+        "a.de and a.en seems to have source and target swapped: the source is en by the recipe",
+    ),
+    "no model": (["train.start=none"], "none` is not there: give the directory"),
+    "no teacher": (["loss.distillation=0.5"], "`loss.teacher` must be given with"),
+    "shares for one": (["train.sharding=true"], "`train.processes` must be at least 2 with"),
 }
 
 
 @pytest.mark.parametrize(("changes", "words"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_one_line(
-    recipe: Path, tmp_path: Path, changes: list[str], words: str
+    tiny_recipe: Path, tmp_path: Path, changes: list[str], words: str, monkeypatch, capsys
 ) -> None:
-    done = train(recipe, tmp_path / "run", *changes)
-    assert done.returncode == 1
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert not (tmp_path / "run" / "run.json").exists()
+    """It comes before anything is written."""
+    for name in ("empty.tsv", "a.de", "a.en"):
+        (tiny_recipe.parent / name).write_text("" if name == "empty.tsv" else "1\n", "utf-8")
+    argv = ["seq2see", "train", str(tiny_recipe), "-o", str(tmp_path / "run"), *changes]
+    monkeypatch.setattr(sys, "argv", argv)
+    with pytest.raises(SystemExit) as exit_:
+        cli.main()
+    assert exit_.value.code == 1
+    said = capsys.readouterr().err
+    assert words in said
+    assert len(said.strip().splitlines()) == 1
+    assert not (tmp_path / "run").exists()

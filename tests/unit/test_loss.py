@@ -11,7 +11,6 @@ from hypothesis import given, strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
-from seq2see import loss as module
 from seq2see.errors import ConfigError, InputError
 from seq2see.loss import (
     Head,
@@ -20,6 +19,7 @@ from seq2see.loss import (
     Teacher,
     cross_entropy,
     distillation,
+    gradients as module,
     kl_divergence,
     r_drop,
     rows_of_a_chunk,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,11 +16,15 @@ from seq2see.errors import ConfigError, InputError, TrainingError
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import Packed
+from seq2see.training import machine
 from seq2see.training.averages import MovingAverage, mean_of_checkpoints
 from seq2see.training.checkpoints import Checkpoints
+from seq2see.training.config import TrainingConfig, ValidationConfig
 from seq2see.training.log import JsonLines, read_log
+from seq2see.training.machine import precision_of, threads_of
 from seq2see.training.objective import Objective
 from seq2see.training.optimiser import OptimiserConfig, build_optimiser
+from seq2see.training.pace import _updates
 from seq2see.training.parts import ModelPart, OptimiserPart, PlainPart, Progress
 from seq2see.training.run import RunFolder, RunPlan
 from seq2see.training.schedule import ScheduleConfig, build_schedule
@@ -268,7 +273,7 @@ def test_a_half_written_checkpoint_is_no_checkpoint(tmp_path: Path, monkeypatch)
     checkpoints, objective = Checkpoints(tmp_path, keep=2), make()
     checkpoints.save(1, {"model": ModelPart(objective.model)})
     monkeypatch.setattr(Path, "rename", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(TrainingError, match="000000002 cannot be written: disk full; the check"):
         checkpoints.save(2, {"model": ModelPart(objective.model)})
     assert checkpoints.updates() == [1]
     monkeypatch.undo()
@@ -334,3 +339,76 @@ def test_another_recipe_is_refused_with_the_difference(tmp_path: Path) -> None:
     assert folder.plan({"a": {"b": 1, "c": (1, 2)}}) == RunPlan(5, 1, 2)
     with pytest.raises(ConfigError, match="but `a.b` was 1 and is 2"):
         folder.plan({"a": {"b": 2, "c": [1, 2]}})
+
+
+def test_a_key_that_came_later_counts_as_its_default(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.begin({"a": {"b": 1}}, RunPlan(5, 1, 2))
+
+    def completed(earlier: dict) -> dict:
+        return {"a": {"new": 0, **earlier["a"]}}
+
+    assert folder.plan({"a": {"b": 1, "new": 0}}, completed) == RunPlan(5, 1, 2)
+    with pytest.raises(ConfigError, match="but `a.new` was 0 and is 7"):
+        folder.plan({"a": {"b": 1, "new": 7}}, completed)
+
+
+def test_another_teacher_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.begin({}, RunPlan(5, 1, 2), {"loss.teacher": "aa"})
+    with pytest.raises(ConfigError, match='but `models.loss.teacher` was "aa" and is "bb"'):
+        folder.plan({}, models={"loss.teacher": "bb"})
+
+
+def test_a_run_of_before_has_no_models(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(
+        '{"recipe": {}, "plan": {"updates": 5, "processes": 1, "threads": 2}}'
+    )
+    assert RunFolder(tmp_path).plan({}) == RunPlan(5, 1, 2)
+
+
+def test_the_estimate_counts_validations_and_the_end() -> None:
+    plan = RunPlan(100, 1, 1, 2.0, 10.0, 7.0)
+    assert plan.seconds(0, validation_every=30) == 100 * 2 + 3 * 10 + 7
+    assert plan.seconds(61, validation_every=30) == 39 * 2 + 1 * 10 + 7
+    assert RunPlan(100, 1, 1).seconds(0, 30) is None
+
+
+def test_minutes_are_planned_with_validations_and_the_end() -> None:
+    settings = SimpleNamespace(
+        training=TrainingConfig(minutes=10.0), validation=ValidationConfig(every=100)
+    )
+    builder = SimpleNamespace(ingredients=settings)
+    assert _updates(builder, seconds=1.0, look=50.0, end=60.0) == 540 / 1.5
+    assert _updates(builder, seconds=1.0, look=0.0, end=1e4) == 300  # half of the time is kept
+
+
+# The machine
+
+
+def test_threads_are_as_wanted_or_as_stated_or_shared(monkeypatch) -> None:
+    monkeypatch.setattr(machine, "cores", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert [threads_of(None, processes) for processes in (1, 3, 20)] == [8, 2, 1]
+    monkeypatch.setenv("OMP_NUM_THREADS", "5,2")
+    assert threads_of(None, 1) == 5
+    assert threads_of(3, 1) == 3
+
+
+def test_bfloat16_only_where_a_device_has_it() -> None:
+    cpu = torch.device("cpu")
+    wanted = ("auto", "float32", "bfloat16")
+    expected = [torch.float32, torch.float32, torch.bfloat16]
+    assert [precision_of(each, cpu) for each in wanted] == expected
+
+
+def test_bfloat16_learns_what_float32_learns() -> None:
+    losses = []
+    for precision in (torch.float32, torch.bfloat16):
+        torch.manual_seed(1)
+        objective = Objective(Transformer.from_config(NO_DROPOUT), LossConfig(), 0, None, precision)
+        stepper = make_stepper(objective)
+        losses.append([stepper(n, [batch_of(PAIRS)]).loss for n in range(1, 20)])
+        assert all(p.dtype == p.grad.dtype == torch.float32 for p in objective.parameters())
+    assert losses[0] != losses[1]
+    assert losses[0] == pytest.approx(losses[1], rel=0.03)

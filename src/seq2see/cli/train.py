@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -78,11 +79,11 @@ def work(
     ingredients = Recipe(**recipe).ingredients(Path(origin))
     home = RunFolder(Path(folder))
     try:
-        with joined() as workers:
-            if first and workers.leads:
-                first()
-            workers.wait()
-            outcome = train_worker(ingredients, home, workers, TerminalWatch)
+        with joined(ingredients.training.sharding) as workers:
+            if first:
+                workers.led(first)
+            watch = partial(TerminalWatch, ingredients.validation.every)
+            outcome = train_worker(ingredients, home, workers, watch, free=first is None)
     except Seq2SeeError as error:
         return {"error": str(error)}
     if outcome is None:

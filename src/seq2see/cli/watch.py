@@ -13,11 +13,11 @@ from seq2see.training.run import RunPlan
 
 
 class TerminalWatch:
-    """Shows records on standard error; without a terminal, validations alone."""
+    """Shows records on standard error; without a terminal, the scores of validations alone."""
 
-    def __init__(self, plan: RunPlan, progress: Progress) -> None:
-        self._console = Console(stderr=True, highlight=False)
-        self._console.print(_beginning(plan, progress))
+    def __init__(self, validation_every: int, plan: RunPlan, progress: Progress) -> None:
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._console.print(_beginning(plan, progress, validation_every))
         self._bar = Bar(
             TextColumn("{task.completed:,} of {task.total:,}"),
             BarColumn(),
@@ -39,21 +39,37 @@ class TerminalWatch:
             self._bar.update(self._task, completed=record["update"], description=text)
         elif record["kind"] == "validation":
             self._console.print(_validation(record))
+            if self._console.is_terminal:
+                for sample in record["samples"]:
+                    self._console.print(_sample(*sample), markup=False)
         elif record["kind"] == "result":
             self._bar.stop()
             self._console.print(_result(record))
 
 
-def _beginning(plan: RunPlan, progress: Progress) -> str:
-    times = f"{plan.processes} processes, {plan.threads} threads each"
+def _beginning(plan: RunPlan, progress: Progress, validation_every: int) -> str:
     start = f"from update {progress.update:,} " if progress.update else ""
-    left = plan.updates - progress.update
-    time = (
-        f", about {left * plan.seconds_per_update / 60:.0f} minutes"
-        if plan.seconds_per_update
-        else ""
-    )
-    return f"Training {start}to update {plan.updates:,}{time}; {times}."
+    seconds = plan.seconds(progress.update, validation_every)
+    time = "" if seconds is None else f", about {_duration(seconds)} with all validations"
+    return f"Training {start}to update {plan.updates:,}{time}; {_workers(plan)}."
+
+
+def _workers(plan: RunPlan) -> str:
+    threads = "1 thread" if plan.threads == 1 else f"{plan.threads} threads"
+    if plan.processes == 1:
+        return f"1 process with {threads}"
+    return f"{plan.processes} processes with {threads} each"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 6000 else f"{seconds / 3600:.1f} hours"
+
+
+def _sample(source: str, reference: str, translation: str) -> str:
+    same = "" if translation == reference else f"\n    = {reference}"
+    return f"  {source}\n    → {translation}{same}"
 
 
 def _result(record: Mapping[str, Any]) -> str:

@@ -74,6 +74,8 @@ class Recipe(Config):
             self.architecture(self.tokenizer.vocab_size)
         except ConfigError as error:
             yield from (problem.replace("`", "`model.", 1) for problem in error.problems)
+        if bool(self.loss.teacher) != (self.loss.distillation > 0):
+            yield "`loss.teacher` must be given with `loss.distillation` above 0, and only then"
         for corpus in self.data.train:
             if corpus.tag and corpus.tag not in self.tokenizer.symbols:
                 yield f"`tokenizer.symbols` must have {corpus.tag!r}, the tag of {corpus.files[0]}"
@@ -105,6 +107,8 @@ class Recipe(Config):
             self.checkpoints,
             folder,
             self.model_dump(mode="json"),
+            lambda earlier: type(self)(**earlier).model_dump(mode="json"),
+            {key: value for key, value in self.model.items() if key != "preset"},
         )
 
     def to_toml(self) -> str:

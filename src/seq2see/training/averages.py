@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from seq2see.training.parts import Progress, untied
+from seq2see.training.sharding import put, whole
 from seq2see.training.step import StepReport
 
 
@@ -47,7 +48,7 @@ class MovingAverage:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the average."""
-        return self._average
+        return {name: whole(tensor) for name, tensor in self._average.items()}
 
     def state(self) -> dict[str, Any]:
         """Return nothing: the tensors are all."""
@@ -58,4 +59,4 @@ class MovingAverage:
         del state
         with torch.no_grad():
             for name, tensor in self._average.items():
-                tensor.copy_(tensors[name])
+                put(tensors[name], tensor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,12 @@ from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PAD_ID, TokenizerConfig, Tokenizers
 from seq2see.training.config import CheckpointsConfig, TrainingConfig, ValidationConfig
+from seq2see.training.inspection import inspect
+from seq2see.training.machine import precision_of
+from seq2see.training.models import Foundations, checksums, fine_tuned
 from seq2see.training.objective import Objective
 from seq2see.training.optimiser import OptimiserConfig, build_optimiser
-from seq2see.training.run import RunFolder
+from seq2see.training.run import Completed, RunFolder
 from seq2see.training.schedule import ScheduleConfig, build_schedule
 from seq2see.training.step import Stepper, mixed
 from seq2see.training.validation import Examiner
@@ -51,6 +54,15 @@ class Ingredients:
     """The folder of the recipe, from which names of files are seen."""
     recipe: Mapping[str, Any]
     """All of it as plain JSON, to be kept with the run."""
+    completed: Completed = dict
+    """Gives such a recipe of an earlier version the keys that have come since."""
+    model: Mapping[str, Any] = field(default_factory=dict)
+    """What the recipe says of the model beyond its preset. Fine-tuning may change dropout alone."""
+
+    @property
+    def models(self) -> dict[str, str]:
+        """The checksums of the models that the run builds on."""
+        return checksums(self.training.start, self.loss.teacher, self.origin)
 
 
 class RunBuilder:
@@ -80,21 +92,40 @@ class RunBuilder:
     def _corpus(self, config: CorpusConfig) -> Corpus:
         return self.ingredients.data.corpus(config, self.ingredients.origin)
 
+    @cached_property
+    def foundations(self) -> Foundations:
+        """The models that the run builds on."""
+        ingredients = self.ingredients
+        return Foundations.load(
+            ingredients.training.start, ingredients.loss.teacher, ingredients.origin
+        )
+
     def check(self) -> None:
-        """Refuse files that cannot be read, before anything is made of them."""
-        for corpus in (*self.training_corpora, self.validation_corpus, self.test_corpus):
-            if corpus is not None and not sum(bool(pair.source.strip()) for pair in corpus):
-                raise InputError(f"{corpus.name} must have pairs of text, but is empty")
+        """Refuse what cannot be trained with, before anything is written.
+
+        A run that has begun goes on: its text was looked at by then.
+        """
+        if start := self.foundations.start:
+            fine_tuned(start.config, self.ingredients.model)
+        if not self.folder.begun:
+            held_out = [c for c in (self.validation_corpus, self.test_corpus) if c]
+            inspect(self.training_corpora, held_out, self.ingredients.data.languages)
+            _ = self.new_tokenizers
 
     def make_files(self) -> None:
         """Make all files that workers read. A run that has begun keeps its tokenizers."""
         if not self.folder.begun:
-            source, target = self._side(0), self._side(1)
-            Tokenizers.train(source, target, self.ingredients.tokenizer).save(self.folder.path)
+            self.new_tokenizers.save(self.folder.path)
         _ = self.config, self.encoded
         for corpus in (self.validation_corpus, self.test_corpus):
             if corpus is not None:
                 self.examiner(corpus)
+
+    @cached_property
+    def new_tokenizers(self) -> Tokenizers:
+        """Those that the run begins with: of the models it builds on, or learnt from the text."""
+        given = self.foundations.tokenizers
+        return given or Tokenizers.train(self._side(0), self._side(1), self.ingredients.tokenizer)
 
     @cached_property
     def tokenizers(self) -> Tokenizers:
@@ -131,6 +162,8 @@ class RunBuilder:
     @cached_property
     def config(self) -> ModelConfig:
         """The model's config."""
+        if start := self.foundations.start:
+            return fine_tuned(start.config, self.ingredients.model)
         source, target = self.tokenizers.source, self.tokenizers.target
         joint = self.tokenizers.joint
         return self.ingredients.architecture(
@@ -138,13 +171,24 @@ class RunBuilder:
         )
 
     def model(self) -> Transformer:
-        """Make a model with fresh weights, the same in every worker."""
+        """Make a model with its first weights, the same in every worker."""
         torch.manual_seed(mixed(self.ingredients.training.seed))
-        return Transformer.from_config(self.config)
+        model = Transformer.from_config(self.config)
+        if start := self.foundations.start:
+            model.load_state_dict(start.model().state_dict())
+        return model
 
-    def objective(self, model: Transformer) -> Objective:
+    def objective(self) -> Objective:
         """Make what is trained."""
-        return Objective(model, self.ingredients.loss, PAD_ID)
+        teacher = self.foundations.teacher
+        device = self.workers.device
+        return Objective(
+            self.model().to(device),
+            self.ingredients.loss,
+            PAD_ID,
+            teacher.model().to(device).requires_grad_(False) if teacher else None,
+            precision_of(self.ingredients.training.precision, device),
+        )
 
     def stepper(self, objective: Objective, updates: int) -> Stepper:
         """Make what makes updates."""
@@ -189,5 +233,6 @@ class RunBuilder:
             self.tokenizers,
             self.ingredients.data.languages[1],
             self.workers,
+            self.objective,
             self.ingredients.batches.tokens,
         )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from torch import Tensor
 
 from seq2see.training.averages import mean_of_checkpoints
-from seq2see.training.checkpoints import Checkpoints, Part
+from seq2see.training.checkpoints import Checkpoints, Part, Snapshot
 from seq2see.training.config import CheckpointsConfig
 from seq2see.training.parts import Progress
 from seq2see.training.step import StepReport
@@ -39,9 +39,11 @@ class Checkpointer:
 
     def save(self, progress: Progress) -> None:
         """Save now, unless it was done."""
-        if self._workers.leads and progress.update not in self._checkpoints.updates():
-            self._checkpoints.save(progress.update, self._parts, {self._best_update()})
-        self._workers.wait()
+        saved = progress.update in self._checkpoints.updates()
+        if not self._workers.agreed(saved):
+            parts = {name: Snapshot(part) for name, part in self._parts.items()}
+            best = {self._best_update()}
+            self._workers.led(lambda: self._checkpoints.save(progress.update, parts, best))
 
     def result(self) -> dict[str, Tensor]:
         """Return the weights that become the model."""

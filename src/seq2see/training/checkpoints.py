@@ -14,16 +14,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from seq2see.errors import InputError
+from seq2see.errors import InputError, TrainingError
 
 STATE = "state.json"
 _PARTIAL = ".partial"
 
 
-class Part(Protocol):
+class Readable(Protocol):
     """Something that has a state: tensors, and what JSON can hold."""
 
     def tensors(self) -> dict[str, Tensor]:
@@ -34,9 +35,29 @@ class Part(Protocol):
         """Return the rest."""
         ...
 
+
+class Part(Readable, Protocol):
+    """Something that can take a state over, too."""
+
     def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         """Take over both."""
         ...
+
+
+class Snapshot:
+    """The state of a part as it is now. What workers share out is put together by all of them."""
+
+    def __init__(self, part: Readable) -> None:
+        self._tensors = part.tensors()
+        self._state = part.state()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return its tensors."""
+        return self._tensors
+
+    def state(self) -> dict[str, Any]:
+        """Return the rest."""
+        return self._state
 
 
 class Checkpoints:
@@ -46,11 +67,26 @@ class Checkpoints:
         self.folder = folder
         self._keep = keep
 
-    def save(self, update: int, parts: Mapping[str, Part], precious: Iterable[int] = ()) -> Path:
+    def save(
+        self, update: int, parts: Mapping[str, Readable], precious: Iterable[int] = ()
+    ) -> Path:
         """Write a checkpoint, and delete old ones that are not precious."""
         home = self.path(update)
         aside = home.with_name(home.name + _PARTIAL)
         shutil.rmtree(aside, ignore_errors=True)
+        try:
+            self._write(update, parts, aside, home)
+        except (OSError, SafetensorError) as error:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise TrainingError(
+                f"{home} cannot be written: {getattr(error, 'strerror', None) or error}; "
+                "the checkpoints before it are whole, and --resume goes on from the last"
+            ) from error
+        self._forget({*precious, update})
+        return home
+
+    def _write(self, update: int, parts: Mapping[str, Readable], aside: Path, home: Path) -> None:
+        """Write all of it aside, flush it, and give it its name: the one moment at which it is."""
         aside.mkdir(parents=True)
         for name, part in parts.items():
             if tensors := part.tensors():
@@ -61,8 +97,6 @@ class Checkpoints:
         shutil.rmtree(home, ignore_errors=True)
         aside.rename(home)
         _flush_folder(self.folder)
-        self._forget({*precious, update})
-        return home
 
     def restore(self, update: int, parts: Mapping[str, Part]) -> None:
         """Give every part its state of this update."""

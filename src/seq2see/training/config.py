@@ -20,18 +20,33 @@ class TrainingConfig(Config):
     epochs: float | None = Field(default=None, gt=0)
     """Times through the data."""
     minutes: float | None = Field(default=None, gt=0)
-    """Time, on this machine: the speed is measured at the start, and the schedule planned to end
-    in time."""
+    """Time, on this machine: the speed is measured at the start, and the schedule planned so that
+    training, validations and the last scores end in time."""
     batches_per_update: int = Field(default=1, ge=1)
     """Batches whose gradients are summed for each update, over all processes."""
     processes: int | None = Field(default=None, ge=1)
     """Workers on this machine; each gets its share of every update. Unset: on a CPU one a core, or
     one with a thread a core, whichever is faster here; on other devices one a device."""
+    threads: int | None = Field(default=None, ge=1)
+    """Threads of each worker. Unset: OMP_NUM_THREADS if that is set, else all cores, shared."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of matrix products; weights, sums and the optimiser stay in float32. `auto`: bfloat16 on
+    devices that have it, float32 on a CPU."""
+    sharding: bool = False
+    """Share weights, gradients and moments out among the workers (FSDP2) instead of giving each of
+    them a copy: for models that do not fit into the memory of one."""
+    start: str | None = None
+    """Fine-tuning: a model directory to begin with, seen from the recipe. Its tokenizer and its
+    architecture are kept; only `model.dropout` may be another."""
+    tensorboard: bool = True
+    """Write events for TensorBoard too, if it is installed."""
 
     def conflicts(self) -> Iterator[str]:
-        """Refuse a training without an end."""
+        """Refuse a training without an end, and shares for nobody."""
         if self.updates is None and self.epochs is None and self.minutes is None:
             yield "`updates`, `epochs` or `minutes` must be given: when does training end?"
+        if self.sharding and self.processes == 1:
+            yield "`processes` must be at least 2 with `sharding`, but is 1 instead"
 
 
 class ValidationConfig(Config):

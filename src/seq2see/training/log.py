@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,8 +32,8 @@ class JsonLines:
         self._path = path
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """Add a line."""
-        with self._path.open("a", encoding="utf-8") as file:
+        """Add a line. A full disk ends a run at its next checkpoint, in good order, not here."""
+        with suppress(OSError), self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 

@@ -22,18 +22,33 @@ class Objective(nn.Module):
         config: LossConfig,
         pad_id: int,
         teacher: Transformer | None = None,
+        precision: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
         self.model = model
         self.config = config
         self.pad_id = pad_id
-        self._teacher = [teacher] if teacher else []  # in a list it is no submodule
+        self.precision = precision
+        """Of matrix products."""
+        self._teacher = [teacher.eval()] if teacher else []  # in a list it is no submodule
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.parameters()).device
 
     def forward(self, batch: Batch) -> LossSum:
         """Return the loss of a batch, for training or for validation as the module is set."""
-        labels_BT = batch.labels_BT
         if not len(batch):
             return self._nothing()
+        low = self.precision != torch.float32
+        with torch.autocast(self.device.type, self.precision if low else None, enabled=low):
+            return self._loss(
+                Batch(*(x.to(self.device) for x in (batch.source_BS, batch.target_BT)))
+            )
+
+    def _loss(self, batch: Batch) -> LossSum:
+        labels_BT = batch.labels_BT
         if self.training and self.config.r_drop:
             batch, labels_BT = batch.twice(), labels_BT.repeat(2, 1)
         layout = Layout.without(labels_BT == self.pad_id)
@@ -56,8 +71,8 @@ class Objective(nn.Module):
 
     def _nothing(self) -> LossSum:
         """Return no loss, with a gradient of zero for every parameter: the other workers wait."""
-        zero = sum((p.sum() * 0.0 for p in self.parameters()), torch.zeros(()))
-        return LossSum(zero, torch.zeros(()), 0)
+        zero = torch.zeros((), device=self.device)
+        return LossSum(sum((p.sum() * 0.0 for p in self.parameters()), zero), zero, 0)
 
 
 def _head(model: Transformer) -> Head:

@@ -11,6 +11,7 @@ from torch import nn
 from torch.optim import Adam, AdamW, Optimizer
 
 from seq2see.config import Config
+from seq2see.training.sharding import whole
 
 
 class OptimiserConfig(Config):
@@ -57,4 +58,4 @@ def clip_gradients(parameters: Iterable[nn.Parameter], longest: float) -> float:
     """Shorten the gradient if it is longer than this (0: never); return how long it was."""
     parameters = list(parameters)
     limit = longest or float("inf")
-    return float(nn.utils.clip_grad_norm_(parameters, limit))
+    return float(whole(nn.utils.clip_grad_norm_(parameters, limit)))

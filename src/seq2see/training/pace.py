@@ -10,62 +10,91 @@ from itertools import islice
 import torch
 
 from seq2see.training.builder import RunBuilder
+from seq2see.training.config import ValidationConfig
+from seq2see.training.machine import threads_of
+from seq2see.training.objective import Objective
 from seq2see.training.run import RunPlan
 from seq2see.training.workers import Workers
 
 SECONDS = 4.0
-"""Measure about so long."""
+"""Measure updates about so long."""
 _MOST = 50
 """Updates, at most."""
+_SHARE = 0.1
+"""Of the updates that are wanted, at most."""
+_END = 0.5
+"""Of the time that is given, what the last scores may take from training."""
+
+LAST_LOOK = ValidationConfig(beam_size=5, sentences=10**9)
+"""How the result is scored."""
 
 
-def planned(builder: RunBuilder, cores: int) -> RunPlan:
-    """Decide on processes, threads and updates, by measuring where the recipe leaves it open."""
+def planned(builder: RunBuilder, free: bool = True) -> RunPlan:
+    """Decide on processes, threads and updates, by measuring.
+
+    Unless it is `free`, the number of processes was decided by whoever started them.
+    """
     training, workers = builder.ingredients.training, builder.workers
-    paces: dict[int, float] = {}
-    if training.minutes or (training.processes is None and workers.count > 1):
-        paces[workers.count] = pace(builder, max(1, cores // workers.count))
-    if training.processes is None and workers.count > 1:
-        paces[1] = _alone(builder, cores)
-    processes = min(paces, key=lambda count: paces[count], default=workers.count)
-    seconds = paces.get(processes)
-    threads = max(1, cores // processes)
-    return RunPlan(_updates(builder, seconds), processes, threads, seconds)
+    torch.set_num_threads(threads_of(training.threads, workers.here))
+    objective = builder.objective()
+    paces = {workers.count: pace(builder, objective)}
+    look, end = _looks(builder, objective)
+    if free and training.processes is None and workers.count > 1 and not training.sharding:
+        paces[1] = _alone(builder)
+    processes = min(paces, key=lambda count: paces[count])
+    here = workers.here if processes == workers.count else 1
+    updates = _updates(builder, paces[processes], look, end)
+    threads = threads_of(training.threads, here)
+    return RunPlan(updates, processes, threads, paces[processes], look, end)
 
 
-def _alone(builder: RunBuilder, cores: int) -> float:
+def _alone(builder: RunBuilder) -> float:
     """Return the pace of the leader with a thread a core, while the others wait."""
     workers = builder.workers
     seconds = 0.0
     if workers.leads:
-        seconds = pace(RunBuilder(builder.ingredients, builder.folder, Workers()), cores)
+        alone = RunBuilder(builder.ingredients, builder.folder, Workers())
+        torch.set_num_threads(threads_of(alone.ingredients.training.threads, 1))
+        seconds = pace(alone, alone.objective())
     return float(workers.agreed(seconds))
 
 
-def pace(builder: RunBuilder, threads: int) -> float:
+def pace(builder: RunBuilder, objective: Objective) -> float:
     """Return the seconds of an update, measured on a model that is thrown away."""
-    torch.set_num_threads(threads)
-    stepper = builder.stepper(builder.objective(builder.model()), updates=1)
-    updates = builder.loader().updates()
+    stepper = builder.stepper(objective, updates=1)
+    wanted = builder.ingredients.training.updates or 10**9
+    most = max(3, min(_MOST, math.ceil(_SHARE * wanted)))
     times = []
-    for number, update in enumerate(islice(updates, _MOST), 1):
+    for number, update in enumerate(islice(builder.loader().updates(), most), 1):
         start = time.perf_counter()
         stepper(number, update.batches)
         times.append(time.perf_counter() - start)
-        if builder.workers.agreed(number >= 3 and sum(times) >= SECONDS):
+        if builder.workers.agreed(number >= 2 and sum(times) >= SECONDS):
             break
     return float(builder.workers.agreed(sum(times[1:]) / len(times[1:])))  # the first one warms up
 
 
-def _updates(builder: RunBuilder, seconds: float | None) -> int:
-    return math.ceil(min(_limits(builder, seconds)))
+def _looks(builder: RunBuilder, objective: Objective) -> tuple[float, float]:
+    """Return the seconds of a validation, and of the last scores."""
+    agreed, validation = builder.workers.agreed, builder.examiner(builder.validation_corpus)
+    look = validation.seconds(objective, builder.ingredients.validation)
+    end = validation.seconds(objective, LAST_LOOK)
+    if builder.test_corpus:
+        end += builder.examiner(builder.test_corpus).seconds(objective, LAST_LOOK)
+    return float(agreed(look)), float(agreed(end))
 
 
-def _limits(builder: RunBuilder, seconds: float | None) -> Iterator[float]:
+def _updates(builder: RunBuilder, seconds: float, look: float, end: float) -> int:
+    return math.ceil(min(_limits(builder, seconds, look, end)))
+
+
+def _limits(builder: RunBuilder, seconds: float, look: float, end: float) -> Iterator[float]:
     training = builder.ingredients.training
     if training.updates:
         yield training.updates
     if training.epochs:
         yield training.epochs * builder.updates_per_epoch
-    if training.minutes and seconds:
-        yield max(1.0, training.minutes * 60 / seconds)
+    if training.minutes:
+        given = 60 * training.minutes
+        of_an_update = seconds + look / builder.ingredients.validation.every
+        yield max(1.0, (given - min(end, _END * given)) / of_an_update)

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from seq2see.data.plan import BEGINNING, Position
 from seq2see.errors import InputError
+from seq2see.training.sharding import parted, put, whole
 
 
 class ModelPart:
@@ -21,7 +22,7 @@ class ModelPart:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the weights."""
-        return {name: tensor.detach() for name, tensor in untied(self._model).items()}
+        return {name: whole(tensor.detach()) for name, tensor in untied(self._model).items()}
 
     def state(self) -> dict[str, Any]:
         """Return nothing: the weights are all."""
@@ -35,7 +36,7 @@ class ModelPart:
             different = sorted(own.keys() ^ tensors.keys())
             raise InputError(f"weights must be those of this model, but differ in {different[0]}")
         for name, tensor in own.items():
-            tensor.detach().copy_(tensors[name])
+            put(tensors[name], tensor)
 
 
 def untied(module: nn.Module) -> dict[str, Tensor]:
@@ -55,7 +56,7 @@ class OptimiserPart:
     def tensors(self) -> dict[str, Tensor]:
         """Return the moments."""
         return {
-            f"{self._names[id(parameter)]}/{key}": value
+            f"{self._names[id(parameter)]}/{key}": whole(value)
             for parameter, state in self._optimiser.state.items()
             for key, value in state.items()
         }
@@ -71,7 +72,7 @@ class OptimiserPart:
             for parameter in group["params"]:
                 start = f"{self._names[id(parameter)]}/"
                 self._optimiser.state[parameter] = {
-                    name.removeprefix(start): tensor
+                    name.removeprefix(start): parted(tensor, parameter)
                     for name, tensor in tensors.items()
                     if name.startswith(start)
                 }

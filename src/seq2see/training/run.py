@@ -7,7 +7,7 @@ may have been chosen by measuring. Going on takes them from there, so that nothi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from seq2see.errors import ConfigError, InputError
 
 RUN = "run.json"
+Completed = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,19 @@ class RunPlan:
     threads: int
     """Of each process."""
     seconds_per_update: float | None = None
-    """As measured, if it was."""
+    """As measured, if it was; so are the next two."""
+    seconds_per_validation: float | None = None
+    seconds_at_end: float | None = None
+    """Of the last scores."""
+
+    def seconds(self, done: int, validation_every: int) -> float | None:
+        """Estimate how long it takes from here, if anything was measured."""
+        if self.seconds_per_update is None:
+            return None
+        left = self.updates - done
+        looks = self.updates // validation_every - done // validation_every
+        look, end = self.seconds_per_validation or 0.0, self.seconds_at_end or 0.0
+        return left * self.seconds_per_update + looks * look + end
 
 
 class RunFolder:
@@ -45,34 +58,42 @@ class RunFolder:
         """Whether there is a run in it."""
         return (self.path / RUN).exists()
 
-    def begin(self, recipe: Mapping[str, Any], plan: RunPlan) -> None:
-        """Write down what was decided."""
+    def begin(
+        self, recipe: Mapping[str, Any], plan: RunPlan, models: Mapping[str, str] | None = None
+    ) -> None:
+        """Write down what was decided, and the checksums of models that it builds on."""
+        content = {"recipe": recipe, "plan": asdict(plan), "models": models or {}}
         aside = self.path / f"{RUN}.partial"
-        aside.write_text(json.dumps({"recipe": recipe, "plan": asdict(plan)}, indent=1), "utf-8")
+        aside.write_text(json.dumps(content, indent=1), "utf-8")
         aside.replace(self.path / RUN)
 
-    def plan(self, recipe: Mapping[str, Any]) -> RunPlan:
-        """Return what was decided; refuse another recipe than that of the start."""
+    def plan(
+        self,
+        recipe: Mapping[str, Any],
+        completed: Completed = dict,
+        models: Mapping[str, str] | None = None,
+    ) -> RunPlan:
+        """Return what was decided; refuse another recipe or other models than those of the start.
+
+        `completed` gives a recipe of an earlier version the keys that have come since.
+        """
         try:
             content = json.loads((self.path / RUN).read_text("utf-8"))
-            before, plan = content["recipe"], RunPlan(**content["plan"])
+            before, plan = completed(content["recipe"]), RunPlan(**content["plan"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{self.path / RUN} is damaged: {error}") from None
-        if differences := list(_differences(before, json.loads(json.dumps(recipe)))):
-            raise ConfigError(
-                [
-                    f"the recipe must be the one that the run began with, but {d}"
-                    for d in differences
-                ]
-            )
+        began = {"recipe": before, "models": content.get("models", {})}
+        now = {"recipe": recipe, "models": models or {}}
+        if found := list(_differences(json.loads(json.dumps(began)), json.loads(json.dumps(now)))):
+            raise ConfigError([f"a run must go on as it began, but {each}" for each in found])
         return plan
 
 
 def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
     """Yield each key that is another."""
     if isinstance(before, dict) and isinstance(now, dict):
-        for key in before.keys() | now.keys():
-            inner = f"{path}.{key}" if path else str(key)
+        for key in sorted(before.keys() | now.keys()):
+            inner = f"{path}.{key}" if path not in {"", "recipe"} else str(key)
             yield from _differences(before.get(key), now.get(key), inner)
     elif before != now:
         yield f"`{path}` was {json.dumps(before)} and is {json.dumps(now)}"

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import torch
 
-from seq2see.bundle import Bundle, DataOrigin, Origin, SignedScore
-from seq2see.data.corpora import Corpus
 from seq2see.errors import InputError
 from seq2see.training.averages import MovingAverage
 from seq2see.training.builder import Ingredients, RunBuilder
 from seq2see.training.checkpointer import Checkpointer
 from seq2see.training.checkpoints import Checkpoints, Part
-from seq2see.training.config import ValidationConfig
 from seq2see.training.log import JsonLines, Sink, TrainingLog
+from seq2see.training.machine import threads_of, workers_of
 from seq2see.training.memory import keep_freed_memory
 from seq2see.training.pace import planned
 from seq2see.training.parts import ModelPart, OptimiserPart, PlainPart, Progress
+from seq2see.training.result import Result
 from seq2see.training.run import RunFolder, RunPlan
 from seq2see.training.stops import DONE, Planned, Signals
+from seq2see.training.tensorboard import TensorBoard, is_installed
 from seq2see.training.trainer import Listener, Trainer
-from seq2see.training.validation import Validator, record_of
+from seq2see.training.validation import Validator
 from seq2see.training.workers import Workers
 
 Watch = Callable[[RunPlan, Progress], Sink]
@@ -55,27 +53,28 @@ def prepare(ingredients: Ingredients, folder: RunFolder, resume: bool) -> int:
         )
     builder = RunBuilder(ingredients, folder, Workers())
     builder.check()
-    before = folder.plan(ingredients.recipe) if folder.begun else None
+    before = _begun(builder) if folder.begun else None
     folder.path.mkdir(parents=True, exist_ok=True)
     builder.make_files()
-    if before:
-        return before.processes
-    return ingredients.training.processes or os.cpu_count() or 1
+    return before.processes if before else workers_of(ingredients.training.processes)
 
 
 def train(
-    ingredients: Ingredients, folder: RunFolder, workers: Workers, watch: Watch
+    ingredients: Ingredients,
+    folder: RunFolder,
+    workers: Workers,
+    watch: Watch,
+    free: bool = True,
 ) -> Outcome | None:
     """Train as one of the workers, from the last checkpoint on if there is one.
 
-    Return None if this worker is not needed.
+    Unless the number of workers is `free`, all of them are needed. Return None if this one is not.
     """
     keep_freed_memory()
-    cores = os.cpu_count() or 1
-    torch.set_num_threads(max(1, cores // workers.count))
+    torch.set_num_threads(threads_of(ingredients.training.threads, workers.here))
     builder = RunBuilder(ingredients, folder, workers)
-    plan = _plan(builder, cores)
-    if plan.processes < workers.count:  # by measuring: the leader with several threads is faster
+    plan = _plan(builder, free)
+    if free and plan.processes < workers.count:  # the leader with several threads is faster
         if not workers.leads:
             return None
         workers = Workers()
@@ -84,16 +83,19 @@ def train(
     return Session(builder, plan, watch).run()
 
 
-def _plan(builder: RunBuilder, cores: int) -> RunPlan:
+def _plan(builder: RunBuilder, free: bool) -> RunPlan:
     """Return the plan of the run, made now or when it began."""
-    folder, recipe = builder.folder, builder.ingredients.recipe
-    if builder.workers.agreed(folder.begun):
-        return folder.plan(recipe)
-    plan = planned(builder, cores)
-    if builder.workers.leads:
-        folder.begin(recipe, plan)
-    builder.workers.wait()
+    if builder.workers.agreed(builder.folder.begun):
+        return _begun(builder)
+    plan, ingredients = planned(builder, free), builder.ingredients
+    builder.workers.led(lambda: builder.folder.begin(ingredients.recipe, plan, ingredients.models))
     return plan
+
+
+def _begun(builder: RunBuilder) -> RunPlan:
+    """Return the plan of a run that has begun, if it may go on with this recipe."""
+    ingredients = builder.ingredients
+    return builder.folder.plan(ingredients.recipe, ingredients.completed, ingredients.models)
 
 
 class Session:
@@ -103,7 +105,7 @@ class Session:
         self.builder = builder
         self.plan = plan
         self.progress = Progress()
-        self.objective = builder.objective(builder.model())
+        self.objective = builder.objective()
         self.stepper = builder.stepper(self.objective, plan.updates)
         config = builder.ingredients.checkpoints
         self.average = MovingAverage(self.objective.model, config.ema) if config.ema else None
@@ -138,7 +140,8 @@ class Session:
             self.checkpointer.save(self.progress)
         outcome = Outcome(reason, self.progress.update)
         if outcome.done:
-            self._finish()
+            result = Result(self.builder, self.objective, self.log, self.progress)
+            result.write(self.checkpointer.result())
         return outcome
 
     def _parts(self) -> dict[str, Part]:
@@ -162,53 +165,8 @@ class Session:
     def _sinks(self, watch: Watch) -> list[Sink]:
         if not self.builder.workers.leads:
             return []
-        file = JsonLines(self.builder.folder.log, self.progress.update)
-        return [file, watch(self.plan, self.progress)]
-
-    def _finish(self) -> None:
-        """Write the model directory, with its scores. The workers share the translating."""
-        weights = self.checkpointer.result()
-        ModelPart(self.objective.model).restore(weights, {})
-        origin = self._origin()
-        builder = self.builder
-        if builder.workers.leads:
-            Bundle(
-                builder.config,
-                builder.tokenizers,
-                builder.ingredients.data.languages,
-                weights,
-                max_length=builder.ingredients.batches.max_length,
-                origin=origin,
-            ).save(builder.folder.path)
-        builder.workers.wait()
-
-    def _origin(self) -> Origin:
-        builder = self.builder
-        named = (*builder.training_corpora, builder.validation_corpus, builder.test_corpus)
-        return Origin(
-            recipe=dict(builder.ingredients.recipe),
-            data=[
-                DataOrigin(name=corpus.name, fingerprint=corpus.fingerprint)
-                for corpus in named
-                if corpus
-            ],
-            scores=[
-                *self._scores("validation set", builder.validation_corpus),
-                *self._scores("test set", builder.test_corpus),
-            ],
-            date=datetime.now(UTC).isoformat(timespec="seconds"),
-            seconds=self.progress.seconds,
-            updates=self.progress.update,
-        )
-
-    def _scores(self, name: str, corpus: Corpus | None) -> Iterator[SignedScore]:
-        """Score the result, by beam search."""
-        if corpus is None:
-            return
-        config = ValidationConfig(beam_size=5, sentences=10**9)
-        found = self.builder.examiner(corpus).examine(self.objective, config)
-        for score in found.scores.values():
-            yield SignedScore(
-                data=name, metric=score.name, value=score.value, signature=score.signature
-            )
-        self.log.write("result", self.progress, {"data": name, **record_of(found)})
+        folder, update = self.builder.folder, self.progress.update
+        sinks: list[Sink] = [JsonLines(folder.log, update), watch(self.plan, self.progress)]
+        if self.builder.ingredients.training.tensorboard and is_installed():
+            sinks.append(TensorBoard(folder.tensorboard, update))
+        return sinks

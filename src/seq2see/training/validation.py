@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,7 +17,7 @@ from seq2see.data.plan import cut
 from seq2see.data.readers import Pair
 from seq2see.engines.torch import TorchEngine
 from seq2see.evaluate import scored
-from seq2see.search import SearchConfig
+from seq2see.search import LengthsConfig, SearchConfig
 from seq2see.text import Packed, Tokenizers
 from seq2see.training.config import ValidationConfig
 from seq2see.training.objective import Objective
@@ -24,6 +25,11 @@ from seq2see.training.parts import Progress
 from seq2see.training.step import StepReport
 from seq2see.training.workers import Workers
 from seq2see.translator import Translator
+
+_FEW = (10, 100)
+"""Sentences that an estimate is made from; more only if so few are fast."""
+_LONG_ENOUGH = 0.5
+_AS_THE_SOURCE = LengthsConfig(min_ratio=1.0, max_ratio=1.0, max_extra=1)
 
 Report = Callable[[Progress, Mapping[str, Any]], None]
 
@@ -53,6 +59,7 @@ class Examiner:
         tokenizers: Tokenizers,
         language: str,
         workers: Workers,
+        plain: Callable[[], Objective],
         batch_tokens: int,
     ) -> None:
         self._pairs = pairs
@@ -60,12 +67,16 @@ class Examiner:
         self._tokenizers = tokenizers
         self._language = language
         self._workers = workers
+        self._plain = plain
         self._batch_tokens = batch_tokens
 
     def examine(self, objective: Objective, config: ValidationConfig) -> Examination:
         """Return loss, scores and samples."""
+        objective = self._workers.whole(objective, self._plain)
         pairs = self._pairs[: config.sentences]
-        translations = self._translated(objective, [p.source for p in pairs], config.beam_size)
+        # A model that is sure of itself ends the wrong hypotheses first: wait for the right one.
+        search = SearchConfig(beam_size=config.beam_size, stop="exact")
+        translations = self._translated(objective, [p.source for p in pairs], search)
         references = [pair.target for pair in pairs]
         found = scored(translations, references, self._language)
         shown = zip(pairs[: config.samples], translations, strict=False)
@@ -75,11 +86,38 @@ class Examiner:
             [(pair.source, pair.target, text) for pair, text in shown],
         )
 
-    def _translated(self, objective: Objective, lines: list[str], beam_size: int) -> list[str]:
+    def seconds(self, objective: Objective, config: ValidationConfig) -> float:
+        """Estimate how long it takes with a trained model, by a few sentences.
+
+        A model that has learnt nothing does not know where to stop: here, as late as the source.
+        """
+        objective = self._workers.whole(objective, self._plain)
+        pairs = self._pairs[: config.sentences]
+        search = SearchConfig(beam_size=config.beam_size, lengths=_AS_THE_SOURCE)
+        for most in _FEW:
+            few = pairs[:: len(pairs) // most + 1]
+            start = time.perf_counter()
+            self._translated(objective, [pair.source for pair in few], search)
+            seconds = float(self._workers.agreed(time.perf_counter() - start))
+            if seconds > _LONG_ENOUGH:
+                break
+        return seconds / len(few) * len(pairs) + self._loss_seconds(objective)
+
+    @torch.no_grad()
+    def _loss_seconds(self, objective: Objective) -> float:
+        batches = list(self._batches())
+        objective.eval()
+        start = time.perf_counter()
+        objective(batches[len(batches) // 2])
+        return (time.perf_counter() - start) * len(batches) / self._workers.count
+
+    def _translated(
+        self, objective: Objective, lines: list[str], search: SearchConfig
+    ) -> list[str]:
         """Translate every line; each worker its share of them."""
         rank, count = self._workers.shard
         translator = Translator(TorchEngine(objective.model), self._tokenizers)
-        own = translator.translate_lines(lines[rank::count], SearchConfig(beam_size=beam_size))
+        own = translator.translate(lines[rank::count], search=search)
         shares = self._workers.gathered([translation.text for translation in own])
         return [shares[place % count][place // count] for place in range(len(lines))]
 

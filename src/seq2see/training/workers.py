@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
 from torch.nn.parallel import DistributedDataParallel
 
 from seq2see.data.loader import Shard
+from seq2see.errors import Seq2SeeError
+from seq2see.training.machine import own_device
+from seq2see.training.objective import Objective
+from seq2see.training.sharding import put_together, shard
+
+_PATIENCE = timedelta(days=1)
+"""How long to wait for the others: the leader may have a large corpus to encode."""
 
 
 class Workers:
@@ -20,6 +29,11 @@ class Workers:
 
     rank = 0
     count = 1
+    here = 1
+    """How many of them are on this machine."""
+
+    def __init__(self) -> None:
+        self.device = own_device()
 
     @property
     def shard(self) -> Shard:
@@ -31,8 +45,13 @@ class Workers:
         """Whether this is the one that writes and speaks."""
         return self.rank == 0
 
-    def wrapped(self, objective: nn.Module) -> nn.Module:
+    def wrapped(self, objective: Objective) -> nn.Module:
         """Return the module to be trained, so that its gradients are the mean over the workers."""
+        return objective
+
+    def whole(self, objective: Objective, plain: Callable[[], Objective]) -> Objective:
+        """Return the objective in a form that this worker can use without the others."""
+        del plain
         return objective
 
     def synchronised(self, objective: nn.Module, is_last: bool) -> Any:
@@ -52,6 +71,17 @@ class Workers:
         """Return what the leader has."""
         return value
 
+    def led(self, work: Callable[[], object]) -> None:
+        """Let the leader do something, while the others wait; all of them raise his error."""
+        problem = None
+        if self.leads:
+            try:
+                work()
+            except Seq2SeeError as error:
+                problem = error
+        if problem := self.agreed(problem):
+            raise problem
+
     def wait(self) -> None:
         """Wait until all are here."""
 
@@ -60,10 +90,12 @@ class Group(Workers):
     """Several processes, each with its share of every update."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.rank = dist.get_rank()
         self.count = dist.get_world_size()
+        self.here = int(os.environ.get("LOCAL_WORLD_SIZE", self.count))
 
-    def wrapped(self, objective: nn.Module) -> nn.Module:
+    def wrapped(self, objective: Objective) -> nn.Module:
         """Return the module in DDP."""
         return DistributedDataParallel(objective, gradient_as_bucket_view=True)
 
@@ -94,14 +126,35 @@ class Group(Workers):
         dist.barrier()
 
 
+class ShardedGroup(Group):
+    """Several processes, each with its share of the weights as well."""
+
+    def wrapped(self, objective: Objective) -> nn.Module:
+        """Return the module, its weights shared out."""
+        return shard(objective, self.device.type)
+
+    def whole(self, objective: Objective, plain: Callable[[], Objective]) -> Objective:
+        """Return a plain one with the same weights: workers search at their own pace."""
+        copy = plain()
+        put_together(objective.model, copy.model)
+        return copy
+
+    def synchronised(self, objective: nn.Module, is_last: bool) -> Any:
+        """Let gradients travel only behind the last batch of an update."""
+        assert isinstance(objective, FSDPModule)
+        objective.set_requires_gradient_sync(is_last)
+        return nullcontext()
+
+
 @contextmanager
-def joined() -> Iterator[Workers]:
+def joined(sharding: bool = False) -> Iterator[Workers]:
     """Give the workers that torchrun started, or this process alone."""
     if "WORLD_SIZE" not in os.environ:
         yield Workers()
         return
-    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group(backend, timeout=_PATIENCE)
     try:
-        yield Group()
+        yield ShardedGroup() if sharding else Group()
     finally:
         dist.destroy_process_group()

@@ -1,0 +1,35 @@
+"""How far the model is from its targets: cross-entropy, distillation, R-Drop.
+
+A loss is a sum and a count of tokens. Who takes the step divides, last of all: then the mean is
+right over several batches and several workers too.
+
+The output layer belongs to the loss. Its logits are the largest tensor of a training step, and the
+fused forms never hold more than a chunk of their rows: logits, loss and the gradient of the logits
+take turns in the same memory, and what is left of a chunk is its part of the gradients of states
+and weights. These are made on the way forward; on the way back they are only scaled. The plain
+forms are the formulas, and what the fused ones are tested against.
+
+Sums and softmax are in float32 at least, whatever the states are in; a float32 sum over a batch is
+good to about six digits. Matrix products are in the type of states and weights, or of autocast.
+"""
+
+from seq2see.loss.config import LossConfig
+from seq2see.loss.forms import cross_entropy, distillation, r_drop, training_loss
+from seq2see.loss.fused import rows_of_a_chunk
+from seq2see.loss.output import Head, LossSum, Teacher
+from seq2see.loss.plain import kl_divergence, smoothed_cross_entropy, symmetric_kl
+
+__all__ = [
+    "Head",
+    "LossConfig",
+    "LossSum",
+    "Teacher",
+    "cross_entropy",
+    "distillation",
+    "kl_divergence",
+    "r_drop",
+    "rows_of_a_chunk",
+    "smoothed_cross_entropy",
+    "symmetric_kl",
+    "training_loss",
+]

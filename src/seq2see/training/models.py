@@ -1,0 +1,96 @@
+"""Models that a run builds on: the one it starts from, and its teacher."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seq2see.bundle import Bundle, Framing
+from seq2see.errors import ConfigError, InputError
+from seq2see.model import ModelConfig
+from seq2see.text import PAD_ID, Tokenizers
+
+
+@dataclass(frozen=True)
+class Foundations:
+    """What a run builds on, if anything."""
+
+    start: Bundle | None = None
+    """Whose weights are trained on."""
+    teacher: Bundle | None = None
+    """Whose answers are learnt."""
+
+    @classmethod
+    def load(cls, start: str | None, teacher: str | None, origin: Path) -> Foundations:
+        """Read the directories, seen from the recipe's; refuse what does not go together."""
+        found = cls(
+            _trainable(start, origin, "train.start"), _trainable(teacher, origin, "loss.teacher")
+        )
+        prints = {bundle.tokenizers.fingerprint for bundle in found if bundle}
+        if len(prints) > 1:
+            raise InputError(
+                "`train.start` and `loss.teacher` must have the same tokenizer, but do not"
+            )
+        return found
+
+    def __iter__(self) -> Iterator[Bundle | None]:
+        return iter((self.start, self.teacher))
+
+    @property
+    def tokenizers(self) -> Tokenizers | None:
+        """Their tokenizers, which the run must take over."""
+        return next((bundle.tokenizers for bundle in self if bundle), None)
+
+
+def fine_tuned(config: ModelConfig, settings: Mapping[str, Any]) -> ModelConfig:
+    """Return the config of a model to be trained on; only its dropout may become another."""
+    changed = config.replace(**settings)
+    before, now = config.model_dump(), changed.model_dump()
+    different = [name for name in before if before[name] != now[name] and name != "dropout"]
+    if different:
+        raise ConfigError(
+            [
+                f"`model.{name}` must be {before[name]!r} as in `train.start`, "
+                f"but is {now[name]!r} instead; leave it out"
+                for name in different
+            ]
+        )
+    return changed
+
+
+def checksums(start: str | None, teacher: str | None, origin: Path) -> dict[str, str]:
+    """Return what tells other weights in the same place: the SHA-256 of their files."""
+    named = {"train.start": start, "loss.teacher": teacher}
+    return {key: _checksum(_path(path, origin, key)) for key, path in named.items() if path}
+
+
+def _trainable(path: str | None, origin: Path, key: str) -> Bundle | None:
+    """Read a model that has its sentence ends where training puts them."""
+    if path is None:
+        return None
+    bundle = Bundle.load(_path(path, origin, key))
+    if bundle.framing != Framing() or bundle.config.pad_id != PAD_ID:
+        raise InputError(
+            f"`{key}` must be a model that seq2see has trained, but {path} frames its sentences "
+            "in another way"
+        )
+    return bundle
+
+
+def _path(path: str, origin: Path, key: str) -> Path:
+    expanded = os.path.expandvars(path)
+    if "$" in expanded:
+        raise ConfigError([f"`{key}` must name variables that are set, but is {expanded} instead"])
+    return origin / expanded
+
+
+def _checksum(directory: Path) -> str:
+    try:
+        with (directory / "model.safetensors").open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{directory} cannot be read: {error.strerror}") from None

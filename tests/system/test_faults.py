@@ -1,0 +1,212 @@
+"""A run that is killed, starved or fed nonsense: it goes on to the same bits, or says why not."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from seq2see.errors import TrainingError
+from seq2see.training import checkpoints as checkpoints_module
+from seq2see.training.objective import Objective
+
+UPDATES = 24
+SUICIDE = """
+import os, signal, sys
+from seq2see.training import checkpoints
+left = int(sys.argv.pop(1))
+def dying(function):
+    def call(*arguments):
+        global left
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments)
+    return call
+checkpoints.save_file = dying(checkpoints.save_file)
+checkpoints._flush = dying(checkpoints._flush)
+checkpoints._flush_folder = dying(checkpoints._flush_folder)
+from seq2see.cli import main
+main()
+"""
+"""A run that kills itself at the n-th call while it writes checkpoints."""
+CALLS = 6
+"""Of each checkpoint: three files, the flush of them, and twice that of a folder."""
+
+
+def assert_same_bits(ours: Path, theirs: Path, update: int = UPDATES) -> None:
+    """Check weights, moments and moving average of the last update."""
+    for name in ("model", "optimiser", "average"):
+        file = f"checkpoints/{update:09d}/{name}.safetensors"
+        left, right = load_file(ours / file), load_file(theirs / file)
+        assert left.keys() == right.keys()
+        assert all(left[key].equal(right[key]) for key in left)
+
+
+def die(command: list[str], calls: int) -> int:
+    """Let a run kill itself while it writes; return how it ended."""
+    arguments = command[command.index("seq2see") + 1 :]
+    run = [sys.executable, "-c", SUICIDE, str(calls), *arguments]
+    return subprocess.run(run, check=False, capture_output=True, timeout=600).returncode
+
+
+def kill_after(command: list[str], number: int, enough: Callable[[], bool]) -> int:
+    """Start a run, and send a signal to all its processes once it is enough."""
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    while process.poll() is None and not enough():
+        time.sleep(0.01)
+    if process.poll() is None:
+        os.killpg(process.pid, number)
+    return process.wait(timeout=300)
+
+
+def has(folder: Path, update: int) -> Callable[[], bool]:
+    return (folder / "checkpoints" / f"{update:09d}").exists
+
+
+def test_killed_while_it_writes_it_is_the_same_to_the_bit(
+    train_here, command, undisturbed: Path, tmp_path: Path
+) -> None:
+    """It dies in the middle of its third checkpoint, between two files."""
+    folder = tmp_path / "run"
+    assert die(command(folder), 2 * CALLS + 2) == -signal.SIGKILL
+    assert {p.name for p in (folder / "checkpoints").iterdir()} == {
+        "000000004",
+        "000000008",
+        "000000012.partial",
+    }
+    train_here(folder, resume=True)
+    assert_same_bits(folder, undisturbed)
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
+def test_a_signal_saves_and_leaves(
+    train_here, command, undisturbed: Path, tmp_path: Path, number: int
+) -> None:
+    folder = tmp_path / "run"
+    assert kill_after(command(folder), number, has(folder, 4)) in {1, 0}
+    train_here(folder, resume=True)
+    assert_same_bits(folder, undisturbed)
+
+
+def test_nonsense_leaves_the_last_good_state(
+    train_here, undisturbed: Path, tmp_path: Path, monkeypatch
+) -> None:
+    forward, calls = Objective.forward, []
+
+    def sick(self, batch):
+        loss = forward(self, batch)
+        calls.append(self.training)
+        return loss._replace(total=loss.total * torch.nan) if calls.count(True) > 13 else loss
+
+    monkeypatch.setattr(Objective, "forward", sick)
+    with pytest.raises(TrainingError, match="the loss is nan .* it was not made. Try a lower"):
+        train_here(tmp_path / "run")
+    monkeypatch.undo()
+    last = load_file(tmp_path / "run/checkpoints/000000008/model.safetensors")
+    assert all(tensor.isfinite().all() for tensor in last.values())
+    train_here(tmp_path / "run", resume=True)
+    assert_same_bits(tmp_path / "run", undisturbed)
+
+
+def test_a_full_disk_leaves_the_last_good_state(
+    train_here, undisturbed: Path, tmp_path: Path, monkeypatch
+) -> None:
+    save = checkpoints_module.save_file
+
+    def full(tensors, path: Path) -> None:
+        if "000000012" in str(path):
+            path.write_bytes(b"half")
+            raise OSError(28, "No space left on device")
+        save(tensors, path)
+
+    monkeypatch.setattr(checkpoints_module, "save_file", full)
+    with pytest.raises(TrainingError, match="000000012 cannot be written: No space left on dev"):
+        train_here(tmp_path / "run")
+    names = {path.name for path in (tmp_path / "run/checkpoints").iterdir()}
+    assert names == {"000000004", "000000008"}
+    monkeypatch.undo()
+    train_here(tmp_path / "run", resume=True)
+    assert_same_bits(tmp_path / "run", undisturbed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2])
+def test_killed_a_dozen_times_it_is_the_same_to_the_bit(
+    train_apart, command, tmp_path: Path, processes: int
+) -> None:
+    """At random moments: while it starts, trains, validates or writes."""
+    long = (f"train.processes={processes}", "train.updates=400", "validation.every=50")
+    calm, disturbed = tmp_path / "calm", tmp_path / "disturbed"
+    assert train_apart(calm, *long).returncode == 0
+    moments = random.Random(processes)  # noqa: S311 a test must be the same each time
+    for turn in range(12):
+        before = last_of(disturbed)
+        until = [0.0]
+
+        def enough(before: int = before, until: list[float] = until, turn: int = turn) -> bool:
+            """Wait for a checkpoint more, and then a moment; now and then not even for that."""
+            if not until[0] and (turn % 4 == 0 or last_of(disturbed) > before):
+                until[0] = time.monotonic() + moments.uniform(0, 3 if turn % 4 == 0 else 0.3)
+            return 0 < until[0] < time.monotonic()
+
+        resumed = command(disturbed, *long, "--resume")
+        assert kill_after(resumed, signal.SIGKILL, enough) == -signal.SIGKILL
+    done = train_apart(disturbed, *long, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert_same_bits(disturbed, calm, 400)
+
+
+def last_of(folder: Path) -> int:
+    """Return the update of the last whole checkpoint, or 0."""
+    names = [path.name for path in folder.glob("checkpoints/*")]
+    return max((int(name) for name in names if name.isdecimal()), default=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("calls", range(1, 3 * CALLS + 1, 2))
+def test_killed_at_any_point_of_writing(
+    train_here, command, undisturbed: Path, tmp_path: Path, calls: int
+) -> None:
+    assert die(command(tmp_path / "run"), calls) == -signal.SIGKILL
+    train_here(tmp_path / "run", resume=True)
+    assert_same_bits(tmp_path / "run", undisturbed)
+
+
+@pytest.mark.slow
+def test_a_lost_worker_is_started_again(train_apart, command, tmp_path: Path) -> None:
+    """torchrun's agent starts all workers anew, and they go on from the last checkpoint."""
+    assert train_apart(tmp_path / "calm", "train.processes=2").returncode == 0
+    folder = tmp_path / "run"
+    arguments = command(folder, "train.processes=2")[1:]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--max-restarts=2"]
+    process = subprocess.Popen(
+        [*torchrun, "--nproc-per-node=2", *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    while not has(folder, 8)() and process.poll() is None:
+        time.sleep(0.01)
+    os.kill(max(children(process.pid)), signal.SIGKILL)  # the last that was started
+    _, said = process.communicate(timeout=600)
+    assert process.returncode == 0, said
+    assert "Training from update" in said
+    assert_same_bits(folder, tmp_path / "calm")
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii")
+    return [int(child) for child in text.split()]

@@ -1,0 +1,86 @@
+"""What is seen of a run: the words at its beginning, its curves, and TensorBoard's events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seq2see.cli.watch import TerminalWatch
+from seq2see.training.curves import draw_curves
+from seq2see.training.parts import Progress
+from seq2see.training.run import RunPlan
+from seq2see.training.tensorboard import TensorBoard, is_installed
+
+
+def train_record(update: int) -> dict[str, Any]:
+    numbers = {"loss": 3.0, "nll": 2.5, "gradient_norm": 1.0, "rate": 0.1, "tokens_per_second": 9.0}
+    return {"kind": "train", "update": update, "epoch": 0, **numbers}
+
+
+def validation_record(update: int) -> dict[str, Any]:
+    scores = {"nll": 2.0, "bleu": 12.5, "chrf": 30.0, "best": True}
+    samples = [("a [dog]", "ein Hund", "ein Hund"), ("a cat", "eine Katze", "ein Hund")]
+    return {"kind": "validation", "update": update, "epoch": 0, "samples": samples, **scores}
+
+
+@pytest.mark.parametrize(
+    ("plan", "progress", "words"),
+    [
+        (RunPlan(100, 1, 1), Progress(), "Training to update 100; 1 process with 1 thread."),
+        (
+            RunPlan(100, 2, 1, 1.0, 10.0, 20.0),
+            Progress(update=50),
+            "Training from update 50 to update 100, about 90 seconds with all validations; "
+            "2 processes with 1 thread each.",
+        ),
+        (
+            RunPlan(10_000, 1, 4, 2.0),
+            Progress(),
+            "Training to update 10,000, about 5.6 hours with all validations; "
+            "1 process with 4 threads.",
+        ),
+    ],
+)
+def test_the_beginning(plan: RunPlan, progress: Progress, words: str, capsys) -> None:
+    TerminalWatch(25, plan, progress)
+    assert capsys.readouterr().err.strip() == words
+
+
+def test_without_a_terminal_there_are_scores_alone(capsys) -> None:
+    watch = TerminalWatch(25, RunPlan(100, 1, 1), Progress())
+    watch.write(train_record(10))
+    watch.write(validation_record(20))
+    said = capsys.readouterr().err.strip().splitlines()
+    expected = "update 20, epoch 1: nll 2.000  BLEU 12.50  chrF 30.00  best so far"
+    assert said[1:] == [expected]
+
+
+def test_a_terminal_shows_translations(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    TerminalWatch(25, RunPlan(100, 1, 1), Progress()).write(validation_record(20))
+    said = capsys.readouterr().err
+    assert "  a [dog]\n    → ein Hund\n  a cat\n    → ein Hund\n    = eine Katze\n" in said
+
+
+@pytest.mark.parametrize("updates", [0, 200])
+def test_curves_are_drawn_of_any_log(tmp_path: Path, updates: int) -> None:
+    records = [train_record(n) for n in range(updates)]
+    draw_curves([*records, validation_record(5)], tmp_path / "curves.png", "en → de")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.skipif(not is_installed(), reason="needs seq2see[tensorboard]")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: PLC0415
+
+    board = TensorBoard(tmp_path, 0)
+    for record in (train_record(10), train_record(20), validation_record(20)):
+        board.write(record)
+    events = EventAccumulator(str(tmp_path)).Reload()
+    assert [(e.step, e.value) for e in events.Scalars("train/nll")] == [(10, 2.5), (20, 2.5)]
+    assert [(e.step, e.value) for e in events.Scalars("validation/bleu")] == [(20, 12.5)]
+    assert "sample 2/text_summary" in events.Tags()["tensors"]
