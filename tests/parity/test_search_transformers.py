@@ -81,6 +81,7 @@ def config(beam: int, alpha: float, n_best: int) -> SearchConfig:
         n_best=n_best,
         length_penalty=alpha,
         lengths={"max_ratio": 0.0, "max_extra": LONGEST},
+        stop="exact",
     )
 
 

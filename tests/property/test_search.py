@@ -176,6 +176,7 @@ def test_exact_stops_without_missing_anything(
         length_penalty=alpha,
         coverage_penalty=beta,
         lengths=lengths(9, min_ratio=least / PLACES),
+        stop="exact",
         **more,
     )
     stopped, rule = run([name], config), assembly.stop_rule
@@ -298,7 +299,7 @@ def test_every_wish_holds(kind: str, name: int, source: Source) -> None:
 def test_the_best_are_the_first_of_more(name: int, beam: int, alpha: float) -> None:
     def tokens(n_best: int) -> list[tuple[int, ...]]:
         config = SearchConfig(
-            beam_size=beam, n_best=n_best, length_penalty=alpha, lengths=lengths(8)
+            beam_size=beam, n_best=n_best, length_penalty=alpha, lengths=lengths(8), stop="exact"
         )
         hypotheses = run([name], config)[0]
         assert all(a.score >= b.score for a, b in pairwise(hypotheses))

@@ -68,6 +68,22 @@ def test_ter_by_hand() -> None:
     assert score(["c d a b"], ["a b c d"], "ter").value == pytest.approx(25)  # a shift is one edit
 
 
+def test_exact_match_by_hand() -> None:
+    hypotheses, others = ["a b", "c ", "D"], ["x", "c", "x"]
+    ours = score(hypotheses, [["a b", "x", "d"], others], "exact")
+    assert ours.value == pytest.approx(100 * 2 / 3)  # the second by its second reference
+    assert ours.signature.startswith("nrefs:2|case:mixed|")
+    assert score(hypotheses, ["a b", "c", "d"], "exact", lowercase=True).value == 100
+    assert [s.value for s in sentence_scores(hypotheses, others, "exact")] == [0, 100, 0]
+
+
+def test_exact_match_has_an_interval_and_can_be_compared() -> None:
+    half = [line if number % 2 else "x" for number, line in enumerate(REFERENCES)]
+    low, high = score(half, REFERENCES, "exact", samples=200).interval
+    assert 30 < low < 50 < high < 70
+    assert compare(half, REFERENCES, REFERENCES, "exact", samples=200).p_value < 0.01
+
+
 # --- as sacrebleu has it ---
 
 
@@ -196,7 +212,7 @@ def test_several_metrics_at_once() -> None:
     assert list(both) == ["ter", "bleu"]
     assert both["bleu"] == score(GOOD, REFERENCES, "bleu")
     assert both["ter"] == score(GOOD, REFERENCES, "ter")
-    assert list(scores(GOOD, REFERENCES)) == METRICS
+    assert list(scores(GOOD, REFERENCES)) == [*METRICS, "exact"]
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -305,7 +321,7 @@ def test_only_lists_of_texts(arguments) -> None:
 
 def test_wrong_words_are_named() -> None:
     for wrong, message in (
-        ({"metric": "bleurt"}, "`metric` must be one of bleu, chrf, ter, but is bleurt"),
+        ({"metric": "bleurt"}, "`metric` must be one of bleu, chrf, ter, exact, but is bleurt"),
         ({"tokenize": "flores200"}, "`tokenize` must be one of 13a, .*, but is flores200"),
         ({"samples": -1}, "`samples` must be at least 1, but is -1"),
     ):

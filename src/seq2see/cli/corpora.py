@@ -63,8 +63,8 @@ def opened(
     with tempfile.TemporaryDirectory() as folder:
         if files == ["-"]:
             files = [str(_kept_aside(Path(folder)))]
-        table = {"files": files, "columns": _columns(columns, form or ""), "format": form}
-        yield Corpus(CorpusConfig.model_validate(table), _stated(languages) or _codes(files))
+        table = {"files": files, "columns": columns_of(columns, form or ""), "format": form}
+        yield Corpus(CorpusConfig.model_validate(table), _stated(languages) or languages_of(files))
 
 
 def _kept_aside(folder: Path) -> Path:
@@ -84,7 +84,8 @@ def _stated(text: str | None) -> tuple[str, str] | None:
     return pair
 
 
-def _columns(text: str | None, form: str) -> tuple[int | str, int | str] | None:
+def columns_of(text: str | None, form: str) -> tuple[int | str, int | str] | None:
+    """Return the columns that an option names."""
     pair = _pair(text, "--columns")
     if pair and form != "jsonl" and all(column.isdecimal() for column in pair):
         return int(pair[0]), int(pair[1])
@@ -102,7 +103,7 @@ def _pair(text: str | None, option: str) -> tuple[str, str] | None:
     return parts[0], parts[1]
 
 
-def _codes(files: list[str]) -> tuple[str, str] | None:
+def languages_of(files: list[str]) -> tuple[str, str] | None:
     """Read the languages off the names, such as train.en and train.de.gz."""
     if files[0].startswith("builtin:fables"):
         return "en", "fr"
@@ -110,6 +111,12 @@ def _codes(files: list[str]) -> tuple[str, str] | None:
     if len(set(codes)) == 2 and _ISO_639_1.issuperset(codes):
         return codes[0], codes[1]
     return None
+
+
+def language_of(name: str) -> str | None:
+    """Return the language that a file's name ends with, if it is one."""
+    code = _ending(name)
+    return code if code in _ISO_639_1 else None
 
 
 def _ending(name: str) -> str:

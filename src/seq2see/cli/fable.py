@@ -6,6 +6,8 @@ wide. Held-out sentences show how often it does; a picture shows where "it" look
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -18,15 +20,16 @@ from seq2see.cli.train import follow
 from seq2see.data import fables
 from seq2see.data.fables import Fable
 from seq2see.engines.torch import TorchEngine, padded
+from seq2see.evaluate import Pronouns, aligned_by_best_head, pronouns
 from seq2see.model import AttentionListener, AttentionRecord, Site, Stack
-from seq2see.search import SearchConfig
 from seq2see.settings import Recipe
 from seq2see.translator import Translator
 
 # B batch, H heads, T queries, S keys
 
-GREEDY = SearchConfig(beam_size=1)
 FEW = 4
+FEW_HUNDRED = 400
+"""Fables that tell which head aligns words."""
 
 
 def learn(folder: Path, epochs: float, seed: int) -> None:
@@ -50,20 +53,27 @@ def learn(folder: Path, epochs: float, seed: int) -> None:
     )
     typer.echo("A small Transformer learns English to French from 10,000 fables.", err=True)
     follow(recipe, Path(), folder, resume=True)
+    known = fables.load("valid", short=True)[:FEW_HUNDRED]
+    aligned_by_best_head(Bundle.load(folder), known).save(folder)
 
 
 def show(folder: Path) -> None:
     """Print what it has learnt, and draw where "it" looks."""
     bundle = Bundle.load(folder)
     translator = Translator(TorchEngine(bundle.model()), bundle.tokenizers)
-    test = fables.load("test", short=True)
-    texts = [t.text for t in translator.translate_lines([f.source for f in test], GREEDY)]
+    short = _learnt_short(bundle)
+    test, novel = fables.load("test", short), fables.novel_pairs(short)
+    texts = _translated(translator, test)
     exact = [text == fable.target for text, fable in zip(texts, test, strict=True)]
-    cases = [(f, t) for f, t in zip(test, texts, strict=True) if f.pronoun and f.pronoun.contrast]
-    right = [_pronoun_is_right(fable, text) for fable, text in cases]
+    said, of_novel = pronouns(test, texts), pronouns(novel, _translated(translator, novel))
+    guessed = _control(translator, [*test, *novel])
     typer.echo(f"\nOf {len(test):,} sentences that it has never seen:")
     typer.echo(f"  {sum(exact) / len(exact):6.1%} are translated word for word as expected")
-    typer.echo(f"  {sum(right) / len(right):6.1%} of {len(right)} decisive pronouns are right\n")
+    typer.echo(f"  {said.share:5.1f}% of {said.cases} decisive pronouns are right")
+    typer.echo(f"  {of_novel.share:5.1f}% of {of_novel.cases} whose noun and predicate never met")
+    typer.echo(
+        f"  {guessed.share:5.1f}% of {guessed.cases} with the predicate hidden (a control)\n"
+    )
     for fable, text in [*zip(test, texts, strict=True)][: FEW + 2]:
         typer.echo(f"  {fable.source}\n    → {text}")
     picture = folder / "it.png"
@@ -72,10 +82,24 @@ def show(folder: Path) -> None:
     typer.echo("Next, with two files of your own: seq2see init train.en train.de")
 
 
-def _pronoun_is_right(fable: Fable, text: str) -> bool:
-    assert fable.pronoun
-    place = fable.pronoun.target
-    return fables.words(text)[place : place + 1] == fables.words(fable.target)[place : place + 1]
+def _learnt_short(bundle: Bundle) -> bool:
+    """Tell which form of the corpus a model has learnt from."""
+    return "builtin:fables-short" in json.dumps(bundle.origin.recipe)
+
+
+def _translated(translator: Translator, cases: Sequence[Fable]) -> list[str]:
+    return [t.text for t in translator.translate([f.source for f in cases], beam_size=1)]
+
+
+def _control(translator: Translator, cases: Sequence[Fable]) -> Pronouns:
+    """Count how often the right pronoun is likelier where nothing decides: a half, by design."""
+    hidden = [f.pronoun.control for f in cases if f.pronoun and f.pronoun.control]
+    right, wrong = (
+        translator.score([(case.source, text) for case, text in zip(hidden, texts, strict=True)])
+        for texts in ([case.right for case in hidden], [case.wrong for case in hidden])
+    )
+    likelier = [r.log_prob > w.log_prob for r, w in zip(right, wrong, strict=True)]
+    return Pronouns(len(likelier), sum(likelier))
 
 
 class _SelfAttention:

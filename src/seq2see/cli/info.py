@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
@@ -11,18 +12,57 @@ Preset = Literal["tiny", "small", "base", "big"]
 
 
 def info(
-    preset: Annotated[Preset, typer.Argument(help="A usual size.")],
+    model: Annotated[
+        str,
+        typer.Argument(help=f"A model directory, or a usual size: {', '.join(get_args(Preset))}."),
+    ],
     vocab_size: Annotated[
-        int, typer.Option(min=1, max=2**31, help="Pieces of the shared vocabulary.")
+        int, typer.Option(min=1, max=2**31, help="Of a usual size: pieces of its vocabulary.")
     ] = 37_000,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """Print a model's parts as a tree, with shapes and parameter counts."""
+    """Print the card of a model and the engines that can run it, or the parts of a usual size."""
+    if Path(model).is_dir():
+        _show_directory(Path(model), as_json)
+    elif model in get_args(Preset):
+        _show_preset(model, vocab_size, as_json)
+    else:
+        sizes = ", ".join(get_args(Preset))
+        raise typer.BadParameter(f"{model!r} is not one of {sizes}, nor the directory of a model")
+
+
+def _show_directory(home: Path, as_json: bool) -> None:
+    from seq2see.bundle import Bundle
+    from seq2see.engines.selection import unusable
+
+    bundle = Bundle.load(home)
+    reason = unusable(bundle)
+    if as_json:
+        typer.echo(json.dumps(_facts(bundle, reason), ensure_ascii=False))
+        return
+    typer.echo(bundle.card().rstrip() + "\n\n## Engines here\n")
+    typer.echo("- torch: yes\n- ctranslate2: " + (f"no, {reason}" if reason else "yes"))
+
+
+def _facts(bundle: Any, reason: str | None) -> dict[str, Any]:
+    from seq2see.model import count_parameters
+
+    return {
+        "languages": bundle.languages,
+        "config": bundle.config.model_dump(),
+        "parameters": count_parameters(bundle.model()),
+        "max_length": bundle.max_length,
+        "origin": bundle.origin.model_dump(),
+        "engines": {"torch": None, "ctranslate2": reason},
+    }
+
+
+def _show_preset(name: str, vocab_size: int, as_json: bool) -> None:
     import torch
 
     from seq2see.model import ModelConfig, Transformer, count_parameters, summary
 
-    config = ModelConfig.preset(preset, vocab_size=vocab_size)
+    config = ModelConfig.preset(name, vocab_size=vocab_size)
     with torch.device("meta"):  # shapes without memory
         model = Transformer.from_config(config)
     if as_json:

@@ -3,84 +3,179 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
-from seq2see.model import Transformer
-from seq2see.search import Hypothesis, Prediction, SearchConfig, Source, search
-from seq2see.text import BOS_ID, EOS_ID, PAD_ID
+from seq2see.bundle import Framing
+from seq2see.engines.batching import FRAMING, by_length, filled, framed, padded
+from seq2see.engines.listening import AlignmentConfig, CrossEar
+from seq2see.engines.protocol import Forced, Ids, Processors
+from seq2see.model import SILENCE, Recorder, Transformer
+from seq2see.search import (
+    Hypothesis,
+    Prediction,
+    SearchConfig,
+    SearchObserver,
+    Source,
+    search,
+)
 
-# B sentences, K beams, R = B·K rows, S source tokens, V vocabulary
+__all__ = ["TorchDecoder", "TorchEngine", "padded"]
+
+# B sentences, K beams, R = B·K rows, S source tokens, T target tokens, V vocabulary
 
 BATCH_TOKENS = 4096
 """Places of the memory that are searched at once: sentences × the longest source × beams."""
+FORCED_TOKENS = 1024
+"""Places that are forced at once: each has a log-probability for every piece."""
 
 
 class TorchDecoder:
-    """A model that has read a batch of sources; see `seq2see.search.Decoder`."""
+    """A model that has read a batch of sources; see `seq2see.search.Decoder`.
 
-    def __init__(self, model: Transformer, source_BS: Tensor) -> None:
+    A recorder hears the encoder at once and the decoder at each step. With an ear it tells where
+    it looks, which keeps attention from its fused form.
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        source_BS: Tensor,
+        recorder: Recorder = SILENCE,
+        ear: CrossEar | None = None,
+    ) -> None:
         self._model = model
-        self._cache = model.start(model.encode(source_BS))
-        self._beams = 1
+        self._recorder = ear or recorder
+        self._ear = ear
+        self._cache = model.start(model.encode(source_BS, recorder))
 
     def step(self, tokens_BK: Tensor) -> Prediction:
         """Look one token ahead."""
-        states_R1M = self._model.step(tokens_BK.reshape(-1, 1), self._cache)
+        states_R1M = self._model.step(tokens_BK.reshape(-1, 1), self._cache, self._recorder)
         log_probs_RV = self._model.output.log_probabilities(states_R1M.squeeze(1))
-        return Prediction(log_probs_RV.view(*tokens_BK.shape, -1))
+        log_probs_BKV = log_probs_RV.view(*tokens_BK.shape, -1)
+        if self._ear is None:
+            return Prediction(log_probs_BKV)
+        assert self._ear.weights_RTS is not None
+        return Prediction(log_probs_BKV, self._ear.weights_RTS[:, -1].view(*tokens_BK.shape, -1))
 
     def reorder(self, rows_B: Tensor, parents_BK: Tensor) -> None:
         """Keep some sentences, and in each the beams that go on."""
-        self._cache.reorder((rows_B[:, None] * self._beams + parents_BK).flatten())
-        self._beams = parents_BK.size(1)
+        self._cache.follow(rows_B, parents_BK)
 
 
 class TorchEngine:
-    """Searches with a model. The sources come in any order and number."""
+    """Searches with a model. Threads may share one whose model is not in training."""
 
-    def __init__(self, model: Transformer) -> None:
+    name = "torch"
+
+    def __init__(
+        self,
+        model: Transformer,
+        framing: Framing = FRAMING,
+        alignment: AlignmentConfig | None = None,
+        *,
+        batch_tokens: int = BATCH_TOKENS,
+        batch_size: int | None = None,
+    ) -> None:
         self.model = model
+        self.framing = framing
+        self._alignment = alignment or AlignmentConfig()
+        self._batch_tokens = batch_tokens
+        self._batch_size = batch_size
 
     @torch.inference_mode()
     def search(
-        self, sentences: Sequence[Sequence[int]], sources: Sequence[Source], config: SearchConfig
+        self,
+        sentences: Sequence[Ids],
+        sources: Sequence[Source],
+        config: SearchConfig,
+        processors: Processors | None = None,
+        observer: SearchObserver | None = None,
     ) -> list[list[Hypothesis]]:
-        """Return the translations of each sentence, given without BOS and EOS."""
+        """Return the translations of each sentence, given without its ends.
+
+        An observer hears of batch after batch; to follow one sentence, give it alone.
+        """
         results: list[list[Hypothesis]] = [[] for _ in sentences]
-        was_training = self.model.training
-        self.model.eval()
-        for places in by_length(
-            [len(s) + 1 for s in sentences], BATCH_TOKENS // (config.members * config.width)
-        ):
-            source_BS = padded([sentences[place] for place in places])
-            decoder = TorchDecoder(self.model, source_BS.to(self._device))
-            chosen = [sources[place] for place in places]
-            found = search(
-                decoder, chosen, config, bos=BOS_ID, eos=EOS_ID, pad=PAD_ID, device=self._device
-            )
-            for place, hypotheses in zip(places, found, strict=True):
-                results[place] = hypotheses
-        self.model.train(was_training)
+        rows = [framed(sentence, self.framing) for sentence in sentences]
+        budget = self._batch_tokens // (config.members * config.width)
+        with self._evaluating():
+            for places in by_length([*map(len, rows)], budget, self._batch_size):
+                chosen = [sources[place] for place in places]
+                found = search(
+                    self._decoder([rows[place] for place in places], config),
+                    chosen,
+                    config,
+                    bos=self.framing.target_start,
+                    eos=self.framing.target_end,
+                    pad=self.pad,
+                    processors=processors(chosen, self.device) if processors else (),
+                    observer=observer,
+                    device=self.device,
+                )
+                for place, hypotheses in zip(places, found, strict=True):
+                    results[place] = hypotheses
         return results
 
+    @torch.inference_mode()
+    def force(self, pairs: Sequence[tuple[Ids, Ids]], *, attention: bool = False) -> list[Forced]:
+        """Return what the model thinks of each target: emitted tokens, as a hypothesis has them."""
+        results: list[Forced] = [Forced((), None)] * len(pairs)
+        lengths = [max(len(source), len(target)) + 2 for source, target in pairs]
+        with self._evaluating():
+            for places in by_length(lengths, FORCED_TOKENS, self._batch_size):
+                found = self._forced([pairs[place] for place in places], attention)
+                for place, forced in zip(places, found, strict=True):
+                    results[place] = forced
+        return results
+
+    def _forced(self, pairs: Sequence[tuple[Ids, Ids]], attention: bool) -> Iterator[Forced]:
+        sources = [framed(source, self.framing) for source, _ in pairs]
+        targets = [[self.framing.target_start, *target] for _, target in pairs]
+        target_BT = filled(targets, self.pad).to(self.device)
+        ear = self._ear() if attention else None
+        memory = self.model.encode(filled(sources, self.pad).to(self.device))
+        states_BTM = self.model.decode(target_BT[:, :-1], memory, ear or SILENCE)
+        log_probs_BTV = self.model.output.log_probabilities(states_BTM)
+        own_BT = log_probs_BTV.gather(2, target_BT[:, 1:, None])[..., 0].cpu()
+        for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
+            count = len(target) - 1
+            weights_ES = None
+            if ear is not None:
+                assert ear.weights_RTS is not None
+                weights_ES = ear.weights_RTS[row, :count, : len(source)].cpu()
+            yield Forced(tuple(own_BT[row, :count].tolist()), weights_ES)
+
+    def _decoder(self, rows: Sequence[Ids], config: SearchConfig) -> TorchDecoder:
+        source_BS = filled(rows, self.pad).to(self.device)
+        return TorchDecoder(self.model, source_BS, ear=self._ear(config.coverage_penalty > 0))
+
+    def _ear(self, wanted: bool = True) -> CrossEar | None:
+        layer = self._alignment.resolved(len(self.model.decoder.layers))
+        return CrossEar(layer, self._alignment.heads) if wanted else None
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        """Turn dropout off meanwhile. A model that is not in training is left alone, since another
+        thread may be using it."""
+        if not self.model.training:
+            yield
+            return
+        self.model.eval()
+        try:
+            yield
+        finally:
+            self.model.train()
+
     @property
-    def _device(self) -> torch.device:
+    def pad(self) -> int:
+        """What fills a batch up."""
+        return self.model.encoder.pad_id
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
         return next(self.model.parameters()).device
-
-
-def by_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Yield places whose lengths are similar, longest first, as many as fit into the budget."""
-    order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
-    while order:
-        count = max(1, budget // lengths[order[0]])
-        yield order[:count]
-        order = order[count:]
-
-
-def padded(sentences: Sequence[Sequence[int]]) -> Tensor:
-    """Return sentences with their ends as a batch."""
-    width = max(len(sentence) for sentence in sentences) + 1
-    rows = [[*s, EOS_ID] + [PAD_ID] * (width - len(s) - 1) for s in sentences]
-    return torch.tensor(rows)

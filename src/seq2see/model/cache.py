@@ -53,27 +53,57 @@ class LayerCache:
     memory: KeyValues
     past: KeyValues | None = None
 
-    def reorder(self, index: Tensor) -> LayerCache:
-        """Return the rows of `index`, in its order."""
-        return LayerCache(self.memory.reorder(index), self.past and self.past.reorder(index))
-
 
 @dataclass(slots=True)
 class DecoderCache:
     """What the decoder remembers. `Transformer.start` makes it, each `Transformer.step` extends it.
 
-    `reorder` is what beam search needs: hypotheses change places, multiply and die.
+    Hypotheses of the same source share its memory: `beams` of them, in rows one behind the other.
+    `follow` is what beam search needs: hypotheses change places, multiply and die.
     """
 
     layers: list[LayerCache]
     memory_padding_BS: Tensor
     length: int = 0
     """Target tokens seen so far."""
+    beams: int = 1
+    """Target rows for each source."""
+
+    @property
+    def rows(self) -> int:
+        """How many targets there are."""
+        return len(self.memory_padding_BS) * self.beams
+
+    def follow(self, sources_B: Tensor, parents_BK: Tensor) -> None:
+        """Keep these sources; there, hypothesis k goes on from the old one parents[k].
+
+        As many sources as before means all of them in their order, and their memory stays where it
+        is: to copy it for each hypothesis at each step took a sixth of a beam search.
+        """
+        index = (sources_B[:, None] * self.beams + parents_BK).flatten()
+        if len(sources_B) != len(self.memory_padding_BS):
+            self._keep(sources_B)
+        self.layers = [
+            LayerCache(layer.memory, layer.past and layer.past.reorder(index))
+            for layer in self.layers
+        ]
+        self.beams = parents_BK.size(1)
 
     def reorder(self, index: Tensor) -> None:
-        """Keep the rows of `index`, in its order; a row may be taken often or never."""
-        self.memory_padding_BS = self.memory_padding_BS.index_select(0, index)
-        self.layers = [layer.reorder(index) for layer in self.layers]
+        """Keep the targets of `index`, in its order, each with a memory of its own; a row may be
+        taken often or never."""
+        self._keep(index // self.beams)
+        self.layers = [
+            LayerCache(layer.memory, layer.past and layer.past.reorder(index))
+            for layer in self.layers
+        ]
+        self.beams = 1
+
+    def _keep(self, sources: Tensor) -> None:
+        self.memory_padding_BS = self.memory_padding_BS.index_select(0, sources)
+        self.layers = [
+            LayerCache(layer.memory.reorder(sources), layer.past) for layer in self.layers
+        ]
 
     def extend(self, layers: list[LayerCache], tokens: int) -> None:
         """Take over what all layers remember after so many tokens more, at once or not at all."""

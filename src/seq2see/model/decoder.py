@@ -51,10 +51,9 @@ class Decoder(nn.Module):
     def forward(self, ids_BT: Tensor, cache: DecoderCache, recorder: Recorder = SILENCE) -> Tensor:
         """Decode the next tokens, one or many, and remember them in the cache."""
         x_BTM = self.embeddings(ids_BT, offset=cache.length)
-        sources = len(cache.memory_padding_BS)
-        if len(ids_BT) != sources:
+        if len(ids_BT) != cache.rows:
             raise InputError(
-                f"there must be a target for each of the {sources} sources, "
+                f"there must be a target for each of the {cache.rows} sources, "
                 f"but there are {len(ids_BT)} instead"
             )
         layout, memory_mask = self._layout(ids_BT), padding_mask(cache.memory_padding_BS)

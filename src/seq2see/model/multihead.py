@@ -15,7 +15,8 @@ from seq2see.model.linear import Linear
 from seq2see.model.masks import Mask
 from seq2see.model.recorder import SILENCE, Recorder, Site
 
-# N tokens in a row, B batch, H heads, T queries, S keys, D features of a head, M of the model
+# N tokens in a row, B batch, R targets, H heads, T queries, S keys, D features of a head,
+# M features of the model
 
 
 class MultiHead(nn.Module):
@@ -118,6 +119,21 @@ class CrossAttention(MultiHead):
         mask: Mask,
         recorder: Recorder = SILENCE,
     ) -> Tensor:
-        """Attend to the memory."""
-        queries_BHTD = self.split(layout.sentences(self.query(x_NM)))
-        return self.attend(queries_BHTD, memory, layout, mask, recorder)
+        """Attend to the memory, of which each row may serve several targets."""
+        queries_RTM = layout.sentences(self.query(x_NM))
+        sources = len(memory.keys_BHSD)
+        sharers = len(queries_RTM) // sources
+        if sharers > 1 and recorder.attention_listener(self.site):
+            memory, mask = _apart(memory, mask, sharers)  # a record has a row for each target
+        elif sharers > 1:  # the memory cannot tell if they are tokens of one target or of several
+            queries_RTM = queries_RTM.reshape(sources, -1, queries_RTM.size(2))
+        return self.attend(self.split(queries_RTM), memory, layout, mask, recorder)
+
+
+def _apart(memory: KeyValues, mask: Mask, sharers: int) -> tuple[KeyValues, Mask]:
+    """Return memory and mask with a row for each of those that share one."""
+    parts = (memory.keys_BHSD, memory.values_BHSD)
+    copies = KeyValues(*(part.repeat_interleave(sharers, 0) for part in parts))
+    if mask.hidden is None:
+        return copies, mask
+    return copies, Mask(mask.hidden.repeat_interleave(sharers, 0), mask.causal)

@@ -31,13 +31,13 @@ class ModelFile:
 def read(model: bytes) -> ModelFile:
     """Read the bytes of a model that SentencePiece has accepted."""
     kind, symbols, settings = "unigram", [], None  # unigram is the default of the format
-    for number, value in _fields(model):
+    for number, value in fields(model):
         if number == _PIECES:
-            piece = dict(_fields(_content(value)))
+            piece = dict(fields(_content(value)))
             if piece.get(_PIECE_TYPE) == _USER_DEFINED:
                 symbols.append(_content(piece[_PIECE]).decode())
         elif number == _TRAINER:
-            trainer = dict(_fields(_content(value)))
+            trainer = dict(fields(_content(value)))
             kind = _KINDS[int(trainer.get(_MODEL_TYPE, 1))]
         elif number == _SETTINGS:
             settings = _content(value).decode()
@@ -47,7 +47,7 @@ def read(model: bytes) -> ModelFile:
 def with_settings(model: bytes, settings: str) -> bytes:
     """Return the model with its config inside: messages of this format join by concatenation."""
     content = settings.encode()
-    return model + _varint(_SETTINGS << 3 | _BYTES) + _varint(len(content)) + content
+    return model + varint(_SETTINGS << 3 | _BYTES) + varint(len(content)) + content
 
 
 def _content(value: int | bytes) -> bytes:
@@ -55,7 +55,8 @@ def _content(value: int | bytes) -> bytes:
     return value
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield the number and the value of each field of a protocol buffer."""
     position = 0
     while position < len(message):
         tag, position = _read_varint(message, position)
@@ -83,7 +84,8 @@ def _read_varint(message: bytes, position: int) -> tuple[int, int]:
         shift += 7
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """Return a number as protocol buffers write it."""
     head = bytearray()
     while value >= 0x80:
         head.append(value & 0x7F | 0x80)

@@ -1,0 +1,110 @@
+"""`seq2see compare`: which of two systems is better, and where they differ."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seq2see.cli.held_out import (
+    Columns,
+    Format,
+    Language,
+    Lowercase,
+    Metrics,
+    References,
+    Test,
+    Tokenize,
+    read_held_out,
+    scoring_config,
+)
+from seq2see.cli.translating import (
+    BeamSize,
+    Device,
+    Engine,
+    LengthPenalty,
+    Threads,
+    dying_of_interrupts,
+    loaded,
+    translation_options,
+    wrong_use,
+)
+from seq2see.errors import ConfigError
+
+
+def compare(
+    first: Annotated[
+        str, typer.Argument(metavar="A", help="A model's directory, or a file of translations.")
+    ],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILES…", help="Further files of --test or --references."),
+    ] = None,
+    test: Test = None,
+    references: References = None,
+    columns: Columns = None,
+    form: Format = None,
+    language: Language = None,
+    metrics: Metrics = None,
+    tokenize: Tokenize = None,
+    lowercase: Lowercase = None,
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1_000_000,
+            help="Draws of each test. By default 1,000 for the bootstrap, 10,000 for "
+            "randomisation.",
+        ),
+    ] = None,
+    examples: Annotated[int, typer.Option(min=0, help="Differences that are shown.")] = 5,
+    engine: Engine = "auto",
+    device: Device = "auto",
+    threads: Threads = None,
+    beam_size: BeamSize = None,
+    length_penalty: LengthPenalty = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Tell which of two systems is better on the same sentences, and whether that is chance."""
+    from seq2see.cli import comparison
+    from seq2see.cli.journal import sentence_bar
+    from seq2see.evaluate import compared
+
+    names = first, second
+    with wrong_use():
+        tests, further = _files(files, test, references, any(map(_is_model, names)))
+        scoring = scoring_config(metrics or ["bleu", "chrf", "ter"], tokenize, lowercase)
+        options = translation_options({"beam_size": beam_size, "length_penalty": length_penalty})
+    with dying_of_interrupts(), sentence_bar() as told:
+        models = {n: loaded(Path(n), engine, device, threads) for n in names if _is_model(n)}
+        languages = next((model.languages for model in models.values()), None)
+        with wrong_use():
+            held_out = read_held_out(tests, further, columns, form, languages, language)
+        ours, theirs = (
+            comparison.translations(name, models.get(name), held_out, options, told)
+            for name in names
+        )
+    found = compared(comparison.short(names), ours, theirs, held_out, scoring, trials)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(examples), ensure_ascii=False))
+    else:
+        comparison.show(found, held_out.name, examples)
+
+
+def _is_model(name: str) -> bool:
+    return Path(name).is_dir() or not Path(name).exists()  # what is not there is said by `load`
+
+
+def _files(
+    files: list[str] | None, test: list[str] | None, references: list[str] | None, translates: bool
+) -> tuple[list[str], list[str]]:
+    """Return the files of the test set, and references beside: a shell gives `--test a.en a.de` as
+    an option and an argument."""
+    tests, further = list(test or ()), list(references or ())
+    (further if further and not tests else tests).extend(files or ())
+    if translates and not tests:
+        raise ConfigError(["`--test` must be given: what the models have to translate"])
+    return tests, further

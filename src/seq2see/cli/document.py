@@ -1,0 +1,46 @@
+"""A document, translated with its structure kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from seq2see.cli.journal import sentence_bar
+from seq2see.documents import DocumentReport, formats, translate_document
+
+if TYPE_CHECKING:
+    from seq2see.translator import TranslationOptions, Translator
+
+PLAIN = "txt"
+"""The one that is translated line by line instead."""
+
+
+def is_document(file: str) -> bool:
+    """Tell by its ending whether a file has words between other things."""
+    ending = Path(file).suffix.lower()
+    return any(ending in each.endings for each in formats() if each.name != PLAIN)
+
+
+def translate_file(
+    translator: Translator, file: str, output: Path, options: TranslationOptions
+) -> bool:
+    """Translate a document, say what should be looked at, and return whether all was done."""
+    with sentence_bar() as told:
+        report = translate_document(translator, Path(file), output, options, told)
+    for line in _remarks(report):
+        typer.echo(f"seq2see: {line}", err=True)
+    return not report.errors
+
+
+def _remarks(report: DocumentReport) -> Iterator[str]:
+    kept = f"; {report.kept:,} had a translation already" if report.kept else ""
+    yield f"{report.units:,} passages, {report.sentences:,} sentences{kept}"
+    for finding in report.errors:
+        yield f"{finding.place} has no translation: {finding.what}"
+    for finding in report.unmet:
+        yield f"{finding.place} does not fulfil {finding.what!r}"
+    for finding in report.flags:
+        yield f"{finding.place} may be wrong: {finding.what}"

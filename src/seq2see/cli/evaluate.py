@@ -1,0 +1,136 @@
+"""`seq2see evaluate`: how good a model is, or translations that are there already."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from seq2see.cli.held_out import (
+    Columns,
+    Format,
+    Language,
+    Lowercase,
+    Metrics,
+    References,
+    Test,
+    Tokenize,
+    read_held_out,
+    scoring_config,
+)
+from seq2see.cli.translating import (
+    BeamSize,
+    Device,
+    Engine,
+    LengthPenalty,
+    Threads,
+    dying_of_interrupts,
+    loaded,
+    translation_options,
+    wrong_use,
+)
+from seq2see.errors import ConfigError
+
+
+def evaluate(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="MODEL FILES…",
+            help="The directory of a model, unless there are --hypotheses; then further files of "
+            "--test or --references.",
+        ),
+    ] = None,
+    test: Test = None,
+    hypotheses: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Translations, to be judged without a model.")
+    ] = None,
+    references: References = None,
+    columns: Columns = None,
+    form: Format = None,
+    language: Language = None,
+    metrics: Metrics = None,
+    tokenize: Tokenize = None,
+    lowercase: Lowercase = None,
+    samples: Annotated[
+        int, typer.Option(min=0, max=100_000, help="Resampled test sets for the intervals.")
+    ] = 1000,
+    engine: Engine = "auto",
+    device: Device = "auto",
+    threads: Threads = None,
+    beam_size: BeamSize = None,
+    length_penalty: LengthPenalty = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also write the translations.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Also draw a picture: .png, .svg, .pdf.")
+    ] = None,
+) -> None:
+    """Score a model on a test set, or a file of translations against references."""
+    from seq2see import draw
+    from seq2see.cli import evaluation
+    from seq2see.cli.journal import sentence_bar
+
+    if plot:
+        draw.refuse_name(plot)  # before the work
+    with wrong_use():
+        asked = _asked(list(arguments or ()), hypotheses, test, references, output)
+        scoring = scoring_config(metrics, tokenize, lowercase, samples)
+        options = translation_options({"beam_size": beam_size, "length_penalty": length_penalty})
+    with dying_of_interrupts(), sentence_bar() as told:
+        translator = loaded(asked.model, engine, device, threads) if asked.model else None
+        languages = translator.languages if translator else None
+        with wrong_use():
+            held_out = read_held_out(
+                asked.test, asked.references, columns, form, languages, language
+            )
+        if translator:
+            report = evaluation.of_model(translator, held_out, options, scoring, told)
+        else:
+            report = evaluation.of_file(asked.hypotheses, held_out, scoring)
+    if output:
+        evaluation.write(report, output)
+    if plot:
+        evaluation.plot(report, plot)
+    if as_json:
+        typer.echo(json.dumps(report.to_json(), ensure_ascii=False))
+    else:
+        evaluation.show(report)
+    if report.errors:
+        raise typer.Exit(1)
+
+
+class _Asked(NamedTuple):
+    """What is judged by what."""
+
+    model: Path | None
+    hypotheses: str
+    test: list[str]
+    references: list[str]
+
+
+def _asked(
+    arguments: list[str],
+    hypotheses: str | None,
+    test: list[str] | None,
+    references: list[str] | None,
+    output: Path | None,
+) -> _Asked:
+    """Tell the arguments apart: a shell gives `--test a.en a.de` as an option and an argument."""
+    problems = []
+    if not hypotheses and not arguments:
+        problems.append("a MODEL or `--hypotheses` must be given")
+    if hypotheses and output:
+        problems.append("`--output` needs a MODEL: with --hypotheses nothing is translated")
+    if problems:
+        raise ConfigError(problems)
+    model = None if hypotheses else Path(arguments.pop(0))
+    tests, further = list(test or ()), list(references or ())
+    (tests if test or model else further).extend(arguments)
+    if model and not tests:
+        raise ConfigError(["`--test` must be given: what the model has to translate"])
+    return _Asked(model, hypotheses or "", tests, further)

@@ -1,0 +1,156 @@
+"""What the verbs that translate have in common: how a model is loaded, and how it searches."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from seq2see.cli.train import let_threads_sleep
+from seq2see.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from seq2see.translator import TranslationOptions, Translator
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The directory of a model.")]
+EngineName = Literal["auto", "torch", "ctranslate2"]
+Engine = Annotated[
+    EngineName,
+    typer.Option(help="What computes: `auto` is the fastest that can do what is asked for."),
+]
+Device = Annotated[str, typer.Option(help="Where the torch engine computes: cpu, cuda, …")]
+Threads = Annotated[
+    int | None, typer.Option(min=1, max=1024, help="Of the processor. By default all cores.")
+]
+BeamSize = Annotated[
+    int | None, typer.Option(help="Hypotheses kept at each step; 1 is greedy. By default 5.")
+]
+LengthPenalty = Annotated[
+    float | None,
+    typer.Option(
+        help="α: the score is log-probability / length^α. 0 favours the short, 1 (the "
+        "default) is the mean of the tokens."
+    ),
+]
+Stop = Annotated[
+    Literal["exact", "beam_full"] | None,
+    typer.Option(help="`exact`: when nothing better can come. `beam_full`: once a beam has ended."),
+]
+
+
+def loaded(
+    model: Path, engine: EngineName = "auto", device: str = "auto", threads: int | None = None
+) -> Translator:
+    """Load a model, and tell what should be known about its engine."""
+    let_threads_sleep()
+    from seq2see.translator import load
+
+    translator = load(model, engine=engine, device=device, threads=threads)
+    for note in translator.notes:
+        typer.echo(f"seq2see: {note}", err=True)
+    return translator
+
+
+@contextmanager
+def wrong_use() -> Iterator[None]:
+    """Make one line, and the exit status of wrong use, from options that cannot be."""
+    try:
+        yield
+    except ConfigError as error:
+        typer.echo(f"seq2see: {'; '.join(map(_by_flag, error.problems))}", err=True)
+        raise typer.Exit(2) from None
+
+
+@contextmanager
+def dying_of_interrupts(partial: Path | None = None) -> Iterator[None]:
+    """End at Ctrl-C as a program ends that knows nothing of it: by the signal, without a trace.
+
+    So a shell knows that it was interrupted, and stops its loop as well. A file that another run
+    can go on with is named.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        with suppress(OSError):
+            sys.stdout.flush()
+            kept = f"{partial} is kept; --resume goes on" if partial and partial.exists() else ""
+            typer.echo(f"seq2see: {kept or 'stopped'}", err=True)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def translation_options(
+    search: Mapping[str, Any],
+    sampling: Mapping[str, Any] | None = None,
+    glossary: Path | None = None,
+    problems: Iterable[str] = (),
+    **others: Any,
+) -> TranslationOptions:
+    """Make the options of what was asked for, leaving out what is None; or say all that is wrong.
+
+    `sampling` has `sample`, which turns it on, beside its own settings; `problems` are those that
+    were found before.
+    """
+    from seq2see.translator import TranslationOptions
+
+    draw = _given(sampling or {})
+    sample = draw.pop("sample", False)
+    problems = [*problems, *(f"`--{_flag(name)}` needs --sample" for name in draw if not sample)]
+    table = {**_given(others), "search": _given(search)}
+    if sample:
+        table["search"]["sampling"] = draw
+    if glossary:
+        try:
+            table["glossary"] = dict(_terms(glossary))
+        except InputError as error:
+            problems.append(str(error))
+    try:
+        options = TranslationOptions(**table)
+    except ConfigError as error:
+        problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    return options
+
+
+def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in settings.items() if v is not None and v is not False}  # 0 is given
+
+
+def _flag(name: str) -> str:
+    return {"forbidden": "forbid", "token_scores": "scores", "metrics": "metric"}.get(
+        name, name.replace("_", "-")
+    )
+
+
+_NAME = re.compile(r"`(?!-)(?:search\.)?(?:sampling\.)?(\w+)(?:\.\d+)?`")
+
+
+def _by_flag(problem: str) -> str:
+    """Call a setting what it is called on the command line."""
+    if problem.startswith("`files`"):
+        return problem.replace("`files`", "FILES", 1)  # they are arguments
+    return _NAME.sub(lambda match: f"`--{_flag(match[1])}`", problem, count=1)
+
+
+def _terms(path: Path) -> Iterator[tuple[str, str]]:
+    """Read terms and their translations; what is blank or begins with # is no term."""
+    from seq2see.data.readers import read_lines
+
+    for number, line in enumerate(read_lines(str(path)), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        cells = [cell.strip() for cell in line.split("\t")]
+        if len(cells) != 2 or not all(cells):
+            raise InputError(
+                f"{path}, line {number} must be a term, a tab and its translation, "
+                f"but is {line!r} instead"
+            )
+        yield cells[0], cells[1]

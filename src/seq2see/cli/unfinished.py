@@ -1,0 +1,116 @@
+"""A file of translations that grows aside, and gets its name when it is whole.
+
+Beside `de.txt.partial` stands `de.txt.partial.json`: what the lines are made from. Who goes on must
+go on with the same. The number of lines that are done is that of the whole lines in the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from seq2see.data.readers import BLOCK
+from seq2see.errors import InputError
+
+Job = Mapping[str, Any]
+"""What decides the translations: input, model, options."""
+
+
+class Unfinished:
+    """The output of a job."""
+
+    def __init__(self, target: Path, job: Job) -> None:
+        self.target = target
+        self.partial = target.with_name(f"{target.name}.partial")
+        self._state = target.with_name(f"{target.name}.partial.json")
+        self._job = json.loads(json.dumps(job))  # as it will be read
+
+    def begin(self, resume: bool) -> int:
+        """Return how many lines are done, after looking whether they are ours."""
+        self._refuse_place()
+        if not self.partial.exists():
+            return 0
+        if not resume:
+            raise InputError(
+                f"{self.partial} is there from a run that was stopped: go on with --resume, "
+                "or remove it"
+            )
+        self._refuse_others()
+        return _trimmed(self.partial)
+
+    def forget(self) -> None:
+        """Remove what is there from a run that was stopped."""
+        self._refuse_place()
+        self._remove()
+
+    @contextmanager
+    def opened(self) -> Iterator[TextIO]:
+        """Give the file to write to; it gets its name at the end, if nothing happens before."""
+        _write(self._state, json.dumps(self._job, ensure_ascii=False, indent=1) + "\n")
+        try:
+            with self.partial.open("a", encoding="utf-8", newline="\n") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            if self.partial.exists() and not self.partial.stat().st_size:  # nothing to go on from
+                self._remove()
+            raise
+        self.partial.replace(self.target)
+        self._state.unlink(missing_ok=True)
+
+    def _refuse_place(self) -> None:
+        if self.target.is_dir():
+            raise InputError(f"{self.target} cannot be written: it is a folder")
+        if not (folder := self.target.absolute().parent).is_dir():
+            raise InputError(f"{self.target} cannot be written: there is no folder {folder}")
+
+    def _remove(self) -> None:
+        self.partial.unlink(missing_ok=True)
+        self._state.unlink(missing_ok=True)
+
+    def _refuse_others(self) -> None:
+        try:
+            begun = json.loads(self._state.read_text("utf-8"))
+        except (OSError, ValueError):
+            begun = {}
+        others = [name for name in self._job if begun.get(name) != self._job[name]]
+        if others:
+            raise InputError(
+                f"{self.partial} was begun with another {' and '.join(others)}: "
+                "go on with the same, or remove it"
+            )
+
+
+def fingerprint(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, "utf-8", newline="\n")
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _trimmed(path: Path) -> int:
+    """Cut off a last line that was not finished, and return how many are."""
+    lines = whole = read = 0
+    with path.open("rb+") as file:
+        while block := file.read(BLOCK):
+            lines += block.count(b"\n")
+            end = block.rfind(b"\n") + 1
+            whole = read + end if end else whole
+            read += len(block)
+        file.truncate(whole)
+    return lines

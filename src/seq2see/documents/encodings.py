@@ -1,0 +1,72 @@
+"""Bytes to text and back, with nothing guessed."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+
+from seq2see.errors import InputError
+
+_WIDE = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_KNOWN = re.compile(
+    r"utf-8|cp125\d|cp874|cp866|iso8859-\d+|koi8-[ru]|mac-(roman|cyrillic)|gbk|gb2312|gb18030"
+    r"|big5|euc_jp|iso2022_jp|shift_jis|euc_kr"
+)
+"""What browsers know, by Python's names. Python knows more, some of which can hide a tag."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A text, and how it was written."""
+
+    text: str
+    name: str
+    """Of the file, for messages."""
+    encoding: str = "utf-8"
+    has_bom: bool = False
+
+    @classmethod
+    def of(cls, data: bytes, name: str, encoding: str = "utf-8") -> Decoded:
+        """Decode a file; what is not in its encoding is refused."""
+        has_bom = data.startswith(codecs.BOM_UTF8)
+        body = data.removeprefix(codecs.BOM_UTF8)
+        encoding = "utf-8" if has_bom else _known(encoding, name)
+        try:
+            text = body.decode(encoding)
+        except UnicodeDecodeError as error:
+            raise InputError(_refusal(data, name, encoding, error.start)) from None
+        if "\0" in text:
+            raise InputError(f"{name} must be a text, but has zero bytes: is it another format?")
+        return cls(text, name, encoding, has_bom)
+
+    def encode(self, text: str, errors: str = "strict") -> bytes:
+        """Return another text, written in the same way."""
+        mark = codecs.BOM_UTF8 if self.has_bom else b""
+        try:
+            return mark + text.encode(self.encoding, errors)
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"{self.name} must be UTF-8 for this translation, which has {text[error.start]!r}, "
+                f"but is {self.encoding.upper()}: convert it first"
+            ) from None
+
+
+def _known(label: str, name: str) -> str:
+    try:
+        encoding = codecs.lookup(label).name
+    except LookupError:
+        encoding = ""
+    if not _KNOWN.fullmatch(encoding):
+        raise InputError(f"{name} must be UTF-8, but says that it is {label}: convert it")
+    return encoding
+
+
+def _refusal(data: bytes, name: str, encoding: str, place: int) -> str:
+    if data.startswith(_WIDE):
+        return f"{name} must be UTF-8, but is UTF-16 or UTF-32: convert it, with iconv for example"
+    line = data.count(b"\n", 0, place) + 1
+    return (
+        f"{name}, line {line} must be {encoding.upper()}, but has the byte 0x{data[place]:02x}: "
+        f"convert it, with `iconv -f WINDOWS-1252 -t UTF-8` for example"
+    )

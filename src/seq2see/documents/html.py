@@ -1,0 +1,269 @@
+"""HTML: words are translated, and everything else stays as it was written, to the letter.
+
+Tags inside of a sentence go where its words went. Nothing of a page is written anew but words, so
+no translation can bring a tag or a script into it, or take one away.
+"""
+
+from __future__ import annotations
+
+import html as entities
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from seq2see.documents.encodings import Decoded
+from seq2see.documents.html_tokens import Token, attributes, tokens
+from seq2see.documents.job import Job, Translated
+from seq2see.documents.passages import Closing, Event, Opening, Passage, Thing
+
+
+def _names(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+INLINE = _names(
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i img input ins kbd label mark "
+    "nobr q rp rt ruby s samp small span strike strong sub sup time tt u var wbr"
+)
+"""Elements that a sentence may go through. All others, unknown ones too, end it."""
+VOID = _names("area base br col embed hr img input link meta param source track wbr")
+"""Elements without an end."""
+FOR_MACHINES = _names("code kbd math pre rp rt samp svg textarea tt var")
+"""Elements whose words are not translated unless they say `translate="yes"`."""
+_READ = _names("alt title placeholder aria-label")
+"""Attributes that people read."""
+_META = _names(
+    "description og:title og:description og:image:alt og:site_name "
+    "twitter:title twitter:description twitter:image:alt"
+)
+_BLANK = " \t\n\f\r"
+_WHITE = re.compile(f"[{_BLANK}]+")
+_CHARSET = re.compile(rb"""<meta[^>]*?charset\s*=\s*["']?\s*([\w:.-]+)""", re.IGNORECASE)
+_MOST_WORDS = 60
+"""Characters of kept words that a model is shown; longer ones would only lead it astray."""
+
+
+def translate(data: bytes, name: str, job: Job) -> bytes:
+    """Translate a page, in the encoding that it declares."""
+    decoded = Decoded.of(data, name, _declared(data))
+    return decoded.encode(translate_page(decoded.text, job), errors="xmlcharrefreplace")
+
+
+def translate_page(html: str, job: Job) -> str:
+    """Translate a page or a fragment."""
+    reader = _Reader(job)
+    reader.read(html)
+    translated = job.translate(reader.passages)
+    return "".join(_written(part, translated) for part in reader.parts)
+
+
+def _written(part: _Part, translated: Sequence[Translated]) -> str:
+    if isinstance(part, _Tag):
+        return part.written(translated)
+    return "".join(
+        _escaped(event) if isinstance(event, str) else event.payload.written(translated)
+        for event in translated[part].events
+    )
+
+
+def _quoted(text: str, quote: str) -> str:
+    """Return the value of an attribute in the quotes that it has, or in some if it has none."""
+    value = _escaped(text).replace(quote or '"', "&#39;" if quote == "'" else "&quot;")
+    return value if quote else f'"{value}"'
+
+
+def _escaped(text: str) -> str:
+    return entities.escape(text, quote=False).replace("\u00a0", "&nbsp;")
+
+
+def _declared(data: bytes) -> str:
+    """Return the encoding that a page says it has, as browsers understand it."""
+    match = _CHARSET.search(data[:4096])
+    label = match[1].decode("ascii").lower() if match else "utf-8"
+    if label.startswith(("utf-16", "utf-32")):
+        return "utf-8"  # it was read up to here byte by byte
+    return "windows-1252" if label in {"iso-8859-1", "latin1", "us-ascii", "ascii"} else label
+
+
+@dataclass(frozen=True, slots=True)
+class _Tag:
+    """A tag as it was written, and the values in it that change."""
+
+    raw: str
+    changes: list[tuple[int, int, str, int | str]] = field(default_factory=list)
+    """From where to where, in which quotes, and the passage, or the text itself."""
+
+    def written(self, translated: Sequence[Translated]) -> str:
+        parts, done = [], 0
+        for start, end, quote, new in self.changes:
+            text = new if isinstance(new, str) else translated[new].text
+            parts += [self.raw[done:start], _quoted(text, quote)]
+            done = end
+        return "".join([*parts, self.raw[done:]])
+
+
+_Part = _Tag | int
+"""What stays, or the number of a passage."""
+
+
+class _Reader:
+    """Makes passages of a page."""
+
+    def __init__(self, job: Job) -> None:
+        self._languages = job.source, job.target
+        self.parts: list[_Part] = []
+        self.passages: list[Passage] = []
+        self._run: list[tuple[Event, _Tag]] = []
+        """What may become a passage: each event, and how it was written."""
+        self._line = 1
+
+    def read(self, html: str) -> None:
+        row = list(tokens(html))
+        ends = _ends(row)
+        place = 0
+        while place < len(row):
+            token, next_place = row[place], place + 1
+            if token.kind == "start" and self._is_kept(token):
+                next_place = ends[place]
+                self._keep(row[place:next_place])
+            elif _is_note(row[place : place + 4]):
+                next_place = ends[place]
+                self._keep(row[place:next_place], shown=False)
+            else:
+                self._take(token)
+            self._line += sum(token.raw.count("\n") for token in row[place:next_place])
+            place = next_place
+        self._flush()
+
+    def _take(self, token: Token) -> None:
+        if token.kind == "text":
+            words = entities.unescape(_WHITE.sub(" ", token.raw))
+            self._run.append((words, _Tag(token.raw)))
+        elif token.kind == "other":
+            self._run.append((Thing(tag := _Tag(token.raw)), tag))
+        elif token.name not in INLINE:
+            self._flush()
+            self.parts.append(self._tag(token))
+        else:
+            tag = self._tag(token)
+            self._run.append((_event(token, tag), tag))
+
+    def _keep(self, row: Sequence[Token], *, shown: bool = True) -> None:
+        """Keep an element as it is: inside of a sentence if it can be, or between two."""
+        tag = _Tag("".join(token.raw for token in row))
+        if any(token.name not in INLINE for token in row if token.kind in {"start", "end"}):
+            self._flush()
+            self.parts.append(tag)
+            return
+        words = "".join(token.raw for token in row if token.kind == "text")
+        words = " ".join(entities.unescape(words).split())
+        if not shown or len(words) > _MOST_WORDS or not any(map(str.isalnum, words)):
+            words = ""
+        self._run.append((Thing(tag, words), tag))
+
+    def _flush(self) -> None:
+        """End a passage; the white space around it stays as it was written."""
+        run, self._run = self._run, []
+        if not any(isinstance(event, str) and any(map(str.isalpha, event)) for event, _ in run):
+            self.parts += [tag for _, tag in run]
+            return
+        raw, behind = run[0][1].raw, run[-1][1].raw
+        events = [event for event, _ in run]
+        if isinstance(events[0], str):
+            events[0] = events[0].lstrip(_BLANK)
+            self.parts.append(_Tag(raw[: len(raw) - len(raw.lstrip(_BLANK))]))
+        self.parts.append(len(self.passages))
+        if isinstance(events[-1], str):
+            events[-1] = events[-1].rstrip(_BLANK)
+            self.parts.append(_Tag(behind[len(behind.rstrip(_BLANK)) :]))
+        self.passages.append(Passage.of(events, f"line {self._line}"))
+
+    def _is_kept(self, token: Token) -> bool:
+        values = _values(token)
+        if "translate" in values:
+            return values["translate"].strip().lower() == "no"
+        return token.name in FOR_MACHINES or "notranslate" in values.get("class", "").split()
+
+    def _tag(self, token: Token) -> _Tag:
+        """Return a tag, with its words and its language to be changed."""
+        tag = _Tag(token.raw)
+        if token.kind == "end" or self._is_kept(token):
+            return tag
+        values = _values(token)
+        seen = set[str]()
+        for name, start, end, quote in attributes(token.raw):
+            if name in seen:
+                continue  # browsers take the first
+            seen.add(name)
+            new = self._new_value(token.name, name, values)
+            if new is not None:
+                tag.changes.append((start, end, quote, new))
+        return tag
+
+    def _new_value(self, element: str, name: str, values: dict[str, str]) -> int | str | None:
+        value = values[name]
+        if (element, name) == ("html", "lang"):
+            ours, theirs = self._languages
+            return theirs if value.lower().split("-")[0] == ours.lower().split("-")[0] else None
+        if not _is_read(element, name, values) or not any(map(str.isalpha, value)):
+            return None
+        self.passages.append(Passage(value, (), f"line {self._line}, attribute {name}"))
+        return len(self.passages) - 1
+
+
+def _event(token: Token, tag: _Tag) -> Event:
+    if token.name in VOID:
+        return Thing(tag)
+    return (Closing if token.kind == "end" else Opening)(token.name, tag)
+
+
+def _is_note(row: Sequence[Token]) -> bool:
+    """Tell if a row of tokens starts with the number of a note, behind which no word goes on."""
+    if [token.kind for token in row[:3]] != ["start", "text", "end"] or row[0].name != "sup":
+        return False
+    goes_on = len(row) > 3 and row[3].kind == "text" and row[3].raw[:1].isalnum()
+    return not any(map(str.isalpha, row[1].raw)) and not goes_on
+
+
+def _values(token: Token) -> dict[str, str]:
+    """Return the attributes of a tag; browsers take the first of a name."""
+    found: dict[str, str] = {}
+    for name, start, end, _ in attributes(token.raw):
+        found.setdefault(name, entities.unescape(token.raw[start:end]))
+    return found
+
+
+def _is_read(element: str, name: str, values: dict[str, str]) -> bool:
+    """Tell if people read the value of an attribute."""
+    if element == "meta":
+        key = values.get("name") or values.get("property") or ""
+        return name == "content" and key.lower() in _META
+    if element == "input" and name == "value":
+        return values.get("type", "").lower() in {"button", "reset", "submit"}
+    return name in _READ or (name == "label" and element in {"option", "optgroup", "track"})
+
+
+def _ends(row: Sequence[Token]) -> list[int]:
+    """Return for each tag that opens the place behind its element.
+
+    One that is never closed ends where the next block starts or ends.
+    """
+    ends = [place + 1 for place in range(len(row))]
+    still_open: dict[str, list[int]] = {}
+    for place, token in enumerate(row):
+        if token.kind == "start" and not _is_empty(token):
+            still_open.setdefault(token.name, []).append(place)
+        elif token.kind == "end" and still_open.get(token.name):
+            ends[still_open[token.name].pop()] = place + 1
+    unclosed = {place for places in still_open.values() for place in places}
+    block = len(row)
+    for place in range(len(row) - 1, -1, -1):
+        if place in unclosed:
+            ends[place] = block
+        if row[place].kind in {"start", "end"} and row[place].name not in INLINE:
+            block = place
+    return ends
+
+
+def _is_empty(token: Token) -> bool:
+    return token.name in VOID or (token.name in {"svg", "math"} and token.raw.endswith("/>"))

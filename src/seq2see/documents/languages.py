@@ -1,0 +1,21 @@
+"""Tags of languages: en and en-GB are one language in two regions."""
+
+from __future__ import annotations
+
+from seq2see.errors import InputError
+
+
+def primary(tag: str) -> str:
+    """Return the language of a tag, without its region or script."""
+    return tag.lower().replace("_", "-").split("-")[0]
+
+
+def is_same(one: str, other: str) -> bool:
+    """Tell if two tags name the same language."""
+    return primary(one) == primary(other)
+
+
+def refuse_other(name: str, what: str, found: str, wanted: str) -> None:
+    """Raise an error if a file is in another language than the translator."""
+    if found and not is_same(found, wanted):
+        raise InputError(f"the {what} of {name} must be {wanted}, but is {found} instead")

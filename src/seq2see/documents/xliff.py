@@ -1,0 +1,137 @@
+"""XLIFF 1.2 and 2.0: units without a target get one, which says that a machine made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+
+from lxml import etree
+
+from seq2see.documents import xml
+from seq2see.documents.job import Job
+from seq2see.documents.languages import refuse_other
+from seq2see.documents.passages import Passage
+from seq2see.errors import InputError
+
+_REVIEW = {"state": "needs-review-translation", "state-qualifier": "leveraged-mt"}
+"""What a target of XLIFF 1.2 says about itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """What gets a translation, and the target that is made for it."""
+
+    owner: etree._Element
+    """The trans-unit, or the segment."""
+    target: etree._Element
+    slots: list[etree._Element]
+    """Where the translations go: the target itself, or the segments inside it."""
+    passages: list[Passage]
+
+    def attach(self) -> None:
+        """Put the target behind the source, or in the place of an old one."""
+        old = self.owner.find("{*}target")
+        if xml.local_name(self.owner) == "segment":
+            self.owner.set("state", "translated")
+        if old is not None:
+            self.target.tail = old.tail
+            self.owner.replace(old, self.target)
+            return
+        sources = [one for one in self.owner if xml.local_name(one) in {"source", "seg-source"}]
+        xml.insert_behind(sources[-1], self.target)
+
+
+def translate(data: bytes, name: str, job: Job) -> bytes:
+    """Translate the units of a file that have no target yet."""
+    tree = xml.parse(data, name, "XLIFF")
+    root = tree.getroot()
+    version = root.get("version", "")
+    if xml.local_name(root) != "xliff" or version[:2] not in {"1.", "2."}:
+        raise InputError(f"{name} must be XLIFF 1 or 2, but is {root.tag} {version} instead")
+    read = _first if version.startswith("1.") else _second
+    units = [unit for unit in read(root, name, job) if _is_wanted(unit.owner, job)]
+    found = iter(job.translate([passage for unit in units for passage in unit.passages]))
+    for unit in units:
+        results = [next(found) for _ in unit.slots]
+        if not any(result.has_failed for result in results):
+            for slot, result in zip(unit.slots, results, strict=True):
+                xml.fill(slot, result.events)
+            unit.attach()
+    return xml.serialise(tree, data)
+
+
+def _is_wanted(owner: etree._Element, job: Job) -> bool:
+    has_one = xml.has_words(owner.find("{*}target"))
+    job.report.kept += has_one and not job.overwrite
+    return not has_one or job.overwrite
+
+
+def _first(root: etree._Element, name: str, job: Job) -> Iterator[_Unit]:
+    """Yield the units of XLIFF 1."""
+    for file in root.iter("{*}file"):
+        refuse_other(name, "source-language", file.get("source-language", ""), job.source)
+        refuse_other(name, "target-language", file.get("target-language", ""), job.target)
+        if not file.get("target-language"):
+            file.set("target-language", job.target)
+        for owner in file.iter("{*}trans-unit"):
+            if owner.find("{*}source") is not None and _may_change(owner):
+                yield _first_unit(owner)
+
+
+def _first_unit(owner: etree._Element) -> _Unit:
+    place = f"unit {owner.get('id', '')}"
+    source, segmented = owner.find("{*}source"), owner.find("{*}seg-source")
+    assert source is not None
+    target = etree.Element(xml.sister(source, "target"), _REVIEW)
+    slots = _segments(segmented, target) if segmented is not None else []
+    if not slots:
+        return _Unit(owner, target, [target], [Passage.of(xml.events(source, _inline), place)])
+    passages = [Passage.of(xml.events(slot, _inline), place) for slot in slots]
+    return _Unit(owner, target, slots, passages)
+
+
+def _segments(segmented: etree._Element, target: etree._Element) -> list[etree._Element]:
+    """Copy the segments of a source to its target, and return those that have words."""
+    target.text = segmented.text
+    target.extend(deepcopy(list(segmented)))
+    return [one for one in target.iter("{*}mrk") if one.get("mtype") == "seg"]
+
+
+def _second(root: etree._Element, name: str, job: Job) -> Iterator[_Unit]:
+    """Yield the segments of XLIFF 2."""
+    refuse_other(name, "srcLang", root.get("srcLang", ""), job.source)
+    refuse_other(name, "trgLang", root.get("trgLang", ""), job.target)
+    if not root.get("trgLang"):
+        root.set("trgLang", job.target)
+    for owner in root.iter("{*}segment"):
+        source = owner.find("{*}source")
+        if source is not None and _may_change(owner):
+            unit = owner.getparent()
+            place = f"unit {unit.get('id', '') if unit is not None else ''}"
+            target = etree.Element(xml.sister(source, "target"))
+            yield _Unit(owner, target, [target], [Passage.of(xml.events(source, _inline), place)])
+
+
+def _may_change(element: etree._Element) -> bool:
+    """Tell if nothing around an element forbids its translation; the nearest word counts."""
+    around = [element, *element.iterancestors()]
+    return next((one.get("translate") for one in around if one.get("translate")), "yes") != "no"
+
+
+def _inline(element: etree._Element) -> xml.Inline:
+    """Tell what an element inside a text is, in either version."""
+    name, key = xml.local_name(element), element.get("rid") or element.get("id")
+    match name:
+        case "mrk" if element.get("mtype") == "protected" or element.get("translate") == "no":
+            return xml.Inline("kept")
+        case "g" | "pc" | "mrk":
+            return xml.Inline("around")
+        case "bpt" | "bx" | "sc" | "sm":
+            return xml.Inline("opening", key)
+        case "ept" | "ex":
+            return xml.Inline("closing", key)
+        case "ec" | "em":
+            return xml.Inline("closing", element.get("startRef"))
+        case _:
+            return xml.Inline("thing")

@@ -1,0 +1,174 @@
+"""Our weights in the form of ctranslate2: what it can do, and how each part is called there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from seq2see.bundle import Bundle
+from seq2see.model import AttentionConfig, ModelConfig, sinusoid
+
+FORMAT = 1
+"""Raise it when the same model would be converted to something else."""
+POSITIONS = 1024
+"""Tokens of the longest sentence, where the model itself sets no limit."""
+
+Floats = NDArray[np.float32]
+
+_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
+
+
+def refusals(config: ModelConfig) -> Iterator[str]:
+    """Yield what ctranslate2 cannot do of a model."""
+    attentions = (config.source_attention, config.target_attention, config.memory_attention)
+    for kind in dict.fromkeys(a.kind for a in attentions if a.kind not in {"scaled_dot", "dot"}):
+        yield f"it has no {kind} attention"
+    if config.positions.kind == "relative":
+        yield "its relative positions are of another form"
+    if config.norm.kind != "layer":
+        yield f"it has no norm of kind {config.norm.kind}"
+    if config.embeddings.token_types:
+        yield "it has no token types"
+
+
+def longest(config: ModelConfig) -> int:
+    """Return how many tokens a sentence may have, its ends included."""
+    return config.positions.max_length if config.positions.kind == "learned" else POSITIONS
+
+
+def save(bundle: Bundle, directory: Path) -> None:
+    """Write the model as ctranslate2 reads it."""
+    spec = _Conversion(bundle).spec()
+    spec.validate()
+    spec.optimize(quantization=None)
+    spec.save(str(directory))
+
+
+class _Conversion:
+    """Fills ctranslate2's form with the weights of one model."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._bundle = bundle
+        self._config = bundle.config
+        self._weights: Mapping[str, Tensor] = bundle.weights
+
+    def spec(self) -> Any:
+        from ctranslate2 import specs  # type: ignore[import-untyped] # noqa: PLC0415
+
+        config = self._config
+        spec = specs.TransformerSpec.from_config(
+            (config.encoder_layers, config.decoder_layers),
+            config.heads,
+            pre_norm=config.norm.placement == "pre",
+            activation=getattr(specs.Activation, _ACTIVATIONS[config.activation]),
+            layernorm_embedding=config.embeddings.norm,
+        )
+        self._fill_tables(spec)
+        for stack, side in (("encoder", spec.encoder), ("decoder", spec.decoder)):
+            for number, layer in enumerate(side.layer):
+                self._fill_layer(layer, f"{stack}.layers.{number}", stack)
+        self._describe(spec)
+        return spec
+
+    def _fill_tables(self, spec: Any) -> None:
+        source = self._array("encoder.embeddings.tokens.weight_VM")
+        tie = self._config.embeddings.tie
+        target = source if tie == "all" else self._array("decoder.embeddings.tokens.weight_VM")
+        output = self._array("output.tokens.weight_VM") if tie == "none" else target
+        spec.encoder.embeddings[0].weight = source
+        spec.decoder.embeddings.weight = target
+        spec.decoder.projection.weight = output
+        if self._config.embeddings.output_bias:
+            spec.decoder.projection.bias = self._array("output.bias_V")
+        for stack, side in (("encoder", spec.encoder), ("decoder", spec.decoder)):
+            side.scale_embeddings = self._config.embeddings.scale
+            side.position_encodings.encodings = self._positions(stack)
+            if self._config.embeddings.norm:
+                self._fill_norm(side.layernorm_embedding, f"{stack}.embeddings.norm")
+            if self._config.norm.placement == "pre":
+                self._fill_norm(side.layer_norm, f"{stack}.norm")
+
+    def _fill_layer(self, layer: Any, name: str, stack: str) -> None:
+        config = self._config
+        attention = config.source_attention if stack == "encoder" else config.target_attention
+        self._fill_self_attention(layer.self_attention, f"{name}.attention", attention)
+        self._fill_norm(layer.self_attention.layer_norm, f"{name}.attention_residual.norm")
+        if stack == "decoder":
+            self._fill_cross_attention(layer.attention, f"{name}.cross_attention")
+            self._fill_norm(layer.attention.layer_norm, f"{name}.cross_attention_residual.norm")
+        self._fill_linear(layer.ffn.linear_0, f"{name}.feed_forward.up")
+        self._fill_linear(layer.ffn.linear_1, f"{name}.feed_forward.down")
+        self._fill_norm(layer.ffn.layer_norm, f"{name}.feed_forward_residual.norm")
+
+    def _fill_self_attention(self, part: Any, name: str, attention: AttentionConfig) -> None:
+        for kind in self._kinds(attention):
+            first, *others = np.split(self._array(f"{name}.qkv.{kind}"), _blocks(attention))
+            keys, values = [first, *others] if attention.shared_qk else others
+            queries = first * self._query_factor(attention)
+            setattr(part.linear[0], kind, np.concatenate((queries, keys, values)))
+            setattr(part.linear[1], kind, self._array(f"{name}.output.{kind}"))
+
+    def _fill_cross_attention(self, part: Any, name: str) -> None:
+        attention = self._config.memory_attention
+        for kind in self._kinds(attention):
+            queries = self._array(f"{name}.query.{kind}")
+            memory = self._array(f"{name}.key_value.{kind}")
+            both = np.concatenate((queries, memory)) if attention.shared_qk else memory
+            setattr(part.linear[0], kind, queries * self._query_factor(attention))
+            setattr(part.linear[1], kind, both)
+            setattr(part.linear[2], kind, self._array(f"{name}.output.{kind}"))
+
+    def _query_factor(self, attention: AttentionConfig) -> np.float32:
+        """Return what makes of its scale, which is 1/√d of a head, the one of this attention."""
+        usual = (self._config.d_model // self._config.heads) ** -0.5
+        own = 1.0 if attention.kind == "dot" else usual
+        scale = own if attention.scale is None else attention.scale
+        return np.float32(scale / usual)
+
+    def _positions(self, stack: str) -> Floats:
+        """Return the table as it is added: its own starts at 1 and has another layout."""
+        positions, d_model = self._config.positions, self._config.d_model
+        if positions.kind == "learned":
+            return self._array(f"{stack}.embeddings.positions.weight_NM")
+        if positions.kind == "none":
+            return np.zeros((POSITIONS, d_model), np.float32)
+        waves = sinusoid(torch.arange(POSITIONS), d_model, positions.layout, positions.frequencies)
+        return waves.float().numpy()
+
+    def _fill_linear(self, part: Any, name: str) -> None:
+        part.weight, part.bias = (self._array(f"{name}.{kind}") for kind in ("weight", "bias"))
+
+    def _fill_norm(self, part: Any, name: str) -> None:
+        part.gamma, part.beta = (self._array(f"{name}.{kind}") for kind in ("weight", "bias"))
+
+    @staticmethod
+    def _kinds(attention: AttentionConfig) -> tuple[str, ...]:
+        return ("weight", "bias") if attention.bias else ("weight",)
+
+    def _array(self, name: str) -> Floats:
+        """Return a copy: to make int8 of it would scale the caller's own."""
+        return self._weights[name].numpy().copy()
+
+    def _describe(self, spec: Any) -> None:
+        bundle = self._bundle
+        source, target = bundle.tokenizers.source, bundle.tokenizers.target
+        spec.register_source_vocabulary(list(source.pieces))
+        spec.register_target_vocabulary(list(target.pieces))
+        unknown = target.specials.unk
+        spec.config.unk_token = target.pieces[unknown if unknown is not None else 0]
+        spec.config.bos_token = target.pieces[bundle.framing.target_start]
+        spec.config.eos_token = target.pieces[bundle.framing.target_end]
+        spec.config.decoder_start_token = target.pieces[bundle.framing.target_start]
+        spec.config.add_source_bos = False  # sources come with their ends
+        spec.config.add_source_eos = False
+        spec.config.layer_norm_epsilon = bundle.config.norm.eps
+
+
+def _blocks(attention: AttentionConfig) -> int:
+    return 2 if attention.shared_qk else 3

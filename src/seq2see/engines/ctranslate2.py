@@ -1,0 +1,214 @@
+"""The fast engine on CPUs: the same model in ctranslate2, for what it can do in the same way.
+
+It searches as we do, up to when a beam stops; where anything would come out otherwise it says so
+beforehand, in `refusal`, and nothing is approximated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from seq2see.bundle import Bundle
+from seq2see.engines import conversion, store
+from seq2see.engines.batching import by_length, framed
+from seq2see.engines.protocol import Ids, Processors
+from seq2see.errors import InputError
+from seq2see.search import Hypothesis, SearchConfig, Source
+
+Precision = Literal["float32", "int8"]
+
+BATCH_TOKENS = 1024
+"""Source tokens that a worker searches at once; more only wait for the longest among them."""
+
+
+def missing() -> str | None:
+    """Return why it cannot be used here at all, if so."""
+    try:
+        import ctranslate2  # type: ignore[import-untyped] # noqa: F401, PLC0415
+    except ImportError:
+        return "it is not installed: pip install 'seq2see[fast]'"
+    return None
+
+
+class CTranslate2Engine:
+    """Searches with a converted model. Threads may share it."""
+
+    name = "ctranslate2"
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        directory: Path,
+        *,
+        precision: Precision = "float32",
+        device: str = "cpu",
+        threads: int = 1,
+        batch_tokens: int = BATCH_TOKENS,
+        batch_size: int | None = None,
+    ) -> None:
+        import ctranslate2  # noqa: PLC0415  # an extra
+
+        self.framing = bundle.framing
+        self.tokenizers = bundle.tokenizers
+        self.directory = directory
+        self.precision = precision
+        self._pad = bundle.config.pad_id
+        self._longest = conversion.longest(bundle.config)
+        self._batch_tokens = batch_tokens
+        self._batch_size = batch_size
+        self.model = ctranslate2.Translator(
+            str(directory),
+            device=device,
+            compute_type=precision,
+            inter_threads=threads,  # several threads in one search wait for each other
+            intra_threads=1,
+            max_queued_batches=-1,
+        )
+
+    @classmethod
+    def open(cls, bundle: Bundle, home: Path, config: bytes, **settings: Any) -> CTranslate2Engine:
+        """Return the engine of a model directory, converted on first use.
+
+        `config` is the content of its `config.json`, by which a replaced model is noticed.
+        """
+        name = store.key(config, conversion.FORMAT)
+        directory = store.kept(home, name, lambda path: conversion.save(bundle, path))
+        return cls(bundle, directory, **settings)
+
+    def refusal(self, config: SearchConfig, source: Source | None = None) -> str | None:
+        """Return why a search would not come out as with our own engine, if so."""
+        return next(self._refusals(config, source), None)
+
+    def _refusals(self, config: SearchConfig, source: Source | None) -> Iterator[str]:
+        if config.sampling:
+            yield "it draws other samples"
+        if config.groups > 1:
+            yield "it has no diverse beams"
+        if config.coverage_penalty:
+            yield "it counts coverage in another way"
+        if config.repetition_penalty > 1 or config.no_repeat_ngram:
+            yield "its scores would hold the penalty for repetition"
+        if config.lengths.min_ratio:
+            yield "its scores would leave out what a least length forbids"
+        exact_anyway = config.beam_size == 1 or (not config.length_penalty and config.n_best == 1)
+        if config.stop == "exact" and not exact_anyway:
+            yield "its beams stop when they are full, not when nothing better can come"
+        if source is None:
+            return
+        if source.prefix or source.forbidden or source.terms:
+            yield "it does not know our constraints"
+        if max(source.length, source.longest(config.lengths)) > self._longest:
+            yield f"it has no more than {self._longest} positions"
+
+    def search(
+        self,
+        sentences: Sequence[Ids],
+        sources: Sequence[Source],
+        config: SearchConfig,
+        processors: Processors | None = None,  # noqa: ARG002  # only constraints have some
+    ) -> list[list[Hypothesis]]:
+        """Return the translations of each sentence; fewer where it found the impossible."""
+        for source in sources:
+            if reason := self.refusal(config, source):
+                raise InputError(f"ctranslate2 cannot do this: {reason}")
+        limits = [source.longest(config.lengths) for source in sources]
+        rows = [[self._source_pieces[i] for i in framed(s, self.framing)] for s in sentences]
+        results: list[list[Hypothesis]] = [[] for _ in sentences]
+        # Without a length penalty, to ask for all hypotheses would change when the search stops.
+        alone = config.beam_size > 1 and not config.length_penalty
+        late = self._search(rows, limits, range(len(rows)), config, alone, results)
+        self._search(rows, limits, late, config, True, results)
+        return results
+
+    def _search(
+        self,
+        rows: Sequence[Sequence[str]],
+        limits: Sequence[int],
+        places: Sequence[int],
+        config: SearchConfig,
+        alone: bool,
+        results: list[list[Hypothesis]],
+    ) -> list[int]:
+        """Write the results of these places, and return those that must be searched again.
+
+        A call has one limit for all of its sentences. A search that ends before the limit of its
+        own sentence is not touched by a higher one; one that does not is repeated `alone`, with
+        none but sentences of the same limit.
+        """
+        running = [
+            (
+                part,
+                self._start([rows[place] for place in part], max(limits[p] for p in part), config),
+            )
+            for part in self._parts(rows, limits, places, alone)
+        ]
+        late = []
+        for part, futures in running:
+            highest = max(limits[place] for place in part)
+            for place, future in zip(part, futures, strict=True):
+                found = self._hypotheses(future.result(), config.length_penalty)
+                reached = max(len(hypothesis.tokens) for hypothesis in found)
+                if limits[place] < highest and reached >= limits[place]:
+                    late.append(place)
+                results[place] = [] if self._impossible(found) else found[: config.n_best]
+        return late
+
+    def _parts(
+        self,
+        rows: Sequence[Sequence[str]],
+        limits: Sequence[int],
+        places: Sequence[int],
+        alone: bool,
+    ) -> Iterator[list[int]]:
+        """Yield places that are searched at once."""
+        groups: dict[int, list[int]] = {}
+        for place in places:
+            groups.setdefault(limits[place] if alone else 0, []).append(place)
+        for group in groups.values():
+            lengths = [len(rows[place]) for place in group]
+            for part in by_length(lengths, self._batch_tokens, self._batch_size):
+                yield [group[place] for place in part]
+
+    def _start(self, rows: Sequence[Sequence[str]], limit: int, config: SearchConfig) -> list[Any]:
+        """Let a worker begin, and return what will have the results."""
+        several = config.beam_size > 1 and config.length_penalty > 0
+        futures: list[Any] = self.model.translate_batch(
+            rows,
+            asynchronous=True,
+            beam_size=config.beam_size,
+            num_hypotheses=config.beam_size if several else config.n_best,
+            length_penalty=config.length_penalty,
+            max_input_length=0,  # it would cut in silence
+            max_decoding_length=limit,
+            min_decoding_length=0,  # 1 would take the stop symbol out of the first step's sum
+            return_scores=True,
+            return_end_token=True,
+        )
+        return futures
+
+    def _hypotheses(self, result: Any, alpha: float) -> list[Hypothesis]:
+        return [
+            self._hypothesis(pieces, score, alpha)
+            for pieces, score in zip(result.hypotheses, result.scores, strict=True)
+        ]
+
+    def _hypothesis(self, pieces: Sequence[str], score: float, alpha: float) -> Hypothesis:
+        tokens = tuple(self._target_ids[piece] for piece in pieces)
+        finished = tokens[-1:] == (self.framing.target_end,)
+        return Hypothesis(tokens, finished, score, score * len(tokens) ** alpha, 0.0, ())
+
+    def _impossible(self, hypotheses: Sequence[Hypothesis]) -> bool:
+        """Tell whether it emitted a start symbol or padding, which our own search never does."""
+        never = {self.framing.target_start, self._pad} - {self.framing.target_end}
+        return any(never.intersection(hypothesis.tokens) for hypothesis in hypotheses)
+
+    @cached_property
+    def _source_pieces(self) -> tuple[str, ...]:
+        return self.tokenizers.source.pieces
+
+    @cached_property
+    def _target_ids(self) -> dict[str, int]:
+        return {piece: i for i, piece in enumerate(self.tokenizers.target.pieces)}

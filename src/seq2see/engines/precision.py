@@ -1,0 +1,69 @@
+"""Whether int8 may be used: on some CPUs its sums saturate, and translations fall apart unseen.
+
+So a few probe sentences, which training leaves in the model directory, are translated on this very
+CPU, and int8 is used only if they come out much as in float32.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+PROBES = "probes.txt"
+"""Source sentences, one a line, in the model directory."""
+LEAST_CHRF = 80.0
+"""chrF of int8 with float32 as reference. A healthy int8 has above 90; saturation leaves rubble."""
+RESULTS = "int8.json"
+"""In the directory of the converted model: the result of each CPU that it was on."""
+
+Translate = Callable[[list[str]], list[str]]
+
+
+def probes(home: Path) -> list[str]:
+    """Return the probe sentences of a model directory; none, if it has none."""
+    try:
+        return (home / PROBES).read_text("utf-8").splitlines()
+    except OSError:
+        return []
+
+
+def int8_refusal(home: Path, directory: Path, full: Translate, quick: Translate) -> str | None:
+    """Return why int8 is not used here, if so. What was measured is kept with the conversion."""
+    sentences = probes(home)
+    if not sentences:
+        return f"its quality cannot be checked: the model directory has no {PROBES}"
+    path, cpu = directory / RESULTS, _cpu()
+    known = _read(path)
+    if cpu not in known:
+        from seq2see import metrics  # noqa: PLC0415  # scorers take long to import
+
+        found = metrics.score(quick(sentences), full(sentences), "chrf")
+        known[cpu] = round(found.value, 2)
+        with suppress(OSError):  # a directory that cannot be written: measured again next time
+            path.write_text(json.dumps(known, indent=1) + "\n", "utf-8")
+    if known[cpu] >= LEAST_CHRF:
+        return None
+    return (
+        f"it fails on this CPU: chrF {known[cpu]:.1f} with float32 as reference, "
+        f"below {LEAST_CHRF:.0f}"
+    )
+
+
+def _read(path: Path) -> dict[str, float]:
+    try:
+        table = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {str(cpu): float(value) for cpu, value in table.items()}
+
+
+def _cpu() -> str:
+    """Return what tells this kind of CPU from others."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text("utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,53 @@
+"""What a translator asks of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from seq2see.bundle import Framing
+from seq2see.search import Hypothesis, SearchConfig, Source, StepProcessor
+
+# E emitted tokens with the stop symbol, S source tokens with their ends
+
+Ids = Sequence[int]
+Processors = Callable[[Sequence[Source], torch.device], Sequence[StepProcessor]]
+"""Makes further processors for the sources of a batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """What the model thinks of a target that was given."""
+
+    log_probs: tuple[float, ...]
+    """One for each token."""
+    attention_ES: Tensor | None
+    """How much each token's step looked at each source token, if that was asked for."""
+
+
+class Engine(Protocol):
+    """Ids in, hypotheses out. The sources come in any order and number, without their ends."""
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+
+    @property
+    def framing(self) -> Framing:
+        """Which ids stand around a sentence."""
+
+    def search(
+        self,
+        sentences: Sequence[Ids],
+        sources: Sequence[Source],
+        config: SearchConfig,
+        processors: Processors | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Return the translations of each sentence, best first."""
+
+    def force(self, pairs: Sequence[tuple[Ids, Ids]], *, attention: bool = False) -> list[Forced]:
+        """Return what the model thinks of each target: emitted tokens, as a hypothesis has them."""

@@ -1,0 +1,190 @@
+"""Which engine does what: ctranslate2 where it can, our own for the rest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Literal
+
+import torch
+
+from seq2see.bundle import Bundle
+from seq2see.engines import conversion, ctranslate2, precision
+from seq2see.engines.ctranslate2 import CTranslate2Engine, Precision
+from seq2see.engines.listening import AlignmentConfig
+from seq2see.engines.protocol import Forced, Ids, Processors
+from seq2see.engines.torch import TorchEngine
+from seq2see.errors import ConfigError, InputError
+from seq2see.search import Hypothesis, SearchConfig, Source
+
+EngineName = Literal["auto", "torch", "ctranslate2"]
+ENGINES: tuple[EngineName, ...] = ("auto", "torch", "ctranslate2")
+
+
+class Engines:
+    """Both engines of a model as one. Our own is made when it is first needed."""
+
+    def __init__(
+        self, make: Callable[[], TorchEngine], fast: CTranslate2Engine, *, strict: bool
+    ) -> None:
+        self._make = make
+        self.fast = fast
+        """ctranslate2."""
+        self._strict = strict
+        """Refuse what ctranslate2 cannot do, instead of doing it ourselves."""
+        self._lock = Lock()
+        self._own: TorchEngine | None = None
+        self.framing = fast.framing
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+        return f"{self.fast.name} ({self.fast.precision})"
+
+    @property
+    def own(self) -> TorchEngine:
+        """Our own engine."""
+        with self._lock:
+            if self._own is None:
+                self._own = self._make()
+            return self._own
+
+    def search(
+        self,
+        sentences: Sequence[Ids],
+        sources: Sequence[Source],
+        config: SearchConfig,
+        processors: Processors | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Return the translations of each sentence, each by the engine that can."""
+        if self._strict:
+            quick = list(range(len(sources)))
+        elif self.fast.refusal(config):
+            quick = []
+        else:
+            quick = [i for i, s in enumerate(sources) if not self.fast.refusal(config, s)]
+        results: list[list[Hypothesis]] = [[] for _ in sources]
+        found = self.fast.search([sentences[i] for i in quick], [sources[i] for i in quick], config)
+        for place, hypotheses in zip(quick, found, strict=True):
+            results[place] = hypotheses
+        rest = [place for place, hypotheses in enumerate(results) if not hypotheses]
+        if rest:
+            chosen = [sentences[i] for i in rest], [sources[i] for i in rest]
+            found = self.own.search(*chosen, config, processors)
+            for place, hypotheses in zip(rest, found, strict=True):
+                results[place] = hypotheses
+        return results
+
+    def force(self, pairs: Sequence[tuple[Ids, Ids]], *, attention: bool = False) -> list[Forced]:
+        """Return what the model thinks of each target; our own engine tells."""
+        return self.own.force(pairs, attention=attention)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """An engine, and what a user should know about its choice."""
+
+    engine: TorchEngine | Engines
+    notes: tuple[str, ...] = ()
+
+
+def choose(
+    bundle: Bundle,
+    home: Path,
+    config: bytes,
+    *,
+    engine: EngineName,
+    device: str,
+    threads: int | None,
+    precision: Precision,
+) -> Chosen:
+    """Return the engine of a model directory that this request means.
+
+    `config` is the content of its `config.json`.
+    """
+    _check(engine, precision, threads)
+    device = _device(device)
+    if threads is not None:
+        torch.set_num_threads(threads)  # of the whole process: torch has no other way
+    if engine == "torch" or (engine == "auto" and device != "cpu"):
+        return Chosen(torch_engine(bundle, device))
+    if reason := unusable(bundle):
+        if engine == "ctranslate2":
+            raise InputError(f"ctranslate2 cannot run this model: {reason}")
+        return Chosen(torch_engine(bundle, device), (f"ctranslate2 is not used: {reason}",))
+    workers = threads or len(os.sched_getaffinity(0))
+    fast, notes = _fast(bundle, home, config, precision, device, workers)
+    strict = engine == "ctranslate2"
+    return Chosen(Engines(lambda: torch_engine(bundle, device), fast, strict=strict), notes)
+
+
+def torch_engine(bundle: Bundle, device: str = "cpu") -> TorchEngine:
+    """Return our own engine with a bundle's model."""
+    alignment = bundle.origin.notes.get("alignment", {})
+    chosen = AlignmentConfig.model_validate(alignment)
+    if problems := list(chosen.misfits(bundle.config)):
+        raise ConfigError([p.replace("`", "`origin.notes.alignment.", 1) for p in problems])
+    return TorchEngine(bundle.model().to(device), bundle.framing, chosen)
+
+
+def unusable(bundle: Bundle) -> str | None:
+    """Return why ctranslate2 cannot run a model here, if so."""
+    return ctranslate2.missing() or next(conversion.refusals(bundle.config), None)
+
+
+def _fast(
+    bundle: Bundle, home: Path, config: bytes, wanted: Precision, device: str, workers: int
+) -> tuple[CTranslate2Engine, tuple[str, ...]]:
+    def opened(kind: Precision) -> CTranslate2Engine:
+        return CTranslate2Engine.open(
+            bundle, home, config, precision=kind, device=device, threads=workers
+        )
+
+    full = opened("float32")
+    if wanted == "float32":
+        return full, ()
+    quick = opened("int8")
+    reason = precision.int8_refusal(home, full.directory, _greedy(full), _greedy(quick))
+    return (full, (f"int8 is not used: {reason}",)) if reason else (quick, ())
+
+
+def _greedy(engine: CTranslate2Engine) -> Callable[[list[str]], list[str]]:
+    """Return what translates probe sentences."""
+    tokenizers = engine.tokenizers
+
+    def translate(lines: list[str]) -> list[str]:
+        ids = tokenizers.source.encode_batch(lines)
+        sources = [Source(len(sentence) + 1) for sentence in ids]
+        found = engine.search(ids, sources, SearchConfig(beam_size=1))
+        return [tokenizers.target.decode(h[0].content) if h else "" for h in found]
+
+    return translate
+
+
+def _device(name: str) -> str:
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=name)
+    except (AssertionError, RuntimeError) as error:  # torch raises the one or the other
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"`device` must be one that is here, but is {name}: {reason}") from None
+    return name
+
+
+def _check(engine: str, precision: str, threads: int | None) -> None:
+    problems = list(_problems(engine, precision, threads))
+    if problems:
+        raise ConfigError(problems)
+
+
+def _problems(engine: str, precision: str, threads: int | None) -> Iterator[str]:
+    if engine not in ENGINES:
+        yield f"`engine` must be one of {', '.join(ENGINES)}, but is {engine!r} instead"
+    if precision not in {"float32", "int8"}:
+        yield f"`precision` must be float32 or int8, but is {precision!r} instead"
+    if threads is not None and threads < 1:
+        yield f"`threads` must be at least 1, but is {threads} instead"

@@ -1,0 +1,43 @@
+"""BLEU, chrF, TER and exact match, each with the signature that says how it was counted. No torch.
+
+The numbers are sacrebleu's, and this is its only importer. Only the resampling is our own: there it
+takes its seed from the environment, needs memory for all samples at once, and gives no interval for
+a difference. P-values and intervals are the same as there, but for a system and itself.
+
+Papers on multi30k count tokenised, lower-cased BLEU: `tokenize="none", lowercase=True` on text that
+is tokenised already.
+"""
+
+from __future__ import annotations
+
+from seq2see.metrics.judge import (
+    BleuDetails,
+    Lines,
+    MetricName,
+    Options,
+    References,
+    Score,
+    Tokenization,
+    is_spaceless,
+)
+from seq2see.metrics.resampling import SEED
+from seq2see.metrics.scoring import score, scores, sentence_scores
+from seq2see.metrics.significance import Comparison, Test, compare
+
+__all__ = [
+    "SEED",
+    "BleuDetails",
+    "Comparison",
+    "Lines",
+    "MetricName",
+    "Options",
+    "References",
+    "Score",
+    "Test",
+    "Tokenization",
+    "compare",
+    "is_spaceless",
+    "score",
+    "scores",
+    "sentence_scores",
+]

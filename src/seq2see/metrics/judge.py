@@ -1,0 +1,209 @@
+"""A metric, and what it has counted in each line: the numbers are sacrebleu's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.bleu import BLEU, BLEUScore
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from seq2see.errors import InputError
+from seq2see.metrics.exact import ExactMatch
+
+MetricName = Literal["bleu", "chrf", "ter", "exact"]
+Tokenization = Literal["13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "none"]
+"""sacrebleu has more, but those fetch their models from the network."""
+
+Lines = Sequence[str]
+References = Sequence[str] | Sequence[Sequence[str]]
+"""A line for each hypothesis, or several lists of them."""
+Floats = NDArray[np.float64]
+
+_NAMES: Mapping[MetricName, str] = {
+    "bleu": "BLEU",
+    "chrf": "chrF2",
+    "ter": "TER",
+    "exact": "exact match",
+}
+_TOKENIZATIONS: Mapping[str, Tokenization] = {
+    "zh": "zh",
+    "cmn": "zh",
+    "yue": "zh",
+    "ja": "ja-mecab",
+    "ko": "ko-mecab",
+}
+
+
+class Options(TypedDict, total=False):
+    """What can be chosen, and stands in the signature."""
+
+    language: str | None
+    """The language of the hypotheses, for those that are written without spaces."""
+    tokenize: Tokenization | None
+    """How BLEU finds words, instead of the language's own way (13a for most)."""
+    lowercase: bool | None
+    """Ignore case. As usual for the metric unless given: only TER does."""
+
+
+@dataclass(frozen=True, slots=True)
+class BleuDetails:
+    """What BLEU is made of."""
+
+    precisions: tuple[float, ...]
+    """Of n-grams from 1 to 4, in percent."""
+    brevity_penalty: float
+    hypothesis_length: int
+    reference_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A number, and how it came about."""
+
+    metric: MetricName
+    value: float
+    signature: str
+    details: BleuDetails | None = None
+    """For BLEU."""
+    interval: tuple[float, float] | None = None
+    """Of 95 % of the resampled test sets, if they were asked for."""
+
+    @property
+    def name(self) -> str:
+        """As it is printed."""
+        return _NAMES[self.metric]
+
+    @property
+    def higher_is_better(self) -> bool:
+        """TER counts errors."""
+        return self.metric != "ter"
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.value:.2f} ({self.signature})"
+
+
+class Judge:
+    """A metric of sacrebleu, and what it has counted in each line of each system."""
+
+    def __init__(
+        self,
+        metric: MetricName,
+        systems: Sequence[Lines],
+        references: References,
+        options: Options,
+        **own: Any,
+    ) -> None:
+        several = _checked(systems, references)
+        self.metric = metric
+        self.theirs = _theirs(metric, options, own)
+        # Both are private, but they are what sacrebleu's own tests of significance are made of.
+        self._compute: Callable[[Any], Any] = self.theirs._compute_score_from_stats
+        count = self.theirs._extract_corpus_statistics
+        self.stats: list[Floats] = [np.array(count(lines, several), float) for lines in systems]
+
+    def value(self, stats: Floats) -> float:
+        """Return the score of summed statistics."""
+        return float(self._compute(stats).score)
+
+    def score(
+        self, stats: Floats, interval: tuple[float, float] | None = None, **how: int
+    ) -> Score:
+        """Return the score of these lines, signed."""
+        result = self._compute(stats.sum(axis=0))
+        details = _details(result) if isinstance(result, BLEUScore) else None
+        return Score(self.metric, float(result.score), self.signature(**how), details, interval)
+
+    def signature(self, **how: int) -> str:
+        """Return sacrebleu's signature, with what we did beside."""
+        signature = self.theirs.get_signature()
+        for key, value in how.items():
+            signature.update(key, value)
+        return signature.format()
+
+
+def _checked(systems: Sequence[Lines], references: References) -> list[list[str]]:
+    """Return the lists of references, if each has a line for each hypothesis."""
+    one = bool(references) and isinstance(references[0], str)
+    several: list[Any] = [references] if one or not references else list(references)
+    for lines in (*systems, *several):
+        listed = isinstance(lines, Sequence) and not isinstance(lines, str)
+        if not listed or not all(isinstance(line, str) for line in lines):
+            raise InputError("hypotheses and references must be lists of texts, but are others")
+    ours, theirs = ([len(lines) for lines in lists] for lists in (systems, several))
+    if len({*ours, *theirs}) > 1:
+        raise InputError(
+            "hypotheses and references must be as many, "
+            f"but are {_joined(ours)} and {_joined(theirs)} instead"
+        )
+    if not ours[0]:
+        raise InputError("there must be at least one sentence to score, but there is none")
+    return several
+
+
+def _joined(counts: Sequence[int]) -> str:
+    return ", ".join(map(str, counts))
+
+
+def _theirs(metric: MetricName, options: Options, own: Mapping[str, Any]) -> Metric:
+    """Return the metric of sacrebleu that these options mean."""
+    case = options.get("lowercase")
+    if metric == "bleu":
+        return _bleu(_tokenization(options), bool(case), **own)
+    if metric == "chrf":
+        return CHRF(lowercase=bool(case))
+    if metric == "ter":
+        spaceless = is_spaceless(options.get("language"))
+        return TER(
+            case_sensitive=case is False, normalized=spaceless, asian_support=spaceless
+        )  # without, a Chinese sentence would be one word
+    if metric == "exact":
+        return ExactMatch(lowercase=bool(case))
+    known = ", ".join(get_args(MetricName))
+    raise InputError(f"`metric` must be one of {known}, but is {metric} instead")
+
+
+def _bleu(tokenization: Tokenization, lowercase: bool, effective_order: bool = False) -> BLEU:
+    try:
+        return BLEU(
+            lowercase=lowercase,
+            force=True,  # no warning about tokenised text: the signature says what was done
+            tokenize=tokenization,
+            effective_order=effective_order,
+        )
+    except RuntimeError:
+        extra = tokenization.removesuffix("-mecab")
+        raise InputError(
+            f"tokenization {tokenization} needs a package more: pip install 'sacrebleu[{extra}]', "
+            'or choose another, such as tokenize="char"'
+        ) from None
+
+
+def _tokenization(options: Options) -> Tokenization:
+    chosen = options.get("tokenize")
+    if chosen is None:
+        return _TOKENIZATIONS.get(primary(options.get("language")), "13a")
+    if chosen not in get_args(Tokenization):
+        known = ", ".join(get_args(Tokenization))
+        raise InputError(f"`tokenize` must be one of {known}, but is {chosen} instead")
+    return chosen
+
+
+def primary(language: str | None) -> str:
+    """Return the language of a code such as zh-Hans or zh_CN."""
+    return (language or "").replace("_", "-").partition("-")[0].lower()
+
+
+def is_spaceless(language: str | None) -> bool:
+    """Say whether a language is written without spaces, so that its words must be looked for."""
+    return primary(language) in {"zh", "cmn", "yue", "ja"}
+
+
+def _details(result: BLEUScore) -> BleuDetails:
+    precisions = tuple(map(float, result.precisions))
+    return BleuDetails(precisions, float(result.bp), result.sys_len, result.ref_len)

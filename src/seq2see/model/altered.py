@@ -1,0 +1,178 @@
+"""A model with other parts in some places, for experiments: heads off, layers off, masks changed.
+
+Nothing here is asked for by the model itself, so what nobody alters costs nothing. The altered
+model shares all weights with the original and changes no bit of it, decodes with a cache as the
+original does, and can be given to whatever takes a `Transformer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from seq2see.model.attention import Attention, Inputs
+from seq2see.model.cache import LayerCache
+from seq2see.model.layers import DecoderLayer, Residual, Sublayer
+from seq2see.model.layout import Layout
+from seq2see.model.masks import Mask
+from seq2see.model.positions import Positions
+from seq2see.model.recorder import SILENCE, Recorder
+
+# B batch, H heads, T queries, S keys, N tokens in a row, M features of the model
+
+Edit = Callable[[nn.Module], nn.Module]
+Whole = TypeVar("Whole", bound=nn.Module)
+
+
+def with_parts(model: Whole, edits: Mapping[str, Edit]) -> Whole:
+    """Return the model with some parts exchanged, by the names of `named_modules()`.
+
+    An edit gets the part and returns what shall stand in its place. Modules on the way are copied,
+    weights never.
+    """
+    known = {name for name, _ in model.named_modules(remove_duplicate=False)}
+    assert edits.keys() <= known, f"no such parts: {sorted(edits.keys() - known)}"
+    return _rebuilt(model, "", edits)  # type: ignore[return-value]  # nobody edits the root
+
+
+def _rebuilt(module: nn.Module, name: str, edits: Mapping[str, Edit]) -> nn.Module:
+    below = f"{name}." if name else ""
+    if not any(edit == name or edit.startswith(below) for edit in edits):
+        return module
+    clone = copy(module)
+    children = {key: _rebuilt(m, below + key, edits) for key, m in module.named_children()}
+    clone.__dict__["_modules"] = module._modules | children
+    return edits[name](clone) if name in edits else clone
+
+
+@dataclass(frozen=True, slots=True)
+class HeadChanges:
+    """What is different in the heads of one attention. By default, nothing."""
+
+    off: frozenset[int] = frozenset()
+    """Heads that give zeros."""
+    scales: Mapping[int, float] = field(default_factory=dict)
+    """Factors on the scores of some heads; 0 makes a head look everywhere alike."""
+    hidden: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """Keys that some heads must not look at, by their positions."""
+
+
+class AlteredAttention(Attention):
+    """An attention, always in its plain form, with changes in some heads.
+
+    Without changes it is `Attention.plain` to the bit: the baseline that changes are measured from.
+    A head that is off still computes its weights, which a recorder hears; nobody gets its mixture.
+    """
+
+    def __init__(self, inner: Attention, heads: int, changes: HeadChanges) -> None:
+        super().__init__(inner.dropout)
+        self.inner = inner
+        self.heads = heads
+        self.changes = changes
+
+    def prepare(self, inputs: Inputs) -> Inputs:
+        """Hide the keys first: some kinds mix them."""
+        return self.inner.prepare(inputs._replace(mask=self._mask(inputs)))
+
+    def scores(self, queries_BHTD: Tensor, keys_BHSD: Tensor) -> Tensor:
+        """Scale what the kind itself gives."""
+        scores_BHTS = self.inner.scores(queries_BHTD, keys_BHSD)
+        if not self.changes.scales:
+            return scores_BHTS
+        return scores_BHTS * self._column(self.changes.scales, scores_BHTS)
+
+    def mix(self, weights_BHTS: Tensor, values_BHSD: Tensor) -> Tensor:
+        """Give zeros for heads that are off."""
+        mixed_BHTD = self.inner.mix(weights_BHTS, values_BHSD)
+        if not self.changes.off:
+            return mixed_BHTD
+        return mixed_BHTD * self._column(dict.fromkeys(self.changes.off, 0.0), mixed_BHTD)
+
+    def _column(self, factors: Mapping[int, float], like: Tensor) -> Tensor:
+        """Return a factor for each head, 1 where none is given, [H, 1, 1]."""
+        return like.new_tensor([factors.get(h, 1.0) for h in range(self.heads)])[:, None, None]
+
+    def _mask(self, inputs: Inputs) -> Mask:
+        if not self.changes.hidden:
+            return inputs.mask
+        keys = inputs.keys_BHSD.size(2)
+        hidden_1H1S = torch.zeros(1, self.heads, 1, keys, dtype=torch.bool)
+        for head, places in self.changes.hidden.items():
+            # The target grows: what is hidden may not be there yet.
+            hidden_1H1S[0, head, 0, [place for place in places if place < keys]] = True
+        return inputs.mask | Mask(hidden_1H1S.to(inputs.keys_BHSD.device))
+
+
+class SkippedEncoderLayer(nn.Module):
+    """Gives its input on."""
+
+    def forward(
+        self,
+        x_NM: Tensor,
+        layout: Layout,  # noqa: ARG002
+        mask: Mask,  # noqa: ARG002
+        recorder: Recorder = SILENCE,  # noqa: ARG002
+    ) -> Tensor:
+        """Return what came in."""
+        return x_NM
+
+
+class SkippedDecoderLayer(nn.Module):
+    """Gives its input on, and remembers nothing of the target."""
+
+    def __init__(self, inner: DecoderLayer) -> None:
+        super().__init__()
+        self.remember = inner.remember
+
+    def forward(
+        self,
+        x_NM: Tensor,
+        layout: Layout,  # noqa: ARG002
+        cache: LayerCache,
+        memory_mask: Mask,  # noqa: ARG002
+        recorder: Recorder = SILENCE,  # noqa: ARG002
+    ) -> tuple[Tensor, LayerCache]:
+        """Return what came in."""
+        return x_NM, cache
+
+
+class SilencedResidual(nn.Module):
+    """A residual connection that adds nothing, though its norm stays where it was."""
+
+    def __init__(self, inner: Residual) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x_NM: Tensor, sublayer: Sublayer) -> Tensor:
+        """Let the sublayer run, so that recorders hear it and caches grow, and drop its result."""
+        return self.inner(x_NM, lambda h_NM: torch.zeros_like(sublayer(h_NM)))
+
+
+class ShiftedPositions(Positions):
+    """Lets a sentence begin at another position."""
+
+    def __init__(self, inner: Positions, by: int) -> None:
+        super().__init__()
+        self.inner = inner
+        self.by = by
+
+    def forward(self, x_BTM: Tensor, offset: int = 0) -> Tensor:
+        """Return `x`, whose first token stands at position `offset` + `by`."""
+        return self.inner(x_BTM, offset + self.by)
+
+
+class NoDistances(nn.Module):
+    """In the place of `RelativeDistances`: all distances are alike."""
+
+    def scores(self, queries_BHTD: Tensor, keys: int) -> Tensor:  # noqa: ARG002
+        """Add nothing to the scores."""
+        return queries_BHTD.new_zeros(())
+
+    def mix(self, weights_BHTS: Tensor) -> Tensor:
+        """Add nothing to the mixture."""
+        return weights_BHTS.new_zeros(())

@@ -1,0 +1,48 @@
+"""A model directory to a translator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from seq2see.bundle import Bundle, files
+from seq2see.engines.ctranslate2 import Precision
+from seq2see.engines.selection import EngineName, choose
+from seq2see.translator.translator import Translator
+
+
+def load(
+    path: Path | str,
+    engine: EngineName = "auto",
+    device: str = "auto",
+    threads: int | None = None,
+    precision: Precision = "float32",
+) -> Translator:
+    """Return the translator of a model directory.
+
+    `engine` is torch, ctranslate2, or auto: ctranslate2 for whatever it does in the same way,
+    torch for the rest. `threads` is how many of the CPU's it uses; left out, all. `precision`
+    int8 is faster and a little less exact; it is used only if it passes a check on this CPU.
+    What came of these wishes is in `Translator.notes`.
+    """
+    home = Path(path)
+    bundle, config = _read(home)
+    chosen = choose(
+        bundle, home, config, engine=engine, device=device, threads=threads, precision=precision
+    )
+    return Translator(
+        chosen.engine,
+        bundle.tokenizers,
+        bundle.languages,
+        bundle.max_length,
+        bundle,
+        chosen.notes,
+    )
+
+
+def _read(home: Path) -> tuple[Bundle, bytes]:
+    """Return a bundle and its `config.json`; another model may come in between."""
+    while True:
+        config = files.read_config(home)
+        bundle = Bundle.load(home)
+        if config == files.read_config(home):
+            return bundle, config

@@ -1,0 +1,155 @@
+"""Lines to what is translated at once, and back: nothing is cut in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from seq2see.errors import InputError
+from seq2see.text import Span, Tokenizer, join, split, split_long
+from seq2see.text.normalise import refuse_surrogates
+from seq2see.translator.options import Split
+from seq2see.translator.translation import Flag, Link, Token, Translation
+from seq2see.translator.words import is_unspaced
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What is translated at once: a line, or a sentence of it."""
+
+    span: Span
+    ids: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line with its segments: one, or several where it was split, or none where it is blank."""
+
+    text: str
+    segments: list[Segment] = field(default_factory=list)
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cutter:
+    """Cuts lines into segments that the model can take."""
+
+    tokenizer: Tokenizer
+    languages: tuple[str, str]
+    limit: int
+    """The most tokens of a segment."""
+    how: Split
+
+    def cut(self, lines: Sequence[str]) -> list[Line]:
+        """Return each line with its segments, or with the reason why it has none."""
+        errors = [_error(line) for line in lines]
+        good = [line for line, error in zip(lines, errors, strict=True) if error is None]
+        ids = iter(self.tokenizer.encode_batch(good))
+        return [
+            self._line(line, next(ids)) if error is None else Line(line, error=error)
+            for line, error in zip(lines, errors, strict=True)
+        ]
+
+    def _line(self, text: str, ids: list[int]) -> Line:
+        if not ids or text.isspace():
+            return Line(text)
+        if self.how == "always" or (len(ids) > self.limit and self.how == "long"):
+            return Line(text, list(self._sentences(text)))
+        if len(ids) > self.limit:
+            return Line(
+                text,
+                error=f"a line must have at most {self.limit} tokens, but has {len(ids)}; "
+                "`split` can be long or always instead of never",
+            )
+        return Line(text, [Segment(Span(text, 0), ids)])
+
+    def _sentences(self, text: str) -> Iterator[Segment]:
+        for sentence in split(text, self.languages[0]):
+            for span in split_long(sentence, self.limit, self._count):
+                if ids := self.tokenizer.encode(span.text):
+                    yield Segment(span, ids)
+
+    def _count(self, text: str) -> int:
+        return len(self.tokenizer.encode(text))
+
+    def joined(self, line: Line, parts: Sequence[Translation], sizes: Sequence[int]) -> Translation:
+        """Return the translation of a line from those of its segments, of so many tokens each."""
+        if line.error is not None:
+            return Translation("", 0.0, 0.0, error=line.error)
+        if not parts:
+            return Translation(line.text, 0.0, 0.0)
+        if len(parts) == 1:
+            return parts[0]
+        count = max(len(part.alternatives) for part in parts)
+        others = (self._whole(line, [_other(p, i) for p in parts], sizes) for i in range(count))
+        return replace(self._whole(line, parts, sizes), alternatives=tuple(others))
+
+    def _whole(self, line: Line, parts: Sequence[Translation], sizes: Sequence[int]) -> Translation:
+        failed = [part.error for part in parts if part.error]
+        if failed:
+            return Translation("", 0.0, 0.0, error=failed[0])
+        spans = [segment.span for segment in line.segments]
+        around = spans[0].start
+        inner = [Span(span.text, span.start - around) for span in spans]
+        source = line.text[around : spans[-1].end]
+        text = join(source, inner, [part.text for part in parts], self._filler)
+        starts = _starts(text, [part.text for part in parts])
+        moved = [_moved(p, s.start, t) for p, s, t in zip(parts, spans, starts, strict=True)]
+        score = sum(p.score * size for p, size in zip(parts, sizes, strict=True)) / sum(sizes)
+        return Translation(
+            text,
+            score,
+            sum(part.log_prob for part in parts),
+            tokens=tuple(token for tokens, _ in moved for token in tokens),
+            alignment=tuple(link for _, links in moved for link in links),
+            flags=tuple(flag for flag in Flag if any(flag in part.flags for part in parts)),
+            unmet=tuple(dict.fromkeys(wish for part in parts for wish in part.unmet)),
+        )
+
+    @property
+    def _filler(self) -> str:
+        """What goes between sentences that nothing separates, as in Chinese."""
+        source, target = map(is_unspaced, self.languages)
+        return " " if source and not target else ""
+
+
+def _error(line: str) -> str | None:
+    """Return why a line is no text, if it is none."""
+    if not isinstance(line, str):
+        return f"a line must be a text, but is {type(line).__name__} instead"
+    try:
+        refuse_surrogates(line)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def _other(part: Translation, index: int) -> Translation:
+    """Return an alternative of a sentence, or its best translation where it has no more."""
+    return part.alternatives[index] if index < len(part.alternatives) else part
+
+
+def _starts(text: str, parts: Sequence[str]) -> list[int]:
+    """Return where each part stands in the text that they were joined to."""
+    starts, place = [], 0
+    for part in parts:
+        place = text.index(part, place)
+        starts.append(place)
+        place += len(part)
+    return starts
+
+
+def _moved(part: Translation, source: int, target: int) -> tuple[list[Token], list[Link]]:
+    """Return tokens and links with places in the whole line."""
+    tokens = [replace(t, start=t.start + target, end=t.end + target) for t in part.tokens]
+    links = [
+        Link(
+            link.source_start + source,
+            link.source_end + source,
+            link.target_start + target,
+            link.target_end + target,
+            link.weight,
+        )
+        for link in part.alignment
+    ]
+    return tokens, links

@@ -1,0 +1,214 @@
+"""The translator: where lines, an engine and options meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, overload
+
+from seq2see.bundle import Bundle
+from seq2see.engines.protocol import Engine
+from seq2see.errors import InputError
+from seq2see.search import Hypothesis, Source
+from seq2see.text import Tokenizers
+from seq2see.translator.describing import Describer, tokens
+from seq2see.translator.options import TranslationOptions
+from seq2see.translator.segments import Cutter, Line, Segment
+from seq2see.translator.translation import Scored, Translation
+from seq2see.translator.wishes import ROUNDS, Wishes
+
+DEFAULT = TranslationOptions()
+UNKNOWN_LIMIT = 512
+"""The most tokens of a sentence where it is not known how long those of training were."""
+FIRST_LINES, MOST_LINES = 32, 2048
+"""A stream is read in parts that double: the first answer comes soon, and the rest is fast."""
+NEXT_SENTENCE = 1 << 40
+"""Sampling draws by line; from the second sentence of a line on, so much is added to its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A segment to translate."""
+
+    segment: Segment
+    source: Source
+    is_first: bool
+    """It begins its line."""
+
+
+class Translator:
+    """Translates lines. Threads may share it.
+
+    `seq2see.load` makes one from a model directory; the constructor takes the parts themselves.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        tokenizers: Tokenizers,
+        languages: tuple[str, str] = ("und", "und"),
+        max_length: int | None = None,
+        bundle: Bundle | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        self.engine = engine
+        self.tokenizers = tokenizers
+        self.languages = languages
+        self.limit = max_length or UNKNOWN_LIMIT
+        """The most tokens that are translated at once."""
+        self.notes = tuple(notes)
+        """What a user should know about the choice of the engine."""
+        self._bundle = bundle
+
+    @property
+    def bundle(self) -> Bundle:
+        """What it was loaded from."""
+        if self._bundle is None:
+            raise InputError("this translator was made from parts, not from a model directory")
+        return self._bundle
+
+    @overload
+    def translate(
+        self, text: str, options: TranslationOptions | None = None, **settings: Any
+    ) -> Translation: ...
+
+    @overload
+    def translate(
+        self, text: Iterable[str], options: TranslationOptions | None = None, **settings: Any
+    ) -> list[Translation]: ...
+
+    def translate(
+        self,
+        text: str | Iterable[str],
+        options: TranslationOptions | None = None,
+        **settings: Any,
+    ) -> Translation | list[Translation]:
+        """Translate a line, or lines in their order. `settings` are fields of the options and of
+        their search: `translate(lines, beam_size=5, alignment=True)`."""
+        options = (options or DEFAULT).changed(settings)
+        if isinstance(text, str):
+            return self._translated([text], options, 0)[0]
+        return self._translated(list(text), options, 0)
+
+    def stream(
+        self,
+        lines: Iterable[str],
+        options: TranslationOptions | None = None,
+        *,
+        first_line: int = 0,
+        at_once: int | None = None,
+        **settings: Any,
+    ) -> Iterator[Translation]:
+        """Yield the translation of each line in order; memory does not grow with their number.
+
+        `first_line` is the number of the first, for sampling that goes on. `at_once` lines are
+        read before the first answer; left out, few at first and more later.
+        """
+        options = (options or DEFAULT).changed(settings)
+        rest, size = iter(lines), at_once or FIRST_LINES
+        while part := list(islice(rest, size)):
+            yield from self._translated(part, options, first_line)
+            first_line += len(part)
+            size = at_once or min(2 * size, MOST_LINES)
+
+    def score(self, pairs: Iterable[tuple[str, str]], length_penalty: float = 1.0) -> list[Scored]:
+        """Return what the model thinks of given translations, whole as they are."""
+        sources, targets = [list(side) for side in zip(*pairs, strict=True)] or ([], [])
+        ids = self.tokenizers.target.encode_batch(targets)
+        ended = [[*target, self.engine.framing.target_end] for target in ids]
+        given = list(zip(self.tokenizers.source.encode_batch(sources), ended, strict=True))
+        found = self.engine.force(given)
+        return [
+            self._scored(target, forced.log_probs, length_penalty)
+            for (_, target), forced in zip(given, found, strict=True)
+        ]
+
+    def _scored(
+        self, target: Sequence[int], log_probs: Sequence[float], length_penalty: float
+    ) -> Scored:
+        tokenizer, log_prob = self.tokenizers.target, sum(log_probs)
+        text = tokenizer.decode(target[:-1])
+        pieces = tokens(tokenizer, target, log_probs, text)
+        return Scored(log_prob, log_prob / len(target) ** length_penalty, pieces)
+
+    def _translated(
+        self, lines: Sequence[str], options: TranslationOptions, first_line: int
+    ) -> list[Translation]:
+        cutter = Cutter(self.tokenizers.source, self.languages, self.limit, options.split)
+        cut = cutter.cut(lines)
+        wishes = self._wishes(options)
+        jobs = list(self._jobs(cut, first_line))
+        found = self._searched(jobs, options, wishes)
+        describer = Describer(self.engine, self.tokenizers, self._same_language, wishes)
+        parts = describer.describe([job.segment for job in jobs], found, options)
+        sizes = iter([len(h[0].tokens) if h else 1 for h in found])
+        result = []
+        for line in cut:
+            own = [next(parts) for _ in line.segments]
+            result.append(cutter.joined(line, own, [next(sizes) for _ in own]))
+        return result
+
+    def _jobs(self, lines: Sequence[Line], first_line: int) -> Iterator[Job]:
+        framing = self.engine.framing
+        ends = sum(end is not None for end in (framing.source_start, framing.source_end))
+        for number, line in enumerate(lines, first_line):
+            for place, segment in enumerate(line.segments):
+                source = Source(len(segment.ids) + ends, number + place * NEXT_SENTENCE)
+                yield Job(segment, source, is_first=place == 0)
+
+    def _wishes(self, options: TranslationOptions) -> Wishes | None:
+        return (
+            Wishes(options, self.tokenizers.target, self.languages[1]) if options.wishes else None
+        )
+
+    def _searched(
+        self, jobs: Sequence[Job], options: TranslationOptions, wishes: Wishes | None
+    ) -> list[list[Hypothesis]]:
+        sentences = [job.segment.ids for job in jobs]
+        sources = [job.source for job in jobs]
+        if wishes is None:
+            return self.engine.search(sentences, sources, options.search)
+        sources = [wishes.applied(job.source, job.segment.span.text, job.is_first) for job in jobs]
+        return self._without_forbidden(sentences, sources, options, wishes)
+
+    def _without_forbidden(
+        self,
+        sentences: Sequence[Sequence[int]],
+        sources: list[Source],
+        options: TranslationOptions,
+        wishes: Wishes,
+    ) -> list[list[Hypothesis]]:
+        """Search, and search anew where a forbidden word came up, now without those pieces.
+
+        To forbid its usual pieces from the start would also forbid longer words that begin so.
+        """
+        results: list[list[Hypothesis]] = [[] for _ in sentences]
+        places = list(range(len(sentences)))
+        for _ in range(ROUNDS):
+            found = self.engine.search(
+                [sentences[place] for place in places],
+                [sources[place] for place in places],
+                options.search,
+                wishes.processors,
+            )
+            again = []
+            for place, hypotheses in zip(places, found, strict=True):
+                results[place] = hypotheses
+                wrong = {v for h in hypotheses for v in self._violations(h, wishes)}
+                if new := wrong.difference(sources[place].forbidden):
+                    more = (*sources[place].forbidden, *sorted(new))
+                    sources[place] = replace(sources[place], forbidden=more)
+                    again.append(place)
+            places = again
+            if not places:
+                break
+        return results
+
+    def _violations(self, hypothesis: Hypothesis, wishes: Wishes) -> Iterator[tuple[int, ...]]:
+        ids = hypothesis.content
+        yield from wishes.violations(ids, self.tokenizers.target.decode(ids))
+
+    @property
+    def _same_language(self) -> bool:
+        return self.languages[0] == self.languages[1]

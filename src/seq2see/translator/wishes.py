@@ -1,0 +1,142 @@
+"""What is asked of the words of a translation: from text to ids, and whether the text has it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from seq2see.search import Beam, Phrase, Source, StepProcessor
+from seq2see.search.processors import NO_TOKEN, table
+from seq2see.text import Tokenizer
+from seq2see.translator.options import TranslationOptions
+from seq2see.translator.spans import piece_spans
+from seq2see.translator.words import goes_on, is_unspaced, whole, whole_in_any_case
+
+# B rows, K beams, V vocabulary, E emitted tokens, S sources, P terms of a source,
+# L tokens of a term, W windows, N findings
+
+ROUNDS = 8
+"""How often a sentence is searched anew because a forbidden word came up in yet other pieces."""
+
+
+@dataclass(frozen=True, slots=True)
+class WordEnds(StepProcessor):
+    """Where a term has just appeared for the first time, nothing may go on with its last word.
+
+    Otherwise "▁Herr" would be met by "▁Herr in". Once it was there whole, "Herrin" may come too.
+    """
+
+    terms_SPL: Tensor
+    """Each at the end of its row, with `NO_TOKEN` in front."""
+    inside_V: Tensor
+    """Pieces that go on with a word."""
+
+    @classmethod
+    def of(cls, terms: Sequence[Sequence[Phrase]], inside_V: Tensor) -> WordEnds:
+        """Make it from the terms of each source."""
+        turned = [[term[::-1] for term in source] for source in terms]
+        return cls(table(turned, inside_V.device).flip(2), inside_V)
+
+    def process(self, beam: Beam, values_BKV: Tensor, own_BKV: Tensor) -> None:  # noqa: ARG002
+        """Forbid pieces that are no beginning of a word."""
+        terms_B1P1L = self.terms_SPL[beam.sources_B][:, None, :, None]
+        size = terms_B1P1L.size(4)
+        padded_BKE = F.pad(beam.emitted_BKE, (size - 1, 0), value=NO_TOKEN - 1)
+        if padded_BKE.size(2) < size:
+            return  # nothing was emitted yet
+        windows_BK1WL = padded_BKE.unfold(2, size, 1)[:, :, None]
+        same_BKPW = ((windows_BK1WL == terms_B1P1L) | (terms_B1P1L == NO_TOKEN)).all(4)
+        first_BKP = same_BKPW[..., -1] & (same_BKPW.sum(3) == 1)
+        real_B1P = (terms_B1P1L[..., 0, :] != NO_TOKEN).any(3)
+        rows_N, beams_N = (first_BKP & real_B1P).any(2).nonzero(as_tuple=True)
+        values_NV = values_BKV[rows_N, beams_N].masked_fill(self.inside_V, -torch.inf)
+        values_BKV[rows_N, beams_N] = values_NV
+
+
+class Wishes:
+    """The wishes of some options, for the tokenizer of the target."""
+
+    def __init__(self, options: TranslationOptions, target: Tokenizer, language: str) -> None:
+        self._target = target
+        self._unspaced = is_unspaced(language)
+        self._prefix = tuple(target.encode(options.prefix)) if options.prefix else ()
+        self._forbidden = {word: whole(word) for word in options.forbidden}
+        self._terms = [
+            Term(whole_in_any_case(source), term, whole(term), self._ids(term))
+            for source, term in options.glossary.items()
+        ]
+
+    def applied(self, source: Source, sentence: str, is_first: bool) -> Source:
+        """Return the source with what its translation must have; a prefix starts a line only."""
+        terms = tuple(term.ids for term in self._of(sentence) if self._can_be_written(term.ids))
+        return replace(source, prefix=self._prefix if is_first else (), terms=terms)
+
+    def unmet(self, sentence: str, text: str) -> tuple[str, ...]:
+        """Return what the text fails to fulfil: this is read from the text, not from the ids."""
+        lacking = [term.text for term in self._of(sentence) if not term.target.search(text)]
+        return (*lacking, *(word for word, found in self._forbidden.items() if found.search(text)))
+
+    def violations(self, ids: Sequence[int], text: str) -> Iterator[Phrase]:
+        """Yield the pieces in which forbidden words came up."""
+        found = [m for pattern in self._forbidden.values() for m in pattern.finditer(text)]
+        if not found:
+            return
+        spans = piece_spans(self._target, ids, text)
+        for match in found:
+            places = [i for i, (a, b) in enumerate(spans) if a < match.end() and b > match.start()]
+            yield tuple(ids[places[0] : places[-1] + 1])
+
+    def processors(
+        self, sources: Sequence[Source], device: torch.device
+    ) -> Sequence[StepProcessor]:
+        """Return what keeps the ends of terms ends of words."""
+        if not any(source.terms for source in sources):
+            return ()
+        return [WordEnds.of([source.terms for source in sources], self._inside_V.to(device))]
+
+    @cached_property
+    def _inside_V(self) -> Tensor:
+        return torch.tensor([_is_inside(piece) for piece in self._target.pieces])
+
+    def _of(self, sentence: str) -> list[Term]:
+        return [term for term in self._terms if term.source.search(sentence)]
+
+    def _ids(self, term: str) -> Phrase:
+        """Return the ids of a term in the middle of a sentence."""
+        ids = self._target.encode(term)
+        pieces = [self._target.pieces[i] for i in ids]
+        if not self._unspaced or not pieces or not pieces[0].startswith("▁"):
+            return tuple(ids)
+        if pieces[0] == "▁":
+            return tuple(ids[1:])
+        rest = _ids_by_piece(self._target).get(pieces[0][1:])
+        return tuple(ids) if rest is None else (rest, *ids[1:])
+
+    def _can_be_written(self, ids: Phrase) -> bool:
+        return bool(ids) and self._target.specials.unk not in ids
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One line of a glossary."""
+
+    source: re.Pattern[str]
+    text: str
+    target: re.Pattern[str]
+    ids: Phrase
+
+
+def _ids_by_piece(tokenizer: Tokenizer) -> Mapping[str, int]:
+    return {piece: i for i, piece in enumerate(tokenizer.pieces)}
+
+
+def _is_inside(piece: str) -> bool:
+    """Tell whether a piece goes on with the word before it; a single byte might."""
+    is_byte = len(piece) == 6 and piece.startswith("<0x")
+    return is_byte or goes_on(piece[:1] or " ")

@@ -1,0 +1,315 @@
+"""The same model in ctranslate2: the same texts, and where it would differ it says so."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import seq2see
+from seq2see.bundle import Bundle, files
+from seq2see.data import fables
+from seq2see.engines import conversion, ctranslate2, selection
+from seq2see.engines.ctranslate2 import CTranslate2Engine
+from seq2see.engines.torch import TorchEngine
+from seq2see.errors import ConfigError, InputError
+from seq2see.interop import read_marian
+from seq2see.model import ModelConfig, Transformer
+from seq2see.search import Hypothesis, SearchConfig, Source
+from seq2see.text import EOS_ID, TokenizerConfig, Tokenizers
+
+pytest.importorskip("ctranslate2")
+
+LINES = [fable.source for fable in fables.load("test")[:24]]
+PIECES = 400
+SHORT = {"max_ratio": 0.7, "max_extra": 4}
+
+ARCHITECTURES: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "pre-norm": {"norm": {"placement": "pre"}, "activation": "gelu"},
+    "learned": {"positions": {"kind": "learned", "max_length": 80}, "activation": "gelu_tanh"},
+    "no positions": {"positions": {"kind": "none"}, "activation": "silu"},
+    "halves": {"positions": {"layout": "halves", "frequencies": "tensor2tensor"}},
+    "dot": {"attention": {"kind": "dot", "scale": 0.3}},
+    "shared": {"attention": {"shared_qk": True, "bias": False}},
+    "embeddings": {"embeddings": {"norm": True, "scale": False, "output_bias": False}},
+    "two tables": {"embeddings": {"tie": "decoder"}},
+    "three tables": {"embeddings": {"tie": "none"}, "norm": {"eps": 1e-3}},
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizers() -> Tokenizers:
+    texts = fables.load("valid")
+    config = TokenizerConfig(vocab_size=PIECES)
+    return Tokenizers.train((f.source for f in texts), (f.target for f in texts), config)
+
+
+def bundle_of(tokenizers: Tokenizers, settings: dict[str, Any], seed: int = 1) -> Bundle:
+    """Return a model with random weights, some of whose translations end in time."""
+    torch.manual_seed(seed)
+    small = {"d_model": 32, "d_ff": 48, "heads": 2, "encoder_layers": 2, "decoder_layers": 2}
+    config = ModelConfig(vocab_size=PIECES, **small).replace(embeddings={"output_bias": True})
+    model = Transformer.from_config(config.replace(**settings))
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(1.5).add_(0.02 * torch.randn_like(weight))  # no bias is 0, no norm 1
+        if model.output.bias_V is not None:
+            model.output.bias_V[EOS_ID] = 3.0
+    return Bundle(
+        config.replace(**settings), tokenizers, ("en", "fr"), model.state_dict(), max_length=60
+    )
+
+
+def both(bundle: Bundle, home: Path, **more: Any) -> tuple[TorchEngine, CTranslate2Engine]:
+    bundle.save(home)
+    fast = CTranslate2Engine.open(bundle, home, files.read_config(home), **more)
+    return TorchEngine(bundle.model()), fast
+
+
+def sources_of(bundle: Bundle) -> tuple[list[list[int]], list[Source]]:
+    ids = bundle.tokenizers.source.encode_batch(LINES)
+    return ids, [Source(len(sentence) + 1, line) for line, sentence in enumerate(ids)]
+
+
+def compare(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
+    for own, other in zip(ours, theirs, strict=True):
+        assert [h.tokens for h in own] == [h.tokens for h in other]
+        assert [h.finished for h in own] == [h.finished for h in other]
+        for a, b in zip(own, other, strict=True):
+            assert a.score == pytest.approx(b.score, abs=1e-4)
+            assert a.log_prob == pytest.approx(b.log_prob, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_architectures(name: str, tokenizers: Tokenizers, tmp_path: Path) -> None:
+    bundle = bundle_of(tokenizers, ARCHITECTURES[name])
+    own, fast = both(bundle, tmp_path)
+    config = SearchConfig(beam_size=1, lengths=SHORT)
+    compare(own.search(*sources_of(bundle), config), fast.search(*sources_of(bundle), config))
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        {"beam_size": 4, "n_best": 3},
+        {"beam_size": 4, "n_best": 2, "length_penalty": 0.6},
+        {"beam_size": 3, "length_penalty": 0.0},
+        {"beam_size": 3, "length_penalty": 0.0, "n_best": 2},
+        {"beam_size": 1, "length_penalty": 0.5},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("lengths", [SHORT, {"max_length": 30}], ids=["relative", "absolute"])
+def test_searches(search, lengths, tokenizers: Tokenizers, tmp_path: Path) -> None:
+    bundle = bundle_of(tokenizers, {})
+    own, fast = both(bundle, tmp_path, threads=2)
+    config = SearchConfig(lengths=lengths, **search)
+    ours, theirs = (engine.search(*sources_of(bundle), config) for engine in (own, fast))
+    compare(ours, theirs)
+    finished = {h.finished for best in ours for h in best}
+    assert finished == ({True, False} if config.length_penalty == 1 else finished)
+    assert len({len(h.tokens) for best in ours for h in best}) > 2
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_the_batch_does_not_matter(beam: int, tokenizers: Tokenizers, tmp_path: Path) -> None:
+    bundle = bundle_of(tokenizers, {})
+    bundle.save(tmp_path)
+    config = SearchConfig(beam_size=beam, lengths=SHORT)
+    ids, sources = sources_of(bundle)
+    results = []
+    for size in (1, 7, 64):
+        order = random.Random(size).sample(range(len(ids)), len(ids))  # noqa: S311
+        _, fast = both(bundle, tmp_path, batch_size=size)
+        found = fast.search([ids[i] for i in order], [sources[i] for i in order], config)
+        results.append([found[order.index(i)] for i in range(len(ids))])
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            assert [h.tokens for h in a] == [h.tokens for h in b]
+            assert [h.score for h in a] == pytest.approx([h.score for h in b], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("search", "reason"),
+    [
+        ({"sampling": {}}, "samples"),
+        ({"beam_size": 4, "groups": 2}, "diverse"),
+        ({"coverage_penalty": 0.1}, "coverage"),
+        ({"repetition_penalty": 1.2}, "repetition"),
+        ({"no_repeat_ngram": 2}, "repetition"),
+        ({"lengths": {"min_ratio": 0.5}}, "least length"),
+        ({"stop": "exact"}, "stop when they are full"),
+        ({"stop": "exact", "length_penalty": 0.0, "n_best": 2}, "stop when they are full"),
+        ({"stop": "exact", "length_penalty": 0.0}, None),
+        ({"stop": "exact", "beam_size": 1}, None),
+        ({}, None),
+    ],
+    ids=str,
+)
+def test_what_it_refuses(search, reason, tokenizers: Tokenizers, tmp_path: Path) -> None:
+    bundle = bundle_of(tokenizers, {})
+    _, fast = both(bundle, tmp_path)
+    refusal = fast.refusal(SearchConfig(**search), Source(5))
+    assert refusal is None if reason is None else reason in str(refusal)
+    if refusal:
+        with pytest.raises(InputError, match="ctranslate2 cannot do this"):
+            fast.search([[5]], [Source(2)], SearchConfig(**search))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [Source(5, prefix=(7,)), Source(5, forbidden=((7,),)), Source(5, terms=((7,),)), Source(1025)],
+)
+def test_what_it_refuses_of_a_sentence(source: Source, tokenizers, tmp_path: Path) -> None:
+    _, fast = both(bundle_of(tokenizers, {}), tmp_path)
+    assert fast.refusal(SearchConfig(), source)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"attention": {"kind": "additive"}}, "additive"),
+        ({"attention": {"kind": "qk_norm"}}, "qk_norm"),
+        ({"encoder_attention": {"kind": "linformer"}}, "linformer"),
+        ({"positions": {"kind": "relative"}}, "relative"),
+        ({"norm": {"kind": "batch"}}, "batch"),
+        ({"embeddings": {"token_types": 2}}, "token types"),
+    ],
+    ids=str,
+)
+def test_models_that_it_cannot_run(settings, reason, tokenizers, tmp_path: Path) -> None:
+    bundle = bundle_of(tokenizers, settings)
+    assert reason in " ".join(conversion.refusals(bundle.config))
+    bundle.save(tmp_path)
+    translator = seq2see.load(tmp_path)
+    assert translator.engine.name == "torch"
+    assert reason in translator.notes[0]
+    with pytest.raises(InputError, match=reason):
+        seq2see.load(tmp_path, engine="ctranslate2")
+
+
+@pytest.fixture
+def home(tokenizers: Tokenizers, tmp_path: Path, monkeypatch) -> Iterator[Path]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    bundle_of(tokenizers, {}).save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_auto_takes_each_request_where_it_can_be_done(home: Path) -> None:
+    automatic, own = seq2see.load(home), seq2see.load(home, engine="torch")
+    assert automatic.engine.name == "ctranslate2 (float32)"
+    for settings in (
+        {},
+        {"glossary": {"the": "roi"}},
+        {"forbidden": ["le"]},
+        {"stop": "exact"},
+        {"alignment": True, "token_scores": True},
+    ):
+        asked = {"lengths": {"max_extra": 6, "max_ratio": 0.5}, **settings}
+        ours, theirs = own.translate(LINES, **asked), automatic.translate(LINES, **asked)
+        assert [t.text for t in ours] == [t.text for t in theirs]
+        assert [t.flags for t in ours] == [t.flags for t in theirs]
+        assert [len(t.tokens) for t in ours] == [len(t.tokens) for t in theirs]
+    strict = seq2see.load(home, engine="ctranslate2")
+    with pytest.raises(InputError, match="constraints"):
+        strict.translate("The cat.", prefix="Le")
+
+
+def test_what_it_should_never_say_is_searched_by_torch(home: Path, monkeypatch) -> None:
+    monkeypatch.setattr(CTranslate2Engine, "_impossible", lambda self, found: True)
+    automatic, own = seq2see.load(home), seq2see.load(home, engine="torch")
+    assert automatic.translate(LINES[:4], beam_size=1) == own.translate(LINES[:4], beam_size=1)
+
+
+def test_it_is_converted_once_and_anew_when_the_model_is_another(home: Path, tokenizers) -> None:
+    seq2see.load(home)
+    (first,) = (home / "ctranslate2").iterdir()
+    written = (first / "model.bin").stat().st_mtime_ns
+    before = seq2see.load(home).translate(LINES, beam_size=1)
+    assert (first / "model.bin").stat().st_mtime_ns == written
+    bundle_of(tokenizers, {}, seed=2).save(home)
+    after = seq2see.load(home).translate(LINES, beam_size=1)
+    (second,) = (home / "ctranslate2").iterdir()
+    assert second != first
+    assert [t.text for t in before] != [t.text for t in after]
+
+
+def test_where_the_model_cannot_be_written_the_cache_has_it(home: Path) -> None:
+    (home / "ctranslate2").write_text("in the way")
+    seq2see.load(home)
+    (kept,) = (home.parent / "cache/seq2see/ctranslate2").iterdir()
+    assert (kept / "model.bin").exists()
+
+
+def test_int8_is_used_only_if_it_was_seen_to_work(home: Path, monkeypatch) -> None:
+    translator = seq2see.load(home, precision="int8")
+    assert translator.engine.name == "ctranslate2 (float32)"
+    assert "no probes.txt" in translator.notes[0]
+    (home / "probes.txt").write_text("\n".join(LINES[:6]), "utf-8")
+    monkeypatch.setattr("seq2see.engines.precision.LEAST_CHRF", 0.0)
+    translator = seq2see.load(home, precision="int8")
+    assert translator.engine.name == "ctranslate2 (int8)"
+    (kept,) = (home / "ctranslate2").iterdir()
+    (value,) = json.loads((kept / "int8.json").read_text()).values()
+    assert 0 <= value <= 100
+    monkeypatch.setattr("seq2see.engines.precision.LEAST_CHRF", 101.0)
+    translator = seq2see.load(home, precision="int8")
+    assert translator.engine.name == "ctranslate2 (float32)"
+    assert f"chrF {value:.1f}" in translator.notes[0]
+
+
+def test_without_it_torch_does_all(home: Path, monkeypatch) -> None:
+    monkeypatch.setattr(ctranslate2, "missing", lambda: "it is not installed")
+    translator = seq2see.load(home)
+    assert translator.engine.name == "torch"
+    assert translator.notes == ("ctranslate2 is not used: it is not installed",)
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"engine": "marian"}, "`engine` must be one of auto, torch, ctranslate2"),
+        ({"precision": "int4"}, "`precision` must be float32 or int8"),
+        ({"threads": 0}, "`threads` must be at least 1"),
+    ],
+)
+def test_loading_what_cannot_be(settings, problem: str, home: Path) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        seq2see.load(home, **settings)
+
+
+def test_the_heads_for_alignment_can_be_set(tokenizers: Tokenizers) -> None:
+    bundle = bundle_of(tokenizers, {})
+    origin = bundle.origin.replace(notes={"alignment": {"layer": 5}})
+    other = Bundle(bundle.config, tokenizers, ("en", "fr"), bundle.weights, origin=origin)
+    with pytest.raises(ValueError, match=r"`origin.notes.alignment.layer` must be below 2"):
+        selection.torch_engine(other)
+
+
+SHARED = Path(os.environ.get("SEQ2SEE_DATA", "../shared/data"))
+MODEL = SHARED.parent / "models/multi30k-en-de-marian"
+TEST = SHARED / "multi30k/test_2016_flickr.en.gz"
+
+
+@pytest.mark.skipif(not (MODEL.exists() and TEST.exists()), reason="needs multi30k and its model")
+@pytest.mark.parametrize(
+    ("beam", "count"), [(1, 60), pytest.param(5, 1000, marks=pytest.mark.slow)]
+)
+def test_multi30k(beam: int, count: int, tmp_path: Path) -> None:
+    """At least 99.5 % of the texts are the same, and scores within 1e-3."""
+    read_marian(MODEL, ("en", "de")).save(tmp_path)
+    with gzip.open(TEST, "rt", encoding="utf-8") as file:
+        lines = file.read().splitlines()[:count]
+    engines = (seq2see.load(tmp_path, name) for name in ("torch", "ctranslate2"))
+    ours, theirs = (translator.translate(lines, beam_size=beam) for translator in engines)
+    same = [(a, b) for a, b in zip(ours, theirs, strict=True) if a.text == b.text]
+    assert len(same) >= 0.995 * count
+    assert max(abs(a.score - b.score) for a, b in same) < 1e-3

@@ -1,0 +1,107 @@
+"""Runs so small that a test can wait for them, in this process or in one of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from seq2see.cli.train import follow
+from seq2see.data import digits
+from seq2see.settings import Recipe
+
+RECIPE = """
+[data]
+languages = ["xx", "yy"]
+train = [{files = ["builtin:reverse"]}]
+valid = {files = ["valid.tsv"]}
+[tokenizer]
+vocab_size = 275
+[batches]
+tokens = 512
+max_length = 32
+subword_dropout = 0.1
+[train]
+updates = 24
+processes = 1
+threads = 1
+tensorboard = false
+[schedule]
+peak = 0.003
+warmup = 10
+[validation]
+every = 12
+sentences = 20
+[checkpoints]
+every = 4
+keep = 2
+ema = 0.9
+[model]
+preset = "tiny"
+d_model = 32
+d_ff = 32
+encoder_layers = 1
+decoder_layers = 1
+"""
+
+Train = Callable[..., Path]
+Command = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="session")
+def tiny_recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recipe") / "reverse.toml"
+    path.write_text(RECIPE, "utf-8")
+    pairs = digits.load("reverse", "valid")[:20]
+    lines = [f"{source}\t{target}\n" for source, target in pairs]
+    path.with_name("valid.tsv").write_text("".join(lines), "utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def train_here(tiny_recipe: Path) -> Iterator[Train]:
+    """Give a function that trains in this process, with changes of the recipe."""
+    threads = torch.get_num_threads()
+
+    def train(folder: Path, *changes: str, resume: bool = False, model: dict | None = None) -> Path:
+        recipe = Recipe.read(tiny_recipe, changes)
+        if model:
+            recipe = Recipe(**{**recipe.model_dump(mode="json"), "model": model})
+        follow(recipe, tiny_recipe.parent, folder, resume)
+        return folder
+
+    yield train
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def undisturbed(train_here: Train, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the folder of a run that nobody stopped."""
+    return train_here(tmp_path_factory.mktemp("undisturbed") / "run")
+
+
+@pytest.fixture(scope="session")
+def command(tiny_recipe: Path) -> Command:
+    """Give a function that returns the command of a run."""
+
+    def build(folder: Path, *more: str) -> list[str]:
+        start = [sys.executable, "-m", "seq2see", "train", str(tiny_recipe)]
+        return [*start, "-o", str(folder), *more]
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def train_apart(command: Command) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Give a function that trains in a process of its own, as a person does."""
+
+    def train(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command(folder, *more), check=False, capture_output=True, text=True, timeout=600
+        )
+
+    return train

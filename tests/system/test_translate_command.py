@@ -1,0 +1,561 @@
+"""`seq2see translate`, `evaluate`, `compare` and `score` as a person uses them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from seq2see.bundle import Bundle
+from seq2see.cli import main
+from seq2see.cli.records import as_text
+from seq2see.cli.text import TextJob, opened_target
+from seq2see.data import fables
+from seq2see.model import ModelConfig, Transformer
+from seq2see.text import TokenizerConfig, Tokenizers
+from seq2see.translator import Translation, TranslationOptions, load
+
+LINES = [
+    "The dog sleeps.",
+    "",
+    "   ",
+    "\u2028The\u00a0cat\x0c sat.\x00",
+    "🦊 שלום العالم 你好",
+    "a " * 3000,
+    "no end",
+]
+
+
+class Done(NamedTuple):
+    """What a command did."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that has learnt nothing, and answers at once."""
+    torch.manual_seed(7)
+    cases = fables.load("valid", short=True)[:400]
+    sides = [case.source for case in cases], [case.target for case in cases]
+    tokenizers = Tokenizers.train(*sides, TokenizerConfig(vocab_size=400))
+    sizes = {"d_model": 16, "d_ff": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
+    config = ModelConfig(vocab_size=tokenizers.source.vocab_size, **sizes)
+    weights = Transformer.from_config(config).state_dict()
+    folder = tmp_path_factory.mktemp("model")
+    Bundle(config, tokenizers, ("en", "fr"), weights, max_length=40).save(folder)
+    return folder
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """Run the command in this process, which has torch already."""
+
+    def run(*arguments: str | Path, stdin: bytes = b"") -> Done:
+        monkeypatch.setattr(sys, "argv", ["seq2see", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capfd.readouterr()
+        assert "Traceback" not in err
+        return Done(int(end.value.code or 0), out, err)
+
+    return run
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "seq2see", *map(str, arguments)]
+
+
+# --- translate ---
+
+
+def test_as_many_lines_come_out_as_go_in(run, model, tmp_path) -> None:
+    text = "".join(f"{line}\n" for line in LINES).encode()
+    (tmp_path / "in.txt").write_bytes(b"\xef\xbb\xbf" + text.replace(b"sleeps.\n", b"sleeps.\r\n"))
+    piped = run("translate", model, "--beam-size", "1", stdin=text[:-1])
+    filed = run("translate", model, tmp_path / "in.txt", "--beam-size", "1")
+    assert piped.status == filed.status == 0
+    assert piped.out == filed.out
+    lines = piped.out.split("\n")
+    assert len(lines) == len(LINES) + 1
+    assert lines[1:3] == ["", "   "]
+    assert lines[0]
+
+
+def test_one_bad_line_does_not_stop_the_others(run, model) -> None:
+    done = run("translate", model, "--beam-size", "1", stdin=b"The dog.\nth\xffe\nThe dog.\n")
+    first, second, third, _ = done.out.split("\n")
+    assert first == third != ""
+    assert second == ""
+    assert done.status == 1
+    assert "line 2 has no translation: must be UTF-8, but has the byte 0xff at 3" in done.err
+    done = run("translate", model, "--json", "--beam-size", "1", stdin=b"th\xffe\n")
+    assert "must be UTF-8" in json.loads(done.out)["error"]
+
+
+def test_too_long_is_refused_for_that_line_alone(run, model) -> None:
+    done = run(
+        *("translate", model, "--split", "never", "--beam-size", "1"),
+        stdin=b"The dog.\n" + b"a " * 300,
+    )
+    assert done.status == 1
+    assert "line 2 has no translation: a line must have at most 40 tokens" in done.err
+    assert done.out.endswith("\n\n")
+
+
+def test_the_same_as_the_library(run, model) -> None:
+    lines = LINES[:1] + LINES[6:]
+    stdin = "\n".join(lines).encode()
+    done = run(
+        "translate", model, "--json", "--n-best", "2", "--scores", "--alignment", stdin=stdin
+    )
+    wanted = load(model).translate(lines, n_best=2, alignment=True, token_scores=True)
+    for line, translation in zip(done.out.splitlines(), wanted, strict=True):
+        record = json.loads(line)
+        assert record["text"] == translation.text
+        assert record["score"] == pytest.approx(translation.score, abs=1e-4)
+        assert [each["text"] for each in record["alternatives"]] == [
+            each.text for each in translation.alternatives
+        ]
+        total = sum(token["log_prob"] for token in record["tokens"])
+        assert total == pytest.approx(record["log_prob"], rel=1e-4)
+        assert set(record["alignment"][0]) >= {"source_start", "target_end", "weight"}
+
+
+def test_columns(run, model) -> None:
+    stdin = b"The dog sleeps.\n\n"
+    texts = run("translate", model, "--n-best", "2", stdin=stdin).out.split("\n")
+    scored = run("translate", model, "--n-best", "2", "--scores", stdin=stdin).out.split("\n")
+    assert len(texts) == len(scored) == 3
+    best, score = scored[0].split("\t")[1::2], scored[0].split("\t")[::2]
+    assert best == texts[0].split("\t")
+    assert float(score[0]) >= float(score[1])
+
+
+def test_sampling_follows_the_seed(run, model) -> None:
+    def draw(seed: str) -> str:
+        flags = ("--sample", "--top-k", "9", "--temperature", "1.3", "--seed", seed)
+        return run("translate", model, *flags, stdin=b"The dog sleeps.\n" * 3).out
+
+    assert draw("0") == draw("0") != draw("1")
+    assert len(set(draw("0").splitlines())) > 1
+
+
+def test_wishes(run, model, tmp_path) -> None:
+    (tmp_path / "terms.tsv").write_text("# terms\ndog\tchien\n\n", "utf-8")
+    stdin = b"The dog sleeps.\n"
+    plain = run("translate", model, stdin=stdin).out
+    word = plain.split()[0]
+    done = run(
+        *("translate", model, "--glossary", tmp_path / "terms.tsv", "--prefix", "Voilà"),
+        *("--forbid", word),
+        stdin=stdin,
+    )
+    assert done.out.startswith("Voilà")
+    assert "chien" in done.out or "'chien'" in done.err
+    assert word not in done.out.split() or repr(word) in done.err
+
+
+def test_a_document_keeps_its_structure(run, model, tmp_path) -> None:
+    page, out = tmp_path / "page.html", tmp_path / "page.fr.html"
+    page.write_text("<p id=a>The <b>dog</b> sleeps.</p><img src=x>", "utf-8")
+    done = run("translate", model, page, "-o", out, "--beam-size", "1")
+    assert "1 passages, 1 sentences" in done.err
+    assert out.read_text("utf-8").startswith("<p id=a>")
+    assert out.read_text("utf-8").endswith("</p><img src=x>")
+    assert (done.status, done.out) == (0, "")
+
+
+# --- files ---
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "in.txt"
+    path.write_text("".join(f"The dog sleeps {n}.\n" for n in range(100)), "utf-8")
+    return path
+
+
+class Stoppable:
+    """A translator that is stopped at a line."""
+
+    def __init__(self, stop: int | None = None) -> None:
+        self._stop = stop
+
+    def stream(
+        self,
+        lines: Iterable[str],
+        options: TranslationOptions,
+        first_line: int = 0,
+        at_once: int | None = None,
+    ) -> Iterator[Translation]:
+        for number, line in enumerate(lines, first_line):
+            if number == self._stop:
+                raise KeyboardInterrupt
+            yield Translation(f"{number}: {line}", 0.0, 0.0)
+
+
+def job(model: Path, text: Path, output: Path, resume: bool = False, **how: int) -> TextJob:
+    target, done = opened_target(str(text), output, model, how, resume)
+    return TextJob(str(text), target, as_text, TranslationOptions(), done)
+
+
+@pytest.mark.parametrize("stop", [1, 57, 99])
+@pytest.mark.parametrize("torn", [False, True], ids=["whole", "torn"])
+def test_resume_goes_on_at_the_line(model, text, tmp_path, stop, torn) -> None:
+    whole, out = tmp_path / "whole.txt", tmp_path / "out.txt"
+    job(model, text, whole).run(Stoppable())  # type: ignore[arg-type]
+    with pytest.raises(KeyboardInterrupt):
+        job(model, text, out).run(Stoppable(stop))  # type: ignore[arg-type]
+    partial = tmp_path / "out.txt.partial"
+    assert not out.exists()
+    if torn:  # as a kill leaves it
+        partial.write_bytes(partial.read_bytes()[:-3])
+    again = job(model, text, out, resume=True)
+    assert again.done == stop - torn
+    again.run(Stoppable())  # type: ignore[arg-type]
+    assert out.read_text("utf-8") == whole.read_text("utf-8")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.txt", "whole.txt"]
+
+
+def test_what_stopped_at_once_leaves_nothing(model, text, tmp_path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        job(model, text, tmp_path / "out.txt").run(Stoppable(0))  # type: ignore[arg-type]
+    assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
+
+
+def test_only_the_same_job_goes_on(run, model, text, tmp_path) -> None:
+    out = tmp_path / "out.txt"
+    flags = ("translate", model, text, "-o", out)
+    partial = tmp_path / "out.txt.partial"
+    with pytest.raises(KeyboardInterrupt):
+        job(model, text, out).run(Stoppable(5))  # type: ignore[arg-type]
+    assert "go on with --resume, or remove it" in run(*flags).err
+    assert f"{partial} was begun with another settings" in run(*flags, "--resume").err
+    text.write_text("another\n", "utf-8")
+    done = run(*flags, "--resume")
+    assert done.status == 1
+    assert f"{partial} was begun with another input and settings: go on with" in done.err
+    assert len(partial.read_text("utf-8").splitlines()) == 5
+    partial.unlink()
+    assert run(*flags, "--resume", "--beam-size", "1").status == 0
+    assert len(out.read_text("utf-8").splitlines()) == 1
+
+
+def test_sampling_goes_on_with_the_same_draws(run, model, text, tmp_path) -> None:
+    text.write_text("The dog sleeps.\n" * 6, "utf-8")
+    flags = ("--sample", "--top-k", "5")
+    run("translate", model, text, "-o", tmp_path / "whole.txt", *flags)
+    whole = (tmp_path / "whole.txt").read_text("utf-8").splitlines(keepends=True)
+    options = TranslationOptions(search={"sampling": {"top_k": 5}})
+    how = {"form": "as_text", "engine": "auto", **options.model_dump(mode="json")}
+    target, _ = opened_target(str(text), tmp_path / "out.txt", model, how, False)
+    with suppress(KeyboardInterrupt), target.opened() as file:
+        file.writelines(whole[:3])
+        raise KeyboardInterrupt
+    assert run("translate", model, text, "-o", tmp_path / "out.txt", *flags, "--resume").status == 0
+    assert (tmp_path / "out.txt").read_text("utf-8").splitlines(keepends=True) == whole
+
+
+def test_standard_input_to_a_file(run, model, tmp_path) -> None:
+    out = tmp_path / "out.txt"
+    for _ in range(2):  # it is replaced
+        done = run("translate", model, "-o", out, "--beam-size", "1", stdin=b"The dog.\n\n")
+        assert (done.status, done.out) == (0, "")
+        assert len(out.read_text("utf-8").splitlines()) == 2
+    assert run("translate", model, "-o", "/dev/null", stdin=b"The dog.\n").status == 0
+
+
+def test_a_pipe_is_read_once(run, model, tmp_path) -> None:
+    pipe, out = tmp_path / "pipe", tmp_path / "out.txt"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as pool:
+        written = pool.submit(pipe.write_text, "The dog.\n" * 3, "utf-8")
+        assert run("translate", model, pipe, "-o", out, "--beam-size", "1").status == 0
+        assert written.result() == 27
+    assert len(out.read_text("utf-8").splitlines()) == 3
+    assert "can be read only once" in run("translate", model, pipe, "-o", out, "--resume").err
+
+
+def test_memory_does_not_grow_with_the_file(model, tmp_path) -> None:
+    peaks = []
+    for count in (2_000, 40_000):
+        (tmp_path / "in.txt").write_text("The dog sleeps.\n" * count, "utf-8")
+        work = job(model, tmp_path / "in.txt", tmp_path / f"{count}.txt")
+        tracemalloc.start()
+        work.run(Stoppable())  # type: ignore[arg-type]
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 200_000
+
+
+def test_ctrl_c_is_no_traceback(model, tmp_path) -> None:
+    (tmp_path / "in.txt").write_text("The dog sleeps.\n" * 20_000, "utf-8")
+    flags = ("translate", model, tmp_path / "in.txt", "-o", tmp_path / "out.txt")
+    with subprocess.Popen(command(*flags), stderr=subprocess.PIPE, text=True) as running:
+        partial = tmp_path / "out.txt.partial"
+        wait(lambda: partial.exists() and partial.stat().st_size > 0)
+        running.send_signal(signal.SIGINT)
+        assert running.stderr.read() == f"seq2see: {partial} is kept; --resume goes on\n"
+    assert running.returncode == -signal.SIGINT
+    assert 0 < partial.read_bytes().count(b"\n") < 20_000
+
+
+def test_a_closed_pipe_is_no_traceback(model, tmp_path) -> None:
+    (tmp_path / "in.txt").write_text("The dog sleeps.\n" * 20_000, "utf-8")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    flags = ("translate", model, tmp_path / "in.txt", "--beam-size", "1")
+    with subprocess.Popen(command(*flags), **pipes, text=True) as running:  # type: ignore[call-overload]
+        assert running.stdout.readline()
+        running.stdout.close()
+        assert running.stderr.read() == ""
+    assert running.returncode == 1
+
+
+def test_progress_is_for_the_terminal_alone(model, text, tmp_path) -> None:
+    """The bar is on standard error; the lines go where they should."""
+    terminal, end = pty.openpty()
+    flags = ("translate", model, text, "--beam-size", "1")
+    with (tmp_path / "out.txt").open("wb") as out:
+        done = subprocess.run(command(*flags), stdout=out, stderr=end, check=False)
+    os.close(end)
+    seen = os.read(terminal, 1 << 16).decode()
+    os.close(terminal)
+    assert done.returncode == 0
+    assert "100 lines" in seen
+    wanted = load(model).translate(text.read_text("utf-8").splitlines(), beam_size=1)
+    lines = (tmp_path / "out.txt").read_text("utf-8").splitlines()
+    assert lines == [translation.text for translation in wanted]
+
+
+def test_who_types_is_answered_at_once(model) -> None:
+    here, there = pty.openpty()
+    flags = ("translate", model, "--beam-size", "1")
+    with subprocess.Popen(command(*flags), stdin=there, stdout=subprocess.PIPE) as running:
+        os.write(here, b"The dog.\n")
+        assert running.stdout.readline().strip()  # though there may be more to come
+        os.write(here, b"\x04")
+    os.close(here)
+    os.close(there)
+    assert running.returncode == 0
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+# --- evaluate, compare, score ---
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    cases = fables.load("test", short=True)[:60]
+    sides = {
+        "src.en": [case.source for case in cases],
+        "ref.fr": [case.target for case in cases],
+        "more.fr": [case.target.replace("Le ", "Un ") for case in cases],
+        "good.fr": [case.target.replace("était", "fut") for case in cases],
+        "bad.fr": [case.target.replace(" la ", " le ")[:-3] for case in cases],
+    }
+    for name, lines in sides.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("references", [["ref.fr"], ["ref.fr", "more.fr"]], ids=["one", "two"])
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ([], []),
+        (
+            ["--tokenize", "none", "--lowercase"],
+            ["-tok", "none", "-lc", "--chrf-lowercase"],
+        ),
+    ],
+    ids=["usual", "as in papers"],
+)
+def test_scores_are_those_of_sacrebleu(run, files, references, ours, theirs) -> None:
+    paths = [files / name for name in references]
+    done = run(
+        *("evaluate", "--hypotheses", files / "bad.fr", "--references", *paths, "--json"), *ours
+    )
+    scores = json.loads(done.out)["scores"]
+    outsider = subprocess.run(
+        [
+            *(sys.executable, "-m", "sacrebleu", *paths, "-i", files / "bad.fr", *theirs),
+            *("-m", "bleu", "chrf", "ter", "-f", "json", "-w", "12", "--force"),
+            *("--confidence", "--confidence-n", "1000"),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "SACREBLEU_SEED": "12345"},
+    )
+    for metric, other in zip(("bleu", "chrf", "ter"), json.loads(outsider.stdout), strict=True):
+        assert scores[metric]["value"] == pytest.approx(other["score"], abs=1e-11)
+        assert scores[metric]["signature"] == other["signature"]
+        low, high = scores[metric]["interval"]
+        assert (high - low) / 2 == pytest.approx(other["confidence_var"], abs=1e-4)
+
+
+def test_a_model_is_evaluated(run, model, files, tmp_path) -> None:
+    done = run(
+        *("evaluate", model, "--test", files / "src.en", files / "ref.fr", "--samples", "20"),
+        *("--beam-size", "1", "-o", tmp_path / "out.fr", "--plot", tmp_path / "scores.svg"),
+    )
+    assert done.status == 0
+    assert "60 sentences" in done.out
+    assert "|bs:20|" in done.out
+    assert "</svg>" in (tmp_path / "scores.svg").read_text("utf-8")
+    translated = run("translate", model, files / "src.en", "--beam-size", "1").out
+    assert (tmp_path / "out.fr").read_text("utf-8") == translated
+    again = run(
+        *("evaluate", "--hypotheses", tmp_path / "out.fr", "--references", files / "ref.fr"),
+        *("--samples", "20"),
+    )
+    table = done.out.split("length")[0].split("sentences")[1]
+    assert table in again.out
+
+
+def test_fables_have_pronouns_and_alignments(run, model, monkeypatch) -> None:
+    whole = fables.load
+    monkeypatch.setattr(fables, "load", lambda split, short=False: whole(split, short)[:60])
+    done = run(
+        *("evaluate", model, "--test", "builtin:fables-short/test", "--json"),
+        *("--metric", "exact", "--samples", "0", "--beam-size", "1"),
+    )
+    report = json.loads(done.out)
+    decisive = [f for f in fables.load("test", True) if f.pronoun and f.pronoun.contrast]
+    assert list(report["scores"]) == ["exact"]
+    assert report["pronouns"]["cases"] == len(decisive) > 0
+    assert report["alignment"]["layer"] == 0
+    assert 30 < report["alignment"]["score"]["aer"] <= 100
+
+
+def test_two_files_are_compared(run, files) -> None:
+    systems = files / "bad.fr", files / "good.fr"
+    flags = ("--test", files / "src.en", files / "ref.fr", "--trials", "100")
+    done = run("compare", *systems, *flags, "--examples", "1")
+    assert done.status == 0
+    assert "good.fr is better than bad.fr: BLEU" in done.out
+    assert "{+" in done.out
+    assert "[-" in done.out
+    record = json.loads(run("compare", *systems, *flags, "--json").out)
+    assert record["wins"] > record["losses"]
+    assert record["differences"][0]["source"]
+    without = run("compare", *systems, "--references", files / "ref.fr", "--trials", "100")
+    assert without.out.splitlines()[-1] == done.out.splitlines()[-1]
+
+
+def test_a_model_is_compared_with_a_file(run, model, files) -> None:
+    flags = ("--test", files / "src.en", files / "ref.fr", "--trials", "50", "--json")
+    done = run("compare", model, files / "good.fr", *flags, "--beam-size", "1")
+    assert "good.fr is better than" in json.loads(done.out)["verdict"]
+
+
+def test_pairs_are_scored(run, model, files) -> None:
+    both = run("score", model, files / "src.en", files / "ref.fr")
+    lines = [
+        "\t".join(pair)
+        for pair in zip(
+            *((files / n).read_text("utf-8").splitlines() for n in ("src.en", "ref.fr")),
+            strict=True,
+        )
+    ]
+    piped = run("score", model, "--json", stdin="\n".join(lines).encode())
+    assert both.status == piped.status == 0
+    for row, line in zip(both.out.splitlines(), piped.out.splitlines(), strict=True):
+        record = json.loads(line)
+        total, mean, tokens = row.split("\t")
+        assert len(record["tokens"]) == int(tokens)
+        assert float(total) == pytest.approx(record["log_prob"], abs=1e-3)
+        assert float(mean) == pytest.approx(float(total) / int(tokens), abs=1e-3)
+        assert sum(token["log_prob"] for token in record["tokens"]) == pytest.approx(
+            record["log_prob"], abs=1e-4
+        )
+    assert "perplexity" in both.err
+
+
+MISTAKES = {
+    "no model": (["translate", "{f}/none"], 1, "is not there: give the directory of a model"),
+    "no file": (["translate", "{m}", "{f}/none"], 1, "none cannot be read: there is no such file"),
+    "a folder": (["translate", "{m}", "{f}"], 1, "cannot be read: it is a folder"),
+    "into a folder": (["translate", "{m}", "{f}/ref.fr", "-o", "{f}"], 1, "it is a folder"),
+    "into none": (["translate", "{m}", "{f}/ref.fr", "-o", "{f}/x/y"], 1, "there is no folder"),
+    "every problem": (
+        ["translate", "{m}", "--beam-size", "0", "--top-k", "3", "--alignment", "--resume"],
+        2,
+        "`--resume` needs lines of a file, and -o, to know what is done; `--alignment` needs "
+        "--json; `--top-k` needs --sample; `--beam-size` must be at least 1, but is 0 instead",
+    ),
+    "no terms": (["translate", "{m}", "--glossary", "{f}/ref.fr"], 2, "must be a term, a tab and"),
+    "a document to a terminal": (["translate", "{m}", "a.html"], 2, "`--output` must be given"),
+    "scores of a document": (
+        ["translate", "{m}", "a.po", "-o", "b.po", "--scores"],
+        2,
+        "`--json`, `--scores` and `--n-best` need lines of text, not a document",
+    ),
+    "nothing to judge": (["evaluate"], 2, "a MODEL or `--hypotheses` must be given"),
+    "no test": (["evaluate", "{m}"], 2, "`--test` must be given"),
+    "no references": (
+        ["evaluate", "--hypotheses", "{f}/bad.fr"],
+        2,
+        "`--references` must be given",
+    ),
+    "no such metric": (
+        ["evaluate", "{m}", "--test", "x", "--metric", "bleurt"],
+        2,
+        "`--metric` must be one of bleu, chrf, ter or exact, but is 'bleurt' instead",
+    ),
+    "one side": (["evaluate", "{m}", "--test", "{f}/src.en"], 2, "two text files, or one .tsv"),
+    "other lengths": (
+        ["evaluate", "--hypotheses", "{f}/bad.fr", "--references", "{f}/short.fr"],
+        1,
+        "bad.fr must have a line for each of the 1 of short.fr, but has 60 instead",
+    ),
+    "no picture": (
+        ["evaluate", "{m}", "--test", "x", "--plot", "a.gif"],
+        1,
+        "must end with one of",
+    ),
+    "models without a test": (["compare", "{m}", "{m}"], 2, "`--test` must be given"),
+    "files without references": (
+        ["compare", "{f}/bad.fr", "{f}/good.fr"],
+        2,
+        "`--test` or `--references` must be given",
+    ),
+    "no columns": (["score", "{m}", "{f}/one.tsv"], 1, "line 1 must have at least 2 columns"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "status", "words"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_one_line(run, model, files, arguments, status, words) -> None:
+    for name in ("short.fr", "one.tsv"):
+        (files / name).write_text("un\n", "utf-8")
+    done = run(*(argument.format(m=model, f=files) for argument in arguments), stdin=b"a\n")
+    assert words in done.err
+    assert done.status == status
+    assert len(done.err.strip().splitlines()) == 1
+    assert done.out == ""
