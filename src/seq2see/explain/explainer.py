@@ -1,0 +1,250 @@
+"""How a translation came about: the model translates as always, and everything is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+
+from seq2see.config import Config
+from seq2see.engines.torch import TorchEngine
+from seq2see.errors import InputError
+from seq2see.explain import assembly, maps
+from seq2see.explain.agreement import agreement
+from seq2see.explain.attribution import attributions
+from seq2see.explain.changes import forced_prefix, outcome, with_change
+from seq2see.explain.interventions import Intervention, heads_off
+from seq2see.explain.sentences import source_sentence, start_token, target_sentence
+from seq2see.explain.subject import Subject
+from seq2see.explain.tape import Tape
+from seq2see.explain.trace import AttentionMap, Method, Sentence, Shape, Trace
+from seq2see.explain.words import word_choices
+from seq2see.model import LinformerAttention, RelativeAttention, Site, Stack, count_parameters
+from seq2see.model.layers import PreNormResidual, Residual
+from seq2see.model.multihead import MultiHead
+from seq2see.search import Hypothesis, SearchConfig
+from seq2see.translator import Translator
+
+Names = Annotated[tuple[str, ...], Field(strict=False)]
+
+
+class Detail(Config):
+    """How much a trace holds. Weights of every head are always there."""
+
+    layers: Literal["none", "last", "all"] | Names = "last"
+    """Layers with scores, q, k, v and outputs whole: `none`, `all`, `last` (of each stack), or
+    some by name, such as `decoder.1`."""
+    top: int = Field(default=8, ge=1)
+    """How many of the likeliest tokens each step shows."""
+    methods: tuple[Method, ...] = Field(default=(), strict=False)
+    """Which attributions to compute."""
+    words: bool = False
+    """Find whole words that might stand in the place of each word."""
+
+    def whole(self, encoder: int, decoder: int) -> set[tuple[Stack, int]]:
+        """Return the layers that are kept whole, in a model of so many."""
+        sizes: dict[Stack, int] = {"encoder": encoder, "decoder": decoder}
+        every = {f"{stack}.{i}": (stack, i) for stack, size in sizes.items() for i in range(size)}
+        if self.layers == "all":
+            return set(every.values())
+        if self.layers == "last":
+            return {(stack, size - 1) for stack, size in sizes.items()}
+        names = () if self.layers == "none" else self.layers
+        if wrong := [name for name in names if name not in every]:
+            raise InputError(
+                f"`layers` must be none, last, all or some of {', '.join(every)}, "
+                f"but has {wrong[0]} instead"
+            )
+        return {every[name] for name in names}
+
+
+def explain(
+    translator: Translator,
+    source: str,
+    target: str | None = None,
+    *,
+    search: SearchConfig | None = None,
+    interventions: Sequence[Intervention] = (),
+    detail: Detail | None = None,
+) -> Trace:
+    """Return how a translator's translation of a sentence came about.
+
+    A `target` is forced. So is the translation of an engine that cannot be seen through, unless
+    our own search finds the same, and has its beam to show.
+    """
+    search = search or SearchConfig()
+    engine = translator.engine
+    _refuse_long(translator, source)
+    if isinstance(engine, TorchEngine):
+        parts = translator.tokenizers, translator.languages, engine.framing
+        subject = Subject(engine.model, *parts)
+    else:
+        subject = Subject.of(translator.bundle)
+    detail = detail or Detail()
+    made = trace(subject, source, target, search, interventions, detail)
+    if isinstance(engine, TorchEngine) or target is not None or interventions:
+        return made
+    served = translator.translate(source, **search.model_dump()).text
+    if made.translation.text == served:
+        return made
+    return trace(subject, source, served, search, (), detail)
+
+
+def _refuse_long(translator: Translator, source: str) -> None:
+    """Refuse what a translator would cut into sentences: each has a trace of its own."""
+    length = len(translator.tokenizers.source.encode(source))
+    if length > translator.limit:
+        raise InputError(
+            f"the text must have at most {translator.limit} tokens to be explained at once, "
+            f"but has {length}: give one sentence"
+        )
+
+
+@torch.inference_mode()
+def trace(
+    subject: Subject,
+    source: str,
+    target: str | None = None,
+    search: SearchConfig | None = None,
+    interventions: Sequence[Intervention] = (),
+    detail: Detail | None = None,
+) -> Trace:
+    """Return how a translation came about; the model must not be in training."""
+    search, detail = search or SearchConfig(), detail or Detail()
+    assert not subject.model.training, "dropout would blur what is seen"
+    ids = subject.source_ids(source)
+    forced = _forced(subject, target)
+    if not interventions:
+        return _Tracing(subject, subject, source, ids, search, detail).trace(forced)
+    plain, changed = subject.altered([]), subject.altered(interventions)
+    tokens = plain.search(ids, search, forced=forced).tokens
+    # Forced in both, so that the two log-probabilities differ by the interventions alone.
+    baseline, now = (each.search(ids, search, forced=tokens) for each in (plain, changed))
+    prefix = forced_prefix(subject, baseline, interventions)
+    tracing = _Tracing(subject, changed, source, ids, search, detail, tuple(interventions))
+    return with_change(tracing.trace(forced, prefix), subject, baseline, now)
+
+
+def _forced(subject: Subject, target: str | None) -> list[int]:
+    if target is None:
+        return []
+    return [*subject.tokenizers.target.encode(target), subject.framing.target_end]
+
+
+class _Tracing:
+    """One sentence under way to its trace."""
+
+    def __init__(
+        self,
+        original: Subject,
+        subject: Subject,
+        source: str,
+        ids: Sequence[int],
+        search: SearchConfig,
+        detail: Detail,
+        interventions: tuple[Intervention, ...] = (),
+    ) -> None:
+        self.original = original
+        self.subject = subject
+        self.source = source
+        self.ids = ids
+        self.search = search
+        self.detail = detail
+        self.interventions = interventions
+        model = original.model
+        self.modules = {m.site: m for m in model.modules() if isinstance(m, MultiHead)}
+        sizes = len(model.encoder.layers), len(model.decoder.layers)
+        self.tape = Tape(detail.whole(*sizes), detail.top)
+
+    def trace(self, forced: Sequence[int], prefix: Sequence[int] = ()) -> Trace:
+        """Translate, and return what was seen."""
+        subject, tape = self.subject, self.tape
+        best = subject.search(self.ids, self.search, prefix=prefix, forced=forced, tape=tape)
+        nodes = assembly.forest(tape, self.search.length_penalty, subject.shown)
+        path = assembly.path_of(tape, nodes, best)
+        start = start_token(subject.framing, subject.tokenizers.target)
+        steps = assembly.steps(tape, nodes, path, start.piece, subject.shown)
+        lenses = assembly.lenses(subject.model, tape, path, best.tokens, subject.shown)
+        plain = Trace(
+            model=_shape(self.original, self.modules),
+            search=self.search,
+            forced=bool(forced),
+            interventions=self.interventions,
+            source=self._source(),
+            target=self._target(best),
+            start=start,
+            translation=outcome(subject, best),
+            steps=tuple(steps),
+            beam=assembly.beam(tape, nodes, path),
+            attention=tuple(self._maps(path)),
+            layers=tuple(assembly.layer_outputs(tape, path)),
+            lens=tuple(lenses),
+        )
+        return self._with_explanations(plain)
+
+    def _with_explanations(self, plain: Trace) -> Trace:
+        found = attributions(self.subject, plain, self.detail.methods)
+        words = word_choices(self.subject, plain) if self.detail.words else ()
+        return plain.model_copy(
+            update={
+                "attributions": tuple(found),
+                "agreement": agreement(found),
+                "words": tuple(words),
+            }
+        )
+
+    def _source(self) -> Sentence:
+        subject = self.subject
+        tokenizer, language = subject.tokenizers.source, subject.languages[0]
+        return source_sentence(self.source, self.ids, subject.framing, tokenizer, language)
+
+    def _target(self, best: Hypothesis) -> Sentence:
+        subject = self.subject
+        tokenizer, language = subject.tokenizers.target, subject.languages[1]
+        text = subject.text(best)
+        return target_sentence(text, best.tokens, best.finished, tokenizer, language)
+
+    def _maps(self, path: assembly.Path) -> Iterator[AttentionMap]:
+        for site in sorted(self.tape.encoder, key=_order):
+            whole = (site.stack, site.layer) in self.tape.whole
+            record = self.tape.encoder[site]
+            yield maps.encoder_map(site, record, whole, self._common(site))
+        for site in sorted(self.tape.steps[0].attention, key=_order):
+            yield maps.decoder_map(site, self.tape, path, self._common(site))
+
+    def _common(self, site: Site) -> maps.Common:
+        heads = self.modules[site]
+        inside = getattr(heads.attention, "inner", heads.attention)
+        return maps.Common(
+            scale=getattr(inside, "scale", None),
+            off=heads_off(site, self.interventions, heads.heads),
+            mixtures=isinstance(inside, LinformerAttention),
+        )
+
+
+def _order(site: Site) -> tuple[str, int, int]:
+    """Self-attention comes first in a layer."""
+    return site.stack, site.layer, site.kind == "cross"
+
+
+def _shape(subject: Subject, modules: dict[Site, MultiHead]) -> Shape:
+    model = subject.model
+    heads = next(iter(modules.values())).heads
+    d_model = model.encoder.embeddings.tokens.weight_VM.size(1)
+    relative = any(isinstance(m.attention, RelativeAttention) for m in modules.values())
+    residual = next(part for part in model.modules() if isinstance(part, Residual))
+    placement = "pre" if isinstance(residual, PreNormResidual) else "post"
+    kind = type(model.encoder.embeddings.positions).__name__.removesuffix("Positions").lower()
+    return Shape(
+        encoder_layers=len(model.encoder.layers),
+        decoder_layers=len(model.decoder.layers),
+        heads=heads,
+        d_model=d_model,
+        d_head=d_model // heads,
+        vocab_size=subject.tokenizers.target.vocab_size,
+        positions="relative" if relative else kind or "none",
+        norm=f"{placement} {type(residual.norm).__name__}",
+        parameters=count_parameters(model),
+    )

@@ -1,0 +1,326 @@
+"""What "it" means to a model: the two famous sentences, and all decisive cases of the fables.
+
+French must say *il* or *elle*, and so must know whether the animal was too tired or the street too
+wide. A model may know it, and attention may show it; neither is taken for granted here. Shares come
+with Wilson's intervals, and what could be chance is called so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seq2see import draw
+from seq2see.data import fables
+from seq2see.data.fables import Contrast, Fable
+from seq2see.data.fables.phrases import WORD
+from seq2see.engines.torch import TorchEngine
+from seq2see.errors import InputError
+from seq2see.explain.interventions import every_head
+from seq2see.explain.reports import heat_table, plain_table, report_page
+from seq2see.explain.sentences import source_sentence
+from seq2see.explain.shares import Share, deviations
+from seq2see.explain.subject import Subject
+from seq2see.explain.trace import Record
+from seq2see.model import AttentionRecord, Site, Stack
+from seq2see.translator.spans import source_spans
+
+# B sentences, H heads, T queries, S keys
+
+CASES = 300
+"""Pairs that are asked by default: enough for intervals of six points."""
+
+
+class HeadLook(Record):
+    """One head of the encoder, at "it"."""
+
+    layer: int
+    head: int
+    weights: tuple[float, ...]
+    """To each source token."""
+
+
+class Removal(Record):
+    """What is left of the preference without one head."""
+
+    stack: str
+    layer: int
+    attention: str
+    head: int
+    preference: float
+    change: float
+
+    @property
+    def name(self) -> str:
+        """Where the head is."""
+        return f"{self.stack}.{self.layer}.{self.attention}"
+
+
+class PronounCase(Record):
+    """One sentence with "it"."""
+
+    source: str
+    tokens: tuple[str, ...]
+    right: str
+    wrong: str
+    """The first piece in which right and wrong differ: *il* and *elle*."""
+    probability_right: float
+    probability_wrong: float
+    preference: float
+    """log p(right) − log p(wrong): above 0 the model is right."""
+    looks: tuple[HeadLook, ...]
+    removals: tuple[Removal, ...]
+
+
+class HeadFollows(Record):
+    """How often a head of the encoder looks from "it" more at what is meant than at the rival."""
+
+    layer: int
+    head: int
+    share: Share
+
+
+class PronounReport(Record):
+    """What "it" means to a model."""
+
+    corpus: str
+    famous: tuple[PronounCase, ...]
+    prefers_right: Share
+    """Of whole translations that differ in the pronoun and its agreement."""
+    control: Share
+    """The same with the deciding word hidden: half is right, whatever one prefers."""
+    heads: tuple[HeadFollows, ...]
+
+    @property
+    def best_head(self) -> HeadFollows:
+        """The head that follows the meaning most often."""
+        return max(self.heads, key=lambda head: head.share.value)
+
+    def verdict(self) -> Iterator[str]:
+        """Yield what was found, null results too."""
+        yield f"The model prefers the right pronoun in {self.prefers_right.judged()}."
+        yield f"With the deciding word hidden: {self.control.judged()}."
+        best, tried = self.best_head, len(self.heads)
+        told = f'encoder layer {best.layer}, head {best.head}: "it" looks at what is meant in'
+        fair = Share.counted(best.share.count, best.share.of, deviations(tried))
+        if fair.beats_chance:
+            yield f"Attention shows it: {told} {best.share.told()}, the best of {tried} heads."
+        else:
+            yield (
+                f"Attention does not show it: the best of {tried} heads, {told} "
+                f"{best.share.told()}, which the best of so many may reach by chance."
+            )
+
+    def save(self, path: Path) -> None:
+        """Write .json, .html or a picture, as the name says."""
+        ending = path.suffix.lower()
+        if ending in draw.FORMATS:
+            draw.grids(path, 'Where "it" looks, in each head of the encoder', _grids(self))
+            return
+        text = self.model_dump_json() if ending == ".json" else self.to_html()
+        path.write_text(text, encoding="utf-8")
+
+    def to_html(self) -> str:
+        """Return a page of tables."""
+        return report_page("What “it” means", self.verdict(), "".join(_body(self)))
+
+
+def pronoun_report(subject: Subject, short: bool = False, cases: int = CASES) -> PronounReport:
+    """Ask a model from English to French what "it" means."""
+    if tuple(language[:2] for language in subject.languages) != ("en", "fr"):
+        raise InputError(
+            f"the model must translate from en to fr to be asked about “it”, "
+            f"but translates from {' to '.join(subject.languages)} instead"
+        )
+    decisive = fables.pronoun_cases("test", short)
+    famous, asked = decisive[:2], decisive[:cases]
+    pronouns = [fable.pronoun for fable in asked if fable.pronoun]
+    return PronounReport(
+        corpus="builtin:fables-short/test" if short else "builtin:fables/test",
+        famous=tuple(_case(subject, fable) for fable in famous),
+        prefers_right=_preferred(subject, [p.contrast for p in pronouns if p.contrast]),
+        control=_preferred(subject, [p.control for p in pronouns if p.control]),
+        heads=tuple(_following(subject, asked)),
+    )
+
+
+def preferences(subject: Subject, pairs: Sequence[Contrast], whole: bool = True) -> list[float]:
+    """Return log p(right) − log p(wrong) of each pair: as a whole, or where they first differ."""
+    engine = TorchEngine(subject.model, subject.framing)
+    rights = _targets(subject, [pair.right for pair in pairs])
+    wrongs = _targets(subject, [pair.wrong for pair in pairs])
+    sources = [subject.source_ids(pair.source) for pair in pairs]
+    given = [*zip(sources, rights, strict=True), *zip(sources, wrongs, strict=True)]
+    found = engine.force(given)
+    result = []
+    for number, (right, wrong) in enumerate(zip(rights, wrongs, strict=True)):
+        ours, theirs = found[number].log_probs, found[number + len(pairs)].log_probs
+        place = _first_difference(right, wrong)
+        result.append(sum(ours) - sum(theirs) if whole else ours[place] - theirs[place])
+    return result
+
+
+def _targets(subject: Subject, texts: Sequence[str]) -> list[list[int]]:
+    ids = subject.tokenizers.target.encode_batch(list(texts))
+    return [[*sentence, subject.framing.target_end] for sentence in ids]
+
+
+def _first_difference(right: Sequence[int], wrong: Sequence[int]) -> int:
+    pairs = zip(right, wrong, strict=False)
+    return next(place for place, (a, b) in enumerate(pairs) if a != b)
+
+
+def _preferred(subject: Subject, pairs: Sequence[Contrast]) -> Share:
+    found = preferences(subject, pairs)
+    return Share.counted(sum(value > 0 for value in found), len(found))
+
+
+def _case(subject: Subject, fable: Fable) -> PronounCase:
+    assert fable.pronoun
+    assert fable.pronoun.contrast
+    contrast = fable.pronoun.contrast
+    right, wrong = _targets(subject, [contrast.right, contrast.wrong])
+    place = _first_difference(right, wrong)
+    source = subject.source_ids(fable.source)
+    engine = TorchEngine(subject.altered([]).model, subject.framing)
+    ours, theirs = engine.force([(source, right), (source, wrong)])
+    preference = ours.log_probs[place] - theirs.log_probs[place]
+    tokenizer = subject.tokenizers.source
+    sentence = source_sentence(
+        fable.source, source, subject.framing, tokenizer, subject.languages[0]
+    )
+    return PronounCase(
+        source=fable.source,
+        tokens=tuple(token.text for token in sentence.tokens),
+        right=subject.shown(right[place])[1],
+        wrong=subject.shown(wrong[place])[1],
+        probability_right=math.exp(ours.log_probs[place]),
+        probability_wrong=math.exp(theirs.log_probs[place]),
+        preference=preference,
+        looks=tuple(_looks(subject, fable)),
+        removals=tuple(_removals(subject, contrast, preference)),
+    )
+
+
+def _removals(subject: Subject, pair: Contrast, before: float) -> Iterator[Removal]:
+    """Yield what each head's absence does to the preference, where the two first differ."""
+    for off in every_head(subject.model):
+        assert off.heads is not None
+        (now,) = preferences(subject.altered([off]), [pair], whole=False)
+        yield Removal(
+            stack=off.stack,
+            layer=off.layer,
+            attention=off.attention,
+            head=off.heads[0],
+            preference=now,
+            change=now - before,
+        )
+
+
+class _EncoderEars:
+    """Listens to every head of the encoder."""
+
+    def __init__(self) -> None:
+        self.weights_HTS: dict[int, Tensor] = {}
+
+    def attention_listener(self, site: Site) -> Any:
+        def take(record: AttentionRecord) -> None:
+            self.weights_HTS[site.layer] = record.weights_BHTS[0]
+
+        return take
+
+    def layer_listener(self, stack: Stack, layer: int) -> None: ...
+
+
+@torch.inference_mode()
+def _from_it(subject: Subject, fable: Fable) -> dict[int, Tensor]:
+    """Return where "it" looks in each layer of the encoder, [H, S], its pieces together."""
+    assert fable.pronoun
+    ids = subject.source_ids(fable.source)
+    ears = _EncoderEars()
+    subject.model.encode(subject.source_BS(ids), ears)
+    places = _tokens_of(subject, fable.source, ids, fable.pronoun.source)
+    return {layer: weights[:, places].mean(1) for layer, weights in ears.weights_HTS.items()}
+
+
+def _looks(subject: Subject, fable: Fable) -> Iterator[HeadLook]:
+    for layer, weights_HS in sorted(_from_it(subject, fable).items()):
+        for head, weights in enumerate(weights_HS.tolist()):
+            yield HeadLook(layer=layer, head=head, weights=tuple(weights))
+
+
+def _tokens_of(subject: Subject, text: str, ids: Sequence[int], word: int) -> list[int]:
+    """Return the tokens of a word that the fables count, as the model reads them."""
+    start, end = [match.span() for match in WORD.finditer(text)][word]
+    first = 0 if subject.framing.source_start is None else 1
+    spans = source_spans(subject.tokenizers.source, ids, text)
+    return [first + place for place, (a, b) in enumerate(spans) if a < end and b > start]
+
+
+def _following(subject: Subject, cases: Sequence[Fable]) -> Iterator[HeadFollows]:
+    """Count for each head how often the noun that is meant gets more than its rival."""
+    counts: dict[tuple[int, int], int] = {}
+    for fable in cases:
+        assert fable.pronoun
+        ids = subject.source_ids(fable.source)
+        meant, rival = (
+            _tokens_of(subject, fable.source, ids, word)
+            for word in (fable.pronoun.antecedent, fable.pronoun.rival)
+        )
+        for layer, weights_HS in _from_it(subject, fable).items():
+            more_H = weights_HS[:, meant].sum(1) > weights_HS[:, rival].sum(1)
+            for head, more in enumerate(more_H.tolist()):
+                counts[layer, head] = counts.get((layer, head), 0) + more
+    for (layer, head), count in sorted(counts.items()):
+        yield HeadFollows(layer=layer, head=head, share=Share.counted(count, len(cases)))
+
+
+def _grids(report: PronounReport) -> list[draw.Grid]:
+    return [
+        draw.Grid(
+            f"{case.source}  p({case.right}) = {case.probability_right:.2f}, "
+            f"p({case.wrong}) = {case.probability_wrong:.2f}",
+            [f"layer {look.layer}, head {look.head}" for look in case.looks],
+            case.tokens,
+            [look.weights for look in case.looks],
+        )
+        for case in report.famous
+    ]
+
+
+def _body(report: PronounReport) -> Iterator[str]:
+    for case in report.famous:
+        yield f"<section><h2>{case.source}</h2>"
+        yield (
+            f"<p>p({case.right}) = {case.probability_right:.3f}, p({case.wrong}) = "
+            f"{case.probability_wrong:.3f}: a preference of {case.preference:+.2f} nats for what "
+            "is right.</p><p class='note'>Where “it” looks, in each head of the encoder:</p>"
+        )
+        names = [f"layer {look.layer}, head {look.head}" for look in case.looks]
+        weights = [look.weights for look in case.looks]
+        yield heat_table(draw.Signed("", names, case.tokens, weights), 1, shares=True)
+        yield '<p class="note">How the preference changes without each head, in nats:</p>'
+        yield _removal_table(case.removals)
+        yield "</section>"
+    yield "<section><h2>How often “it” looks more at what is meant than at the other noun</h2>"
+    rows = [[f"layer {h.layer}, head {h.head}", h.share.judged()] for h in report.heads]
+    yield plain_table(["head of the encoder", f"in the cases of {report.corpus}"], rows)
+    yield "</section>"
+
+
+def _removal_table(removals: Sequence[Removal]) -> str:
+    names = list(dict.fromkeys(removal.name for removal in removals))
+    heads = sorted({removal.head for removal in removals})
+    values = {(r.name, r.head): r.change for r in removals}
+    table = draw.Signed(
+        "",
+        names,
+        [f"head {head}" for head in heads],
+        [[values.get((name, head), math.nan) for head in heads] for name in names],
+    )
+    return heat_table(table, max([1e-9, *(abs(r.change) for r in removals)]))

@@ -1,0 +1,110 @@
+"""Traces of any small model and any sentence keep their promises."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from hypothesis import given, settings, strategies as st
+
+from seq2see.engines.torch import TorchEngine
+from seq2see.explain import Detail, HeadsOff, Hide, Scale, Subject, Trace, altered, trace
+from seq2see.explain.agreement import ranks
+from seq2see.explain.tensors import pack, unpack
+from seq2see.model import ModelConfig, Transformer
+from seq2see.search import LengthsConfig, SearchConfig, Source
+from seq2see.text import TokenizerConfig, Tokenizers
+
+LINES = ["the cat sleeps .", "a dog runs and the cat sleeps .", "l'eau coule !", "我喜欢猫。"]
+WORDS = ["the", "cat", "sleeps", "dog", "runs", "l'eau", "猫", ".", "!"]
+
+
+@cache
+def tokenizers() -> Tokenizers:
+    return Tokenizers.train(LINES, LINES, TokenizerConfig(vocab_size=300))
+
+
+@st.composite
+def subjects(draw: Any) -> Subject:
+    kind = draw(st.sampled_from(["scaled_dot", "additive", "qk_norm"]))
+    positions = "sinusoid" if kind != "scaled_dot" else draw(st.sampled_from(["relative", "none"]))
+    config = ModelConfig(
+        vocab_size=tokenizers().source.vocab_size,
+        d_model=8,
+        d_ff=8,
+        heads=draw(st.sampled_from([1, 2, 4])),
+        encoder_layers=draw(st.integers(1, 2)),
+        decoder_layers=draw(st.integers(1, 3)),
+        attention={"kind": kind},
+        positions={"kind": positions},
+        norm={"placement": draw(st.sampled_from(["pre", "post"]))},
+    )
+    torch.manual_seed(draw(st.integers(0, 99)))
+    model = Transformer.from_config(config).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(2.0)
+    return Subject(model, tokenizers(), ("en", "fr"))
+
+
+sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
+searches = st.builds(
+    SearchConfig,
+    beam_size=st.integers(1, 4),
+    length_penalty=st.sampled_from([0.0, 0.6, 1.0]),
+    lengths=st.just(LengthsConfig(max_ratio=1.0, max_extra=3)),
+)
+
+
+@settings(max_examples=15)
+@given(subjects(), sentences, searches)
+def test_a_trace_keeps_its_promises(subject: Subject, text: str, search: SearchConfig) -> None:
+    made = trace(subject, text, search=search, detail=Detail(layers="all"))
+    ids = subject.source_ids(text)
+    (best,) = TorchEngine(subject.model).search([ids], [Source(len(ids) + 1)], search)
+    assert tuple(token.id for token in made.target.tokens) == best[0].tokens
+    np.testing.assert_allclose(made.translation.log_prob, best[0].log_prob, atol=1e-3)
+    path = [made.beam.nodes[number] for number in made.beam.path]
+    np.testing.assert_allclose(
+        sum(node.token_log_prob for node in path), made.translation.log_prob, atol=1e-3
+    )
+    for found in made.attention:
+        np.testing.assert_allclose(found.weights.sum(-1), 1, atol=1e-5)
+        if found.mask is not None:
+            assert (found.weights[np.broadcast_to(found.mask, found.weights.shape) == 1] == 0).all()
+    assert Trace.from_json(made.to_json()).to_json() == made.to_json()
+
+
+@settings(max_examples=15)
+@given(subjects(), sentences)
+def test_nothing_that_does_nothing_changes_a_bit(subject: Subject, text: str) -> None:
+    model, source = subject.model, subject.source_BS(subject.source_ids(text))
+    target = torch.tensor([[2, 9, 8]])
+    with torch.inference_mode():
+        plain = altered(model, [])(source, target)
+        for nothing in (
+            Scale(stack="encoder", layer=0, attention="self", factor=1.0),
+            Hide(stack="decoder", attention="cross", keys=(999,)),
+        ):
+            assert torch.equal(altered(model, [nothing])(source, target), plain)
+        off = HeadsOff(stack="decoder", layer=0, attention="cross")
+        twice = altered(altered(model, [off]), [])(source, target)
+        assert torch.equal(twice, altered(model, [off])(source, target))
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=8), st.sampled_from(["<f4", "u1"]))
+def test_tensors_there_and_back(numbers: list[int], kind: str) -> None:
+    array = np.array(numbers, kind)[None]
+    assert np.array_equal(unpack(pack(array)), array)
+    assert unpack(pack(array)).dtype == array.dtype
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=9))
+def test_ranks_are_a_fair_order(values: list[int]) -> None:
+    found = ranks(np.array(values))
+    assert found.sum() == len(values) * (len(values) - 1) / 2
+    for a, x in zip(found, values, strict=True):
+        below, equal = sum(y < x for y in values), sum(y == x for y in values)
+        assert a == below + (equal - 1) / 2
