@@ -1,0 +1,108 @@
+"""`seq2see lab`: what is said about the Transformer, tried."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from seq2see.cli.train import let_threads_sleep
+
+if TYPE_CHECKING:
+    from seq2see.lab.runner import Outcome
+
+Language = Literal["en", "zh"]
+Languages = Annotated[Language, typer.Option("--lang", help="English or Chinese.")]
+Json = Annotated[bool, typer.Option("--json", help="For machines.")]
+
+app = typer.Typer(
+    name="lab",
+    help="Claims about the Transformer as experiments on this code, each with its verdict.",
+    no_args_is_help=True,
+)
+
+
+@app.command("list")
+def list_(language: Languages = "en", as_json: Json = False) -> None:
+    """List the experiments."""
+    from seq2see.lab.registry import experiments
+
+    if as_json:
+        rows = [{"number": e.number, "title": e.title.said(language)} for e in experiments()]
+        typer.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    for each in experiments():
+        marks = [name for name, is_so in _marks(each.trains, each.needs_full) if is_so]
+        title = f"{each.number:>3}  {each.title.said(language)}"
+        typer.echo(f"{title}  ({', '.join(marks)})" if marks else title)
+
+
+def _marks(trains: bool, needs_full: bool) -> list[tuple[str, bool]]:
+    return [("trains", trains), ("needs --full", needs_full)]
+
+
+@app.command()
+def run(
+    names: Annotated[list[str], typer.Argument(metavar="NUMBER… | all", help="Which of them.")],
+    full: Annotated[
+        bool, typer.Option("--full", help="Take the time that it takes: more seeds, larger sizes.")
+    ] = False,
+    language: Languages = "en",
+    report: Annotated[
+        Path | None, typer.Option(help="Write all of it, with pictures, into one HTML file.")
+    ] = None,
+    docs: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, file_okay=False, help="Write lab.md and lab.zh.md into this folder."
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(exists=True, file_okay=False, help="A translator of fables to look into."),
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Where small trained models are kept. By default ~/.cache.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run experiments; the exit status is 1 if a number is not as expected."""
+    let_threads_sleep()
+    from seq2see.lab.bench import Bench
+    from seq2see.lab.registry import chosen
+    from seq2see.lab.runner import run as run_all
+    from seq2see.lab.table import plain
+
+    bench = Bench(cache, full, model, lambda line: typer.echo(f"     {line}", err=True))
+    outcomes = []
+    for outcome in run_all(
+        chosen(names), bench, lambda e: typer.echo(f"{e.number:>3} …", err=True)
+    ):
+        outcomes.append(outcome)
+        if not as_json:
+            typer.echo(plain(outcome, language) + "\n")
+    if as_json:
+        typer.echo(json.dumps([outcome.record() for outcome in outcomes], ensure_ascii=False))
+    _write(outcomes, language, report, docs)
+    failed = [str(outcome.experiment.number) for outcome in outcomes if outcome.status == "failed"]
+    if failed:
+        typer.echo(f"seq2see: not as expected: {', '.join(failed)}", err=True)
+        raise typer.Exit(1)
+
+
+def _write(
+    outcomes: list[Outcome], language: Language, page: Path | None, docs: Path | None
+) -> None:
+    """Write the report and the documentation, where they were asked for, in numerical order."""
+    from seq2see.lab.report import report
+    from seq2see.lab.table import markdown
+
+    outcomes = sorted(outcomes, key=lambda outcome: outcome.experiment.number)
+    if page is not None:
+        page.write_text(report(outcomes, language), "utf-8")
+        typer.echo(f"The report is {page}.", err=True)
+    if docs is not None:
+        (docs / "lab.md").write_text(markdown(outcomes, "en"), "utf-8")
+        (docs / "lab.zh.md").write_text(markdown(outcomes, "zh"), "utf-8")

@@ -1,0 +1,179 @@
+"""Experiment 18: additive attention against the dot product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from seq2see.lab.bench import Bench, Lesson
+from seq2see.lab.experiment import (
+    NOTED,
+    Finding,
+    Measurement,
+    Text,
+    Verdict,
+    at_least,
+    at_most,
+    experiment,
+)
+from seq2see.lab.pictures import curves
+from seq2see.lab.timing import seconds
+from seq2see.model import OPEN, AdditiveAttention, Attention, DotProductAttention
+from seq2see.model.dropout import Dropout
+
+LENGTH = 64
+KINDS = {
+    "scaled_dot": Text("scaled dot product", "缩放点积"),
+    "dot": Text("dot product, unscaled", "未缩放点积"),
+    "additive": Text("additive", "加性"),
+}
+
+
+@experiment(
+    number=18,
+    title=Text("Additive attention or the dot product?", "加性注意力还是点积注意力？"),
+    notes="S1 S3",
+    claim=Text(
+        "Both cost about the same in theory, but the dot product uses fast matrix products. For "
+        "large d_k additive attention is better, S3 says because it is non-linear.",
+        "两者理论复杂度相近，但点积能利用快速的矩阵乘法。d_k 较大时加性模型效果更好，"
+        "S3 认为原因是它含有非线性。",
+    ),
+    prediction=Text(
+        "Additive attention keeps a tensor of n²·d_k numbers where the product keeps n². In "
+        "learning, only the *unscaled* product loses at large d_k; the scaled one does not.",
+        "加性注意力要保存 n²·d_k 个数，点积只需 n²。就学习效果而言，d_k 较大时只有“未缩放”"
+        "的点积变差。",
+    ),
+    trains=True,
+)
+def additive_or_product(bench: Bench) -> Finding:
+    """Let each kind learn with narrow and wide heads; weigh and time them alone."""
+    losses = {(kind, d): _losses(bench, kind, d) for kind in KINDS for d in _widths(bench)}
+    widths = [8, 16, 32, 64]
+    memory = {
+        Text("additive", "加性"): [_kept(_additive(d), d) / 2**20 for d in widths],
+        Text("dot product", "点积"): [_kept(_product(d), d) / 2**20 for d in widths],
+    }
+    time = {kind: seconds(_worked(make(64), 64)) for kind, make in _MAKERS.items()}
+    wide = _widths(bench)[-1]
+    gap = {kind: _mean(losses[kind, wide]) for kind in KINDS}
+    return Finding(
+        Verdict.HOLDS_IF,
+        Text(
+            "It holds if the dot product is not scaled: then wide heads learn worse than additive "
+            "ones. Scaled, the dot product learns as well, so non-linearity is not the reason. "
+            "Time and memory are not alike: additive attention holds a number for each feature of "
+            "each pair of tokens.",
+            "仅当点积未缩放时成立：此时宽头的学习效果不如加性模型。缩放之后点积学得一样好，"
+            "因此原因并非非线性。时间与内存并不相近：加性注意力要为每对 token "
+            "的每个特征保存一个数。",
+        ),
+        (
+            *(
+                Measurement.mean(
+                    Text(f"held-out loss, {name.en}, d_k = {d}", f"验证损失，{name.zh}，d_k = {d}"),
+                    losses[kind, d],
+                    NOTED,
+                )
+                for kind, name in KINDS.items()
+                for d in _widths(bench)
+            ),
+            Measurement(
+                Text(
+                    f"loss at d_k = {wide}, unscaled over scaled",
+                    f"d_k = {wide} 时未缩放与缩放的损失之比",
+                ),
+                gap["dot"] / gap["scaled_dot"],
+                at_least(1),
+            ),
+            Measurement(
+                Text(
+                    f"loss at d_k = {wide}, scaled over additive",
+                    f"d_k = {wide} 时缩放点积与加性的损失之比",
+                ),
+                gap["scaled_dot"] / gap["additive"],
+                at_most(3),
+            ),
+            Measurement(
+                Text(
+                    "memory kept for the gradients, additive over dot product, d_k = 64, n = 64",
+                    "为梯度保存的内存，加性与点积之比，d_k = 64，n = 64",
+                ),
+                memory[Text("additive", "加性")][-1] / memory[Text("dot product", "点积")][-1],
+                at_least(10),
+            ),
+            Measurement(
+                Text(
+                    "time forward and back, additive over dot product, d_k = 64, n = 64",
+                    "前向加反向的时间，加性与点积之比，d_k = 64，n = 64",
+                ),
+                time["additive"] / time["product"],
+                NOTED,
+            ),
+        ),
+        (
+            curves(
+                Text(
+                    f"Memory that is kept for the gradients, 8 sentences of {LENGTH} tokens.",
+                    f"为梯度保存的内存，8 个长度为 {LENGTH} 的句子。",
+                ),
+                widths,
+                memory,
+                ("d_k", "MB"),
+                y_scale="log",
+                marker="o",
+            ),
+        ),
+    )
+
+
+def _widths(bench: Bench) -> tuple[int, ...]:
+    return (8, 64, 256) if bench.full else (64,)
+
+
+def _losses(bench: Bench, kind: str, d: int) -> list[float]:
+    """Learn with heads of this width: the model is 64 wide, or one head if that is wider."""
+    width = max(64, d)
+    settings = {"attention": {"kind": kind}, "d_model": width, "heads": width // d}
+    lesson = Lesson().with_model(**settings)
+    return [each.nll for each in bench.learn_all(lesson)]
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _additive(d: int) -> Attention:
+    return AdditiveAttention(1, d, Dropout(0.0))
+
+
+def _product(d: int) -> Attention:
+    return DotProductAttention(d**-0.5, Dropout(0.0))
+
+
+_MAKERS: dict[str, Callable[[int], Attention]] = {"additive": _additive, "product": _product}
+
+
+def _worked(attention: Attention, d: int) -> Callable[[], object]:
+    """Return a forward and a backward pass; the plain form of both, so that like meets like."""
+    q, k, v = (torch.randn(8, 1, LENGTH, d, requires_grad=True) for _ in range(3))
+    return lambda: attention(q, k, v, OPEN, lambda _: None).sum().backward()
+
+
+def _kept(attention: Attention, d: int) -> int:
+    """Count the bytes that a forward pass keeps for the gradients."""
+    sizes: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    q, k, v = (torch.randn(8, 1, LENGTH, d, requires_grad=True) for _ in range(3))
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        output = attention(q, k, v, OPEN, lambda _: None)
+        del output
+    return sum(sizes.values())

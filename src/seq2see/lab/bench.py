@@ -1,0 +1,313 @@
+"""The bench: what experiments share. Seeds, the size of the effort, and small models trained once.
+
+A trained model is a function of its `Lesson`, so it is kept in the cache under the lesson's
+fingerprint: experiments that ask for the same lesson share it, and the next run has it at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_model, save_model
+from torch import Generator
+
+from seq2see.bundle import Bundle
+from seq2see.data import digits
+from seq2see.data.batches import Batch
+from seq2see.data.digits import Split, Task
+from seq2see.engines.torch import TorchEngine
+from seq2see.errors import TrainingError
+from seq2see.loss import LossConfig
+from seq2see.model import ModelConfig, Transformer
+from seq2see.search import SearchConfig, Source
+from seq2see.text import PAD_ID, Packed
+from seq2see.training.memory import keep_freed_memory
+from seq2see.training.objective import Objective
+from seq2see.training.optimiser import OptimiserConfig, build_optimiser
+from seq2see.training.schedule import ScheduleConfig, build_schedule
+from seq2see.training.step import Stepper, mixed
+from seq2see.training.workers import Workers
+
+ZERO = 4
+"""The id of the digit 0, behind the special ids."""
+DIGITS = ModelConfig(
+    vocab_size=ZERO + 10, d_model=64, d_ff=128, heads=4, encoder_layers=2, decoder_layers=2
+).replace(dropout={"embedding": 0.0, "residual": 0.0})
+"""The model of the digit tasks: small enough to learn in seconds, without dropout."""
+FORMAT = 1
+"""Changes when lessons are taught differently, so that old models are not taken for new ones."""
+
+CARD, WEIGHTS = "card.json", "model.safetensors"
+HELD_OUT = 400
+"""Sources that are translated to see how many are solved; the loss is over all."""
+
+Make = Callable[[ModelConfig], Transformer]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What a small model learns, and how. Digits are copied, reversed or sorted."""
+
+    task: Task = "reverse"
+    model: ModelConfig = DIGITS
+    updates: int = 300
+    seed: int = 1
+    """Decides the first weights and the order of the data."""
+    longest: int = 12
+    """Digits of a source at most."""
+    sentences: int = 64
+    """Of a batch."""
+    peak: float = 3e-3
+    """The highest rate; it falls to 0 with a cosine."""
+    warmup: int = 40
+    smoothing: float = 0.0
+    variant: str = ""
+    """Names what `make` changes, if the model is not made from the config alone."""
+
+    def with_model(self, **settings: Any) -> Lesson:
+        """Return the lesson for another architecture."""
+        return replace(self, model=self.model.replace(**settings))
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all of it."""
+        content = {**asdict(self), "model": self.model.model_dump(mode="json"), "format": FORMAT}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned:
+    """A model behind its lesson."""
+
+    model: Transformer
+    """In evaluation mode."""
+    losses: tuple[float, ...]
+    """Of each update, before it; fewer than asked for if the training diverged."""
+    nll: float
+    """The mean of −log p over the tokens of the held-out set; ∞ if the training diverged."""
+    exact: float
+    """The share of held-out sources that greedy search solves without a mistake."""
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the loss or a gradient stopped being a number."""
+        return self.nll == float("inf")
+
+
+class Bench:
+    """What an experiment may use."""
+
+    def __init__(
+        self,
+        cache: Path | None = None,
+        full: bool = False,
+        model: Path | None = None,
+        say: Say = lambda _: None,
+        threads: int | None = None,
+    ) -> None:
+        self.full = full
+        """Whether there is time: more seeds, more updates, larger sizes."""
+        self.cache = cache or default_cache()
+        self.threads = threads or os.cpu_count() or 1
+        self._given = model
+        self._say = say
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of trainings; three, or five if there is time."""
+        return (1, 2, 3, 4, 5) if self.full else (1, 2, 3)
+
+    def generator(self, seed: int = 0) -> Generator:
+        """Return a source of random numbers."""
+        return Generator().manual_seed(seed)
+
+    def learn(self, lesson: Lesson, make: Make | None = None) -> Learned:
+        """Train a small model, or take it from the cache.
+
+        `make` may change the model that the config gives; then `lesson.variant` names the change.
+        """
+        assert bool(lesson.variant) == bool(make), "`variant` must name what `make` changes"
+        home = self._home(lesson)
+        if not _is_kept(home):
+            self._tell(lesson)
+            _learn(lesson, home, make)
+        return _recall(lesson, home, make)
+
+    def learn_all(self, lesson: Lesson, make: Make | None = None) -> tuple[Learned, ...]:
+        """Train the lesson with each of the seeds."""
+        lessons = [replace(lesson, seed=seed) for seed in self.seeds]
+        if make is None:
+            self.prepare(lessons)
+        return tuple(self.learn(each, make) for each in lessons)
+
+    def prepare(self, lessons: Iterable[Lesson]) -> None:
+        """Train what is not in the cache yet, one lesson a core: so small a model needs no more."""
+        missing = [each for each in lessons if not _is_kept(self._home(each))]
+        if len(missing) < 2 or self.threads < 2:
+            return
+        for each in missing:
+            self._tell(each)
+        with suppress(BrokenProcessPool):  # a script without a main guard: then one by one
+            list(self._pool.map(_learn, missing, map(self._home, missing)))
+
+    @cached_property
+    def _pool(self) -> ProcessPoolExecutor:
+        """Processes that stay: to start one takes as long as a short lesson."""
+        return ProcessPoolExecutor(self.threads, get_context("spawn"))
+
+    def _home(self, lesson: Lesson) -> Path:
+        return self.cache / "digits" / lesson.fingerprint
+
+    def _tell(self, lesson: Lesson) -> None:
+        self._say(f"learning to {lesson.task} digits: {_described(lesson)}")
+
+    def fables(self, seed: int = 1) -> Bundle:
+        """Return a translator of `builtin:fables-short`: the one given, or a small one trained."""
+        if self._given is not None:
+            return Bundle.load(self._given)
+        epochs = 8 if self.full else 5
+        home = self.cache / "fables" / f"{epochs}-epochs-seed-{seed}"
+        if not (home / "model.safetensors").exists():
+            from seq2see.lab.fables import learn_fables  # noqa: PLC0415 few ask for it
+
+            self._say(f"learning English to French from fables, seed {seed}")
+            learn_fables(home, epochs, seed, self._say)
+        return Bundle.load(home)
+
+    def translators(self) -> tuple[Bundle, ...]:
+        """Return one translator of fables, or one a seed if there is time and none was given."""
+        several = self.full and self._given is None
+        return tuple(self.fables(seed) for seed in (self.seeds[:3] if several else (1,)))
+
+
+def default_cache() -> Path:
+    """Return the folder of the user's cache that is ours."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "seq2see" / "lab"
+
+
+def pairs(task: Task, split: Split, longest: int = 12) -> list[tuple[list[int], list[int]]]:
+    """Return sources and targets of a digit task as ids, without their ends."""
+    return [(_ids(source), _ids(target)) for source, target in digits.load(task, split, longest)]
+
+
+def batch_of(chosen: Sequence[tuple[list[int], list[int]]]) -> Batch:
+    """Make a batch of pairs of ids."""
+    return Batch.of(Packed.of([s for s, _ in chosen]), Packed.of([t for _, t in chosen]))
+
+
+def _ids(text: str) -> list[int]:
+    return [ZERO + int(digit) for digit in text.split()]
+
+
+def _described(lesson: Lesson) -> str:
+    """Name what differs from the usual lesson."""
+    usual, model = asdict(Lesson()), lesson.model.model_dump()
+    changes = {k: v for k, v in asdict(lesson).items() if k not in {"model", "task"}}
+    named = [f"{key} {value}" for key, value in changes.items() if value != usual[key]]
+    return ", ".join([*_changes(DIGITS.model_dump(), model), *named]) or "seed 1"
+
+
+def _changes(usual: Mapping[str, Any], model: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in model.items():
+        before = usual.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            yield from _changes(before, value)
+        elif value != before:
+            yield f"{key} {value}"
+
+
+def _model(lesson: Lesson, make: Make | None) -> Transformer:
+    torch.manual_seed(mixed(lesson.seed))
+    return (make or Transformer.from_config)(lesson.model)
+
+
+def _learn(lesson: Lesson, home: Path, make: Make | None = None) -> None:
+    """Train a model from its beginning, and keep it."""
+    model = _model(lesson, make)
+    card = _teach(lesson, model)
+    home.mkdir(parents=True, exist_ok=True)
+    save_model(model, str(home / WEIGHTS))
+    aside = home / f"{CARD}.partial"
+    aside.write_text(json.dumps(card), "utf-8")
+    aside.replace(home / CARD)  # last: with a card, all is there
+
+
+def _is_kept(home: Path) -> bool:
+    return (home / CARD).exists()
+
+
+def _recall(lesson: Lesson, home: Path, make: Make | None) -> Learned:
+    model = _model(lesson, make)
+    load_model(model, home / WEIGHTS)
+    card = json.loads((home / CARD).read_text("utf-8"))
+    return Learned(model.eval(), tuple(card["losses"]), card["nll"], card["exact"])
+
+
+def _teach(lesson: Lesson, model: Transformer) -> dict[str, Any]:
+    """Train with the project's own parts; return losses and what the held-out set says."""
+    keep_freed_memory()
+    torch.set_num_threads(1)  # so small a model gains nothing by more
+    objective = Objective(model, LossConfig(label_smoothing=lesson.smoothing), PAD_ID)
+    schedule = ScheduleConfig(kind="cosine", peak=lesson.peak, warmup=lesson.warmup)
+    stepper = Stepper(
+        objective,
+        build_optimiser(OptimiserConfig(), objective),
+        build_schedule(schedule, lesson.model.d_model, lesson.updates),
+        0.0,
+        lesson.seed,
+        Workers(),
+    )
+    losses: list[float] = []
+    try:
+        for number, batch in enumerate(_batches(lesson), 1):
+            losses.append(stepper(number, [batch]).loss)
+    except TrainingError:
+        return {"losses": losses, "nll": float("inf"), "exact": 0.0}
+    return {"losses": losses, **_examined(lesson, objective)}
+
+
+def _batches(lesson: Lesson) -> Iterator[Batch]:
+    """Draw the batch of each update; an epoch has every pair once."""
+    known = pairs(lesson.task, "train", lesson.longest)
+    generator = Generator().manual_seed(lesson.seed)
+    order: list[int] = []
+    for _ in range(lesson.updates):
+        if len(order) < lesson.sentences:
+            order = torch.randperm(len(known), generator=generator).tolist()
+        chosen, order = order[: lesson.sentences], order[lesson.sentences :]
+        yield batch_of([known[line] for line in chosen])
+
+
+@torch.no_grad()
+def _examined(lesson: Lesson, objective: Objective) -> dict[str, float]:
+    held_out = pairs(lesson.task, "test", lesson.longest)
+    objective.eval()
+    loss = objective(batch_of(held_out))
+    return {
+        "nll": float(loss.nll) / loss.tokens,
+        "exact": exactness(objective.model, held_out[:HELD_OUT]),
+    }
+
+
+def exactness(model: Transformer, held_out: Sequence[tuple[list[int], list[int]]]) -> float:
+    """Return the share of sources for which greedy search finds the very target."""
+    sources = [Source(len(source) + 1, line) for line, (source, _) in enumerate(held_out)]
+    found = TorchEngine(model).search(
+        [source for source, _ in held_out], sources, SearchConfig(beam_size=1)
+    )
+    right = [list(f[0].content) == target for f, (_, target) in zip(found, held_out, strict=True)]
+    return sum(right) / len(right)

@@ -1,0 +1,70 @@
+"""A small translator of fables, for experiments about words: the demo's recipe, a bit shorter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from seq2see.data.batches import BatchConfig
+from seq2see.data.config import DataConfig
+from seq2see.data.corpora import CorpusConfig, TrainingCorpusConfig
+from seq2see.loss import LossConfig
+from seq2see.model import ModelConfig
+from seq2see.text import TokenizerConfig
+from seq2see.training.builder import Ingredients
+from seq2see.training.config import CheckpointsConfig, TrainingConfig, ValidationConfig
+from seq2see.training.optimiser import OptimiserConfig
+from seq2see.training.run import RunFolder
+from seq2see.training.schedule import ScheduleConfig
+from seq2see.training.train import prepare, train
+from seq2see.training.workers import Workers
+
+NAME = "builtin:fables-short"
+
+
+def learn_fables(
+    home: Path, epochs: float, seed: int = 1, say: Callable[[str], None] = print
+) -> None:
+    """Train the translator into a model directory; one that was stopped goes on."""
+    ingredients, folder = _ingredients(epochs, seed), RunFolder(home)
+    prepare(ingredients, folder, resume=True)
+    train(ingredients, folder, Workers(), lambda plan, _: _Progress(plan.updates, say))
+
+
+class _Progress:
+    """Says now and then how far it is."""
+
+    def __init__(self, updates: int, say: Callable[[str], None]) -> None:
+        self._updates = updates
+        self._say = say
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        if record["kind"] == "train" and record["update"] % 100 == 0:
+            self._say(f"fables: update {record['update']} of {self._updates}, {record['nll']:.2f}")
+
+
+def _ingredients(epochs: float, seed: int) -> Ingredients:
+    return Ingredients(
+        data=DataConfig(
+            languages=("en", "fr"),
+            train=(TrainingCorpusConfig(files=(NAME,)),),
+            valid=CorpusConfig(files=(f"{NAME}/valid",)),
+        ),
+        tokenizer=TokenizerConfig(vocab_size=1200),
+        batches=BatchConfig(tokens=2048, max_length=64),
+        architecture=_architecture,
+        loss=LossConfig(),
+        optimiser=OptimiserConfig(),
+        schedule=ScheduleConfig(kind="cosine", peak=0.003, warmup=200),
+        training=TrainingConfig(epochs=epochs, seed=seed, processes=1),
+        validation=ValidationConfig(every=10**6),
+        checkpoints=CheckpointsConfig(every=200, keep=1, result="last"),
+        origin=Path(),
+        recipe={"name": "the lab's fables", "epochs": epochs, "seed": seed},
+    )
+
+
+def _architecture(vocab_size: int, target_vocab_size: int | None) -> ModelConfig:
+    sizes = {"vocab_size": vocab_size, "target_vocab_size": target_vocab_size}
+    return ModelConfig.preset("tiny", sizes, encoder_layers=2, decoder_layers=2)

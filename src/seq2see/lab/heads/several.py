@@ -1,0 +1,178 @@
+"""Experiment 28: what several heads are good for."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+import torch
+from torch import Tensor
+
+from seq2see.lab.bench import DIGITS, Bench, Learned, Lesson, batch_of, pairs
+from seq2see.lab.ear import Ear, encoder_heads, silenced
+from seq2see.lab.experiment import (
+    NOTED,
+    Finding,
+    Measurement,
+    Text,
+    Verdict,
+    at_least,
+    at_most,
+    between,
+    experiment,
+)
+from seq2see.lab.pictures import bars
+from seq2see.loss import LossConfig
+from seq2see.model import Transformer
+from seq2see.model.multihead import MultiHead
+from seq2see.text import PAD_ID
+from seq2see.training.objective import Objective
+
+# B batch, H heads, T queries, S keys
+
+NUMBERS = (1, 4, 8)
+
+
+@experiment(
+    number=28,
+    title=Text("Why several heads?", "为什么要多个头？"),
+    notes="S1 S3",
+    claim=Text(
+        "Several heads learn in different subspaces and catch richer features, like an ensemble; "
+        "one head would be worse.",
+        "多头允许模型在不同的表示子空间里学习，捕捉更丰富的特征，类似集成；只用一个头会更差。",
+    ),
+    prediction=Text(
+        "If the claim is right, 8 heads have a lower loss than 1 at equal size, heads differ from "
+        "each other more behind training than at its start, and removing one hurts.",
+        "若该说法正确：同等规模下 8 个头的损失应低于 1 个头，训练后头与头之间的差异应比初始时更大，"
+        "去掉一个头会有损害。",
+    ),
+    trains=True,
+)
+def several_heads(bench: Bench) -> Finding:
+    """Learn with 1, 4 and 8 heads; remove each head; compare what heads look at."""
+    learned = {n: bench.learn_all(_lesson(n)) for n in NUMBERS}
+    losses = {n: [each.nll for each in found] for n, found in learned.items()}
+    four = learned[4]
+    removal = [_losses_without_each(each) for each in four]
+    worst = [max(found.values()) - each.nll for found, each in zip(removal, four, strict=True)]
+    idle = [
+        sum(loss - each.nll < 0.01 for loss in found.values()) / len(found)
+        for found, each in zip(removal, four, strict=True)
+    ]
+    after = [diversity(each.model) for each in four]
+    before = [diversity(_fresh(seed)) for seed in bench.seeds]
+    best = min(NUMBERS, key=lambda n: fmean(losses[n]))
+    return Finding(
+        Verdict.OPEN,
+        Text(
+            "A null result. On this task one head does as well as four or eight at equal size, or "
+            "better. Heads look at different places, but they do so before training as well, so "
+            "that is no sign of subspaces that were learned. None of them is idle: to remove any "
+            "one costs, as it does not in an ensemble. A task that needs several relations at once "
+            "might decide it.",
+            "零结果。在这个任务上，同等规模时一个头与四个、八个头一样好，甚至更好。"
+            "各个头确实关注不同位置，但训练之前就已如此，并不能说明学到了不同的子空间。"
+            "没有一个头是闲置的：去掉任何一个都有代价，这与集成不同。"
+            "需要同时利用多种关系的任务或许能给出定论。",
+        ),
+        (
+            *(
+                Measurement.mean(
+                    Text(f"held-out loss, {n} heads", f"验证损失，{n} 个头"),
+                    losses[n],
+                    at_most(1.5),
+                )
+                for n in NUMBERS
+            ),
+            Measurement(Text("best number of heads", "最佳头数"), best, NOTED),
+            Measurement.mean(
+                Text("loss added without the head that matters most", "去掉最重要的头所增加的损失"),
+                worst,
+                at_least(0.05),
+            ),
+            Measurement.mean(
+                Text(
+                    "share of heads that add less than 0.01 when removed",
+                    "去掉后损失增加不足 0.01 的头的比例",
+                ),
+                idle,
+                between(0, 1),
+            ),
+            Measurement.mean(
+                Text("distance between heads' weights, at the start", "各头权重之间的距离，初始"),
+                before,
+            ),
+            Measurement.mean(
+                Text("distance between heads' weights, trained", "各头权重之间的距离，训练后"),
+                after,
+            ),
+        ),
+        (
+            bars(
+                Text(
+                    "The loss that is added by removing a head, model of seed 1, four heads in "
+                    "each place.",
+                    "去掉一个头所增加的损失，种子 1 的模型，每处四个头。",
+                ),
+                {name: loss - four[0].nll for name, loss in removal[0].items()},
+                Text("loss added", "增加的损失"),
+            ),
+        ),
+    )
+
+
+def _lesson(heads: int) -> Lesson:
+    return Lesson() if heads == DIGITS.heads else Lesson().with_model(heads=heads)
+
+
+def _fresh(seed: int) -> Transformer:
+    torch.manual_seed(seed)
+    return Transformer.from_config(DIGITS).eval()
+
+
+def _losses_without_each(learned: Learned) -> dict[Text, float]:
+    """Return the held-out loss with each head of the model switched off."""
+    losses = {}
+    for name, place in _places(learned.model).items():
+        for head in range(place.heads):
+            with silenced(place, head):
+                label = Text(f"{name.en}, head {head + 1}", f"{name.zh}，头 {head + 1}")
+                losses[label] = _nll(learned.model)
+    return losses
+
+
+def _places(model: Transformer) -> dict[Text, MultiHead]:
+    places: dict[Text, MultiHead] = {}
+    for i, heads in enumerate(encoder_heads(model), 1):
+        places[Text(f"encoder {i}", f"编码器 {i}")] = heads
+    for i, decoder in enumerate(model.decoder.layers, 1):
+        places[Text(f"decoder {i}, self", f"解码器 {i}，自注意力")] = decoder.attention
+        places[Text(f"decoder {i}, cross", f"解码器 {i}，交叉")] = decoder.cross_attention
+    return places
+
+
+@torch.no_grad()
+def _nll(model: Transformer) -> float:
+    objective = Objective(model, LossConfig(label_smoothing=0.0), PAD_ID).eval()
+    loss = objective(batch_of(pairs("reverse", "test")[:400]))
+    return float(loss.nll) / int(loss.tokens)
+
+
+@torch.no_grad()
+def diversity(model: Transformer) -> float:
+    """Return the mean total variation between the weights of two heads in the same place."""
+    batch = batch_of([pair for pair in pairs("reverse", "test") if len(pair[0]) == 12])
+    ear = Ear()
+    model(batch.source_BS, batch.decoder_input_BT, ear)
+    return fmean(_distance(record.weights_BHTS) for record in ear.attention.values())
+
+
+def _distance(weights_BHTS: Tensor) -> float:
+    heads = weights_BHTS.size(1)
+    distances = [
+        (weights_BHTS[:, i] - weights_BHTS[:, j]).abs().sum(dim=-1).mean() / 2
+        for i in range(heads)
+        for j in range(i)
+    ]
+    return float(torch.stack(distances).mean())

@@ -1,0 +1,1 @@
+"""What a query must not see: items 45 to 49."""

@@ -1,0 +1,126 @@
+"""Item 48: how two masks become one, and a row in which everything is hidden."""
+
+from __future__ import annotations
+
+import torch
+
+from seq2see.lab import pictures
+from seq2see.lab.bench import Bench
+from seq2see.lab.experiment import (
+    Finding,
+    Measurement,
+    Text,
+    Verdict,
+    equal,
+    experiment,
+    near,
+)
+from seq2see.lab.masks.places import added_mask_softmax
+from seq2see.model import CAUSAL, masked_softmax, padding_mask
+
+# T queries, S keys
+
+PADDING_S = torch.tensor([True, True, False, False, False])
+"""Padding on the left: the first queries see nothing but it."""
+
+
+@experiment(
+    48,
+    Text("Two masks, one row", "两个掩码与全被遮住的行"),
+    "S3",
+    Text(
+        "In the decoder attn_mask = padding mask + sequence mask.",
+        "在 decoder 中，attn_mask = padding mask + sequence mask。",
+    ),
+    Text(
+        "They must be joined by OR. Added as numbers, a key hidden twice gets −2e9: where all keys "
+        "are hidden, the weight flows to those hidden once. Then −1e9 gives uniform weights, −inf "
+        "gives NaN, and in half precision 0 · −1e9 is NaN. Ours gives zeros.",
+        "两者必须取“或”。当作数字相加，被遮两次的得到 −2e9："
+        "全被遮住的行里，权重会流向只被遮一次的键。"
+        "此外 −1e9 使整行均匀，−inf 得到 NaN，半精度下 0 × −1e9 也是 NaN。我们的实现给出零。",
+    ),
+)
+def joined(bench: Bench) -> Finding:
+    """Hide a row whole, in four ways."""
+    scores_TS = torch.randn(5, 5, generator=bench.generator())
+    later_TS = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    hidden_TS = later_TS | PADDING_S
+    mask = padding_mask(PADDING_S[None]) | CAUSAL
+    dense = mask.dense(5, 5, scores_TS.device)
+    assert dense is not None
+    by_sum_TS = added_mask_softmax(scores_TS, later_TS.float() + PADDING_S.float())
+    by_or_TS = added_mask_softmax(scores_TS, hidden_TS.float())
+    by_infinity_TS = scores_TS.masked_fill(hidden_TS, -torch.inf).softmax(dim=-1)
+    by_ours_TS = masked_softmax(scores_TS, dense)[0, 0]
+    in_half_TS = scores_TS.half() + hidden_TS.half() * torch.tensor(-1e9).half()
+    return Finding(
+        Verdict.HOLDS_IF,
+        Text(
+            "“+” is read as OR. As a sum it goes wrong in rows that are hidden whole; there "
+            "neither −1e9 nor −inf is right, and only zeros add nothing.",
+            "把“+”理解为“或”时成立。若真的相加，在整行被遮时会出错；"
+            "那里 −1e9 和 −inf 都不对，只有零才什么也不加。",
+        ),
+        (
+            Measurement(
+                Text("our mask is the OR (1 = yes)", "我们的掩码就是“或”（1 = 是）"),
+                bool(torch.equal(dense[0, 0], hidden_TS)),
+                equal(1),
+            ),
+            Measurement(
+                Text(
+                    "sum: weight of query 1 on the future, whose keys are hidden once",
+                    "相加：查询 1 落在未来（只被遮一次）的权重",
+                ),
+                float(by_sum_TS[0, 2:].sum()),
+                near(0.75, 1e-6),
+            ),
+            Measurement(
+                Text("sum: its weight on key 2, hidden twice", "相加：对键 2（被遮两次）的权重"),
+                float(by_sum_TS[0, 1]),
+                equal(0.0),
+            ),
+            Measurement(
+                Text("−1e9, whole row hidden: each weight", "−1e9，整行被遮：每个权重"),
+                float(by_or_TS[0, 0]),
+                near(0.2, 1e-6),
+            ),
+            Measurement(
+                Text("−inf, whole row hidden: NaN among 5", "−inf，整行被遮：5 个中的 NaN 数"),
+                int(by_infinity_TS[0].isnan().sum()),
+                equal(5),
+            ),
+            Measurement(
+                Text("ours, whole row hidden: sum of the weights", "我们的，整行被遮：权重之和"),
+                float(by_ours_TS[0].sum()),
+                equal(0.0),
+            ),
+            Measurement(
+                Text(
+                    "mask · −1e9 in half precision: NaN among the scores that are not hidden",
+                    "半精度下的 mask × −1e9：未被遮处的 NaN 比例",
+                ),
+                float(in_half_TS[~hidden_TS].isnan().double().mean()),
+                equal(1.0),
+            ),
+        ),
+        (
+            pictures.grids(
+                Text(
+                    "Five queries, two places of padding on the left: rows 1 and 2 are hidden "
+                    "whole",
+                    "五个查询，左侧两处填充：第 1、2 行全被遮住",
+                ),
+                {
+                    Text("sum · −1e9", "相加 × −1e9"): by_sum_TS.tolist(),
+                    Text("OR · −1e9", "“或” × −1e9"): by_or_TS.tolist(),
+                    Text("−inf (NaN is blank)", "−inf（NaN 为空白）"): by_infinity_TS.tolist(),
+                    Text("ours", "我们的"): by_ours_TS.tolist(),
+                },
+                [str(position + 1) for position in range(5)],
+                [str(position + 1) for position in range(5)],
+                size=2.2,
+            ),
+        ),
+    )

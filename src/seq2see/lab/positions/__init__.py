@@ -1,0 +1,1 @@
+"""Where a token stands: items 30 to 37."""

@@ -1,0 +1,199 @@
+"""Items 34 and 36: three kinds of positions, within the trained length and past it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean
+
+import torch
+
+from seq2see.lab import pictures
+from seq2see.lab.bench import Bench, Learned, Lesson, exactness, pairs
+from seq2see.lab.closeness import apart
+from seq2see.lab.experiment import (
+    Figure,
+    Finding,
+    Measurement,
+    Text,
+    Verdict,
+    at_least,
+    at_most,
+    experiment,
+)
+from seq2see.model import RelativeAttention, RelativeDistances
+from seq2see.model.dropout import Dropout
+
+# B batch, H heads, T queries, S keys, D features of a head
+
+TRAINED = 12
+BEYOND = 20
+SINUSOID = Lesson(longest=TRAINED)
+LEARNED = SINUSOID.with_model(positions={"kind": "learned", "max_length": 64})
+RELATIVE = SINUSOID.with_model(positions={"kind": "relative"})
+BANDS = ((1, 4), (5, 8), (9, 12), (13, 13), (14, 14), (15, 16), (17, 20))
+
+
+@experiment(
+    34,
+    Text("Learned positions or sinusoids", "可学习的位置还是正弦"),
+    "S2 S3",
+    Text(
+        "Both give the same results, so the sinusoid was chosen: it can represent sequences longer "
+        "than any it was trained on, while a learned table cannot.",
+        "两者的结果一样，所以选了正弦：它能表示比训练时更长的序列，而可学习的位置受限于训练长度。",
+    ),
+    Text(
+        "Within the trained length both learn to reverse 1 to 12 digits. Past it the sinusoid has "
+        "vectors, but a model that has never met them does not know what to do with them: both "
+        "fail within a few digits.",
+        "在训练长度内，两者都学会反转 1 到 12 个数字。超出之后正弦仍有向量，但模型没见过它们，"
+        "不知道怎么用：两者在几个数字之内都失败。",
+    ),
+    trains=True,
+)
+def learned_or_sinusoid(bench: Bench) -> Finding:
+    """Train both on up to 12 digits, and ask for up to 20."""
+    updates = 800 if bench.full else SINUSOID.updates
+    sinusoid = bench.learn_all(replace(SINUSOID, updates=updates))
+    learned = bench.learn_all(replace(LEARNED, updates=updates))
+    return Finding(
+        Verdict.HOLDS_IF,
+        Text(
+            "“represent” is not read as “translate”, and the training is long: in a short one the "
+            "learned table lags, since it must learn each position by itself (--full trains "
+            "longer). Past the length the sinusoid fails within a digit or two as well: having a "
+            "vector is not having learnt its use.",
+            "不把“能表示”读作“能翻译”、且训练足够长时成立：训练短时可学习的表落后，"
+            "因为每个位置都要单独学（--full 训练更久）。超出长度之后，正弦也在一两个数字之内失败："
+            "有向量不等于学会了用它。",
+        ),
+        (
+            Measurement.mean(
+                Text("sinusoid: right, 1 to 12 digits", "正弦：1–12 位全对的比例"),
+                [each.exact for each in sinusoid],
+                at_least(0.85),
+            ),
+            Measurement.mean(
+                Text("learned: right, 1 to 12 digits", "可学习：1–12 位全对的比例"),
+                [each.exact for each in learned],
+                at_least(0.85 if bench.full else 0.4),
+            ),
+            _past(sinusoid, Text("sinusoid: right, 15 to 20 digits", "正弦：15–20 位全对的比例")),
+            _past(learned, Text("learned: right, 15 to 20 digits", "可学习：15–20 位全对的比例")),
+        ),
+        (_by_length({Text("sinusoid", "正弦"): sinusoid, Text("learned", "可学习"): learned}),),
+    )
+
+
+@experiment(
+    36,
+    Text("Relative positions", "相对位置（RPR）"),
+    "S1",
+    Text(
+        "“RPR” is a heading with nothing under it. What Shaw et al. (2018) say: distances, clipped "
+        "and learned, inside self-attention, can replace absolute positions.",
+        "“RPR”只有标题，没有内容。Shaw 等（2018）的说法：在自注意力内部使用可学习、"
+        "截断的相对距离，可以取代绝对位置。",
+    ),
+    Text(
+        "Our gathered form equals the formula q·(k + a_K), Σ w(v + a_V). It learns the task, as "
+        "the sinusoid does. Past the trained length the clipped distances have all been met, "
+        "but reversing still needs to count from the end.",
+        "我们的 gather 实现与公式 q·(k + a_K)、Σ w(v + a_V) 相等。它与正弦一样能学会任务。"
+        "超出训练长度时截断的距离都见过，但反转仍需从句尾数起。",
+    ),
+    trains=True,
+)
+def relative(bench: Bench) -> Finding:
+    """Check the formula, train, and ask for more digits than it was trained on."""
+    sinusoid, trained = bench.learn_all(SINUSOID), bench.learn_all(RELATIVE)
+    return Finding(
+        Verdict.HOLDS_IF,
+        Text(
+            "the length stays within what was trained. There, distances replace positions, a "
+            "little later in training and though attention to the source has none. Past it they "
+            "help this task no more than sinusoids do: a null result for the hope that relative "
+            "means unlimited.",
+            "长度不超过训练时成立：即使对源端的注意力没有位置，距离也足以取代位置，"
+            "只是学得稍慢。"
+            "超出之后，它在这个任务上并不比正弦更有用：“相对即无限”的希望在此是零结果。",
+        ),
+        (
+            Measurement(
+                Text("our scores against q·(k + a_K)", "我们的分数与 q·(k + a_K) 之差"),
+                _formula_gap(bench)[0],
+                at_most(1e-12),
+            ),
+            Measurement(
+                Text("our output against Σ w(v + a_V)", "我们的输出与 Σ w(v + a_V) 之差"),
+                _formula_gap(bench)[1],
+                at_most(1e-12),
+            ),
+            Measurement.mean(
+                Text("relative: right, 1 to 12 digits", "相对：1–12 位全对的比例"),
+                [each.exact for each in trained],
+                at_least(0.6),
+            ),
+            Measurement.mean(
+                Text("sinusoid: right, 1 to 12 digits", "正弦：1–12 位全对的比例"),
+                [each.exact for each in sinusoid],
+                at_least(0.85),
+            ),
+            _past(trained, Text("relative: right, 15 to 20 digits", "相对：15–20 位全对的比例")),
+        ),
+        (_by_length({Text("sinusoid", "正弦"): sinusoid, Text("relative", "相对"): trained}),),
+    )
+
+
+def _formula_gap(bench: Bench) -> tuple[float, float]:
+    """Compare with the formula, for which a tensor of all pairs with features is made."""
+    torch.manual_seed(1)
+    distances = RelativeDistances(8, max_distance=3).double()
+    attention = RelativeAttention(1.0, distances, Dropout(0.0))
+    queries, keys, values = torch.randn(3, 1, 2, 9, 8, generator=bench.generator()).double()
+    row_TS = (torch.arange(9) - torch.arange(9)[:, None]).clamp(-3, 3) + 3
+    keys_BHTSD = keys.unsqueeze(2) + distances.key_RD[row_TS]
+    values_BHTSD = values.unsqueeze(2) + distances.value_RD[row_TS]
+    scores_BHTS = (queries.unsqueeze(3) * keys_BHTSD).sum(dim=-1)
+    mixed_BHTD = (scores_BHTS.softmax(dim=-1).unsqueeze(4) * values_BHTSD).sum(dim=3)
+    return (
+        apart(attention.scores(queries, keys), scores_BHTS),
+        apart(attention(queries, keys, values), mixed_BHTD),
+    )
+
+
+def _past(learned: Sequence[Learned], what: Text) -> Measurement:
+    return Measurement.mean(what, [_right(each, 15, 20) for each in learned], at_most(0.2))
+
+
+def _right(learned: Learned, shortest: int, longest: int) -> float:
+    """Return the share that is right of sources with so many digits."""
+    known = pairs("reverse", "test", BEYOND)
+    some = [pair for pair in known if shortest <= len(pair[0]) <= longest]
+    return exactness(learned.model, some[:60])
+
+
+def _by_length(kinds: dict[Text, tuple[Learned, ...]]) -> Figure:
+    series = {
+        name: [fmean(_right(each, *band) for each in learned) for band in BANDS]
+        for name, learned in kinds.items()
+    }
+    with pictures.sketch(
+        Text(
+            "Share of sources reversed without a mistake, by their length; trained on 1 to 12",
+            "按长度统计反转全对的比例；训练长度为 1 到 12",
+        )
+    ) as made:
+        axes = made.canvas.subplots()
+        places = range(len(BANDS))
+        for (name, y), colour in zip(series.items(), pictures.COLOURS, strict=False):
+            axes.plot(places, y, marker="o", markersize=4, color=colour, label=made.word(name))
+        axes.axvline(2.5, color="#8a8f98", linestyle="--", linewidth=1)
+        names = [str(low) if low == high else f"{low}–{high}" for low, high in BANDS]
+        axes.set_xticks(places, names)
+        axes.set_xlabel(made.word(Text("digits of the source", "源句的数字个数")))
+        axes.set_ylabel(made.word(Text("share right", "全对的比例")))
+        axes.set_ylim(-0.05, 1.05)
+        axes.legend()
+    return made.figure

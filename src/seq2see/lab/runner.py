@@ -1,0 +1,87 @@
+"""Runs experiments one after the other, each from the same start whatever ran before it."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from seq2see.lab.bench import Bench
+from seq2see.lab.experiment import Experiment, Finding, Measurement
+
+Status = Literal["met", "failed", "needs --full"]
+Announce = Callable[[Experiment], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an experiment."""
+
+    experiment: Experiment
+    finding: Finding | None
+    seconds: float = 0.0
+    error: str = ""
+    """Why there is no finding, if the experiment broke."""
+
+    @property
+    def status(self) -> Status:
+        """Whether every number was as expected."""
+        if self.finding is None and not self.error:
+            return "needs --full"
+        return "met" if self.finding is not None and self.finding.met else "failed"
+
+    def record(self) -> dict[str, Any]:
+        """Return it as plain JSON, without the pictures."""
+        each, finding = self.experiment, self.finding
+        return {
+            "number": each.number,
+            "title": _both(each.title),
+            "notes": list(each.notes),
+            "claim": _both(each.claim),
+            "prediction": _both(each.prediction),
+            "status": self.status,
+            "seconds": round(self.seconds, 3),
+            "error": self.error or None,
+            "verdict": finding and finding.verdict.value,
+            "reason": finding and _both(finding.reason),
+            "measurements": [_measured(m) for m in finding.measurements] if finding else [],
+        }
+
+
+def run(experiments: Sequence[Experiment], bench: Bench, announce: Announce) -> Iterator[Outcome]:
+    """Yield the outcome of each. What breaks is an outcome too: the others still run."""
+    for each in experiments:
+        announce(each)
+        yield run_one(each, bench)
+
+
+def run_one(each: Experiment, bench: Bench) -> Outcome:
+    """Run an experiment, if there is time for it."""
+    if each.needs_full and not bench.full:
+        return Outcome(each, None)
+    start = time.perf_counter()
+    torch.manual_seed(each.number)
+    torch.set_num_threads(bench.threads)
+    try:
+        finding = each.run(bench)
+    except Exception:
+        return Outcome(each, None, time.perf_counter() - start, traceback.format_exc())
+    return Outcome(each, finding, time.perf_counter() - start)
+
+
+def _both(text: Any) -> dict[str, str]:
+    return {"en": text.en, "zh": text.zh}
+
+
+def _measured(measurement: Measurement) -> dict[str, Any]:
+    return {
+        "what": _both(measurement.what),
+        "value": measurement.value,
+        "values": list(measurement.values),
+        "expected": str(measurement.expected),
+        "met": measurement.met,
+    }
