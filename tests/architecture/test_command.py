@@ -16,7 +16,21 @@ from seq2see.cli import app
 from seq2see.cli.info import Preset
 from seq2see.model import PRESETS
 
-VERBS = ["demo", "init", "train", "info", "data"]
+VERBS = [
+    "demo",
+    "init",
+    "train",
+    "translate",
+    "evaluate",
+    "compare",
+    "score",
+    "explain",
+    "serve",
+    "info",
+    "import",
+    "data",
+    "lab",
+]
 
 
 def seq2see(*arguments: str) -> subprocess.CompletedProcess[str]:

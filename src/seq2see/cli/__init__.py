@@ -14,11 +14,19 @@ from typing import Annotated
 import typer
 
 from seq2see import __version__
+from seq2see.cli.compare import compare
 from seq2see.cli.data import app as data
 from seq2see.cli.demo import demo
+from seq2see.cli.evaluate import evaluate
+from seq2see.cli.explain import explain
+from seq2see.cli.import_ import import_
 from seq2see.cli.info import info
 from seq2see.cli.init import init
+from seq2see.cli.lab import app as lab
+from seq2see.cli.score import score
+from seq2see.cli.serve import serve
 from seq2see.cli.train import train
+from seq2see.cli.translate import translate
 from seq2see.errors import Seq2SeeError
 
 app = typer.Typer(
@@ -31,8 +39,16 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(init)
 app.command()(train)
+app.command()(translate)
+app.command()(evaluate)
+app.command()(compare)
+app.command()(score)
+app.command()(explain)
+app.command()(serve)
 app.add_typer(data)
+app.add_typer(lab)
 app.command()(info)
+app.command("import")(import_)
 
 
 def _print_version(wanted: bool) -> None:

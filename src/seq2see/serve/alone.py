@@ -1,0 +1,79 @@
+"""Work that no batch can share: a trace, a text that is streamed. It waits in the same queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from seq2see.errors import Seq2SeeError
+from seq2see.explain.explainer import explain as traced
+from seq2see.search import SearchConfig
+from seq2see.serve.config import ServeConfig
+from seq2see.serve.models import Model
+from seq2see.serve.problems import Failed, Invalid, Problem
+from seq2see.serve.queue import WorkQueue
+from seq2see.serve.requests import ExplainRequest, searched
+from seq2see.serve.streaming import Emit, stream as streamed
+from seq2see.serve.tickets import Call
+from seq2see.translator import Translation, TranslationOptions
+
+T = TypeVar("T")
+
+_TRACE_COST = 20
+"""What a token of a trace costs, in tokens of a translation: no batch, no fused attention, and all
+of it written down."""
+
+
+@dataclass(eq=False, slots=True)
+class Alone:
+    """A task that equals no other."""
+
+    work: Callable[[], Any]
+
+    def run(self, items: Sequence[None]) -> Sequence[Any]:
+        """Do it."""
+        return [self.work() for _ in items]
+
+
+def explain(
+    queue: WorkQueue, call: Call, model: Model, wanted: ExplainRequest, config: ServeConfig
+) -> str:
+    """Return a trace as JSON."""
+    search = SearchConfig().replace(**searched(wanted, config), n_best=wanted.n_best)
+
+    def work() -> str:
+        trace = traced(
+            model.glass,
+            wanted.text,
+            wanted.translation,
+            search=search,
+            interventions=wanted.interventions,
+            detail=wanted.detail,
+        )
+        return trace.to_json()
+
+    return alone(queue, call, work, _TRACE_COST * model.costs([wanted.text])[0])
+
+
+def stream(
+    queue: WorkQueue, call: Call, model: Model, text: str, options: TranslationOptions, emit: Emit
+) -> Translation:
+    """Translate a text and emit it while it grows."""
+
+    def work() -> Translation:
+        return streamed(model.glass, text, options, call, emit)
+
+    return alone(queue, call, work, model.costs([text])[0])
+
+
+def alone(queue: WorkQueue, call: Call, work: Callable[[], T], cost: int) -> T:
+    """Do one thing in its turn; what goes wrong becomes a `Problem`."""
+    (outcome,) = queue.submit(call, Alone(work), [None], [cost])
+    if isinstance(outcome, Problem):
+        raise outcome
+    if isinstance(outcome, Seq2SeeError):
+        raise Invalid(f"Invalid request: {outcome}") from None
+    if isinstance(outcome, BaseException):
+        raise Failed("the engine failed on this text") from outcome
+    return cast("T", outcome)

@@ -1,0 +1,279 @@
+"""Our own interface: all that a translator tells, traces, models, runs, and tokens as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from seq2see.errors import ConfigError
+from seq2see.serve import about, reading, spec
+from seq2see.serve.desk import Desk, require_key
+from seq2see.serve.laboratory import Laboratory, cards
+from seq2see.serve.problems import Forbidden, Invalid, NotFound, Problem
+from seq2see.serve.requests import ExplainRequest, TranslateRequest
+from seq2see.serve.responses import Json, finite
+from seq2see.serve.runs import Runs
+from seq2see.serve.service import Answer, Service
+from seq2see.serve.texts import Manner
+from seq2see.serve.tickets import Call
+from seq2see.translator import TranslationOptions
+
+_TRANSLATION = spec.table(
+    text=spec.TEXT,
+    score=spec.NUMBER,
+    log_prob=spec.NUMBER,
+    alternatives=spec.listed({"type": "object"}),
+    tokens=spec.listed({"type": "object"}),
+    alignment=spec.listed({"type": "object"}),
+    flags=spec.listed(spec.TEXT),
+    unmet=spec.listed(spec.TEXT),
+    error=spec.either(spec.TEXT, {"type": "null"}),
+    source=spec.TEXT,
+    target=spec.TEXT,
+    models=spec.listed(spec.TEXT),
+    via=spec.listed(spec.TEXT),
+    detected=spec.either({"type": "object"}, {"type": "null"}),
+)
+_EVENT = spec.table(event={**spec.TEXT, "enum": ["text", "done", "error"]}, data=spec.TEXT)
+_JSON = ("application/json",)
+_END = object()
+
+
+def router(service: Service, desk: Desk) -> APIRouter:
+    """Return the routes."""
+    routes = APIRouter(prefix="/api/v1", tags=["seq2see"])
+    _translation(routes, service, desk)
+    _streaming(routes, service, desk)
+    _explanation(routes, service, desk)
+    _facts(routes, service)
+    _lab(routes, service, desk)
+    return routes
+
+
+def _translation(routes: APIRouter, service: Service, desk: Desk) -> None:
+    @routes.post(
+        "/translate",
+        summary="Translate texts, and tell all that is known about each.",
+        responses=spec.answers(spec.table(translations=spec.listed(_TRANSLATION)), *spec.WORK),
+        openapi_extra=spec.body(
+            spec.config_schema(TranslateRequest), _JSON, _example(service, alignment=True)
+        ),
+    )
+    async def translate(request: Request) -> Response:
+        client = desk.admit(request, None)
+        wanted = await _wanted(request, service)
+        options = _options(wanted, service)
+        manner = Manner(options, wanted.format == "html", wanted.keep_numbers)
+
+        def work(call: Call) -> list[Answer]:
+            pair = wanted.source, wanted.target
+            return service.translate(call, wanted.texts, *pair, manner, model=wanted.model)
+
+        found = await desk.work(request, client, work)
+        return Json({"translations": [described(answer) for answer in found]})
+
+
+def _streaming(routes: APIRouter, service: Service, desk: Desk) -> None:
+    @routes.post(
+        "/stream",
+        summary="Translate a text, and send what there is of it at every step.",
+        description="Server-sent events: `text` with the text so far, then `done` with what "
+        "/api/v1/translate gives, or `error`.",
+        responses=spec.answers(_EVENT, *spec.WORK, kind="text/event-stream"),
+        openapi_extra=spec.body(spec.config_schema(TranslateRequest), _JSON, _example(service)),
+    )
+    async def stream(request: Request) -> Response:
+        client = desk.admit(request, None)
+        wanted = await _wanted(request, service)
+        if len(wanted.texts) != 1 or wanted.format != "text":
+            raise Invalid("Invalid request: `text` must be one plain text, to be streamed")
+        route = service.wanted_route(wanted.source, wanted.target, wanted.model, wanted.texts[0])
+        options = _options(wanted, service)
+
+        def work(call: Call, emit: Callable[[str], None]) -> Answer:
+            return service.stream(call, wanted.texts[0], route, options, emit)
+
+        return StreamingResponse(
+            _events(request, client, desk, work), media_type="text/event-stream"
+        )
+
+
+async def _events(
+    request: Request,
+    client: str,
+    desk: Desk,
+    work: Callable[[Call, Callable[[str], None]], Answer],
+) -> AsyncIterator[bytes]:
+    """Yield what a thread emits, as events."""
+    loop = asyncio.get_running_loop()
+    queue: asyncio.Queue[Any] = asyncio.Queue()
+
+    def emit(text: str) -> None:
+        loop.call_soon_threadsafe(queue.put_nowait, text)
+
+    async def run() -> Answer:
+        try:
+            return await desk.work(request, client, lambda call: work(call, emit))
+        finally:
+            queue.put_nowait(_END)
+
+    task = asyncio.create_task(run())
+    try:
+        while (text := await queue.get()) is not _END:
+            yield _event("text", {"text": text})
+        yield _event("done", {"translations": [described(await task)]})
+    except Problem as problem:
+        request.state.note["reason"] = problem.reason
+        yield _event("error", {"error": str(problem)})
+    finally:
+        task.cancel()
+
+
+def _event(kind: str, data: dict[str, Any]) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps(finite(data), ensure_ascii=True)}\n\n".encode()
+
+
+def _explanation(routes: APIRouter, service: Service, desk: Desk) -> None:
+    limits = service.config.limits
+
+    @routes.post(
+        "/explain",
+        summary="Translate a sentence, and show how it came about.",
+        responses=spec.answers({"type": "object"}, *spec.WORK),
+        openapi_extra=spec.body(
+            spec.config_schema(ExplainRequest), _JSON, _example(service, beam_size=2)
+        ),
+    )
+    async def explain(request: Request) -> Response:
+        client = desk.admit(request, None)
+        wanted = await reading.config(request, ExplainRequest)
+        if len(wanted.text + (wanted.translation or "")) > limits.explain_characters:
+            raise Invalid(
+                f"Invalid request: a text that is explained has at most "
+                f"{limits.explain_characters} characters"
+            )
+        if max(wanted.beam_size or 1, wanted.n_best) > limits.beam_size:
+            raise Invalid(f"Invalid request: `beam_size` must be at most {limits.beam_size}")
+        trace = await desk.work(request, client, lambda call: service.explain(call, wanted))
+        return Response(trace, media_type="application/json")
+
+
+def _facts(routes: APIRouter, service: Service) -> None:
+    runs = Runs(service.runs)
+
+    @routes.get(
+        "/models",
+        summary="List the models.",
+        responses=spec.answers(spec.table(models=spec.listed({"type": "object"}))),
+    )
+    async def models(request: Request) -> Response:
+        require_key(request, service)
+        return Json({"models": [about.facts(model) for model in service.models]})
+
+    @routes.get(
+        "/models/{name}",
+        summary="Show what a model is made of.",
+        responses=spec.answers({"type": "object"}, 404),
+    )
+    def architecture(name: str, request: Request) -> Response:
+        require_key(request, service)
+        model = service.models.named(name)
+        if model is None:
+            raise NotFound(f"{name[:40]} is not a model here")
+        return Json(about.architecture(model))
+
+    @routes.get(
+        "/runs",
+        summary="List the training runs of the folder that the operator named.",
+        responses=spec.answers(spec.table(runs=spec.listed({"type": "object"}))),
+    )
+    def list_runs(request: Request) -> Response:
+        require_key(request, service)
+        return Json({"runs": runs.names()})
+
+    @routes.get(
+        "/runs/{name}",
+        summary="Read the log of a run, from where the last answer ended.",
+        responses=spec.answers({"type": "object"}, 404),
+    )
+    def read_run(
+        name: str, request: Request, after: Annotated[int, Query(ge=0, le=2**62)] = 0
+    ) -> Response:
+        require_key(request, service)
+        return Json(runs.records(name, after))
+
+
+def _lab(routes: APIRouter, service: Service, desk: Desk) -> None:
+    config = service.config
+    laboratory = Laboratory()
+
+    @routes.get(
+        "/lab",
+        summary="List the experiments of the lab: what each claims and predicts.",
+        responses=spec.answers(spec.table(experiments=spec.listed({"type": "object"}))),
+    )
+    def experiments(request: Request) -> Response:
+        require_key(request, service)
+        return Json({"experiments": cards()})
+
+    @routes.post(
+        "/lab/{number}",
+        summary="Run an experiment, which takes from a second to minutes.",
+        description="Numbers, pictures and the verdict. One runs at a time. Only for those on this "
+        "machine, or with a key.",
+        responses=spec.answers({"type": "object"}, 404, *spec.WORK),
+    )
+    async def run(number: int, request: Request) -> Response:
+        client = desk.admit(request, None)
+        if not (config.is_local or service.keys.required):
+            raise Forbidden("Experiments are for those on this machine, or with a key")
+
+        def work(call: Call) -> dict[str, Any]:
+            return laboratory.run(call, number)
+
+        return Json(await desk.work(request, client, work, config.limits.file_seconds))
+
+
+async def _wanted(request: Request, service: Service) -> TranslateRequest:
+    limits = service.config.limits
+    wanted = await reading.config(request, TranslateRequest)
+    texts = wanted.texts
+    reading.refuse_excess(texts, limits)
+    if wanted.n_best > limits.alternatives + 1:
+        raise Invalid(f"Invalid request: `n_best` must be at most {limits.alternatives + 1}")
+    if (wanted.beam_size or 1) > limits.beam_size:
+        raise Invalid(f"Invalid request: `beam_size` must be at most {limits.beam_size}")
+    request.state.note.update(texts=len(texts), characters=sum(map(len, texts)))
+    return wanted
+
+
+def _options(wanted: TranslateRequest, service: Service) -> TranslationOptions:
+    try:
+        return wanted.options(service.config)
+    except ConfigError as error:
+        raise Invalid(f"Invalid request: {error}") from None
+
+
+def described(answer: Answer) -> dict[str, Any]:
+    """Return an answer as JSON."""
+    route = answer.route
+    return {
+        **asdict(answer.translation),
+        "source": route.source,
+        "target": route.target,
+        "models": [leg.name for leg in route.legs],
+        "via": route.via,
+        "detected": asdict(answer.detected) if answer.detected else None,
+    }
+
+
+def _example(service: Service, **wishes: Any) -> dict[str, Any]:
+    first = next(iter(service.models))
+    return {"text": "Hello world!", "source": first.source, "target": first.target, **wishes}

@@ -1,0 +1,124 @@
+"""The application: routes, guards and the page, around a service."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from seq2see import __version__
+from seq2see.serve import api, libretranslate, spec
+from seq2see.serve.config import ServeConfig
+from seq2see.serve.desk import Desk
+from seq2see.serve.documentation import page
+from seq2see.serve.guards import BUG, App, Bounded, NamedHost, Recorded, Sealed, error_body
+from seq2see.serve.problems import Problem
+from seq2see.serve.service import Service
+
+PAGE = Path(__file__).parent / "page"
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+def create_app(service: Service) -> App:
+    """Return the application as a server runs it; the service starts and ends with it."""
+    bounded = Bounded(routed(service), service.config.limits)
+    named = NamedHost(bounded, host_names(service.config))
+    return Sealed(Recorded(named, service.metrics, service.journal))
+
+
+def routed(service: Service) -> FastAPI:
+    """Return the routes alone."""
+    desk = Desk(service)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.start()
+        yield
+        desk.close()
+        service.close()
+
+    app = FastAPI(
+        title="seq2see",
+        version=__version__,
+        summary="Translation by LibreTranslate's interface and by our own.",
+        lifespan=lifespan,
+        docs_url=None,  # both pages of FastAPI would load scripts from elsewhere
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+    )
+    app.include_router(libretranslate.router(service, desk))
+    app.include_router(api.router(service, desk))
+    _documents(app, service)
+    _errors(app)
+    app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")
+    return app
+
+
+def host_names(config: ServeConfig) -> list[str] | None:
+    """Return the names that the service answers to; None: to any, since others reach it too."""
+    if not config.is_local:
+        return None
+    own = [config.host, f"[{config.host}]", *_LOOPBACK]
+    return [*own, urlsplit(config.public_url).hostname or ""] if config.public_url else own
+
+
+def _documents(app: FastAPI, service: Service) -> None:
+    @app.get(
+        "/ready",
+        summary="Tell whether new work should be sent here.",
+        responses=spec.answers(spec.table(status=spec.TEXT), 503),
+    )
+    async def ready() -> Response:
+        if service.is_ready:
+            return JSONResponse({"status": "ready"})
+        state = "draining" if service.drains else "stalled"
+        return JSONResponse({"status": state, "error": f"the service is {state}"}, 503)
+
+    @app.get("/spec", summary="This document.", responses=spec.answers({"type": "object"}))
+    async def document() -> Response:
+        return JSONResponse(openapi(app))
+
+    @app.get("/docs", include_in_schema=False)
+    async def documentation() -> Response:
+        return HTMLResponse(page(openapi(app)))
+
+
+def openapi(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document; our errors are 400, never FastAPI's 422."""
+    document = app.openapi()
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            operation["responses"].pop("422", None)
+    return document
+
+
+def _errors(app: FastAPI) -> None:
+    @app.exception_handler(Problem)
+    async def problem(request: Request, error: Problem) -> Response:
+        request.state.note["reason"] = error.reason
+        return Response(
+            error_body(error), error.status, error.headers, media_type="application/json"
+        )
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        names = ", ".join(str(detail["loc"][-1]) for detail in error.errors())
+        return JSONResponse({"error": f"Invalid request: {names} cannot be read"}, 400)
+
+    @app.exception_handler(HTTPException)
+    async def other(_: Request, error: HTTPException) -> Response:
+        return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
+
+    @app.exception_handler(Exception)
+    async def bug(_: Request, __: Exception) -> Response:  # and `Recorded` writes it down
+        return JSONResponse({"error": BUG}, 500)

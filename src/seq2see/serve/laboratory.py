@@ -1,0 +1,127 @@
+"""The lab's experiments as cards, and what came out of those that were run here.
+
+An experiment sets seeds and threads and may train for minutes, so it runs in a process of its own,
+one at a time, and ends with its deadline or when nobody waits for it any more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from seq2see.serve.problems import Busy, Failed, Gone, Late, NotFound
+from seq2see.serve.tickets import Call
+
+if TYPE_CHECKING:
+    from seq2see.lab.experiment import Experiment, Figure, Text
+
+_LOOK_UP = 0.1
+_RETRY = 10.0
+
+
+def cards() -> list[dict[str, Any]]:
+    """Return what every experiment claims."""
+    return [_card(each) for each in _experiments()]
+
+
+class Laboratory:
+    """Runs experiments, each once: what came out is the same the next time."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, dict[str, Any]] = {}
+        self._bench = threading.Lock()
+
+    def run(self, call: Call, number: int) -> dict[str, Any]:
+        """Return what came out of an experiment."""
+        if number not in {each.number for each in _experiments()}:
+            raise NotFound(f"{number} is not an experiment")
+        if number not in self._known:
+            if not self._bench.acquire(blocking=False):
+                raise Busy("Slowdown: another experiment is running", _RETRY)
+            try:
+                self._known[number] = _outcome(call, number)
+            finally:
+                self._bench.release()
+        return self._known[number]
+
+
+def _experiments() -> tuple[Experiment, ...]:
+    from seq2see.lab.registry import experiments  # noqa: PLC0415 a third of the service's start
+
+    return experiments()
+
+
+def _outcome(call: Call, number: int) -> dict[str, Any]:
+    command = [sys.executable, "-m", __name__, str(number)]  # nothing in it is a client's word
+    with subprocess.Popen(  # noqa: S603
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as child:
+        ends = threading.Thread(target=_end_with, args=(child, call), daemon=True)
+        ends.start()
+        assert child.stdout is not None
+        written = child.stdout.read()
+    if call.is_cancelled:
+        raise Gone("the client has left")
+    if call.left <= 0:
+        raise Late("the deadline came before the experiment's end")
+    if child.returncode:
+        raise Failed("the experiment broke")
+    found: dict[str, Any] = json.loads(written)
+    return found
+
+
+def _end_with(child: subprocess.Popen[bytes], call: Call) -> None:
+    """End an experiment that nobody waits for, or that is over its time."""
+    while child.poll() is None:
+        if call.is_cancelled or call.left <= 0:
+            os.killpg(child.pid, signal.SIGKILL)  # and whatever it has started
+            return
+        try:
+            child.wait(_LOOK_UP)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _card(each: Experiment) -> dict[str, Any]:
+    return {
+        "number": each.number,
+        "title": _both(each.title),
+        "notes": list(each.notes),
+        "claim": _both(each.claim),
+        "prediction": _both(each.prediction),
+        "trains": each.trains,
+        "needs_full": each.needs_full,
+    }
+
+
+def _both(text: Text) -> dict[str, str]:
+    return {"en": text.en, "zh": text.zh}
+
+
+def _figure(figure: Figure) -> dict[str, Any]:
+    return {
+        "caption": _both(figure.caption),
+        "svg": {"en": figure.drawn("en"), "zh": figure.drawn("zh")},
+    }
+
+
+def main() -> None:
+    """Run the experiment of the given number, as a process of its own."""
+    from seq2see.lab.bench import Bench  # noqa: PLC0415
+    from seq2see.lab.registry import chosen  # noqa: PLC0415
+    from seq2see.lab.runner import run_one  # noqa: PLC0415
+
+    (each,) = chosen(sys.argv[1:])
+    outcome = run_one(each, Bench())
+    figures = outcome.finding.figures if outcome.finding else ()
+    record = {**outcome.record(), "figures": [_figure(figure) for figure in figures]}
+    sys.stdout.write(json.dumps(record))
+
+
+if __name__ == "__main__":
+    main()

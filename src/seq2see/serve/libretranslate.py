@@ -1,0 +1,251 @@
+"""LibreTranslate's interface, so that its clients work with us unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+
+from seq2see.serve import metrics, reading, spec
+from seq2see.serve.desk import Desk, require_key
+from seq2see.serve.detection import Guess
+from seq2see.serve.languages import name
+from seq2see.serve.problems import Failed, Forbidden, Invalid
+from seq2see.serve.queued import ENGINE_FAILED
+from seq2see.serve.service import Answer, Service
+from seq2see.serve.texts import Manner
+from seq2see.serve.tickets import Call
+from seq2see.serve.uploads import disposition, safe_name
+from seq2see.translator import TranslationOptions
+
+_FORMS = ("application/json", "application/x-www-form-urlencoded")
+_FILE = "multipart/form-data"
+_KEY = {**spec.TEXT, "description": "If the service needs one."}
+_LANGUAGE = spec.table(confidence=spec.NUMBER, language=spec.TEXT)
+_TRANSLATED = spec.table(
+    ["translatedText"],
+    translatedText=spec.either(spec.TEXT, spec.listed(spec.TEXT)),
+    detectedLanguage=spec.either(_LANGUAGE, spec.listed(_LANGUAGE)),
+    alternatives=spec.listed(spec.either(spec.TEXT, spec.listed(spec.TEXT))),
+    via={**spec.listed(spec.TEXT), "description": "Languages that the text went through."},
+)
+_SETTINGS = spec.table(
+    apiKeys={"type": "boolean"},
+    charLimit=spec.NUMBER,
+    filesTranslation={"type": "boolean"},
+    frontendTimeout=spec.NUMBER,
+    keyRequired={"type": "boolean"},
+    language={"type": "object"},
+    suggestions={"type": "boolean"},
+    supportedFilesFormat=spec.listed(spec.TEXT),
+)
+
+
+def router(service: Service, desk: Desk) -> APIRouter:
+    """Return the routes."""
+    routes = APIRouter(tags=["LibreTranslate"])
+    _texts(routes, service, desk)
+    _files(routes, service, desk)
+    _facts(routes, service)
+    return routes
+
+
+def _texts(routes: APIRouter, service: Service, desk: Desk) -> None:
+    limits = service.config.limits
+    source, target = _pair(service)
+
+    @routes.post(
+        "/translate",
+        summary="Translate a text or a list of texts.",
+        responses=spec.answers(_TRANSLATED, *spec.WORK),
+        openapi_extra=spec.body(
+            spec.table(
+                ["q", "source", "target"],
+                q=spec.either(spec.TEXT, spec.listed(spec.TEXT)),
+                source={**spec.TEXT, "description": "A code, or auto."},
+                target=spec.TEXT,
+                format={"type": "string", "enum": ["text", "html"]},
+                alternatives=spec.COUNT,
+                api_key=_KEY,
+            ),
+            _FORMS,
+            {"q": "Hello world!", "source": source, "target": target},
+        ),
+    )
+    async def translate(request: Request) -> Response:
+        values = await reading.parameters(request, limits)
+        client = desk.admit(request, reading.key(values))
+        texts, many = reading.texts(values, limits)
+        pair = reading.text(values, "source"), reading.text(values, "target")
+        alternatives = reading.count(values, "alternatives", limits.alternatives)
+        html = reading.choice(values, "format", ("text", "html")) == "html"
+        manner = Manner(_options(service, alternatives), html)
+        request.state.note.update(texts=len(texts), characters=sum(map(len, texts)))
+
+        def work(call: Call) -> list[Answer]:
+            return service.translate(call, texts, *pair, manner)
+
+        found = await desk.work(request, client, work)
+        return JSONResponse(_translated(found, many, alternatives))
+
+    @routes.post(
+        "/detect",
+        summary="Tell the language of a text.",
+        responses=spec.answers(spec.listed(_LANGUAGE), *spec.WORK),
+        openapi_extra=spec.body(
+            spec.table(["q"], q=spec.TEXT, api_key=_KEY), _FORMS, {"q": "Hello world!"}
+        ),
+    )
+    async def detect(request: Request) -> Response:
+        values = await reading.parameters(request, limits)
+        client = desk.admit(request, reading.key(values))
+        text = reading.text(values, "q")
+        reading.refuse_excess([text], limits)
+        guesses = await desk.work(request, client, lambda _: service.detect(text))
+        return JSONResponse([_guess(guess) for guess in guesses])
+
+
+def _files(routes: APIRouter, service: Service, desk: Desk) -> None:
+    config = service.config
+    source, target = _pair(service)
+
+    @routes.post(
+        "/translate_file",
+        summary="Translate a file; the answer says where to fetch it.",
+        responses=spec.answers(spec.table(translatedFileUrl=spec.TEXT), *spec.WORK),
+        openapi_extra=spec.body(
+            spec.table(
+                ["file", "source", "target"],
+                file={"type": "string", "format": "binary"},
+                source=spec.TEXT,
+                target=spec.TEXT,
+                api_key=_KEY,
+            ),
+            [_FILE],
+            {"file": "Hello world!", "source": source, "target": target},
+        ),
+    )
+    async def translate_file(request: Request) -> Response:
+        values = await reading.parameters(request, config.limits)
+        client = desk.admit(request, reading.key(values))
+        if not config.files:
+            raise Forbidden("Files translation are disabled on this server.")
+        pair = reading.text(values, "source"), reading.text(values, "target")
+        file = reading.upload(values)
+        request.state.note.update(bytes=len(file.content))
+
+        def work(call: Call) -> str:
+            return service.translate_file(call, file.content, safe_name(file.name), *pair)
+
+        name = await desk.work(request, client, work, config.limits.file_seconds)
+        base = (config.public_url or str(request.base_url)).rstrip("/")
+        return JSONResponse({"translatedFileUrl": f"{base}/download_file/{name}"})
+
+    @routes.get(
+        "/download_file/{name}",
+        summary="Fetch a translated file, for some time.",
+        responses=spec.answers({}, 404, kind="application/octet-stream"),
+    )
+    async def download_file(name: str) -> Response:
+        result = service.files.find(name)
+        return FileResponse(
+            result.path,
+            media_type="application/octet-stream",
+            headers={"content-disposition": disposition(result.shown_name)},
+        )
+
+
+def _facts(routes: APIRouter, service: Service) -> None:
+    config = service.config
+
+    @routes.get(
+        "/languages",
+        summary="List the languages, and what each can become.",
+        responses=spec.answers(
+            spec.listed(spec.table(code=spec.TEXT, name=spec.TEXT, targets=spec.listed(spec.TEXT)))
+        ),
+    )
+    async def languages() -> Response:
+        models = service.models
+        return JSONResponse(
+            [
+                {"code": code, "name": name(code), "targets": models.targets(code)}
+                for code in models.languages
+            ]
+        )
+
+    @routes.get(
+        "/frontend/settings",
+        summary="Tell a page what it may offer.",
+        responses=spec.answers(_SETTINGS),
+    )
+    async def settings() -> Response:
+        source, target = _pair(service)
+        return JSONResponse(
+            {
+                "apiKeys": service.keys.required,
+                "charLimit": config.limits.characters,
+                "filesTranslation": config.files,
+                "frontendTimeout": 500,
+                "keyRequired": service.keys.required,
+                "language": {
+                    "source": {"code": source, "name": name(source)},
+                    "target": {"code": target, "name": name(target)},
+                },
+                "suggestions": False,
+                "supportedFilesFormat": service.file_suffixes,
+            }
+        )
+
+    @routes.get(
+        "/health",
+        summary="Tell whether the process lives.",
+        responses=spec.answers(spec.table(status=spec.TEXT)),
+    )
+    async def health() -> Response:
+        return JSONResponse({"status": "ok"})
+
+    @routes.get(
+        "/metrics",
+        summary="Numbers for Prometheus.",
+        responses=spec.answers(spec.TEXT, kind="text/plain"),
+    )
+    async def numbers(request: Request) -> Response:
+        require_key(request, service)
+        return Response(service.metrics.text(), media_type=metrics.CONTENT_TYPE)
+
+
+def _pair(service: Service) -> tuple[str, str]:
+    first = next(iter(service.models))
+    return first.source, first.target
+
+
+def _options(service: Service, alternatives: int) -> TranslationOptions:
+    beam_size = max(service.config.beam_size, alternatives + 1)
+    search = {"beam_size": beam_size, "n_best": alternatives + 1}
+    return TranslationOptions(split="always").changed(search)
+
+
+def _translated(answers: Sequence[Answer], many: bool, alternatives: int) -> dict[str, Any]:
+    """Return the answer; with a list, each part is a list."""
+    for answer in answers:
+        if answer.translation.error == ENGINE_FAILED:
+            raise Failed("Cannot translate text: the engine failed on it")
+        if answer.translation.error:
+            raise Invalid(f"Cannot translate text: {answer.translation.error}")
+    body: dict[str, list[Any]] = {"translatedText": [a.translation.text for a in answers]}
+    if all(answer.detected for answer in answers):
+        body["detectedLanguage"] = [_guess(a.detected) for a in answers if a.detected]
+    if alternatives:
+        body["alternatives"] = [[o.text for o in a.translation.alternatives] for a in answers]
+    result: dict[str, Any] = body if many else {key: value[0] for key, value in body.items()}
+    if via := list(dict.fromkeys(code for answer in answers for code in answer.route.via)):
+        result["via"] = via
+    return result
+
+
+def _guess(guess: Guess) -> dict[str, Any]:
+    return {"confidence": round(100 * guess.confidence, 1), "language": guess.language}

@@ -1,0 +1,22 @@
+"""The socket, opened before anything slow is imported: a port that is taken is said at once."""
+
+from __future__ import annotations
+
+import socket
+
+from seq2see.errors import InputError
+from seq2see.serve.config import ServeConfig
+
+_BACKLOG = 512
+
+
+def listen(config: ServeConfig) -> socket.socket:
+    """Return the socket of a service."""
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    try:
+        return socket.create_server((config.host, config.port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        where, reason = f"{config.host}:{config.port}", error.strerror or error
+        raise InputError(
+            f"cannot listen on {where}: {reason}; try another --host or --port"
+        ) from None

@@ -1,0 +1,73 @@
+// Any state as one file, which needs neither the service nor the network.
+//
+// Modules cannot be loaded from files, so each travels as a data: URL under a name of its own in an
+// import map, and their imports are written by those names.
+import { usedAnswers } from "./api.js";
+import { h } from "./dom.js";
+import { address, current } from "./store.js";
+
+const IMPORT = /(\bfrom\s+|\bimport\s+)"(\.{1,2}\/[^"]+)"/g;
+const POLICY = "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:";
+
+const text = async (url) => (await fetch(url)).text();
+
+async function modules(entry) {
+  const found = new Map();
+  const waiting = [entry];
+  while (waiting.length) {
+    const url = waiting.pop();
+    if (found.has(url.href)) continue;
+    const code = await text(url);
+    found.set(url.href, code.replace(IMPORT, (_, words, path) => {
+      const next = new URL(path, url);
+      waiting.push(next);
+      return `${words}"${moduleName(next)}"`;
+    }));
+  }
+  return found;
+}
+
+const moduleName = (url) => `seq2see${new URL(url).pathname.split("/js").at(-1)}`;
+
+function base64(code) {
+  const bytes = new TextEncoder().encode(code);
+  let binary = "";
+  for (let i = 0; i < bytes.length; i += 8192) binary += String.fromCharCode(...bytes.subarray(i, i + 8192));
+  return btoa(binary);
+}
+
+// JSON inside a script element: "<" could end it, or open a comment.
+const quoted = (value) => JSON.stringify(value).replaceAll("<", "\\u003c");
+
+async function page() {
+  const styles = await Promise.all([...document.querySelectorAll('link[rel="stylesheet"]')].map((link) => text(link.href)));
+  const found = await modules(new URL("main.js", import.meta.url));
+  const imports = Object.fromEntries([...found].map(([url, code]) => [moduleName(url), `data:text/javascript;base64,${base64(code)}`]));
+  const answers = usedAnswers();
+  const made = document.implementation.createHTMLDocument(document.title);
+  const { head, body, documentElement } = made;
+  documentElement.lang = document.documentElement.lang;
+  const meta = (attributes) => head.append(h("meta", attributes));
+  head.prepend(h("meta", { charset: "utf-8" }));
+  meta({ "http-equiv": "Content-Security-Policy", content: POLICY });
+  meta({ name: "viewport", content: "width=device-width, initial-scale=1" });
+  meta({ name: "color-scheme", content: "light dark" });
+  head.append(h("link", { rel: "icon", href: "data:," }), h("style", {}, styles.join("\n")));
+  body.append(
+    h("a", { class: "skip", href: "#main", id: "skip" }), h("header", { class: "bar", id: "bar" }),
+    h("main", { id: "main", tabindex: "-1" }), h("div", { id: "tip", role: "tooltip", hidden: true }),
+    h("script", { type: "application/json", id: "saved" }, quoted({ hash: address(current()), answers })),
+    h("script", { type: "importmap" }, quoted({ imports })),
+    h("script", { type: "module" }, `import "${moduleName(new URL("main.js", import.meta.url))}";`),
+  );
+  return `<!doctype html>\n${documentElement.outerHTML}\n`;
+}
+
+export async function saveAsHtml() {
+  const url = URL.createObjectURL(new Blob([await page()], { type: "text/html" }));
+  const link = h("a", { href: url, download: `seq2see-${current().view}.html` });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}

@@ -1,0 +1,160 @@
+// The sentence that several views look at: its text, its languages, and its trace.
+import { Refused, apiKey, ask, isSaved } from "./api.js";
+import { button, choice, fill, h } from "./dom.js";
+import { current, set } from "./store.js";
+import { languageName, t } from "./text.js";
+
+const PAUSE = 350; // ms without a key before the service is asked
+const WHOLE = 160; // characters up to which every layer comes with its scores and vectors
+
+const EXAMPLES = {
+  en: "The animal didn't cross the street because it was too tired.",
+  de: "Zwei Hunde laufen über die Wiese.",
+  fr: "Le chat dort sur le lit.",
+  zh: "两只狗在草地上奔跑。",
+};
+
+let known = null; // {models, languages, settings}
+
+export async function facts(signal) {
+  known ??= await (async () => {
+    const [{ models }, languages, settings] = await Promise.all([
+      ask("api/v1/models", undefined, { signal }), ask("languages", undefined, { signal }), ask("frontend/settings", undefined, { signal }),
+    ]);
+    return { models, languages, settings };
+  })();
+  for (const path of ["api/v1/models", "languages", "frontend/settings"]) await ask(path); // they belong to every state
+  return known;
+}
+
+export function pairOf(state, { models }) {
+  const first = models.find((model) => model.source === state.source && model.target === state.target) ?? models[0];
+  return { source: state.source ?? first.source, target: state.target ?? first.target };
+}
+
+// The model that leads directly from one language to the other, or null.
+export function modelOf(state, found) {
+  const { source, target } = pairOf(state, found);
+  return found.models.find((model) => model.target === target && (source === "auto" || model.source === source)) ?? null;
+}
+
+export const exampleFor = (language) => EXAMPLES[language] ?? EXAMPLES.en;
+
+// The text of the state; views that show a trace begin with an example.
+export const textOf = (state, found) => state.text ?? exampleFor(pairOf(state, found).source);
+
+export function traceRequest(state, found, { layers, ...more } = {}) {
+  const text = textOf(state, found).trim();
+  const detail = { layers: text.length <= WHOLE ? "all" : layers ? [layers] : "last", top: 8, ...more.detail };
+  const wishes = { ...more };
+  delete wishes.detail;
+  return { text, ...pairOf(state, found), ...wishes, detail };
+}
+
+export const explain = (request, signal) => ask("api/v1/explain", request, { signal });
+
+// What went wrong, in words that help.
+export function told(error) {
+  if (error instanceof Refused && isSaved()) return t("error.saved");
+  if (error instanceof Refused) return error.message;
+  if (error instanceof TypeError && /fetch|network/i.test(error.message)) return t("error.gone");
+  console.error(error);
+  return String(error.message ?? error);
+}
+
+export function show(status, kind, words = "") {
+  status.className = `status ${kind}`;
+  fill(status, words);
+}
+
+// Asks for a key where the service wants one, then tries again.
+export function showError(status, error, again) {
+  show(status, "error", told(error));
+  if (!(error instanceof Refused) || error.status !== 403) return;
+  const input = h("input", { type: "password", "aria-label": t("key"), placeholder: t("key"), autocomplete: "off" });
+  const send = () => { apiKey(input.value); known = null; again(); };
+  input.addEventListener("keydown", (event) => { if (event.key === "Enter") send(); });
+  status.append(" ", input, " ", button(t("key.use"), send));
+}
+
+export function languageOptions(found, source) {
+  const named = (code) => [code, languageName(code, found.languages.find((each) => each.code === code)?.name)];
+  const sources = [...new Set(found.languages.filter((each) => each.targets.some((code) => code !== each.code)).map((each) => each.code))];
+  const reachable = source === "auto" ? found.languages.flatMap((each) => each.targets.filter((code) => code !== each.code))
+    : found.languages.find((each) => each.code === source)?.targets.filter((code) => code !== source) ?? [];
+  return { sources: sources.map(named), targets: [...new Set(reachable)].map(named) };
+}
+
+export function chooseSource(source, found) {
+  const { targets } = languageOptions(found, source);
+  const { target } = pairOf(current(), found);
+  set({ source, target: targets.some(([code]) => code === target) ? target : targets[0]?.[0], prefix: null });
+}
+
+export function waiting(hear) {
+  let timer = 0;
+  return (...given) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => hear(...given), PAUSE);
+  };
+}
+
+// A card with the sentence, for the views that look into its translation.
+export function sentenceCard() {
+  const input = h("textarea", { rows: 2, dir: "auto", spellcheck: "false", "aria-label": t("sentence"), data: { key: "sentence" } });
+  const later = waiting(() => set({ text: input.value }));
+  input.addEventListener("input", later);
+  const pair = h("div", { class: "row" });
+  const output = h("p", { class: "output", dir: "auto", "aria-live": "polite" });
+  const status = h("p", { class: "status", role: "status" });
+  const element = h("section", { class: "card sentence" }, h("div", { class: "row between" }, h("h2", {}, t("sentence")), pair), input, output, status);
+
+  function update(state, found) {
+    const text = textOf(state, found);
+    if (document.activeElement !== input || state.text === undefined) input.value = text;
+    const { source, target } = pairOf(state, found);
+    const { sources, targets } = languageOptions(found, source);
+    fill(pair,
+      choice(t("from"), sources, source, (code) => chooseSource(code, found), { data: { key: "source" } }),
+      choice(t("to"), targets, target, (code) => set({ target: code }), { data: { key: "target" } }));
+  }
+
+  return { element, status, output, update };
+}
+
+// A view of a trace: loads it for each state, and draws. `request(state, found)` says which.
+export function traceView(root, body, request, draw) {
+  const card = sentenceCard();
+  root.append(card.element, body);
+  let job = null;
+  async function update(state) {
+    job?.abort();
+    const mine = job = new AbortController();
+    const { signal } = mine;
+    try {
+      const found = await facts(signal);
+      if (signal.aborted) return;
+      card.update(state, found);
+      const wanted = request(state, found);
+      if (!wanted.text) {
+        body.hidden = true;
+        card.output.textContent = "";
+        show(card.status, "", t("empty"));
+        return;
+      }
+      const slow = setTimeout(() => show(card.status, "busy", t("busy")), 200);
+      const trace = await explain(wanted, signal).finally(() => clearTimeout(slow));
+      if (signal.aborted) return;
+      show(card.status, "");
+      body.hidden = false;
+      card.output.textContent = trace.translation.text;
+      await draw(state, trace, found, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      body.hidden = true;
+      card.output.textContent = "";
+      showError(card.status, error, () => update(current()));
+    }
+  }
+  return { update, leave: () => job?.abort() };
+}

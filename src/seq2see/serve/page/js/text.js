@@ -1,0 +1,32 @@
+// The page's own words, in two languages, and the names of languages.
+import en from "./locale/en.js";
+import zh from "./locale/zh.js";
+
+const LOCALES = { en, zh };
+export const LANGUAGES = [["en", "English"], ["zh", "中文"]];
+let language = "en";
+
+export function speak(wanted) {
+  const preferred = wanted ?? (navigator.language?.startsWith("zh") ? "zh" : "en");
+  language = preferred in LOCALES ? preferred : "en";
+  document.documentElement.lang = language === "zh" ? "zh-Hans" : "en";
+}
+
+export const spoken = () => language;
+
+// t("steps.of", {n: 3}): the words by that name, with its {n} filled in.
+export function t(name, values = {}) {
+  const words = LOCALES[language][name] ?? en[name] ?? name;
+  return words.replace(/\{(\w+)\}/g, (all, key) => (key in values ? String(values[key]) : all));
+}
+
+// What the service says in both languages.
+export const both = (text) => (text ? text[language] ?? text.en : "");
+
+export function languageName(code, fallback = code) {
+  try {
+    return new Intl.DisplayNames([language], { type: "language" }).of(code) ?? fallback;
+  } catch {
+    return fallback;
+  }
+}

@@ -1,0 +1,260 @@
+// Translate: as one types, with every word's source, probability and alternatives.
+import { ask, isSaved, newest, translateFile } from "../api.js";
+import { bar, button, choice, fill, h, hint } from "../dom.js";
+import { exact, percent, short, whole } from "../numbers.js";
+import { chooseSource, exampleFor, explain, facts, languageOptions, modelOf, pairOf, show, showError, told, waiting } from "../sentence.js";
+import { address, current, set } from "../store.js";
+import { languageName, t } from "../text.js";
+import { cut, spans, words } from "../words.js";
+
+const ALTERNATIVES = 3;
+
+const termsOf = (text = "") => Object.fromEntries(text.split("\n").map((line) => line.split("=").map((side) => side.trim())).filter(([from, to]) => from && to));
+
+function request(state, found) {
+  const { source, target } = pairOf(state, found);
+  const wanted = { text: state.text ?? "", source, target, n_best: ALTERNATIVES + 1, alignment: true, token_scores: true };
+  if (state.prefix) wanted.prefix = state.prefix;
+  if (state.beam) wanted.beam_size = whole(state.beam, 5, ALTERNATIVES + 1, 20);
+  const glossary = termsOf(state.glossary);
+  if (Object.keys(glossary).length) wanted.glossary = glossary;
+  return wanted;
+}
+
+export function mount(root) {
+  const parts = layout();
+  root.append(h("h1", {}, t("translate.title")), ...parts.elements);
+  const only = newest();
+  const view = { ...parts, found: null, answer: null };
+  const later = waiting(() => set({ text: parts.input.value, prefix: null, pick: null, word: null }));
+  parts.input.addEventListener("input", () => { highlight(view, []); later(); });
+  parts.input.addEventListener("scroll", () => { parts.mirror.scrollTop = parts.input.scrollTop; });
+  files(view);
+  const update = (state) => only(async (signal) => {
+    try {
+      view.found = await facts(signal);
+      if (signal.aborted) return;
+      controls(view, state);
+      if (!(state.text ?? "").trim()) return blank(view);
+      const slow = setTimeout(() => show(view.status, "busy", t("busy")), 200);
+      const { translations } = await ask("api/v1/translate", request(state, view.found), { signal }).finally(() => clearTimeout(slow));
+      if (signal.aborted) return;
+      show(view.status, "");
+      result(view, state, translations[0], signal);
+    } catch (error) {
+      if (!signal.aborted) { blank(view); showError(view.status, error, () => update(current())); }
+    }
+  });
+  return { update };
+}
+
+function layout() {
+  const input = h("textarea", { class: "source-text", rows: 6, dir: "auto", spellcheck: "false", "aria-label": t("translate.source"), placeholder: t("translate.placeholder") });
+  const mirror = h("div", { class: "mirror", "aria-hidden": "true", dir: "auto" });
+  const output = h("div", { class: "target-text", dir: "auto", "aria-label": t("translate.target"), role: "group" });
+  const pair = h("div", { class: "controls pair" });
+  const below = h("div", { class: "row between below" });
+  const side = h("div", { class: "row between below" });
+  const status = h("p", { class: "status", role: "status" });
+  const word = h("section", { class: "card word-card", "aria-live": "polite", hidden: true });
+  const others = h("section", { class: "card", hidden: true });
+  const chips = h("div", { class: "row" });
+  const drop = h("section", { class: "card drop" });
+  const options = h("details", { class: "options" });
+  const elements = [
+    pair,
+    h("div", { class: "columns panes" },
+      h("section", { class: "card pane" }, h("div", { class: "layers" }, mirror, input), below),
+      h("section", { class: "card pane" }, output, status, chips, side)),
+    word, others, options, drop,
+  ];
+  return { elements, input, mirror, output, pair, below, side, status, word, others, chips, drop, options };
+}
+
+function controls(view, state) {
+  const { found } = view;
+  const { source, target } = pairOf(state, found);
+  const { sources, targets } = languageOptions(found, source);
+  const back = languageOptions(found, target).targets.some(([code]) => code === source);
+  fill(view.pair,
+    choice(t("from"), [["auto", t("detect")], ...sources], source, (code) => chooseSource(code, found), { data: { key: "source" } }),
+    button("⇄", () => swap(view, source, target), { disabled: !back, "aria-label": t("swap"), data: { key: "swap" } }),
+    choice(t("to"), targets, target, (code) => set({ target: code, prefix: null }), { data: { key: "target" } }));
+  if (document.activeElement !== view.input || (state.text ?? "") === "") view.input.value = state.text ?? "";
+  const limit = found.settings.charLimit;
+  fill(view.below,
+    h("span", { class: "note num" }, `${[...view.input.value].length} / ${limit}`),
+    view.input.value ? button(t("clear"), () => { view.input.value = ""; set({ text: null, prefix: null, pick: null, word: null }); view.input.focus(); }, { class: "quiet", data: { key: "clear" } })
+      : button(t("example"), () => { set({ text: exampleFor(source === "auto" ? found.models[0].source : source) }); }, { class: "quiet", data: { key: "example" } }));
+  options(view, state);
+}
+
+function swap(view, source, target) {
+  set({ source: target, target: source, text: view.answer?.text ?? current().text, prefix: null, pick: null, word: null });
+}
+
+function options(view, state) {
+  if (view.options.childElementCount) return;
+  const glossary = h("textarea", { rows: 3, placeholder: t("glossary.example"), "aria-label": t("glossary") });
+  glossary.value = state.glossary ?? "";
+  glossary.addEventListener("input", waiting(() => set({ glossary: glossary.value || null })));
+  const beam = h("input", { type: "number", min: ALTERNATIVES + 1, max: 20, value: state.beam ?? 5, on: { change: () => set({ beam: beam.value }) } });
+  fill(view.options, h("summary", {}, t("options")),
+    h("div", { class: "card stack" }, h("label", { class: "field" }, t("beam.size"), beam), h("h3", {}, t("glossary")), glossary, h("p", { class: "note" }, t("glossary.note"))));
+  view.options.open = Boolean(state.glossary || state.beam);
+}
+
+function blank(view) {
+  view.answer = null;
+  highlight(view, []);
+  for (const home of [view.output, view.chips, view.side]) home.replaceChildren();
+  view.word.hidden = view.others.hidden = true;
+  show(view.status, "");
+}
+
+function result(view, state, answer, signal) {
+  const candidates = [answer, ...answer.alternatives];
+  const pick = whole(state.pick, 0, 0, candidates.length - 1);
+  const chosen = candidates[pick];
+  view.answer = chosen;
+  flags(view, state, answer, chosen);
+  output(view, state, chosen, signal);
+  others(view, candidates, pick);
+  fill(view.side,
+    h("span", { class: "note num" }, t("log_prob"), " ", h("span", { data: { number: "log_prob" } }, exact(chosen.log_prob)), " · ", t("score"), " ", h("span", { data: { number: "score" } }, exact(chosen.score))),
+    h("span", { class: "row" },
+      h("a", { class: "button", href: address({ ...shared(state), view: "attention" }) }, t("look.inside")),
+      button(t("copy"), async (event) => { await navigator.clipboard.writeText(chosen.text); event.target.textContent = t("copied"); }, { data: { key: "copy" } })));
+}
+
+const shared = ({ text, source, target, lang }) => ({ text, source, target, lang });
+
+function flags(view, state, answer, chosen) {
+  const chips = [];
+  if (answer.error) chips.push(h("span", { class: "chip warn" }, answer.error));
+  if (answer.detected) chips.push(h("span", { class: "chip" }, t("detected", { language: languageName(answer.detected.language), sure: Math.round(answer.detected.confidence) })));
+  if (answer.via.length) chips.push(h("span", { class: "chip" }, t("via", { languages: answer.via.map((code) => languageName(code)).join(", ") })));
+  for (const flag of chosen.flags) chips.push(hint(h("span", { class: "chip warn", tabindex: 0 }, t(`flag.${flag}`)), t(`flag.${flag}.why`)));
+  for (const term of chosen.unmet) chips.push(h("span", { class: "chip warn" }, t("unmet", { term })));
+  if (state.prefix) {
+    chips.push(h("span", { class: "chip is" }, t("begins", { prefix: state.prefix }), button("✕", () => set({ prefix: null, word: null }), { class: "quiet tiny", "aria-label": t("begins.clear") })));
+  }
+  fill(view.chips, chips);
+}
+
+function output(view, state, chosen, signal) {
+  const found = words(chosen);
+  const picked = state.word === undefined ? -1 : whole(state.word, 0, 0, found.length - 1);
+  let end = 0;
+  const parts = found.flatMap((word, i) => {
+    const gap = cut(chosen.text, end, word.start);
+    end = word.end;
+    const label = cut(chosen.text, word.start, word.end);
+    const made = button(label, () => set({ word: picked === i ? null : i }), {
+      class: "word", "aria-expanded": String(picked === i), data: { key: `word:${i}` }, style: { "--doubt": String(1 - word.probability) },
+      on: { pointerenter: () => highlight(view, word.links), pointerleave: () => highlight(view, picked < 0 ? [] : found[picked].links), focus: () => highlight(view, word.links) },
+    });
+    hint(made, () => `${percent(word.probability)}${word.links.length ? `\n← ${sourceWords(word.links).map(([text, weight]) => `${text} ${percent(weight)}`).join(", ")}` : ""}`);
+    return [gap, made];
+  });
+  fill(view.output, parts, cut(chosen.text, end));
+  highlight(view, picked < 0 ? [] : found[picked].links);
+  view.word.hidden = picked < 0;
+  if (picked >= 0) wordCard(view, chosen, found[picked], signal);
+}
+
+function sourceWords(links) {
+  const text = current().text ?? "";
+  return links.map((link) => [cut(text, link.source_start, link.source_end), link.weight]);
+}
+
+// Marks words of the source behind the text that one types into.
+function highlight(view, links) {
+  const text = view.input.value;
+  let end = 0;
+  const parts = [...links].sort((a, b) => a.source_start - b.source_start).flatMap((link) => {
+    const gap = cut(text, end, link.source_start);
+    end = link.source_end;
+    return [gap, h("mark", { style: { "--weight": String(link.weight) } }, cut(text, link.source_start, link.source_end))];
+  });
+  view.mirror.replaceChildren(...parts, cut(text, end), "\n");
+}
+
+function wordCard(view, chosen, word, signal) {
+  const alternatives = h("div", { class: "stack" });
+  const sources = sourceWords(word.links).map(([text, weight]) => h("span", { class: "chip" }, h("b", { dir: "auto" }, text), h("small", {}, percent(weight))));
+  fill(view.word,
+    h("div", { class: "row between" }, h("h2", { dir: "auto" }, cut(chosen.text, word.start, word.end)), button("✕", () => set({ word: null }), { class: "quiet", "aria-label": t("close"), data: { key: "close" } })),
+    h("dl", { class: "facts" },
+      h("dt", {}, t("probability")), h("dd", {}, bar(word.probability), " ", h("span", { data: { number: "word" } }, exact(word.probability))),
+      h("dt", {}, t("looks.at")), h("dd", { class: "row" }, sources.length ? sources : "–")),
+    h("h3", {}, t("instead")), alternatives);
+  loadAlternatives(view, chosen, word, alternatives, signal);
+}
+
+async function loadAlternatives(view, chosen, word, home, signal) {
+  const state = current();
+  if (!modelOf(state, view.found)) return fill(home, h("p", { class: "note" }, t("instead.direct")));
+  show(home.appendChild(h("p", {})), "busy", t("busy"));
+  try {
+    const { source, target } = pairOf(state, view.found);
+    const trace = await explain({ text: state.text.trim(), translation: chosen.text, source, target, detail: { layers: "none", words: true } }, signal);
+    if (signal.aborted) return;
+    const places = spans(trace.translation.text, trace.target.words.map(({ text }) => text));
+    const rows = trace.words.filter((each) => places[each.word] && places[each.word].start < word.end && places[each.word].end > word.start);
+    fill(home, rows.map((each) => choices(trace, each, places[each.word])));
+    if (!rows.length) fill(home, h("p", { class: "note" }, t("instead.none")));
+  } catch (error) {
+    if (!signal.aborted) fill(home, h("p", { class: "note" }, t("instead.one"), " ", told(error)));
+  }
+}
+
+function choices(trace, each, place) {
+  const before = cut(trace.translation.text, 0, place.start);
+  const buttons = each.alternatives.map((other) => button([h("span", { dir: "auto" }, other.text), " ", h("small", {}, percent(other.probability))],
+    () => set({ prefix: before + other.text, pick: null, word: null }), { class: "chip", "aria-label": t("instead.use", { word: other.text }), data: { key: `instead:${other.id}` } }));
+  return h("div", { class: "row" }, h("span", { class: "soft", dir: "auto" }, `${trace.target.words[each.word].text} →`), buttons);
+}
+
+function others(view, candidates, pick) {
+  view.others.hidden = candidates.length < 2;
+  fill(view.others, h("h2", {}, t("alternatives")),
+    h("ol", { class: "others" }, candidates.map((each, i) => h("li", {},
+      button(h("span", { dir: "auto" }, each.text), () => set({ pick: i || null, word: null }), { class: "quiet other", "aria-pressed": String(i === pick), data: { key: `other:${i}` } }),
+      h("span", { class: "note num" }, short(each.score, 3))))));
+}
+
+function files(view) {
+  const list = h("ul", { class: "files" });
+  const picker = h("input", { type: "file", multiple: true, class: "visually-hidden", id: "files" });
+  picker.addEventListener("change", () => { take([...picker.files]); picker.value = ""; });
+  fill(view.drop, h("div", { class: "row between" }, h("div", {}, h("h2", {}, t("files")), h("p", { class: "note" }, t("files.note"))),
+    h("div", {}, picker, h("label", { class: "button", for: "files" }, t("files.choose")))), list);
+  view.drop.hidden = isSaved();
+
+  async function take(chosen) {
+    const { source, target } = pairOf(current(), view.found);
+    for (const file of chosen) {
+      const state = h("span", { class: "status busy" }, t("busy"));
+      list.append(h("li", {}, h("span", { dir: "auto" }, file.name), " ", state));
+      try {
+        const path = await translateFile(file, source, target);
+        state.replaceWith(h("a", { href: path, download: renamed(file.name, target) }, t("download")));
+      } catch (error) {
+        show(state, "error", told(error));
+      }
+    }
+  }
+
+  for (const kind of ["dragenter", "dragover"]) {
+    view.drop.addEventListener(kind, (event) => { event.preventDefault(); view.drop.classList.add("over"); });
+  }
+  view.drop.addEventListener("dragleave", () => view.drop.classList.remove("over"));
+  view.drop.addEventListener("drop", (event) => {
+    event.preventDefault();
+    view.drop.classList.remove("over");
+    take([...event.dataTransfer.files]);
+  });
+}
+
+const renamed = (name, target) => name.replace(/(\.[^.]+)?$/, `.${target}$1`);

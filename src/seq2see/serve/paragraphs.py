@@ -1,0 +1,87 @@
+"""A text to its lines and back, each with the white space around it.
+
+A translator sees a line at a time: a line break in a text that people send ends a thought more
+often than not, and a list must stay a list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from seq2see.translator.translation import Flag, Translation
+
+_LINE = re.compile(r"(?:[ \t]*[-*+•–—][ \t]+)?(?P<words>[^\r\n\u2028\u2029]+)")
+"""A line; a bullet before it is not a word of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A line without the white space around it, and where it starts in its text."""
+
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        """The place behind it."""
+        return self.start + len(self.text)
+
+
+def cut(text: str) -> list[Paragraph]:
+    """Return the lines of a text that have anything in them."""
+    found = []
+    for line in _LINE.finditer(text):
+        content = line["words"].strip()
+        if content:
+            start = line.start("words") + line["words"].index(content)
+            found.append(Paragraph(content, start))
+    return found
+
+
+def joined(text: str, lines: Sequence[Paragraph], parts: Sequence[Translation]) -> Translation:
+    """Return the translation of a text from those of its lines; all places count in the text."""
+    count = max((len(part.alternatives) for part in parts), default=0)
+    others = (_whole(text, lines, [_other(part, n) for part in parts]) for n in range(count))
+    return replace(_whole(text, lines, parts), alternatives=tuple(others))
+
+
+def _whole(text: str, lines: Sequence[Paragraph], parts: Sequence[Translation]) -> Translation:
+    if failed := [part.error for part in parts if part.error]:
+        return Translation("", 0.0, 0.0, error=failed[0])
+    pieces, tokens, links = [], [], []
+    end = place = 0
+    for line, part in zip(lines, parts, strict=True):
+        gap = text[end : line.start]
+        place += len(gap)
+        tokens += [replace(t, start=t.start + place, end=t.end + place) for t in part.tokens]
+        links += [
+            replace(
+                link,
+                source_start=link.source_start + line.start,
+                source_end=link.source_end + line.start,
+                target_start=link.target_start + place,
+                target_end=link.target_end + place,
+            )
+            for link in part.alignment
+        ]
+        pieces += [gap, part.text]
+        place += len(part.text)
+        end = line.end
+    sizes = [len(line.text) for line in lines]
+    score = sum(p.score * size for p, size in zip(parts, sizes, strict=True)) / (sum(sizes) or 1)
+    return Translation(
+        "".join([*pieces, text[end:]]),
+        score,
+        sum(part.log_prob for part in parts),
+        tokens=tuple(tokens),
+        alignment=tuple(links),
+        flags=tuple(flag for flag in Flag if any(flag in part.flags for part in parts)),
+        unmet=tuple(dict.fromkeys(wish for part in parts for wish in part.unmet)),
+    )
+
+
+def _other(part: Translation, index: int) -> Translation:
+    """Return an alternative of a line, or its best translation where it has no more."""
+    return part.alternatives[index] if index < len(part.alternatives) else part

@@ -1,0 +1,86 @@
+"""Why a request gets no result: a status, one line, and a reason that metrics can count.
+
+Each is one line in the field `error`, for both interfaces; LibreTranslate's clients know its words.
+"""
+
+from __future__ import annotations
+
+import math
+
+
+class Problem(Exception):  # noqa: N818 an answer, not an accident
+    """A request that ends without a result. `reason` is a word for metrics and logs, which never
+    see the text."""
+
+    status = 400
+    reason = "invalid"
+    retry_after: float | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a client may need to know beyond the body."""
+        if self.retry_after is None:
+            return {}
+        return {"Retry-After": str(max(1, math.ceil(self.retry_after)))}
+
+
+class Invalid(Problem):
+    """The request cannot be understood, or asks for what is not there."""
+
+
+class TooLarge(Problem):
+    """The body is longer than the service reads."""
+
+    status, reason = 413, "too_large"
+
+
+class Forbidden(Problem):
+    """The key is missing or wrong."""
+
+    status, reason = 403, "forbidden"
+
+
+class NotFound(Problem):
+    """Nothing is there."""
+
+    status, reason = 404, "not_found"
+
+
+class Busy(Problem):
+    """There is more to do than can be done in time; nothing of the request was begun."""
+
+    status, reason = 429, "busy"
+
+    def __init__(self, text: str, retry_after: float) -> None:
+        super().__init__(text)
+        self.retry_after = retry_after
+
+
+class SlowDown(Busy):
+    """This key or address has sent more than its rate."""
+
+    reason = "rate"
+
+
+class Late(Problem):
+    """The deadline came while the engine was at it."""
+
+    status, reason = 504, "deadline"
+
+
+class Gone(Problem):
+    """The client has left; nobody reads the answer."""
+
+    status, reason = 499, "gone"
+
+
+class Draining(Problem):
+    """The service is about to end."""
+
+    status, reason, retry_after = 503, "draining", 1.0
+
+
+class Failed(Problem):
+    """The engine could not do it: this text alone, not those beside it."""
+
+    status, reason = 500, "failed"

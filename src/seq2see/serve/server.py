@@ -1,0 +1,53 @@
+"""The process: an HTTP server around a service, which ends in good order."""
+
+from __future__ import annotations
+
+import socket
+from types import FrameType
+
+import uvicorn
+
+from seq2see.serve.app import create_app
+from seq2see.serve.service import Service
+
+
+class _Server(uvicorn.Server):
+    """Lets the service drain when a signal comes, and then ends with status 0."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """Begin to end; a second signal ends at once. A handler may do no more than this."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Drain, then close."""
+        self._service.drain()
+        await super().shutdown(sockets)
+
+
+def server(service: Service) -> uvicorn.Server:
+    """Return the server of a service."""
+    config = service.config
+    settings = uvicorn.Config(
+        create_app(service),
+        lifespan="on",
+        log_config=None,
+        log_level="critical",  # the journal has it all
+        access_log=False,  # it would write queries, which hold texts
+        server_header=False,
+        proxy_headers=config.public_url is not None,
+        timeout_graceful_shutdown=max(1, round(config.drain_seconds)),
+        timeout_keep_alive=30,
+        ws="none",
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    return _Server(settings, service)
+
+
+def run(service: Service, listener: socket.socket) -> None:
+    """Serve until a signal comes."""
+    server(service).run(sockets=[listener])

@@ -1,0 +1,261 @@
+"""All that the service does, without HTTP: the routes only read requests and write answers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from seq2see.errors import Seq2SeeError
+from seq2see.serve import alone
+from seq2see.serve.config import ServeConfig
+from seq2see.serve.detection import Detection, Guess
+from seq2see.serve.files import seen, suffixes, translate_file
+from seq2see.serve.journal import Journal
+from seq2see.serve.keys import ApiKeys, Rates
+from seq2see.serve.languages import match, name
+from seq2see.serve.metrics import Metrics
+from seq2see.serve.models import Model, Models, Route
+from seq2see.serve.problems import Busy, Failed, Invalid
+from seq2see.serve.queue import WorkQueue
+from seq2see.serve.queued import chained
+from seq2see.serve.requests import ExplainRequest
+from seq2see.serve.streaming import Emit
+from seq2see.serve.texts import Manner, translate_texts
+from seq2see.serve.tickets import Call
+from seq2see.serve.uploads import FileStore
+from seq2see.serve.worker import Workers
+from seq2see.translator import Translation, TranslationOptions, Translator
+
+T = TypeVar("T")
+
+_FILE_RETRY = 10.0
+_STALLED = 4.0
+"""So many deadlines with the engine, and a batch will not come back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A text's translation, and the way that it went."""
+
+    translation: Translation
+    route: Route
+    detected: Guess | None = None
+
+
+class Service:
+    """The parts of a running service."""
+
+    def __init__(
+        self,
+        config: ServeConfig,
+        models: Models,
+        keys: ApiKeys | None = None,
+        journal: Journal | None = None,
+        runs: Path | None = None,
+    ) -> None:
+        self.config, self.models, self.runs = config, models, runs
+        self.keys, self.journal = keys or ApiKeys(), journal or Journal()
+        self.rates = Rates(config.limits.requests_per_minute)
+        self.metrics = Metrics()
+        self.queue = WorkQueue(
+            config.limits.queue_tokens, config.limits.batch_tokens, config.workers
+        )
+        self.metrics.watch(self.queue)
+        self.files = FileStore(config.keep_file_seconds, 20 * config.limits.file_bytes)
+        self.drains = False
+        self._file_desks = threading.Semaphore(config.limits.files)
+        self._workers: Workers | None = None
+        self._ended = threading.Event()
+        self._detection: tuple[tuple[str, ...], Detection] | None = None
+
+    def start(self) -> None:
+        """Let the workers and the watch begin."""
+        self._workers = Workers(self.queue, self.config.workers, self.metrics.after_batch)
+        threading.Thread(target=self._watch, name="seq2see-watch", daemon=True).start()
+
+    def warm_up(self) -> None:
+        """Do everything once, so that the first who asks does not wait for it."""
+        self.detect("Hello!")
+        for model in self.models:
+            model.translator.translate("1", beam_size=self.config.beam_size)
+
+    def drain(self) -> None:
+        """Take nothing new; finish what is here in time."""
+        self.drains = True
+        self.queue.drain(max(0.5, self.config.drain_seconds - 1))
+        self.journal.write("draining")
+
+    def close(self) -> None:
+        """End."""
+        self._ended.set()
+        if self._workers:
+            self._workers.stop(1.0)
+        self.files.close()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether new work should be sent here."""
+        stalled = _STALLED * self.config.limits.seconds
+        return not self.drains and self._workers is not None and self._workers.longest < stalled
+
+    def detect(self, text: str) -> list[Guess]:
+        """Return the languages that a text may be in, of those that are loaded."""
+        languages = tuple(self.models.languages)
+        if self._detection is None or self._detection[0] != languages:
+            self._detection = (languages, Detection(languages))
+        return self._detection[1].guesses(text)
+
+    def route(self, source: str, target: str) -> Route:
+        """Return the way from one language to another, or raise `Invalid`."""
+        for code in (source, target):
+            if match(code, self.models.languages) is None:
+                raise Invalid(f"{code[:40]} is not supported")
+        if route := self.models.route(source, target):
+            return route
+        raise Invalid(
+            f"{name(target)} ({target}) is not available as a target language "
+            f"from {name(source)} ({source})"
+        )
+
+    def translate(
+        self,
+        call: Call,
+        texts: Sequence[str],
+        source: str,
+        target: str,
+        manner: Manner,
+        *,
+        model: str | None = None,
+    ) -> list[Answer]:
+        """Translate texts, each from its own language if the source is "auto"."""
+        if source.strip().lower() == "auto" and model is None:
+            return self._detected(call, texts, target, manner)
+        route = self.named_route(model) if model else self.route(source, target)
+        found = self._along(route, call, texts, manner)
+        return [Answer(translation, route) for translation in found]
+
+    def explain(self, call: Call, wanted: ExplainRequest) -> str:
+        """Return a trace as JSON; only one model can be seen through at a time."""
+        route = self.wanted_route(wanted.source, wanted.target, wanted.model, wanted.text)
+        return self._guarded(
+            lambda: alone.explain(self.queue, call, _single(route), wanted, self.config)
+        )
+
+    def stream(
+        self, call: Call, text: str, route: Route, options: TranslationOptions, emit: Emit
+    ) -> Answer:
+        """Translate a text and emit it while it grows."""
+        leg = _single(route)
+        found = self._guarded(lambda: alone.stream(self.queue, call, leg, text, options, emit))
+        return Answer(found, route)
+
+    def wanted_route(self, source: str, target: str, model: str | None, text: str) -> Route:
+        """Return the way of one text."""
+        if model:
+            return self.named_route(model)
+        if source.strip().lower() == "auto":
+            source = self.detect(text)[0].language
+        return self.route(source, target)
+
+    def _detected(
+        self, call: Call, texts: Sequence[str], target: str, manner: Manner
+    ) -> list[Answer]:
+        guesses = [self.detect(seen(text) if manner.html else text)[0] for text in texts]
+        answers: dict[int, Answer] = {}
+        for language in dict.fromkeys(guess.language for guess in guesses):
+            route = self.route(language, target)
+            places = [place for place, guess in enumerate(guesses) if guess.language == language]
+            found = self._along(route, call, [texts[place] for place in places], manner)
+            for place, translation in zip(places, found, strict=True):
+                answers[place] = Answer(translation, route, guesses[place])
+        return [answers[place] for place in range(len(texts))]
+
+    def _along(
+        self, route: Route, call: Call, texts: Sequence[str], manner: Manner
+    ) -> list[Translation]:
+        if not route.legs:
+            return [Translation(text, 0.0, 0.0) for text in texts]
+        return translate_texts(self.translator(route, call), texts, manner)
+
+    def translate_file(
+        self, call: Call, content: bytes, shown_name: str, source: str, target: str
+    ) -> str:
+        """Translate a file, and return the name by which it can be fetched."""
+        if not self._file_desks.acquire(blocking=False):
+            raise Busy("Slowdown: too many files at the moment", _FILE_RETRY)
+        try:
+            return self._translated_file(call, content, shown_name, source, target)
+        finally:
+            self._file_desks.release()
+
+    def _translated_file(
+        self, call: Call, content: bytes, shown_name: str, source: str, target: str
+    ) -> str:
+        limit = self.config.limits.unpacked_bytes
+        if source.strip().lower() == "auto":
+            source = self.detect(seen(content.decode("utf-8", "replace")))[0].language
+        route = self.route(source, target)
+        if route.legs:
+            options = TranslationOptions().changed({"beam_size": self.config.beam_size})
+            translator = self.translator(route, call, patient=True)
+            folder = self.files.folder
+            content = translate_file(translator, content, shown_name, options, limit, folder)
+        return self.files.keep(content, shown_name)
+
+    @property
+    def file_suffixes(self) -> list[str]:
+        """The kinds of files that can be translated."""
+        return suffixes() if self.config.files else []
+
+    def translator(self, route: Route, call: Call, *, patient: bool = False) -> Translator:
+        """Return the translator of a route, for one call."""
+        return chained(route, self.queue, call, patient=patient, on_error=self._engine_failed)
+
+    def named_route(self, model: str) -> Route:
+        """Return the way through a model that was named."""
+        found = self.models.named(model)
+        if found is None:
+            raise Invalid(f"{model[:40]} is not a model here")
+        return Route(found.source, found.target, (found,))
+
+    def _guarded(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except Failed as failed:
+            self._engine_failed(failed.__cause__ or failed)
+            raise
+
+    def _engine_failed(self, error: BaseException) -> None:
+        self.journal.error("engine_failed", error)
+
+    def _watch(self) -> None:
+        """Look after models, keys, threads and files, until the end."""
+        while not self._ended.wait(self.config.reload_seconds):
+            try:
+                self.look_after()
+            except Exception as error:  # the next look may succeed
+                self.journal.error("watch_failed", error)
+
+    def look_after(self) -> None:
+        """Look once."""
+        for model, outcome in self.models.refresh():
+            self.metrics.reloaded(outcome)
+            self.journal.write("model", model=model.name, outcome=outcome, problem=model.problem)
+        if self._workers and (count := self._workers.revive()):
+            self.metrics.died(count)
+            self.journal.write("workers_replaced", count=count)
+        try:
+            self.keys.refresh()
+        except Seq2SeeError as error:  # the keys of before stay
+            self.journal.write("keys_unreadable", problem=str(error))
+        self.files.sweep()
+
+
+def _single(route: Route) -> Model:
+    """Return the one model of a route."""
+    if len(route.legs) != 1:
+        raise Invalid("Invalid request: this needs one model that leads directly to the target")
+    return route.legs[0]

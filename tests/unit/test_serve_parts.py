@@ -1,0 +1,451 @@
+"""The parts of the service, each by itself and without HTTP."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import time
+import zipfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from seq2see.errors import InputError
+from seq2see.serve import detection, laboratory
+from seq2see.serve.config import ServeConfig
+from seq2see.serve.detection import Detection
+from seq2see.serve.journal import Journal
+from seq2see.serve.keys import ApiKeys, Rates, add_key
+from seq2see.serve.laboratory import Laboratory, cards
+from seq2see.serve.languages import match, name
+from seq2see.serve.models import Loaded, Model, Models
+from seq2see.serve.paragraphs import cut, joined
+from seq2see.serve.problems import Busy, Forbidden, Gone, Invalid, Late, NotFound, SlowDown
+from seq2see.serve.queue import WorkQueue
+from seq2see.serve.queued import ENGINE_FAILED, chained
+from seq2see.serve.responses import Json
+from seq2see.serve.runs import Runs
+from seq2see.serve.service import Service
+from seq2see.serve.texts import Manner
+from seq2see.serve.tickets import Call
+from seq2see.serve.uploads import FileStore, disposition, refuse_bombs, safe_name
+from seq2see.serve.worker import Workers
+from seq2see.translator import Flag, Link, Translation, TranslationOptions
+
+
+class Fake:
+    """A translator that writes the name of its target behind each word."""
+
+    def __init__(self, source: str, target: str) -> None:
+        self.languages = (source, target)
+        counter = SimpleNamespace(encode_batch=lambda lines: [line.split() for line in lines])
+        self.bundle = SimpleNamespace(tokenizers=SimpleNamespace(source=counter))
+        self.options: list[TranslationOptions] = []
+
+    def translate(self, lines: Sequence[str], options: TranslationOptions) -> list[Translation]:
+        self.options.append(options)
+        return [self._one(line, options) for line in lines]
+
+    def _one(self, line: str, options: TranslationOptions) -> Translation:
+        if "poison" in line:
+            raise ValueError(line)
+        if "unfit" in line:
+            return Translation("", 0.0, 0.0, error="unfit")
+        words = [f"{word}-{self.languages[1]}" for word in line.split()]
+        links, source, target = [], 0, 0
+        for word in line.split():
+            size = len(word) + len(self.languages[1]) + 1
+            links.append(Link(source, source + len(word), target, target + size, 1.0))
+            source, target = source + len(word) + 1, target + size + 1
+        found = Translation(" ".join(words), -1.0, -2.0, alignment=tuple(links))
+        return replace(found, alternatives=(found,) * (options.search.n_best - 1))
+
+
+def fake(source: str, target: str) -> Loaded:
+    return Loaded(Fake(source, target), Fake(source, target))  # type: ignore[arg-type]
+
+
+def models(*pairs: str) -> Models:
+    made = [Model(pair, Path(pair), *fake(*pair.split("-"))) for pair in pairs]
+    return Models(made, lambda _: fake("en", "de"))
+
+
+@pytest.fixture
+def service() -> Any:
+    running = Service(ServeConfig(), models("en-de", "fr-en"))
+    running.start()
+    yield running
+    running.close()
+
+
+# Languages and routes.
+
+
+@pytest.mark.parametrize(
+    ("asked", "known", "meant"),
+    [
+        ("EN", ["en"], "en"),
+        ("en-GB", ["en"], "en"),
+        ("zh", ["zh-Hans", "zh-Hant"], "zh-Hans"),
+        ("zt", ["zh-Hans", "zh-Hant"], "zh-Hant"),
+        ("zh-Hant", ["zh"], "zh"),
+        ("pb", ["pt", "pt-BR"], "pt-BR"),
+        ("pt", ["pt", "pt-BR"], "pt"),
+        ("zz", ["en", "de"], None),
+        ("", ["en"], None),
+        ("pt-AO", ["pt-PT", "pt-BR"], None),
+    ],
+)
+def test_codes_as_clients_write_them(asked: str, known: list[str], meant: str | None) -> None:
+    assert match(asked, known) == meant
+
+
+def test_names() -> None:
+    assert [name(code) for code in ("de", "pb", "xx")] == ["German", "Portuguese (Brazil)", "xx"]
+
+
+def test_routes_are_direct_or_through_one_language() -> None:
+    known = models("fr-en", "fr-it", "it-de", "en-de", "de-nl")
+    assert known.route("fr", "en").via == []  # type: ignore[union-attr]
+    assert known.route("FR", "de").via == ["en"]  # type: ignore[union-attr]
+    assert known.route("fr", "nl") is None
+    assert known.route("de", "de").legs == ()  # type: ignore[union-attr]
+    assert known.targets("fr") == ["fr", "it", "en", "de"]
+
+
+def test_a_direct_model_goes_before_a_chain() -> None:
+    known = models("fr-en", "en-de", "fr-de")
+    assert [leg.name for leg in known.route("fr", "de").legs] == ["fr-de"]  # type: ignore[union-attr]
+
+
+def test_models_of_one_name_get_names_of_their_own(tmp_path: Path) -> None:
+    folders = [tmp_path / side / "model" for side in "abc"]
+    found = Models.load(folders, lambda _: fake("en", "de"))
+    assert [model.name for model in found] == ["model", "model-2", "model-3"]
+
+
+# Translators behind the queue.
+
+
+def chain(service: Service, source: str, target: str, **options: Any) -> Any:
+    route = service.models.route(source, target)
+    assert route is not None
+    return chained(route, service.queue, Call.within(10, "a"), **options)
+
+
+def test_a_chain_says_what_both_models_said(service: Service) -> None:
+    line = "le chat dort"
+    found = chain(service, "fr", "de").translate([line], alignment=True)[0]
+    assert found.text == "le-en-de chat-en-de dort-en-de"
+    words = {
+        (line[link.source_start : link.source_end], found.text[link.target_start : link.target_end])
+        for link in found.alignment
+    }
+    assert words == {("le", "le-en-de"), ("chat", "chat-en-de"), ("dort", "dort-en-de")}
+
+
+def test_only_the_last_model_hears_of_prefix_and_alternatives(service: Service) -> None:
+    chain(service, "fr", "de").translate(["a"], prefix="Ein", n_best=2, beam_size=4)
+    first, second = (service.models.named(n).translator.options[-1] for n in ("fr-en", "en-de"))  # type: ignore[union-attr]
+    assert (first.prefix, first.search.n_best, first.search.beam_size) == ("", 1, 4)
+    assert (second.prefix, second.search.n_best) == ("Ein", 2)
+
+
+def test_a_glossary_cannot_go_through_another_language(service: Service) -> None:
+    with pytest.raises(Invalid, match="direct model"):
+        chain(service, "fr", "de").translate(["a"], glossary={"chat": "Katze"})
+
+
+def test_poison_and_misfits_are_errors_of_their_own_lines(service: Service) -> None:
+    failures: list[BaseException] = []
+    found = chain(service, "fr", "de", on_error=failures.append).translate(
+        ["a b", "poison", "unfit", "c"]
+    )
+    assert [t.text for t in found] == ["a-en-de b-en-de", "", "", "c-en-de"]
+    assert [t.error for t in found] == [None, ENGINE_FAILED, "unfit", None]
+    assert len(failures) == 1
+
+
+def test_a_file_waits_while_the_queue_is_full() -> None:
+    queue = WorkQueue(8, 8)
+    route = models("en-de").route("en", "de")
+    workers = Workers(queue)
+    assert route is not None
+    patient = chained(route, queue, Call.within(20, "file"), patient=True)
+    lines = [f"line {n}" for n in range(600)]
+    assert [t.text for t in patient.translate(lines)] == [f"line-de {n}-de" for n in range(600)]
+    workers.stop(5)
+
+
+# Texts.
+
+
+@given(st.text(st.sampled_from("ab-*• \t\r\n\u2028."), max_size=60))
+def test_lines_put_back_are_the_text(text: str) -> None:
+    lines = cut(text)
+    assert all(text[line.start : line.end] == line.text for line in lines)
+    assert joined(text, lines, [Translation(line.text, 0, 0) for line in lines]).text == text
+
+
+def test_lines_keep_their_white_space_bullets_and_places(service: Service) -> None:
+    text = "  - one two\r\n\n\tthree \n"
+    (found,) = service.translate(
+        Call.within(9), [text], "en", "de", Manner(TranslationOptions(alignment=True))
+    )
+    assert found.translation.text == "  - one-de two-de\r\n\n\tthree-de \n"
+    for link in found.translation.alignment:
+        word = text[link.source_start : link.source_end]
+        assert found.translation.text[link.target_start : link.target_end] == f"{word}-de"
+
+
+def test_alternatives_and_flags_of_lines_become_those_of_the_text() -> None:
+    one = Translation("A", -1, -1, (Translation("B", -2, -2),), flags=(Flag.LONG,))
+    two = Translation("C", -3, -3, flags=(Flag.SHORT, Flag.LONG), unmet=("x",))
+    found = joined("a\nc", cut("a\nc"), [one, two])
+    assert (found.text, found.log_prob, found.score) == ("A\nC", -4, -2)
+    assert [other.text for other in found.alternatives] == ["B\nC"]
+    assert found.flags == (Flag.SHORT, Flag.LONG)
+    assert found.unmet == ("x",)
+
+
+@pytest.mark.parametrize("text", ["Hi {name}!", "See https://a.b/c?d=e now", "%s of %d"])
+def test_placeholders_survive(service: Service, text: str) -> None:
+    class Careless(Fake):
+        def _one(self, line: str, options: TranslationOptions) -> Translation:
+            return super()._one(line.replace("{", "").replace("%", "").replace("/", ""), options)
+
+    service.models.named("en-de").translator = Careless("en", "de")  # type: ignore[union-attr]
+    (found,) = service.translate(Call.within(9), [text], "en", "de", Manner(TranslationOptions()))
+    for placeholder in ("{name}", "https://a.b/c?d=e", "%s", "%d"):
+        assert found.translation.text.count(placeholder) == text.count(placeholder)
+
+
+def test_a_mixed_batch_is_detected_line_by_line(service: Service) -> None:
+    texts = [
+        "The weather is very nice today, is it not?",
+        "Il fait très beau aujourd'hui, n'est-ce pas ?",
+        "My neighbours have got a new car.",
+    ]
+    found = service.translate(Call.within(9), texts, "auto", "de", Manner(TranslationOptions()))
+    assert [answer.route.source for answer in found] == ["en", "fr", "en"]
+    assert [answer.route.via for answer in found] == [[], ["en"], []]
+    assert all(answer.detected.confidence > 0.5 for answer in found)  # type: ignore[union-attr]
+
+
+def test_detection_knows_only_what_is_loaded() -> None:
+    two = Detection(["en", "de"])
+    assert two.best("Das ist ein Haus.").language == "de"
+    assert {guess.language for guess in two.guesses("C'est une maison.")} <= {"en", "de"}
+    assert two.best("123 !?").confidence == 0
+    assert Detection(["xx", "en"]).best("Das ist ein Haus.").language == "xx"
+
+
+def test_detection_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detection, "is_installed", lambda: False)
+    with pytest.raises(InputError, match=r"pip install 'seq2see\[serve\]'"):
+        Detection(["en", "de"])
+
+
+# Keys and rates.
+
+
+def test_keys_are_kept_as_hashes(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    alice, bob = add_key(path, "alice"), add_key(path, "bob")
+    assert alice not in path.read_text("utf-8")
+    assert path.stat().st_mode & 0o077 == 0
+    keys = ApiKeys(path)
+    assert [keys.owner(key)[0] for key in (alice, bob)] == ["alice", "bob"]  # type: ignore[index]
+    for wrong in (None, "", "x", alice + "x", "\ud800", "é"):
+        with pytest.raises(Forbidden):
+            keys.owner(wrong)
+    with pytest.raises(InputError, match="alice already"):
+        add_key(path, "alice")
+    with pytest.raises(InputError, match="letters"):
+        add_key(path, "x]\nsha256='0'")
+
+
+def test_a_key_that_is_taken_out_of_the_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    alice = add_key(path, "alice")
+    keys = ApiKeys(path)
+    path.write_text("", "utf-8")
+    keys.refresh()
+    with pytest.raises(Forbidden):
+        keys.owner(alice)
+
+
+@pytest.mark.parametrize("text", ["[a]\nsha256 = 'xyz'", "[a]\nkey = 'open'", "nonsense", "\xff"])
+def test_a_file_that_holds_no_keys_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "keys.toml"
+    path.write_text(text, "latin-1")
+    with pytest.raises(InputError, match="file of keys"):
+        ApiKeys(path)
+
+
+def test_rates_fill_up_again_and_are_each_client_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("seq2see.serve.keys.time.monotonic", lambda: now)
+    rates = Rates(3)
+    for _ in range(3):
+        rates.spend("a")
+    with pytest.raises(SlowDown) as refused:
+        rates.spend("a")
+    assert refused.value.headers == {"Retry-After": "20"}
+    rates.spend("b")
+    rates.spend("a", 0)  # a key without a rate
+    now += 20
+    rates.spend("a")
+    with pytest.raises(SlowDown):
+        rates.spend("a")
+
+
+# Files.
+
+
+def test_names_of_others_become_no_paths() -> None:
+    assert safe_name("../../etc/passwd") == "passwd"
+    assert safe_name("C:\\x\\report.docx") == "report.docx"
+    assert safe_name('a"\r\nSet-Cookie: b.txt') == "a_Set-Cookie_ b.txt"
+    assert safe_name("...") == "file"
+    assert safe_name("数据.txt") == "数据.txt"
+    assert disposition('a"\r\nb') == "attachment; filename*=utf-8''a%22%0D%0Ab"
+
+
+def test_a_result_is_found_only_by_the_name_that_it_was_given(tmp_path: Path) -> None:
+    store = FileStore(60, 1000)
+    name = store.keep(b"text", "report.txt")
+    (store.folder / "other.txt").write_bytes(b"secret")
+    assert store.find(name).path.read_bytes() == b"text"
+    for wrong in ("other.txt", f"../{store.folder.name}/{name}", f"./{name}", "", "/etc/passwd"):
+        with pytest.raises(NotFound):
+            store.find(wrong)
+    odd = store.keep(b"", "x./../../y")
+    assert (store.folder / odd).parent == store.folder
+    store.close()
+    assert not store.folder.exists()
+
+
+def test_results_go_when_their_time_or_their_room_is_over() -> None:
+    store = FileStore(0.05, 1000)
+    name = store.keep(b"text", "a.txt")
+    time.sleep(0.1)
+    with pytest.raises(NotFound):
+        store.find(name)
+    assert list(store.folder.iterdir()) == []
+    room = FileStore(60, 10)
+    first, second = room.keep(b"x" * 8, "a.txt"), room.keep(b"y" * 8, "b.txt")
+    with pytest.raises(NotFound):
+        room.find(first)
+    assert room.find(second)
+    store.close()
+    room.close()
+
+
+def zipped(size: int, members: int = 1) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(members):
+            archive.writestr(f"{number}.xml", b"0" * size)
+    return buffer.getvalue()
+
+
+def test_archives_that_unpack_to_too_much_are_refused() -> None:
+    refuse_bombs(zipped(1000), 1000)
+    refuse_bombs(b"no archive", 1)
+    for bomb in (zipped(1001), zipped(501, 2), zipped(0, 2001)):
+        with pytest.raises(Invalid, match="unpacks"):
+            refuse_bombs(bomb, 1000)
+    with pytest.raises(Invalid, match="damaged"):
+        refuse_bombs(b"x" * 100 + zipped(10)[-22:], 1000)
+
+
+# Runs and the log.
+
+
+def test_runs_are_read_while_they_grow(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "no-run").mkdir()
+    (tmp_path / "secret.txt").write_text("x", "utf-8")
+    log = tmp_path / "one" / "log.jsonl"
+    log.write_bytes(b'{"update": 1}\nbroken\n{"update": 2}\n{"upd')
+    runs = Runs(tmp_path)
+    assert [run["name"] for run in runs.names()] == ["one"]
+    first = runs.records("one", 0)
+    assert first["records"] == [{"update": 1}, {"update": 2}]
+    with log.open("ab") as file:
+        file.write(b'ate": 3}\n')
+    assert runs.records("one", first["next"])["records"] == [{"update": 3}]
+    log.write_bytes(b"")
+    assert runs.records("one", first["next"]) == {"name": "one", "records": [], "next": 0}
+    for wrong in ("no-run", "..", "../one", "secret.txt", ""):
+        with pytest.raises(NotFound):
+            runs.records(wrong, 0)
+    assert Runs(None).names() == []
+
+
+def test_the_log_holds_no_text_and_one_line_an_event() -> None:
+    stream = io.StringIO()
+    journal = Journal(stream)
+    try:
+        int("my secret")
+    except ValueError as error:
+        journal.error("error", error, key='a\n{"event": "forged"}')
+    (line,) = stream.getvalue().splitlines()
+    assert "secret" not in line
+    assert json.loads(line)["error"] == "ValueError"
+    assert "test_serve_parts.py" in json.loads(line)["places"][0]
+
+
+# The lab.
+
+
+def test_every_experiment_is_a_card() -> None:
+    found = cards()
+    assert len({card["number"] for card in found}) == len(found) > 20
+    assert all(card["claim"]["en"] and card["claim"]["zh"] for card in found)
+
+
+def test_an_experiment_runs_once_and_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab, runs = Laboratory(), []
+    number = cards()[0]["number"]
+
+    def outcome(_: Call, wanted: int) -> dict[str, Any]:
+        runs.append(wanted)
+        with pytest.raises(Busy):
+            lab.run(Call.within(9), cards()[1]["number"])
+        return {"number": wanted}
+
+    monkeypatch.setattr(laboratory, "_outcome", outcome)
+    assert lab.run(Call.within(9), number) == lab.run(Call.within(9), number) == {"number": number}
+    assert runs == [number]
+    with pytest.raises(NotFound):
+        lab.run(Call.within(9), -1)
+
+
+@pytest.mark.parametrize("how", ["cancelled", "late"])
+def test_an_experiment_ends_with_its_client_and_its_deadline(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str
+) -> None:
+    script = tmp_path / "forever.sh"
+    script.write_text("#!/bin/sh\nsleep 100 & sleep 100\n", "utf-8")
+    script.chmod(0o700)
+    monkeypatch.setattr(laboratory, "sys", SimpleNamespace(executable=str(script)))
+    call = Call.within(0.3 if how == "late" else 60)
+    if how == "cancelled":
+        threading.Timer(0.2, call.cancel).start()
+    start = time.monotonic()
+    with pytest.raises(Late if how == "late" else Gone):
+        Laboratory().run(call, cards()[0]["number"])
+    assert time.monotonic() - start < 10
+
+
+def test_what_is_no_number_becomes_null() -> None:
+    body = Json({"a": [1.5, float("nan")], "b": {"c": float("-inf")}, "d": "é"}).body
+    assert json.loads(body) == {"a": [1.5, None], "b": {"c": None}, "d": "é"}
