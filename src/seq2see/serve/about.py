@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import nn
 
 from seq2see.engines.torch import TorchEngine
-from seq2see.model import count_parameters
+from seq2see.explain.tensors import array, pack
+from seq2see.model import Transformer, count_parameters
+from seq2see.model.positions import LearnedPositions
 from seq2see.serve.models import Model
+
+_POSITIONS = 64
 
 
 def facts(model: Model) -> dict[str, Any]:
@@ -29,9 +34,7 @@ def facts(model: Model) -> dict[str, Any]:
 def architecture(model: Model) -> dict[str, Any]:
     """Return a model with its settings, its origin, and its parts as a tree."""
     bundle = model.translator.bundle
-    engine = model.glass.engine
-    assert isinstance(engine, TorchEngine)
-    parts = engine.model
+    parts = _parts(model)
     return {
         **facts(model),
         "config": bundle.config.model_dump(mode="json"),
@@ -43,6 +46,22 @@ def architecture(model: Model) -> dict[str, Any]:
         "parameters": count_parameters(parts),
         "tree": tree(parts),
     }
+
+
+@torch.inference_mode()
+def positions(model: Model) -> dict[str, Any]:
+    """Return what a model adds to its source tokens to say where they stand; zeros if nothing."""
+    embeddings = _parts(model).encoder.embeddings
+    added = embeddings.positions
+    known = len(added.weight_NM) if isinstance(added, LearnedPositions) else _POSITIONS
+    nowhere_BTM = torch.zeros(1, min(known, _POSITIONS), embeddings.tokens.weight_VM.size(1))
+    return {"kind": type(added).__name__, "vectors": pack(array(added(nowhere_BTM)[0]))}
+
+
+def _parts(model: Model) -> Transformer:
+    engine = model.glass.engine
+    assert isinstance(engine, TorchEngine)
+    return engine.model
 
 
 def tree(module: nn.Module, name: str = "") -> dict[str, Any]:

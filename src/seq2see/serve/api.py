@@ -190,6 +190,18 @@ def _facts(routes: APIRouter, service: Service) -> None:
         return Json(about.architecture(model))
 
     @routes.get(
+        "/models/{name}/positions",
+        summary="Show the vectors that tell a model where its first tokens stand.",
+        responses=spec.answers({"type": "object"}, 404),
+    )
+    def positions(name: str, request: Request) -> Response:
+        require_key(request, service)
+        model = service.models.named(name)
+        if model is None:
+            raise NotFound(f"{name[:40]} is not a model here")
+        return Json(about.positions(model))
+
+    @routes.get(
         "/runs",
         summary="List the training runs of the folder that the operator named.",
         responses=spec.answers(spec.table(runs=spec.listed({"type": "object"}))),

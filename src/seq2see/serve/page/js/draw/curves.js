@@ -1,0 +1,59 @@
+// Curves with axes, a legend, and the numbers under the pointer.
+import { h, s } from "../dom.js";
+import { short } from "../numbers.js";
+
+const MARGIN = { left: 52, right: 12, top: 10, bottom: 30 };
+const COLOURS = 6; // of the style sheet: .c0 to .c5, each with a dash of its own
+
+function ticks(low, high, wanted) {
+  const rough = (high - low) / wanted || 1;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((x) => x * power).find((x) => x >= rough);
+  const found = [];
+  for (let x = Math.ceil(low / step) * step; x <= high + step / 1e6; x += step) found.push(Math.abs(x) < step / 1e6 ? 0 : x);
+  return found;
+}
+
+const written = (x) => (Math.abs(x) >= 10_000 ? `${+(x / 1000).toFixed(1)}k` : x !== 0 && Math.abs(x) < 0.001 ? x.toExponential(0) : String(+x.toPrecision(6)));
+
+function extent(values, padded) {
+  let [low, high] = values.reduce(([a, b], x) => [Math.min(a, x), Math.max(b, x)], [Infinity, -Infinity]);
+  if (!Number.isFinite(low)) [low, high] = [0, 1];
+  if (low === high) [low, high] = [low - 0.5, high + 0.5];
+  const more = padded ? 0.05 * (high - low) : 0;
+  return [low - more, high + more];
+}
+
+// series: [{name, points: [[x, y], …]}]; options: {name, x, width, height, digits}
+export function curves(series, { name, x: axis = "", width = 560, height = 240, digits = 3 }) {
+  const all = series.flatMap(({ points }) => points);
+  const [left, right] = extent(all.map(([x]) => x), false);
+  const [low, high] = extent(all.map(([, y]) => y), true);
+  const x = (value) => MARGIN.left + ((value - left) / (right - left)) * (width - MARGIN.left - MARGIN.right);
+  const y = (value) => height - MARGIN.bottom - ((value - low) / (high - low)) * (height - MARGIN.top - MARGIN.bottom);
+  const svg = s("svg", { class: "curves", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": name });
+  for (const value of ticks(low, high, 5)) svg.append(s("path", { class: "rule", d: `M${MARGIN.left},${y(value)}H${width - MARGIN.right}` }), s("text", { class: "faint", x: MARGIN.left - 6, y: y(value) + 4, "text-anchor": "end" }, written(value)));
+  for (const value of ticks(left, right, width / 90)) svg.append(s("text", { class: "faint", x: x(value), y: height - MARGIN.bottom + 16, "text-anchor": "middle" }, written(value)));
+  svg.append(s("text", { class: "faint", x: width - MARGIN.right, y: height - 2, "text-anchor": "end" }, axis));
+  series.forEach(({ points }, i) => svg.append(s("path", { class: `curve c${i % COLOURS}`, d: points.map(([a, b], at) => `${at ? "L" : "M"}${x(a).toFixed(2)},${y(b).toFixed(2)}`).join("") })));
+  const shown = h("output", { class: "note num", "aria-live": "off" });
+  const cursor = s("path", { class: "cursor", visibility: "hidden", d: `M0,${MARGIN.top}V${height - MARGIN.bottom}` });
+  svg.append(cursor);
+  svg.addEventListener("pointermove", (event) => {
+    const box = svg.getBoundingClientRect();
+    const at = left + ((event.clientX - box.left) / box.width * width - MARGIN.left) / (width - MARGIN.left - MARGIN.right) * (right - left);
+    const near = series.map(({ name: each, points }) => [each, points.reduce((best, point) => (Math.abs(point[0] - at) < Math.abs(best[0] - at) ? point : best), points[0] ?? [0, NaN])]);
+    if (!near.length) return;
+    cursor.setAttribute("visibility", "visible");
+    cursor.setAttribute("transform", `translate(${x(near[0][1][0])},0)`);
+    shown.textContent = `${written(near[0][1][0])}: ${near.map(([each, [, value]]) => `${each} ${short(value, digits)}`).join(" · ")}`;
+  });
+  svg.addEventListener("pointerleave", () => { cursor.setAttribute("visibility", "hidden"); shown.textContent = ""; });
+  return h("figure", { class: "chart" }, h("figcaption", {}, h("h3", {}, name), legend(series)), svg, shown);
+}
+
+function legend(series) {
+  if (series.length < 2) return null;
+  return h("p", { class: "legend" }, series.map(({ name }, i) => h("span", { class: "entry" },
+    s("svg", { width: 22, height: 8, "aria-hidden": "true" }, s("path", { class: `curve c${i % COLOURS}`, d: "M0,4H22" })), name)));
+}
