@@ -7,6 +7,7 @@ import json
 import os
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def test_architectures(name: str, tokenizers: Tokenizers, tmp_path: Path) -> Non
 def test_searches(search, lengths, tokenizers: Tokenizers, tmp_path: Path) -> None:
     bundle = bundle_of(tokenizers, {})
     own, fast = both(bundle, tmp_path, threads=2)
-    config = SearchConfig(lengths=lengths, **search)
+    config = SearchConfig(lengths=lengths, stop="beam_full", **search)
     ours, theirs = (engine.search(*sources_of(bundle), config) for engine in (own, fast))
     compare(ours, theirs)
     finished = {h.finished for best in ours for h in best}
@@ -123,7 +124,7 @@ def test_searches(search, lengths, tokenizers: Tokenizers, tmp_path: Path) -> No
 def test_the_batch_does_not_matter(beam: int, tokenizers: Tokenizers, tmp_path: Path) -> None:
     bundle = bundle_of(tokenizers, {})
     bundle.save(tmp_path)
-    config = SearchConfig(beam_size=beam, lengths=SHORT)
+    config = SearchConfig(beam_size=beam, lengths=SHORT, stop="beam_full")
     ids, sources = sources_of(bundle)
     results = []
     for size in (1, 7, 64):
@@ -150,7 +151,8 @@ def test_the_batch_does_not_matter(beam: int, tokenizers: Tokenizers, tmp_path: 
         ({"stop": "exact", "length_penalty": 0.0, "n_best": 2}, "stop when they are full"),
         ({"stop": "exact", "length_penalty": 0.0}, None),
         ({"stop": "exact", "beam_size": 1}, None),
-        ({}, None),
+        ({}, "stop when they are full"),
+        ({"stop": "beam_full"}, None),
     ],
     ids=str,
 )
@@ -170,7 +172,7 @@ def test_what_it_refuses(search, reason, tokenizers: Tokenizers, tmp_path: Path)
 )
 def test_what_it_refuses_of_a_sentence(source: Source, tokenizers, tmp_path: Path) -> None:
     _, fast = both(bundle_of(tokenizers, {}), tmp_path)
-    assert fast.refusal(SearchConfig(), source)
+    assert fast.refusal(SearchConfig(stop="beam_full"), source)
 
 
 @pytest.mark.parametrize(
@@ -208,6 +210,7 @@ def test_auto_takes_each_request_where_it_can_be_done(home: Path) -> None:
     assert automatic.engine.name == "ctranslate2 (float32)"
     for settings in (
         {},
+        {"stop": "beam_full"},
         {"glossary": {"the": "roi"}},
         {"forbidden": ["le"]},
         {"stop": "exact"},
@@ -221,6 +224,20 @@ def test_auto_takes_each_request_where_it_can_be_done(home: Path) -> None:
     strict = seq2see.load(home, engine="ctranslate2")
     with pytest.raises(InputError, match="constraints"):
         strict.translate("The cat.", prefix="Le")
+
+
+@pytest.mark.parametrize("noted", [None, "exact", "beam_full", 7])
+def test_the_directory_says_when_beams_stop(noted, tokenizers, tmp_path: Path) -> None:
+    bundle = bundle_of(tokenizers, {})
+    notes = {} if noted is None else {"stop": noted}
+    replace(bundle, origin=bundle.origin.replace(notes=notes)).save(tmp_path)
+    expected = "beam_full" if noted == "beam_full" else "exact"
+    for engine in ("auto", "torch"):
+        loaded = seq2see.load(tmp_path, engine=engine).engine
+        assert loaded.resolved(SearchConfig()).stop == expected
+        assert loaded.resolved(SearchConfig(stop="exact")).stop == "exact"
+    strict = seq2see.load(tmp_path, engine="ctranslate2").engine
+    assert strict.resolved(SearchConfig()).stop == "beam_full"
 
 
 def test_what_it_should_never_say_is_searched_by_torch(home: Path, monkeypatch) -> None:

@@ -212,6 +212,9 @@ class OtherEngine:
         self.inner = inner
         self.framing = inner.framing
 
+    def resolved(self, config: Any) -> Any:
+        return self.inner.resolved(config)
+
     def search(self, *args: Any) -> Any:
         return self.inner.search(*args)
 

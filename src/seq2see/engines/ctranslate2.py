@@ -94,7 +94,7 @@ class CTranslate2Engine:
         if config.lengths.min_ratio:
             yield "its scores would leave out what a least length forbids"
         exact_anyway = config.beam_size == 1 or (not config.length_penalty and config.n_best == 1)
-        if config.stop == "exact" and not exact_anyway:
+        if config.stop != "beam_full" and not exact_anyway:
             yield "its beams stop when they are full, not when nothing better can come"
         if source is None:
             return

@@ -25,7 +25,7 @@ Translate = Callable[[list[str]], list[str]]
 def probes(home: Path) -> list[str]:
     """Return the probe sentences of a model directory; none, if it has none."""
     try:
-        return (home / PROBES).read_text("utf-8").splitlines()
+        return list(filter(None, (home / PROBES).read_text("utf-8").split("\n")))
     except OSError:
         return []
 

@@ -40,6 +40,9 @@ class Engine(Protocol):
     def framing(self) -> Framing:
         """Which ids stand around a sentence."""
 
+    def resolved(self, config: SearchConfig) -> SearchConfig:
+        """Return a search with all that was left to the model."""
+
     def search(
         self,
         sentences: Sequence[Ids],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Literal
@@ -18,9 +19,11 @@ from seq2see.engines.listening import AlignmentConfig
 from seq2see.engines.protocol import Forced, Ids, Processors
 from seq2see.engines.torch import TorchEngine
 from seq2see.errors import ConfigError, InputError
-from seq2see.search import Hypothesis, SearchConfig, Source
+from seq2see.search import Hypothesis, SearchConfig, Source, Stop
 
 EngineName = Literal["auto", "torch", "ctranslate2"]
+STOP = "stop"
+"""The note in a model's directory that names its stop rule."""
 ENGINES: tuple[EngineName, ...] = ("auto", "torch", "ctranslate2")
 
 
@@ -28,11 +31,12 @@ class Engines:
     """Both engines of a model as one. Our own is made when it is first needed."""
 
     def __init__(
-        self, make: Callable[[], TorchEngine], fast: CTranslate2Engine, *, strict: bool
+        self, make: Callable[[], TorchEngine], fast: CTranslate2Engine, stop: Stop, *, strict: bool
     ) -> None:
         self._make = make
         self.fast = fast
         """ctranslate2."""
+        self._stop: Stop = stop
         self._strict = strict
         """Refuse what ctranslate2 cannot do, instead of doing it ourselves."""
         self._lock = Lock()
@@ -52,6 +56,10 @@ class Engines:
                 self._own = self._make()
             return self._own
 
+    def resolved(self, config: SearchConfig) -> SearchConfig:
+        """Return a search with the model's stop rule where none was named."""
+        return config if config.stop else config.replace(stop=self._stop)
+
     def search(
         self,
         sentences: Sequence[Ids],
@@ -60,6 +68,7 @@ class Engines:
         processors: Processors | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the translations of each sentence, each by the engine that can."""
+        config = self.resolved(config)
         if self._strict:
             quick = list(range(len(sources)))
         elif self.fast.refusal(config):
@@ -118,7 +127,9 @@ def choose(
     workers = threads or len(os.sched_getaffinity(0))
     fast, notes = _fast(bundle, home, config, precision, device, workers)
     strict = engine == "ctranslate2"
-    return Chosen(Engines(lambda: torch_engine(bundle, device), fast, strict=strict), notes)
+    stop = "beam_full" if strict else stop_of(bundle)
+    own = partial(torch_engine, bundle, device)
+    return Chosen(Engines(own, fast, stop, strict=strict), notes)
 
 
 def torch_engine(bundle: Bundle, device: str = "cpu") -> TorchEngine:
@@ -127,7 +138,12 @@ def torch_engine(bundle: Bundle, device: str = "cpu") -> TorchEngine:
     chosen = AlignmentConfig.model_validate(alignment)
     if problems := list(chosen.misfits(bundle.config)):
         raise ConfigError([p.replace("`", "`origin.notes.alignment.", 1) for p in problems])
-    return TorchEngine(bundle.model().to(device), bundle.framing, chosen)
+    return TorchEngine(bundle.model().to(device), bundle.framing, chosen, stop_of(bundle))
+
+
+def stop_of(bundle: Bundle) -> Stop:
+    """Return the rule by which a model's beams stop unless another is named."""
+    return "beam_full" if bundle.origin.notes.get(STOP) == "beam_full" else "exact"
 
 
 def unusable(bundle: Bundle) -> str | None:

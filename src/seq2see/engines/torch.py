@@ -19,6 +19,7 @@ from seq2see.search import (
     SearchConfig,
     SearchObserver,
     Source,
+    Stop,
     search,
 )
 
@@ -76,6 +77,7 @@ class TorchEngine:
         model: Transformer,
         framing: Framing = FRAMING,
         alignment: AlignmentConfig | None = None,
+        stop: Stop = "exact",
         *,
         batch_tokens: int = BATCH_TOKENS,
         batch_size: int | None = None,
@@ -83,8 +85,13 @@ class TorchEngine:
         self.model = model
         self.framing = framing
         self._alignment = alignment or AlignmentConfig()
+        self._stop: Stop = stop
         self._batch_tokens = batch_tokens
         self._batch_size = batch_size
+
+    def resolved(self, config: SearchConfig) -> SearchConfig:
+        """Return a search with the model's stop rule where none was named."""
+        return config if config.stop else config.replace(stop=self._stop)
 
     @torch.inference_mode()
     def search(
@@ -99,6 +106,7 @@ class TorchEngine:
 
         An observer hears of batch after batch; to follow one sentence, give it alone.
         """
+        config = self.resolved(config)
         results: list[list[Hypothesis]] = [[] for _ in sentences]
         rows = [framed(sentence, self.framing) for sentence in sentences]
         budget = self._batch_tokens // (config.members * config.width)

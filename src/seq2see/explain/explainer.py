@@ -74,8 +74,8 @@ def explain(
     A `target` is forced. So is the translation of an engine that cannot be seen through, unless
     our own search finds the same, and has its beam to show.
     """
-    search = search or SearchConfig()
     engine = translator.engine
+    search = engine.resolved(search or SearchConfig())
     _refuse_long(translator, source)
     if isinstance(engine, TorchEngine):
         parts = translator.tokenizers, translator.languages, engine.framing

@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from seq2see.bundle import Bundle, Framing, Origin
+from seq2see.engines.selection import STOP
 from seq2see.errors import InputError
 from seq2see.interop.pieces import with_ids
 from seq2see.model import ModelConfig
@@ -50,7 +51,10 @@ def read_marian(home: Path, languages: tuple[str, str] | None = None) -> Bundle:
             target_start=settings["decoder_start_token_id"],
             target_end=settings["eos_token_id"],
         ),
-        origin=Origin(notes={"imported from": f"MarianMT, {home.resolve().name}"}),
+        # Its users know it by such beams.
+        origin=Origin(
+            notes={"imported from": f"MarianMT, {home.resolve().name}", STOP: "beam_full"}
+        ),
     )
 
 

@@ -6,7 +6,7 @@ what may follow, a choice orders the candidates, a stop rule says when a row is 
 """
 
 from seq2see.search.beam import Beam, Candidates
-from seq2see.search.config import LengthsConfig, SamplingConfig, SearchConfig
+from seq2see.search.config import LengthsConfig, SamplingConfig, SearchConfig, Stop
 from seq2see.search.decoders import Decoder, Prediction
 from seq2see.search.ensemble import Ensemble
 from seq2see.search.finished import Hypothesis
@@ -32,6 +32,7 @@ __all__ = [
     "Source",
     "StepProcessor",
     "StepRecord",
+    "Stop",
     "missing",
     "search",
 ]

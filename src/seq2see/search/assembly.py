@@ -29,7 +29,7 @@ from seq2see.search.sources import Source
 
 def stop_rule(config: SearchConfig) -> StopRule:
     """Return the rule that the config names."""
-    if config.stop == "exact":
+    if config.stop != "beam_full":
         return Exact(config.length_penalty)
     if config.length_penalty or config.coverage_penalty:
         return BeamFull(config.width)

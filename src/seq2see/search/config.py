@@ -10,6 +10,7 @@ from pydantic import Field
 from seq2see.config import Config
 
 DEFAULT_BEAM_SIZE = 5
+Stop = Literal["exact", "beam_full"]
 
 
 class LengthsConfig(Config):
@@ -59,10 +60,11 @@ class SearchConfig(Config):
     coverage_penalty: float = Field(default=0.0, ge=0)
     """β: the score loses β·|log c| for each source token that got attention c below 1 in all."""
     lengths: LengthsConfig = LengthsConfig()
-    stop: Literal["exact", "beam_full"] = "beam_full"
-    """`beam_full`: once `beam_size` have ended, as ctranslate2 does (without penalties: once the
-    likeliest has). `exact`: when no hypothesis that is still alive could enter the n best, which
-    takes longer and seldom finds another."""
+    stop: Stop | None = None
+    """`exact`: when no hypothesis that is still alive could enter the n best. `beam_full`: once
+    `beam_size` have ended, as ctranslate2 does (without penalties: once the likeliest has); faster,
+    but a model that is sure of itself ends the wrong ones first. Left out: as the model's directory
+    says, where training has measured that `beam_full` loses nothing; otherwise `exact`."""
     repetition_penalty: float = Field(default=1.0, ge=1)
     """Multiplies the log-probability of each token that the hypothesis has already."""
     no_repeat_ngram: int = Field(default=0, ge=0)

@@ -74,6 +74,10 @@ class _ListeningEngine:
         self.name = engine.name
         self.framing: Framing = engine.framing
 
+    def resolved(self, config: SearchConfig) -> SearchConfig:
+        """Decide, as the engine does."""
+        return self._engine.resolved(config)
+
     def search(
         self,
         sentences: Sequence[Ids],

@@ -78,6 +78,9 @@ class CheckpointsConfig(Config):
     exponential moving average."""
     ema: float = Field(default=0.0, ge=0, lt=1)
     """How much of the moving average each update keeps, e.g. 0.999. 0: there is none."""
+    probes: int = Field(default=32, ge=0)
+    """Sources of the validation set that are kept beside the model, as text: int8 is used only
+    where they come out as in float32. 0: none, and no int8."""
 
     def conflicts(self) -> Iterator[str]:
         """Refuse a result that is never made."""

@@ -78,7 +78,7 @@ def _looks(builder: RunBuilder, objective: Objective) -> tuple[float, float]:
     """Return the seconds of a validation, and of the last scores."""
     agreed, validation = builder.workers.agreed, builder.examiner(builder.validation_corpus)
     look = validation.seconds(objective, builder.ingredients.validation)
-    end = validation.seconds(objective, LAST_LOOK)
+    end = 2 * validation.seconds(objective, LAST_LOOK)  # by both stop rules
     if builder.test_corpus:
         end += builder.examiner(builder.test_corpus).seconds(objective, LAST_LOOK)
     return float(agreed(look)), float(agreed(end))

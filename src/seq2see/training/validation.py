@@ -17,7 +17,7 @@ from seq2see.data.plan import cut
 from seq2see.data.readers import Pair
 from seq2see.engines.torch import TorchEngine
 from seq2see.evaluate import scored
-from seq2see.search import LengthsConfig, SearchConfig
+from seq2see.search import LengthsConfig, SearchConfig, Stop
 from seq2see.text import Packed, Tokenizers
 from seq2see.training.config import ValidationConfig
 from seq2see.training.objective import Objective
@@ -70,12 +70,13 @@ class Examiner:
         self._plain = plain
         self._batch_tokens = batch_tokens
 
-    def examine(self, objective: Objective, config: ValidationConfig) -> Examination:
+    def examine(
+        self, objective: Objective, config: ValidationConfig, stop: Stop = "exact"
+    ) -> Examination:
         """Return loss, scores and samples."""
         objective = self._workers.whole(objective, self._plain)
         pairs = self._pairs[: config.sentences]
-        # A model that is sure of itself ends the wrong hypotheses first: wait for the right one.
-        search = SearchConfig(beam_size=config.beam_size, stop="exact")
+        search = SearchConfig(beam_size=config.beam_size, stop=stop)
         translations = self._translated(objective, [p.source for p in pairs], search)
         references = [pair.target for pair in pairs]
         found = scored(translations, references, self._language)

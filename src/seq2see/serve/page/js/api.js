@@ -1,6 +1,6 @@
 // The service. Answers are kept, so that going back costs nothing; a saved file brings its own.
 
-const KEPT = 24;
+const KEPT = 60;
 const answers = new Map();
 const used = new Set(); // what the state on the screen was made from
 let saved = null;

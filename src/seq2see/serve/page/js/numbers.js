@@ -23,7 +23,7 @@ export function unpack(tensor) {
   return unpackedTensors.get(tensor);
 }
 
-const minus = (text) => text.replace("-", "−");
+const minus = (text) => (/^-[0.]+$/.test(text) ? text.slice(1) : text.replace("-", "−"));
 
 // Six decimals: as exact as the interface's own float32.
 export const exact = (x) => (Number.isFinite(x) ? minus(x.toFixed(6)) : x > 0 ? "∞" : "−∞");

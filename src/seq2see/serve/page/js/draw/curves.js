@@ -3,6 +3,7 @@ import { h, s } from "../dom.js";
 import { short } from "../numbers.js";
 
 const MARGIN = { left: 52, right: 12, top: 10, bottom: 30 };
+const FEW = 60; // points that are drawn one by one, too
 const COLOURS = 6; // of the style sheet: .c0 to .c5, each with a dash of its own
 
 function ticks(low, high, wanted) {
@@ -36,6 +37,7 @@ export function curves(series, { name, x: axis = "", width = 560, height = 240, 
   for (const value of ticks(left, right, width / 90)) svg.append(s("text", { class: "faint", x: x(value), y: height - MARGIN.bottom + 16, "text-anchor": "middle" }, written(value)));
   svg.append(s("text", { class: "faint", x: width - MARGIN.right, y: height - 2, "text-anchor": "end" }, axis));
   series.forEach(({ points }, i) => svg.append(s("path", { class: `curve c${i % COLOURS}`, d: points.map(([a, b], at) => `${at ? "L" : "M"}${x(a).toFixed(2)},${y(b).toFixed(2)}`).join("") })));
+  series.forEach(({ points }, i) => { if (points.length <= FEW) svg.append(...points.map(([a, b]) => s("circle", { class: `dot c${i % COLOURS}`, cx: x(a), cy: y(b), r: 2.6 }))); });
   const shown = h("output", { class: "note num", "aria-live": "off" });
   const cursor = s("path", { class: "cursor", visibility: "hidden", d: `M0,${MARGIN.top}V${height - MARGIN.bottom}` });
   svg.append(cursor);

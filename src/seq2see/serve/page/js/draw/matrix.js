@@ -6,7 +6,8 @@ const FAINT = 0.004; // what is below is not drawn: nobody would see it
 
 const paint = (share) => `rgb(var(--${share < 0 ? "against" : "mark"}) / ${Math.min(1, Math.abs(share)).toFixed(3)})`;
 
-// figure: {name, rows, columns, share(r, c) from −1 to 1, hidden(r, c), text(r, c)}
+// `picked` is a [row, column], or null where nothing is to be picked.
+// figure: {name, role, rows, columns, share(r, c) from −1 to 1, hidden(r, c), text(r, c)}
 export function matrix(figure, picked, pick) {
   const { rows, columns } = figure;
   const size = clamp(Math.floor(760 / Math.max(rows.length, columns.length)), 13, 34);
@@ -15,14 +16,14 @@ export function matrix(figure, picked, pick) {
   const top = widest(columns, label) * 0.87 + 14;
   const width = left + columns.length * size + widest(columns.slice(-2), label) * 0.5 + 8;
   const height = top + rows.length * size + 3;
-  const svg = s("svg", { class: "matrix", width, height, viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "application",
+  const svg = s("svg", { class: "matrix", width, height, viewBox: `0 0 ${width} ${height}`, tabindex: picked ? 0 : null, role: picked ? "application" : "img",
     "aria-label": figure.name, "aria-roledescription": figure.role, data: { key: "matrix" }, style: { "--label": `${label}px` } });
-  columns.forEach((text, i) => svg.append(s("text", { transform: `translate(${left + (i + 0.62) * size},${top - 5}) rotate(-60)`, class: i === picked[1] ? "picked" : null }, text)));
-  rows.forEach((text, i) => svg.append(s("text", { x: left - 7, y: top + (i + 0.5) * size + label * 0.35, "text-anchor": "end", class: i === picked[0] ? "picked" : null }, text)));
+  columns.forEach((text, i) => svg.append(s("text", { transform: `translate(${left + (i + 0.62) * size},${top - 5}) rotate(-60)`, class: i === picked?.[1] ? "picked" : null }, text)));
+  rows.forEach((text, i) => svg.append(s("text", { x: left - 7, y: top + (i + 0.5) * size + label * 0.35, "text-anchor": "end", class: i === picked?.[0] ? "picked" : null }, text)));
   cells(svg, figure, left, top, size);
   svg.append(grid(left, top, rows.length, columns.length, size));
-  svg.append(s("rect", { class: "picked-row", x: left, y: top + picked[0] * size, width: columns.length * size, height: size }));
-  svg.append(s("rect", { class: "picked-cell", x: left + picked[1] * size, y: top + picked[0] * size, width: size, height: size }));
+  if (picked) svg.append(s("rect", { class: "picked-row", x: left, y: top + picked[0] * size, width: columns.length * size, height: size }));
+  if (picked) svg.append(s("rect", { class: "picked-cell", x: left + picked[1] * size, y: top + picked[0] * size, width: size, height: size }));
   hear(svg, figure, [left, top, size], picked, pick);
   return svg;
 }
@@ -51,22 +52,23 @@ const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRi
 function hear(svg, figure, [left, top, size], picked, pick) {
   const bounded = ([r, c]) => [clamp(r, 0, figure.rows.length - 1), clamp(c, 0, figure.columns.length - 1)];
   const surface = s("rect", { class: "surface", x: left, y: top, width: figure.columns.length * size, height: figure.rows.length * size });
-  let cell = picked;
+  let cell = picked ?? [0, 0];
   const locate = (event) => {
     const box = surface.getBoundingClientRect();
     const scale = size * (box.width / (figure.columns.length * size));
     cell = bounded([Math.floor((event.clientY - box.top) / scale), Math.floor((event.clientX - box.left) / scale)]);
   };
   surface.addEventListener("pointermove", locate);
-  surface.addEventListener("click", (event) => { locate(event); pick(...cell); });
   hint(surface, () => figure.text(...cell));
+  svg.append(surface);
+  if (!picked) return;
+  surface.addEventListener("click", (event) => { locate(event); pick(...cell); });
   svg.addEventListener("keydown", (event) => {
     const move = MOVES[event.key];
     if (!move) return;
     event.preventDefault();
     pick(...bounded([picked[0] + move[0], picked[1] + move[1]]));
   });
-  svg.append(surface);
 }
 
 // Queries on the left, keys on the right; the stronger, the thicker.

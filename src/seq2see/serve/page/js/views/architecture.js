@@ -71,18 +71,18 @@ function weightsOf(part, at = "") {
 
 function details(model, part, path) {
   const flow = shapes(model.config)[path.split(".").at(-1)];
-  const weights = weightsOf(part);
+  const weights = path ? weightsOf(part) : [];
   const shown = weights.slice(0, 40);
   return [h("h2", {}, path || model.name), flow ? h("p", {}, flow) : null,
     h("dl", { class: "facts" },
       h("dt", {}, t("part.kind")), h("dd", { class: "mono" }, part.kind),
-      h("dt", {}, t("part.parameters")), h("dd", {}, h("span", { data: { number: "parameters" } }, count(part.parameters)), model.parameters ? ` (${percent(part.parameters / model.parameters)})` : "")),
-    path ? null : settings(model),
+      h("dt", {}, t("part.parameters")), h("dd", {}, h("span", { data: { number: "parameters" } }, count(part.parameters)), model.parameters ? ` (${percent(part.parameters / model.parameters)})` : ""),
+      path ? null : settings(model)),
     shown.length ? h("div", { class: "scroll" }, table([t("part.weight"), t("part.shape"), t("part.count")], shown.map(([name, shape]) => [h("td", { class: "mono left" }, name), shape.join(" × "), count(shape.reduce((a, b) => a * b, 1))]))) : null,
     weights.length > shown.length ? h("p", { class: "note" }, t("part.more", { n: weights.length - shown.length })) : null];
 }
 
 function settings({ config, vocabulary, max_length: longest, origin }) {
   const facts = { d_model: config.d_model, heads: config.heads, d_ff: config.d_ff, activation: config.activation, positions: config.positions.kind, norm: `${config.norm.placement} ${config.norm.kind}`, tie: config.embeddings.tie, vocabulary: [...new Set(Object.values(vocabulary))].join(" / "), max_length: longest, updates: origin?.updates, scores: origin?.scores?.map((score) => `${score.metric} ${score.value.toFixed(1)}`).join(", ") };
-  return h("dl", { class: "facts" }, Object.entries(facts).filter(([, value]) => value !== undefined && value !== null && value !== "").flatMap(([name, value]) => [h("dt", {}, t(`fact.${name}`)), h("dd", {}, value)]));
+  return Object.entries(facts).filter(([, value]) => value !== undefined && value !== null && value !== "").map(([name, value]) => [h("dt", {}, t(`fact.${name}`)), h("dd", {}, value)]);
 }

@@ -54,7 +54,7 @@ function stepCard(home, trace, step) {
   const token = trace.target.tokens[step];
   const given = step ? trace.target.tokens[step - 1].text : trace.start.text;
   const rows = top.map((each) => h("tr", { class: each.id === token.id ? "is" : null }, [
-    h("td", {}, each.text), h("td", {}, bar(each.probability / top[0].probability, each.id === token.id)), h("td", { data: { number: `top:${each.id}` } }, exact(each.probability)), h("td", {}, short(each.log_prob)),
+    h("td", {}, each.text), h("td", {}, bar(each.probability, each.id === token.id)), h("td", { data: { number: `top:${each.id}` } }, exact(each.probability)), h("td", {}, short(each.log_prob)),
   ]));
   fill(home, h("dl", { class: "facts" },
     h("dt", {}, t("given")), h("dd", {}, given), h("dt", {}, t("emitted")), h("dd", {}, h("b", {}, token.text)),
@@ -75,7 +75,7 @@ function lens(trace, step) {
 function sentenceOf(nodes, node) {
   const pieces = [];
   for (let at = node; at; at = at.parent === null ? null : nodes[at.parent]) pieces.unshift(at.piece);
-  return pieces.join("").replaceAll("▁", " ").trim();
+  return pieces.join("").replaceAll("▁", " ").replace(/<\/s>$/, "").trim();
 }
 
 function why(trace, node) {
@@ -110,7 +110,7 @@ function ranking(parts, trace, alpha) {
   done.sort((a, b) => b.score - a.score);
   if (!done.length) return fill(parts.ranking, h("p", { class: "note" }, t("ranking.none")));
   const rows = done.slice(0, SHOWN).map(({ node, score }, i) => h("tr", { class: node === winner ? "is" : null }, [
-    h("td", {}, i + 1), h("td", { class: "left wrap", dir: "auto" }, sentenceOf(nodes, node).replace(/\s*<\/s>$/, "")), h("td", {}, node.step + 1), h("td", {}, short(node.log_prob)), h("td", { data: { number: `score:${node.id}` } }, exact(score)),
+    h("td", {}, i + 1), h("td", { class: "left wrap", dir: "auto" }, sentenceOf(nodes, node)), h("td", {}, node.step + 1), h("td", {}, short(node.log_prob)), h("td", { data: { number: `score:${node.id}` } }, exact(score)),
   ]));
   return fill(parts.ranking, table(["", h("th", { class: "left" }, t("hypothesis")), t("length"), t("log_prob"), t("ranking.score", { alpha: short(alpha, 2) })], rows));
 }
