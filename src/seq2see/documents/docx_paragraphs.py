@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from lxml import etree
 
@@ -75,6 +76,7 @@ def _has_letters(events: Iterable[Event]) -> bool:
 def _items(parent: etree._Element, *, is_outer: bool) -> Iterator[_Item]:
     """Yield what is in a paragraph, or in an element around runs."""
     row = [part for child in parent for part in _parts(child)]
+    ends = _ends_of_fields(row)
     place = 0
     while place < len(row):
         part = row[place]
@@ -82,7 +84,7 @@ def _items(parent: etree._Element, *, is_outer: bool) -> Iterator[_Item]:
         if isinstance(part, Words):
             yield part
         elif part.element.tag in _FIELD:
-            end = _end_of_field(row, place)
+            end = ends.get(place, end)
             yield from _field(row[place:end], is_outer=is_outer)
         else:
             yield from _item(part, is_outer=is_outer)
@@ -123,14 +125,17 @@ def _item(part: Part, *, is_outer: bool) -> Iterator[_Item]:
         yield Thing([part])
 
 
-def _end_of_field(row: Sequence[Words | Part], start: int) -> int:
-    """Return the place behind a field that starts here, or behind this part if none does."""
-    depth = 0
-    for place in range(start, len(row)):
-        depth += {"begin": 1, "end": -1}.get(_field_kind(row[place]), 0)
-        if depth <= 0:
-            return place + 1
-    return start + 1
+def _ends_of_fields(row: Sequence[Words | Part]) -> dict[int, int]:
+    """Return the place behind each field that starts and ends in this row."""
+    ends: dict[int, int] = {}
+    still_open: list[int] = []
+    for place, part in enumerate(row):
+        kind = _field_kind(part)
+        if kind == "begin":
+            still_open.append(place)
+        elif kind == "end" and still_open:
+            ends[still_open.pop()] = place + 1
+    return ends
 
 
 def _field_kind(part: Words | Part) -> str:
@@ -190,18 +195,15 @@ def _marked(row: Sequence[_Item]) -> tuple[list[Event], Format]:
 
 def _joined(row: Iterable[_Item]) -> Iterator[_Item]:
     """Yield the items; neighbours of the same format are one, since Word cuts runs anywhere."""
-    last: Words | None = None
-    for item in row:
-        if isinstance(item, Words) and last and last.format.key == item.format.key:
-            last = Words(last.text + item.text, last.format)
-            continue
-        if last:
-            yield last
-        last = item if isinstance(item, Words) else None
-        if last is None:
-            yield item
-    if last:
-        yield last
+    for _, same in groupby(
+        row, key=lambda item: item.format.key if isinstance(item, Words) else None
+    ):
+        first, *others = same
+        if isinstance(first, Words):
+            texts = [first.text, *(item.text for item in others if isinstance(item, Words))]
+            yield Words("".join(texts), first.format)
+        else:
+            yield from (first, *others)
 
 
 def _write(paragraph: etree._Element, events: Iterable[Event], ground: Format) -> None:

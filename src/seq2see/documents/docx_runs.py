@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from lxml import etree
 
 from seq2see.documents import xml
+from seq2see.errors import InputError
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+LARGEST_FORMAT = 20_000
+"""Bytes, in plain XML. Each stretch of words gets a copy of its own, so a huge one could fill the
+memory; those that Word writes have some hundreds."""
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
@@ -30,7 +34,13 @@ class Format:
         look.tail = None
         for note in [*look.iterchildren(f"{W}lang"), *look.iterchildren(f"{W}noProof")]:
             look.remove(note)
-        return cls(etree.tostring(look, method="c14n") if len(look) else b"", properties)
+        key = etree.tostring(look, method="c14n") if len(look) else b""
+        if len(key) > LARGEST_FORMAT:
+            raise InputError(
+                f"the format of a run must have at most {LARGEST_FORMAT:,} bytes, "
+                f"but has {len(key):,} instead: clear the format of its words"
+            )
+        return cls(key, properties)
 
     def run(self) -> etree._Element:
         """Return an empty run of this format."""

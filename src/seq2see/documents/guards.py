@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,8 @@ from seq2see.documents.ties import Anchor
 from seq2see.translator import Flag, Translation
 
 _NESTED = r"\{[^{}]*(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}[^{}]*)*\}"
+# Possessive signs (`*+`): zeros may be signs or digits, and to try all ways to share them out
+# would take the square of their number.
 _KINDS = (
     r"(?:https?|ftp)://[^\s<>\"']*[^\s<>\"'.,;:!?)\]}…。，、]",
     r"www\.[^\s<>\"']*[^\s<>\"'.,;:!?)\]}…。，、]",
@@ -20,9 +23,9 @@ _KINDS = (
     r"[$#%]\{[^{}\s]+\}",  # shells, JavaScript, Ruby
     rf"(?=\{{\s*\w+\s*,\s*(?:plural|select|selectordinal|number|date|time|choice)\b){_NESTED}",
     r"\{[\w.\[\]-]*(?:![rsa])?(?::[^{}\s]*)?\}",  # Python, C#, Java
-    r"%\([^()\s]+\)[-+0#]*\d*(?:\.\d+)?[a-zA-Z]",  # Python
-    r"(?<!\d)%(?:\d+\$)?[-+0#]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[jztL])?[diouxXeEfFgGaAcsSpn@%]",
-    r"(?<=\d)%(?:\d+\$)?[-+0#]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[jztL])?[dsfx](?![a-zA-Z])",
+    r"%\([^()\s]+\)[-+0#]*+\d*(?:\.\d+)?[a-zA-Z]",  # Python
+    r"(?<!\d)%(?:\d+\$)?[-+0#]*+(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[jztL])?[diouxXeEfFgGaAcsSpn@%]",
+    r"(?<=\d)%(?:\d+\$)?[-+0#]*+(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[jztL])?[dsfx](?![a-zA-Z])",
     r"%[A-Z][A-Z0-9_]*%",  # Windows
 )
 _NUMBER = r"\d+(?:[.,:/\u00a0\u202f]\d+)*"
@@ -59,6 +62,7 @@ class Task:
         self.text = line.text
         self._numbers = numbers
         self.extents = united([*find(line.text, numbers=numbers), *line.kept])
+        self.literals = {line.text[start:end] for start, end in self.extents}
         self.result: Guarded | None = None
         if self.extents and not any(map(str.isalpha, outside(line.text, self.extents))):
             self.result = self.unchanged()
@@ -107,6 +111,12 @@ def united(extents: Iterable[Extent]) -> tuple[Extent, ...]:
         else:
             result.append(extent)
     return tuple(result)
+
+
+def starting_in(whole: Extent, extents: Sequence[Extent]) -> Sequence[Extent]:
+    """Return those of the extents, which are in order, that start inside another."""
+    first = bisect_left(extents, whole.start, key=lambda extent: extent.start)
+    return extents[first : bisect_left(extents, whole.end, key=lambda extent: extent.start)]
 
 
 def outside(text: str, extents: Sequence[Extent]) -> str:

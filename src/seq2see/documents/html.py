@@ -39,6 +39,8 @@ _META = _names(
 _BLANK = " \t\n\f\r"
 _WHITE = re.compile(f"[{_BLANK}]+")
 _CHARSET = re.compile(rb"""<meta[^>]*?charset\s*=\s*["']?\s*([\w:.-]+)""", re.IGNORECASE)
+_ENDLESS = re.compile(r"&#[0-9]{1000,};?")
+"""No character has such a number, and Python refuses to read it as one."""
 _MOST_WORDS = 60
 """Characters of kept words that a model is shown; longer ones would only lead it astray."""
 
@@ -70,6 +72,10 @@ def _quoted(text: str, quote: str) -> str:
     """Return the value of an attribute in the quotes that it has, or in some if it has none."""
     value = _escaped(text).replace(quote or '"', "&#39;" if quote == "'" else "&quot;")
     return value if quote else f'"{value}"'
+
+
+def _unescaped(text: str) -> str:
+    return entities.unescape(_ENDLESS.sub("\ufffd", text))
 
 
 def _escaped(text: str) -> str:
@@ -137,7 +143,7 @@ class _Reader:
 
     def _take(self, token: Token) -> None:
         if token.kind == "text":
-            words = entities.unescape(_WHITE.sub(" ", token.raw))
+            words = _unescaped(_WHITE.sub(" ", token.raw))
             self._run.append((words, _Tag(token.raw)))
         elif token.kind == "other":
             self._run.append((Thing(tag := _Tag(token.raw)), tag))
@@ -156,7 +162,7 @@ class _Reader:
             self.parts.append(tag)
             return
         words = "".join(token.raw for token in row if token.kind == "text")
-        words = " ".join(entities.unescape(words).split())
+        words = " ".join(_unescaped(words).split())
         if not shown or len(words) > _MOST_WORDS or not any(map(str.isalnum, words)):
             words = ""
         self._run.append((Thing(tag, words), tag))
@@ -229,7 +235,7 @@ def _values(token: Token) -> dict[str, str]:
     """Return the attributes of a tag; browsers take the first of a name."""
     found: dict[str, str] = {}
     for name, start, end, _ in attributes(token.raw):
-        found.setdefault(name, entities.unescape(token.raw[start:end]))
+        found.setdefault(name, _unescaped(token.raw[start:end]))
     return found
 
 

@@ -47,7 +47,7 @@ _EQUALS = re.compile(rf"[{_WHITE}]*=[{_WHITE}]*")
 _BARE = re.compile(rf"[^{_WHITE}>]*")
 _COMMENT = re.compile(r"<!--(?:>|->|.*?--!?>)", re.DOTALL)
 _BOGUS = re.compile(r"<(?:!|\?|/(?![A-Za-z]))[^>]*>")
-_TEXT = re.compile(r"<?[^<]*")
+_TEXT = re.compile(r"<?[^<]*+(?:<(?![A-Za-z!?/])[^<]*+)*+")  # a < that starts nothing is text
 _SCRIPT = re.compile(rf"<!--|-->|<(/?)script(?=[{_WHITE}/>])", re.IGNORECASE)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
+from seq2see.documents.guards import united
 from seq2see.documents.passages import Extent
 from seq2see.documents.ties import Anchor
 from seq2see.translator.words import goes_on
@@ -16,8 +18,19 @@ _OPENERS = "([{<“‘«‹„「『（《¿¡"
 _CLOSERS = ".,;:!?…)]}»”’。，、！？；："
 
 
-def widened(text: str, extent: Extent) -> Extent:
-    """Return a placeholder with the brackets, quotes and signs that it would leave bare: "(%s)"."""
+def widened(text: str, extents: Sequence[Extent]) -> tuple[Extent, ...]:
+    """Return placeholders with the brackets, quotes and signs that they would leave bare: "(%s)".
+
+    What lies in one that was widened before is part of it, as each `%%` is in a long row of them.
+    """
+    result: list[Extent] = []
+    for extent in extents:
+        if not result or extent.end > result[-1].end:
+            result.append(_widened(text, extent))
+    return united(result)
+
+
+def _widened(text: str, extent: Extent) -> Extent:
     start, end = extent
     while start > 0 and end < len(text) and text[start - 1] + text[end] in _BRACKETS:
         start, end = start - 1, end + 1
@@ -30,15 +43,17 @@ def widened(text: str, extent: Extent) -> Extent:
 
 def rest(text: str, chunks: Sequence[Extent]) -> list[int]:
     """Return the places of what is left without the chunks, and without a space too many."""
-    gone = {place for chunk in chunks for place in range(*chunk)}
+    kept: list[int] = []
+    done = 0
     for start, end in chunks:
-        left = next((place for place in range(start - 1, -1, -1) if place not in gone), -1)
-        apart = left < 0 or text[left].isspace()
+        kept += range(done, start)
+        done = end
+        apart = not kept or text[kept[-1]].isspace()
         if apart and text[end : end + 1].isspace():
-            gone.add(end)
-        elif apart and left >= 0 and (end == len(text) or text[end] in _CLOSERS):
-            gone.add(left)
-    return [place for place in range(len(text)) if place not in gone]
+            done += 1
+        elif apart and kept and (end == len(text) or text[end] in _CLOSERS):
+            kept.pop()
+    return [*kept, *range(done, len(text))]
 
 
 class Insertion:
@@ -47,30 +62,41 @@ class Insertion:
     def __init__(self, source: str, target: str) -> None:
         self._source, self._target = source, target
         self._done = 0
-        self._text = ""
-        self._grown: list[tuple[int, int]] = []
-        """At which places of the target the text grew, and by how much."""
+        self._parts: list[str] = []
+        self._length = 0
+        self._places: list[int] = []
+        """Where in the target something was put in."""
+        self._growth = [0]
+        """By how much the text grew in all, before and behind each of them."""
 
     @property
     def text(self) -> str:
         """The whole text."""
-        return self._text + self._target[self._done :]
+        return "".join([*self._parts, self._target[self._done :]])
 
     def insert(self, place: int, chunk: Extent) -> Anchor:
         """Put a chunk of the source in, with spaces around it where it had some, or needs them."""
-        self._text += self._target[self._done : place]
+        self._append(self._target[self._done : place])
         self._done = place
-        before = len(self._text)
-        self._text += " " if self._needs_space_before(chunk) else ""
-        start = len(self._text)
-        self._text += self._source[chunk.start : chunk.end]
-        end = len(self._text)
-        self._text += " " if self._needs_space_behind(place, chunk) else ""
-        self._grown.append((place, len(self._text) - before))
+        if self._needs_space_before(chunk):
+            self._append(" ")
+        start = self._length
+        self._append(self._source[chunk.start : chunk.end])
+        end = self._length
+        if self._needs_space_behind(place, chunk):
+            self._append(" ")
+        self._places.append(place)
+        self._growth.append(self._length - place)
         return Anchor(chunk, Extent(start, end))
 
+    def _append(self, text: str) -> None:
+        if text:
+            self._parts.append(text)
+            self._length += len(text)
+
     def _needs_space_before(self, chunk: Extent) -> bool:
-        here, there = self._text[-1:], self._source[: chunk.start][-1:]
+        here = self._parts[-1][-1] if self._parts else ""
+        there = self._source[chunk.start - 1] if chunk.start else ""
         return _needs_space(here, there, _OPENERS)
 
     def _needs_space_behind(self, place: int, chunk: Extent) -> bool:
@@ -79,9 +105,9 @@ class Insertion:
 
     def carried(self, extent: Extent) -> Extent:
         """Return where characters of the target are now."""
-        before = sum(size for place, size in self._grown if place <= extent.start)
-        inside = sum(size for place, size in self._grown if extent.start < place < extent.end)
-        return Extent(extent.start + before, extent.end + before + inside)
+        first = bisect_right(self._places, extent.start)
+        last = max(first, bisect_left(self._places, extent.end))
+        return Extent(extent.start + self._growth[first], extent.end + self._growth[last])
 
 
 def _needs_space(here: str, there: str, close: str) -> bool:

@@ -106,8 +106,9 @@ class Job:
         for sentences, has_marks in zip(cut, marked, strict=True):
             for sentence in sentences:
                 needs[sentence.line] = needs.get(sentence.line, False) or has_marks
-        with_marks = [line for line, need in needs.items() if need or self._is_guarded(line)]
-        plain = [line for line, need in needs.items() if not (need or self._is_guarded(line))]
+        with_marks, plain = list[Line](), list[Line]()
+        for line, need in needs.items():
+            (with_marks if need or self._is_guarded(line) else plain).append(line)
         self._total, self._done = len(needs), 0
         found = dict(self._in_blocks(plain, self._plain))
         found.update(self._in_blocks(with_marks, self._guarded))
@@ -150,9 +151,10 @@ class Job:
         whole.keep_until(len(passage.text))
         self.report.units += bool(sentences)
         self.report.sentences += len(sentences)
-        spots = project(passage, whole.text, whole.ties, whole.anchors)
+        text = whole.text
+        spots = project(passage, text, whole.ties, whole.anchors)
         failed = any(found[sentence.line].translation.error for sentence in sentences)
-        return Translated(list(passage.events(whole.text, spots)), failed)
+        return Translated(list(passage.events(text, spots)), failed)
 
     def _note(self, place: str, translation: Translation) -> None:
         if translation.error is not None:
@@ -168,14 +170,24 @@ class _Whole:
         self._passage, self._filler = passage, filler
         self._kept = passage.kept
         self._done = 0
-        self.text = ""
+        self._parts: list[str] = []
+        self._length = 0
         self.ties: list[Tie] = []
         self.anchors: list[Anchor] = []
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return "".join(self._parts)
+
+    def _append(self, text: str) -> None:
+        self._parts.append(text)
+        self._length += len(text)
 
     def add(self, sentence: _Sentence, guarded: Guarded) -> None:
         """Go on with the translation of a sentence, or with itself where there is none."""
         if self._done == sentence.start > 0:
-            self.text += self._filler
+            self._append(self._filler)
         self.keep_until(sentence.start)
         translation = guarded.translation
         if translation.error is not None:
@@ -185,19 +197,19 @@ class _Whole:
         ties = sharpened(ties_of(translation), *texts) or diagonal(*texts)
         self.ties += [Tie(*self._moved(sentence, t.source, t.target), t.weight) for t in ties]
         self.anchors += [Anchor(*self._moved(sentence, *anchor)) for anchor in guarded.anchors]
-        self.text += translation.text
+        self._append(translation.text)
         self._done = sentence.end
 
     def _moved(self, sentence: _Sentence, source: Extent, target: Extent) -> tuple[Extent, Extent]:
         origin = sentence.origin
         start, end = origin[source.start], origin[source.end - 1] + 1
-        shift = len(self.text)
+        shift = self._length
         return Extent(start, end), Extent(target.start + shift, target.end + shift)
 
     def keep_until(self, end: int) -> None:
         """Go on with what stays as it is."""
-        start, shift = self._done, len(self.text) - self._done
-        self.text += self._passage.text[start:end]
+        start, shift = self._done, self._length - self._done
+        self._append(self._passage.text[start:end])
         kept = _inside(self._kept, start, end)
         words = [Extent(*m.span()) for m in _WORDS.finditer(self._passage.text, start, end)]
         self.anchors += [Anchor(one, Extent(one.start + shift, one.end + shift)) for one in kept]

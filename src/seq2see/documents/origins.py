@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -25,13 +26,14 @@ class Origins:
     """Where atoms came from, by the places of the source."""
 
     def __init__(self, atoms: Sequence[Extent], ties: Sequence[Tie]) -> None:
-        self._rows = sorted(
-            Origin(tie, atom) for tie in ties for atom in _covered(atoms, tie.target)
-        )
-        self._longest = max((tie.source.end - tie.source.start for tie in ties), default=0)
+        rows = sorted(Origin(tie, atom) for tie in ties for atom in _covered(atoms, tie.target))
+        self._by_size = defaultdict[int, list[Origin]](list)
+        """Apart by the size of their words, in powers of two: one long link among many short words
+        would else have all of them looked at for each mark."""
         self._totals = [0.0] * len(atoms)
         strongest: dict[int, Origin] = {}
-        for row in self._rows:
+        for row in rows:
+            self._by_size[_size(row.tie)].append(row)
             self._totals[row.atom] += row.tie.weight
             other = strongest.get(row.atom)
             if other is None or row.tie.weight > other.tie.weight:
@@ -43,11 +45,12 @@ class Origins:
 
         Those from nowhere cost a little, since they are bridged, but not sought.
         """
-        shares: dict[int, float] = {}
-        first = bisect_left(self._rows, mark.start - self._longest, key=_place)
-        for tie, atom in self._rows[first : bisect_left(self._rows, mark.end, key=_place)]:
-            if share := _share(tie.source, mark):
-                shares[atom] = shares.get(atom, 0) + tie.weight * share
+        shares = defaultdict[int, float](float)
+        for size, rows in self._by_size.items():
+            first = bisect_left(rows, mark.start - (1 << size), key=_place)
+            for tie, atom in rows[first : bisect_left(rows, mark.end, key=_place)]:
+                if share := _share(tie.source, mark):
+                    shares[atom] += tie.weight * share
         result = {atom: 2 * s / (self._totals[atom] or 1) - 1 for atom, s in shares.items()}
         for atom in range(min(result, default=0), max(result, default=0)):
             result.setdefault(atom, -1 if self._totals[atom] else _UNALIGNED)
@@ -64,6 +67,11 @@ class Origins:
 
 def _place(origin: Origin) -> int:
     return origin.tie.source.start
+
+
+def _size(tie: Tie) -> int:
+    """Return the power of two that the words of a tie are shorter than."""
+    return (tie.source.end - tie.source.start).bit_length()
 
 
 def _covered(atoms: Sequence[Extent], extent: Extent) -> range:

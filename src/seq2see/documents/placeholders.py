@@ -14,12 +14,12 @@ placeholders were tried: small models do not bring them back ("7 people" becomes
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from seq2see.documents.guards import Guarded, Line, Task, occurrences, united
+from seq2see.documents.guards import Guarded, Line, Task, occurrences, starting_in
 from seq2see.documents.insertion import Insertion, rest, widened
 from seq2see.documents.passages import Extent
 from seq2see.documents.projection import boundaries
@@ -34,6 +34,9 @@ Call = Callable[[Sequence[str]], list[Translation]]
 
 _CONFUSED = frozenset({"repetition", "length_limit", "long"})
 """Flags of a translation that shows that the model could not read what it got."""
+_MOST_TO_COPY = 2000
+"""Characters of all that a model is trusted to copy in one line: more is no sentence, and it would
+take long to look for it."""
 
 
 def translate_protected(
@@ -121,15 +124,15 @@ class _AsItIs(_Attempt):
     @classmethod
     def may_help(cls, task: Task) -> bool:
         """Tell if a line is worth this try: also one in which there is nothing to keep."""
-        return task.result is None
+        return task.result is None and sum(map(len, task.literals)) <= _MOST_TO_COPY
 
     def _made(self, translation: Translation) -> Guarded | None:
         if not self.task.extents:
             return Guarded(translation)
         if _CONFUSED & set(translation.flags):
             return None
-        literals = {self.task.text[start:end] for start, end in self.task.extents}
-        before, now = (occurrences(t, literals) for t in (self.task.text, translation.text))
+        texts = self.task.text, translation.text
+        before, now = (occurrences(text, self.task.literals) for text in texts)
         if {k: len(v) for k, v in before.items()} != {k: len(v) for k, v in now.items()}:
             return None
         places = {
@@ -145,7 +148,7 @@ class _Without(_Attempt):
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
-        self._chunks = united(widened(task.text, extent) for extent in task.extents)
+        self._chunks = widened(task.text, task.extents)
         self._kept = rest(task.text, self._chunks)
         """The characters that stay, by their places in the line."""
         self._residue = "".join(task.text[place] for place in self._kept)
@@ -168,8 +171,7 @@ class _Without(_Attempt):
         anchors = tuple(
             Anchor(extent, _shifted(extent, chunk.target.start - chunk.source.start))
             for chunk in moved
-            for extent in self.task.extents
-            if chunk.source.start <= extent.start < chunk.source.end
+            for extent in starting_in(chunk.source, self.task.extents)
         )
         origin = [*self._kept, len(self.task.text)]
         links = [
@@ -242,7 +244,8 @@ def _shifted(extent: Extent, by: int) -> Extent:
 
 
 def _shift(shifts: Sequence[tuple[int, int]], place: int) -> int:
-    return next((by for end, by in reversed(shifts) if end <= place), 0)
+    before = bisect_right(shifts, place, key=lambda shift: shift[0])
+    return shifts[before - 1][1] if before else 0
 
 
 def _carried(extent: Extent, origin: Sequence[int]) -> Extent:

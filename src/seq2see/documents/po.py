@@ -18,7 +18,7 @@ from seq2see.documents.po_file import Entry, entries, written
 from seq2see.errors import InputError
 
 _CHARSET = re.compile(rb'^"Content-Type:[^"\n]*charset=([\w:.-]+)', re.MULTILINE)
-_COUNT = re.compile(r"nplurals\s*=\s*(\d+)")
+_COUNT = re.compile(r"nplurals\s*=\s*(\d{1,3})")
 _MOST_FORMS = 6
 
 

@@ -27,7 +27,13 @@ class Field:
     key: str
     start: int
     end: int
-    text: str
+    parts: list[str]
+    """What stands on each of its lines."""
+
+    @property
+    def text(self) -> str:
+        """The whole string."""
+        return "".join(self.parts)
 
 
 @dataclass(slots=True)
@@ -50,6 +56,11 @@ class Entry:
         return [one for one in self.fields if one.key.startswith("msgstr")]
 
     @property
+    def is_complete(self) -> bool:
+        """Tell if it has come to its translations, behind which nothing else belongs to it."""
+        return bool(self.fields) and self.fields[-1].key.startswith("msgstr")
+
+    @property
     def is_header(self) -> bool:
         """Tell if it holds what is to know about the file."""
         return self.text("msgid") == "" and self.text("msgctxt") is None and not self.is_obsolete
@@ -65,10 +76,10 @@ def entries(lines: Sequence[str], name: str) -> Iterator[Entry]:
             entry = Entry(number)
         if match:
             text = _unquoted(match["string"], name, number)
-            entry.fields.append(Field(match["key"], number, number + 1, text))
+            entry.fields.append(Field(match["key"], number, number + 1, [text]))
             entry.is_obsolete = bool(match["old"])
         elif (more := _MORE.fullmatch(line)) and entry.fields:
-            entry.fields[-1].text += _unquoted(more[1], name, number)
+            entry.fields[-1].parts.append(_unquoted(more[1], name, number))
             entry.fields[-1].end = number + 1
         elif line.startswith("#,"):
             entry.flags = number
@@ -79,7 +90,7 @@ def entries(lines: Sequence[str], name: str) -> Iterator[Entry]:
 
 
 def _starts_another(entry: Entry, line: str, match: re.Match[str] | None) -> bool:
-    if not entry.translations:
+    if not entry.is_complete:
         return False
     if match:
         return not match["key"].startswith("msgstr")

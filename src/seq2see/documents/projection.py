@@ -14,6 +14,7 @@ from itertools import accumulate
 
 from seq2see.documents.origins import Origins, atoms_of
 from seq2see.documents.passages import ROOT, Extent, Mark, Passage, Spot, Thing
+from seq2see.documents.rooms import Room
 from seq2see.documents.ties import Anchor, Tie, is_punctuation, refined
 
 
@@ -48,7 +49,7 @@ class _Projection:
         self._origins = Origins(self._atoms, all_ties)
         self._owners = [ROOT] * len(self._atoms)
         """The innermost pair that has each atom so far."""
-        self._stretches = {ROOT: Extent(0, len(self._atoms))}
+        self._rooms = {ROOT: Room(Extent(0, len(self._atoms)))}
         """The atoms of each pair."""
         self._spots: list[Spot] = [Spot(0, 0, ROOT)] * len(passage.marks)
         self._white = set[int]()
@@ -67,8 +68,8 @@ class _Projection:
         for number in self._source.children.get(parent, ()):
             mark = self._marks[number]
             if mark.is_pair and self._source.has_words(mark.start, mark.end):
-                stretch = self._stretches[number] = self._stretch(mark)
-                self._owners[stretch.start : stretch.end] = [number] * (stretch.end - stretch.start)
+                stretch = self._stretch(mark)
+                self._take(number, stretch)
                 extent = self._characters(mark, stretch, bounds)
                 self._spots[number] = Spot(*extent, parent)
                 self._place_inside(number, extent)
@@ -77,24 +78,30 @@ class _Projection:
         for number in points:
             self._place_point(number, bounds)
 
+    def _take(self, number: int, stretch: Extent) -> None:
+        """Give atoms to a pair, out of the room of the pair that it is in."""
+        self._rooms[self._marks[number].parent].take(stretch)
+        self._rooms[number] = Room(stretch)
+        self._owners[stretch.start : stretch.end] = [number] * (stretch.end - stretch.start)
+
     def _stretch(self, mark: Mark) -> Extent:
         """Return the atoms that a pair of tags goes around."""
-        room = self._stretches[mark.parent]
-        if self._source.is_all(mark) and set(self._owners[room.start : room.end]) <= {mark.parent}:
-            return room
+        room = self._rooms[mark.parent]
+        if self._source.is_all(mark) and room.is_untouched:
+            return room.extent
         fits = self._origins.fits(mark)
-        best = _best_stretch(fits, self._owners, mark.parent, room)
+        best = _best_stretch(fits, self._owners, mark.parent, room.extent)
         if best.start < best.end:
             return self._without_edges(mark, best)
-        free = [atom for atom in range(*room) if self._owners[atom] == mark.parent]
-        if not free:
-            return Extent(room.end, room.end)
-        candidates = [atom for atom in free if atom in fits]
-        if candidates:
-            likeliest = max(candidates, key=lambda atom: fits[atom])
+        start, end = room.extent
+        free = [a for a in fits if start <= a < end and self._owners[a] == mark.parent]
+        if free:
+            likeliest = max(free, key=lambda atom: (fits[atom], -atom))
         else:  # nothing came from inside: go where it would be
-            near = self._boundary(mark.start, room)
-            likeliest = min(free, key=lambda atom: abs(atom - near))
+            nearest = room.nearest_free(self._boundary(mark.start, room.extent))
+            if nearest is None:
+                return Extent(end, end)
+            likeliest = nearest
         return Extent(likeliest, likeliest + 1)
 
     def _without_edges(self, mark: Mark, stretch: Extent) -> Extent:
@@ -135,12 +142,12 @@ class _Projection:
         place = self._point(mark, bounds)
         self._spots[number] = Spot(place, place, mark.parent)
         if mark.is_pair:
-            end = self._stretches[mark.parent].end
-            self._stretches[number] = Extent(end, end)
+            end = self._rooms[mark.parent].extent.end
+            self._rooms[number] = Room(Extent(end, end))
             self._place_inside(number, Extent(place, place))
 
     def _point(self, mark: Mark, bounds: Extent) -> int:
-        room, around = self._stretches[mark.parent], self._source.around(mark)
+        room, around = self._rooms[mark.parent].extent, self._source.around(mark)
         if not self._source.has_words(around.start, mark.start):
             before = mark.start - around.start
             return min(bounds.start + before, self._edge(room.start, bounds))
@@ -176,7 +183,7 @@ class _Projection:
         neighbour = self._child_with(atom, parent)
         if neighbour == ROOT or neighbour != self._child_with(atom - 1, parent):
             return atom
-        start, end = self._stretches[neighbour]
+        start, end = self._rooms[neighbour].extent
         return start if atom - start <= end - atom else end
 
     def _child_with(self, atom: int, parent: int) -> int:

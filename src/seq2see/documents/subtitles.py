@@ -7,6 +7,7 @@ where its words are heard.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -120,7 +121,14 @@ def _same_breaks(text: str, lines: Sequence[str]) -> set[int]:
         return set()
     whole = sum(map(len, lines)) or 1
     wanted = [len(text) * end / whole for end in accumulate(map(len, lines[:-1]))]
-    return {min(spaces, key=lambda space: _cost(text, space, place)) for place in wanted}
+    return {_nearest(text, spaces, place) for place in wanted}
+
+
+def _nearest(text: str, spaces: Sequence[int], wanted: float) -> int:
+    at = bisect_left(spaces, wanted)
+    apart = min(abs(space - wanted) for space in spaces[max(at - 1, 0) : at + 1]) + _CLAUSE
+    first, last = bisect_left(spaces, wanted - apart), bisect_right(spaces, wanted + apart)
+    return min(spaces[first:last], key=lambda space: _cost(text, space, wanted))
 
 
 def _cost(text: str, space: int, wanted: float) -> float:
@@ -135,16 +143,19 @@ def _longest(text: str, breaks: set[int]) -> int:
 def _even_breaks(text: str, count: int) -> set[int]:
     """Return the spaces at which to break a text into so many lines of about the same length."""
     words = [match.span() for match in _WORD.finditer(text)]
-    width = -(-len(text) // count)
-    while True:
-        breaks, start = set[int](), words[0][0] if words else 0
-        for (_, before), (first, end) in pairwise(words):
-            if end - start > width:
-                start = first
-                breaks.add(before)
-        if len(breaks) < count:
-            return breaks
-        width += 1
+    widths = range(-(-len(text) // count), len(text) + 1)
+    fits = bisect_left(widths, True, key=lambda width: len(_breaks(words, width)) < count)
+    return _breaks(words, widths[fits])
+
+
+def _breaks(words: Sequence[tuple[int, int]], width: int) -> set[int]:
+    """Return where lines of a width are broken, with as many words on each as fit."""
+    breaks, start = set[int](), words[0][0] if words else 0
+    for (_, before), (first, end) in pairwise(words):
+        if end - start > width:
+            start = first
+            breaks.add(before)
+    return breaks
 
 
 def _written(events: Iterator[Event], *, is_web: bool) -> str:

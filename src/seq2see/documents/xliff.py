@@ -74,9 +74,9 @@ def _first(root: etree._Element, name: str, job: Job) -> Iterator[_Unit]:
         refuse_other(name, "target-language", file.get("target-language", ""), job.target)
         if not file.get("target-language"):
             file.set("target-language", job.target)
-        for owner in file.iter("{*}trans-unit"):
-            if owner.find("{*}source") is not None and _may_change(owner):
-                yield _first_unit(owner)
+    for owner in root.iter("{*}trans-unit"):
+        if owner.find("{*}source") is not None and _may_change(owner):
+            yield _first_unit(owner)
 
 
 def _first_unit(owner: etree._Element) -> _Unit:
@@ -92,10 +92,11 @@ def _first_unit(owner: etree._Element) -> _Unit:
 
 
 def _segments(segmented: etree._Element, target: etree._Element) -> list[etree._Element]:
-    """Copy the segments of a source to its target, and return those that have words."""
+    """Copy the segments of a source to its target, and return the outermost ones."""
     target.text = segmented.text
     target.extend(deepcopy(list(segmented)))
-    return [one for one in target.iter("{*}mrk") if one.get("mtype") == "seg"]
+    found = [one for one in target.iter("{*}mrk") if one.get("mtype") == "seg"]
+    return [one for one in found if not any(a.get("mtype") == "seg" for a in one.iterancestors())]
 
 
 def _second(root: etree._Element, name: str, job: Job) -> Iterator[_Unit]:

@@ -134,8 +134,9 @@ def fill(container: etree._Element, row: Iterable[Event]) -> None:
 def append_text(element: etree._Element, text: str) -> None:
     """Put text at the end of an element, without the characters that XML cannot hold."""
     text = _FORBIDDEN.sub("", text)
-    if len(element):
-        element[-1].tail = (element[-1].tail or "") + text
+    last = next(element.iterchildren(reversed=True), None)  # len() would count all of them
+    if last is not None:
+        last.tail = (last.tail or "") + text
     else:
         element.text = (element.text or "") + text
 

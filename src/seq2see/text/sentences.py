@@ -19,6 +19,8 @@ from seq2see.text.normalise import refuse_surrogates
 
 _WINDOW = 2000
 """Characters that sentencex sees at once: on some texts its time grows with their square."""
+_WIDEST = 4 * _WINDOW
+"""Where even so many hold no end of a sentence, it is sought behind them."""
 
 _WIDE_SPACES = {
     code: "\n" if chr(code) in "\x85\u2028\u2029" else " "
@@ -109,7 +111,10 @@ def _boundaries(text: str, code: str) -> Iterator[int]:
         parts = _segment(text[start : start + width], code)
         whole = start + width >= len(text)
         if len(parts) == 1 and not whole:  # its end is not in sight
-            width *= 2
+            if width < _WIDEST:
+                width *= 2
+            else:
+                start += width
             continue
         for part in parts if whole else parts[:-1]:
             start += len(part)
