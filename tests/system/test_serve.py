@@ -385,9 +385,10 @@ def test_half_a_request_holds_nobody_up() -> None:
 
 
 def test_three_times_too_many_requests_end_in_results_or_429_in_time() -> None:
-    """One batch of 8 takes 0.1 s: 80 texts a second, and 240 are sent."""
-    deadline = 1.5
-    service, _ = slow_service(0.1, batch_tokens=16, queue_tokens=400, seconds=deadline, requests=64)
+    """The queue holds half a second of work, of which far more is sent; the deadline is far off,
+    so that a machine that others use as well does not decide."""
+    deadline = 8.0
+    service, _ = slow_service(0.1, batch_tokens=16, queue_tokens=80, seconds=deadline, requests=64)
 
     def client(number: int) -> list[tuple[int, float]]:
         answers = []
@@ -402,7 +403,7 @@ def test_three_times_too_many_requests_end_in_results_or_429_in_time() -> None:
         answers = [answer for many in pool.map(client, range(60)) for answer in many]
     assert len(answers) == 240
     assert Counter(status for status, _ in answers).keys() == {200, 429}
-    assert max(seconds for _, seconds in answers) < deadline + 1.5  # 12 s of work; others' load
+    assert max(seconds for _, seconds in answers) < deadline
 
 
 def test_a_model_is_replaced_or_damaged_while_it_serves(folder: Path, tmp_path: Path) -> None:
