@@ -37,11 +37,16 @@ function frame(state) {
     h("a", { class: "brand", href: address(elsewhere("translate")), "aria-label": "seq2see" }, "seq2", h("b", {}, "see")),
     views,
     h("div", { class: "tools" },
-      segmented(t("language"), LANGUAGES.map(([code, name]) => [code, code === "zh" ? "中文" : "EN", name].slice(0, 2)), spoken(), (lang) => set({ lang })),
+      segmented(
+        t("language"),
+        LANGUAGES, spoken(),
+        (lang) => set({ lang }),
+      ),
       button(dark ? "☀" : "☾", () => { theme(dark ? "light" : "dark"); refresh(); },
         { "aria-label": dark ? t("theme.light") : t("theme.dark"), data: { key: "theme" } }),
       isSaved() ? h("span", { class: "badge" }, t("saved")) : button(t("save"), saveAsHtml, { data: { key: "save" } })));
   find("#skip").textContent = t("skip");
+  fill(find("#foot"), isSaved() ? null : h("a", { href: "docs" }, t("docs")));
   const active = views.querySelector("[aria-current]");
   if (active && views.scrollWidth > views.clientWidth) views.scrollLeft = active.offsetLeft - views.clientWidth / 2 + active.clientWidth / 2;
 }

@@ -13,7 +13,10 @@ const SENTENCES = { a: `${STEM}tired.`, b: `${STEM}wide.` };
 const RIVALS = { fr: ["il", "elle"], de: ["es", "sie"] };
 
 export function pronounCard() {
-  const inputs = Object.fromEntries(["a", "b", "it", "he", "she"].map((name) => [name, h("input", { type: "text", dir: "auto", spellcheck: "false", "aria-label": t(`pronoun.${name}`), data: { key: `pronoun:${name}` } })]));
+  const inputs = Object.fromEntries(["a", "b", "it", "he", "she"].map((name) => [
+    name,
+    h("input", { type: "text", dir: "auto", spellcheck: "false", "aria-label": t(`pronoun.${name}`), data: { key: `pronoun:${name}` } }),
+  ]));
   const later = waiting(() => set(Object.fromEntries(Object.entries(inputs).map(([name, input]) => [name, input.value]))));
   for (const input of Object.values(inputs)) input.addEventListener("input", later);
   const status = h("p", { class: "status", role: "status" });
@@ -31,7 +34,10 @@ export function pronounCard() {
       for (const [name, input] of Object.entries(inputs)) if (document.activeElement !== input) input.value = wanted[name];
       if (!wanted.a || !wanted.b || element.hidden) return;
       const slow = setTimeout(() => show(status, "busy", t("busy")), 200);
-      const asked = (text) => explain({ text, source, target, interventions: interventionsOf({ ...state, hide: null }), detail: { layers: "none", top: 60 } }, signal);
+      const asked = (text) => explain(
+        { text, source, target, interventions: interventionsOf({ ...state, hide: null }), detail: { layers: "none", top: 60 } },
+        signal,
+      );
       const traces = [await asked(wanted.a), await asked(wanted.b)];
       clearTimeout(slow);
       if (signal.aborted) return;
@@ -47,20 +53,31 @@ export function pronounCard() {
 function wishes(state, source, target) {
   const [he, she] = RIVALS[target] ?? ["", ""];
   const known = source === "en" || source === "auto";
-  return { a: state.a ?? (known ? SENTENCES.a : ""), b: state.b ?? (known ? SENTENCES.b : ""), it: state.it ?? "it", he: state.he ?? he, she: state.she ?? she };
+  return {
+    a: state.a ?? (known ? SENTENCES.a : ""), b: state.b ?? (known ? SENTENCES.b : ""), it: state.it ?? "it",
+    he: state.he ?? he, she: state.she ?? she,
+  };
 }
 
 const same = (text, word) => text.toLowerCase() === word.trim().toLowerCase();
 
 function side(trace, { it, he, she }, index) {
   const place = trace.target.tokens.findIndex((token) => same(token.text, he) || same(token.text, she));
-  return h("div", { class: "stack" }, h("p", { class: "soft", dir: "auto" }, trace.source.text), h("p", { class: "output", dir: "auto" }, trace.translation.text),
+  return h("div", { class: "stack" }, h("p", { class: "soft", dir: "auto" }, trace.source.text), h(
+    "p", { class: "output", dir: "auto" }, trace.translation.text,
+  ),
     place < 0 ? h("p", { class: "note" }, t("pronoun.absent")) : preference(trace, place, [he, she], index), looks(trace, it, index));
 }
 
 function preference(trace, place, rivals, index) {
   const chances = rivals.map((word) => trace.steps[place].top.find((each) => same(each.text, word)) ?? null);
-  const rows = chances.map((chance, i) => [h("dt", {}, `p(${rivals[i]})`), h("dd", {}, bar(chance?.probability ?? 0, i === 1), " ", h("span", { data: { number: `pronoun:${index}:${i}` } }, chance ? exact(chance.probability) : t("pronoun.small")))]);
+  const rows = chances.map((chance, i) => [
+    h("dt", {}, `p(${rivals[i]})`),
+    h(
+      "dd", {}, bar(chance?.probability ?? 0, i === 1), " ",
+      h("span", { data: { number: `pronoun:${index}:${i}` } }, chance ? exact(chance.probability) : t("pronoun.small")),
+    ),
+  ]);
   const gap = chances[0] && chances[1] ? chances[0].log_prob - chances[1].log_prob : null;
   return h("dl", { class: "facts" }, rows, gap === null ? null : [h("dt", {}, `log p(${rivals[0]}) − log p(${rivals[1]})`), h("dd", {}, short(gap))]);
 }
@@ -69,7 +86,9 @@ function preference(trace, place, rivals, index) {
 function looks(trace, it, index) {
   const query = trace.source.tokens.findIndex((token) => same(token.text, it));
   if (query < 0) return h("p", { class: "note" }, t("pronoun.missing", { word: it }));
-  const rows = trace.attention.filter((map) => map.stack === "encoder").flatMap((map) => map.heads.map((_, head) => ({ name: `${map.layer}.${head}`, weights: unpack(map.weights).row(head, query) })));
+  const rows = trace.attention.filter((map) => map.stack === "encoder").flatMap((map) => map.heads.map((_, head) => ({
+    name: `${map.layer}.${head}`, weights: unpack(map.weights).row(head, query),
+  })));
   const figure = {
     name: t("pronoun.looks", { word: it }), role: t("matrix"), rows: rows.map(({ name }) => name), columns: trace.source.tokens.map((token) => token.text),
     share: (r, c) => rows[r].weights[c], hidden: () => false, text: (r, c) => `${it} → ${trace.source.tokens[c].text}, ${t("pronoun.head", { head: rows[r].name })}: ${percent(rows[r].weights[c])}`,

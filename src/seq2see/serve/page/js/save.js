@@ -39,28 +39,35 @@ function base64(code) {
 // JSON inside a script element: "<" could end it, or open a comment.
 const quoted = (value) => JSON.stringify(value).replaceAll("<", "\\u003c");
 
+const escaped = (words) => words.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
+
 async function page() {
   const styles = await Promise.all([...document.querySelectorAll('link[rel="stylesheet"]')].map((link) => text(link.href)));
   const found = await modules(new URL("main.js", import.meta.url));
   const imports = Object.fromEntries([...found].map(([url, code]) => [moduleName(url), `data:text/javascript;base64,${base64(code)}`]));
-  const answers = usedAnswers();
-  const made = document.implementation.createHTMLDocument(document.title);
-  const { head, body, documentElement } = made;
-  documentElement.lang = document.documentElement.lang;
-  const meta = (attributes) => head.append(h("meta", attributes));
-  head.prepend(h("meta", { charset: "utf-8" }));
-  meta({ "http-equiv": "Content-Security-Policy", content: POLICY });
-  meta({ name: "viewport", content: "width=device-width, initial-scale=1" });
-  meta({ name: "color-scheme", content: "light dark" });
-  head.append(h("link", { rel: "icon", href: "data:," }), h("style", {}, styles.join("\n")));
-  body.append(
-    h("a", { class: "skip", href: "#main", id: "skip" }), h("header", { class: "bar", id: "bar" }),
-    h("main", { id: "main", tabindex: "-1" }), h("div", { id: "tip", role: "tooltip", hidden: true }),
-    h("script", { type: "application/json", id: "saved" }, quoted({ hash: address(current()), answers })),
-    h("script", { type: "importmap" }, quoted({ imports })),
-    h("script", { type: "module" }, `import "${moduleName(new URL("main.js", import.meta.url))}";`),
-  );
-  return `<!doctype html>\n${documentElement.outerHTML}\n`;
+  return `<!doctype html>
+<html lang="${document.documentElement.lang}">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${escaped(document.title)}</title>
+<link rel="icon" href="data:,">
+<style>${styles.join("\n")}</style>
+</head>
+<body>
+<a class="skip" href="#main" id="skip"></a>
+<header class="bar" id="bar"></header>
+<main id="main" tabindex="-1"></main>
+<footer class="foot" id="foot"></footer>
+<div id="tip" role="tooltip" hidden></div>
+<script type="application/json" id="saved">${quoted({ hash: address(current()), answers: usedAnswers() })}</script>
+<script type="importmap">${quoted({ imports })}</script>
+<script type="module">import "${moduleName(new URL("main.js", import.meta.url))}";</script>
+</body>
+</html>
+`;
 }
 
 export async function saveAsHtml() {

@@ -41,7 +41,7 @@ export function modelOf(state, found) {
 export const exampleFor = (language) => EXAMPLES[language] ?? EXAMPLES.en;
 
 // The text of the state; views that show a trace begin with an example.
-export const textOf = (state, found) => state.text ?? exampleFor(pairOf(state, found).source);
+const textOf = (state, found) => state.text ?? exampleFor(pairOf(state, found).source);
 
 export function traceRequest(state, found, { layers, ...more } = {}) {
   const text = textOf(state, found).trim();
@@ -100,18 +100,22 @@ export function waiting(hear) {
 }
 
 // A card with the sentence, for the views that look into its translation.
-export function sentenceCard() {
+function sentenceCard() {
   const input = h("textarea", { rows: 2, dir: "auto", spellcheck: "false", "aria-label": t("sentence"), data: { key: "sentence" } });
-  const later = waiting(() => set({ text: input.value }));
+  let typed = null; // the text that came from here
+  const later = waiting(() => set({ text: typed = input.value }));
   input.addEventListener("input", later);
   const pair = h("div", { class: "row" });
   const output = h("p", { class: "output", dir: "auto", "aria-live": "polite" });
   const status = h("p", { class: "status", role: "status" });
-  const element = h("section", { class: "card sentence" }, h("div", { class: "row between" }, h("h2", {}, t("sentence")), pair), input, output, status);
+  const element = h(
+    "section", { class: "card sentence" },
+    h("div", { class: "row between" }, h("h2", {}, t("sentence")), pair), input, output, status,
+  );
 
   function update(state, found) {
     const text = textOf(state, found);
-    if (document.activeElement !== input || state.text === undefined) input.value = text;
+    if (text !== typed) input.value = typed = text; // else people may have typed on
     const { source, target } = pairOf(state, found);
     const { sources, targets } = languageOptions(found, source);
     fill(pair,

@@ -3,7 +3,7 @@ import en from "./locale/en.js";
 import zh from "./locale/zh.js";
 
 const LOCALES = { en, zh };
-export const LANGUAGES = [["en", "English"], ["zh", "中文"]];
+export const LANGUAGES = [["en", "EN"], ["zh", "中文"]];
 let language = "en";
 
 export function speak(wanted) {

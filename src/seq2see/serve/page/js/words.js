@@ -29,7 +29,9 @@ export function words(translation) {
   }
   return [...places.values()].sort((a, b) => a.start - b.start).map((place) => ({
     ...place,
-    probability: Math.exp(translation.tokens.filter((token) => token.start < place.end && token.end > place.start).reduce((sum, token) => sum + token.log_prob, 0)),
+    probability: Math.exp(translation.tokens.filter((token) => token.start < place.end && token.end > place.start).reduce(
+      (sum, token) => sum + token.log_prob, 0,
+    )),
     links: translation.alignment.filter((link) => link.target_start === place.start).sort((a, b) => b.weight - a.weight),
   }));
 }

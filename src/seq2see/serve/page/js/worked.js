@@ -43,7 +43,10 @@ function sums(map, head, query, tokens) {
       cell("", bar(weight), " ", exact(weight)), cell("vector", vector(v))];
   });
   const total = weights.row(head, query).reduce((sum, x) => sum + x, 0);
-  rows.push(h("tr", { class: "is" }, [h("td", {}, "z"), h("td"), h("td"), h("td"), h("td"), h("td", {}, exact(total)), cell("vector", vector(mixed))]));
+  rows.push(h(
+    "tr", { class: "is" },
+    [h("td", {}, "z"), h("td"), h("td"), h("td"), h("td"), h("td", {}, exact(total)), cell("vector", vector(mixed))],
+  ));
   const scaled = map.scale === null ? `3 · ${t("worked.score")}` : `3 · × ${short(map.scale, 4)}`;
   return table([t("worked.key"), "1 · k", "2 · q·k", scaled, `4 · ${t("worked.masked")}`, "5 · softmax", `6 · ${t("worked.values")}`], rows);
 }

@@ -32,10 +32,33 @@ export function beamTree({ nodes, path }, chosen, choose, text) {
     const left = x(from) + textWidth(from.text) * (onPath.has(from.id) ? 1.1 : 1) + 14;
     const bend = (x(node) - left) / 2;
     const rise = y(node) - y(from);
-    svg.append(s("path", { class: `edge ${node.fate}${onPath.has(node.id) ? " path" : ""}`, d: `M${left},${y(from)}c${bend},0 ${bend},${rise} ${x(node) - 7 - left},${rise}` }));
+    svg.append(s(
+      "path",
+      {
+        class: `edge ${node.fate}${onPath.has(node.id) ? " path" : ""}`,
+        d: `M${left},${y(from)}c${bend},0 ${bend},${rise} ${x(node) - 7 - left},${rise}`,
+      },
+    ));
   }
+  svg.addEventListener("keydown", (event) => walk(event, nodes));
   for (const node of winnersLast) svg.append(mark(node, x(node), y(node), onPath.has(node.id), node.id === chosen, choose, text));
   return svg;
+}
+
+// Where an arrow leads: to what went before, to what came of it, to the neighbours of its step.
+const STEPS = {
+  ArrowLeft: (nodes, node) => nodes[node.parent],
+  ArrowRight: (nodes, node) => nodes.find((other) => other.parent === node.id),
+  ArrowUp: (nodes, node) => nodes.find((other) => other.step === node.step && other.member === node.member && other.rank === node.rank - 1),
+  ArrowDown: (nodes, node) => nodes.find((other) => other.step === node.step && other.member === node.member && other.rank === node.rank + 1),
+};
+
+function walk(event, nodes) {
+  const from = event.target.closest?.("[data-key]")?.dataset.key?.split(":")[1];
+  const next = from && STEPS[event.key]?.(nodes, nodes[from]);
+  if (!next) return;
+  event.preventDefault();
+  event.currentTarget.querySelector(`[data-key="node:${next.id}"]`).focus();
 }
 
 function mark(node, x, y, winner, chosen, choose, text) {

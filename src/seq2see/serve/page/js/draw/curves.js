@@ -1,6 +1,6 @@
 // Curves with axes, a legend, and the numbers under the pointer.
 import { h, s } from "../dom.js";
-import { short } from "../numbers.js";
+import { clamp, short } from "../numbers.js";
 
 const MARGIN = { left: 52, right: 12, top: 10, bottom: 30 };
 const FEW = 60; // points that are drawn one by one, too
@@ -25,26 +25,42 @@ function extent(values, padded) {
   return [low - more, high + more];
 }
 
-// series: [{name, points: [[x, y], …]}]; options: {name, x, width, height, digits}
-export function curves(series, { name, x: axis = "", width = 560, height = 240, digits = 3 }) {
+// series: [{name, points: [[x, y], …]}]; options: the figure's name, what x is, decimals
+export function curves(series, { name, x: axis = "", digits = 3 }) {
+  const [width, height] = [clamp(innerWidth - 90, 280, 560), 240]; // letters stay readable on a phone
   const all = series.flatMap(({ points }) => points);
   const [left, right] = extent(all.map(([x]) => x), false);
   const [low, high] = extent(all.map(([, y]) => y), true);
   const x = (value) => MARGIN.left + ((value - left) / (right - left)) * (width - MARGIN.left - MARGIN.right);
   const y = (value) => height - MARGIN.bottom - ((value - low) / (high - low)) * (height - MARGIN.top - MARGIN.bottom);
   const svg = s("svg", { class: "curves", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": name });
-  for (const value of ticks(low, high, 5)) svg.append(s("path", { class: "rule", d: `M${MARGIN.left},${y(value)}H${width - MARGIN.right}` }), s("text", { class: "faint", x: MARGIN.left - 6, y: y(value) + 4, "text-anchor": "end" }, written(value)));
-  for (const value of ticks(left, right, width / 90)) svg.append(s("text", { class: "faint", x: x(value), y: height - MARGIN.bottom + 16, "text-anchor": "middle" }, written(value)));
+  for (const value of ticks(low, high, 5)) svg.append(
+    s("path", { class: "rule", d: `M${MARGIN.left},${y(value)}H${width - MARGIN.right}` }),
+    s("text", { class: "faint", x: MARGIN.left - 6, y: y(value) + 4, "text-anchor": "end" }, written(value)),
+  );
+  for (const value of ticks(left, right, width / 90)) svg.append(s(
+    "text",
+    { class: "faint", x: x(value), y: height - MARGIN.bottom + 16, "text-anchor": "middle" }, written(value),
+  ));
   svg.append(s("text", { class: "faint", x: width - MARGIN.right, y: height - 2, "text-anchor": "end" }, axis));
-  series.forEach(({ points }, i) => svg.append(s("path", { class: `curve c${i % COLOURS}`, d: points.map(([a, b], at) => `${at ? "L" : "M"}${x(a).toFixed(2)},${y(b).toFixed(2)}`).join("") })));
-  series.forEach(({ points }, i) => { if (points.length <= FEW) svg.append(...points.map(([a, b]) => s("circle", { class: `dot c${i % COLOURS}`, cx: x(a), cy: y(b), r: 2.6 }))); });
+  series.forEach(({ points }, i) => svg.append(s(
+    "path",
+    { class: `curve c${i % COLOURS}`, d: points.map(([a, b], at) => `${at ? "L" : "M"}${x(a).toFixed(2)},${y(b).toFixed(2)}`).join("") },
+  )));
+  series.forEach(({ points }, i) => { if (points.length <= FEW) svg.append(...points.map(([a, b]) => s(
+    "circle",
+    { class: `dot c${i % COLOURS}`, cx: x(a), cy: y(b), r: 2.6 },
+  ))); });
   const shown = h("output", { class: "note num", "aria-live": "off" });
   const cursor = s("path", { class: "cursor", visibility: "hidden", d: `M0,${MARGIN.top}V${height - MARGIN.bottom}` });
   svg.append(cursor);
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
     const at = left + ((event.clientX - box.left) / box.width * width - MARGIN.left) / (width - MARGIN.left - MARGIN.right) * (right - left);
-    const near = series.map(({ name: each, points }) => [each, points.reduce((best, point) => (Math.abs(point[0] - at) < Math.abs(best[0] - at) ? point : best), points[0] ?? [0, NaN])]);
+    const near = series.map(({ name: each, points }) => [
+      each,
+      points.reduce((best, point) => (Math.abs(point[0] - at) < Math.abs(best[0] - at) ? point : best), points[0] ?? [0, NaN]),
+    ]);
     if (!near.length) return;
     cursor.setAttribute("visibility", "visible");
     cursor.setAttribute("transform", `translate(${x(near[0][1][0])},0)`);

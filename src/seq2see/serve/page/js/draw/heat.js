@@ -12,12 +12,17 @@ export function heatMap(rows, picked, pick, name) {
   const image = context.createImageData(width, height);
   const [mark, against] = [colour("mark"), colour("against")];
   const most = rows.reduce((max, row) => row.reduce((a, x) => Math.max(a, Math.abs(x)), max), 1e-12);
-  rows.forEach((row, r) => row.forEach((x, c) => image.data.set([...(x < 0 ? against : mark), Math.round(255 * Math.abs(x) / most)], 4 * (r * width + c))));
+  rows.forEach((row, r) => row.forEach((x, c) => image.data.set(
+    [...(x < 0 ? against : mark), Math.round(255 * Math.abs(x) / most)], 4 * (r * width + c),
+  )));
   context.putImageData(image, 0, 0);
   let cell = picked ?? [0, 0];
   const locate = (event) => {
     const box = canvas.getBoundingClientRect();
-    cell = [clamp(Math.floor((event.clientY - box.top) / box.height * height), 0, height - 1), clamp(Math.floor((event.clientX - box.left) / box.width * width), 0, width - 1)];
+    cell = [
+      clamp(Math.floor((event.clientY - box.top) / box.height * height), 0, height - 1),
+      clamp(Math.floor((event.clientX - box.left) / box.width * width), 0, width - 1),
+    ];
   };
   canvas.addEventListener("pointermove", locate);
   canvas.addEventListener("click", (event) => { locate(event); pick(...cell); });

@@ -10,7 +10,7 @@ const paint = (share) => `rgb(var(--${share < 0 ? "against" : "mark"}) / ${Math.
 // figure: {name, role, rows, columns, share(r, c) from −1 to 1, hidden(r, c), text(r, c)}
 export function matrix(figure, picked, pick) {
   const { rows, columns } = figure;
-  const size = clamp(Math.floor(760 / Math.max(rows.length, columns.length)), 13, 34);
+  const size = clamp(Math.floor(Math.min(620, innerWidth - 170) / Math.max(rows.length, columns.length)), 13, 30);
   const label = Math.min(12.5, 0.82 * size);
   const left = widest(rows, label) + 14;
   const top = widest(columns, label) * 0.87 + 14;
@@ -18,8 +18,16 @@ export function matrix(figure, picked, pick) {
   const height = top + rows.length * size + 3;
   const svg = s("svg", { class: "matrix", width, height, viewBox: `0 0 ${width} ${height}`, tabindex: picked ? 0 : null, role: picked ? "application" : "img",
     "aria-label": figure.name, "aria-roledescription": figure.role, data: { key: "matrix" }, style: { "--label": `${label}px` } });
-  columns.forEach((text, i) => svg.append(s("text", { transform: `translate(${left + (i + 0.62) * size},${top - 5}) rotate(-60)`, class: i === picked?.[1] ? "picked" : null }, text)));
-  rows.forEach((text, i) => svg.append(s("text", { x: left - 7, y: top + (i + 0.5) * size + label * 0.35, "text-anchor": "end", class: i === picked?.[0] ? "picked" : null }, text)));
+  columns.forEach((text, i) => svg.append(s(
+    "text",
+    { transform: `translate(${left + (i + 0.62) * size},${top - 5}) rotate(-60)`, class: i === picked?.[1] ? "picked" : null },
+    text,
+  )));
+  rows.forEach((text, i) => svg.append(s(
+    "text",
+    { x: left - 7, y: top + (i + 0.5) * size + label * 0.35, "text-anchor": "end", class: i === picked?.[0] ? "picked" : null },
+    text,
+  )));
   cells(svg, figure, left, top, size);
   svg.append(grid(left, top, rows.length, columns.length, size));
   if (picked) svg.append(s("rect", { class: "picked-row", x: left, y: top + picked[0] * size, width: columns.length * size, height: size }));
@@ -44,7 +52,11 @@ function grid(left, top, rows, columns, size) {
   const at = (count) => Array.from({ length: Math.floor((count - 1) / every) }, (_, i) => (i + 1) * every * size);
   const down = at(columns).map((x) => `M${left + x},${top}v${rows * size}`);
   const across = at(rows).map((y) => `M${left},${top + y}h${columns * size}`);
-  return s("g", { class: "grid" }, s("rect", { x: left, y: top, width: columns * size, height: rows * size }), s("path", { d: [...down, ...across].join("") }));
+  return s(
+    "g", { class: "grid" },
+    s("rect", { x: left, y: top, width: columns * size, height: rows * size }),
+    s("path", { d: [...down, ...across].join("") }),
+  );
 }
 
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
@@ -93,7 +105,10 @@ export function lines(figure, picked, pick) {
   }
   rows.forEach((text, r) => svg.append(s("text", {
     x: left - 6, y: y(r) + 4, "text-anchor": "end", class: r === picked[0] ? "picked pick" : "pick", role: "button", tabindex: 0, data: { key: `line:${r}` },
-    on: { click: () => pick(r, picked[1]), keydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); pick(r, picked[1]); } } },
+    on: {
+      click: () => pick(r, picked[1]),
+      keydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); pick(r, picked[1]); } },
+    },
   }, text)));
   columns.forEach((text, c) => svg.append(s("text", { x: right + 6, y: y(c) + 4, "font-weight": c === picked[1] ? 700 : null }, text)));
   return svg;

@@ -1,6 +1,6 @@
 // English.
 export default {
-  views: "Views", language: "Language of the page", skip: "To the content", save: "Save as HTML", saved: "saved state",
+  views: "Views", docs: "How to call the service", language: "Language of the page", skip: "To the content", save: "Save as HTML", saved: "saved state",
   "theme.dark": "Dark colours", "theme.light": "Light colours",
   "view.translate": "Translate", "view.attention": "Attention", "view.decoding": "Decoding", "view.intervene": "Intervene",
   "view.positions": "Positions", "view.lab": "Lab", "view.architecture": "Architecture", "view.training": "Training",
@@ -14,7 +14,7 @@ export default {
   "translate.title": "Translate, and see how sure it is", "translate.source": "Text to translate", "translate.target": "Translation",
   "translate.placeholder": "Type or paste text …", example: "Try an example", options: "Options", "beam.size": "Beam size",
   glossary: "Glossary", "glossary.example": "dog = chien", "glossary.note": "One term a line. Where the source term stands, the translation has the other.",
-  copy: "Copy", copied: "Copied", "look.inside": "Look inside", detected: "{language}, {sure} % sure", via: "by way of {languages}",
+  copy: "Copy", copied: "Copied", "look.inside": "Look inside", detected: "{language}, {sure} % sure", "same.language": "already {language}", via: "by way of {languages}",
   unmet: "“{term}” could not be put in", begins: "begins with “{prefix}”", "begins.clear": "Translate freely again",
   "looks.at": "looks at", instead: "Instead", "instead.none": "Nothing else is likely here.", "instead.use": "Say {word} instead, and go on from there",
   "instead.direct": "Alternatives need one model that leads directly to the target.", "instead.one": "Alternatives are for one sentence at a time.",

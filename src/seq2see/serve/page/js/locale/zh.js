@@ -1,6 +1,6 @@
 // 中文。
 export default {
-  views: "视图", language: "页面语言", skip: "跳到内容", save: "保存为 HTML", saved: "已保存的状态",
+  views: "视图", docs: "如何调用服务", language: "页面语言", skip: "跳到内容", save: "保存为 HTML", saved: "已保存的状态",
   "theme.dark": "深色", "theme.light": "浅色",
   "view.translate": "翻译", "view.attention": "注意力", "view.decoding": "解码", "view.intervene": "干预",
   "view.positions": "位置", "view.lab": "实验室", "view.architecture": "架构", "view.training": "训练",
@@ -14,7 +14,7 @@ export default {
   "translate.title": "翻译，并看到它有多确定", "translate.source": "要翻译的文本", "translate.target": "译文",
   "translate.placeholder": "输入或粘贴文本……", example: "试一个例句", options: "选项", "beam.size": "束宽",
   glossary: "术语表", "glossary.example": "dog = chien", "glossary.note": "每行一条。原文出现左边的词，译文就用右边的词。",
-  copy: "复制", copied: "已复制", "look.inside": "看内部", detected: "{language}，把握 {sure}%", via: "经由{languages}",
+  copy: "复制", copied: "已复制", "look.inside": "看内部", detected: "{language}，把握 {sure}%", "same.language": "已经是{language}", via: "经由{languages}",
   unmet: "“{term}”未能放入译文", begins: "以“{prefix}”开头", "begins.clear": "恢复自由翻译",
   "looks.at": "看向", instead: "换一个词", "instead.none": "这里没有其他可能的词。", "instead.use": "改用 {word}，并从这里继续翻译",
   "instead.direct": "备选词需要一个直达目标语言的模型。", "instead.one": "备选词一次只能用于一个句子。",

@@ -13,7 +13,12 @@ const STAGES = ["weights", "masked", "scores"];
 
 export function mount(root) {
   root.append(h("h1", {}, t("attention.title")), h("p", { class: "lead" }, t("attention.lead")));
-  const parts = { controls: h("div", { class: "controls" }), heads: h("div", { class: "scroll" }), figure: h("div", { class: "scroll" }), readout: h("p", { class: "readout num", "aria-live": "polite" }), about: h("p", { class: "note num" }), worked: h("section", { class: "card" }) };
+  const parts = {
+    controls: h("div", { class: "controls" }), heads: h("div", { class: "scroll" }),
+    figure: h("div", { class: "scroll" }),
+    readout: h("p", { class: "readout num", "aria-live": "polite" }), about: h("p", { class: "note num" }),
+    worked: h("section", { class: "card" }),
+  };
   const body = h("div", { hidden: true }, parts.controls,
     h("div", { class: "columns heads-and-figure" },
       h("section", { class: "card" }, h("h2", {}, t("heads")), h("p", { class: "note" }, t("heads.note")), parts.heads),
@@ -34,7 +39,7 @@ function choose(state, trace) {
 }
 
 // The numbers of one head of one attention, token by token or word by word.
-export class HeadFigure {
+class HeadFigure {
   constructor(trace, map, head, stage, byWord) {
     const [, rows, columns] = map.weights.shape;
     Object.assign(this, { map, head, stage });
@@ -94,18 +99,35 @@ function draw(parts, state, trace) {
   const form = state.form === "lines" ? "lines" : "matrix";
   const byWord = state.unit === "words";
   fill(parts.controls,
-    segmented(t("attention.kind"), kinds.map((name) => [name, t(`kind.${name}`)]), kind, (name) => set({ kind: name, layer: null, row: null, column: null })),
+    segmented(
+      t("attention.kind"), kinds.map((name) => [name, t(`kind.${name}`)]), kind,
+      (name) => set({ kind: name, layer: null, row: null, column: null }),
+    ),
     segmented(t("attention.form"), [["matrix", t("matrix")], ["lines", t("lines")]], form, (name) => set({ form: name })),
-    segmented(t("attention.unit"), [["tokens", t("subwords")], ["words", t("words")]], byWord ? "words" : "tokens", (name) => set({ unit: name, row: null, column: null })),
-    segmented(t("attention.stage"), STAGES.map((name) => [name, t(`stage.${name}`)]), stage, (name) => set({ stage: name, ...(name === "weights" ? {} : { layer: maps.indexOf(map) }) })));
+    segmented(
+      t("attention.unit"), [["tokens", t("subwords")], ["words", t("words")]], byWord ? "words" : "tokens",
+      (name) => set({ unit: name, row: null, column: null }),
+    ),
+    segmented(
+      t("attention.stage"), STAGES.map((name) => [name, t(`stage.${name}`)]), stage,
+      (name) => set({ stage: name, ...(name === "weights" ? {} : { layer: maps.indexOf(map) }) }),
+    ));
   fill(parts.heads, grid(trace, maps, map, head, heads));
   const figure = Object.assign(new HeadFigure(trace, map, head, stage, byWord), { role: t("matrix") });
   figure.name = t("attention.figure", { name: `${map.stack}.${map.layer}.${map.kind}` });
-  const picked = [whole(state.row, Math.max(0, figure.rows.length - 3), 0, figure.rows.length - 1), whole(state.column, strongest(figure, state), 0, figure.columns.length - 1)];
+  const picked = [
+    whole(state.row, Math.max(0, figure.rows.length - 3), 0, figure.rows.length - 1),
+    whole(state.column, strongest(figure, state), 0, figure.columns.length - 1),
+  ];
   const pick = (row, column) => set({ row, column });
   about(parts, map, head);
   readout(parts, figure, picked);
-  fill(parts.figure, stage !== "weights" && !map.scores ? h("p", { class: "note" }, t("attention.missing")) : form === "lines" ? lines(figure, picked, pick) : matrix(figure, picked, pick));
+  fill(
+    parts.figure,
+    stage !== "weights" && !map.scores ? h(
+      "p", { class: "note" }, t("attention.missing"),
+    ) : form === "lines" ? lines(figure, picked, pick) : matrix(figure, picked, pick),
+  );
   fill(parts.worked, worked(trace, map, head, figure.rowGroups[picked[0]].members.at(-1)));
 }
 
@@ -142,12 +164,21 @@ function grid(trace, maps, map, head, heads) {
     const made = button(thumbnail(rows, columns, share, size), () => set({ layer: maps.indexOf(each), head: which, row: null, column: null }), {
       class: each.off.includes(which) ? "thumb off" : "thumb", "aria-label": label, "aria-pressed": String(each === map && which === head), data: { key: label },
     });
-    return h("td", {}, hint(made, which === "mean" ? label : () => `${label}\n${t("head.entropy", { value: short(each.heads[which].entropy, 2) })}, ${t("head.peak", { value: percent(each.heads[which].peak) })}`));
+    return h(
+      "td", {},
+      hint(
+        made,
+        which === "mean" ? label : () => `${label}\n${t("head.entropy", { value: short(each.heads[which].entropy, 2) })}, ${t("head.peak", { value: percent(each.heads[which].peak) })}`,
+      ),
+    );
   };
   const every = [...Array(heads).keys(), "mean"];
   return h("table", { class: "heads" },
     h("thead", {}, h("tr", {}, h("th", {}), every.map((which) => h("th", { scope: "col" }, which === "mean" ? t("mean") : which)))),
-    h("tbody", {}, maps.map((each) => h("tr", {}, h("th", { scope: "row" }, t("layer.n", { layer: each.layer })), every.map((which) => cell(each, which))))));
+    h(
+      "tbody", {},
+      maps.map((each) => h("tr", {}, h("th", { scope: "row" }, t("layer.n", { layer: each.layer })), every.map((which) => cell(each, which)))),
+    ));
 }
 
 function mean(weights, heads, r, c) {

@@ -10,7 +10,12 @@ const SHOWN = 8; // finished hypotheses in the table
 
 export function mount(root) {
   root.append(h("h1", {}, t("decoding.title")), h("p", { class: "lead" }, t("decoding.lead")));
-  const parts = { strip: h("div", { class: "strip", role: "group", "aria-label": t("steps") }), step: h("div"), lens: h("div", { class: "scroll" }), tree: h("div", { class: "scroll" }), node: h("div", { class: "stack", "aria-live": "polite" }), ranking: h("div", { class: "scroll" }), beam: h("div", { class: "row" }), trace: null };
+  const parts = {
+    strip: h("div", { class: "strip", role: "group", "aria-label": t("steps") }), step: h("div"),
+    lens: h("div", { class: "scroll" }), tree: h("div", { class: "scroll" }),
+    node: h("div", { class: "stack", "aria-live": "polite" }), ranking: h("div", { class: "scroll" }),
+    beam: h("div", { class: "row" }), trace: null,
+  };
   parts.step_slider = slider(t("step"), { min: 0, max: 1, step: 1 }, (value) => set({ step: value }));
   parts.alpha = slider(t("length_penalty"), { min: 0, max: 2, step: 0.05 }, (value, done) => {
     parts.alpha.show(value, short(value, 2));
@@ -18,9 +23,15 @@ export function mount(root) {
     if (done) set({ alpha: value, node: null });
   });
   const body = h("div", { hidden: true },
-    h("section", { class: "card" }, h("h2", {}, t("steps.title")), h("p", { class: "note" }, t("steps.note")), parts.strip, h("div", { class: "controls" }, parts.step_slider.element),
+    h("section", { class: "card" }, h("h2", {}, t("steps.title")), h("p", { class: "note" }, t("steps.note")), parts.strip, h(
+      "div", { class: "controls" }, parts.step_slider.element,
+    ),
       h("div", { class: "columns" }, parts.step, h("div", {}, h("h3", {}, t("lens")), h("p", { class: "note" }, t("lens.note")), parts.lens))),
-    h("section", { class: "card" }, h("h2", {}, t("beam.title")), h("div", { class: "controls" }, parts.beam, parts.alpha.element), parts.tree, parts.node),
+    h(
+      "section", { class: "card" },
+      h("h2", {}, t("beam.title")),
+      h("div", { class: "controls" }, parts.beam, parts.alpha.element), parts.tree, parts.node,
+    ),
     h("section", { class: "card" }, h("h2", {}, t("ranking.title")), h("p", { class: "note" }, t("ranking.note")), parts.ranking));
   return traceView(root, body, request, (state, trace) => draw(parts, state, trace));
 }
@@ -42,7 +53,14 @@ function draw(parts, state, trace) {
   stepCard(parts.step, trace, step);
   fill(parts.lens, lens(trace, step));
   const beam = whole(state.beam, 5, 1, 12);
-  fill(parts.beam, choice(t("beam.size"), [1, 2, 3, 4, 5, 6, 8, 10, 12].map((n) => [String(n), String(n)]), String(beam), (value) => set({ beam: value, node: null }), { data: { key: "beam" } }));
+  fill(
+    parts.beam,
+    choice(
+      t("beam.size"),
+      [1, 2, 3, 4, 5, 6, 8, 10, 12].map((n) => [String(n), String(n)]), String(beam),
+      (value) => set({ beam: value, node: null }), { data: { key: "beam" } },
+    ),
+  );
   const alpha = real(state.alpha, 1, 0, 2);
   parts.alpha.show(alpha, short(alpha, 2));
   beamCard(parts, state, trace);
@@ -54,7 +72,9 @@ function stepCard(home, trace, step) {
   const token = trace.target.tokens[step];
   const given = step ? trace.target.tokens[step - 1].text : trace.start.text;
   const rows = top.map((each) => h("tr", { class: each.id === token.id ? "is" : null }, [
-    h("td", {}, each.text), h("td", {}, bar(each.probability, each.id === token.id)), h("td", { data: { number: `top:${each.id}` } }, exact(each.probability)), h("td", {}, short(each.log_prob)),
+    h("td", {}, each.text), h("td", {}, bar(each.probability, each.id === token.id)), h(
+      "td", { data: { number: `top:${each.id}` } }, exact(each.probability),
+    ), h("td", {}, short(each.log_prob)),
   ]));
   fill(home, h("dl", { class: "facts" },
     h("dt", {}, t("given")), h("dd", {}, given), h("dt", {}, t("emitted")), h("dd", {}, h("b", {}, token.text)),
@@ -67,7 +87,13 @@ function stepCard(home, trace, step) {
 function lens(trace, step) {
   const token = trace.target.tokens[step];
   const rows = [...trace.lens].reverse().map((each) => [t("layer.n", { layer: each.layer }),
-    h("td", { class: "left" }, each.top[step].slice(0, 3).map((other) => h("span", { class: other.id === token.id ? "chip is" : "chip" }, other.text, h("small", {}, percent(other.probability))))),
+    h(
+      "td", { class: "left" },
+      each.top[step].slice(0, 3).map((other) => h(
+        "span", { class: other.id === token.id ? "chip is" : "chip" }, other.text,
+        h("small", {}, percent(other.probability)),
+      )),
+    ),
     exact(unpack(each.probability).data[step])]);
   return table([t("layer"), h("th", { class: "left" }, t("lens.top")), t("lens.of", { token: token.text })], rows);
 }
@@ -84,7 +110,10 @@ function why(trace, node) {
   if (node.fate === "pruned") {
     const kept = rivals.filter((other) => other.fate !== "pruned" && other.rank < node.rank);
     const weakest = kept.reduce((worst, other) => (worst && worst.rank > other.rank ? worst : other), null);
-    return weakest ? t("fate.pruned.why", { rank: node.rank, kept: kept.length, word: weakest.text, log_prob: short(weakest.log_prob), own: short(node.log_prob) }) : t("fate.pruned");
+    return weakest ? t(
+      "fate.pruned.why",
+      { rank: node.rank, kept: kept.length, word: weakest.text, log_prob: short(weakest.log_prob), own: short(node.log_prob) },
+    ) : t("fate.pruned");
   }
   return t(`fate.${node.fate}.why`, { rank: node.rank });
 }
@@ -95,22 +124,45 @@ function beamCard(parts, state, trace) {
   const chosen = nodes[whole(state.node, path.at(-1), 0, nodes.length - 1)];
   const brief = (node) => `${sentenceOf(nodes, node)}\n${t(`fate.${node.fate}`)} · ${t("log_prob")} ${short(node.log_prob)} · ${t("score")} ${short(node.score)}`;
   const left = parts.tree.scrollLeft;
-  fill(parts.tree, beamTree(trace.beam, chosen.id, (id) => set({ node: id, step: nodes[id].step < trace.steps.length ? nodes[id].step : current().step }), brief));
+  fill(
+    parts.tree,
+    beamTree(trace.beam, chosen.id, (id) => set({ node: id, step: nodes[id].step < trace.steps.length ? nodes[id].step : current().step }), brief),
+  );
   parts.tree.scrollLeft = left;
   fill(parts.node,
-    h("p", { class: "legend" }, ["path", "alive", "finished", "pruned", "stopped"].map((fate) => h("span", { class: `key ${fate}` }, t(`fate.${fate}`)))),
+    h(
+      "p", { class: "legend" },
+      ["path", "alive", "finished", "pruned", "stopped"].map((fate) => h("span", { class: `key ${fate}` }, t(`fate.${fate}`))),
+    ),
     h("p", {}, h("b", { dir: "auto" }, sentenceOf(nodes, chosen)), " — ", why(trace, chosen)),
-    h("p", { class: "mono num" }, t("node.sum", { log_prob: exact(chosen.log_prob), length: chosen.step + 1, alpha: short(trace.search.length_penalty, 2), penalty: exact(chosen.penalty), score: exact(chosen.score) })));
+    h(
+      "p", { class: "mono num" },
+      t(
+        "node.sum",
+        {
+          log_prob: exact(chosen.log_prob), length: chosen.step + 1, alpha: short(trace.search.length_penalty, 2),
+          penalty: exact(chosen.penalty), score: exact(chosen.score),
+        },
+      ),
+    ));
 }
 
 function ranking(parts, trace, alpha) {
   const { nodes, path } = trace.beam;
   const winner = nodes[path.at(-1)];
-  const done = nodes.filter((node) => node.fate === "finished").map((node) => ({ node, score: node.log_prob / (node.step + 1) ** alpha - node.penalty }));
+  const done = nodes.filter((node) => node.fate === "finished").map((node) => ({
+    node,
+    score: node.log_prob / (node.step + 1) ** alpha - node.penalty,
+  }));
   done.sort((a, b) => b.score - a.score);
   if (!done.length) return fill(parts.ranking, h("p", { class: "note" }, t("ranking.none")));
   const rows = done.slice(0, SHOWN).map(({ node, score }, i) => h("tr", { class: node === winner ? "is" : null }, [
-    h("td", {}, i + 1), h("td", { class: "left wrap", dir: "auto" }, sentenceOf(nodes, node)), h("td", {}, node.step + 1), h("td", {}, short(node.log_prob)), h("td", { data: { number: `score:${node.id}` } }, exact(score)),
+    h("td", {}, i + 1), h(
+      "td", { class: "left wrap", dir: "auto" }, sentenceOf(nodes, node),
+    ), h("td", {}, node.step + 1), h("td", {}, short(node.log_prob)), h("td", { data: { number: `score:${node.id}` } }, exact(score)),
   ]));
-  return fill(parts.ranking, table(["", h("th", { class: "left" }, t("hypothesis")), t("length"), t("log_prob"), t("ranking.score", { alpha: short(alpha, 2) })], rows));
+  return fill(
+    parts.ranking,
+    table(["", h("th", { class: "left" }, t("hypothesis")), t("length"), t("log_prob"), t("ranking.score", { alpha: short(alpha, 2) })], rows),
+  );
 }

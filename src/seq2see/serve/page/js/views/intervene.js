@@ -12,7 +12,10 @@ const KINDS = [["decoder", "cross"], ["encoder", "self"], ["decoder", "self"]];
 
 export function mount(root) {
   root.append(h("h1", {}, t("intervene.title")), h("p", { class: "lead" }, t("intervene.lead")));
-  const parts = { result: h("section", { class: "card stack", "aria-live": "polite" }), heads: h("div", { class: "scroll" }), scale: h("div", { class: "row" }), hide: h("div"), positions: h("div", { class: "stack" }), pronoun: pronounCard() };
+  const parts = {
+    result: h("section", { class: "card stack", "aria-live": "polite" }), heads: h("div", { class: "scroll" }),
+    scale: h("div", { class: "row" }), hide: h("div"), positions: h("div", { class: "stack" }), pronoun: pronounCard(),
+  };
   parts.factor = slider(t("factor"), { min: 0, max: 4, step: 0.1 }, (value, done) => {
     parts.factor.show(value, `× ${short(value, 1)}`);
     if (done) set({ scale: `${site(current())}:${value}` });
@@ -37,7 +40,11 @@ function draw(parts, state, trace) {
   fill(parts.heads, KINDS.map(([stack, kind]) => switches(state, trace.model, stack, kind)));
   const sites = trace.attention.map((map) => `${map.stack}.${map.layer}.${map.kind}`);
   const factor = (state.scale ?? "").split(":")[1];
-  fill(parts.scale, choice(t("attention"), sites.map((name) => [name, name]), site(state), (name) => set(state.scale ? { scale: `${name}:${factor}` } : { site: name }), { data: { key: "site" } }),
+  fill(parts.scale, choice(
+    t("attention"), sites.map((name) => [name, name]), site(state),
+    (name) => set(state.scale ? { scale: `${name}:${factor}` } : { site: name }),
+    { data: { key: "site" } },
+  ),
     button(t("undo"), () => set({ scale: null }), { disabled: !state.scale, data: { key: "unscale" } }));
   parts.factor.show(Number(factor ?? 1), `× ${short(Number(factor ?? 1), 1)}`);
   hideControl(parts, state, trace);
@@ -48,13 +55,19 @@ function result(trace) {
   const { change, translation } = trace;
   const reset = button(t("reset"), () => set(NONE), { disabled: !change, data: { key: "reset" } });
   if (!change) return [h("div", { class: "row between" }, h("h2", {}, t("change.title")), reset), h("p", { class: "note" }, t("change.none"))];
-  const words = change.words.flatMap(([kind, word], i) => [gap(trace, change.words[i - 1]?.[1], word), h("span", { class: kind === "same" ? null : kind }, word)]);
+  const words = change.words.flatMap(([kind, word], i) => [
+    gap(trace, change.words[i - 1]?.[1], word),
+    h("span", { class: kind === "same" ? null : kind }, word),
+  ]);
   const cost = change.baseline_now - change.baseline.log_prob;
   return [h("div", { class: "row between" }, h("h2", {}, t("change.title")), reset),
     h("p", { class: "difference", dir: "auto" }, words),
     h("dl", { class: "facts" },
       h("dt", {}, t("change.before")), h("dd", {}, h("span", { data: { number: "before" } }, exact(change.baseline.log_prob))),
-      h("dt", {}, t("change.now")), h("dd", {}, h("span", { data: { number: "now" } }, exact(change.baseline_now)), ` (${cost >= 0 ? "+" : ""}${short(cost)})`),
+      h("dt", {}, t("change.now")), h(
+        "dd", {},
+        h("span", { data: { number: "now" } }, exact(change.baseline_now)), ` (${cost >= 0 ? "+" : ""}${short(cost)})`,
+      ),
       h("dt", {}, t("change.new")), h("dd", {}, h("span", { data: { number: "new" } }, exact(translation.log_prob))))];
 }
 
@@ -66,7 +79,13 @@ function gap(trace, before, word) {
 
 function switches(state, model, stack, kind) {
   const layers = model[`${stack}_layers`];
-  const key = (name, label) => hint(button(label, () => set({ off: toggled(current().off, name) }), { class: "switch", "aria-pressed": String(!includes(state.off, name)), "aria-label": name, data: { key: `off:${name}` } }), name);
+  const key = (name, label) => hint(
+    button(
+      label, () => set({ off: toggled(current().off, name) }),
+      { class: "switch", "aria-pressed": String(!includes(state.off, name)), "aria-label": name, data: { key: `off:${name}` } },
+    ),
+    name,
+  );
   const extra = kind === "self" ? ["self", "feed_forward"] : ["cross"];
   const rows = Array.from({ length: layers }, (_, layer) => h("tr", {}, h("th", { scope: "row" }, t("layer.n", { layer })),
     Array.from({ length: model.heads }, (__, head) => h("td", {}, key(`${stack}.${layer}.${kind}.${head}`, String(head)))),
@@ -83,7 +102,11 @@ function hideControl(parts, state, trace) {
   const words = groups(trace, "source", 0, true).map(({ text, members }) => {
     const off = members.every((key) => keys.includes(key));
     const next = off ? keys.filter((key) => !members.includes(key)) : [...keys, ...members].sort((a, b) => a - b);
-    return button(text, () => set({ hide: next.length ? `${at}:${next}` : null, eye: at }), { class: off ? "chip gone" : "chip", "aria-pressed": String(off), data: { key: `hide:${members[0]}` } });
+    return button(
+      text,
+      () => set({ hide: next.length ? `${at}:${next}` : null, eye: at }),
+      { class: off ? "chip gone" : "chip", "aria-pressed": String(off), data: { key: `hide:${members[0]}` } },
+    );
   });
   fill(parts.hide, h("div", { class: "controls" }, segmented(t("hide.who"), eyes, at, move)), h("div", { class: "row" }, words));
 }
@@ -92,8 +115,19 @@ function positionControl(state, stack) {
   const now = positionsOf(state.pos, stack);
   const how = now === null ? "as is" : now === "off" ? "off" : "shift";
   const put = (value) => set({ pos: withPositions(current().pos, stack, value) });
-  const by = h("input", { type: "number", min: 1, max: 64, value: how === "shift" ? now : 3, "aria-label": t("positions.by"), data: { key: `by:${stack}` }, on: { change: (event) => put(whole(event.target.value, 3, 1, 64)) } });
+  const by = h(
+    "input",
+    {
+      type: "number", min: 1, max: 64, value: how === "shift" ? now : 3, "aria-label": t("positions.by"),
+      data: { key: `by:${stack}` },
+      on: { change: (event) => put(whole(event.target.value, 3, 1, 64)) },
+    },
+  );
   return h("div", { class: "row" }, h("span", { class: "soft" }, t(`stack.${stack}`)),
-    segmented(`${t("positions")}: ${t(`stack.${stack}`)}`, [["as is", t("positions.keep")], ["off", t("positions.off")], ["shift", t("positions.shift")]], how, (value) => put(value === "as is" ? null : value === "off" ? "off" : 3)),
+    segmented(
+      `${t("positions")}: ${t(`stack.${stack}`)}`,
+      [["as is", t("positions.keep")], ["off", t("positions.off")], ["shift", t("positions.shift")]], how,
+      (value) => put(value === "as is" ? null : value === "off" ? "off" : 3),
+    ),
     how === "shift" ? by : null);
 }

@@ -47,23 +47,44 @@ async function run(parts, number) {
 function card(parts, each) {
   const outcome = known(path(each.number), {});
   const state = running.get(each.number);
-  const start = button(t("lab.run"), () => run(parts, each.number), { class: "primary", disabled: state === null || isSaved() || each.needs_full, data: { key: `run:${each.number}` } });
+  const start = button(
+    t("lab.run"), () => run(parts, each.number),
+    { class: "primary", disabled: state === null || isSaved() || each.needs_full, data: { key: `run:${each.number}` } },
+  );
   return h("article", { class: "card experiment", id: `e${each.number}` },
-    h("div", { class: "row between" }, h("h2", {}, `${each.number}. ${both(each.title)}`), outcome ? h("span", { class: `badge ${verdictClass(outcome)}` }, t(`verdict.${outcome.verdict ?? outcome.status}`)) : start),
-    h("p", { class: "row" }, each.notes.map((name) => h("span", { class: "badge" }, name)), each.trains ? h("span", { class: "badge" }, t("lab.trains")) : null, each.needs_full ? h("span", { class: "note" }, t("lab.full")) : null),
+    h(
+      "div", { class: "row between" },
+      h("h2", {}, `${each.number}. ${both(each.title)}`),
+      outcome ? h("span", { class: `badge ${verdictClass(outcome)}` }, t(`verdict.${outcome.verdict ?? outcome.status}`)) : start,
+    ),
+    h(
+      "p", { class: "row" },
+      each.notes.map((name) => h("span", { class: "badge" }, name)),
+      each.trains ? h("span", { class: "badge" }, t("lab.trains")) : null,
+      each.needs_full ? h("span", { class: "note" }, t("lab.full")) : null,
+    ),
     h("dl", { class: "facts" }, h("dt", {}, t("lab.claim")), h("dd", {}, both(each.claim)), h("dt", {}, t("lab.prediction")), h("dd", {}, both(each.prediction)),
       outcome?.reason ? [h("dt", {}, t("lab.verdict")), h("dd", {}, both(outcome.reason))] : null),
-    state === null ? h("p", { class: "status busy", role: "status" }, t("lab.running")) : state ? h("p", { class: "status error", role: "status" }, state) : null,
+    state === null ? h(
+      "p", { class: "status busy", role: "status" }, t("lab.running"),
+    ) : state ? h("p", { class: "status error", role: "status" }, state) : null,
     outcome ? found(outcome) : null);
 }
 
 const written = (value) => (value === null ? "–" : Number.isInteger(value) ? String(value) : Math.abs(value) < 1e-3 || Math.abs(value) >= 1e6 ? value.toExponential(4) : short(value, 6));
 
 function found(outcome) {
-  const rows = outcome.measurements.map((each) => [h("td", { class: "wrap left" }, both(each.what)), h("td", { data: { value: each.value } }, written(each.value)), each.expected, each.met ? (each.expected === "—" ? "·" : "✓") : "✗"]);
+  const rows = outcome.measurements.map((each) => [
+    h("td", { class: "wrap left" }, both(each.what)),
+    h("td", { data: { value: each.value } }, written(each.value)), each.expected,
+    each.met ? (each.expected === "—" ? "·" : "✓") : "✗",
+  ]);
   return [rows.length ? h("div", { class: "scroll" }, table([t("lab.measured"), t("lab.value"), t("lab.expected"), ""], rows)) : null,
     outcome.figures.map((figure) => h("figure", { class: "picture" },
       // An image cannot run a script, whatever stands in it.
-      h("img", { src: `data:image/svg+xml;charset=utf-8,${encodeURIComponent(both(figure.svg))}`, alt: both(figure.caption) }), h("figcaption", { class: "note" }, both(figure.caption)))),
+      h(
+        "img",
+        { src: `data:image/svg+xml;charset=utf-8,${encodeURIComponent(both(figure.svg))}`, alt: both(figure.caption) },
+      ), h("figcaption", { class: "note" }, both(figure.caption)))),
     h("p", { class: "note" }, t("lab.seconds", { seconds: short(outcome.seconds, 1) }))];
 }

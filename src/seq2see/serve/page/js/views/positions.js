@@ -13,11 +13,20 @@ const SIZES = [16, 32, 64, 128, 256, 512, 1024];
 const COUNT = 64;
 
 export function mount(root) {
-  const parts = { status: h("p", { class: "status", role: "status" }), controls: h("div", { class: "row" }), heat: h("div", { class: "scroll" }), readout: h("p", { class: "readout num", "aria-live": "polite" }), charts: h("div", { class: "columns" }), variants: h("div", { class: "gallery" }) };
+  const parts = {
+    status: h("p", { class: "status", role: "status" }), controls: h("div", { class: "row" }),
+    heat: h("div", { class: "scroll" }),
+    readout: h("p", { class: "readout num", "aria-live": "polite" }), charts: h("div", { class: "columns" }),
+    variants: h("div", { class: "gallery" }),
+  };
   parts.dimension = slider(t("dimension"), { min: 0, max: 1, step: 1 }, (column) => set({ column }));
   parts.position = slider(t("position"), { min: 0, max: COUNT - 1, step: 1 }, (row) => set({ row }));
   root.append(h("h1", {}, t("positions.title")), h("p", { class: "lead" }, t("positions.lead")), parts.status,
-    h("section", { class: "card" }, h("div", { class: "controls" }, parts.controls), parts.heat, parts.readout, h("div", { class: "row" }, parts.position.element, parts.dimension.element)),
+    h(
+      "section", { class: "card" },
+      h("div", { class: "controls" }, parts.controls), parts.heat, parts.readout,
+      h("div", { class: "row" }, parts.position.element, parts.dimension.element),
+    ),
     parts.charts,
     h("section", { class: "card" }, h("h2", {}, t("positions.variants")), h("p", { class: "note" }, t("positions.variants.note")), parts.variants));
   return { update: (state) => update(parts, state) };
@@ -42,7 +51,11 @@ function rowsOf(own) {
 }
 
 function variantsOf(size, model, own) {
-  const made = LAYOUTS.flatMap((layout) => FREQUENCIES.map((frequencies) => ({ id: `${layout}.${frequencies}`, name: `${t(`layout.${layout}`)}, ${t(`frequencies.${frequencies}`)}`, vectors: sinusoid(COUNT, size, layout, frequencies) })));
+  const made = LAYOUTS.flatMap((layout) => FREQUENCIES.map((frequencies) => ({
+    id: `${layout}.${frequencies}`,
+    name: `${t(`layout.${layout}`)}, ${t(`frequencies.${frequencies}`)}`,
+    vectors: sinusoid(COUNT, size, layout, frequencies),
+  })));
   return [{ id: "model", name: t("positions.model", { model: model.name, kind: own.kind }), vectors: rowsOf(own) }, ...made];
 }
 
@@ -54,8 +67,16 @@ function draw(parts, state, model, own) {
   const row = whole(state.row, 5, 0, chosen.vectors.length - 1);
   const column = whole(state.column, 0, 0, width - 1);
   fill(parts.controls,
-    segmented(t("positions.variant"), variants.map(({ id }) => [id, id === "model" ? t("positions.own") : t(`variant.${id}`)]), chosen.id, (variant) => set({ variant })),
-    choice(t("positions.size"), [...new Set([...SIZES, size])].sort((a, b) => a - b).map((n) => [String(n), String(n)]), String(size), (value) => set({ size: value }), { disabled: chosen.id === "model", data: { key: "size" } }));
+    segmented(
+      t("positions.variant"),
+      variants.map(({ id }) => [id, id === "model" ? t("positions.own") : t(`variant.${id}`)]), chosen.id,
+      (variant) => set({ variant }),
+    ),
+    choice(
+      t("positions.size"),
+      [...new Set([...SIZES, size])].sort((a, b) => a - b).map((n) => [String(n), String(n)]), String(size),
+      (value) => set({ size: value }), { disabled: chosen.id === "model", data: { key: "size" } },
+    ));
   parts.dimension.input.max = width - 1;
   parts.dimension.show(column);
   parts.position.show(row);
@@ -70,8 +91,15 @@ function charts(parts, variants, chosen, column, row) {
   const width = chosen.vectors[0].length;
   const dimensions = [...new Set([column, column + 2, column + 4, column + 8].filter((d) => d < width))];
   const waves = dimensions.map((d) => ({ name: t("dimension.n", { d }), points: chosen.vectors.map((vector, p) => [p, vector[d]]) }));
-  const products = variants.map(({ name, vectors }) => ({ name, points: vectors.map((vector, p) => [p - row, dot(vectors[Math.min(row, vectors.length - 1)], vector)]) }));
+  const products = variants.map(({ name, vectors }) => ({
+    name,
+    points: vectors.map((vector, p) => [p - row, dot(vectors[Math.min(row, vectors.length - 1)], vector)]),
+  }));
   fill(parts.charts,
     h("section", { class: "card" }, curves(waves, { name: t("positions.waves"), x: t("position"), digits: 6 })),
-    h("section", { class: "card" }, curves(products, { name: t("positions.products", { row }), x: t("positions.offset"), digits: 6 }), h("p", { class: "note" }, t("positions.products.note"))));
+    h(
+      "section", { class: "card" },
+      curves(products, { name: t("positions.products", { row }), x: t("positions.offset"), digits: 6 }),
+      h("p", { class: "note" }, t("positions.products.note")),
+    ));
 }

@@ -18,8 +18,15 @@ const CHARTS = [
 ];
 
 export function mount(root) {
-  const parts = { status: h("p", { class: "status", role: "status" }), bar: h("div", { class: "controls" }), facts: h("section", { class: "card", hidden: true }), charts: h("div", { class: "charts" }), samples: h("section", { class: "card", hidden: true }), timer: 0, shown: "" };
-  root.append(h("h1", {}, t("training.title")), h("p", { class: "lead" }, t("training.lead")), parts.status, parts.bar, parts.facts, parts.charts, parts.samples);
+  const parts = {
+    status: h("p", { class: "status", role: "status" }), bar: h("div", { class: "controls" }),
+    facts: h("section", { class: "card", hidden: true }), charts: h("div", { class: "charts" }),
+    samples: h("section", { class: "card", hidden: true }), timer: 0, shown: "",
+  };
+  root.append(
+    h("h1", {}, t("training.title")),
+    h("p", { class: "lead" }, t("training.lead")), parts.status, parts.bar, parts.facts, parts.charts, parts.samples,
+  );
   return { update: (state) => { parts.shown = ""; return update(parts, state); }, leave: () => { clearTimeout(parts.timer); parts.left = true; } };
 }
 
@@ -63,7 +70,10 @@ function thinned(points) {
 function draw(parts, { records }) {
   const of = (kind) => records.filter((record) => record.kind === kind);
   const made = CHARTS.map(({ name, series, digits }) => {
-    const lines = series.map(([kind, field]) => ({ name: t(`series.${kind}.${field}`), points: thinned(of(kind).filter((record) => Number.isFinite(record[field])).map((record) => [record.update, record[field]])) }));
+    const lines = series.map(([kind, field]) => ({
+      name: t(`series.${kind}.${field}`),
+      points: thinned(of(kind).filter((record) => Number.isFinite(record[field])).map((record) => [record.update, record[field]])),
+    }));
     const drawn = lines.filter(({ points }) => points.length);
     return drawn.length ? h("section", { class: "card" }, curves(drawn, { name: t(`chart.${name}`), x: t("update"), digits })) : null;
   });
@@ -71,12 +81,33 @@ function draw(parts, { records }) {
   const [last, validation] = [of("train").at(-1), of("validation").at(-1)];
   parts.facts.hidden = !last;
   if (last) {
-    const told = { update: last.update, epoch: last.epoch, nll: short(last.nll, 4), rate: last.rate.toExponential(2), tokens_per_second: short(last.tokens_per_second, 0), bleu: validation?.bleu === undefined ? null : short(validation.bleu, 2) };
-    fill(parts.facts, h("dl", { class: "facts inline" }, Object.entries(told).filter(([, value]) => value !== null).map(([name, value]) => h("div", {}, h("dt", {}, t(`training.${name}`)), h("dd", { data: { number: name } }, value)))));
+    const told = {
+      update: last.update, epoch: last.epoch, nll: short(last.nll, 4), rate: last.rate.toExponential(2),
+      tokens_per_second: short(last.tokens_per_second, 0),
+      bleu: validation?.bleu === undefined ? null : short(validation.bleu, 2),
+    };
+    fill(
+      parts.facts,
+      h(
+        "dl", { class: "facts inline" },
+        Object.entries(told).filter(([, value]) => value !== null).map(([name, value]) => h(
+          "div", {},
+          h("dt", {}, t(`training.${name}`)),
+          h("dd", { data: { number: name } }, value),
+        )),
+      ),
+    );
   }
   parts.samples.hidden = !validation?.samples?.length;
   if (validation?.samples?.length) {
     const rows = validation.samples.map((sides) => sides.map((side) => h("td", { class: "left wrap", dir: "auto" }, side)));
-    fill(parts.samples, h("h2", {}, t("samples", { update: validation.update })), h("div", { class: "scroll" }, table([t("sample.source"), h("th", { class: "left" }, t("sample.reference")), h("th", { class: "left" }, t("sample.translation"))], rows)));
+    fill(
+      parts.samples,
+      h("h2", {}, t("samples", { update: validation.update })),
+      h(
+        "div", { class: "scroll" },
+        table([t("sample.source"), h("th", { class: "left" }, t("sample.reference")), h("th", { class: "left" }, t("sample.translation"))], rows),
+      ),
+    );
   }
 }

@@ -1,6 +1,7 @@
 // Translate: as one types, with every word's source, probability and alternatives.
-import { ask, isSaved, newest, translateFile } from "../api.js";
+import { ask, newest } from "../api.js";
 import { bar, button, choice, fill, h, hint } from "../dom.js";
+import { fileDrop } from "../files.js";
 import { exact, percent, short, whole } from "../numbers.js";
 import { chooseSource, exampleFor, explain, facts, languageOptions, modelOf, pairOf, show, showError, told, waiting } from "../sentence.js";
 import { address, current, set } from "../store.js";
@@ -25,11 +26,11 @@ export function mount(root) {
   const parts = layout();
   root.append(h("h1", {}, t("translate.title")), ...parts.elements);
   const only = newest();
-  const view = { ...parts, found: null, answer: null };
-  const later = waiting(() => set({ text: parts.input.value, prefix: null, pick: null, word: null }));
+  const view = { ...parts, found: null, answer: null, typed: "" }; // `typed`: the text that came from here
+  const later = waiting(() => { view.typed = parts.input.value; set({ text: view.typed, prefix: null, pick: null, word: null }); });
   parts.input.addEventListener("input", () => { highlight(view, []); later(); });
   parts.input.addEventListener("scroll", () => { parts.mirror.scrollTop = parts.input.scrollTop; });
-  files(view);
+  fileDrop(parts.drop, () => pairOf(current(), view.found));
   const update = (state) => only(async (signal) => {
     try {
       view.found = await facts(signal);
@@ -49,7 +50,10 @@ export function mount(root) {
 }
 
 function layout() {
-  const input = h("textarea", { class: "source-text", rows: 6, dir: "auto", spellcheck: "false", "aria-label": t("translate.source"), placeholder: t("translate.placeholder") });
+  const input = h(
+    "textarea",
+    { class: "source-text", rows: 6, dir: "auto", spellcheck: "false", "aria-label": t("translate.source"), placeholder: t("translate.placeholder") },
+  );
   const mirror = h("div", { class: "mirror", "aria-hidden": "true", dir: "auto" });
   const output = h("div", { class: "target-text", dir: "auto", "aria-label": t("translate.target"), role: "group" });
   const pair = h("div", { class: "controls pair" });
@@ -80,12 +84,21 @@ function controls(view, state) {
     choice(t("from"), [["auto", t("detect")], ...sources], source, (code) => chooseSource(code, found), { data: { key: "source" } }),
     button("⇄", () => swap(view, source, target), { disabled: !back, "aria-label": t("swap"), data: { key: "swap" } }),
     choice(t("to"), targets, target, (code) => set({ target: code, prefix: null }), { data: { key: "target" } }));
-  if (document.activeElement !== view.input || (state.text ?? "") === "") view.input.value = state.text ?? "";
+  const text = state.text ?? "";
+  if (text !== view.typed) view.input.value = view.typed = text; // else people may have typed on
   const limit = found.settings.charLimit;
   fill(view.below,
     h("span", { class: "note num" }, `${[...view.input.value].length} / ${limit}`),
-    view.input.value ? button(t("clear"), () => { view.input.value = ""; set({ text: null, prefix: null, pick: null, word: null }); view.input.focus(); }, { class: "quiet", data: { key: "clear" } })
-      : button(t("example"), () => { set({ text: exampleFor(source === "auto" ? found.models[0].source : source) }); }, { class: "quiet", data: { key: "example" } }));
+    view.input.value ? button(
+      t("clear"),
+      () => { view.input.value = view.typed = ""; set({ text: null, prefix: null, pick: null, word: null }); view.input.focus(); },
+      { class: "quiet", data: { key: "clear" } },
+    )
+      : button(
+        t("example"),
+        () => { set({ text: exampleFor(source === "auto" ? found.models[0].source : source) }); },
+        { class: "quiet", data: { key: "example" } },
+      ));
   options(view, state);
 }
 
@@ -98,9 +111,17 @@ function options(view, state) {
   const glossary = h("textarea", { rows: 3, placeholder: t("glossary.example"), "aria-label": t("glossary") });
   glossary.value = state.glossary ?? "";
   glossary.addEventListener("input", waiting(() => set({ glossary: glossary.value || null })));
-  const beam = h("input", { type: "number", min: ALTERNATIVES + 1, max: 20, value: state.beam ?? 5, on: { change: () => set({ beam: beam.value }) } });
+  const beam = h(
+    "input",
+    { type: "number", min: ALTERNATIVES + 1, max: 20, value: state.beam ?? 5, on: { change: () => set({ beam: beam.value }) } },
+  );
   fill(view.options, h("summary", {}, t("options")),
-    h("div", { class: "card stack" }, h("label", { class: "field" }, t("beam.size"), beam), h("h3", {}, t("glossary")), glossary, h("p", { class: "note" }, t("glossary.note"))));
+    h(
+      "div", { class: "card stack" },
+      h("label", { class: "field" }, t("beam.size"), beam),
+      h("h3", {}, t("glossary")), glossary,
+      h("p", { class: "note" }, t("glossary.note")),
+    ));
   view.options.open = Boolean(state.glossary || state.beam);
 }
 
@@ -121,10 +142,18 @@ function result(view, state, answer, signal) {
   output(view, state, chosen, signal);
   others(view, candidates, pick);
   fill(view.side,
-    h("span", { class: "note num" }, t("log_prob"), " ", h("span", { data: { number: "log_prob" } }, exact(chosen.log_prob)), " · ", t("score"), " ", h("span", { data: { number: "score" } }, exact(chosen.score))),
+    !answer.models.length ? h("span") : h(
+      "span", { class: "note num" }, t("log_prob"), " ",
+      h("span", { data: { number: "log_prob" } }, exact(chosen.log_prob)), " · ", t("score"), " ",
+      h("span", { data: { number: "score" } }, exact(chosen.score)),
+    ),
     h("span", { class: "row" },
       h("a", { class: "button", href: address({ ...shared(state), view: "attention" }) }, t("look.inside")),
-      button(t("copy"), async (event) => { await navigator.clipboard.writeText(chosen.text); event.target.textContent = t("copied"); }, { data: { key: "copy" } })));
+      navigator.clipboard && button(
+        t("copy"),
+        async (event) => { await navigator.clipboard.writeText(chosen.text); event.target.textContent = t("copied"); },
+        { data: { key: "copy" } },
+      )));
 }
 
 const shared = ({ text, source, target, lang }) => ({ text, source, target, lang });
@@ -132,12 +161,19 @@ const shared = ({ text, source, target, lang }) => ({ text, source, target, lang
 function flags(view, state, answer, chosen) {
   const chips = [];
   if (answer.error) chips.push(h("span", { class: "chip warn" }, answer.error));
-  if (answer.detected) chips.push(h("span", { class: "chip" }, t("detected", { language: languageName(answer.detected.language), sure: Math.round(answer.detected.confidence) })));
+  if (answer.detected) chips.push(h(
+    "span", { class: "chip" },
+    t("detected", { language: languageName(answer.detected.language), sure: Math.round(100 * answer.detected.confidence) }),
+  ));
+  if (!answer.models.length) chips.push(h("span", { class: "chip" }, t("same.language", { language: languageName(answer.target) })));
   if (answer.via.length) chips.push(h("span", { class: "chip" }, t("via", { languages: answer.via.map((code) => languageName(code)).join(", ") })));
   for (const flag of chosen.flags) chips.push(hint(h("span", { class: "chip warn", tabindex: 0 }, t(`flag.${flag}`)), t(`flag.${flag}.why`)));
   for (const term of chosen.unmet) chips.push(h("span", { class: "chip warn" }, t("unmet", { term })));
   if (state.prefix) {
-    chips.push(h("span", { class: "chip is" }, t("begins", { prefix: state.prefix }), button("✕", () => set({ prefix: null, word: null }), { class: "quiet tiny", "aria-label": t("begins.clear") })));
+    chips.push(h(
+      "span", { class: "chip is" }, t("begins", { prefix: state.prefix }),
+      button("✕", () => set({ prefix: null, word: null }), { class: "quiet tiny", "aria-label": t("begins.clear") }),
+    ));
   }
   fill(view.chips, chips);
 }
@@ -152,9 +188,16 @@ function output(view, state, chosen, signal) {
     const label = cut(chosen.text, word.start, word.end);
     const made = button(label, () => set({ word: picked === i ? null : i }), {
       class: "word", "aria-expanded": String(picked === i), data: { key: `word:${i}` }, style: { "--doubt": String(1 - word.probability) },
-      on: { pointerenter: () => highlight(view, word.links), pointerleave: () => highlight(view, picked < 0 ? [] : found[picked].links), focus: () => highlight(view, word.links) },
+      on: {
+        pointerenter: () => highlight(view, word.links),
+        pointerleave: () => highlight(view, picked < 0 ? [] : found[picked].links),
+        focus: () => highlight(view, word.links),
+      },
     });
-    hint(made, () => `${percent(word.probability)}${word.links.length ? `\n← ${sourceWords(word.links).map(([text, weight]) => `${text} ${percent(weight)}`).join(", ")}` : ""}`);
+    hint(
+      made,
+      () => `${percent(word.probability)}${word.links.length ? `\n← ${sourceWords(word.links).map(([text, weight]) => `${text} ${percent(weight)}`).join(", ")}` : ""}`,
+    );
     return [gap, made];
   });
   fill(view.output, parts, cut(chosen.text, end));
@@ -182,9 +225,17 @@ function highlight(view, links) {
 
 function wordCard(view, chosen, word, signal) {
   const alternatives = h("div", { class: "stack" });
-  const sources = sourceWords(word.links).map(([text, weight]) => h("span", { class: "chip" }, h("b", { dir: "auto" }, text), h("small", {}, percent(weight))));
+  const sources = sourceWords(word.links).map(([text, weight]) => h(
+    "span", { class: "chip" },
+    h("b", { dir: "auto" }, text),
+    h("small", {}, percent(weight)),
+  ));
   fill(view.word,
-    h("div", { class: "row between" }, h("h2", { dir: "auto" }, cut(chosen.text, word.start, word.end)), button("✕", () => set({ word: null }), { class: "quiet", "aria-label": t("close"), data: { key: "close" } })),
+    h(
+      "div", { class: "row between" },
+      h("h2", { dir: "auto" }, cut(chosen.text, word.start, word.end)),
+      button("✕", () => set({ word: null }), { class: "quiet", "aria-label": t("close"), data: { key: "close" } }),
+    ),
     h("dl", { class: "facts" },
       h("dt", {}, t("probability")), h("dd", {}, bar(word.probability), " ", h("span", { data: { number: "word" } }, exact(word.probability))),
       h("dt", {}, t("looks.at")), h("dd", { class: "row" }, sources.length ? sources : "–")),
@@ -192,27 +243,36 @@ function wordCard(view, chosen, word, signal) {
   loadAlternatives(view, chosen, word, alternatives, signal);
 }
 
+// Only one sentence can be begun by words that one chooses: the service cuts longer texts itself.
+const isSentence = (text) => [...new Intl.Segmenter(undefined, { granularity: "sentence" }).segment(text.trim())].length < 2;
+
 async function loadAlternatives(view, chosen, word, home, signal) {
   const state = current();
   if (!modelOf(state, view.found)) return fill(home, h("p", { class: "note" }, t("instead.direct")));
+  if (!isSentence(state.text)) return fill(home, h("p", { class: "note" }, t("instead.one")));
   show(home.appendChild(h("p", {})), "busy", t("busy"));
   try {
     const { source, target } = pairOf(state, view.found);
-    const trace = await explain({ text: state.text.trim(), translation: chosen.text, source, target, detail: { layers: "none", words: true } }, signal);
+    const trace = await explain(
+      { text: state.text.trim(), translation: chosen.text, source, target, detail: { layers: "none", words: true } },
+      signal,
+    );
     if (signal.aborted) return;
     const places = spans(trace.translation.text, trace.target.words.map(({ text }) => text));
     const rows = trace.words.filter((each) => places[each.word] && places[each.word].start < word.end && places[each.word].end > word.start);
     fill(home, rows.map((each) => choices(trace, each, places[each.word])));
     if (!rows.length) fill(home, h("p", { class: "note" }, t("instead.none")));
   } catch (error) {
-    if (!signal.aborted) fill(home, h("p", { class: "note" }, t("instead.one"), " ", told(error)));
+    if (!signal.aborted) fill(home, h("p", { class: "note" }, told(error)));
   }
 }
 
 function choices(trace, each, place) {
   const before = cut(trace.translation.text, 0, place.start);
   const buttons = each.alternatives.map((other) => button([h("span", { dir: "auto" }, other.text), " ", h("small", {}, percent(other.probability))],
-    () => set({ prefix: before + other.text, pick: null, word: null }), { class: "chip", "aria-label": t("instead.use", { word: other.text }), data: { key: `instead:${other.id}` } }));
+    () => set({ prefix: before + other.text, pick: null, word: null }), {
+      class: "chip", "aria-label": t("instead.use", { word: other.text }), data: { key: `instead:${other.id}` },
+    }));
   return h("div", { class: "row" }, h("span", { class: "soft", dir: "auto" }, `${trace.target.words[each.word].text} →`), buttons);
 }
 
@@ -220,41 +280,9 @@ function others(view, candidates, pick) {
   view.others.hidden = candidates.length < 2;
   fill(view.others, h("h2", {}, t("alternatives")),
     h("ol", { class: "others" }, candidates.map((each, i) => h("li", {},
-      button(h("span", { dir: "auto" }, each.text), () => set({ pick: i || null, word: null }), { class: "quiet other", "aria-pressed": String(i === pick), data: { key: `other:${i}` } }),
+      button(
+        h("span", { dir: "auto" }, each.text), () => set({ pick: i || null, word: null }),
+        { class: "quiet other", "aria-pressed": String(i === pick), data: { key: `other:${i}` } },
+      ),
       h("span", { class: "note num" }, short(each.score, 3))))));
 }
-
-function files(view) {
-  const list = h("ul", { class: "files" });
-  const picker = h("input", { type: "file", multiple: true, class: "visually-hidden", id: "files" });
-  picker.addEventListener("change", () => { take([...picker.files]); picker.value = ""; });
-  fill(view.drop, h("div", { class: "row between" }, h("div", {}, h("h2", {}, t("files")), h("p", { class: "note" }, t("files.note"))),
-    h("div", {}, picker, h("label", { class: "button", for: "files" }, t("files.choose")))), list);
-  view.drop.hidden = isSaved();
-
-  async function take(chosen) {
-    const { source, target } = pairOf(current(), view.found);
-    for (const file of chosen) {
-      const state = h("span", { class: "status busy" }, t("busy"));
-      list.append(h("li", {}, h("span", { dir: "auto" }, file.name), " ", state));
-      try {
-        const path = await translateFile(file, source, target);
-        state.replaceWith(h("a", { href: path, download: renamed(file.name, target) }, t("download")));
-      } catch (error) {
-        show(state, "error", told(error));
-      }
-    }
-  }
-
-  for (const kind of ["dragenter", "dragover"]) {
-    view.drop.addEventListener(kind, (event) => { event.preventDefault(); view.drop.classList.add("over"); });
-  }
-  view.drop.addEventListener("dragleave", () => view.drop.classList.remove("over"));
-  view.drop.addEventListener("drop", (event) => {
-    event.preventDefault();
-    view.drop.classList.remove("over");
-    take([...event.dataTransfer.files]);
-  });
-}
-
-const renamed = (name, target) => name.replace(/(\.[^.]+)?$/, `.${target}$1`);
