@@ -16,6 +16,7 @@ from transformers import MarianConfig, MarianMTModel, MarianTokenizer
 
 import seq2see
 from seq2see import interop, metrics
+from seq2see.cli.import_ import import_
 from seq2see.data import fables
 from seq2see.errors import InputError
 from seq2see.interop.pieces import with_ids
@@ -181,3 +182,9 @@ def test_bleu_is_what_its_card_says(beam: int, least: float, most: float, tmp_pa
     lines, references = (gzip.decompress(f.read_bytes()).decode().splitlines() for f in files)
     texts = [t.text for t in seq2see.load(tmp_path).translate(lines, beam_size=beam)]
     assert least <= metrics.score(texts, references, "bleu").value <= most
+
+
+def test_an_import_writes_over_nothing(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(InputError, match="mine exists already: remove it, or name another"):
+        import_(tmp_path / "theirs", tmp_path / "mine")

@@ -18,7 +18,9 @@ def import_(
 ) -> None:
     """Read a model of another system and write it as a model directory."""
     from seq2see import interop
+    from seq2see.data.writers import refuse_existing
 
+    refuse_existing([output])
     bundle = interop.read(directory, languages)
     bundle.save(output)
     source, target = bundle.languages
