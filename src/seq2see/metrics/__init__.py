@@ -2,7 +2,7 @@
 
 The numbers are sacrebleu's, and this is its only importer. Only the resampling is our own: there it
 takes its seed from the environment, needs memory for all samples at once, and gives no interval for
-a difference. P-values and intervals are the same as there, but for a system and itself.
+a difference. Intervals are the same as there, and p-values where chance never does just as much.
 
 Papers on multi30k count tokenised, lower-cased BLEU: `tokenize="none", lowercase=True` on text that
 is tokenised already.

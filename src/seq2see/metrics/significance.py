@@ -83,8 +83,15 @@ def compare(
     )
 
 
+_ROUNDING = 1e-9
+"""Differences that are the same, summed in another order."""
+
+
 def _p_value(by_chance: Floats, difference: float) -> float:
-    """Return how often chance does more; never 0, which no number of samples can show."""
-    if difference == 0:
-        return 1.0  # sacrebleu would call a system significantly different from itself
-    return (int((by_chance > abs(difference)).sum()) + 1) / (len(by_chance) + 1)
+    """Return how often chance does as much; never 0, which no number of samples can show.
+
+    sacrebleu counts only what does more. That calls a system significantly different from itself,
+    and two sentences enough to tell.
+    """
+    as_much = by_chance >= abs(difference) - _ROUNDING
+    return (int(as_much.sum()) + 1) / (len(by_chance) + 1)
