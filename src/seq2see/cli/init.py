@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 RECIPE = "recipe.toml"
 _EPOCHS = {"tiny": 60.0, "small": 30.0, "base": 15.0, "big": 10.0}
 """Small corpora must be seen more often."""
+_LEAST_UPDATES = 1000
+"""However small the corpus: fewer teach a model nothing."""
+_PIECES_A_WORD = 1.4
+"""About, with the pieces that are suggested."""
 
 _HEADER = """\
 # A recipe for seq2see, from {name}.
@@ -109,15 +113,29 @@ def _parts(files: list[str], sides: tuple[str, str]) -> dict[str, list[str]]:
     return {part: [f"{part}.{side}" for side in sides] for part in ("train", "valid", "test")}
 
 
+def _updates_per_epoch(report: Report) -> float:
+    from seq2see.data.batches import BatchConfig
+
+    words = sum(side.words.mean for side in (report.source, report.target))
+    return max(1.0, report.pairs * (_PIECES_A_WORD * words + 2) / BatchConfig().tokens)
+
+
 def _recipe(report: Report, sides: tuple[str, str], parts: dict[str, list[str]]) -> Recipe:
     from seq2see.settings import Recipe
 
     files = {part: {"files": names} for part, names in parts.items()}
+    per_epoch = _updates_per_epoch(report)
+    epochs = max(_EPOCHS[report.suggestion.preset], round(_LEAST_UPDATES / per_epoch))
+    updates = int(epochs * per_epoch)
+    often = {"every": min(500, updates // 10)}
     return Recipe.model_validate(
         {
             "data": {**files, "languages": sides, "train": [files["train"]]},
             "tokenizer": {"vocab_size": report.suggestion.vocab_size},
-            "train": {"epochs": _EPOCHS[report.suggestion.preset]},
+            "train": {"epochs": float(epochs)},
+            "schedule": {"warmup": min(2000, updates // 5)},
+            "validation": often,
+            "checkpoints": often,
             "model": {"preset": report.suggestion.preset},
         }
     )
