@@ -408,6 +408,12 @@ def test_flags(given: Case, expected: list[Flag]) -> None:
     assert list(flags(given)) == expected
 
 
+def test_characters_known_only_as_bytes_are_flagged(translator: Translator) -> None:
+    plain, strange = translator.translate([LINES[0], f"日本語 🙂 {LINES[0]}"])
+    assert Flag.UNKNOWN not in plain.flags
+    assert Flag.UNKNOWN in strange.flags
+
+
 def test_loops_need_repetition_in_a_row() -> None:
     assert loops([4] * 6)
     assert not loops([4] * 5)

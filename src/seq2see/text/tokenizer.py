@@ -162,6 +162,11 @@ class Tokenizer:
         ids = (own.pad_id(), own.unk_id(), own.bos_id(), own.eos_id())
         return Specials(*(None if i < 0 else i for i in ids))
 
+    @cached_property
+    def byte_ids(self) -> tuple[int, ...]:
+        """The pieces that write characters without a piece of their own, byte by byte."""
+        return tuple(i for i in range(self.vocab_size) if self._processor.is_byte(i))
+
     def __reduce__(self) -> tuple[Callable[[bytes], Tokenizer], tuple[bytes]]:
         return type(self), (self.model,)
 
@@ -205,8 +210,7 @@ class Tokenizer:
         own, unk = self._processor, self.specials.unk
         assert unk is not None  # SentencePiece loads no model without
         scores = {p: own.get_score(i) for p, i in self._in_text.items() if p not in self.symbols}
-        byte_ids = [i for i in range(self.vocab_size) if own.is_byte(i)]
-        segmenter = _SEGMENTERS[self.kind](Pieces(self._in_text, scores, byte_ids, unk))
+        segmenter = _SEGMENTERS[self.kind](Pieces(self._in_text, scores, self.byte_ids, unk))
         return Sampler(segmenter, {symbol: self._in_text[symbol] for symbol in self.symbols})
 
 

@@ -38,6 +38,7 @@ class Describer:
     ) -> None:
         self._engine = engine
         self._tokenizers = tokenizers
+        self._bytes = frozenset(tokenizers.source.byte_ids)
         self._same_language = same_language
         self._wishes = wishes
 
@@ -98,8 +99,11 @@ class Describer:
         )
 
     def _has_unknown(self, source: Sequence[int], target: Sequence[int]) -> bool:
-        sides = (self._tokenizers.source, source), (self._tokenizers.target, target)
-        return any(tokenizer.specials.unk in ids for tokenizer, ids in sides)
+        """Tell of characters without a piece. Bytes of the target are what the model chose to
+        write; those of the source it has hardly ever seen, and leaves out."""
+        own, other = self._tokenizers.source, self._tokenizers.target
+        is_lost = own.specials.unk in source or not self._bytes.isdisjoint(source)
+        return is_lost or other.specials.unk in target
 
     def _tokens(self, found: Found) -> tuple[Token, ...]:
         own = found.hypothesis.token_log_probs or (found.forced.log_probs if found.forced else ())

@@ -20,7 +20,8 @@ class Flag(StrEnum):
     LONG = "long"
     """It is suspiciously long for its source."""
     UNKNOWN = "unknown"
-    """The source or the translation has characters that the model cannot write."""
+    """The source has characters that the model has no piece for, byte by byte or not at all; or
+    the translation has a token that stands for none."""
     RETOKENISED = "retokenised"
     """Its text is cut into other pieces when it is read again, which would be scored otherwise."""
 
