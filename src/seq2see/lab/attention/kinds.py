@@ -10,6 +10,7 @@ from torch import Tensor
 from seq2see.lab.bench import Bench, Lesson
 from seq2see.lab.experiment import (
     NOTED,
+    Figure,
     Finding,
     Measurement,
     Text,
@@ -24,6 +25,7 @@ from seq2see.model import OPEN, AdditiveAttention, Attention, DotProductAttentio
 from seq2see.model.dropout import Dropout
 
 LENGTH = 64
+WIDTHS = [8, 16, 32, 64]
 KINDS = {
     "scaled_dot": Text("scaled dot product", "缩放点积"),
     "dot": Text("dot product, unscaled", "未缩放点积"),
@@ -52,83 +54,93 @@ KINDS = {
 def additive_or_product(bench: Bench) -> Finding:
     """Let each kind learn with narrow and wide heads; weigh and time them alone."""
     losses = {(kind, d): _losses(bench, kind, d) for kind in KINDS for d in _widths(bench)}
-    widths = [8, 16, 32, 64]
-    memory = {
-        Text("additive", "加性"): [_kept(_additive(d), d) / 2**20 for d in widths],
-        Text("dot product", "点积"): [_kept(_product(d), d) / 2**20 for d in widths],
-    }
+    memory = {kind: [_kept(make(d), d) for d in WIDTHS] for kind, make in _MAKERS.items()}
     time = {kind: seconds(_worked(make(64), 64)) for kind, make in _MAKERS.items()}
-    wide = _widths(bench)[-1]
-    gap = {kind: _mean(losses[kind, wide]) for kind in KINDS}
     return Finding(
         Verdict.HOLDS_IF,
         Text(
             "It holds if the dot product is not scaled: then wide heads learn worse than additive "
             "ones. Scaled, nearly all of the gap is gone, so the missing scale is the reason, and "
             "non-linearity at most a small part of it. Time and memory are not alike: additive "
-            "attention holds a number for each feature of "
-            "each pair of tokens.",
+            "attention holds a number for each feature of each pair of tokens.",
             "仅当点积未缩放时成立：此时宽头的学习效果不如加性模型。缩放之后差距几乎消失，"
             "因此原因是缺少缩放，非线性至多起很小的作用。时间与内存并不相近：加性注意力要为每对 "
-            "token "
-            "的每个特征保存一个数。",
+            "token 的每个特征保存一个数。",
         ),
-        (
-            *(
-                Measurement.mean(
-                    Text(f"held-out loss, {name.en}, d_k = {d}", f"验证损失，{name.zh}，d_k = {d}"),
-                    losses[kind, d],
-                    NOTED,
-                )
-                for kind, name in KINDS.items()
-                for d in _widths(bench)
+        (*_learned(losses), *_gaps(losses, max(_widths(bench))), *_costs(memory, time)),
+        (_memory_by_width(memory),),
+    )
+
+
+def _learned(losses: dict[tuple[str, int], list[float]]) -> list[Measurement]:
+    return [
+        Measurement.mean(
+            Text(
+                f"held-out loss, {KINDS[kind].en}, d_k = {d}",
+                f"验证损失，{KINDS[kind].zh}，d_k = {d}",
             ),
-            Measurement(
-                Text(
-                    f"loss at d_k = {wide}, unscaled over scaled",
-                    f"d_k = {wide} 时未缩放与缩放的损失之比",
-                ),
-                gap["dot"] / gap["scaled_dot"],
-                at_least(3),
+            found,
+        )
+        for (kind, d), found in losses.items()
+    ]
+
+
+def _gaps(losses: dict[tuple[str, int], list[float]], wide: int) -> list[Measurement]:
+    """Compare the kinds where heads are widest."""
+    scaled, unscaled, additive = (_mean(losses[kind, wide]) for kind in KINDS)
+    return [
+        Measurement(
+            Text(
+                f"loss at d_k = {wide}, unscaled over scaled",
+                f"d_k = {wide} 时未缩放与缩放的损失之比",
             ),
-            Measurement(
-                Text(
-                    f"loss at d_k = {wide}, scaled over additive",
-                    f"d_k = {wide} 时缩放点积与加性的损失之比",
-                ),
-                gap["scaled_dot"] / gap["additive"],
-                at_most(3),
-            ),
-            Measurement(
-                Text(
-                    "memory kept for the gradients, additive over dot product, d_k = 64, n = 64",
-                    "为梯度保存的内存，加性与点积之比，d_k = 64，n = 64",
-                ),
-                memory[Text("additive", "加性")][-1] / memory[Text("dot product", "点积")][-1],
-                at_least(10),
-            ),
-            Measurement(
-                Text(
-                    "time forward and back, additive over dot product, d_k = 64, n = 64",
-                    "前向加反向的时间，加性与点积之比，d_k = 64，n = 64",
-                ),
-                time["additive"] / time["product"],
-                NOTED,
-            ),
+            unscaled / scaled,
+            at_least(3),
         ),
-        (
-            curves(
-                Text(
-                    f"Memory that is kept for the gradients, 8 sentences of {LENGTH} tokens.",
-                    f"为梯度保存的内存，8 个长度为 {LENGTH} 的句子。",
-                ),
-                widths,
-                memory,
-                ("d_k", "MB"),
-                y_scale="log",
-                marker="o",
+        Measurement(
+            Text(
+                f"loss at d_k = {wide}, scaled over additive",
+                f"d_k = {wide} 时缩放点积与加性的损失之比",
             ),
+            scaled / additive,
+            at_most(3),
         ),
+    ]
+
+
+def _costs(memory: dict[str, list[int]], time: dict[str, float]) -> list[Measurement]:
+    return [
+        Measurement(
+            Text(
+                "memory kept for the gradients, additive over dot product, d_k = 64, n = 64",
+                "为梯度保存的内存，加性与点积之比，d_k = 64，n = 64",
+            ),
+            memory["additive"][-1] / memory["product"][-1],
+            at_least(10),
+        ),
+        Measurement(
+            Text(
+                "time forward and back, additive over dot product, d_k = 64, n = 64",
+                "前向加反向的时间，加性与点积之比，d_k = 64，n = 64",
+            ),
+            time["additive"] / time["product"],
+            NOTED,
+        ),
+    ]
+
+
+def _memory_by_width(memory: dict[str, list[int]]) -> Figure:
+    names = {"additive": Text("additive", "加性"), "product": Text("dot product", "点积")}
+    return curves(
+        Text(
+            f"Memory that is kept for the gradients, 8 sentences of {LENGTH} tokens.",
+            f"为梯度保存的内存，8 个长度为 {LENGTH} 的句子。",
+        ),
+        WIDTHS,
+        {names[kind]: [size / 2**20 for size in sizes] for kind, sizes in memory.items()},
+        ("d_k", "MB"),
+        y_scale="log",
+        marker="o",
     )
 
 

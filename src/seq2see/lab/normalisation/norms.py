@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import fmean, stdev
+
 import torch
 from torch import Tensor, nn
 
@@ -9,6 +11,7 @@ from seq2see.lab import pictures
 from seq2see.lab.bench import DIGITS, Bench, Lesson
 from seq2see.lab.closeness import apart, differing
 from seq2see.lab.experiment import (
+    Figure,
     Finding,
     Measurement,
     Text,
@@ -26,6 +29,11 @@ from seq2see.model.layers import BatchNorm
 FEATURES = 16
 SHORT = [9, 10, 11, 3]
 NEIGHBOUR = [4, 5, 6, 7, 8, 9, 10, 3]
+NAMES = {
+    "layer": Text("LayerNorm", "LayerNorm"),
+    "batch": Text("BatchNorm, padding left out", "BatchNorm（不含填充）"),
+    "none": Text("no norm", "无归一化"),
+}
 
 
 @experiment(
@@ -51,18 +59,7 @@ NEIGHBOUR = [4, 5, 6, 7, 8, 9, 10, 3]
 def batch_or_layer(bench: Bench) -> Finding:
     """Normalise tokens both ways, change their neighbours, and train with each norm and none."""
     x_NM = _correlated(bench)
-    layer, batch = nn.LayerNorm(FEATURES), BatchNorm(FEATURES).train()
-    layered_NM, batched_NM = layer(x_NM).detach(), batch(x_NM).detach()
-    lesson = Lesson(updates=200)
-    losses = {
-        kind: [each.nll for each in bench.learn_all(lesson.with_model(norm={"kind": kind}))]
-        for kind in ("layer", "batch", "none")
-    }
-    names = {
-        "layer": Text("LayerNorm", "LayerNorm"),
-        "batch": Text("BatchNorm, padding left out", "BatchNorm（不含填充）"),
-        "none": Text("no norm", "无归一化"),
-    }
+    losses = {kind: _losses(bench, kind) for kind in NAMES}
     return Finding(
         Verdict.HOLDS_IF,
         Text(
@@ -75,96 +72,8 @@ def batch_or_layer(bench: Bench) -> Finding:
             "“删除则无法收敛”对这么小的模型并不成立（何时成立见第 38 项）；"
             "而排除填充之后，BatchNorm 在这个数字任务上也并不更差。",
         ),
-        (
-            Measurement(
-                Text("LN: largest |mean of a token|", "LN：各词均值的最大绝对值"),
-                float(layered_NM.mean(dim=1).abs().max()),
-                at_most(1e-5),
-            ),
-            Measurement(
-                Text("BN: largest |mean of a feature|", "BN：各特征均值的最大绝对值"),
-                float(batched_NM.mean(dim=0).abs().max()),
-                at_most(1e-5),
-            ),
-            Measurement(
-                Text(
-                    "LN per token, not per sample: means of two tokens of a sentence differ by",
-                    "LN 按词而非按样本：同一句两个词的均值相差",
-                ),
-                apart(x_NM[0].mean(), x_NM[1].mean()),
-                at_least(0.01),
-            ),
-            Measurement(
-                Text("LN: numbers of a token changed by other tokens", "LN：其他词改变的数"),
-                differing(layer(x_NM)[:1], layer(torch.cat((x_NM[:1], 9 * x_NM[1:])))[:1]),
-                equal(0),
-            ),
-            Measurement(
-                Text(
-                    "BN in training: change of a token by others", "BN（训练时）：其他词引起的变化"
-                ),
-                apart(batch(x_NM)[:1], batch(torch.cat((x_NM[:1], 9 * x_NM[1:])))[:1]),
-                at_least(0.1),
-            ),
-            Measurement(
-                Text(
-                    "textbook BN: change of real tokens by 50 % padding",
-                    "课本式 BN：一半填充引起的真实词的变化",
-                ),
-                apart(batch(torch.cat((x_NM, 0 * x_NM)))[: len(x_NM)], batched_NM),
-                at_least(0.1),
-            ),
-            Measurement(
-                Text(
-                    "our BN in the model: change of a sentence by its padding",
-                    "我们模型中的 BN：填充引起的句子的变化",
-                ),
-                _change_by_padding(),
-                at_most(1e-5),
-            ),
-            Measurement(
-                Text(
-                    "correlation left between two features behind LN (whitening: 0)",
-                    "LN 之后两个特征的相关系数（白化应为 0）",
-                ),
-                float(torch.corrcoef(layered_NM.T)[0, 1]),
-                at_least(0.3),
-            ),
-            Measurement(
-                Text(
-                    "x̂ · β + γ as LN starts: spread of the output",
-                    "按 x̂·β + γ 初始化：输出的标准差",
-                ),
-                float((layered_NM * layer.bias + layer.weight).detach().std()),
-                equal(0.0),
-            ),
-            Measurement.mean(
-                Text("held-out loss, LayerNorm", "留出集损失，LayerNorm"),
-                losses["layer"],
-                at_most(1.0),
-            ),
-            Measurement.mean(
-                Text("held-out loss, BatchNorm", "留出集损失，BatchNorm"), losses["batch"]
-            ),
-            Measurement.mean(
-                Text(
-                    "held-out loss, no norm (a guess: 2.40)", "留出集损失，无归一化（瞎猜：2.40）"
-                ),
-                losses["none"],
-                at_most(2.2),
-            ),
-        ),
-        (
-            pictures.bars(
-                Text(
-                    "Held-out loss behind 200 updates, mean and standard deviation of the seeds",
-                    "200 次更新后的留出集损失，各种子的均值与标准差",
-                ),
-                {name: sum(losses[kind]) / len(losses[kind]) for kind, name in names.items()},
-                Text("loss", "损失"),
-                [float(torch.tensor(losses[kind]).std()) for kind in names],
-            ),
-        ),
+        (*_means(x_NM), *_neighbours(x_NM), *_padding(x_NM), *_whitening(x_NM), *_learned(losses)),
+        (_bars(losses),),
     )
 
 
@@ -173,6 +82,85 @@ def _correlated(bench: Bench) -> Tensor:
     x_NM = torch.randn(400, FEATURES, generator=bench.generator())
     x_NM[:, 1] = x_NM[:, 0] + 0.3 * x_NM[:, 1]
     return x_NM
+
+
+def _losses(bench: Bench, kind: str) -> list[float]:
+    lesson = Lesson(updates=200).with_model(norm={"kind": kind})
+    return [each.nll for each in bench.learn_all(lesson)]
+
+
+@torch.no_grad()
+def _layer(x_NM: Tensor) -> Tensor:
+    normalised_NM: Tensor = nn.LayerNorm(FEATURES)(x_NM)
+    return normalised_NM
+
+
+@torch.no_grad()
+def _batch(x_NM: Tensor) -> Tensor:
+    """Normalise as in training, by the statistics of these tokens."""
+    normalised_NM: Tensor = BatchNorm(FEATURES).train()(x_NM)
+    return normalised_NM
+
+
+def _means(x_NM: Tensor) -> list[Measurement]:
+    return [
+        Measurement(
+            Text("LN: largest |mean of a token|", "LN：各词均值的最大绝对值"),
+            float(_layer(x_NM).mean(dim=1).abs().max()),
+            at_most(1e-5),
+        ),
+        Measurement(
+            Text("BN: largest |mean of a feature|", "BN：各特征均值的最大绝对值"),
+            float(_batch(x_NM).mean(dim=0).abs().max()),
+            at_most(1e-5),
+        ),
+        Measurement(
+            Text(
+                "LN per token, not per sample: means of two tokens of a sentence differ by",
+                "LN 按词而非按样本：同一句两个词的均值相差",
+            ),
+            apart(x_NM[0].mean(), x_NM[1].mean()),
+            at_least(0.01),
+        ),
+    ]
+
+
+def _neighbours(x_NM: Tensor) -> list[Measurement]:
+    among_others_NM = torch.cat((x_NM[:1], 9 * x_NM[1:]))
+    return [
+        Measurement(
+            Text("LN: numbers of a token changed by other tokens", "LN：其他词改变的数"),
+            differing(_layer(x_NM)[:1], _layer(among_others_NM)[:1]),
+            equal(0),
+        ),
+        Measurement(
+            Text("BN in training: change of a token by others", "BN（训练时）：其他词引起的变化"),
+            apart(_batch(x_NM)[:1], _batch(among_others_NM)[:1]),
+            at_least(0.1),
+        ),
+    ]
+
+
+def _padding(x_NM: Tensor) -> list[Measurement]:
+    padded_NM = torch.cat((x_NM, torch.zeros_like(x_NM)))
+    return [
+        Measurement(
+            Text(
+                "textbook BN: change of real tokens by 50 % padding",
+                "课本式 BN：一半填充引起的真实词的变化",
+            ),
+            apart(_batch(padded_NM)[: len(x_NM)], _batch(x_NM)),
+            at_least(0.1),
+        ),
+        Measurement(
+            Text(
+                "our BN in the model: change of a sentence by its padding",
+                "我们模型中的 BN：填充引起的句子的变化",
+            ),
+            _change_by_padding(),
+            at_most(1e-5),
+        ),
+    ]
 
 
 @torch.no_grad()
@@ -184,3 +172,57 @@ def _change_by_padding() -> float:
     much = torch.nn.functional.pad(little, (0, 8))
     before, after = (model.encode(ids).states_BSM[0, :4] for ids in (little, much))
     return apart(before, after)
+
+
+@torch.no_grad()
+def _whitening(x_NM: Tensor) -> list[Measurement]:
+    norm = nn.LayerNorm(FEATURES)
+    normalised_NM = norm(x_NM)
+    return [
+        Measurement(
+            Text(
+                "correlation left between two features behind LN (whitening: 0)",
+                "LN 之后两个特征的相关系数（白化应为 0）",
+            ),
+            float(torch.corrcoef(normalised_NM.T)[0, 1]),
+            at_least(0.3),
+        ),
+        Measurement(
+            Text(
+                "x̂ · β + γ as LN starts: spread of the output",
+                "按 x̂·β + γ 初始化：输出的标准差",
+            ),
+            float((normalised_NM * norm.bias + norm.weight).std()),
+            equal(0.0),
+        ),
+    ]
+
+
+def _learned(losses: dict[str, list[float]]) -> list[Measurement]:
+    return [
+        Measurement.mean(
+            Text("held-out loss, LayerNorm", "留出集损失，LayerNorm"),
+            losses["layer"],
+            at_most(1.0),
+        ),
+        Measurement.mean(
+            Text("held-out loss, BatchNorm", "留出集损失，BatchNorm"), losses["batch"]
+        ),
+        Measurement.mean(
+            Text("held-out loss, no norm (a guess: 2.40)", "留出集损失，无归一化（瞎猜：2.40）"),
+            losses["none"],
+            at_most(2.2),
+        ),
+    ]
+
+
+def _bars(losses: dict[str, list[float]]) -> Figure:
+    return pictures.bars(
+        Text(
+            "Held-out loss behind 200 updates, mean and standard deviation of the seeds",
+            "200 次更新后的留出集损失，各种子的均值与标准差",
+        ),
+        {NAMES[kind]: fmean(found) for kind, found in losses.items()},
+        Text("loss", "损失"),
+        [stdev(found) for found in losses.values()],
+    )

@@ -76,14 +76,9 @@ def without_residual(config: ModelConfig) -> Transformer:
 def residual_connections(bench: Bench) -> Finding:
     """Look at gradients and tokens of deep models before training, and train shallow ones."""
     usual, bare = Transformer.from_config, DEEP.replace(norm={"kind": "none"})
-    deep = {
-        "with": [_first_gradients(usual, DEEP, seed) for seed in bench.seeds],
-        "without": [_first_gradients(without_residual, DEEP, seed) for seed in bench.seeds],
-        "bare": [_first_gradients(usual, bare, seed) for seed in bench.seeds],
-    }
-    lesson = Lesson(updates=200)
-    whole = bench.learn_all(lesson)
-    cut = bench.learn_all(replace(lesson, variant="no residual"), without_residual)
+    complete = [_first_gradients(usual, DEEP, seed) for seed in bench.seeds]
+    cut = [_first_gradients(without_residual, DEEP, seed) for seed in bench.seeds]
+    unnormed = [_first_gradients(usual, bare, seed) for seed in bench.seeds]
     return Finding(
         Verdict.HOLDS_IF,
         Text(
@@ -94,60 +89,12 @@ def residual_connections(bench: Bench) -> Finding:
             "而防止残差和爆炸的是归一化：两者互相需要。",
         ),
         (
-            Measurement.mean(
-                Text(
-                    "decoder, gradient of layer 1 / layer 12, with",
-                    "解码器，第 1 层与第 12 层梯度之比，有残差",
-                ),
-                [g.decoder[0] / g.decoder[-1] for g in deep["with"]],
-                at_least(1e-4),
-            ),
-            Measurement.mean(
-                Text("the same, without", "同上，无残差"),
-                [g.decoder[0] / g.decoder[-1] for g in deep["without"]],
-                at_most(1e-12),
-            ),
-            Measurement.mean(
-                Text("encoder, the same, with", "编码器，同上，有残差"),
-                [g.encoder[0] / g.encoder[-1] for g in deep["with"]],
-                at_least(0.05),
-            ),
-            Measurement.mean(
-                Text("encoder, the same, without", "编码器，同上，无残差"),
-                [g.encoder[0] / g.encoder[-1] for g in deep["without"]],
-                at_least(0.02),
-            ),
-            Measurement.mean(
-                Text(
-                    "1 − cosine of two tokens behind 12 layers, with",
-                    "12 层后两词的 1 − 余弦，有残差",
-                ),
-                [g.difference for g in deep["with"]],
-                at_least(1e-5),
-            ),
-            Measurement.mean(
-                Text("the same, without", "同上，无残差"),
-                [g.difference for g in deep["without"]],
-                at_most(1e-6),
-            ),
-            Measurement.mean(
-                Text(
-                    "residuals without norms: log10 of the loss before training",
-                    "有残差、无归一化：训练前损失的 log10",
-                ),
-                [g.log_loss for g in deep["bare"]],
-                at_least(2.0),
-            ),
-            Measurement.mean(
-                Text("2 + 2 layers, 200 updates: loss with", "2 + 2 层、200 次更新：损失，有残差"),
-                [each.nll for each in whole],
-                at_most(1.0),
-            ),
-            Measurement.mean(
-                Text("the same, without", "同上，无残差"), [each.nll for each in cut], at_least(1.2)
-            ),
+            *_lowest_over_highest(complete, cut),
+            *_tokens_alike(complete, cut),
+            _explosion(unnormed),
+            *_trained(bench),
         ),
-        (_by_layer(deep),),
+        (_by_layer(complete, cut),),
     )
 
 
@@ -193,7 +140,84 @@ def _difference(memory: Memory) -> float:
     return 1 - float((unit_BSM @ unit_BSM.mT * pairs_BSS).sum() / pairs_BSS.sum())
 
 
-def _by_layer(deep: dict[str, list[FirstGradients]]) -> Figure:
+def _lowest_over_highest(
+    complete: Sequence[FirstGradients], cut: Sequence[FirstGradients]
+) -> list[Measurement]:
+    return [
+        Measurement.mean(
+            Text(
+                "decoder, gradient of layer 1 / layer 12, with",
+                "解码器，第 1 层与第 12 层梯度之比，有残差",
+            ),
+            [g.decoder[0] / g.decoder[-1] for g in complete],
+            at_least(1e-4),
+        ),
+        Measurement.mean(
+            Text("the same, without", "同上，无残差"),
+            [g.decoder[0] / g.decoder[-1] for g in cut],
+            at_most(1e-12),
+        ),
+        Measurement.mean(
+            Text("encoder, the same, with", "编码器，同上，有残差"),
+            [g.encoder[0] / g.encoder[-1] for g in complete],
+            at_least(0.05),
+        ),
+        Measurement.mean(
+            Text("encoder, the same, without", "编码器，同上，无残差"),
+            [g.encoder[0] / g.encoder[-1] for g in cut],
+            at_least(0.02),
+        ),
+    ]
+
+
+def _tokens_alike(
+    complete: Sequence[FirstGradients], cut: Sequence[FirstGradients]
+) -> list[Measurement]:
+    return [
+        Measurement.mean(
+            Text(
+                "1 − cosine of two tokens behind 12 layers, with",
+                "12 层后两词的 1 − 余弦，有残差",
+            ),
+            [g.difference for g in complete],
+            at_least(1e-5),
+        ),
+        Measurement.mean(
+            Text("the same, without", "同上，无残差"),
+            [g.difference for g in cut],
+            at_most(1e-6),
+        ),
+    ]
+
+
+def _explosion(unnormed: Sequence[FirstGradients]) -> Measurement:
+    return Measurement.mean(
+        Text(
+            "residuals without norms: log10 of the loss before training",
+            "有残差、无归一化：训练前损失的 log10",
+        ),
+        [g.log_loss for g in unnormed],
+        at_least(2.0),
+    )
+
+
+def _trained(bench: Bench) -> list[Measurement]:
+    lesson = Lesson(updates=200)
+    complete = bench.learn_all(lesson)
+    cut = bench.learn_all(replace(lesson, variant="no residual"), without_residual)
+    return [
+        Measurement.mean(
+            Text("2 + 2 layers, 200 updates: loss with", "2 + 2 层、200 次更新：损失，有残差"),
+            [each.nll for each in complete],
+            at_most(1.0),
+        ),
+        Measurement.mean(
+            Text("the same, without", "同上，无残差"), [each.nll for each in cut], at_least(1.2)
+        ),
+    ]
+
+
+def _by_layer(complete: Sequence[FirstGradients], cut: Sequence[FirstGradients]) -> Figure:
     def mean(rows: Sequence[Sequence[float]]) -> list[float]:
         return [max(fmean(column), 1e-30) for column in zip(*rows, strict=True)]
 
@@ -204,10 +228,10 @@ def _by_layer(deep: dict[str, list[FirstGradients]]) -> Figure:
         ),
         list(range(1, 13)),
         {
-            Text("encoder, with", "编码器，有残差"): mean([g.encoder for g in deep["with"]]),
-            Text("encoder, without", "编码器，无残差"): mean([g.encoder for g in deep["without"]]),
-            Text("decoder, with", "解码器，有残差"): mean([g.decoder for g in deep["with"]]),
-            Text("decoder, without", "解码器，无残差"): mean([g.decoder for g in deep["without"]]),
+            Text("encoder, with", "编码器，有残差"): mean([g.encoder for g in complete]),
+            Text("encoder, without", "编码器，无残差"): mean([g.encoder for g in cut]),
+            Text("decoder, with", "解码器，有残差"): mean([g.decoder for g in complete]),
+            Text("decoder, without", "解码器，无残差"): mean([g.decoder for g in cut]),
         },
         (Text("layer, 1 is the lowest", "层，1 为最低层"), Text("gradient", "梯度")),
         y_scale="log",

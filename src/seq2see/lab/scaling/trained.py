@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from seq2see.lab.bench import DIGITS, Bench, Learned, Lesson, batch_of, pairs
 from seq2see.lab.ear import Ear
 from seq2see.lab.experiment import (
     NOTED,
+    Figure,
     Finding,
     Measurement,
     Text,
@@ -48,11 +50,8 @@ LAYERS = 6
 )
 def unit_variance(bench: Bench) -> Finding:
     """Listen to q and k in each place, at the start and behind training."""
-    start = {scaled: _start_variances(bench, scaled) for scaled in (True, False)}
-    learned = bench.learn_all(Lesson())
-    after = [Spreads.of(each.model) for each in learned]
-    before = Spreads.of(_fresh())
-    layers = list(range(1, LAYERS + 1))
+    scaled, unscaled = (_start_variances(bench, scaled) for scaled in (True, False))
+    trained = [Spreads.of(each.model) for each in bench.learn_all(Lesson())]
     return Finding(
         Verdict.FALSE,
         Text(
@@ -66,67 +65,78 @@ def unit_variance(bench: Bench) -> Finding:
             "而且它只在训练开始时成立：在需要尖锐注意力之处，训练使方差变大；q 与 k 也不再独立，"
             "分数的方差超过 q 与 k 方差之积。",
         ),
-        (
-            Measurement(
-                Text("variance of q, layer 1, at the start", "q 的方差，第 1 层，初始"),
-                start[True][0],
-                near(1.5, 0.15),
-            ),
-            Measurement(
-                Text(
-                    "variance of q, layer 1, embeddings not scaled",
-                    "q 的方差，第 1 层，不缩放 embedding",
-                ),
-                start[False][0],
-                near(0.5, 0.1),
-            ),
-            Measurement(
-                Text("variance of q, layers 2 to 6, at the start", "q 的方差，第 2–6 层，初始"),
-                sum(start[True][1:]) / (LAYERS - 1),
-                near(1, 0.15),
-            ),
-            Measurement(
-                Text(
-                    "variance of q, layers 2 to 6, embeddings not scaled",
-                    "q 的方差，第 2–6 层，不缩放 embedding",
-                ),
-                sum(start[False][1:]) / (LAYERS - 1),
-                near(1, 0.15),
-            ),
-            Measurement.mean(
-                Text("largest variance of q in a place, trained", "各处 q 的方差的最大值，训练后"),
-                [max(found.queries) for found in after],
-                at_least(1.8),
-            ),
-            Measurement(
-                Text(
-                    "variance of scores over that of q × that of k, at the start",
-                    "分数方差与 q、k 方差之积之比，初始",
-                ),
-                max(before.dependence),
-                near(1, 0.35),
-            ),
-            Measurement.mean(
-                Text("… largest, trained", "……最大值，训练后"),
-                [max(found.dependence) for found in after],
-                at_least(2),
-            ),
+        (*_at_the_start(scaled, unscaled), *_behind_training(Spreads.of(_fresh()), trained)),
+        (_by_layer(scaled, unscaled),),
+    )
+
+
+def _at_the_start(scaled: list[float], unscaled: list[float]) -> list[Measurement]:
+    return [
+        Measurement(
+            Text("variance of q, layer 1, at the start", "q 的方差，第 1 层，初始"),
+            scaled[0],
+            near(1.5, 0.15),
         ),
-        (
-            curves(
-                Text(
-                    "Variance of q in each layer of the encoder, d_model = 512, at the start.",
-                    "编码器各层 q 的方差，d_model = 512，训练开始时。",
-                ),
-                layers,
-                {
-                    Text("embeddings × √d_model", "embedding × √d_model"): start[True],
-                    Text("embeddings as they are", "embedding 不缩放"): start[False],
-                },
-                (Text("layer", "层"), Text("variance of q", "q 的方差")),
-                marker="o",
+        Measurement(
+            Text(
+                "variance of q, layer 1, embeddings not scaled",
+                "q 的方差，第 1 层，不缩放 embedding",
             ),
+            unscaled[0],
+            near(0.5, 0.1),
         ),
+        Measurement(
+            Text("variance of q, layers 2 to 6, at the start", "q 的方差，第 2–6 层，初始"),
+            fmean(scaled[1:]),
+            near(1, 0.15),
+        ),
+        Measurement(
+            Text(
+                "variance of q, layers 2 to 6, embeddings not scaled",
+                "q 的方差，第 2–6 层，不缩放 embedding",
+            ),
+            fmean(unscaled[1:]),
+            near(1, 0.15),
+        ),
+    ]
+
+
+def _behind_training(fresh: Spreads, trained: list[Spreads]) -> list[Measurement]:
+    return [
+        Measurement.mean(
+            Text("largest variance of q in a place, trained", "各处 q 的方差的最大值，训练后"),
+            [max(found.queries) for found in trained],
+            at_least(1.8),
+        ),
+        Measurement(
+            Text(
+                "variance of scores over that of q × that of k, at the start",
+                "分数方差与 q、k 方差之积之比，初始",
+            ),
+            max(fresh.dependence),
+            near(1, 0.35),
+        ),
+        Measurement.mean(
+            Text("… largest, trained", "……最大值，训练后"),
+            [max(found.dependence) for found in trained],
+            at_least(2),
+        ),
+    ]
+
+
+def _by_layer(scaled: list[float], unscaled: list[float]) -> Figure:
+    return curves(
+        Text(
+            "Variance of q in each layer of the encoder, d_model = 512, at the start.",
+            "编码器各层 q 的方差，d_model = 512，训练开始时。",
+        ),
+        list(range(1, LAYERS + 1)),
+        {
+            Text("embeddings × √d_model", "embedding × √d_model"): scaled,
+            Text("embeddings as they are", "embedding 不缩放"): unscaled,
+        },
+        (Text("layer", "层"), Text("variance of q", "q 的方差")),
+        marker="o",
     )
 
 
