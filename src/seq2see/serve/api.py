@@ -16,6 +16,7 @@ from seq2see.errors import ConfigError
 from seq2see.serve import about, reading, spec
 from seq2see.serve.desk import Desk, require_key
 from seq2see.serve.laboratory import Laboratory, cards
+from seq2see.serve.models import Model
 from seq2see.serve.problems import Forbidden, Invalid, NotFound, Problem
 from seq2see.serve.requests import ExplainRequest, TranslateRequest
 from seq2see.serve.responses import Json, finite
@@ -52,7 +53,8 @@ def router(service: Service, desk: Desk) -> APIRouter:
     _translation(routes, service, desk)
     _streaming(routes, service, desk)
     _explanation(routes, service, desk)
-    _facts(routes, service)
+    _models(routes, service)
+    _runs(routes, service)
     _lab(routes, service, desk)
     return routes
 
@@ -165,8 +167,13 @@ def _explanation(routes: APIRouter, service: Service, desk: Desk) -> None:
         return Response(trace, media_type="application/json")
 
 
-def _facts(routes: APIRouter, service: Service) -> None:
-    runs = Runs(service.runs)
+def _models(routes: APIRouter, service: Service) -> None:
+    def named(name: str, request: Request) -> Model:
+        require_key(request, service)
+        model = service.models.named(name)
+        if model is None:
+            raise NotFound(f"{name[:40]} is not a model here")
+        return model
 
     @routes.get(
         "/models",
@@ -183,11 +190,7 @@ def _facts(routes: APIRouter, service: Service) -> None:
         responses=spec.answers({"type": "object"}, 404),
     )
     def architecture(name: str, request: Request) -> Response:
-        require_key(request, service)
-        model = service.models.named(name)
-        if model is None:
-            raise NotFound(f"{name[:40]} is not a model here")
-        return Json(about.architecture(model))
+        return Json(about.architecture(named(name, request)))
 
     @routes.get(
         "/models/{name}/positions",
@@ -195,11 +198,11 @@ def _facts(routes: APIRouter, service: Service) -> None:
         responses=spec.answers({"type": "object"}, 404),
     )
     def positions(name: str, request: Request) -> Response:
-        require_key(request, service)
-        model = service.models.named(name)
-        if model is None:
-            raise NotFound(f"{name[:40]} is not a model here")
-        return Json(about.positions(model))
+        return Json(about.positions(named(name, request)))
+
+
+def _runs(routes: APIRouter, service: Service) -> None:
+    runs = Runs(service.runs)
 
     @routes.get(
         "/runs",

@@ -65,23 +65,9 @@ class QueuedTranslator:
         """From which language to which."""
         return self._model.translator.languages
 
-    @overload
-    def translate(
-        self, lines: str, options: TranslationOptions | None = None, **settings: Any
-    ) -> Translation: ...
-
-    @overload
-    def translate(
-        self, lines: Sequence[str], options: TranslationOptions | None = None, **settings: Any
-    ) -> list[Translation]: ...
-
-    def translate(
-        self, lines: str | Sequence[str], options: TranslationOptions | None = None, **settings: Any
-    ) -> Translation | list[Translation]:
+    def translate(self, lines: Sequence[str], options: TranslationOptions) -> list[Translation]:
         """Translate lines in their order; one that has no translation says why."""
-        if isinstance(lines, str):
-            return self.translate([lines], options, **settings)[0]
-        task = TranslateTask.of(self._model, (options or TranslationOptions()).changed(settings))
+        task = TranslateTask.of(self._model, options)
         costs = self._model.costs(lines)
         if not self._patient:
             return self._sorted_out(self._queue.submit(self._call, task, lines, costs))
@@ -117,7 +103,10 @@ class QueuedTranslator:
 
 
 class Chain:
-    """Translators of which each reads what the one before it wrote; at least one."""
+    """Models of which each reads what the one before it wrote; at least one.
+
+    To those who use it, it is a `Translator`.
+    """
 
     def __init__(self, legs: Sequence[QueuedTranslator]) -> None:
         self._legs = legs
@@ -167,7 +156,7 @@ def chained(
     patient: bool = False,
     on_error: OnError = lambda _: None,
 ) -> Translator:
-    """Return the translator of a route: a `Chain`, which has all that is asked of one."""
+    """Return the translator of a route."""
     legs = [
         QueuedTranslator(leg, queue, call, patient=patient, on_error=on_error) for leg in route.legs
     ]
