@@ -1,10 +1,16 @@
-"""What all tests share: a fixed seed, and hypothesis without deadlines (the machine is shared)."""
+"""What tests share: a fixed seed, hypothesis without deadlines (the machine is shared), Marians."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from transformers import MarianMTModel
 
 settings.register_profile(
     "seq2see",
@@ -19,3 +25,39 @@ settings.load_profile("seq2see")
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(20170612)
+
+
+@pytest.fixture(scope="session")
+def marian() -> Callable[..., MarianMTModel]:
+    """Small random models of `transformers`; `fields` are further ones of its config."""
+    from transformers import MarianConfig, MarianMTModel  # noqa: PLC0415 slow, and few need it
+
+    def make(
+        vocabulary: int,
+        pad: int,
+        *,
+        d_model: int = 32,
+        d_ff: int = 48,
+        heads: int = 2,
+        layers: int = 2,
+        **fields: Any,
+    ) -> MarianMTModel:
+        sizes = {
+            f"{stack}_{name}": value
+            for stack in ("encoder", "decoder")
+            for name, value in (("layers", layers), ("attention_heads", heads), ("ffn_dim", d_ff))
+        }
+        config = MarianConfig(
+            vocab_size=vocabulary,
+            decoder_vocab_size=vocabulary,
+            d_model=d_model,
+            **sizes,
+            pad_token_id=pad,
+            eos_token_id=0,
+            decoder_start_token_id=pad,
+            forced_eos_token_id=None,
+            **fields,
+        )
+        return MarianMTModel(config).eval()
+
+    return make

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from transformers import MarianConfig, MarianMTModel
+from transformers import MarianMTModel
 
 from seq2see.model import ModelConfig, Transformer
 
@@ -14,32 +16,10 @@ VOCABULARY, PAD = 31, 30
 LAYERS = 2
 
 
-def theirs() -> MarianMTModel:
-    config = MarianConfig(
-        vocab_size=VOCABULARY,
-        decoder_vocab_size=VOCABULARY,
-        d_model=32,
-        encoder_layers=LAYERS,
-        decoder_layers=LAYERS,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=48,
-        decoder_ffn_dim=48,
-        activation_function="swish",
-        scale_embedding=True,
-        dropout=0.0,
-        attention_dropout=0.0,
-        activation_dropout=0.0,
-        max_position_embeddings=64,
-        pad_token_id=PAD,
-        eos_token_id=0,
-        decoder_start_token_id=PAD,
-        share_encoder_decoder_embeddings=True,
-        tie_word_embeddings=True,
-        use_cache=False,
-        init_std=0.3,
-    )
-    model = MarianMTModel(config).eval()
+@pytest.fixture
+def theirs(marian: Callable[..., MarianMTModel]) -> MarianMTModel:
+    manner = {"activation_function": "swish", "scale_embedding": True, "init_std": 0.3}
+    model = marian(VOCABULARY, PAD, heads=4, max_position_embeddings=64, use_cache=False, **manner)
     torch.nn.init.normal_(model.final_logits_bias)
     return model
 
@@ -111,8 +91,8 @@ def renamed(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-5)], ids=str
 )
-def test_logits(dtype: torch.dtype, tolerance: float) -> None:
-    their_model, our_model = theirs().to(dtype), ours().to(dtype)
+def test_logits(theirs: MarianMTModel, dtype: torch.dtype, tolerance: float) -> None:
+    their_model, our_model = theirs.to(dtype), ours().to(dtype)
     make_positions_exact(their_model)
     our_model.load_state_dict(renamed(their_model.state_dict()))
     src = torch.randint(0, PAD, (3, 11))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
-from transformers import MarianConfig, MarianMTModel
+from transformers import MarianMTModel
 
 from seq2see.search import Hypothesis, Prediction, SearchConfig, Source, search
 
@@ -13,24 +15,11 @@ VOCABULARY, EOS, PAD = 23, 0, 22  # Marian starts with its padding
 SENTENCES, LONGEST = 16, 14
 
 
-def theirs() -> MarianMTModel:
-    config = MarianConfig(
-        vocab_size=VOCABULARY,
-        d_model=16,
-        encoder_layers=1,
-        decoder_layers=1,
-        encoder_attention_heads=2,
-        decoder_attention_heads=2,
-        encoder_ffn_dim=16,
-        decoder_ffn_dim=16,
-        max_position_embeddings=32,
-        pad_token_id=PAD,
-        eos_token_id=EOS,
-        decoder_start_token_id=PAD,
-        forced_eos_token_id=None,
-        init_std=1.0,  # so that some sentences end soon, some late and some never
-    )
-    return MarianMTModel(config).eval()
+@pytest.fixture
+def model(marian: Callable[..., MarianMTModel]) -> MarianMTModel:
+    """Their model, so wild that some sentences end soon, some late and some never."""
+    sizes = {"d_model": 16, "d_ff": 16, "layers": 1, "max_position_embeddings": 32}
+    return marian(VOCABULARY, PAD, init_std=1.0, **sizes)
 
 
 def sources() -> Tensor:
@@ -85,8 +74,8 @@ def config(beam: int, alpha: float, n_best: int) -> SearchConfig:
     )
 
 
-def test_greedy() -> None:
-    model, src = theirs(), sources()
+def test_greedy(model: MarianMTModel) -> None:
+    src = sources()
     expected = model.generate(
         src, attention_mask=(src != PAD).long(), max_new_tokens=LONGEST, bad_words_ids=[[PAD]]
     )
@@ -97,8 +86,8 @@ def test_greedy() -> None:
 
 @pytest.mark.parametrize("n_best", [1, 4])
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_beam(alpha: float, n_best: int) -> None:
-    model, src = theirs(), sources()
+def test_beam(model: MarianMTModel, alpha: float, n_best: int) -> None:
+    src = sources()
     expected = model.generate(
         src,
         attention_mask=(src != PAD).long(),

@@ -7,12 +7,13 @@ import json
 import os
 import shutil
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from transformers import MarianConfig, MarianMTModel, MarianTokenizer
+from transformers import MarianMTModel, MarianTokenizer
 
 import seq2see
 from seq2see import interop, metrics
@@ -38,7 +39,7 @@ def sides() -> tuple[Tokenizer, Tokenizer]:
 
 
 @pytest.fixture(scope="module")
-def opus(sides, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def opus(sides, marian, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory in the form of OPUS-MT: two SentencePiece files, and a vocabulary of its own."""
     home = tmp_path_factory.mktemp("opus") / "opus-mt-en-fr"
     home.mkdir()
@@ -48,34 +49,17 @@ def opus(sides, tmp_path_factory: pytest.TempPathFactory) -> Path:
     sides[0].save(home / "source.spm")
     sides[1].save(home / "target.spm")
     (home / "vocab.json").write_text(json.dumps(ids), "utf-8")
-    marian(len(ids), pad=ids["<pad>"], eos=0).save_pretrained(home)
+    talkative(marian, len(ids), ids["<pad>"]).save_pretrained(home)
     return home
 
 
-def marian(size: int, pad: int, eos: int) -> MarianMTModel:
+def talkative(marian: Callable[..., MarianMTModel], size: int, pad: int) -> MarianMTModel:
+    """Make a model that says something else to each line, and ends some of them."""
     torch.manual_seed(3)
-    config = MarianConfig(
-        vocab_size=size,
-        decoder_vocab_size=size,
-        d_model=32,
-        encoder_layers=2,
-        decoder_layers=2,
-        encoder_attention_heads=2,
-        decoder_attention_heads=2,
-        encoder_ffn_dim=48,
-        decoder_ffn_dim=48,
-        activation_function="swish",
-        scale_embedding=True,
-        max_position_embeddings=128,
-        pad_token_id=pad,
-        eos_token_id=eos,
-        decoder_start_token_id=pad,
-        forced_eos_token_id=None,
-        init_std=0.3,
-    )
-    model = MarianMTModel(config).eval()
+    manner = {"activation_function": "swish", "scale_embedding": True, "init_std": 0.3}
+    model = marian(size, pad, max_position_embeddings=128, **manner)
     torch.nn.init.normal_(model.final_logits_bias)
-    model.final_logits_bias[0, eos] = 2.0
+    model.final_logits_bias[0, 0] = 2.0
     return model
 
 
