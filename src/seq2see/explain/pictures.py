@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from seq2see import draw
 from seq2see.errors import InputError
 from seq2see.explain.trace import AttentionMap, Trace
 
-ON_ONE_PICTURE = 40
-"""Steps above this are not drawn below: nobody could read their names."""
+FLAT = 0.25
+"""Weights that are all below must look faint, as they are."""
 
 
 def picture(trace: Trace, path: Path) -> None:
@@ -17,13 +20,11 @@ def picture(trace: Trace, path: Path) -> None:
     cross = [each for each in trace.attention if each.kind == "cross"]
     if not cross:
         raise InputError("a picture must have cross-attention to show, but every layer is off")
-    names = "cross-attention, mean over heads and layers"
-    rows, columns = trace.labels("output"), trace.labels("source")
-    grid = draw.Grid(names, rows, columns, trace.cross().tolist())
-    steps = draw.Series("Probability of each token", rows, [s.probability for s in trace.steps])
-    fits = len(rows) <= ON_ONE_PICTURE
+    who = "cross-attention, mean over heads and layers"
+    grid = _grid(who, trace.labels("output"), trace.labels("source"), trace.cross())
+    steps = draw.Series("probability", [step.probability for step in trace.steps])
     title = f"{trace.source.text}\n{trace.translation.text}"
-    draw.attention(path, title, grid, _thumbnails(cross), steps if fits else None)
+    draw.attention(path, title, grid, _thumbnails(cross), steps)
 
 
 def head_picture(trace: Trace, path: Path, found: AttentionMap, head: int | None) -> None:
@@ -34,8 +35,15 @@ def head_picture(trace: Trace, path: Path, found: AttentionMap, head: int | None
     who = "mean over heads" if head is None else f"head {head}"
     rows = trace.labels(found.rows, weights.shape[0])
     columns = trace.labels(found.columns, weights.shape[1])
-    grid = draw.Grid(f"{found.name}, {who}", rows, columns, weights.tolist())
+    grid = _grid(f"{found.name}, {who}", rows, columns, weights)
     draw.attention(path, trace.source.text, grid, None, None)
+
+
+def _grid(
+    what: str, rows: list[str], columns: list[str], weights: NDArray[np.float32]
+) -> draw.Grid:
+    most = max(FLAT, float(weights.max()))
+    return draw.Grid(f"{what} (darkest: {most:.2f})", rows, columns, weights.tolist(), most)
 
 
 def _thumbnails(maps: list[AttentionMap]) -> draw.Thumbnails:

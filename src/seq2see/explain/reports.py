@@ -11,7 +11,9 @@ from importlib.resources import files
 from seq2see.draw import Signed
 
 _PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title} – seq2see</title>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title} – seq2see</title>
 <link rel="icon" href="data:,"><style>{style}</style></head>
 <body><header class="top"><div class="pair"><p id="target">{title}</p></div></header>
 <main>{notes}{body}</main></body></html>
@@ -43,7 +45,10 @@ def plain_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     body = "".join(
         f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return (
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        "</div>"
+    )
 
 
 def _cell(value: float, most: float, shares: bool) -> str:
