@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import pytest
 import torch
@@ -29,6 +30,19 @@ from seq2see.text.specials import EOS_ID
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
+SENTENCE = "the old animal slept because it was wide ."
+PAIR = {"source": "en", "target": "de"}
+VIEWS = {
+    "translate": ".target-text .word",
+    "attention": "svg.matrix",
+    "decoding": "svg.beam",
+    "intervene": ".switch",
+    "positions": ".positions .heat",
+    "lab": ".experiment",
+    "architecture": ".block",
+    "training": ".curves",
+}
+"""What each has once it is there."""
 LINES = [
     f"the old animal number {n} didn't cross the wide street because it slept" for n in range(80)
 ]
@@ -51,6 +65,15 @@ class Site:
         request = urllib.request.Request(self.url + path, data, headers)  # noqa: S310
         with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
             return json.loads(answer.read())
+
+    def translated(self, **wishes: Any) -> Any:
+        """Return what it tells of the sentence."""
+        body = {"text": SENTENCE, **PAIR, **wishes}
+        return self.ask("api/v1/translate", body)["translations"][0]
+
+    def explained(self, **wishes: Any) -> Any:
+        """Return the sentence's trace."""
+        return self.ask("api/v1/explain", {"text": SENTENCE, **PAIR, **wishes})
 
 
 def bundle() -> Bundle:
@@ -86,6 +109,17 @@ def write_run(folder: Path) -> None:
 
 
 @pytest.fixture(scope="session")
+def sentence() -> str:
+    return SENTENCE
+
+
+@pytest.fixture(scope="session")
+def views() -> tuple[str, ...]:
+    """The names of all."""
+    return tuple(VIEWS)
+
+
+@pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Serve from a thread of this process."""
     home = tmp_path_factory.mktemp("page")
@@ -117,6 +151,50 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
+class Screen:
+    """A page, and what people do with it and read there; all else is that of Playwright's."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._page, name)
+
+    def shown(self, name: str) -> float:
+        """Return a number as people read it."""
+        text = self._page.locator(f'[data-number="{name}"]').first.text_content()
+        assert text is not None
+        return float(text.replace("−", "-").replace("\u202f", ""))
+
+    def assert_shows(self, name: str, value: float) -> None:
+        assert self.shown(name) == pytest.approx(value, abs=1e-6), name
+
+    def until(self, condition: str, arg: Any = None) -> None:
+        """Wait for a condition; `wait_for_function` would need `eval`, which the page forbids."""
+        for _ in range(400):
+            if self._page.evaluate(condition, arg):
+                return
+            self._page.wait_for_timeout(50)
+        raise AssertionError(condition)
+
+    def go(self, view: str, **names: Any) -> None:
+        """Change the address, as a link would."""
+        self._page.evaluate("hash => { location.hash = hash; }", address(view, **names))
+
+    def turn_to(self, view: str) -> None:
+        """Click a view's name above."""
+        self._page.locator(f'.views a[href^="#{view}"]').click()
+
+    def wait(self, view: str) -> None:
+        """Wait until a view is there and nothing is on its way."""
+        self._page.wait_for_selector(VIEWS[view])
+        self.until("!document.querySelector('.busy')")
+
+
+def address(view: str, **names: Any) -> str:
+    return f"#{view}?{urlencode({'text': SENTENCE, **PAIR, **names})}"
+
+
 class Watched:
     """A browser's context whose pages may ask nobody but the service, and whose errors count."""
 
@@ -137,10 +215,14 @@ class Watched:
         if kind in {"error", "warning"}:
             self.errors.append(text)
 
-    def open(self, address: str = "") -> Page:
+    def open(self, view: str, **names: Any) -> Screen:
+        """Open a view, of the sentence if nothing else is said."""
+        return self.visit(self.home + address(view, **names))
+
+    def visit(self, url: str) -> Screen:
         page = self.context.new_page()
-        page.goto(address if "://" in address else self.home + address)
-        return page
+        page.goto(url)
+        return Screen(page)
 
 
 Opener = Callable[..., Watched]

@@ -1,0 +1,75 @@
+"""The view of attention: the numbers that people read are those of the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from seq2see.explain.tensors import unpack
+
+
+@pytest.fixture(scope="module")
+def trace(site: Any) -> Any:
+    return site.explained(detail={"layers": "all", "top": 10})
+
+
+@pytest.mark.parametrize("stage", ["weights", "scores"])
+def test_numbers_of_attention(watched: Any, trace: Any, stage: str) -> None:
+    page = watched().open("attention", stage=stage)
+    for each in trace["attention"]:
+        kind = f"{each['stack']}.{each['kind']}"
+        numbers = unpack(each[stage])
+        head, row, column = 1, min(4, numbers.shape[1] - 1), 2
+        names = {"kind": kind, "layer": each["layer"], "head": head, "row": row, "column": column}
+        page.go("attention", stage=stage, **names)
+        page.until(
+            "name => document.querySelector('.thumb[aria-pressed=true]')?.ariaLabel === name",
+            arg=f"{each['stack']}.{each['layer']}.{each['kind']}.{head}",
+        )
+        page.assert_shows("cell", float(numbers[head, row, column]))
+
+
+def test_the_worked_head_comes_to_the_weights_of_the_model(watched: Any, trace: Any) -> None:
+    each = next(m for m in trace["attention"] if (m["layer"], m["kind"]) == (1, "cross"))
+    query = unpack(each["weights"]).shape[1] - 1
+    page = watched().open("attention", layer=1, head=1, row=query)
+    page.wait("attention")
+    cells = "row => [...row.cells].map(cell => cell.textContent.replaceAll('−', '-'))"
+    table = page.locator(".attention .card:last-child table")
+    *rows, total = table.locator("tbody tr").evaluate_all(f"rows => rows.map({cells})")
+    products = unpack(each["keys"])[1] @ unpack(each["queries"])[1, query]
+    for (_, _, product, score, _, weight, _), theirs, scaled, ours in zip(
+        rows,
+        products,
+        unpack(each["scores"])[1, query],
+        unpack(each["weights"])[1, query],
+        strict=True,
+    ):
+        assert float(product) == pytest.approx(theirs, abs=1e-3)
+        assert float(score) == pytest.approx(theirs * each["scale"], abs=1e-3)
+        assert float(score) == pytest.approx(scaled, abs=1e-3)
+        assert float(weight) == pytest.approx(ours, abs=1e-6)
+    assert float(total[5]) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_words_look_by_the_mean_and_are_looked_at_by_the_sum(watched: Any, trace: Any) -> None:
+    each = next(m for m in trace["attention"] if (m["stack"], m["layer"]) == ("encoder", 1))
+    words = [token["word"] for token in trace["source"]["tokens"]]
+    query, key = 4, 1
+    rows = [i for i, word in enumerate(words) if word == query]
+    columns = [i for i, word in enumerate(words) if word == key]
+    wanted = unpack(each["weights"])[0][np.ix_(rows, columns)].sum(1).mean()
+    names = {"unit": "words", "kind": "encoder.self", "layer": 1, "row": query, "column": key}
+    page = watched().open("attention", **names)
+    page.wait("attention")
+    page.assert_shows("cell", float(wanted))
+
+
+def test_what_the_service_refuses_is_told(watched: Any) -> None:
+    view = watched()
+    page = view.open("attention", text="x" * 600)
+    page.wait_for_selector(".status.error")
+    assert "500" in page.locator(".status.error").inner_text()
+    view.errors.clear()  # browsers log every answer with an error's status

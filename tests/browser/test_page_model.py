@@ -1,0 +1,44 @@
+"""The views of the model itself: its positions and its parts."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, get_args
+
+import torch
+
+from seq2see.explain.tensors import unpack
+from seq2see.model.positions import Frequencies, WaveLayout, sinusoid
+
+
+def test_numbers_of_positions(watched: Any) -> None:
+    page = watched().open("positions")
+    page.wait("positions")
+    for layout, frequencies in itertools.product(get_args(WaveLayout), get_args(Frequencies)):
+        waves = sinusoid(torch.arange(64), 32, layout, frequencies)
+        for row, column in [(3, 0), (17, 5), (63, 31)]:
+            names = {"variant": f"{layout}.{frequencies}", "size": 32, "row": row, "column": column}
+            page.go("positions", **names)
+            page.until(
+                "text => document.querySelector('.readout').textContent.startsWith(text)",
+                f"position {row}, dimension {column} ",
+            )
+            page.assert_shows("position", float(waves[row, column]))
+
+
+def test_numbers_of_the_model_itself(watched: Any, site: Any) -> None:
+    model = site.ask("api/v1/models/tiny")
+    vectors = unpack(site.ask("api/v1/models/tiny/positions")["vectors"])
+    view = watched()
+    page = view.open("architecture")
+    page.wait("architecture")
+    assert page.shown("parameters") == model["parameters"]
+    page.locator('[data-part="decoder.layers.1.cross_attention"]').click()
+    page.until("document.querySelector('.part h2').textContent.endsWith('cross_attention')")
+    decoder = next(part for part in model["tree"]["parts"] if part["name"] == "decoder")
+    layers = next(part for part in decoder["parts"] if part["name"] == "layers")["parts"]
+    cross = next(part for part in layers[1]["parts"] if part["name"] == "cross_attention")
+    assert page.shown("parameters") == cross["parameters"]
+    page = view.open("positions", row=9, column=4)
+    page.wait("positions")
+    page.assert_shows("position", float(vectors[9, 4]))

@@ -1,0 +1,37 @@
+"""The page as a file that someone saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+TEXTS_OF_A_VIEW = (
+    "[...document.querySelectorAll('main :is(h1, h2, td, dd, .word, .output, [data-number])')]"
+    ".filter(each => each.checkVisibility() && !each.closest('.drop'))"
+    ".map(each => each.textContent).join('|')"
+)
+
+
+def test_every_state_works_from_a_file(
+    watched: Any, views: tuple[str, ...], sentence: str, tmp_path: Path
+) -> None:
+    page = watched().open("translate")
+    offline = watched()
+    offline.home = "file:"  # nothing else may be asked for
+    for view in views:
+        names = {"off": "decoder.0.cross.1"} if view == "intervene" else {"word": 0}
+        page.go(view, text=sentence + " </script>", lang="zh", **names)
+        page.wait(view)
+        if view == "intervene":
+            page.wait_for_selector(".pronoun svg")
+        with page.expect_download() as download:
+            page.locator('[data-key="save"]').click()
+        path = tmp_path / f"{view}.html"
+        download.value.save_as(path)
+        file = offline.visit(path.as_uri())
+        file.wait(view)
+        file.until(f"texts => {TEXTS_OF_A_VIEW} === texts", page.evaluate(TEXTS_OF_A_VIEW))
+        assert file.locator(".status.error").count() == 0
+        if view == "attention":  # what needs no service works there too
+            file.locator(".thumb").first.click()
+            file.until("document.querySelector('.thumb').ariaPressed === 'true'")

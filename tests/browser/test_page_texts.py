@@ -1,0 +1,63 @@
+"""The page with any text, with none, and with one that would be a script."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+TEXTS = {
+    "long": " ".join(["the old animal didn't cross the wide street because it slept"] * 5),
+    "Chinese": "两只狗在草地上奔跑。",
+    "right-to-left": "שלום עולם, הכלב רץ",
+    "emoji": "the 🐕 slept",
+}
+HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>\'"&amp;'
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_any_text(watched: Any, text: str) -> None:
+    page = watched(390).open("translate", text=text)
+    page.wait("translate")
+    assert page.locator(".source-text").input_value() == text
+    for view in ("attention", "decoding"):
+        page.turn_to(view)
+        page.wait(view)
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def test_no_text(watched: Any) -> None:
+    page = watched().open("translate", text="")
+    page.wait_for_selector('[data-key="example"]')
+    assert page.locator(".target-text .word").count() == 0
+    for view in ("attention", "decoding", "intervene"):
+        page.turn_to(view)
+        page.until("document.querySelector('.sentence .status')?.textContent")
+        assert page.locator(".status.error").count() == 0
+
+
+def test_text_never_becomes_script(watched: Any) -> None:
+    view = watched()
+    page = view.open("translate", text=HOSTILE, prefix="<b>x</b>", glossary="a=<i>b")
+    page.wait("translate")
+    outcome = {
+        "number": 1, "status": "met", "seconds": 1, "verdict": "holds", "figures": [],
+        "reason": {"en": HOSTILE}, "measurements": [],
+    }  # fmt: skip
+    outcome["figures"] = [
+        {
+            "caption": {"en": HOSTILE},
+            "svg": {"en": f'<svg xmlns="http://www.w3.org/2000/svg">{HOSTILE}</svg>'},
+        }
+    ]
+    view.context.route("**/api/v1/lab/1", lambda route: route.fulfill(json=outcome))
+    for name in ("attention", "intervene", "training", "lab"):
+        page.turn_to(name)
+        page.wait(name)
+    page.locator('[data-key="run:1"]').click()
+    page.wait_for_selector(".picture img")
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("main script, main iframe, main img:not(.picture img)").count() == 0
+    page = view.visit(f"{view.home}#{HOSTILE}?text=%3Cscript%3E&lang={HOSTILE}")
+    page.wait_for_selector("h1")
+    assert page.evaluate("window.hacked") is None
