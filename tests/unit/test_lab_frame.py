@@ -19,15 +19,9 @@ from seq2see.errors import InputError
 from seq2see.lab import words
 from seq2see.lab.bench import DIGITS, Bench, Lesson, exactness, pairs
 from seq2see.lab.ear import Ear, cut, encoder_heads, silenced
-from seq2see.lab.experiment import (
+from seq2see.lab.expectation import (
     NOTED,
     Expectation,
-    Experiment,
-    Figure,
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
     at_least,
     at_most,
     between,
@@ -35,6 +29,7 @@ from seq2see.lab.experiment import (
     near,
     number,
 )
+from seq2see.lab.experiment import Experiment, Figure, Finding, Measurement, Text, Verdict
 from seq2see.lab.pictures import bars, curves, grids
 from seq2see.lab.registry import chosen, experiments
 from seq2see.lab.report import report

@@ -8,17 +8,8 @@ from torch import Tensor
 from seq2see.errors import ConfigError
 from seq2see.lab.attention.steps import HEADS, WIDTH, attended, heads_of, sentence
 from seq2see.lab.bench import Bench
-from seq2see.lab.experiment import (
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    equal,
-    experiment,
-    near,
-)
+from seq2see.lab.expectation import at_least, at_most, equal, near
+from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import OPEN, DotProductAttention, Mask, ModelConfig
 from seq2see.model.dropout import Dropout
 

@@ -10,18 +10,8 @@ from seq2see.engines.torch import padded
 from seq2see.lab.attention.steps import attended, heads_of, sentence
 from seq2see.lab.bench import Bench, Lesson, batch_of, pairs
 from seq2see.lab.ear import Ear
-from seq2see.lab.experiment import (
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    between,
-    equal,
-    experiment,
-    near,
-)
+from seq2see.lab.expectation import at_least, at_most, between, equal, near
+from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import bars, grids
 from seq2see.model import OPEN, AttentionRecord, DotProductAttention, Transformer
 from seq2see.model.dropout import Dropout

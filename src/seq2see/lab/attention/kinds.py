@@ -8,17 +8,8 @@ import torch
 from torch import Tensor
 
 from seq2see.lab.bench import Bench, Lesson
-from seq2see.lab.experiment import (
-    NOTED,
-    Figure,
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    experiment,
-)
+from seq2see.lab.expectation import NOTED, at_least, at_most
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import curves
 from seq2see.lab.timing import seconds
 from seq2see.model import OPEN, AdditiveAttention, Attention, DotProductAttention

@@ -17,16 +17,8 @@ from seq2see.data.fables import Fable
 from seq2see.engines.torch import padded
 from seq2see.lab.bench import Bench
 from seq2see.lab.ear import Ear, cut, encoder_heads
-from seq2see.lab.experiment import (
-    Figure,
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    equal,
-    experiment,
-)
+from seq2see.lab.expectation import at_least, equal
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import bars, grids
 from seq2see.model import ModelConfig, Transformer
 from seq2see.model.multihead import MultiHead

@@ -9,25 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from seq2see.lab.attention.steps import self_attention
 from seq2see.lab.bench import Bench
-from seq2see.lab.experiment import (
-    NOTED,
-    Figure,
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    equal,
-    experiment,
-    near,
-)
+from seq2see.lab.expectation import NOTED, at_least, at_most, equal, near
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import curves
 from seq2see.lab.timing import seconds
 from seq2see.model import CAUSAL, OPEN, AttentionConfig, Builder, Layout, ModelConfig, Site
 from seq2see.model.cache import KeyValues
-from seq2see.model.multihead import SelfAttention
 
 # T tokens, M features
 
@@ -146,14 +135,8 @@ class _Convolution(nn.Module):
         return y_MT.T
 
 
-def attention_network(width: int = WIDTH, heads: int = 4) -> SelfAttention:
-    """Make one self-attention of the model."""
-    config = ModelConfig(vocab_size=1, d_model=width, heads=heads)
-    return Builder(config).self_attention(AttentionConfig(), Site("encoder", 0, "self"))
-
-
 def _attention(length: int = LENGTH) -> Network:
-    heads = attention_network()
+    heads = self_attention(4, WIDTH)
     layout = Layout(1, length)
 
     def attend(x_TM: Tensor) -> Tensor:
@@ -326,7 +309,7 @@ def depth(network: Network, length: int) -> int:
 
 @torch.no_grad()
 def _alone_or_together(bench: Bench) -> float:
-    heads = attention_network().double()
+    heads = self_attention(4, WIDTH).double()
     x_TM = torch.randn(20, WIDTH, dtype=torch.float64, generator=bench.generator(1))
     queries, memory = heads.project(x_TM, Layout(1, 20))
     together = heads.attention(queries, memory.keys_BHSD, memory.values_BHSD)
@@ -345,5 +328,5 @@ def _rnn_seconds(length: int, width: int = 512) -> float:
 
 @torch.inference_mode()
 def _attention_seconds(length: int, width: int = 512) -> float:
-    heads, x_TM, layout = attention_network(width, 8), torch.randn(length, width), Layout(1, length)
+    heads, x_TM, layout = self_attention(8, width), torch.randn(length, width), Layout(1, length)
     return seconds(lambda: heads(x_TM, layout, OPEN), repeats=3)

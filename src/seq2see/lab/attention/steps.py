@@ -9,17 +9,8 @@ from torch import Tensor
 
 from seq2see.lab.bench import Bench
 from seq2see.lab.ear import Ear
-from seq2see.lab.experiment import (
-    Figure,
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    equal,
-    experiment,
-)
+from seq2see.lab.expectation import at_least, at_most, equal
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import Sketch, grids, sketch
 from seq2see.model import (
     CAUSAL,
@@ -42,13 +33,17 @@ SITE = Site("encoder", 0, "self")
 WIDTH, HEADS = 512, 8
 
 
+def self_attention(heads: int = HEADS, d_model: int = WIDTH, **settings: object) -> SelfAttention:
+    """Make one self-attention as of a model, with fresh weights."""
+    config = ModelConfig(vocab_size=1, d_model=d_model, heads=heads)
+    return Builder(config).self_attention(AttentionConfig.model_validate(settings), SITE)
+
+
 def heads_of(bench: Bench, seed: int = 1, **settings: object) -> SelfAttention:
-    """Make one multi-head attention of the paper's size, with fresh weights, in float64."""
+    """Make one of the paper's size, always with the same weights, in float64."""
     del bench
     torch.manual_seed(seed)
-    attention = AttentionConfig.model_validate(settings)
-    config = ModelConfig(vocab_size=1, d_model=WIDTH, heads=HEADS)
-    return Builder(config).self_attention(attention, SITE).double()
+    return self_attention(HEADS, WIDTH, **settings).double()
 
 
 def sentence(bench: Bench, tokens: int, seed: int = 1) -> Tensor:

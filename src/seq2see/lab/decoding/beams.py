@@ -11,16 +11,8 @@ from torch import Tensor
 
 from seq2see.draw import BLUE, GREY, ORANGE
 from seq2see.lab.bench import Bench
-from seq2see.lab.experiment import (
-    Figure,
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    equal,
-    experiment,
-    near,
-)
+from seq2see.lab.expectation import equal, near
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import sketch
 from seq2see.search import (
     Fate,

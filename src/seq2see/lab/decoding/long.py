@@ -13,17 +13,8 @@ from seq2see.errors import ConfigError
 from seq2see.lab import pictures
 from seq2see.lab.bench import DIGITS, Bench
 from seq2see.lab.ear import Ear
-from seq2see.lab.experiment import (
-    Figure,
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    between,
-    equal,
-    experiment,
-)
+from seq2see.lab.expectation import at_least, between, equal
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.timing import seconds
 from seq2see.model import (
     OPEN,

@@ -11,15 +11,8 @@ from torch import Tensor
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench
 from seq2see.lab.closeness import apart
-from seq2see.lab.experiment import (
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    experiment,
-)
+from seq2see.lab.expectation import at_least, at_most
+from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.timing import seconds
 from seq2see.model import ModelConfig, Transformer
 

@@ -6,16 +6,8 @@ from collections.abc import Callable, Mapping
 
 from seq2see.lab.bench import Bench
 from seq2see.lab.decoding.beams import worked_beam
-from seq2see.lab.experiment import (
-    Figure,
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    equal,
-    experiment,
-)
+from seq2see.lab.expectation import at_least, equal
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.gallery import blocks, matrices
 from seq2see.lab.positions.waves import four_dimensions, halves, twenty_positions
 from seq2see.lab.training.six_words import six_word_grids

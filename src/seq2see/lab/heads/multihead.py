@@ -8,41 +8,16 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from seq2see.lab.attention.steps import HEADS, SITE, WIDTH, attended, heads_of, sentence
+from seq2see.lab.attention.steps import HEADS, WIDTH, attended, heads_of, self_attention, sentence
 from seq2see.lab.bench import Bench
-from seq2see.lab.experiment import (
-    NOTED,
-    Figure,
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    equal,
-    experiment,
-    near,
-)
+from seq2see.lab.expectation import NOTED, at_least, at_most, equal, near
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import grids
 from seq2see.lab.timing import seconds
-from seq2see.model import (
-    OPEN,
-    AttentionConfig,
-    Builder,
-    Layout,
-    ModelConfig,
-    count_parameters,
-)
+from seq2see.model import OPEN, Layout, count_parameters
 from seq2see.model.multihead import SelfAttention
 
 # B batch, H heads, T tokens, D features of a head, M features of the model
-
-
-def with_heads(heads: int, d_model: int = WIDTH, bias: bool = True) -> SelfAttention:
-    """Make one self-attention with so many heads."""
-    attention = AttentionConfig(bias=bias)
-    config = ModelConfig(vocab_size=1, d_model=d_model, heads=heads)
-    return Builder(config).self_attention(attention, SITE)
 
 
 @experiment(
@@ -125,8 +100,8 @@ def parameters(bench: Bench) -> Finding:
     """Count the parameters of attentions with 1 to 512 heads."""
     del bench
     numbers = [2**power for power in range(10)]
-    without = {count_parameters(with_heads(n, bias=False)) for n in numbers}
-    with_bias = {count_parameters(with_heads(n)) for n in numbers}
+    without = {count_parameters(self_attention(n, bias=False)) for n in numbers}
+    with_bias = {count_parameters(self_attention(n)) for n in numbers}
     return Finding(
         Verdict.HOLDS,
         Text(
@@ -218,12 +193,12 @@ def cost_of_heads(bench: Bench) -> Finding:
 
 
 def _split(x: Tensor) -> Tensor:
-    return with_heads(HEADS).split(x[:, 0])
+    return self_attention(HEADS).split(x[:, 0])
 
 
 def _attend(x_BHTD: Tensor) -> Tensor:
     """Attend in the plain form, in which every product can be counted."""
-    attention = with_heads(1, x_BHTD.size(-1)).attention
+    attention = self_attention(1, x_BHTD.size(-1)).attention
     output: Tensor = attention(x_BHTD, x_BHTD, x_BHTD, OPEN, lambda _: None)
     return output
 

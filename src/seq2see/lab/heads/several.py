@@ -9,17 +9,8 @@ from torch import Tensor
 
 from seq2see.lab.bench import DIGITS, Bench, Learned, Lesson, batch_of, pairs
 from seq2see.lab.ear import Ear, encoder_heads, silenced
-from seq2see.lab.experiment import (
-    NOTED,
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    between,
-    experiment,
-)
+from seq2see.lab.expectation import NOTED, at_least, at_most, between
+from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import bars
 from seq2see.loss import LossConfig
 from seq2see.model import Transformer

@@ -14,16 +14,8 @@ from seq2see.lab import pictures
 from seq2see.lab.bench import DIGITS, Bench, Lesson, batch_of, pairs
 from seq2see.lab.closeness import apart, differing
 from seq2see.lab.ear import Ear
-from seq2see.lab.experiment import (
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    equal,
-    experiment,
-)
+from seq2see.lab.expectation import at_least, at_most, equal
+from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
 from seq2see.loss import smoothed_cross_entropy
 from seq2see.model import AttentionRecord, Memory, Site, Transformer, masked_softmax
 from seq2see.text import PAD_ID, TokenizerConfig, Tokenizers

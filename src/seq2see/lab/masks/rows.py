@@ -9,16 +9,8 @@ from torch import Tensor
 
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench
-from seq2see.lab.experiment import (
-    Figure,
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    equal,
-    experiment,
-    near,
-)
+from seq2see.lab.expectation import equal, near
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.masks.places import added_mask_softmax
 from seq2see.model import CAUSAL, masked_softmax, padding_mask
 

@@ -9,16 +9,8 @@ from torch import Tensor
 
 from seq2see.lab.bench import DIGITS, Bench
 from seq2see.lab.closeness import apart
-from seq2see.lab.experiment import (
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    equal,
-    experiment,
-    near,
-)
+from seq2see.lab.expectation import at_least, equal, near
+from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import DropoutConfig, Transformer
 from seq2see.model.dropout import Dropout
 from seq2see.model.layers import PostNormResidual

@@ -10,18 +10,8 @@ from torch import Tensor, nn
 from seq2see.lab import pictures
 from seq2see.lab.bench import DIGITS, Bench
 from seq2see.lab.closeness import apart, differing
-from seq2see.lab.experiment import (
-    Figure,
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    equal,
-    experiment,
-    near,
-)
+from seq2see.lab.expectation import at_least, at_most, equal, near
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import OPEN, Builder, Layout, ModelConfig, Site
 from seq2see.model.dropout import Dropout
 from seq2see.model.layers import ACTIVATIONS, FeedForward

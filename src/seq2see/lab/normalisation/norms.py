@@ -10,17 +10,8 @@ from torch import Tensor, nn
 from seq2see.lab import pictures
 from seq2see.lab.bench import DIGITS, Bench, Lesson
 from seq2see.lab.closeness import apart, differing
-from seq2see.lab.experiment import (
-    Figure,
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    equal,
-    experiment,
-)
+from seq2see.lab.expectation import at_least, at_most, equal
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import Transformer
 from seq2see.model.layers import BatchNorm
 

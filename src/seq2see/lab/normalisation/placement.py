@@ -7,15 +7,8 @@ from statistics import fmean
 
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench, Learned, Lesson
-from seq2see.lab.experiment import (
-    Figure,
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    experiment,
-)
+from seq2see.lab.expectation import at_least
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 
 UPDATES = 100
 

@@ -12,16 +12,8 @@ from torch import Tensor, nn
 
 from seq2see.lab import pictures
 from seq2see.lab.bench import DIGITS, Bench, Lesson, Make, batch_of, pairs
-from seq2see.lab.experiment import (
-    Figure,
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    experiment,
-)
+from seq2see.lab.expectation import at_least, at_most
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.loss import LossConfig
 from seq2see.model import Builder, Memory, ModelConfig, Transformer
 from seq2see.model.layers import Residual, Sublayer

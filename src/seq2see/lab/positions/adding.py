@@ -6,16 +6,8 @@ import torch
 
 from seq2see.lab.bench import Bench
 from seq2see.lab.closeness import apart
-from seq2see.lab.experiment import (
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    between,
-    experiment,
-)
+from seq2see.lab.expectation import at_least, at_most, between
+from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import sinusoid
 
 # T positions, M features of the model, V vocabulary

@@ -11,16 +11,8 @@ import torch
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench, Learned, Lesson, exactness, pairs
 from seq2see.lab.closeness import apart
-from seq2see.lab.experiment import (
-    Figure,
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    experiment,
-)
+from seq2see.lab.expectation import at_least, at_most
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import RelativeAttention, RelativeDistances
 from seq2see.model.dropout import Dropout
 

@@ -8,15 +8,8 @@ from numpy.typing import NDArray
 
 from seq2see.lab.bench import Bench
 from seq2see.lab.closeness import apart
-from seq2see.lab.experiment import (
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_most,
-    equal,
-    experiment,
-)
+from seq2see.lab.expectation import at_most, equal
+from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import sinusoid
 
 WIDE = 512

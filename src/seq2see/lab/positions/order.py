@@ -7,15 +7,8 @@ from torch import Tensor
 
 from seq2see.lab.bench import DIGITS, Bench
 from seq2see.lab.closeness import apart
-from seq2see.lab.experiment import (
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    experiment,
-)
+from seq2see.lab.expectation import at_least, at_most
+from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import DotProductAttention, ModelConfig, Transformer
 from seq2see.model.dropout import Dropout
 

@@ -8,16 +8,8 @@ from torch import Tensor
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench
 from seq2see.lab.closeness import apart
-from seq2see.lab.experiment import (
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    experiment,
-    near,
-)
+from seq2see.lab.expectation import at_least, at_most, near
+from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import sinusoid
 
 # T positions, M features of the model, F frequencies

@@ -8,18 +8,8 @@ from torch import Tensor
 from seq2see.lab import pictures
 from seq2see.lab.bench import DIGITS, Bench
 from seq2see.lab.closeness import apart
-from seq2see.lab.experiment import (
-    Figure,
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    equal,
-    experiment,
-    near,
-)
+from seq2see.lab.expectation import at_least, at_most, equal, near
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import sketch
 from seq2see.model import Builder, count_parameters, sinusoid
 

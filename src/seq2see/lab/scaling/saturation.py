@@ -7,30 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from seq2see.lab.attention.steps import SITE, self_attention
 from seq2see.lab.bench import Bench
 from seq2see.lab.ear import Ear
-from seq2see.lab.experiment import (
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    between,
-    experiment,
-    near,
-)
+from seq2see.lab.expectation import at_least, at_most, between, near
+from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import curves
-from seq2see.model import (
-    OPEN,
-    AttentionConfig,
-    AttentionRecord,
-    Builder,
-    DotProductAttention,
-    Layout,
-    ModelConfig,
-    Site,
-)
+from seq2see.model import OPEN, AttentionRecord, DotProductAttention, Layout
 from seq2see.model.dropout import Dropout
 
 # B batch, T queries, S keys, D features of a head, M features of the model
@@ -38,7 +21,6 @@ from seq2see.model.dropout import Dropout
 KEYS = 32
 EXPECTED = {16: 0.65, 64: 0.82, 256: 0.91, 512: 0.94}
 """The largest weight without a scale, by d_k."""
-SITE = Site("encoder", 0, "self")
 
 
 @experiment(
@@ -218,9 +200,7 @@ class _Gradients:
 def _gradients(bench: Bench, kind: str, d: int = 512) -> _Gradients:
     """Send a random gradient of unit size a query back through one head of width d."""
     torch.manual_seed(1)
-    attention = AttentionConfig.model_validate({"kind": kind})
-    config = ModelConfig(vocab_size=1, d_model=d, heads=1, attention=attention)
-    heads = Builder(config).self_attention(attention, SITE)
+    heads = self_attention(1, d, kind=kind)
     generator, ear = bench.generator(2), Ear()
     x_BSM = torch.randn(40, KEYS, d, generator=generator)
     layout = Layout(40, KEYS)

@@ -9,17 +9,8 @@ from torch import Tensor
 from torch.autograd.functional import jacobian
 
 from seq2see.lab.bench import Bench
-from seq2see.lab.experiment import (
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_most,
-    between,
-    equal,
-    experiment,
-    near,
-)
+from seq2see.lab.expectation import at_most, between, equal, near
+from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import curves, grids
 from seq2see.model import masked_softmax
 

@@ -10,18 +10,8 @@ from torch import Tensor
 
 from seq2see.lab.bench import DIGITS, Bench, Learned, Lesson, batch_of, pairs
 from seq2see.lab.ear import Ear
-from seq2see.lab.experiment import (
-    NOTED,
-    Figure,
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    experiment,
-    near,
-)
+from seq2see.lab.expectation import NOTED, at_least, at_most, near
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import curves
 from seq2see.lab.timing import seconds
 from seq2see.model import OPEN, QKNormAttention, Transformer

@@ -8,7 +8,8 @@ import torch
 from torch import Generator, Tensor
 
 from seq2see.lab.bench import Bench
-from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, at_most, experiment, near
+from seq2see.lab.expectation import at_most, near
+from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import sketch
 from seq2see.model import DotProductAttention
 from seq2see.model.dropout import Dropout

@@ -12,18 +12,8 @@ from seq2see.engines.torch import padded
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench
 from seq2see.lab.closeness import apart, differing
-from seq2see.lab.experiment import (
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    between,
-    equal,
-    experiment,
-    near,
-)
+from seq2see.lab.expectation import at_least, at_most, between, equal, near
+from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import Tokenizer
 

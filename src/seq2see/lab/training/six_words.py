@@ -13,18 +13,8 @@ from seq2see.engines.torch import TorchEngine
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench, batch_of
 from seq2see.lab.closeness import apart
-from seq2see.lab.experiment import (
-    Figure,
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    equal,
-    experiment,
-    near,
-)
+from seq2see.lab.expectation import at_least, at_most, equal, near
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.loss import LossConfig, smoothed_cross_entropy
 from seq2see.model import EmbeddingsConfig, ModelConfig, Transformer
 from seq2see.search import SearchConfig, Source

@@ -9,16 +9,8 @@ from seq2see.engines.torch import TorchEngine
 from seq2see.lab.bench import Bench, Lesson, batch_of, pairs
 from seq2see.lab.closeness import apart
 from seq2see.lab.ear import Ear
-from seq2see.lab.experiment import (
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    at_most,
-    equal,
-    experiment,
-)
+from seq2see.lab.expectation import at_least, at_most, equal
+from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import (
     Builder,
     DecoderCache,

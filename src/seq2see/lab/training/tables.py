@@ -11,16 +11,8 @@ from seq2see.data import fables
 from seq2see.engines.torch import padded
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench, Lesson
-from seq2see.lab.experiment import (
-    Finding,
-    Measurement,
-    Text,
-    Verdict,
-    at_least,
-    equal,
-    experiment,
-    near,
-)
+from seq2see.lab.expectation import at_least, equal, near
+from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import ModelConfig, Transformer, count_parameters, sinusoid
 from seq2see.model.embeddings import Output, TokenTable
 
