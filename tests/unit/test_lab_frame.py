@@ -33,7 +33,7 @@ from seq2see.lab.experiment import Experiment, Figure, Finding, Measurement, Tex
 from seq2see.lab.pictures import bars, curves, grids
 from seq2see.lab.registry import chosen, experiments
 from seq2see.lab.report import report
-from seq2see.lab.runner import run, run_one
+from seq2see.lab.runner import Outcome, run, run_one
 from seq2see.lab.table import markdown, plain
 from seq2see.model import ModelConfig, Site, Transformer
 
@@ -282,6 +282,16 @@ def test_a_report_needs_nothing_but_itself(language: str, tmp_path: Path) -> Non
     assert ("宽度" in page) == (language == "zh")
     assert "<title>seq2see" in page
     assert "A <title>" not in page
+
+
+def test_a_report_has_an_experiment_as_code_with_its_parts() -> None:
+    (each,) = chosen(["48"])
+    code = report([Outcome(each, None)], "en").split("<pre>")[1].split("</pre>")[0]
+    assert code.startswith("def joined(")
+    for part in ("class _Weights:", "def _our_mask(", "def _hidden_twice(", "def _grids("):
+        assert code.count(part) == 1
+    assert "@experiment" not in code
+    assert "def added_mask_softmax" not in code, "what is another's stays there"
 
 
 def test_pictures_take_the_colour_of_the_page() -> None:

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 from itertools import groupby
+from types import CodeType, FunctionType
 
 from seq2see.lab import words
-from seq2see.lab.experiment import Figure, Finding, Language, Measurement, Text
+from seq2see.lab.experiment import Figure, Finding, Language, Measurement, Run, Text
 from seq2see.lab.runner import Outcome
 
 
@@ -127,10 +128,8 @@ class _Page:
         return figure.drawn(self.language).replace("<svg", opening, 1)
 
     def code(self, outcome: Outcome) -> str:
-        source = inspect.getsource(inspect.unwrap(outcome.experiment.run))
-        body = source[source.find("\ndef ") + 1 :]  # behind the decorator, which the page shows
-        title = self.say(words.CODE)
-        return f"<details><summary>{title}</summary><pre>{escape(body)}</pre></details>"
+        title, body = self.say(words.CODE), escape(_source(outcome.experiment.run))
+        return f"<details><summary>{title}</summary><pre>{body}</pre></details>"
 
     def gallery(self, outcomes: Sequence[Outcome]) -> str:
         pictures = "".join(
@@ -148,6 +147,37 @@ class _Page:
     def thumbnail(self, figure: Figure, name: str) -> str:
         """Show a picture of the page once more: it is drawn twice, and stands in the file once."""
         return f'<svg viewBox="{_box(figure)}"><use href="#{name}-drawing"/></svg>'
+
+
+def _source(run: Run) -> str:
+    """Return an experiment as code, and behind it the parts of it that its module has."""
+    whole, *parts = map(inspect.getsource, _parts(run))
+    body = whole[whole.find("\ndef ") + 1 :]  # behind the decorator, which the page shows
+    return "\n\n".join([body, *parts])
+
+
+def _parts(run: Run) -> list[FunctionType | type]:
+    """Return the function, then those and the classes that it needs, as they stand in the file."""
+    home = inspect.unwrap(run)
+    assert isinstance(home, FunctionType)
+    found: list[FunctionType | type] = [home]
+    for each in found:  # it grows on the way
+        for name in _names(each.__code__) if isinstance(each, FunctionType) else ():
+            part = inspect.unwrap(home.__globals__.get(name))  # type: ignore[arg-type]
+            if (
+                isinstance(part, FunctionType | type)
+                and part.__module__ == home.__module__
+                and part not in found
+            ):
+                found.append(part)
+    return [home, *sorted(found[1:], key=lambda part: inspect.getsourcelines(part)[1])]
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):  # a comprehension, or a function within
+            yield from _names(inner)
 
 
 def _box(figure: Figure) -> str:
