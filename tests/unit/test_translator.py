@@ -233,7 +233,7 @@ def test_the_batch_does_not_matter(name: str, engine, tokenizers) -> None:
     order = random.Random(3).sample(range(len(ids)), len(ids))  # noqa: S311
     results = []
     for size, places in ((1, range(len(ids))), (7, range(len(ids))), (64, order)):
-        sized = TorchEngine(engine.model, batch_size=size)
+        sized = TorchEngine(engine.model, batch_size=size, workers=1 if size == 1 else 2)
         chosen = [ids[i] for i in places], [sources[i] for i in places]
         found = sized.search(*chosen, options.search, wishes.processors)
         results.append(dict(zip(places, found, strict=True)))

@@ -118,27 +118,35 @@ def choose(
     device = _device(device)
     if threads is not None:
         torch.set_num_threads(threads)  # of the whole process: torch has no other way
+    workers = threads or len(os.sched_getaffinity(0))
     if engine == "torch" or (engine == "auto" and device != "cpu"):
-        return Chosen(torch_engine(bundle, device))
+        return Chosen(torch_engine(bundle, device, workers))
     if reason := unusable(bundle):
         if engine == "ctranslate2":
             raise InputError(f"ctranslate2 cannot run this model: {reason}")
-        return Chosen(torch_engine(bundle, device), (f"ctranslate2 is not used: {reason}",))
-    workers = threads or len(os.sched_getaffinity(0))
+        return Chosen(
+            torch_engine(bundle, device, workers), (f"ctranslate2 is not used: {reason}",)
+        )
     fast, notes = _fast(bundle, home, config, precision, device, workers)
     strict = engine == "ctranslate2"
     stop = "beam_full" if strict else stop_of(bundle)
-    own = partial(torch_engine, bundle, device)
+    own = partial(torch_engine, bundle, device, workers)
     return Chosen(Engines(own, fast, stop, strict=strict), notes)
 
 
-def torch_engine(bundle: Bundle, device: str = "cpu") -> TorchEngine:
-    """Return our own engine with a bundle's model."""
+def torch_engine(bundle: Bundle, device: str = "cpu", workers: int = 1) -> TorchEngine:
+    """Return our own engine with a bundle's model; several workers are for a CPU alone."""
     alignment = bundle.origin.notes.get("alignment", {})
     chosen = AlignmentConfig.model_validate(alignment)
     if problems := list(chosen.misfits(bundle.config)):
         raise ConfigError([p.replace("`", "`origin.notes.alignment.", 1) for p in problems])
-    return TorchEngine(bundle.model().to(device), bundle.framing, chosen, stop_of(bundle))
+    return TorchEngine(
+        bundle.model().to(device),
+        bundle.framing,
+        chosen,
+        stop_of(bundle),
+        workers=workers if device == "cpu" else 1,
+    )
 
 
 def stop_of(bundle: Bundle) -> Stop:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from seq2see.bundle import Framing
 from seq2see.engines.batching import FRAMING, by_length, filled, framed, padded
+from seq2see.engines.crew import Crew
 from seq2see.engines.listening import AlignmentConfig, CrossEar
 from seq2see.engines.protocol import Forced, Ids, Processors
 from seq2see.model import SILENCE, Recorder, Transformer
@@ -29,6 +30,8 @@ __all__ = ["TorchDecoder", "TorchEngine", "padded"]
 
 BATCH_TOKENS = 4096
 """Places of the memory that are searched at once: sentences × the longest source × beams."""
+LEAST_TOKENS = 1024
+"""Fewer places are not worth a worker of their own."""
 FORCED_TOKENS = 1024
 """Places that are forced at once: each has a log-probability for every piece."""
 
@@ -81,6 +84,7 @@ class TorchEngine:
         *,
         batch_tokens: int = BATCH_TOKENS,
         batch_size: int | None = None,
+        workers: int = 1,
     ) -> None:
         self.model = model
         self.framing = framing
@@ -88,12 +92,12 @@ class TorchEngine:
         self._stop: Stop = stop
         self._batch_tokens = batch_tokens
         self._batch_size = batch_size
+        self._crew = Crew(workers)
 
     def resolved(self, config: SearchConfig) -> SearchConfig:
         """Return a search with the model's stop rule where none was named."""
         return config if config.stop else config.replace(stop=self._stop)
 
-    @torch.inference_mode()
     def search(
         self,
         sentences: Sequence[Ids],
@@ -107,26 +111,37 @@ class TorchEngine:
         An observer hears of batch after batch; to follow one sentence, give it alone.
         """
         config = self.resolved(config)
-        results: list[list[Hypothesis]] = [[] for _ in sentences]
         rows = [framed(sentence, self.framing) for sentence in sentences]
-        budget = self._batch_tokens // (config.members * config.width)
+        results: list[list[Hypothesis]] = [[] for _ in rows]
+
+        @torch.inference_mode()  # of this thread alone
+        def work(places: list[int]) -> list[list[Hypothesis]]:
+            chosen = [sources[place] for place in places]
+            return search(
+                self._decoder([rows[place] for place in places], config),
+                chosen,
+                config,
+                bos=self.framing.target_start,
+                eos=self.framing.target_end,
+                pad=self.pad,
+                processors=processors(chosen, self.device) if processors else (),
+                observer=observer,
+                device=self.device,
+            )
+
+        lengths = [*map(len, rows)]
+        batches = [*by_length(lengths, self._budget(lengths, config), self._batch_size)]
         with self._evaluating():
-            for places in by_length([*map(len, rows)], budget, self._batch_size):
-                chosen = [sources[place] for place in places]
-                found = search(
-                    self._decoder([rows[place] for place in places], config),
-                    chosen,
-                    config,
-                    bos=self.framing.target_start,
-                    eos=self.framing.target_end,
-                    pad=self.pad,
-                    processors=processors(chosen, self.device) if processors else (),
-                    observer=observer,
-                    device=self.device,
-                )
+            for places, found in zip(batches, self._crew.map(work, batches), strict=True):
                 for place, hypotheses in zip(places, found, strict=True):
                     results[place] = hypotheses
         return results
+
+    def _budget(self, lengths: Sequence[int], config: SearchConfig) -> int:
+        """Return the source tokens of a batch: if there are few, each worker gets its share."""
+        hypotheses = config.members * config.width
+        share = max(lengths, default=0) * -(-len(lengths) // self._crew.count) * hypotheses
+        return min(self._batch_tokens, max(LEAST_TOKENS, share)) // hypotheses
 
     @torch.inference_mode()
     def force(self, pairs: Sequence[tuple[Ids, Ids]], *, attention: bool = False) -> list[Forced]:

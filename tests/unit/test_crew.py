@@ -1,0 +1,48 @@
+"""Several batches at once."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+
+from seq2see.engines.crew import Crew
+
+
+def test_results_come_in_order_whoever_made_them() -> None:
+    meet = threading.Barrier(2, timeout=20)  # so that two of them must be at work at once
+
+    def work(number: int) -> tuple[int, str]:
+        meet.wait()
+        return number, threading.current_thread().name
+
+    found = Crew(2).map(work, range(8))
+    assert [number for number, _ in found] == list(range(8))
+    assert len({name for _, name in found}) == 2
+
+
+def test_torch_has_one_thread_in_a_worker_and_its_own_outside() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        assert Crew(2).map(lambda _: torch.get_num_threads(), [0, 1, 2]) == [1, 1, 1]
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_one_item_is_done_by_whoever_asks() -> None:
+    assert Crew(2).map(lambda _: threading.current_thread(), [0]) == [threading.current_thread()]
+
+
+def test_an_error_is_raised_and_ends_what_has_not_begun() -> None:
+    begun = []
+
+    def work(number: int) -> None:
+        begun.append(number)
+        raise ValueError(f"item {number}")
+
+    with pytest.raises(ValueError, match="item 0"):
+        Crew(2).map(work, range(1000))
+    assert len(begun) < 1000
