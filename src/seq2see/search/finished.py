@@ -79,8 +79,9 @@ def endings(
     parents_N = candidates.parents_BC[rows_N, ranks_N]
     tokens_NE, own_NE = _histories(beam, candidates, rows_N, ranks_N)
     scores_N = scores_BC[rows_N, ranks_N]
-    log_probs_N = candidates.log_probs_BC[rows_N, ranks_N]
-    penalties_N = normalised(log_probs_N, tokens_NE.size(1), alpha) - scores_N
+    sums_N = candidates.log_probs_BC[rows_N, ranks_N]
+    penalties_N = normalised(sums_N, tokens_NE.size(1), alpha) - scores_N
+    log_probs_N = own_NE.double().sum(1)  # more exact: the search rounds its sum at each step
     columns = (rows_N, ranks_N, tokens_NE, scores_N, log_probs_N, penalties_N, own_NE)
     attention = _attention(beam, rows_N, parents_N)
     for row, rank, tokens, score, log_prob, penalty, own, seen in zip(

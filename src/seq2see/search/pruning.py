@@ -40,9 +40,10 @@ def judge(candidates: Candidates, width: int, eos: int, last_B: Tensor) -> Verdi
         return Verdict(ends_BC, places_BK, candidates.values_BC.masked_fill(stops_BC, -torch.inf))
     ends_BC[:, width:] = False
     goes_on_BC = alive_BC & ~stops_BC
-    # Those that go on to the front, in their order.
-    order_BC = goes_on_BC.byte().sort(dim=1, descending=True, stable=True).indices
-    places_BK = order_BC[:, :width]
+    # Those that go on to the front, in their order: no two keys are equal, so `topk` will do.
+    count = goes_on_BC.size(1)
+    keys_BC = goes_on_BC * count - torch.arange(count, device=goes_on_BC.device)
+    places_BK = keys_BC.topk(min(width, count)).indices
     values_BK = candidates.values_BC.masked_fill(~goes_on_BC, -torch.inf).gather(1, places_BK)
     return Verdict(ends_BC, places_BK, values_BK)
 
