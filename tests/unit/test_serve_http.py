@@ -92,7 +92,7 @@ def serving() -> Iterator[Serving]:
         config = ServeConfig(limits=LimitsConfig(**limits), **settings or {})
         service = Service(
             config,
-            Models(models, lambda _: _loaded("en", "de")),  # type: ignore[arg-type, return-value]
+            Models(models, lambda folder: _loaded(*folder.name.split("-"))),  # type: ignore[arg-type, return-value]
             ApiKeys(keys),
             Journal(journal),
             runs,
