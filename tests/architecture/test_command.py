@@ -10,10 +10,12 @@ from typing import get_args
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from seq2see import __version__
 from seq2see.cli import app
 from seq2see.cli.info import Preset
+from seq2see.errors import ConfigError
 from seq2see.model import PRESETS
 
 VERBS = [
@@ -40,6 +42,11 @@ def seq2see(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_verbs() -> None:
     assert [command.name for command in typer.main.get_command(app).commands.values()] == VERBS  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("verb", [["translate"], ["data", "check"], ["lab", "run"], []])
+def test_a_flag_asks_for_no_value(verb: list[str]) -> None:
+    assert "<bool>" not in seq2see(*verb, "--help").stdout
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -76,6 +83,10 @@ def test_help_answers_without_the_heavy_parts(arguments: list[str]) -> None:
         (["demo", "--seed", "9" * 20], 2, "--seed"),
         (["inof"], 2, "No such command 'inof'. Did you mean 'info'?"),
         (["demo", "--epochs", "0"], 2, "--epochs"),
+        (["lab", "run", "1", "--docs", "nowhere"], 1, "nowhere must be a folder, but is not there"),
+        (["train", "nowhere.toml"], 1, "nowhere.toml cannot be read: No such file or directory"),
+        (["train", "nowhere.toml", "x"], 2, "seq2see: `x` must be section.key=value"),
+        (["import", "nowhere", "-o", "x", "--languages", "en"], 2, "--languages"),
     ],
 )
 def test_mistakes(arguments: list[str], status: int, line: str) -> None:
@@ -84,6 +95,11 @@ def test_mistakes(arguments: list[str], status: int, line: str) -> None:
     assert line in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_a_number_of_no_experiment_is_wrong_use() -> None:
+    done = CliRunner().invoke(app, ["lab", "run", "999"])
+    assert isinstance(done.exception, ConfigError)  # for which `main` has the status 2
 
 
 def test_info_prints_a_tree_and_json() -> None:

@@ -236,7 +236,7 @@ def _kind(error: BaseException) -> str:
     [
         ([], 2, "give a model directory"),
         (["x", "--limit", "characters"], 2, "NAME=VALUE"),
-        (["x", "--limit", "charakters=5"], 1, "did you mean"),
+        (["x", "--limit", "charakters=5"], 2, "did you mean"),
         (["x", "--new-key", "alice"], 2, "--api-keys"),
         (["x", "--host", "192.0.2.1"], 1, "cannot listen on"),
     ],

@@ -84,6 +84,18 @@ def command(*arguments: str | Path) -> list[str]:
     return [sys.executable, "-m", "seq2see", *map(str, arguments)]
 
 
+def test_an_intervention_that_changes_no_word_says_so(run, model) -> None:
+    asked = ["explain", model, "The dog sleeps.", "--layers", "none", "--beam-size", "1"]
+    same, other = (run(*asked, *more).out for more in CHANGES)
+    assert "\nthe same translation\n" in same
+    assert "difference:" not in same
+    assert "\ndifference: " in other
+    assert "the same translation" not in other
+
+
+CHANGES = (["--scale", "decoder.0.cross.0=1"], ["--off", "decoder.0"])
+
+
 # --- translate ---
 
 
@@ -443,16 +455,16 @@ def test_a_model_is_evaluated(run, model, files, tmp_path) -> None:
 def test_fables_have_pronouns_and_alignments(run, model, monkeypatch) -> None:
     whole = fables.load
     monkeypatch.setattr(fables, "load", lambda split, short=False: whole(split, short)[:60])
-    done = run(
-        *("evaluate", model, "--test", "builtin:fables-short/test", "--json"),
-        *("--metric", "exact", "--samples", "0", "--beam-size", "1"),
-    )
-    report = json.loads(done.out)
+    asked = ["evaluate", model, "--test", "builtin:fables-short/test", "--beam-size", "1"]
+    asked += ["--metric", "exact", "--samples", "0"]
+    report = json.loads(run(*asked, "--json").out)
     decisive = [f for f in fables.load("test", True) if f.pronoun and f.pronoun.contrast]
     assert list(report["scores"]) == ["exact"]
     assert report["pronouns"]["cases"] == len(decisive) > 0
     assert report["alignment"]["layer"] == 0
     assert 30 < report["alignment"]["score"]["aer"] <= 100
+    place = f"decoder.0.cross.{report['alignment']['head']}"  # what `explain --off` takes
+    assert f"Words aligned by {place}: AER" in run(*asked).out
 
 
 def test_two_files_are_compared(run, files) -> None:
@@ -468,6 +480,13 @@ def test_two_files_are_compared(run, files) -> None:
     assert record["differences"][0]["source"]
     without = run("compare", *systems, "--references", files / "ref.fr", "--trials", "100")
     assert without.out.splitlines()[-1] == done.out.splitlines()[-1]
+
+
+def test_a_system_is_compared_with_itself(run, files) -> None:
+    good = files / "good.fr"
+    done = run("compare", good, good, "--references", files / "ref.fr")
+    assert "; A good.fr, B good.fr again\n" in done.out
+    assert "good.fr and good.fr again translate all 60 sentences alike." in done.out
 
 
 def test_a_model_is_compared_with_a_file(run, model, files) -> None:
@@ -501,8 +520,8 @@ def test_pairs_are_scored(run, model, files) -> None:
 
 MISTAKES = {
     "no model": (["translate", "{f}/none"], 1, "is not there: give the directory of a model"),
-    "no file": (["translate", "{m}", "{f}/none"], 1, "none cannot be read: there is no such file"),
-    "a folder": (["translate", "{m}", "{f}"], 1, "cannot be read: it is a folder"),
+    "no file": (["translate", "{m}", "{f}/none"], 1, "none cannot be read: No such file or"),
+    "a folder": (["translate", "{m}", "{f}"], 1, "cannot be read: Is a directory"),
     "into a folder": (["translate", "{m}", "{f}/ref.fr", "-o", "{f}"], 1, "it is a folder"),
     "into none": (["translate", "{m}", "{f}/ref.fr", "-o", "{f}/x/y"], 1, "there is no folder"),
     "every problem": (
@@ -538,8 +557,8 @@ MISTAKES = {
     ),
     "no picture": (
         ["evaluate", "{m}", "--test", "x", "--plot", "a.gif"],
-        1,
-        "must end with one of",
+        2,
+        "`--plot` must end with one of",
     ),
     "models without a test": (["compare", "{m}", "{m}"], 2, "`--test` must be given"),
     "files without references": (

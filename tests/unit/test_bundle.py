@@ -330,6 +330,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda home: (home / "config.json").unlink(),
         "`.*model` must be a model directory, but has no config.json$",
     ),
+    "an unfinished run": (
+        lambda home: (home / "config.json").rename(home / "run.json"),
+        "`.*model` is a run that has not finished: `seq2see train RECIPE -o .*model --resume` goes",
+    ),
     "no JSON": (
         lambda home: (home / "config.json").write_text('{"format"'),
         "`.*config.json` must be JSON, but: Expecting .*; copy the whole",

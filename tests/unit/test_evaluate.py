@@ -224,6 +224,14 @@ def test_no_difference() -> None:
     assert same.differences == []
 
 
+def test_an_interval_that_touches_0_shows_nothing() -> None:
+    clear = compared(("good", "bad"), MANY, BROKEN, many(), ScoringConfig(metrics=("bleu",)), 100)
+    (tests,) = clear.tests.values()
+    touching = {test: replace(one, interval=(-9.0, 0.0)) for test, one in tests.items()}
+    unclear = replace(clear, tests={"bleu": touching})
+    assert unclear.verdict.startswith("No difference can be shown: BLEU ")
+
+
 def test_metrics_that_disagree_are_named() -> None:
     """One system is always nearly right; the other is exactly right, or lost."""
     scoring = ScoringConfig(metrics=("exact", "bleu"))

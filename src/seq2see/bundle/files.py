@@ -20,6 +20,8 @@ from seq2see.errors import ConfigError, InputError
 
 CONFIG, CARD, WEIGHTS = "config.json", "README.md", "model.safetensors"
 JOINT, SOURCE, TARGET = "tokenizer.model", "source.model", "target.model"
+RUN = "run.json"
+"""What a training run has from its beginning on; the model comes at its end."""
 
 AGAIN = "copy the whole model directory again"
 """What to do about damage."""
@@ -40,6 +42,11 @@ def read_config(home: Path) -> bytes:
     try:
         return (home / CONFIG).read_bytes()
     except FileNotFoundError:
+        if (home / RUN).exists():
+            again = f"seq2see train RECIPE -o {home} --resume"
+            raise InputError(
+                f"`{home}` is a run that has not finished: `{again}` goes on"
+            ) from None
         raise InputError(f"`{home}` must be a model directory, but has no {CONFIG}") from None
     except OSError as error:
         raise InputError(f"`{home / CONFIG}` cannot be read: {error.strerror}") from None

@@ -1,8 +1,9 @@
 """The command line: one thin verb a file. Heavy imports stand inside the verbs, so that `--help`
 answers at once.
 
-Results go to standard output, progress and notes to standard error. The exit status is 0, 1 (it
-failed, with one line that says why) or 2 (wrong use).
+Results go to standard output, progress and notes to standard error. The exit status is 0, 2 (wrong
+use: options, arguments or settings that cannot be, in a recipe too) or 1 (it failed for any other
+reason, or found what it looks for: `data check`, `lab run`); one line says why.
 """
 
 from __future__ import annotations
@@ -27,28 +28,24 @@ from seq2see.cli.score import score
 from seq2see.cli.serve import serve
 from seq2see.cli.train import train
 from seq2see.cli.translate import translate
-from seq2see.errors import Seq2SeeError
+from seq2see.cli.usage import STATUS
+from seq2see.cli.verb import Verb, Verbs
+from seq2see.errors import ConfigError, Seq2SeeError
 
 app = typer.Typer(
     name="seq2see",
+    cls=Verbs,
     help="A Transformer that you train on your own text, run fast, serve, and see through.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(demo)
-app.command()(init)
-app.command()(train)
-app.command()(translate)
-app.command()(evaluate)
-app.command()(compare)
-app.command()(score)
-app.command()(explain)
-app.command()(serve)
+for verb in (demo, init, train, translate, evaluate, compare, score, explain, serve):
+    app.command(cls=Verb)(verb)
 app.add_typer(data)
 app.add_typer(lab)
-app.command()(info)
-app.command("import")(import_)
+app.command(cls=Verb)(info)
+app.command("import", cls=Verb)(import_)
 
 
 def _print_version(wanted: bool) -> None:
@@ -76,7 +73,7 @@ def main() -> None:
         app()
     except Seq2SeeError as error:
         typer.echo(f"seq2see: {error}", err=True)
-        sys.exit(1)
+        sys.exit(STATUS if isinstance(error, ConfigError) else 1)
     except OSError as error:  # a full disk
         where = f"{error.filename}: " if error.filename else ""
         typer.echo(f"seq2see: {where}{error.strerror or error}", err=True)

@@ -3,34 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from seq2see.cli.held_out import (
-    Columns,
-    Format,
-    Language,
-    Lowercase,
-    Metrics,
-    References,
-    Test,
-    Tokenize,
-    read_held_out,
-    scoring_config,
-)
-from seq2see.cli.translating import (
-    BeamSize,
-    Device,
-    Engine,
-    LengthPenalty,
-    Threads,
-    dying_of_interrupts,
-    loaded,
-    translation_options,
-    wrong_use,
-)
+from seq2see.cli import held_out, translating
+from seq2see.cli.usage import wrong_use
 from seq2see.errors import ConfigError
 
 
@@ -43,14 +23,14 @@ def compare(
         list[str] | None,
         typer.Argument(metavar="FILES…", help="Further files of --test or --references."),
     ] = None,
-    test: Test = None,
-    references: References = None,
-    columns: Columns = None,
-    form: Format = None,
-    language: Language = None,
-    metrics: Metrics = None,
-    tokenize: Tokenize = None,
-    lowercase: Lowercase = None,
+    test: held_out.Test = None,
+    references: held_out.References = None,
+    columns: held_out.Columns = None,
+    form: held_out.Format = None,
+    language: held_out.Language = None,
+    metrics: held_out.Metrics = None,
+    tokenize: held_out.Tokenize = None,
+    lowercase: held_out.Lowercase = None,
     trials: Annotated[
         int | None,
         typer.Option(
@@ -61,11 +41,11 @@ def compare(
         ),
     ] = None,
     examples: Annotated[int, typer.Option(min=0, help="Differences that are shown.")] = 5,
-    engine: Engine = "auto",
-    device: Device = "auto",
-    threads: Threads = None,
-    beam_size: BeamSize = None,
-    length_penalty: LengthPenalty = None,
+    engine: translating.Engine = "auto",
+    device: translating.Device = "auto",
+    threads: translating.Threads = None,
+    beam_size: translating.BeamSize = None,
+    length_penalty: translating.LengthPenalty = None,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """Tell which of two systems is better on the same sentences, and whether that is chance."""
@@ -76,22 +56,23 @@ def compare(
     names = first, second
     with wrong_use():
         tests, further = _files(files, test, references, any(map(_is_model, names)))
-        scoring = scoring_config(metrics or ["bleu", "chrf", "ter"], tokenize, lowercase)
-        options = translation_options({"beam_size": beam_size, "length_penalty": length_penalty})
-    with dying_of_interrupts(), sentence_bar() as told:
-        models = {n: loaded(Path(n), engine, device, threads) for n in names if _is_model(n)}
+        scoring = held_out.scoring_config(metrics or ["bleu", "chrf", "ter"], tokenize, lowercase)
+        search = {"beam_size": beam_size, "length_penalty": length_penalty}
+        options = translating.translation_options(search)
+    with translating.dying_of_interrupts(), sentence_bar() as told:
+        load = partial(translating.loaded, engine=engine, device=device, threads=threads)
+        models = {name: load(Path(name)) for name in names if _is_model(name)}
         languages = next((model.languages for model in models.values()), None)
         with wrong_use():
-            held_out = read_held_out(tests, further, columns, form, languages, language)
+            given = held_out.read_held_out(tests, further, columns, form, languages, language)
         ours, theirs = (
-            comparison.translations(name, models.get(name), held_out, options, told)
-            for name in names
+            comparison.translations(name, models.get(name), given, options, told) for name in names
         )
-    found = compared(comparison.short(names), ours, theirs, held_out, scoring, trials)
+    found = compared(comparison.short(names), ours, theirs, given, scoring, trials)
     if as_json:
         typer.echo(json.dumps(found.to_json(examples), ensure_ascii=False))
     else:
-        comparison.show(found, held_out.name, examples)
+        comparison.show(found, given.name, examples)
 
 
 def _is_model(name: str) -> bool:

@@ -45,7 +45,7 @@ def short(names: tuple[str, str]) -> tuple[str, str]:
         ends = "/".join(first[-count:]), "/".join(second[-count:])
         if ends[0] != ends[1]:
             return ends
-    return "A", "B"
+    return first[-1], f"{first[-1]} again"
 
 
 def show(found: SystemComparison, test: str, examples: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 import tempfile
@@ -12,6 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from seq2see.cli.usage import wrong_use
+from seq2see.cli.verb import CODE
 
 if TYPE_CHECKING:
     from seq2see.data.corpora import Corpus
@@ -40,7 +42,6 @@ Format = Annotated[
     str | None,
     typer.Option("--format", metavar="text|tsv|jsonl|tmx", help="Where the names do not tell."),
 ]
-_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 _CODES = """
 aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy
 da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu
@@ -64,7 +65,9 @@ def opened(
         if files == ["-"]:
             files = [str(_kept_aside(Path(folder)))]
         table = {"files": files, "columns": columns_of(columns, form or ""), "format": form}
-        yield Corpus(CorpusConfig.model_validate(table), _stated(languages) or languages_of(files))
+        with wrong_use():
+            config = CorpusConfig.model_validate(table)
+        yield Corpus(config, stated(languages) or languages_of(files))
 
 
 def _kept_aside(folder: Path) -> Path:
@@ -74,9 +77,10 @@ def _kept_aside(folder: Path) -> Path:
     return path
 
 
-def _stated(text: str | None) -> tuple[str, str] | None:
+def stated(text: str | None) -> tuple[str, str] | None:
+    """Return the languages that an option names."""
     pair = _pair(text, "--languages")
-    if pair and (pair[0] == pair[1] or not all(map(_CODE.fullmatch, pair))):
+    if pair and (pair[0] == pair[1] or not all(map(CODE.fullmatch, pair))):
         raise typer.BadParameter(
             f"must be two different codes such as en,pt-BR, but is {text!r}",
             param_hint="--languages",

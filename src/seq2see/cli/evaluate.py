@@ -3,34 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
-from seq2see.cli.held_out import (
-    Columns,
-    Format,
-    Language,
-    Lowercase,
-    Metrics,
-    References,
-    Test,
-    Tokenize,
-    read_held_out,
-    scoring_config,
-)
-from seq2see.cli.translating import (
-    BeamSize,
-    Device,
-    Engine,
-    LengthPenalty,
-    Threads,
-    dying_of_interrupts,
-    loaded,
-    translation_options,
-    wrong_use,
-)
+from seq2see.cli import held_out, translating
+from seq2see.cli.usage import refuse_ending, wrong_use
 from seq2see.errors import ConfigError
 
 
@@ -43,25 +23,25 @@ def evaluate(
             "--test or --references.",
         ),
     ] = None,
-    test: Test = None,
+    test: held_out.Test = None,
     hypotheses: Annotated[
         str | None, typer.Option(metavar="FILE", help="Translations, to be judged without a model.")
     ] = None,
-    references: References = None,
-    columns: Columns = None,
-    form: Format = None,
-    language: Language = None,
-    metrics: Metrics = None,
-    tokenize: Tokenize = None,
-    lowercase: Lowercase = None,
+    references: held_out.References = None,
+    columns: held_out.Columns = None,
+    form: held_out.Format = None,
+    language: held_out.Language = None,
+    metrics: held_out.Metrics = None,
+    tokenize: held_out.Tokenize = None,
+    lowercase: held_out.Lowercase = None,
     samples: Annotated[
         int, typer.Option(min=0, max=100_000, help="Resampled test sets for the intervals.")
     ] = 1000,
-    engine: Engine = "auto",
-    device: Device = "auto",
-    threads: Threads = None,
-    beam_size: BeamSize = None,
-    length_penalty: LengthPenalty = None,
+    engine: translating.Engine = "auto",
+    device: translating.Device = "auto",
+    threads: translating.Threads = None,
+    beam_size: translating.BeamSize = None,
+    length_penalty: translating.LengthPenalty = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also write the translations.")
     ] = None,
@@ -75,23 +55,26 @@ def evaluate(
     from seq2see.cli import evaluation
     from seq2see.cli.journal import sentence_bar
 
-    if plot:
-        draw.refuse_name(plot)  # before the work
+    if plot:  # before the work
+        refuse_ending(plot, draw.FORMATS, "--plot")
+        draw.refuse_name(plot)
     with wrong_use():
         asked = _asked(list(arguments or ()), hypotheses, test, references, output)
-        scoring = scoring_config(metrics, tokenize, lowercase, samples)
-        options = translation_options({"beam_size": beam_size, "length_penalty": length_penalty})
-    with dying_of_interrupts(), sentence_bar() as told:
-        translator = loaded(asked.model, engine, device, threads) if asked.model else None
+        scoring = held_out.scoring_config(metrics, tokenize, lowercase, samples)
+        search = {"beam_size": beam_size, "length_penalty": length_penalty}
+        options = translating.translation_options(search)
+    with translating.dying_of_interrupts(), sentence_bar() as told:
+        load = partial(translating.loaded, engine=engine, device=device, threads=threads)
+        translator = load(asked.model) if asked.model else None
         languages = translator.languages if translator else None
         with wrong_use():
-            held_out = read_held_out(
+            given = held_out.read_held_out(
                 asked.test, asked.references, columns, form, languages, language
             )
         if translator:
-            report = evaluation.of_model(translator, held_out, options, scoring, told)
+            report = evaluation.of_model(translator, given, options, scoring, told)
         else:
-            report = evaluation.of_file(asked.hypotheses, held_out, scoring)
+            report = evaluation.of_file(asked.hypotheses, given, scoring)
     if output:
         evaluation.write(report, output)
     if plot:

@@ -117,11 +117,9 @@ def _remarks(report: Evaluation) -> Iterator[str]:
             f"Of {found.cases:,} decisive pronouns {found.right:,} are right ({found.share:.1f} %)."
         )
     if report.alignment:
-        found_by = report.alignment
-        yield (
-            f"Words aligned by layer {found_by.layer + 1}, head {found_by.head + 1}: "
-            f"AER {found_by.score.aer:.1f} %."
-        )
+        best = report.alignment
+        place = f"decoder.{best.layer}.cross.{best.head}"  # as `explain` names it
+        yield f"Words aligned by {place}: AER {best.score.aer:.1f} %."
     for flag, count in report.flags.items():
         if flag in FLAGS:
             yield f"Translations {FLAGS[flag]}: {count:,}."

@@ -17,8 +17,8 @@ from seq2see.cli.translating import (
     dying_of_interrupts,
     loaded,
     translation_options,
-    wrong_use,
 )
+from seq2see.cli.usage import wrong_use
 from seq2see.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,86 +26,102 @@ if TYPE_CHECKING:
 
 METHODS = ("attention", "rollout", "gradient_x_input", "integrated_gradients", "occlusion")
 
+Sentence = Annotated[
+    str | None, typer.Argument(metavar="[TEXT]", help="A sentence, or - for standard input.")
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="A page (.html), a picture (.svg, .png, .pdf) or .json."),
+]
+Target = Annotated[
+    str | None, typer.Option(help="Explain this translation instead of the model's own.")
+]
+Off = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PLACE",
+        help="Switch off a head (decoder.1.cross.3), a sublayer (decoder.1.feed_forward), a "
+        "layer (decoder.1) or decoder.positions; counted from 0. May be given again.",
+    ),
+]
+Scale = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PLACE=X", help="Multiply the scores: decoder.1.cross.3=0.5."),
+]
+Hide = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PLACE=I,J", help="Hide positions: decoder.cross=4,5."),
+]
+Shift = Annotated[
+    list[str] | None,
+    typer.Option(metavar="STACK=N", help="Begin at another position: encoder=5."),
+]
+Force = Annotated[
+    str | None,
+    typer.Option(metavar="N=TEXT", help="Behind the first N words go on with this: 3=elle."),
+]
+Layers = Annotated[
+    str,
+    typer.Option(help="Show all numbers inside: none, last, all, or encoder.0,decoder.1."),
+]
+Methods = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="|".join((*METHODS, "all")),
+        help="Which source words mattered, by this method. May be given again.",
+    ),
+]
+Words = Annotated[
+    bool, typer.Option("--words", help="Find other words for each word of the translation.")
+]
+Site = Annotated[
+    str | None,
+    typer.Option(metavar="PLACE", help="Draw this attention alone: decoder.1.cross.3."),
+]
+Pronoun = Annotated[
+    bool, typer.Option("--pronoun", help='Ask what "it" means, en to fr, by builtin:fables.')
+]
+Heads = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FILE",
+        help="The change in BLEU without each head, on this test set: a .tsv, two text files "
+        "(--heads a.en --heads a.de), or builtin:fables/test.",
+    ),
+]
+Sentences = Annotated[
+    int | None, typer.Option(min=1, help="Of --heads and --pronoun: the first so many.")
+]
+Engine = Annotated[
+    Literal["torch", "ctranslate2"],
+    typer.Option(help="What translates; the words of ctranslate2 are forced and traced."),
+]
+Json = Annotated[bool, typer.Option("--json", help="The trace, on one line.")]
+
 
 def explain(
     model: Model,
-    text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="A sentence, or - for standard input.")
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", help="A page (.html), a picture (.svg, .png, .pdf) or .json."
-        ),
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Explain this translation instead of the model's own.")
-    ] = None,
-    off: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PLACE",
-            help="Switch off a head (decoder.1.cross.3), a sublayer (decoder.1.feed_forward), a "
-            "layer (decoder.1) or decoder.positions; counted from 0. May be given again.",
-        ),
-    ] = None,
-    scale: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PLACE=X", help="Multiply the scores: decoder.1.cross.3=0.5."),
-    ] = None,
-    hide: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PLACE=I,J", help="Hide positions: decoder.cross=4,5."),
-    ] = None,
-    shift: Annotated[
-        list[str] | None,
-        typer.Option(metavar="STACK=N", help="Begin at another position: encoder=5."),
-    ] = None,
-    force: Annotated[
-        str | None,
-        typer.Option(metavar="N=TEXT", help="Behind the first N words go on with this: 3=elle."),
-    ] = None,
-    layers: Annotated[
-        str,
-        typer.Option(help="Show all numbers inside: none, last, all, or encoder.0,decoder.1."),
-    ] = "last",
-    method: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="|".join((*METHODS, "all")),
-            help="Which source words mattered, by this method. May be given again.",
-        ),
-    ] = None,
-    words: Annotated[
-        bool, typer.Option("--words", help="Find other words for each word of the translation.")
-    ] = False,
-    site: Annotated[
-        str | None,
-        typer.Option(metavar="PLACE", help="Draw this attention alone: decoder.1.cross.3."),
-    ] = None,
-    pronoun: Annotated[
-        bool, typer.Option("--pronoun", help='Ask what "it" means, en to fr, by builtin:fables.')
-    ] = False,
-    heads: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE",
-            help="The change in BLEU without each head, on this test set: a .tsv, two text files "
-            "(--heads a.en --heads a.de), or builtin:fables/test.",
-        ),
-    ] = None,
-    sentences: Annotated[
-        int | None, typer.Option(min=1, help="Of --heads and --pronoun: the first so many.")
-    ] = None,
-    engine: Annotated[
-        Literal["torch", "ctranslate2"],
-        typer.Option(help="What translates; the words of ctranslate2 are forced and traced."),
-    ] = "torch",
+    text: Sentence = None,
+    output: Output = None,
+    target: Target = None,
+    off: Off = None,
+    scale: Scale = None,
+    hide: Hide = None,
+    shift: Shift = None,
+    force: Force = None,
+    layers: Layers = "last",
+    method: Methods = None,
+    words: Words = False,
+    site: Site = None,
+    pronoun: Pronoun = False,
+    heads: Heads = None,
+    sentences: Sentences = None,
+    engine: Engine = "torch",
     device: Device = "auto",
     threads: Threads = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The trace, on one line.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show how a translation came about: attention, the beam, and what changes without a part."""
     from seq2see.cli import explanation
@@ -118,7 +134,7 @@ def explain(
         search = translation_options(
             {"beam_size": beam_size, "length_penalty": length_penalty}
         ).search
-    explanation.refuse_name(output, site)
+        explanation.refuse_name(output, site)
     with dying_of_interrupts():
         translator = loaded(model, engine, device, threads)
         if pronoun:

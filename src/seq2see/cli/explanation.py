@@ -9,9 +9,10 @@ from unicodedata import combining, east_asian_width
 import typer
 
 from seq2see import draw
+from seq2see.cli.usage import refuse_ending
 from seq2see.data.corpora import Corpus, CorpusConfig
 from seq2see.engines.torch import TorchEngine
-from seq2see.errors import InputError
+from seq2see.errors import ConfigError, InputError
 from seq2see.explain import Detail, Intervention, Subject, Trace, explainer, output as outputs
 from seq2see.explain.addresses import parse_attention
 from seq2see.explain.importance import HeadReport, head_importance
@@ -33,9 +34,10 @@ def place(site: str | None) -> Place | None:
 def refuse_name(path: Path | None, site: str | None) -> None:
     """Complain before the work."""
     if path:
+        refuse_ending(path, outputs.FORMATS, "--output")
         outputs.refuse_name(path)
     if site and (path is None or path.suffix.lower() not in draw.FORMATS):
-        raise InputError("`--site` must have a picture to draw, -o NAME.svg or NAME.png")
+        raise ConfigError(["`--site` must have a picture to draw, -o NAME.svg or NAME.png"])
 
 
 def traced(
@@ -133,8 +135,11 @@ def _change(trace: Trace) -> Iterator[str]:
         return
     before, now = trace.change.baseline, trace.change.baseline_now
     yield f"without the intervention: {before.text}"
-    marks = {"same": "", "gone": "−", "new": "+"}
-    yield "difference: " + " ".join(f"{marks[kind]}{word}" for kind, word in trace.change.words)
+    if all(kind == "same" for kind, _ in trace.change.words):
+        yield "the same translation"
+    else:
+        marks = {"same": "", "gone": "−", "new": "+"}
+        yield "difference: " + " ".join(f"{marks[kind]}{word}" for kind, word in trace.change.words)
     yield (
         f"log-probability of the text without: {before.log_prob:.3f}, with: {now:.3f}, "
         f"change {now - before.log_prob:+.3f}"

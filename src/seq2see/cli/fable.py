@@ -129,7 +129,7 @@ def _draw(bundle: Bundle, sentences: list[str], path: Path) -> None:
             model.encode(padded([ids]), ear)
         heads = torch.cat([weights[0, :, pieces.index("▁it")] for weights in ear.weights_BHTS])
         names = [
-            f"layer {layer + 1}, head {head + 1}"
+            f"encoder.{layer}.self.{head}"
             for layer in range(bundle.config.encoder_layers)
             for head in range(bundle.config.heads)
         ]

@@ -7,13 +7,15 @@ from typing import Annotated
 
 import typer
 
+from seq2see.cli.corpora import stated
+
 
 def import_(
     directory: Annotated[Path, typer.Argument(help="A MarianMT model, as Hugging Face keeps it.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The model directory to write.")],
     languages: Annotated[
-        tuple[str, str] | None,
-        typer.Option(help="Source and target, where the model does not tell: en de."),
+        str | None,
+        typer.Option(metavar="SOURCE,TARGET", help="Where the model does not tell, such as en,de."),
     ] = None,
 ) -> None:
     """Read a model of another system and write it as a model directory."""
@@ -21,7 +23,7 @@ def import_(
     from seq2see.data.writers import refuse_existing
 
     refuse_existing([output])
-    bundle = interop.read(directory, languages)
+    bundle = interop.read(directory, stated(languages))
     bundle.save(output)
     source, target = bundle.languages
     typer.echo(f"{output}: {source} → {target}", err=True)

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from seq2see.cli.train import let_threads_sleep
+from seq2see.cli.verb import Verb, Verbs
+from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
+    from seq2see.lab.experiment import Experiment
     from seq2see.lab.runner import Outcome
 
 Language = Literal["en", "zh"]
@@ -19,12 +22,13 @@ Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 
 app = typer.Typer(
     name="lab",
+    cls=Verbs,
     help="Claims about the Transformer as experiments on this code, each with its verdict.",
     no_args_is_help=True,
 )
 
 
-@app.command("list")
+@app.command("list", cls=Verb)
 def list_(language: Languages = "en", as_json: Json = False) -> None:
     """List the experiments."""
     from seq2see.lab.registry import experiments
@@ -43,7 +47,7 @@ def _marks(trains: bool, needs_full: bool) -> list[tuple[str, bool]]:
     return [("trains", trains), ("needs --full", needs_full)]
 
 
-@app.command()
+@app.command(cls=Verb)
 def run(
     names: Annotated[list[str], typer.Argument(metavar="NUMBER… | all", help="Which of them.")],
     full: Annotated[
@@ -55,13 +59,11 @@ def run(
     ] = None,
     docs: Annotated[
         Path | None,
-        typer.Option(
-            exists=True, file_okay=False, help="Write lab.md and lab.zh.md into this folder."
-        ),
+        typer.Option(help="Write lab.md and lab.zh.md into this folder."),
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option(exists=True, file_okay=False, help="A translator of fables to look into."),
+        typer.Option(help="A translator of fables to look into."),
     ] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Where small trained models are kept. By default ~/.cache.")
@@ -69,17 +71,16 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run experiments; the exit status is 1 if a number is not as expected."""
+    _refuse_missing(docs, model)
     let_threads_sleep()
     from seq2see.lab.bench import Bench
-    from seq2see.lab.registry import chosen
     from seq2see.lab.runner import run as run_all
     from seq2see.lab.table import plain
 
+    wanted = _numbered(names)
     bench = Bench(cache, full, model, lambda line: typer.echo(f"     {line}", err=True))
     outcomes = []
-    for outcome in run_all(
-        chosen(names), bench, lambda e: typer.echo(f"{e.number:>3} …", err=True)
-    ):
+    for outcome in run_all(wanted, bench, lambda e: typer.echo(f"{e.number:>3} …", err=True)):
         outcomes.append(outcome)
         if not as_json:
             typer.echo(plain(outcome, language) + "\n")
@@ -90,6 +91,26 @@ def run(
     if failed:
         typer.echo(f"seq2see: not as expected: {', '.join(failed)}", err=True)
         raise typer.Exit(1)
+
+
+def _refuse_missing(*folders: Path | None) -> None:
+    """Complain before the work."""
+    for folder in folders:
+        if folder is not None and not folder.is_dir():
+            raise InputError(f"{folder} must be a folder, but is {_kind(folder)}")
+
+
+def _kind(path: Path) -> str:
+    return "a file" if path.exists() else "not there"
+
+
+def _numbered(names: list[str]) -> tuple[Experiment, ...]:
+    from seq2see.lab.registry import chosen
+
+    try:
+        return chosen(names)
+    except InputError as error:
+        raise ConfigError([str(error)]) from None
 
 
 def _write(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,10 @@ def with_scores(translation: Translation) -> str:
 def as_json(translation: Translation) -> str:
     """Return an object."""
     return json.dumps(dict(_fields(translation)), ensure_ascii=False)
+
+
+FORMS: Mapping[str, Form] = {"json": as_json, "scores": with_scores, "text": as_text}
+"""What `--json` and `--scores` choose from."""
 
 
 def _fields(translation: Translation) -> Iterator[tuple[str, Any]]:

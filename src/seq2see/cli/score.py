@@ -17,8 +17,8 @@ from seq2see.cli.translating import (
     Threads,
     dying_of_interrupts,
     loaded,
-    wrong_use,
 )
+from seq2see.cli.usage import wrong_use
 from seq2see.errors import InputError
 
 if TYPE_CHECKING:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -101,6 +103,6 @@ def opened_target(
 def _refuse_input(file: str) -> None:
     """Raise an error if there is nothing to read."""
     if file != STANDARD_INPUT and not Path(file).exists():
-        raise InputError(f"{file} cannot be read: there is no such file")
+        raise InputError(f"{file} cannot be read: {os.strerror(errno.ENOENT)}")
     if file != STANDARD_INPUT and Path(file).is_dir():
-        raise InputError(f"{file} cannot be read: it is a folder")
+        raise InputError(f"{file} cannot be read: {os.strerror(errno.EISDIR)}")

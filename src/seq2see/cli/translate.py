@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -12,6 +13,7 @@ from seq2see.cli.translating import (
     BeamSize,
     Device,
     Engine,
+    EngineName,
     LengthPenalty,
     Model,
     Stop,
@@ -19,125 +21,155 @@ from seq2see.cli.translating import (
     dying_of_interrupts,
     loaded,
     translation_options,
-    wrong_use,
 )
+from seq2see.cli.usage import wrong_use
+
+if TYPE_CHECKING:
+    from seq2see.translator import TranslationOptions
+
+File = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help="Text, a sentence or a paragraph a line; or with -o a document: "
+        ".html, .srt, .po, .docx, .tmx, …. By default standard input.",
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", help="Written aside, and named when whole. By default standard output."
+    ),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with -o at the line where it stopped.")
+]
+NBest = Annotated[
+    int | None, typer.Option(help="So many translations of each line, the best first.")
+]
+Sample = Annotated[bool, typer.Option("--sample", help="Draw each token.")]
+Temperature = Annotated[float | None, typer.Option(help="Below 1 the likely is likelier.")]
+TopK = Annotated[int | None, typer.Option(help="Draw from the so many likeliest.")]
+TopP = Annotated[float | None, typer.Option(help="Draw from the likeliest with this share.")]
+Seed = Annotated[int | None, typer.Option(help="Another seed, other draws.")]
+Prefix = Annotated[str, typer.Option(help="How each translation starts.")]
+Forbid = Annotated[
+    list[str] | None, typer.Option(help="What no translation has; may be given again.")
+]
+Glossary = Annotated[
+    Path | None, typer.Option(help="A term and its translation a line, with a tab between.")
+]
+Split = Annotated[
+    Literal["long", "always", "never"] | None,
+    typer.Option(help="Lines into sentences: where too long for the model, always, never."),
+]
+Scores = Annotated[
+    bool,
+    typer.Option("--scores", help="The score before each text; with --json also of each token."),
+]
+Alignment = Annotated[
+    bool, typer.Option("--alignment", help="Which words translate which; with --json.")
+]
+Json = Annotated[bool, typer.Option("--json", help="An object a line.")]
+Settings = dict[str, Any]
 
 
 def translate(
     model: Model,
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="Text, a sentence or a paragraph a line; or with -o a document: "
-            ".html, .srt, .po, .docx, .tmx, …. By default standard input.",
-        ),
-    ] = "-",
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Written aside, and named when whole. By default standard output.",
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with -o at the line where it stopped.")
-    ] = False,
+    file: File = "-",
+    output: Output = None,
+    resume: Resume = False,
     engine: Engine = "auto",
     device: Device = "auto",
     threads: Threads = None,
     beam_size: BeamSize = None,
-    n_best: Annotated[
-        int | None, typer.Option(help="So many translations of each line, the best first.")
-    ] = None,
+    n_best: NBest = None,
     length_penalty: LengthPenalty = None,
     stop: Stop = None,
-    sample: Annotated[bool, typer.Option("--sample", help="Draw each token.")] = False,
-    temperature: Annotated[
-        float | None, typer.Option(help="Below 1 the likely is likelier.")
-    ] = None,
-    top_k: Annotated[int | None, typer.Option(help="Draw from the so many likeliest.")] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="Draw from the likeliest with this share.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Another seed, other draws.")] = None,
-    prefix: Annotated[str, typer.Option(help="How each translation starts.")] = "",
-    forbid: Annotated[
-        list[str] | None, typer.Option(help="What no translation has; may be given again.")
-    ] = None,
-    glossary: Annotated[
-        Path | None, typer.Option(help="A term and its translation a line, with a tab between.")
-    ] = None,
-    split: Annotated[
-        Literal["long", "always", "never"] | None,
-        typer.Option(help="Lines into sentences: where too long for the model, always, never."),
-    ] = None,
-    scores: Annotated[
-        bool,
-        typer.Option(
-            "--scores", help="The score before each text; with --json also of each token."
-        ),
-    ] = False,
-    alignment: Annotated[
-        bool, typer.Option("--alignment", help="Which words translate which; with --json.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="An object a line.")] = False,
+    sample: Sample = False,
+    temperature: Temperature = None,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    seed: Seed = None,
+    prefix: Prefix = "",
+    forbid: Forbid = None,
+    glossary: Glossary = None,
+    split: Split = None,
+    scores: Scores = False,
+    alignment: Alignment = False,
+    as_json: Json = False,
 ) -> None:
     """Translate text, line by line, or a document."""
-    from seq2see.cli.document import is_document, translate_file
-    from seq2see.cli.records import as_json as as_json_line, as_text, with_scores
-    from seq2see.cli.text import TextJob, opened_target
-
+    search: Settings = {"beam_size": beam_size, "n_best": n_best}
+    search |= {"length_penalty": length_penalty, "stop": stop}
+    draw: Settings = {"sample": sample, "temperature": temperature}
+    draw |= {"top_k": top_k, "top_p": top_p, "seed": seed}
+    job = _Job(model, file, output, resume, "json" if as_json else "scores" if scores else "text")
     with wrong_use():
         options = translation_options(
-            {
-                "beam_size": beam_size,
-                "n_best": n_best,
-                "length_penalty": length_penalty,
-                "stop": stop,
-            },
-            {
-                "sample": sample,
-                "temperature": temperature,
-                "top_k": top_k,
-                "top_p": top_p,
-                "seed": seed,
-            },
+            search,
+            draw,
             glossary,
-            _conflicts(file, output, resume, bool(as_json or scores or n_best), alignment, as_json),
+            job.conflicts(n_best, alignment),
             prefix=prefix or None,
             forbidden=tuple(forbid) if forbid else None,
             split=split,
             alignment=alignment,
             token_scores=scores and as_json,
         )
-    partial = Path(f"{output}.partial") if output and file != "-" else None
-    with dying_of_interrupts(partial):
-        if is_document(file):
-            assert output
-            whole = translate_file(loaded(model, engine, device, threads), file, output, options)
-        else:
-            form = as_json_line if as_json else with_scores if scores else as_text
-            how = {"form": form.__name__, "engine": engine, **options.model_dump(mode="json")}
-            target, done = opened_target(file, output, model, how, resume)
-            translator = loaded(model, engine, device, threads)
-            whole = TextJob(file, target, form, options, done).run(translator)
-    if not whole:
+    if not job.run(options, engine, device, threads):
         raise typer.Exit(1)
 
 
-def _conflicts(
-    file: str, output: Path | None, resume: bool, lines_only: bool, alignment: bool, as_json: bool
-) -> Iterator[str]:
-    from seq2see.cli.document import is_document
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What to translate, and where to."""
 
-    document = is_document(file)
-    if resume and (output is None or file == "-" or document):
-        yield "`--resume` needs lines of a file, and -o, to know what is done"
-    if alignment and not as_json:
-        yield "`--alignment` needs --json"
-    if document and output is None:
-        yield f"`--output` must be given for a document such as {file}"
-    if document and lines_only:
-        yield "`--json`, `--scores` and `--n-best` need lines of text, not a document"
+    model: Path
+    file: str
+    output: Path | None
+    resume: bool
+    form: Literal["json", "scores", "text"]
+
+    def conflicts(self, n_best: int | None, alignment: bool) -> Iterator[str]:
+        """Yield what cannot be asked for together."""
+        if self.resume and (self.output is None or self.file == "-" or self._is_document):
+            yield "`--resume` needs lines of a file, and -o, to know what is done"
+        if alignment and self.form != "json":
+            yield "`--alignment` needs --json"
+        if self._is_document and self.output is None:
+            yield f"`--output` must be given for a document such as {self.file}"
+        if self._is_document and (self.form != "text" or n_best):
+            yield "`--json`, `--scores` and `--n-best` need lines of text, not a document"
+
+    def run(
+        self, options: TranslationOptions, engine: EngineName, device: str, threads: int | None
+    ) -> bool:
+        """Translate all of it; return whether nothing failed."""
+        from seq2see.cli.document import translate_file
+        from seq2see.cli.records import FORMS
+        from seq2see.cli.text import TextJob, opened_target
+
+        with dying_of_interrupts(self._partial):
+            if self._is_document:
+                assert self.output
+                translator = loaded(self.model, engine, device, threads)
+                return translate_file(translator, self.file, self.output, options)
+            how = {
+                "form": FORMS[self.form].__name__,
+                "engine": engine,
+                **options.model_dump(mode="json"),
+            }
+            target, done = opened_target(self.file, self.output, self.model, how, self.resume)
+            translator = loaded(self.model, engine, device, threads)
+            return TextJob(self.file, target, FORMS[self.form], options, done).run(translator)
+
+    @property
+    def _is_document(self) -> bool:
+        from seq2see.cli.document import is_document
+
+        return is_document(self.file)
+
+    @property
+    def _partial(self) -> Path | None:
+        return Path(f"{self.output}.partial") if self.output and self.file != "-" else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from seq2see.cli.train import let_threads_sleep
+from seq2see.cli.usage import flag
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -59,16 +59,6 @@ def loaded(
 
 
 @contextmanager
-def wrong_use() -> Iterator[None]:
-    """Make one line, and the exit status of wrong use, from options that cannot be."""
-    try:
-        yield
-    except ConfigError as error:
-        typer.echo(f"seq2see: {'; '.join(map(_by_flag, error.problems))}", err=True)
-        raise typer.Exit(2) from None
-
-
-@contextmanager
 def dying_of_interrupts(partial: Path | None = None) -> Iterator[None]:
     """End at Ctrl-C as a program ends that knows nothing of it: by the signal, without a trace.
 
@@ -102,7 +92,7 @@ def translation_options(
 
     draw = _given(sampling or {})
     sample = draw.pop("sample", False)
-    problems = [*problems, *(f"`--{_flag(name)}` needs --sample" for name in draw if not sample)]
+    problems = [*problems, *(f"`{flag(name)}` needs --sample" for name in draw if not sample)]
     table = {**_given(others), "search": _given(search)}
     if sample:
         table["search"]["sampling"] = draw
@@ -122,22 +112,6 @@ def translation_options(
 
 def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in settings.items() if v is not None and v is not False}  # 0 is given
-
-
-def _flag(name: str) -> str:
-    return {"forbidden": "forbid", "token_scores": "scores", "metrics": "metric"}.get(
-        name, name.replace("_", "-")
-    )
-
-
-_NAME = re.compile(r"`(?!-)(?:search\.)?(?:sampling\.)?(\w+)(?:\.\d+)?`")
-
-
-def _by_flag(problem: str) -> str:
-    """Call a setting what it is called on the command line."""
-    if problem.startswith("`files`"):
-        return problem.replace("`files`", "FILES", 1)  # they are arguments
-    return _NAME.sub(lambda match: f"`--{_flag(match[1])}`", problem, count=1)
 
 
 def _terms(path: Path) -> Iterator[tuple[str, str]]:

@@ -142,9 +142,14 @@ def _any(tests: Mapping[Test, Comparison]) -> Comparison:
 
 
 def _better(tests: Mapping[Test, Comparison]) -> str | None:
-    """Return who is better, if both tests say that it is no chance."""
+    """Return who is better, if both tests say that it is no chance.
+
+    The interval must say so too: it is drawn otherwise than the p-value of the bootstrap, and a
+    reader would not believe in a difference that may be 0.
+    """
+    low, high = _any(tests).interval
     shown = all(comparison.p_value < SIGNIFICANT for comparison in tests.values())
-    return _any(tests).better if shown else None
+    return _any(tests).better if shown and not low <= 0 <= high else None
 
 
 def _evidence(tests: Mapping[Test, Comparison]) -> str:

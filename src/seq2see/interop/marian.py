@@ -210,7 +210,7 @@ def _languages(home: Path, settings: Mapping[str, Any]) -> tuple[str, str]:
     for name in (str(settings.get("_name_or_path", "")), home.resolve().name):
         if found := _LANGUAGES.search(name):
             return found[1], found[2]
-    raise InputError(f"`{home}` does not tell its languages: give them (`--languages en de`)")
+    raise InputError(f"`{home}` does not tell its languages: give them (`--languages en,de`)")
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -54,10 +54,11 @@ class Recipe(Config):
     @classmethod
     def read(cls, path: Path | str, overrides: Sequence[str] = ()) -> Self:
         """Read a TOML file, with `section.key=value` on top; report all problems at once."""
+        changes = [_table(override) for override in overrides]
         try:
             table = tomllib.loads(Path(path).read_text("utf-8-sig"))
-            for override in overrides:
-                table = merged(table, _table(override))
+            for change in changes:
+                table = merged(table, change)
             return cls(**table)
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror}") from None

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from seq2see.bundle.files import RUN
 from seq2see.errors import ConfigError, InputError
 
-RUN = "run.json"
 Completed = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 

@@ -1,0 +1,49 @@
+"""How the verbs read and describe what is typed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
+"""A language: en, pt-BR."""
+
+
+class _Quiet:
+    """Shows no type beside a flag: `--json <bool>` would look as if a value had to follow."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, `--help` among them."""
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for each in parameters:
+            if getattr(each, "is_flag", False):
+                each.metavar = ""
+        return parameters
+
+
+class Verb(_Quiet, TyperCommand):
+    """A command."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take `--languages en de` for `--languages en,de`, as many type it."""
+        parsed: list[str] = super().parse_args(ctx, with_pairs(args))
+        return parsed
+
+
+class Verbs(_Quiet, TyperGroup):
+    """Several commands under one name."""
+
+
+def with_pairs(arguments: Sequence[str]) -> list[str]:
+    """Put a comma between the two languages where a space is."""
+    result: list[str] = []
+    for word in arguments:
+        is_second = result[-2:-1] == ["--languages"] and CODE.fullmatch(result[-1])
+        if is_second and CODE.fullmatch(word):
+            result[-1] += f",{word}"
+        else:
+            result.append(word)
+    return result
