@@ -14,15 +14,16 @@ from seq2see.training.run import RunPlan
 from seq2see.training.tensorboard import TensorBoard, is_installed
 
 
-def train_record(update: int) -> dict[str, Any]:
+def train_record(update: int, seconds: float = 0.0) -> dict[str, Any]:
     numbers = {"loss": 3.0, "nll": 2.5, "gradient_norm": 1.0, "rate": 0.1, "tokens_per_second": 9.0}
-    return {"kind": "train", "update": update, "epoch": 0, **numbers}
+    return {"kind": "train", "update": update, "epoch": 0, "seconds": seconds, **numbers}
 
 
-def validation_record(update: int) -> dict[str, Any]:
+def validation_record(update: int, seconds: float = 0.0) -> dict[str, Any]:
     scores = {"nll": 2.0, "bleu": 12.5, "chrf": 30.0, "best": True}
     samples = [("a [dog]", "ein Hund", "ein Hund"), ("a cat", "eine Katze", "ein Hund")]
-    return {"kind": "validation", "update": update, "epoch": 0, "samples": samples, **scores}
+    head = {"kind": "validation", "update": update, "epoch": 0, "seconds": seconds}
+    return {**head, "samples": samples, **scores}
 
 
 @pytest.mark.parametrize(
@@ -44,12 +45,12 @@ def validation_record(update: int) -> dict[str, Any]:
     ],
 )
 def test_the_beginning(plan: RunPlan, progress: Progress, words: str, capsys) -> None:
-    TerminalWatch(25, plan, progress)
+    TerminalWatch(25, 10, plan, progress)
     assert capsys.readouterr().err.strip() == words
 
 
 def test_without_a_terminal_there_are_scores_alone(capsys) -> None:
-    watch = TerminalWatch(25, RunPlan(100, 1, 1), Progress())
+    watch = TerminalWatch(25, 10, RunPlan(100, 1, 1), Progress())
     watch.write(train_record(10))
     watch.write(validation_record(20))
     said = capsys.readouterr().err.strip().splitlines()
@@ -57,10 +58,31 @@ def test_without_a_terminal_there_are_scores_alone(capsys) -> None:
     assert said[1:] == [expected]
 
 
+def test_without_a_terminal_a_long_run_says_a_line_now_and_then(capsys) -> None:
+    watch = TerminalWatch(25, 10, RunPlan(1000, 1, 1), Progress(seconds=100.0))
+    for update, seconds in [(10, 129.0), (20, 130.0), (30, 159.0), (40, 161.0)]:
+        watch.write(train_record(update, seconds))
+    watch.write(validation_record(50, 180.0))
+    watch.write(train_record(60, 209.0))  # the validation spoke less than 30 s before
+    lines = capsys.readouterr().err.splitlines()[1:]
+    assert [line.partition(":")[0] for line in lines] == [
+        "update 20 of 1,000",
+        "update 40 of 1,000",
+        "update 50, epoch 1",
+    ]
+    assert lines[0].endswith("loss 3.000  9 tokens/s  rate 0.1")
+
+
+@pytest.mark.parametrize(("warmup", "is_told"), [(99, False), (100, True)])
+def test_a_warm_up_as_long_as_the_run_is_told(warmup: int, is_told: bool, capsys) -> None:
+    TerminalWatch(25, warmup, RunPlan(100, 1, 1), Progress())
+    assert ("Set schedule.warmup lower" in capsys.readouterr().err) == is_told
+
+
 def test_a_terminal_shows_translations(capsys, monkeypatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "dumb")
-    TerminalWatch(25, RunPlan(100, 1, 1), Progress()).write(validation_record(20))
+    TerminalWatch(25, 10, RunPlan(100, 1, 1), Progress()).write(validation_record(20))
     said = capsys.readouterr().err
     assert "  a [dog]\n    → ein Hund\n  a cat\n    → ein Hund\n    = eine Katze\n" in said
 

@@ -82,7 +82,8 @@ def work(
         with joined(ingredients.training.sharding) as workers:
             if first:
                 workers.led(first)
-            watch = partial(TerminalWatch, ingredients.validation.every)
+            every, warmup = ingredients.validation.every, ingredients.schedule.warmup
+            watch = partial(TerminalWatch, every, warmup)
             outcome = train_worker(ingredients, home, workers, watch, free=first is None)
     except Seq2SeeError as error:
         return {"error": str(error)}

@@ -8,16 +8,27 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
 
+from seq2see.cli.durations import duration
 from seq2see.training.parts import Progress
 from seq2see.training.run import RunPlan
 
+SILENCE = 30.0
+"""Seconds without a word, at most, where there is no bar: a log shows that the run is alive."""
+
 
 class TerminalWatch:
-    """Shows records on standard error; without a terminal, the scores of validations alone."""
+    """Shows records on standard error; without a terminal, the scores of validations, and a line
+    now and then."""
 
-    def __init__(self, validation_every: int, plan: RunPlan, progress: Progress) -> None:
+    def __init__(
+        self, validation_every: int, warmup: int, plan: RunPlan, progress: Progress
+    ) -> None:
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._console.print(_beginning(plan, progress, validation_every))
+        if warmup >= plan.updates:
+            self._console.print(_too_warm(warmup, plan.updates))
+        self._total = plan.updates
+        self._spoke = progress.seconds
         self._bar = Bar(
             TextColumn("{task.completed:,} of {task.total:,}"),
             BarColumn(),
@@ -32,12 +43,14 @@ class TerminalWatch:
     def write(self, record: Mapping[str, Any]) -> None:
         """Show a record."""
         if record["kind"] == "train":
-            text = (
-                f"loss {record['loss']:.3f}  {record['tokens_per_second']:,.0f} tokens/s  "
-                f"rate {record['rate']:.2g}"
-            )
-            self._bar.update(self._task, completed=record["update"], description=text)
+            self._bar.update(self._task, completed=record["update"], description=_pace(record))
+            if not self._console.is_terminal and record["seconds"] - self._spoke >= SILENCE:
+                self._spoke = record["seconds"]
+                self._console.print(
+                    f"update {record['update']:,} of {self._total:,}: {_pace(record)}"
+                )
         elif record["kind"] == "validation":
+            self._spoke = record["seconds"]
             self._console.print(_validation(record))
             if self._console.is_terminal:
                 for sample in record["samples"]:
@@ -50,8 +63,22 @@ class TerminalWatch:
 def _beginning(plan: RunPlan, progress: Progress, validation_every: int) -> str:
     start = f"from update {progress.update:,} " if progress.update else ""
     seconds = plan.seconds(progress.update, validation_every)
-    time = "" if seconds is None else f", about {_duration(seconds)} with all validations"
+    time = "" if seconds is None else f", about {duration(seconds)} with all validations"
     return f"Training {start}to update {plan.updates:,}{time}; {_workers(plan)}."
+
+
+def _too_warm(warmup: int, updates: int) -> str:
+    return (
+        f"The warm-up of {warmup:,} updates is not shorter than the run of {updates:,}: the rate "
+        "hardly gets to its peak. Set schedule.warmup lower, to a fifth of the run or so."
+    )
+
+
+def _pace(record: Mapping[str, Any]) -> str:
+    return (
+        f"loss {record['loss']:.3f}  {record['tokens_per_second']:,.0f} tokens/s  "
+        f"rate {record['rate']:.2g}"
+    )
 
 
 def _workers(plan: RunPlan) -> str:
@@ -59,12 +86,6 @@ def _workers(plan: RunPlan) -> str:
     if plan.processes == 1:
         return f"1 process with {threads}"
     return f"{plan.processes} processes with {threads} each"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 6000 else f"{seconds / 3600:.1f} hours"
 
 
 def _sample(source: str, reference: str, translation: str) -> str:
