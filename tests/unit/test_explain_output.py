@@ -180,6 +180,9 @@ def test_the_two_famous_sentences() -> None:
         assert len(case.removals) == len(every_head(of.model))
         for removal in case.removals:
             assert removal.change == pytest.approx(removal.preference - case.preference)
+        most = max(case.removals, key=lambda removal: abs(removal.change))
+        told = f"Without {most.name}.{most.head} it is {most.preference:+.2f}"
+        assert any(case.source in line and told in line for line in report.verdict())
     pairs = [f.pronoun.contrast for f in fables.pronoun_cases("test", True)[:12] if f.pronoun]
     whole = preferences(of, [pair for pair in pairs if pair])
     assert report.prefers_right.count == sum(value > 0 for value in whole)
@@ -258,7 +261,7 @@ def test_the_command(directory: Path, tmp_path: Path) -> None:
         ([], 2, "TEXT, `--pronoun` or `--heads` must be given"),
         (["a", "--pronoun"], 2, "TEXT must be left out with `--pronoun`"),
         (["a", "--method", "guess"], 2, "must be one of"),
-        (["a", "-o", "a.txt"], 1, "must end with one of .json, .html"),
+        (["a", "-o", "a.txt"], 2, "must end with one of .json, .html"),
         (["a", "--off", "encoder.7"], 1, "`layer` must be from 0 to 1 in the encoder"),
         (["--pronoun"], 1, "from en to fr"),
     ],

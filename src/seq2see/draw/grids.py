@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from seq2see.draw.paper import figure, quiet
+from seq2see.draw.paper import figure, inches, quiet
 
 
 class Grid(NamedTuple):
@@ -51,7 +51,7 @@ def signed(path: Path | str, title: str, parts: Sequence[Signed]) -> None:
     most = max([*flat, 1e-9])
     width = 0.62 * max(len(part.columns) for part in parts) + 2.2
     height = sum(0.34 * len(part.rows) + 0.9 for part in parts)
-    with figure(path, (max(width, 0.09 * len(title)), height + 0.4)) as picture:
+    with figure(path, (max(width, inches([title], 11, "bold") + 0.3), height + 0.4)) as picture:
         picture.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
         for number, part in enumerate(parts, 1):
             axes = picture.add_subplot(len(parts), 1, number)

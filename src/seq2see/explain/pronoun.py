@@ -76,6 +76,16 @@ class PronounCase(Record):
     looks: tuple[HeadLook, ...]
     removals: tuple[Removal, ...]
 
+    def told(self) -> str:
+        """Return what the model prefers, and without which head that changes most."""
+        most = max(self.removals, key=lambda removal: abs(removal.change))
+        return (
+            f"p({self.right}) = {self.probability_right:.3f}, p({self.wrong}) = "
+            f"{self.probability_wrong:.3f}: a preference of {self.preference:+.2f} nats for what "
+            f"is right. Without {most.name}.{most.head} it is {most.preference:+.2f}, the largest "
+            f"change of {len(self.removals)} heads."
+        )
+
 
 class HeadFollows(Record):
     """How often a head of the encoder looks from "it" more at what is meant than at the rival."""
@@ -102,7 +112,12 @@ class PronounReport(Record):
         return max(self.heads, key=lambda head: head.share.value)
 
     def verdict(self) -> Iterator[str]:
-        """Yield what was found, null results too."""
+        """Yield what was found, null results too, and the two famous sentences."""
+        yield from self.shares()
+        yield from (f"{case.source} {case.told()}" for case in self.famous)
+
+    def shares(self) -> Iterator[str]:
+        """Yield how often the model is right, and whether attention shows why."""
         yield f"The model prefers the right pronoun in {self.prefers_right.judged()}."
         yield f"With the deciding word hidden: {self.control.judged()}."
         best, tried = self.best_head, len(self.heads)
@@ -127,7 +142,7 @@ class PronounReport(Record):
 
     def to_html(self) -> str:
         """Return a page of tables."""
-        return report_page("What “it” means", self.verdict(), "".join(_body(self)))
+        return report_page("What “it” means", self.shares(), "".join(_body(self)))
 
 
 def pronoun_report(subject: Subject, short: bool = False, cases: int = CASES) -> PronounReport:
@@ -296,11 +311,8 @@ def _grids(report: PronounReport) -> list[draw.Grid]:
 def _body(report: PronounReport) -> Iterator[str]:
     for case in report.famous:
         yield f"<section><h2>{case.source}</h2>"
-        yield (
-            f"<p>p({case.right}) = {case.probability_right:.3f}, p({case.wrong}) = "
-            f"{case.probability_wrong:.3f}: a preference of {case.preference:+.2f} nats for what "
-            "is right.</p><p class='note'>Where “it” looks, in each head of the encoder:</p>"
-        )
+        yield f"<p>{case.told()}</p>"
+        yield "<p class='note'>Where “it” looks, in each head of the encoder:</p>"
         names = [f"layer {look.layer}, head {look.head}" for look in case.looks]
         weights = [look.weights for look in case.looks]
         yield heat_table(draw.Signed("", names, case.tokens, weights), 1, shares=True)
