@@ -343,6 +343,15 @@ def test_the_same_on_both_sides_is_right_for_names() -> None:
     assert named(report, "same").severity == "note"
 
 
+@pytest.mark.parametrize(
+    ("text", "is_copy"),
+    [("Tom is here.", True), ("Tom is here", False), ("Oh, Tom!", False), ("我在这里。", True)],
+)
+def test_a_sentence_on_both_sides_is_untranslated(text: str, is_copy: bool) -> None:
+    report = examine([Pair(text, text), Pair("Yes.", "Oui.")])
+    assert any(finding.name == "identical" for finding in report.findings) == is_copy
+
+
 def test_the_usual_ratio_and_its_spread() -> None:
     source = np.full(1000, 100)
     target = np.random.default_rng(0).normal(200, 40, 1000).astype(int)  # 40 is 2 roots of 100, × 2

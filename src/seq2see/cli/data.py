@@ -9,16 +9,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2see.cli.corpora import Columns, Files, Format, Languages, endings, opened, progress, spoken
+from seq2see.cli.train import let_threads_sleep
+from seq2see.cli.usage import refuse_ending
+from seq2see.cli.verb import Verb, Verbs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from seq2see.data.corpora import Corpus
+    from seq2see.data.doctor import Progress, Report
     from seq2see.data.readers import Pair
     from seq2see.text import Tokenizers
 
 app = typer.Typer(
-    name="data", help="Look at parallel text, clean it, split it.", no_args_is_help=True
+    name="data",
+    cls=Verbs,
+    help="Look at parallel text, clean it, split it.",
+    no_args_is_help=True,
 )
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")]
@@ -32,7 +39,7 @@ Against = Annotated[
 ]
 
 
-@app.command()
+@app.command(cls=Verb)
 def check(
     files: Files,
     languages: Languages = None,
@@ -43,31 +50,46 @@ def check(
         Path | None, typer.Option(help="A folder with a tokenizer, or a SentencePiece file.")
     ] = None,
     examples: Annotated[int, typer.Option(min=0, max=100, help="Pairs shown for a finding.")] = 2,
+    estimate: Annotated[
+        bool, typer.Option(help="Measure how long training would take here: a few seconds.")
+    ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
     plot: Annotated[
         Path | None, typer.Option(help="Also draw a picture: .png, .svg, .pdf.")
     ] = None,
 ) -> None:
-    """Say what is wrong with a corpus, and which model fits its size."""
+    """Say what is wrong with a corpus, and which model fits its size; status 1 if it has faults."""
+    let_threads_sleep()
     from seq2see import draw
     from seq2see.cli import diagnosis
     from seq2see.data.doctor import DoctorConfig, examine
 
-    if plot:
-        draw.refuse_name(plot)  # before the work
+    if plot:  # before the work
+        refuse_ending(plot, draw.FORMATS, "--plot")
+        draw.refuse_name(plot)
     config = DoctorConfig(examples=max(examples, DoctorConfig().examples))
     with opened(files, languages, columns, form) as corpus, progress() as told:
         tests = _held_out(against, corpus)
         report = examine(corpus, config, corpus.languages, _tokenizers(tokenizer), tests, told)
+        seconds = _training_seconds(report, corpus, told) if estimate else None
     if plot:
         diagnosis.plot(report, spoken(files), plot)
     if as_json:
-        typer.echo(json.dumps(report.to_json(), ensure_ascii=False))
+        typer.echo(json.dumps(diagnosis.record(report, seconds), ensure_ascii=False))
     else:
-        diagnosis.show(report, spoken(files), examples)
+        diagnosis.show(report, spoken(files), examples, seconds)
+    if report.faults:
+        raise typer.Exit(1)
 
 
-@app.command()
+def _training_seconds(report: Report, corpus: Corpus, told: Progress) -> float | None:
+    from seq2see.cli.estimate import training_seconds
+
+    told("measuring", report.pairs)
+    return training_seconds(report, corpus)
+
+
+@app.command(cls=Verb)
 def clean(
     files: Files,
     output: Output,
@@ -91,7 +113,7 @@ def clean(
     )
 
 
-@app.command()
+@app.command(cls=Verb)
 def split(
     files: Files,
     output: Output,

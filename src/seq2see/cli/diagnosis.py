@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -11,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from seq2see import draw
+from seq2see.cli.durations import duration
 from seq2see.data.doctor import Distribution, Finding, Report, Severity, SideReport
 
 _COLOURS = {"fault": "red", "warning": "yellow", "note": "dim"}
@@ -19,21 +21,27 @@ _SHOWN = 80
 """Characters of an example's side."""
 
 
-def show(report: Report, name: str, examples: int) -> None:
-    """Print the report."""
+def show(report: Report, name: str, examples: int, seconds: float | None = None) -> None:
+    """Print the report, with the time that training takes, if it was measured."""
     console = Console(highlight=False)
     console.print(f"[bold]{escape(name)}[/bold]: {_pairs(report)}")
     if report.pairs:
         console.print(_lengths(report))
         console.print(_ratio(report), "")
-    console.print(_findings(report, examples))
+    console.print(_findings(report, examples, seconds))
+
+
+def record(report: Report, seconds: float | None) -> dict[str, Any]:
+    """Return it for machines; `seconds` of the suggestion is null if that was not measured."""
+    plain = report.to_json()
+    return {**plain, "suggestion": {**plain["suggestion"], "seconds": seconds}}
 
 
 def _pairs(report: Report) -> str:
     return "1 pair" if report.pairs == 1 else f"{report.pairs:,} pairs"
 
 
-def _findings(report: Report, examples: int) -> Table:
+def _findings(report: Report, examples: int, seconds: float | None) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(justify="right")
     grid.add_column(overflow="fold")
@@ -46,6 +54,9 @@ def _findings(report: Report, examples: int) -> Table:
     for line in report.unchecked:
         grid.add_row("[dim]unseen[/dim]", escape(line))
     grid.add_row("[bold]suggested[/bold]", _suggestion(report))
+    if seconds is not None:
+        text = f"about {duration(seconds)} on this machine, validations and last scores included"
+        grid.add_row("[bold]training[/bold]", text)
     return grid
 
 

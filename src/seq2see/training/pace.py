@@ -29,15 +29,15 @@ LAST_LOOK = ValidationConfig(beam_size=5, sentences=10**9)
 """How the result is scored."""
 
 
-def planned(builder: RunBuilder, free: bool = True) -> RunPlan:
-    """Decide on processes, threads and updates, by measuring.
+def planned(builder: RunBuilder, free: bool = True, seconds: float = SECONDS) -> RunPlan:
+    """Decide on processes, threads and updates, by measuring updates about so long.
 
     Unless it is `free`, the number of processes was decided by whoever started them.
     """
     training, workers = builder.ingredients.training, builder.workers
     torch.set_num_threads(threads_of(training.threads, workers.here))
     objective = builder.objective()
-    paces = {workers.count: pace(builder, objective)}
+    paces = {workers.count: pace(builder, objective, seconds)}
     look, end = _looks(builder, objective)
     if free and training.processes is None and workers.count > 1 and not training.sharding:
         paces[1] = _alone(builder)
@@ -59,7 +59,7 @@ def _alone(builder: RunBuilder) -> float:
     return float(workers.agreed(seconds))
 
 
-def pace(builder: RunBuilder, objective: Objective) -> float:
+def pace(builder: RunBuilder, objective: Objective, seconds: float = SECONDS) -> float:
     """Return the seconds of an update, measured on a model that is thrown away."""
     stepper = builder.stepper(objective, updates=1)
     wanted = builder.ingredients.training.updates or 10**9
@@ -69,7 +69,7 @@ def pace(builder: RunBuilder, objective: Objective) -> float:
         start = time.perf_counter()
         stepper(number, update.batches)
         times.append(time.perf_counter() - start)
-        if builder.workers.agreed(number >= 2 and sum(times) >= SECONDS):
+        if builder.workers.agreed(number >= 2 and sum(times) >= seconds):
             break
     return float(builder.workers.agreed(sum(times[1:]) / len(times[1:])))  # the first one warms up
 

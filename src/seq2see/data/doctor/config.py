@@ -35,7 +35,8 @@ class DoctorConfig(Config):
     max_words: int = Field(default=250, ge=1)
     """A side with more words (in Chinese and its like: characters) is too long."""
     identical_words: int = Field(default=4, ge=1)
-    """Source and target may be the same up to so many words: names, numbers, "OK"."""
+    """Source and target may be the same up to so many words: names, numbers, "OK"; but no whole
+    sentence may, of three words and a full stop."""
     ratio_spread: float = Field(default=6.0, gt=0)
     """How many times the corpus' own spread a target may be longer or shorter than expected."""
     misaligned_evidence: float = Field(default=10.0, gt=0)

@@ -24,7 +24,7 @@ _MEANINGS: Mapping[str, str] = {
     "damaged": "have broken characters: read the files in their right encoding, if you can",
     "too_long": "have more than {max_words}, too long to train on",
     "markup": "have tags or entities of HTML on one side only",
-    "identical": "have more than {identical_words} and the same text on both sides: "
+    "identical": "have the same text on both sides, a sentence or more than {identical_words}: "
     "untranslated, which teaches to copy",
     "duplicate": "came before, word for word",
     "held_out": "have a source that is held out (of those, {sources_folded:,} of {held_out:,} "

@@ -178,6 +178,11 @@ class Report:
         """There is nothing but notes."""
         return all(finding.severity == "note" for finding in self.findings)
 
+    @property
+    def faults(self) -> tuple[Finding, ...]:
+        """What must be mended before training."""
+        return tuple(finding for finding in self.findings if finding.severity == "fault")
+
     def to_json(self) -> dict[str, Any]:
         """Return it as plain lists, dicts, texts and numbers."""
         plain: dict[str, Any] = _plain(dataclasses.asdict(self))

@@ -22,6 +22,9 @@ from seq2see.data.doctor.standard import Standard
 from seq2see.data.doctor.words import Bools, Floats, Ragged, fold, has_word, size
 from seq2see.data.readers import Pair
 
+_SENTENCE_WORDS = 3
+_SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
+
 
 class Broken(NamedTuple):
     """The rule that a pair breaks, and how."""
@@ -126,10 +129,17 @@ def _markup(case: Case) -> list[str]:
 
 def _identical(case: Case) -> list[str]:
     fewest = case.standard.config.identical_words
-    words = case.batch.words[0]
-    same = [pair.source.strip() == pair.target.strip() for pair in case.batch.pairs]
-    long = [len(line) > fewest for line in words]
-    return case.where(np.array(same) & np.array(long), "both sides are the same")
+    found = [
+        pair.source.strip() == pair.target.strip()
+        and (len(words) > fewest or _is_sentence(pair.source, len(words)))
+        for pair, words in zip(case.batch.pairs, case.batch.words[0], strict=True)
+    ]
+    return case.where(np.array(found), "both sides are the same")
+
+
+def _is_sentence(text: str, words: int) -> bool:
+    """Tell a short sentence from a name: "Tom is here." from "New York City"."""
+    return words >= _SENTENCE_WORDS and text.rstrip().endswith(_SENTENCE_ENDS)
 
 
 def _duplicate(case: Case) -> list[str]:
