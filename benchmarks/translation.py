@@ -1,14 +1,13 @@
-"""Translation beside `transformers` and ctranslate2 itself: text in, text out, the same weights.
+"""Translation beside `transformers`, JoeyNMT 2.3 and ctranslate2 itself: the same weights for all.
 
-    python -m benchmarks.translation MARIAN [FILE] [--lines 1000] [--rounds 5] [--threads 2]
+    scripts/peers && python -m benchmarks.translation MARIAN [FILE] [--reference FILE]
+        [--lines 1000] [--rounds 5] [--threads 2]
 
-MARIAN is a model in Hugging Face's form, which all systems can read. They take turns, so that a
-busy machine is unfair to none; the figures are medians. `transformers` sorts the sentences by
-length and has the batch size that suits it best; ctranslate2 gets ready-made tokens and a worker
-for each thread. Ours go from text to text. Latency is that of one sentence after the other.
-
-JoeyNMT would need packages of other versions: `peers` is where a system that runs in a virtual
-environment of its own is added, as a command that translates a file.
+MARIAN is a model in Hugging Face's form, which is converted for each system. Text goes in and text
+comes out; ctranslate2 itself gets ready-made tokens instead. They take turns, so that a busy
+machine is unfair to none; the figures are medians. Each has sorted batches of the size that suits
+it best, tried out first, and ctranslate2 a worker for each thread. Latency is that of one sentence
+after the other. JoeyNMT runs in an environment of its own and is left out where there is none.
 """
 
 from __future__ import annotations
@@ -19,116 +18,109 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-import torch
+from sacrebleu import corpus_bleu
 
 import seq2see
 from benchmarks.machine import seconds
+from benchmarks.translators import hugging_face, ready
+from benchmarks.translators.joeynmt_copy import PEERS, SIZES, JoeyNMT
 from seq2see import interop
 from seq2see.data.readers import read_lines
-from seq2see.engines.batching import framed
-from seq2see.engines.selection import Engines
 
 Translate = Callable[[list[str]], Any]
 BEAMS = (1, 5)
 LATENCY_LINES = 60
+PROBES = 16
+TRIED_LINES = 512
+"""On so many the best size of a batch is found."""
+OURS, FAST, QUICK = "ours, torch", "ours, ctranslate2", "ours, ctranslate2 int8"
+READY = "ctranslate2, ready tokens"
 
 
-def default_file() -> Path:
-    """Return multi30k's test set."""
+def test_set(language: str) -> Path:
+    """Return a side of multi30k's test set."""
     data = Path(os.environ.get("SEQ2SEE_DATA", "../shared/data"))
-    return data / "multi30k/test_2016_flickr.en.gz"
+    return data / f"multi30k/test_2016_flickr.{language}.gz"
 
 
-def systems(marian: Path, home: Path, beam: int, threads: int) -> Iterator[tuple[str, Translate]]:
-    """Yield each system by its name."""
-    torch_one = seq2see.load(home, "torch", threads=threads)
+def systems(
+    marian: Path, home: Path, beam: int, threads: int, lines: list[str], stack: ExitStack
+) -> Iterator[tuple[str, Translate]]:
+    """Yield each system by its name, at its best size of batch."""
+    own = seq2see.load(home, "torch", threads=threads)
     fast = seq2see.load(home, "ctranslate2", threads=threads)
-    yield "ours, torch", lambda lines: torch_one.translate(lines, beam_size=beam)
-    yield "ours, ctranslate2", lambda lines: fast.translate(lines, beam_size=beam)
-    yield "ctranslate2, ready tokens", ready_tokens(fast, beam)
-    yield "transformers", hugging_face(marian, torch_one, beam)
-    yield from peers(beam)
+    quick = seq2see.load(home, "ctranslate2", threads=threads, precision="int8")
+    yield OURS, texts(own, beam)
+    yield FAST, texts(fast, beam)
+    yield ", ".join((QUICK, *quick.notes)), texts(quick, beam)
+    yield best(READY, partial(ready.translator, fast, beam), ready.SIZES, lines)
+    yield best(
+        "transformers",
+        partial(hugging_face.translator, marian, own, beam),
+        hugging_face.SIZES,
+        lines,
+    )
+    if PEERS.exists():
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        joeynmt = JoeyNMT(own, folder, beam, threads)
+        stack.enter_context(joeynmt.system)
+        yield best("JoeyNMT 2.3", joeynmt.translator, SIZES, lines)
+    else:
+        print("JoeyNMT is left out: run scripts/peers first", file=sys.stderr)
 
 
-def peers(beam: int) -> Iterator[tuple[str, Translate]]:
-    """Yield systems that run in virtual environments of their own."""
-    del beam
-    yield from ()
+def texts(translator: seq2see.Translator, beam: int) -> Translate:
+    """Return our own translation as a function from lines to texts."""
+    return lambda lines: [t.text for t in translator.translate(lines, beam_size=beam)]
 
 
-def ready_tokens(translator: seq2see.Translator, beam: int) -> Translate:
-    """Return ctranslate2's own loop; tokens are looked up outside of the time."""
-    engine, tokenizer = translator.engine, translator.tokenizers.source
-    assert isinstance(engine, Engines)
-    model, known = engine.fast.model, dict[tuple[str, ...], list[list[str]]]()
-
-    def tokens(lines: tuple[str, ...]) -> list[list[str]]:
-        return [[tokenizer.pieces[i] for i in framed(ids)] for ids in tokenizer.encode_batch(lines)]
-
-    def translate(lines: list[str]) -> Any:
-        key = tuple(lines)
-        if key not in known:
-            known[key] = tokens(key)
-        settings = {"beam_size": beam, "max_batch_size": 64, "max_input_length": 0}
-        return model.translate_batch(known[key], return_scores=True, **settings)
-
-    return translate
+def best(
+    name: str, make: Callable[[int], Translate], sizes: Sequence[int], lines: list[str]
+) -> tuple[str, Translate]:
+    """Return a system in batches of the size with which it is fastest."""
+    made = {size: make(size) for size in sizes}
+    for translate in made.values():
+        translate(lines[:32])
+    times = {s: seconds(lambda t=t: t(lines[:TRIED_LINES])) for s, t in made.items()}  # type: ignore[misc]
+    size = min(times, key=lambda size: times[size])
+    return f"{name}, batches of {size}", made[size]
 
 
-def hugging_face(marian: Path, ours: seq2see.Translator, beam: int, batch: int = 32) -> Translate:
-    """Return `generate` over sorted batches, with our tokenizer at both ends."""
-    from transformers import MarianMTModel  # noqa: PLC0415
-
-    model: Any = MarianMTModel.from_pretrained(marian)
-    model.eval()
-    source, target = ours.tokenizers.source, ours.tokenizers.target
-    pad = model.config.pad_token_id
-
-    @torch.inference_mode()
-    def translate(lines: list[str]) -> list[str]:
-        rows = [framed(ids) for ids in source.encode_batch(lines)]
-        order = sorted(range(len(rows)), key=lambda place: -len(rows[place]))
-        texts = [""] * len(rows)
-        for start in range(0, len(order), batch):
-            places = order[start : start + batch]
-            width = max(len(rows[place]) for place in places)
-            ids = torch.tensor([rows[p] + [pad] * (width - len(rows[p])) for p in places])
-            found = model.generate(
-                input_ids=ids,
-                attention_mask=(ids != pad).long(),
-                num_beams=beam,
-                max_new_tokens=2 * width + 20,
-            )
-            for place, tokens in zip(places, found.tolist(), strict=True):
-                texts[place] = target.decode(tokens)
-        return texts
-
-    return translate
+def measure(
+    chosen: dict[str, Translate], lines: list[str], reference: list[str] | None, rounds: int
+) -> None:
+    """Let all take turns and print their table."""
+    found = {name: translate(lines) for name, translate in chosen.items()}
+    times = [
+        {name: seconds(lambda t=t: t(lines)) for name, t in chosen.items()}  # type: ignore[misc]
+        for _ in range(rounds)
+    ]
+    print("| | sentences/s | torch is faster by | p50, ms | p95, ms | BLEU | as torch |")
+    print("|---|---|---|---|---|---|---|")
+    for name, translate in chosen.items():
+        speed = median(len(lines) / spent[name] for spent in times)
+        ratio = median(spent[name] / spent[OURS] for spent in times)
+        middle, high = latency(translate, lines[:LATENCY_LINES])
+        quality = judged(found[name], found[OURS], reference)
+        print(f"| {name} | {speed:,.0f} | {ratio:.2f} | {middle:.1f} | {high:.1f} | {quality} |")
+    ready_name = next(name for name in chosen if name.startswith(READY))
+    ratio = median(spent[ready_name] / spent[FAST] for spent in times)
+    print(f"\nours on ctranslate2 has {ratio:.2f} of its speed on ready tokens")
 
 
-def measure(marian: Path, home: Path, lines: list[str], rounds: int, threads: int) -> None:
-    """Print a table for each beam."""
-    for beam in BEAMS:
-        chosen = dict(systems(marian, home, beam, threads))
-        for translate in chosen.values():
-            translate(lines[:32])
-        times = [
-            {name: seconds(lambda t=t: t(lines)) for name, t in chosen.items()}  # type: ignore[misc]
-            for _ in range(rounds)
-        ]
-        print(f"\nbeam {beam}, {len(lines):,} lines, {threads} threads, {rounds} rounds\n")
-        print("| | sentences/s | of ours, torch | p50, ms | p95, ms |\n|---|---|---|---|---|")
-        for name, translate in chosen.items():
-            speed = median(len(lines) / spent[name] for spent in times)
-            share = median(spent["ours, torch"] / spent[name] for spent in times)
-            middle, high = latency(translate, lines[:LATENCY_LINES])
-            print(f"| {name} | {speed:,.0f} | {share:.2f} | {middle:.1f} | {high:.1f} |")
-        ratio = median(s["ctranslate2, ready tokens"] / s["ours, ctranslate2"] for s in times)
-        print(f"\nours on ctranslate2 has {ratio:.2f} of its speed on ready tokens")
+def judged(found: Any, ours: list[str], reference: list[str] | None) -> str:
+    """Return BLEU and the share of lines that are those of our own engine, where there is text."""
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        return " | "
+    same = sum(map(str.__eq__, found, ours)) / len(ours)
+    score = f"{corpus_bleu(found, [reference]).score:.2f}" if reference else ""
+    return f"{score} | {same:.1%}"
 
 
 def latency(translate: Translate, lines: Sequence[str]) -> tuple[float, float]:
@@ -155,21 +147,38 @@ def measure_start(home: Path, line: str) -> None:
         print(f"{engine}: first translation after {spent:.1f} s, {max(peaks) / 1000:,.0f} MB")
 
 
-def main() -> None:
-    """Run what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def options() -> argparse.Namespace:
+    """Return what was asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("marian", type=Path)
-    parser.add_argument("file", nargs="?", type=Path, default=default_file())
+    parser.add_argument("file", nargs="?", type=Path)
+    parser.add_argument("--reference", type=Path)
     parser.add_argument("--lines", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--languages", nargs=2, default=["en", "de"])
-    options = parser.parse_args()
-    lines = [line for line, _ in zip(read_lines(options.file), range(options.lines), strict=False)]
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Print a table for each beam."""
+    asked = options()
+    source = asked.file or test_set(asked.languages[0])
+    target = asked.reference or (None if asked.file else test_set(asked.languages[1]))
+    lines = list(read_lines(str(source)))[: asked.lines]
+    reference = list(read_lines(str(target)))[: asked.lines] if target else None
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder, "model")
-        interop.read(options.marian, tuple(options.languages)).save(home)
-        measure(options.marian, home, lines, options.rounds, options.threads)
+        interop.read(asked.marian, tuple(asked.languages)).save(home)
+        Path(home, "probes.txt").write_text("\n".join(lines[-PROBES:]))  # for int8's check
+        for beam in BEAMS:
+            print(f"\nbeam {beam}, {len(lines):,} lines, {asked.threads} threads\n", flush=True)
+            with ExitStack() as stack:
+                made = systems(asked.marian, home, beam, asked.threads, lines, stack)
+                measure(dict(made), lines, reference, asked.rounds)
+        print()
         measure_start(home, lines[0])
 
 

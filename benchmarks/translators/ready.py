@@ -1,0 +1,31 @@
+"""ctranslate2 itself: `translate_batch` on tokens that are ready, with a worker for each thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import seq2see
+from seq2see.engines.batching import framed
+from seq2see.engines.selection import Engines
+
+SIZES = (16, 32, 64, 128)
+
+
+def translator(ours: seq2see.Translator, beam: int, batch: int) -> Callable[[list[str]], Any]:
+    """Return its loop in batches of this size; tokens are made when lines are seen first."""
+    engine, tokenizer = ours.engine, ours.tokenizers.source
+    assert isinstance(engine, Engines)
+    model, known = engine.fast.model, dict[tuple[str, ...], list[list[str]]]()
+
+    def tokens(lines: tuple[str, ...]) -> list[list[str]]:
+        return [[tokenizer.pieces[i] for i in framed(ids)] for ids in tokenizer.encode_batch(lines)]
+
+    def translate(lines: list[str]) -> Any:
+        key = tuple(lines)
+        if key not in known:
+            known[key] = tokens(key)
+        settings = {"beam_size": beam, "max_batch_size": batch, "max_input_length": 0}
+        return model.translate_batch(known[key], return_scores=True, **settings)
+
+    return translate
