@@ -253,6 +253,12 @@ def test_threads_share_a_translator(translator: Translator) -> None:
         alike(ours, theirs)
 
 
+def test_parts_are_translated_as_one(translator: Translator, monkeypatch) -> None:
+    whole = translator.translate(LINES, sampling={"seed": 5}, **FEW)  # which draws by line
+    monkeypatch.setattr("seq2see.translator.translator.PART_LINES", 3)
+    alike(translator.translate(LINES, sampling={"seed": 5}, **FEW), whole)
+
+
 def test_a_model_in_training_stays_so(engine, tokenizers) -> None:
     quiet = Translator(engine, tokenizers).translate(LINES[:3], **FEW)
     engine.model.train()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -149,11 +150,12 @@ class CTranslate2Engine:
         for part, futures in running:
             highest = max(limits[place] for place in part)
             for place, future in zip(part, futures, strict=True):
-                found = self._hypotheses(future.result(), config.length_penalty)
-                reached = max(len(hypothesis.tokens) for hypothesis in found)
+                result = future.result()
+                reached = max(map(len, result.hypotheses))
                 if limits[place] < highest and reached >= limits[place]:
                     late.append(place)
-                results[place] = [] if self._impossible(found) else found[: config.n_best]
+                best = self._hypotheses(result, config.n_best, config.length_penalty)
+                results[place] = [] if self._impossible(result) else list(best)
         return late
 
     def _parts(
@@ -189,21 +191,23 @@ class CTranslate2Engine:
         )
         return futures
 
-    def _hypotheses(self, result: Any, alpha: float) -> list[Hypothesis]:
-        return [
-            self._hypothesis(pieces, score, alpha)
-            for pieces, score in zip(result.hypotheses, result.scores, strict=True)
-        ]
+    def _hypotheses(self, result: Any, count: int, alpha: float) -> Iterator[Hypothesis]:
+        for pieces, score in islice(zip(result.hypotheses, result.scores, strict=True), count):
+            yield self._hypothesis(pieces, score, alpha)
 
     def _hypothesis(self, pieces: Sequence[str], score: float, alpha: float) -> Hypothesis:
         tokens = tuple(self._target_ids[piece] for piece in pieces)
         finished = tokens[-1:] == (self.framing.target_end,)
         return Hypothesis(tokens, finished, score, score * len(tokens) ** alpha, 0.0, ())
 
-    def _impossible(self, hypotheses: Sequence[Hypothesis]) -> bool:
+    def _impossible(self, result: Any) -> bool:
         """Tell whether it emitted a start symbol or padding, which our own search never does."""
-        never = {self.framing.target_start, self._pad} - {self.framing.target_end}
-        return any(never.intersection(hypothesis.tokens) for hypothesis in hypotheses)
+        return not all(self._never.isdisjoint(pieces) for pieces in result.hypotheses)
+
+    @cached_property
+    def _never(self) -> frozenset[str]:
+        ids = {self.framing.target_start, self._pad} - {self.framing.target_end}
+        return frozenset(self.tokenizers.target.pieces[i] for i in ids)
 
     @cached_property
     def _source_pieces(self) -> tuple[str, ...]:

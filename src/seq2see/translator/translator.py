@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, overload
@@ -23,6 +24,8 @@ UNKNOWN_LIMIT = 512
 """The most tokens of a sentence where it is not known how long those of training were."""
 FIRST_LINES, MOST_LINES = 32, 2048
 """A stream is read in parts that double: the first answer comes soon, and the rest is fast."""
+PART_LINES = 512
+"""So many go to the engine at once."""
 NEXT_SENTENCE = 1 << 40
 """Sampling draws by line; from the second sentence of a line on, so much is added to its number."""
 
@@ -133,6 +136,25 @@ class Translator:
         return Scored(log_prob, log_prob / len(target) ** length_penalty, pieces)
 
     def _translated(
+        self, lines: Sequence[str], options: TranslationOptions, first_line: int
+    ) -> list[Translation]:
+        """Translate in parts, two at a time: while the engine has one of them, the other is cut,
+        or described."""
+        starts = range(0, len(lines), PART_LINES)
+        if len(starts) < 2:
+            return self._part(lines, options, first_line)
+        with ThreadPoolExecutor(2) as pool:
+            parts = [
+                pool.submit(self._part, lines[i : i + PART_LINES], options, first_line + i)
+                for i in starts
+            ]
+            try:
+                return [translation for part in parts for translation in part.result()]
+            finally:  # after an error or Ctrl-C nobody wants the rest
+                for part in parts:
+                    part.cancel()
+
+    def _part(
         self, lines: Sequence[str], options: TranslationOptions, first_line: int
     ) -> list[Translation]:
         cutter = Cutter(self.tokenizers.source, self.languages, self.limit, options.split)
