@@ -10,6 +10,7 @@ from torch import Tensor
 
 from seq2see.lab.bench import Bench
 from seq2see.lab.experiment import Finding, Verdict
+from seq2see.lab.gallery.catalogue import ELSEWHERE
 from seq2see.lab.registry import chosen
 from seq2see.lab.runner import run_one
 from seq2see.lab.scaling.softmax import third
@@ -88,3 +89,10 @@ def test_a_softmax_that_does_not_take_the_maximum_away_is_found_out(
     monkeypatch.setattr("seq2see.lab.scaling.softmax.masked_softmax", naive)
     assert not found(4, tmp_path).met
     assert torch.isnan(torch.tensor(third(400)))
+
+
+@pytest.mark.parametrize("number", [number for number in ELSEWHERE if number in VERDICTS])
+def test_an_item_that_stands_for_a_picture_of_the_notes_has_one(
+    number: int, tmp_path: Path
+) -> None:
+    assert found(number, tmp_path).figures

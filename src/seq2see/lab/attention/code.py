@@ -9,7 +9,8 @@ from seq2see.errors import ConfigError
 from seq2see.lab.attention.steps import HEADS, WIDTH, attended, heads_of, sentence
 from seq2see.lab.bench import Bench
 from seq2see.lab.expectation import at_least, at_most, equal, near
-from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
+from seq2see.lab.pictures import grids
 from seq2see.model import OPEN, DotProductAttention, Mask, ModelConfig
 from seq2see.model.dropout import Dropout
 
@@ -143,6 +144,25 @@ def attention_code(bench: Bench) -> Finding:
                 at_least(10),
             ),
         ),
+        (_weights_as_written(q[0, 0], k[0, 0], hidden.double()),),
+    )
+
+
+def _weights_as_written(q: Tensor, k: Tensor, mask: Tensor) -> Figure:
+    each = torch.eye(len(k), dtype=k.dtype)  # values that tell which key they are from
+    names = [str(token) for token in range(1, len(k) + 1)]
+    return grids(
+        Text(
+            "What S3's code weighs: rows are queries, columns are keys, the last three padding.",
+            "S3 代码给出的权重：行为查询，列为键，末三个是填充。",
+        ),
+        {
+            Text("no mask", "无掩码"): as_written(q, k, each, None).tolist(),
+            Text("padding hidden", "隐藏填充"): as_written(q, k, each, mask).tolist(),
+        },
+        names,
+        names,
+        size=3.0,
     )
 
 

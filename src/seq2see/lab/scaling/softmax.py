@@ -221,7 +221,7 @@ def softmax_jacobian(bench: Bench) -> Finding:
                 ["y₁", "y₂", "y₃"],
                 ["x₁", "x₂", "x₃"],
                 limits=(-0.25, 0.25),
-                colours="RdBu_r",
+                colours="RdBu",
                 numbers=True,
             ),
             curves(

@@ -9,8 +9,8 @@ from torch import Generator, Tensor
 
 from seq2see.lab.bench import Bench
 from seq2see.lab.expectation import at_most, near
-from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
-from seq2see.lab.pictures import sketch
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
+from seq2see.lab.pictures import curves, sketch
 from seq2see.model import DotProductAttention
 from seq2see.model.dropout import Dropout
 
@@ -91,6 +91,24 @@ def dot_product_variance(bench: Bench) -> Finding:
             _variance(bench, uniform, "uniform", "均匀分布"),
             _variance(bench, coin, "±1", "±1"),
         ),
+        (_against_width(bench),),
+    )
+
+
+def _against_width(bench: Bench) -> Figure:
+    widths = [2**power for power in range(4, 10)]
+    drawn = [[normal((PAIRS, d), bench.generator(seed)) for seed in (1, 2)] for d in widths]
+    return curves(
+        Text("The variance against d_k.", "方差随 d_k 的变化。"),
+        widths,
+        {
+            "q·k": [float(scores(q, k).var()) for q, k in drawn],
+            "q·k/√d_k": [float(scores(q, k, q.size(1) ** -0.5).var()) for q, k in drawn],
+        },
+        ("d_k", Text("variance", "方差")),
+        x_scale="log",
+        y_scale="log",
+        marker="o",
     )
 
 
