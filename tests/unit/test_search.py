@@ -92,7 +92,7 @@ def test_greedy_takes_the_likelier_start_and_a_beam_the_likelier_whole() -> None
     assert math.exp(greedy[0].log_prob) == pytest.approx(0.24)
     assert [h.tokens for h in beam] == [(3, EOS), (2, EOS)]
     assert [math.exp(h.log_prob) for h in beam] == pytest.approx([0.36, 0.24])
-    assert [h.score for h in beam] == [h.log_prob for h in beam]
+    assert [h.score for h in beam] == pytest.approx([h.log_prob for h in beam])
     assert beam[0].content == (3,)
 
 
