@@ -533,3 +533,11 @@ def test_fuzzing_long_finds_no_500(fuzz: Any, label: str) -> None:
     seen = fuzz(label, 400)
     assert seen.keys() <= {200, 400, 404, 413, 429}
     assert seen[200] > 20 or label in {"POST /translate_file", "GET /api/v1/runs/{name}"}
+
+
+def test_an_answer_does_not_wait_for_the_receipt_of_its_first_part() -> None:
+    with listen(ServeConfig(port=0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        connection, _ = listener.accept()
+        with client, connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -55,8 +55,9 @@ class ServeConfig(Config):
     """The port; 0 takes a free one."""
     public_url: str | None = Field(default=None, pattern=r"^https?://[A-Za-z0-9.:\[\]-]+(/.*)?$")
     """What clients call the service behind a proxy, such as https://translate.example.org."""
-    workers: int = Field(default=1, ge=1, le=64)
-    """Threads that give batches to the engine."""
+    workers: int = Field(default=2, ge=1, le=64)
+    """Threads that give batches to the engine: while one of two hands its results out, the engine
+    has the other's."""
     engine: Literal["auto", "torch", "ctranslate2"] = "auto"
     threads: int | None = Field(default=None, ge=1)
     """Threads of the engine; by default one a core."""
