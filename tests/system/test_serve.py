@@ -14,7 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -353,21 +353,28 @@ def slow_service(pace: float, **limits: Any) -> tuple[Service, Slow]:
     translator = Slow(pace)
     loaded = Loaded(translator, translator)  # type: ignore[arg-type]
     models = Models([Model("slow", Path("slow"), *loaded)], lambda _: loaded)
-    return Service(ServeConfig(port=0, limits=LimitsConfig(**limits)), models), translator
+    config = ServeConfig(port=0, workers=1, limits=LimitsConfig(**limits))
+    return Service(config, models), translator
+
+
+def until(happens: Callable[[], bool]) -> None:
+    """Wait for it, but not for ever."""
+    end = time.monotonic() + 20
+    while not happens():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_a_client_that_leaves_never_enters_a_batch() -> None:
     service, translator = slow_service(0.5)
     with running(service) as port, ThreadPoolExecutor(2) as pool:
         first = pool.submit(ask, port, "/translate", {**HELLO, "q": "first"})
-        while "first" not in translator.seen:
-            time.sleep(0.01)
+        until(lambda: "first" in translator.seen)
         body = json.dumps({**HELLO, "q": "gone"}).encode()
         head = f"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
         with socket.create_connection(("127.0.0.1", port)) as leaving:
             leaving.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
-            while service.queue.waiting == 0:
-                time.sleep(0.01)
+            until(lambda: service.queue.waiting > 0)
         assert first.result(20)[1] == {"translatedText": "FIRST"}
         assert ask(port, "/translate", {**HELLO, "q": "next"})[1] == {"translatedText": "NEXT"}
         assert service.queue.waiting == 0
