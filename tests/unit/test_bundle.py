@@ -619,6 +619,23 @@ def test_readers_never_see_a_mixture(old, new, tmp_path) -> None:
     assert set(names) == {"old", "new"}
 
 
+def test_a_model_that_went_and_came_back_is_no_mixture(old, new, tmp_path, monkeypatch) -> None:
+    """Whoever reads has seen the first one's checksum when the other's weights are there."""
+    old.save(tmp_path)
+    real, saves = bundle.load_file, [old, new]
+
+    def late(path: Path) -> dict[str, torch.Tensor]:
+        if not saves:
+            return real(path)
+        saves.pop().save(tmp_path)
+        weights = real(path)
+        saves.pop().save(tmp_path)
+        return weights
+
+    monkeypatch.setattr(bundle, "load_file", late)
+    assert which(Bundle.load(tmp_path)) == "old"
+
+
 def test_the_mapped_weights_outlive_their_file(old, new, tmp_path) -> None:
     old.save(tmp_path)
     loaded = Bundle.load(tmp_path)

@@ -47,16 +47,17 @@ class Bundle:
         """Read a directory, or say in one line what is wrong with it. The weights are mapped."""
         home = Path(directory)
         while True:
+            stamp = files.config_stamp(home)
             config = files.read_config(home)
             try:
                 bundle = cls._assemble(home, config)
             except FileNotFoundError:
                 continue  # it was found aside, but has its usual name by now
             except InputError:
-                if config == files.read_config(home):
+                if stamp == files.config_stamp(home):
                     raise
             else:
-                if config == files.read_config(home):
+                if stamp == files.config_stamp(home):
                     return bundle
             # Another model has come in the meantime.
 

@@ -52,6 +52,15 @@ def read_config(home: Path) -> bytes:
         raise InputError(f"`{home / CONFIG}` cannot be read: {error.strerror}") from None
 
 
+def config_stamp(home: Path) -> tuple[int, int] | None:
+    """Return what changes with every save, even of the same model as the one before the last."""
+    try:
+        status = (home / CONFIG).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
 def find(home: Path, name: str, checksum: str) -> Path:
     """Return where a file is: under its usual name, or still aside."""
     path = home / name
