@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import re
+import sys
 from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -142,6 +144,29 @@ def test_an_experiment_starts_from_the_same_numbers_whatever_ran_before(tmp_path
     each = replace(an_experiment(1), run=draws)
     first, second = run([each, each], Bench(tmp_path), lambda _: None)
     assert first.finding == second.finding
+
+
+def test_the_longest_lesson_begins_before_the_first_of_several(tmp_path: Path, monkeypatch) -> None:
+    begun: list[Bench] = []
+
+    def begin(bench: Bench) -> None:
+        begun.append(bench)
+
+    monkeypatch.setattr(Bench, "begin_fables", begin)
+    needs_none = an_experiment(1)
+    needs_it = replace(needs_none, translates=True)
+    for some, times in (([needs_none] * 2, 0), ([needs_it], 0), ([needs_none, needs_it], 1)):
+        list(run(some, Bench(tmp_path), lambda _: None))
+        assert len(begun) == times
+
+
+def test_whatever_needs_the_translator_says_so() -> None:
+    def asks(each: Experiment) -> bool:
+        module = inspect.getsource(sys.modules[each.run.__module__])
+        return "bench.fables()" in module or "bench.translators()" in module
+
+    saying = {each.run.__module__ for each in experiments() if each.translates}
+    assert saying == {each.run.__module__ for each in experiments() if asks(each)}
 
 
 def test_a_lesson_is_learned_once(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -124,6 +124,7 @@ class Bench:
         self.threads = threads or os.cpu_count() or 1
         self._given = model
         self._say = say
+        self._fables: Future[None] | None = None
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -178,14 +179,32 @@ class Bench:
         """Return a translator of `builtin:fables-short`: the one given, or a small one trained."""
         if self._given is not None:
             return Bundle.load(self._given)
-        epochs = 8 if self.full else 5
-        home = self.cache / "fables" / f"{epochs}-epochs-seed-{seed}"
-        if not (home / "model.safetensors").exists():
+        home = self._fables_home(seed)
+        if self._fables is not None:
+            with suppress(BrokenProcessPool):  # a script without a main guard: then here
+                self._fables.result()
+        if not (home / WEIGHTS).exists():
             from seq2see.lab.fables import learn_fables  # noqa: PLC0415 few ask for it
 
             self._say(f"learning English to French from fables, seed {seed}")
-            learn_fables(home, epochs, seed, self._say)
+            learn_fables(home, self._epochs, seed, self._say)
         return Bundle.load(home)
+
+    def begin_fables(self) -> None:
+        """Let a process train the translator meanwhile: the longest lesson by far."""
+        home = self._fables_home(1)
+        if self._given is None and self.threads > 1 and not (home / WEIGHTS).exists():
+            from seq2see.lab.fables import learn_fables  # noqa: PLC0415 few ask for it
+
+            self._say("learning English to French from fables, seed 1, beside the rest")
+            self._fables = self._pool.submit(learn_fables, home, self._epochs, 1, threads=1)
+
+    @property
+    def _epochs(self) -> int:
+        return 8 if self.full else 5
+
+    def _fables_home(self, seed: int) -> Path:
+        return self.cache / "fables" / f"{self._epochs}-epochs-seed-{seed}"
 
     def translators(self) -> tuple[Bundle, ...]:
         """Return one translator of fables, or one a seed if there is time and none was given."""

@@ -148,6 +148,8 @@ class Experiment:
     run: Run = field(repr=False)
     trains: bool = False
     """Whether it trains small models."""
+    translates: bool = False
+    """Whether it needs the translator of fables."""
     needs_full: bool = False
     """Whether it takes too long for anything but `--full`."""
 
@@ -164,6 +166,7 @@ def experiment(
     prediction: Text,
     *,
     trains: bool = False,
+    translates: bool = False,
     needs_full: bool = False,
 ) -> Callable[[Run], Run]:
     """Register the function below as an experiment. `notes` are names with spaces: "S0 S4"."""
@@ -171,7 +174,7 @@ def experiment(
     def register(run: Run) -> Run:
         assert number not in EXPERIMENTS, f"there are two experiments {number}"
         EXPERIMENTS[number] = Experiment(
-            number, title, _notes(notes), claim, prediction, run, trains, needs_full
+            number, title, _notes(notes), claim, prediction, run, trains, translates, needs_full
         )
         return run
 

@@ -24,10 +24,14 @@ NAME = "builtin:fables-short"
 
 
 def learn_fables(
-    home: Path, epochs: float, seed: int = 1, say: Callable[[str], None] = print
+    home: Path,
+    epochs: float,
+    seed: int = 1,
+    say: Callable[[str], None] = lambda _: None,
+    threads: int | None = None,
 ) -> None:
     """Train the translator into a model directory; one that was stopped goes on."""
-    ingredients, folder = _ingredients(epochs, seed), RunFolder(home)
+    ingredients, folder = _ingredients(epochs, seed, threads), RunFolder(home)
     prepare(ingredients, folder, resume=True)
     train(ingredients, folder, Workers(), lambda plan, _: _Progress(plan.updates, say))
 
@@ -44,7 +48,7 @@ class _Progress:
             self._say(f"fables: update {record['update']} of {self._updates}, {record['nll']:.2f}")
 
 
-def _ingredients(epochs: float, seed: int) -> Ingredients:
+def _ingredients(epochs: float, seed: int, threads: int | None) -> Ingredients:
     return Ingredients(
         data=DataConfig(
             languages=("en", "fr"),
@@ -57,7 +61,7 @@ def _ingredients(epochs: float, seed: int) -> Ingredients:
         loss=LossConfig(),
         optimiser=OptimiserConfig(),
         schedule=ScheduleConfig(kind="cosine", peak=0.003, warmup=200),
-        training=TrainingConfig(epochs=epochs, seed=seed, processes=1),
+        training=TrainingConfig(epochs=epochs, seed=seed, processes=1, threads=threads),
         validation=ValidationConfig(every=10**6),
         checkpoints=CheckpointsConfig(every=200, keep=1, result="last"),
         origin=Path(),

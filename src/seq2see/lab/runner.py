@@ -54,6 +54,8 @@ class Outcome:
 
 def run(experiments: Sequence[Experiment], bench: Bench, announce: Announce) -> Iterator[Outcome]:
     """Yield the outcome of each. What breaks is an outcome too: the others still run."""
+    if len(experiments) > 1 and any(each.translates for each in experiments):
+        bench.begin_fables()
     for each in experiments:
         announce(each)
         yield run_one(each, bench)

@@ -36,6 +36,7 @@ TOKENS = 8
         "随机矩阵下，8 个中对角最大只是碰巧，为 12.5 %。训练使各头不同，但没有哪个头必须关注自身。",
     ),
     trains=True,
+    translates=True,
 )
 def looks_at_itself(bench: Bench) -> Finding:
     """Count how often the largest weight of a query is its own, head by head."""
@@ -146,6 +147,7 @@ def _fables_shares(bench: Bench) -> Tensor:
         "长度相等时必然如此（柯西–施瓦茨不等式）。长度不一时，词可能更偏向更长的邻居。",
     ),
     trains=True,
+    translates=True,
 )
 def without_matrices(bench: Bench) -> Finding:
     """Attend with the vectors themselves, of equal and of varied length."""

@@ -48,6 +48,7 @@ from seq2see.text import PAD_ID, Packed, Tokenizer
         "竞争者，并且切断这种关注后代词会出错。从 0 数起的第 5 个就是六层中的顶层。",
     ),
     trains=True,
+    translates=True,
 )
 def where_it_looks(bench: Bench) -> Finding:
     """Watch the weights of "it"; then cut the lines between words, and ask for the pronoun."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from statistics import fmean
 
 from seq2see.lab import pictures
@@ -73,22 +74,23 @@ def post_or_pre(bench: Bench) -> Finding:
 def _runs(bench: Bench) -> dict[Text, tuple[Learned, ...]]:
     seeds = bench.seeds if bench.full else bench.seeds[:2]  # six layers take their time
 
-    def runs(placement: str, layers: int, warmup: int) -> tuple[Learned, ...]:
+    def runs(placement: str, layers: int, warmup: int) -> tuple[Lesson, ...]:
         lesson = Lesson(updates=UPDATES, sentences=32, warmup=warmup)
         sizes = {"encoder_layers": layers, "decoder_layers": layers}
         lesson = lesson.with_model(**sizes, norm={"placement": placement})
-        return tuple(bench.learn(replace(lesson, seed=seed)) for seed in seeds)
+        return tuple(replace(lesson, seed=seed) for seed in seeds)
 
-    found = {
+    lessons = {
         Text("post-norm, 2 layers, no warm-up", "后置，2 层，无预热"): runs("post", 2, 0),
         Text("post-norm, 6 layers, no warm-up", "后置，6 层，无预热"): runs("post", 6, 0),
         Text("post-norm, 6 layers, warm-up", "后置，6 层，有预热"): runs("post", 6, 40),
         Text("pre-norm, 6 layers, no warm-up", "前置，6 层，无预热"): runs("pre", 6, 0),
     }
     if bench.full:
-        found[Text("pre-norm, 12 layers, no warm-up", "前置，12 层，无预热")] = runs("pre", 12, 0)
-        found[Text("post-norm, 12 layers, warm-up", "后置，12 层，有预热")] = runs("post", 12, 40)
-    return found
+        lessons[Text("pre-norm, 12 layers, no warm-up", "前置，12 层，无预热")] = runs("pre", 12, 0)
+        lessons[Text("post-norm, 12 layers, warm-up", "后置，12 层，有预热")] = runs("post", 12, 40)
+    bench.prepare(chain.from_iterable(lessons.values()))
+    return {name: tuple(map(bench.learn, some)) for name, some in lessons.items()}
 
 
 def _last(learned: Learned) -> float:

@@ -38,6 +38,7 @@ WORDS = 10_000
         "换别的文本就多了。",
     ),
     trains=True,
+    translates=True,
 )
 def text_to_vectors(bench: Bench) -> Finding:
     """Take a sentence all the way, and count pieces per word."""

@@ -39,6 +39,7 @@ WORDS, WIDE = 37_000, 512
         "只有各行等长时它才是最近的一行。",
     ),
     trains=True,
+    translates=True,
 )
 def tying(bench: Bench) -> Finding:
     """Count the parameters, and let the nearest row lose."""
