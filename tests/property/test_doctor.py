@@ -97,3 +97,8 @@ def test_a_cleaned_corpus_is_healthy(data: st.DataObject) -> None:
     report = examine(kept, languages=("en", "fr"))
     assert report.healthy, [finding.text for finding in report.findings]
     assert len(kept) > len(pairs) - 160 - count - 2 * lines - 20
+
+
+@given(st.text(st.characters(max_codepoint=127), max_size=60))
+def test_plain_text_has_the_words_it_has_beside_other_letters(text: str) -> None:
+    assert [*words(text), "é"] == words(f"{text} é")

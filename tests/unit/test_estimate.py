@@ -21,7 +21,7 @@ def suggesting(preset: str, pieces: int) -> Report:
     return replace(report, suggestion=Suggestion(preset, pieces, ""))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("preset", "part"), [("tiny", 1), ("base", 4)])
+@pytest.mark.parametrize(("preset", "part"), [("tiny", 1), ("small", 4), ("base", 8)])
 def test_it_is_that_of_the_whole_recipe(
     preset: str, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,10 +78,11 @@ def _looks(builder: RunBuilder, objective: Objective) -> tuple[float, float]:
     """Return the seconds of a validation, and of the last scores."""
     agreed, validation = builder.workers.agreed, builder.examiner(builder.validation_corpus)
     look = validation.seconds(objective, builder.ingredients.validation)
-    end = 2 * validation.seconds(objective, LAST_LOOK)  # by both stop rules
+    last = validation.seconds(objective, LAST_LOOK)
+    times = 2.0  # by both stop rules
     if builder.test_corpus:
-        end += builder.examiner(builder.test_corpus).seconds(objective, LAST_LOOK)
-    return float(agreed(look)), float(agreed(end))
+        times += builder.examiner(builder.test_corpus).sentences / validation.sentences
+    return float(agreed(look)), float(agreed(times * last))
 
 
 def _updates(builder: RunBuilder, seconds: float, look: float, end: float) -> int:

@@ -70,6 +70,11 @@ class Examiner:
         self._plain = plain
         self._batch_tokens = batch_tokens
 
+    @property
+    def sentences(self) -> int:
+        """How many there are."""
+        return len(self._pairs)
+
     def examine(
         self, objective: Objective, config: ValidationConfig, stop: Stop = "exact"
     ) -> Examination:

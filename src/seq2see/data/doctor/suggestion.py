@@ -42,7 +42,7 @@ def suggest(pairs: int, words: int, sample: Sequence[Pair]) -> Suggestion:
     letters = _letters(sample)
     affordable = _round(min(int(_PIECES_A_ROOT * words**0.5), most))
     wanted = max(affordable, _round(_SPECIAL + 2 * len(letters)))
-    pieces = min(wanted, _learnable(sample, letters))
+    pieces = _learnable(sample, letters, wanted)
     size = f"{counted(pairs, 'pair')} of {counted(words, 'word')}"
     if pieces > affordable:
         reason = f"few, but {len(letters):,} different characters need pieces of their own"
@@ -70,10 +70,17 @@ def _letters(sample: Sequence[Pair]) -> set[str]:
     return {letter for letter in letters if not letter.isspace()}
 
 
-def _learnable(sample: Sequence[Pair], letters: set[str]) -> int:
+def _learnable(sample: Sequence[Pair], letters: set[str], most: int) -> int:
     """Return how many pieces a tokenizer finds at least: the space, letters and whole words."""
-    found = {run[:_LONGEST] for pair in sample for line in pair for run in runs(line)}
-    return _SPECIAL + 1 + len(letters) + sum(letters.issuperset(run) for run in found)
+    count = _SPECIAL + 1 + len(letters)
+    found: set[str] = set()
+    for run in (run[:_LONGEST] for pair in sample for line in pair for run in runs(line)):
+        if count >= most:
+            break
+        if run not in found:
+            found.add(run)
+            count += letters.issuperset(run)
+    return min(count, most)
 
 
 def _round(pieces: int) -> int:
