@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from seq2see.cli import held_out, translating
+from seq2see.cli.reporting import Json
 from seq2see.cli.usage import wrong_use
 from seq2see.errors import ConfigError
 
@@ -46,7 +47,7 @@ def compare(
     threads: translating.Threads = None,
     beam_size: translating.BeamSize = None,
     length_penalty: translating.LengthPenalty = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Tell which of two systems is better on the same sentences, and whether that is chance."""
     from seq2see.cli import comparison

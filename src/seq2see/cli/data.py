@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2see.cli.corpora import Columns, Files, Format, Languages, endings, opened, progress, spoken
+from seq2see.cli.reporting import Json, Plot, refuse_plot
 from seq2see.cli.train import let_threads_sleep
-from seq2see.cli.usage import refuse_ending
 from seq2see.cli.verb import Verb, Verbs
 
 if TYPE_CHECKING:
@@ -53,20 +53,15 @@ def check(
     estimate: Annotated[
         bool, typer.Option(help="Measure how long training would take here: a few seconds.")
     ] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
-    plot: Annotated[
-        Path | None, typer.Option(help="Also draw a picture: .png, .svg, .pdf.")
-    ] = None,
+    as_json: Json = False,
+    plot: Plot = None,
 ) -> None:
     """Say what is wrong with a corpus, and which model fits its size; status 1 if it has faults."""
     let_threads_sleep()
-    from seq2see import draw
     from seq2see.cli import diagnosis
     from seq2see.data.doctor import DoctorConfig, examine
 
-    if plot:  # before the work
-        refuse_ending(plot, draw.FORMATS, "--plot")
-        draw.refuse_name(plot)
+    refuse_plot(plot)
     config = DoctorConfig(examples=max(examples, DoctorConfig().examples))
     with opened(files, languages, columns, form) as corpus, progress() as told:
         tests = _held_out(against, corpus)

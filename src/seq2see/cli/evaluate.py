@@ -10,23 +10,31 @@ from typing import Annotated, NamedTuple
 import typer
 
 from seq2see.cli import held_out, translating
-from seq2see.cli.usage import refuse_ending, wrong_use
+from seq2see.cli.reporting import Json, Plot, refuse_plot
+from seq2see.cli.usage import wrong_use
 from seq2see.errors import ConfigError
+
+Arguments = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="MODEL FILES…",
+        help="The directory of a model, unless there are --hypotheses; then further files of "
+        "--test or --references.",
+    ),
+]
+Hypotheses = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Translations, to be judged without a model.")
+]
+Samples = Annotated[
+    int, typer.Option(min=0, max=100_000, help="Resampled test sets for the intervals.")
+]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Also write the translations.")]
 
 
 def evaluate(
-    arguments: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="MODEL FILES…",
-            help="The directory of a model, unless there are --hypotheses; then further files of "
-            "--test or --references.",
-        ),
-    ] = None,
+    arguments: Arguments = None,
     test: held_out.Test = None,
-    hypotheses: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Translations, to be judged without a model.")
-    ] = None,
+    hypotheses: Hypotheses = None,
     references: held_out.References = None,
     columns: held_out.Columns = None,
     form: held_out.Format = None,
@@ -34,30 +42,21 @@ def evaluate(
     metrics: held_out.Metrics = None,
     tokenize: held_out.Tokenize = None,
     lowercase: held_out.Lowercase = None,
-    samples: Annotated[
-        int, typer.Option(min=0, max=100_000, help="Resampled test sets for the intervals.")
-    ] = 1000,
+    samples: Samples = 1000,
     engine: translating.Engine = "auto",
     device: translating.Device = "auto",
     threads: translating.Threads = None,
     beam_size: translating.BeamSize = None,
     length_penalty: translating.LengthPenalty = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Also write the translations.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
-    plot: Annotated[
-        Path | None, typer.Option(help="Also draw a picture: .png, .svg, .pdf.")
-    ] = None,
+    output: Output = None,
+    as_json: Json = False,
+    plot: Plot = None,
 ) -> None:
     """Score a model on a test set, or a file of translations against references."""
-    from seq2see import draw
     from seq2see.cli import evaluation
     from seq2see.cli.journal import sentence_bar
 
-    if plot:  # before the work
-        refuse_ending(plot, draw.FORMATS, "--plot")
-        draw.refuse_name(plot)
+    refuse_plot(plot)
     with wrong_use():
         asked = _asked(list(arguments or ()), hypotheses, test, references, output)
         scoring = held_out.scoring_config(metrics, tokenize, lowercase, samples)

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal, get_args
 
 import typer
 
+from seq2see.cli.reporting import Json
+
 Preset = Literal["tiny", "small", "base", "big"]
 
 
@@ -19,7 +21,7 @@ def info(
     vocab_size: Annotated[
         int, typer.Option(min=1, max=2**31, help="Of a usual size: pieces of its vocabulary.")
     ] = 37_000,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Print the card of a model and the engines that can run it, or the parts of a usual size."""
     if Path(model).is_dir():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from seq2see.cli.reporting import Json
 from seq2see.cli.train import let_threads_sleep
 from seq2see.cli.verb import Verb, Verbs
 from seq2see.errors import ConfigError, InputError
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 Language = Literal["en", "zh"]
 Languages = Annotated[Language, typer.Option("--lang", help="English or Chinese.")]
-Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 
 app = typer.Typer(
     name="lab",

@@ -1,0 +1,22 @@
+"""What the verbs that report have in common: for machines, or as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seq2see.cli.usage import refuse_ending
+
+Json = Annotated[bool, typer.Option("--json", help="For machines.")]
+Plot = Annotated[Path | None, typer.Option(help="Also draw a picture: .png, .svg, .pdf.")]
+
+
+def refuse_plot(plot: Path | None) -> None:
+    """Refuse a name that no picture can have, before the work."""
+    from seq2see import draw
+
+    if plot:
+        refuse_ending(plot, draw.FORMATS, "--plot")
+        draw.refuse_name(plot)
