@@ -12,7 +12,7 @@ from seq2see.engines.torch import padded
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench, Lesson
 from seq2see.lab.expectation import at_least, equal, near
-from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import ModelConfig, Transformer, count_parameters, sinusoid
 from seq2see.model.embeddings import Output, TokenTable
 
@@ -44,13 +44,6 @@ WORDS, WIDE = 37_000, 512
 def tying(bench: Bench) -> Finding:
     """Count the parameters, and let the nearest row lose."""
     counts = {tie: base_parameters(tie) for tie in ("all", "decoder", "none")}
-    states_NM, table = _trained_states(bench)
-    rows_VM = table.weight_VM.detach()
-    dots_NV = Output(table, bias=False)(states_NM).detach()
-    lengths_V = rows_VM.norm(dim=-1)
-    winners_N = dots_NV.argmax(dim=-1)
-    nearest_N = torch.cdist(states_NM, rows_VM).argmin(dim=-1)
-    aligned_N = (dots_NV / lengths_V).argmax(dim=-1)
     return Finding(
         Verdict.HOLDS_IF,
         Text(
@@ -60,60 +53,81 @@ def tying(bench: Bench) -> Finding:
             "把“最接近”读作“点积最大”时成立。两行就足以让最近的一行落败。"
             "不过在这里训练好的模型中，尽管各行长短相差数倍，最近的一行几乎总是赢。",
         ),
-        (
-            Measurement(
-                Text("parameters, all tied", "参数，全部共享"), counts["all"], near(63.1e6, 1e5)
-            ),
-            Measurement(
-                Text("parameters, decoder tied", "参数，仅解码端共享"),
-                counts["decoder"],
-                near(82.0e6, 1e5),
-            ),
-            Measurement(
-                Text("parameters, none tied", "参数，不共享"), counts["none"], near(101.0e6, 1e5)
-            ),
-            Measurement(
-                Text("what tying saves: 2 · 37,000 · 512", "共享节省的：2 × 37,000 × 512"),
-                counts["none"] - counts["all"],
-                equal(2 * WORDS * WIDE),
-            ),
-            Measurement(
-                Text(
-                    "two rows (1, 0) and (4, 0), x = (1, 0): number of the winner",
-                    "两行 (1, 0) 与 (4, 0)，x = (1, 0)：赢家是第几行",
-                ),
-                _winner_of_two(),
-                equal(2),
-            ),
-            Measurement(
-                Text("trained: the winner is the nearest row", "训练后：赢家就是最近一行的比例"),
-                _share(winners_N, nearest_N),
-                at_least(0.9),
-            ),
-            Measurement(
-                Text("trained: the winner has the smallest angle", "训练后：赢家夹角最小的比例"),
-                _share(winners_N, aligned_N),
-            ),
-            Measurement(
-                Text("trained: longest row / shortest row", "训练后：最长行 / 最短行"),
-                float(lengths_V.max() / lengths_V.min()),
-                at_least(1.1),
-            ),
+        (*_parameters(counts), _two_rows(), *_trained_rows(bench)),
+        (_parameter_bars(counts),),
+    )
+
+
+def _parameters(counts: dict[str, int]) -> list[Measurement]:
+    return [
+        Measurement(
+            Text("parameters, all tied", "参数，全部共享"), counts["all"], near(63.1e6, 1e5)
         ),
-        (
-            pictures.bars(
-                Text(
-                    "Parameters of base at 37,000 words, in millions",
-                    "base 在 37,000 词时的参数量（百万）",
-                ),
-                {
-                    Text("all three tied", "三处共享"): counts["all"] / 1e6,
-                    Text("decoder tied", "解码端共享"): counts["decoder"] / 1e6,
-                    Text("none tied", "不共享"): counts["none"] / 1e6,
-                },
-                Text("million parameters", "百万参数"),
-            ),
+        Measurement(
+            Text("parameters, decoder tied", "参数，仅解码端共享"),
+            counts["decoder"],
+            near(82.0e6, 1e5),
         ),
+        Measurement(
+            Text("parameters, none tied", "参数，不共享"), counts["none"], near(101.0e6, 1e5)
+        ),
+        Measurement(
+            Text("what tying saves: 2 · 37,000 · 512", "共享节省的：2 × 37,000 × 512"),
+            counts["none"] - counts["all"],
+            equal(2 * WORDS * WIDE),
+        ),
+    ]
+
+
+def _two_rows() -> Measurement:
+    return Measurement(
+        Text(
+            "two rows (1, 0) and (4, 0), x = (1, 0): number of the winner",
+            "两行 (1, 0) 与 (4, 0)，x = (1, 0)：赢家是第几行",
+        ),
+        _winner_of_two(),
+        equal(2),
+    )
+
+
+def _trained_rows(bench: Bench) -> list[Measurement]:
+    states_NM, table = _trained_states(bench)
+    rows_VM = table.weight_VM.detach()
+    dots_NV = Output(table, bias=False)(states_NM).detach()
+    lengths_V = rows_VM.norm(dim=-1)
+    winners_N = dots_NV.argmax(dim=-1)
+    nearest_N = torch.cdist(states_NM, rows_VM).argmin(dim=-1)
+    aligned_N = (dots_NV / lengths_V).argmax(dim=-1)
+    return [
+        Measurement(
+            Text("trained: the winner is the nearest row", "训练后：赢家就是最近一行的比例"),
+            _share(winners_N, nearest_N),
+            at_least(0.9),
+        ),
+        Measurement(
+            Text("trained: the winner has the smallest angle", "训练后：赢家夹角最小的比例"),
+            _share(winners_N, aligned_N),
+        ),
+        Measurement(
+            Text("trained: longest row / shortest row", "训练后：最长行 / 最短行"),
+            float(lengths_V.max() / lengths_V.min()),
+            at_least(1.1),
+        ),
+    ]
+
+
+def _parameter_bars(counts: dict[str, int]) -> Figure:
+    return pictures.bars(
+        Text(
+            "Parameters of base at 37,000 words, in millions",
+            "base 在 37,000 词时的参数量（百万）",
+        ),
+        {
+            Text("all three tied", "三处共享"): counts["all"] / 1e6,
+            Text("decoder tied", "解码端共享"): counts["decoder"] / 1e6,
+            Text("none tied", "不共享"): counts["none"] / 1e6,
+        },
+        Text("million parameters", "百万参数"),
     )
 
 
