@@ -11,7 +11,7 @@ from seq2see.lab.attention.steps import SITE, self_attention
 from seq2see.lab.bench import Bench
 from seq2see.lab.ear import Ear
 from seq2see.lab.expectation import at_least, at_most, between, near
-from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import curves
 from seq2see.model import OPEN, AttentionRecord, DotProductAttention, Layout
 from seq2see.model.dropout import Dropout
@@ -116,7 +116,6 @@ def _largest_weight(bench: Bench, d: int, scale: float) -> float:
 def vanishing_gradients(bench: Bench) -> Finding:
     """Send a random gradient back through attention, and look at each query for itself."""
     unscaled, scaled = _gradients(bench, "dot"), _gradients(bench, "scaled_dot")
-    shares = [percent / 100 for percent in range(1, 100)]
     return Finding(
         Verdict.FALSE,
         Text(
@@ -132,58 +131,67 @@ def vanishing_gradients(bench: Bench) -> Finding:
             "√d_k，而且约十分之一的查询尚未定型。只看全局范数似乎会推翻该说法；"
             "按查询的分位数才显示出其中正确的部分。",
         ),
-        (
-            Measurement(
-                Text("median gradient at the scores, unscaled", "分数梯度的中位数，不缩放"),
-                quantile(unscaled.at_scores, 0.5),
-                at_most(0.01),
-            ),
-            Measurement(
-                Text("median gradient at the scores, scaled", "分数梯度的中位数，缩放"),
-                quantile(scaled.at_scores, 0.5),
-                near(0.22, 0.04),
-            ),
-            Measurement(
-                Text("90th percentile, unscaled", "第 90 百分位，不缩放"),
-                quantile(unscaled.at_scores, 0.9),
-                between(0.1, 0.6),
-            ),
-            Measurement(
-                Text("90th percentile, scaled", "第 90 百分位，缩放"),
-                quantile(scaled.at_scores, 0.9),
-                between(0.25, 0.4),
-            ),
-            Measurement(
-                Text("‖dW_Q‖, unscaled over scaled", "‖dW_Q‖，不缩放与缩放之比"),
-                unscaled.query / scaled.query,
-                at_least(5),
-            ),
-            Measurement(
-                Text("‖dW_V‖, unscaled over scaled", "‖dW_V‖，不缩放与缩放之比"),
-                unscaled.value / scaled.value,
-                at_least(2),
-            ),
+        (*_at_the_scores(unscaled, scaled), *_at_the_matrices(unscaled, scaled)),
+        (_by_query(unscaled, scaled),),
+    )
+
+
+def _at_the_scores(unscaled: _Gradients, scaled: _Gradients) -> list[Measurement]:
+    return [
+        Measurement(
+            Text("median gradient at the scores, unscaled", "分数梯度的中位数，不缩放"),
+            quantile(unscaled.at_scores, 0.5),
+            at_most(0.01),
         ),
-        (
-            curves(
-                Text(
-                    "The gradient at the scores of each query, d_k = 512, sorted: without the "
-                    "scale most queries learn nothing, and a few as much as before.",
-                    "每个查询在分数处的梯度（d_k = 512，已排序）：不缩放时多数查询学不到东西，"
-                    "少数与缩放时相当。",
-                ),
-                shares,
-                {
-                    Text("unscaled", "不缩放"): [quantile(unscaled.at_scores, s) for s in shares],
-                    Text("scaled", "缩放"): [quantile(scaled.at_scores, s) for s in shares],
-                },
-                (
-                    Text("share of the queries", "查询的比例"),
-                    Text("norm of the gradient", "梯度范数"),
-                ),
-                y_scale="log",
-            ),
+        Measurement(
+            Text("median gradient at the scores, scaled", "分数梯度的中位数，缩放"),
+            quantile(scaled.at_scores, 0.5),
+            near(0.22, 0.04),
         ),
+        Measurement(
+            Text("90th percentile, unscaled", "第 90 百分位，不缩放"),
+            quantile(unscaled.at_scores, 0.9),
+            between(0.1, 0.6),
+        ),
+        Measurement(
+            Text("90th percentile, scaled", "第 90 百分位，缩放"),
+            quantile(scaled.at_scores, 0.9),
+            between(0.25, 0.4),
+        ),
+    ]
+
+
+def _at_the_matrices(unscaled: _Gradients, scaled: _Gradients) -> list[Measurement]:
+    return [
+        Measurement(
+            Text("‖dW_Q‖, unscaled over scaled", "‖dW_Q‖，不缩放与缩放之比"),
+            unscaled.query / scaled.query,
+            at_least(5),
+        ),
+        Measurement(
+            Text("‖dW_V‖, unscaled over scaled", "‖dW_V‖，不缩放与缩放之比"),
+            unscaled.value / scaled.value,
+            at_least(2),
+        ),
+    ]
+
+
+def _by_query(unscaled: _Gradients, scaled: _Gradients) -> Figure:
+    shares = [percent / 100 for percent in range(1, 100)]
+    return curves(
+        Text(
+            "The gradient at the scores of each query, d_k = 512, sorted: without the "
+            "scale most queries learn nothing, and a few as much as before.",
+            "每个查询在分数处的梯度（d_k = 512，已排序）：不缩放时多数查询学不到东西，"
+            "少数与缩放时相当。",
+        ),
+        shares,
+        {
+            Text("unscaled", "不缩放"): [quantile(unscaled.at_scores, s) for s in shares],
+            Text("scaled", "缩放"): [quantile(scaled.at_scores, s) for s in shares],
+        },
+        (Text("share of the queries", "查询的比例"), Text("norm of the gradient", "梯度范数")),
+        y_scale="log",
     )
 
 
