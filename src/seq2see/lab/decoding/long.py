@@ -65,7 +65,7 @@ def square_or_linear(bench: Bench) -> Finding:
         "linformer": Way(LINFORMER, SILENCE),
     }
     memory = {name: [way.kept(length) for length in lengths] for name, way in ways.items()}
-    times = {name: [_time(way, length) for length in lengths] for name, way in ways.items()}
+    times = {name: [way.time(length) for length in lengths] for name, way in ways.items()}
     return Finding(
         Verdict.HOLDS_IF,
         Text(
@@ -74,59 +74,69 @@ def square_or_linear(bench: Bench) -> Finding:
             "指时间时成立。n² 的内存取决于怎么算，并非注意力固有。"
             "Linformer 是另一个函数，而不是同一函数的快速算法：它混合了各个位置。",
         ),
-        (
-            Measurement(
-                Text("exponent of memory, weights kept", "内存的指数，保留权重"),
-                _exponent(lengths, memory["plain"]),
-                between(1.6, 2.1),
-            ),
-            Measurement(
-                Text("exponent of memory, fused kernel", "内存的指数，融合核"),
-                _exponent(lengths, memory["fused"]),
-                between(0.9, 1.1),
-            ),
-            Measurement(
-                Text("exponent of memory, Linformer", "内存的指数，Linformer"),
-                _exponent(lengths, memory["linformer"]),
-                between(0.9, 1.1),
-            ),
-            Measurement(
-                Text(
-                    "2,048 tokens: memory, kept / Linformer",
-                    "2,048 词：内存之比，保留权重 / Linformer",
-                ),
-                memory["plain"][3] / memory["linformer"][3],
-                at_least(5),
-            ),
-            *(
-                Measurement(
-                    Text(f"exponent of time, {name.en}", f"时间的指数，{name.zh}"),
-                    _exponent(lengths, times[key]),
-                )
-                for key, name in WAYS.items()
-            ),
-            Measurement(
-                Text(
-                    "2,048 tokens: time, kept / Linformer",
-                    "2,048 词：用时之比，保留权重 / Linformer",
-                ),
-                times["plain"][3] / times["linformer"][3],
-                at_least(1.5),
-            ),
-            Measurement(
-                Text(
-                    "a Linformer decoder is refused (1 = yes)", "Linformer 解码器被拒绝（1 = 是）"
-                ),
-                _decoder_is_refused(),
-                equal(1),
-            ),
-        ),
+        (*_memory(lengths, memory), *_time(lengths, times), _refusal()),
         (
             _curves(
                 Text("Memory kept for the way back", "为反向保留的内存"), lengths, memory, "MB", 1e6
             ),
             _curves(Text("Time of a forward pass", "一次前向的用时"), lengths, times, "ms", 1e-3),
         ),
+    )
+
+
+def _memory(lengths: tuple[int, ...], memory: dict[str, list[float]]) -> list[Measurement]:
+    return [
+        Measurement(
+            Text("exponent of memory, weights kept", "内存的指数，保留权重"),
+            _exponent(lengths, memory["plain"]),
+            between(1.6, 2.1),
+        ),
+        Measurement(
+            Text("exponent of memory, fused kernel", "内存的指数，融合核"),
+            _exponent(lengths, memory["fused"]),
+            between(0.9, 1.1),
+        ),
+        Measurement(
+            Text("exponent of memory, Linformer", "内存的指数，Linformer"),
+            _exponent(lengths, memory["linformer"]),
+            between(0.9, 1.1),
+        ),
+        Measurement(
+            Text(
+                "2,048 tokens: memory, kept / Linformer",
+                "2,048 词：内存之比，保留权重 / Linformer",
+            ),
+            memory["plain"][3] / memory["linformer"][3],
+            at_least(5),
+        ),
+    ]
+
+
+def _time(lengths: tuple[int, ...], times: dict[str, list[float]]) -> list[Measurement]:
+    return [
+        *(
+            Measurement(
+                Text(f"exponent of time, {name.en}", f"时间的指数，{name.zh}"),
+                _exponent(lengths, times[key]),
+            )
+            for key, name in WAYS.items()
+        ),
+        Measurement(
+            Text(
+                "2,048 tokens: time, kept / Linformer",
+                "2,048 词：用时之比，保留权重 / Linformer",
+            ),
+            times["plain"][3] / times["linformer"][3],
+            at_least(1.5),
+        ),
+    ]
+
+
+def _refusal() -> Measurement:
+    return Measurement(
+        Text("a Linformer decoder is refused (1 = yes)", "Linformer 解码器被拒绝（1 = 是）"),
+        _decoder_is_refused(),
+        equal(1),
     )
 
 
@@ -158,11 +168,11 @@ class Way:
         weights = {p.untyped_storage().data_ptr() for p in self._heads.parameters()}
         return float(sum(size for place, size in found.items() if place not in weights))
 
-
-def _time(way: Way, length: int) -> float:
-    x_NM = torch.randn(length, DIGITS.d_model)
-    with torch.no_grad():
-        return seconds(lambda: way(x_NM), 5)
+    @torch.no_grad()
+    def time(self, length: int) -> float:
+        """Return the seconds of a forward pass."""
+        x_NM = torch.randn(length, DIGITS.d_model)
+        return seconds(lambda: self(x_NM), 5)
 
 
 def _exponent(lengths: tuple[int, ...], costs: list[float]) -> float:
