@@ -31,6 +31,7 @@ from seq2see.model.multihead import SelfAttention
 
 SITE = Site("encoder", 0, "self")
 WIDTH, HEADS = 512, 8
+WORDS = tuple("我爱中国")
 
 
 def self_attention(heads: int = HEADS, d_model: int = WIDTH, **settings: object) -> SelfAttention:
@@ -57,6 +58,13 @@ def attended(heads: SelfAttention, x_TM: Tensor, mask: Mask = OPEN) -> Attention
     ear = Ear()
     heads(x_TM, Layout(1, len(x_TM)), mask, ear)
     return ear.attention[SITE]
+
+
+def dot_product(q: Tensor, k: Tensor, v: Tensor, scale: float) -> AttentionRecord:
+    """Attend with queries, keys and values as they are given; return every step of it."""
+    heard: list[AttentionRecord] = []
+    DotProductAttention(scale, Dropout(0.0))(q, k, v, OPEN, heard.append)
+    return heard[0]
 
 
 @experiment(
@@ -169,16 +177,7 @@ def _by_hand(heads: SelfAttention, words: Tensor) -> tuple[Tensor, Tensor]:
 )
 def roles(bench: Bench) -> Finding:
     """Change one of Q, K and V at a time and see which weights and outputs move."""
-    words = ["我", "爱", "中", "国"]
-    record = attended(heads_of(bench), sentence(bench, len(words)))
-    q, k, v = (x[:, :1] for x in (record.queries_BHTD, record.keys_BHSD, record.values_BHSD))
-    weights, output = _attend(q, k, v)
-    other_query, _ = _attend(_changed(q, 0), k, v)
-    other_key, _ = _attend(q, _changed(k, 3), v)
-    same_weights, other_output = _attend(q, k, _changed(v, 3))
-    rows = (other_query - weights).abs().amax(dim=-1) > 0
-    moved = (other_key - weights).abs().amax(dim=-1) > 0
-    share = (other_output - output).norm(dim=-1) / (_changed(v, 3) - v).norm()
+    record = attended(heads_of(bench), sentence(bench, len(WORDS)))
     return Finding(
         Verdict.HOLDS,
         Text(
@@ -187,63 +186,83 @@ def roles(bench: Bench) -> Finding:
             "Q 决定一行；K 在 softmax 之前决定一列（因而影响所有行）；V 不决定任何权重，"
             "它按权重进入每个输出。",
         ),
-        (
-            Measurement(
-                Text("rows moved by another query of 我", "改变“我”的 Q 后变化的行数"),
-                int(rows.sum()),
-                equal(1),
-            ),
-            Measurement(
-                Text("rows moved by another key of 国", "改变“国”的 K 后变化的行数"),
-                int(moved.sum()),
-                equal(4),
-            ),
-            Measurement(
-                Text("weights moved by another value of 国", "改变“国”的 V 后权重的最大变化"),
-                float((same_weights - weights).abs().max()),
-                equal(0),
-            ),
-            Measurement(
-                Text(
-                    "change of the outputs over change of the value, less the weights",
-                    "输出变化与 V 变化之比减去权重",
-                ),
-                float((share - weights[:, 3]).abs().max()),
-                at_most(1e-13),
-            ),
-            Measurement(
-                Text("features of a head", "每个头的维数"), record.keys_BHSD.size(-1), equal(64)
-            ),
-            Measurement(
-                Text("largest |sum of a row − 1|", "行和与 1 的最大差"),
-                float((weights.sum(dim=-1) - 1).abs().max()),
-                at_most(1e-15),
-            ),
+        (*_what_moves(record), *_one_head(record)),
+        (_all_heads(record),),
+    )
+
+
+def _what_moves(record: AttentionRecord) -> list[Measurement]:
+    q, k, v = (x[:, :1] for x in (record.queries_BHTD, record.keys_BHSD, record.values_BHSD))
+    weights, output = _attend(q, k, v)
+    other_query, _ = _attend(_changed(q, 0), k, v)
+    other_key, _ = _attend(q, _changed(k, 3), v)
+    same_weights, other_output = _attend(q, k, _changed(v, 3))
+    share = (other_output - output).norm(dim=-1) / (_changed(v, 3) - v).norm()
+    return [
+        Measurement(
+            Text("rows moved by another query of 我", "改变“我”的 Q 后变化的行数"),
+            _rows_moved(weights, other_query),
+            equal(1),
         ),
-        (
-            grids(
-                Text(
-                    "Weights of the eight heads at the start: queries are rows, keys are columns.",
-                    "初始时八个头的权重：行为查询，列为键。",
-                ),
-                {
-                    Text(f"head {head + 1}", f"头 {head + 1}"): matrix.tolist()
-                    for head, matrix in enumerate(record.weights_BHTS[0])
-                },
-                words,
-                words,
-                size=1.7,
-            ),
+        Measurement(
+            Text("rows moved by another key of 国", "改变“国”的 K 后变化的行数"),
+            _rows_moved(weights, other_key),
+            equal(4),
         ),
+        Measurement(
+            Text("weights moved by another value of 国", "改变“国”的 V 后权重的最大变化"),
+            float((same_weights - weights).abs().max()),
+            equal(0),
+        ),
+        Measurement(
+            Text(
+                "change of the outputs over change of the value, less the weights",
+                "输出变化与 V 变化之比减去权重",
+            ),
+            float((share - weights[:, 3]).abs().max()),
+            at_most(1e-13),
+        ),
+    ]
+
+
+def _rows_moved(before: Tensor, after: Tensor) -> int:
+    return int(((after - before).abs().amax(dim=-1) > 0).sum())
+
+
+def _one_head(record: AttentionRecord) -> list[Measurement]:
+    sums = record.weights_BHTS[0, 0].sum(dim=-1)
+    return [
+        Measurement(
+            Text("features of a head", "每个头的维数"), record.keys_BHSD.size(-1), equal(64)
+        ),
+        Measurement(
+            Text("largest |sum of a row − 1|", "行和与 1 的最大差"),
+            float((sums - 1).abs().max()),
+            at_most(1e-15),
+        ),
+    ]
+
+
+def _all_heads(record: AttentionRecord) -> Figure:
+    return grids(
+        Text(
+            "Weights of the eight heads at the start: queries are rows, keys are columns.",
+            "初始时八个头的权重：行为查询，列为键。",
+        ),
+        {
+            Text(f"head {head + 1}", f"头 {head + 1}"): matrix.tolist()
+            for head, matrix in enumerate(record.weights_BHTS[0])
+        },
+        WORDS,
+        WORDS,
+        size=1.7,
     )
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """Return the weights and the output of one head."""
-    heard: list[AttentionRecord] = []
-    attention = DotProductAttention(q.size(-1) ** -0.5, Dropout(0.0))
-    output = attention(q, k, v, OPEN, heard.append)
-    return heard[0].weights_BHTS[0, 0], output[0, 0]
+    weights = dot_product(q, k, v, q.size(-1) ** -0.5).weights_BHTS
+    return weights[0, 0], (weights @ v)[0, 0]
 
 
 def _changed(x: Tensor, token: int) -> Tensor:
