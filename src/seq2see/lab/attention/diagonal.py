@@ -7,16 +7,15 @@ from torch import Tensor
 
 from seq2see.data import fables
 from seq2see.engines.torch import padded
-from seq2see.lab.attention.steps import attended, heads_of, sentence
+from seq2see.lab.attention.steps import attended, dot_product, heads_of, sentence
 from seq2see.lab.bench import Bench, Lesson, batch_of, pairs
 from seq2see.lab.ear import Ear
 from seq2see.lab.expectation import at_least, at_most, between, equal, near
-from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import bars, grids
-from seq2see.model import OPEN, AttentionRecord, DotProductAttention, Transformer
-from seq2see.model.dropout import Dropout
+from seq2see.model import AttentionRecord, Transformer
 
-# B batch, H heads, T queries, S keys
+# B batch, L layers, H heads, T queries, S keys
 
 TOKENS = 8
 
@@ -40,23 +39,7 @@ TOKENS = 8
 )
 def looks_at_itself(bench: Bench) -> Finding:
     """Count how often the largest weight of a query is its own, head by head."""
-    fresh = [
-        float(shares(attended(heads_of(bench, seed), sentence(bench, TOKENS, seed)))[h])
-        for seed in range(60)
-        for h in range(8)
-    ]
-    long = [pair for pair in pairs("reverse", "test") if len(pair[0]) == TOKENS - 1]
-    digits = [
-        encoder_shares(each.model, batch_of(long).source_BS) for each in bench.learn_all(Lesson())
-    ]
-    words = _fables_shares(bench)
-    names = {
-        Text(
-            f"fables, layer {layer + 1}, head {h + 1}", f"寓言，第 {layer + 1} 层，头 {h + 1}"
-        ): float(share)
-        for layer, row in enumerate(words)
-        for h, share in enumerate(row)
-    }
+    fables_LH = _fables_shares(bench)
     return Finding(
         Verdict.FALSE,
         Text(
@@ -66,44 +49,70 @@ def looks_at_itself(bench: Bench) -> Finding:
             "S3 是对的。随机权重下，token 最关注自己的频率等于碰巧。训练使各个头有所不同，"
             "但对角最大并没有成为常态：多数 token 最关注的是别的 token。",
         ),
-        (
-            Measurement(
-                Text("diagonal largest, random weights", "对角最大的比例，随机权重"),
-                sum(fresh) / len(fresh),
-                near(1 / TOKENS, 0.03),
-            ),
-            Measurement.mean(
-                Text("diagonal largest, trained on digits", "对角最大的比例，数字任务"),
-                [float(found.mean()) for found in digits],
-                at_most(0.8),
-            ),
-            Measurement(
-                Text("diagonal largest, trained on fables", "对角最大的比例，寓言"),
-                float(words.mean()),
-                at_most(0.8),
-            ),
-            Measurement(
-                Text("… in the head where it is rarest", "……最低的头"),
-                float(words.min()),
-                at_most(0.3),
-            ),
-            Measurement(
-                Text("… in the head where it is most frequent", "……最高的头"),
-                float(words.max()),
-                between(0, 1),
-            ),
+        (_random_weights(bench), _trained_on_digits(bench), *_trained_on_fables(fables_LH)),
+        (_by_head(fables_LH),),
+    )
+
+
+def _random_weights(bench: Bench) -> Measurement:
+    fresh = [
+        float(share)
+        for seed in range(60)
+        for share in shares(attended(heads_of(bench, seed), sentence(bench, TOKENS, seed)))
+    ]
+    return Measurement(
+        Text("diagonal largest, random weights", "对角最大的比例，随机权重"),
+        sum(fresh) / len(fresh),
+        near(1 / TOKENS, 0.03),
+    )
+
+
+def _trained_on_digits(bench: Bench) -> Measurement:
+    long = [pair for pair in pairs("reverse", "test") if len(pair[0]) == TOKENS - 1]
+    source_BS = batch_of(long).source_BS
+    digits = [encoder_shares(each.model, source_BS) for each in bench.learn_all(Lesson())]
+    return Measurement.mean(
+        Text("diagonal largest, trained on digits", "对角最大的比例，数字任务"),
+        [float(found.mean()) for found in digits],
+        at_most(0.8),
+    )
+
+
+def _trained_on_fables(shares_LH: Tensor) -> list[Measurement]:
+    return [
+        Measurement(
+            Text("diagonal largest, trained on fables", "对角最大的比例，寓言"),
+            float(shares_LH.mean()),
+            at_most(0.8),
         ),
-        (
-            bars(
-                Text(
-                    "How often the largest weight of a token is its own, in each head of an "
-                    "encoder that was trained on fables.",
-                    "在寓言上训练的编码器中，各个头里 token 的最大权重落在自身上的频率。",
-                ),
-                names,
-                Text("share of the tokens", "token 的比例"),
-            ),
+        Measurement(
+            Text("… in the head where it is rarest", "……最低的头"),
+            float(shares_LH.min()),
+            at_most(0.3),
         ),
+        Measurement(
+            Text("… in the head where it is most frequent", "……最高的头"),
+            float(shares_LH.max()),
+            between(0, 1),
+        ),
+    ]
+
+
+def _by_head(shares_LH: Tensor) -> Figure:
+    return bars(
+        Text(
+            "How often the largest weight of a token is its own, in each head of an "
+            "encoder that was trained on fables.",
+            "在寓言上训练的编码器中，各个头里 token 的最大权重落在自身上的频率。",
+        ),
+        {
+            Text(
+                f"fables, layer {layer + 1}, head {h + 1}", f"寓言，第 {layer + 1} 层，头 {h + 1}"
+            ): float(share)
+            for layer, row in enumerate(shares_LH)
+            for h, share in enumerate(row)
+        },
+        Text("share of the tokens", "token 的比例"),
     )
 
 
@@ -197,9 +206,7 @@ def without_matrices(bench: Bench) -> Finding:
 
 def own_weights(x: Tensor) -> AttentionRecord:
     """Attend with x as queries, keys and values at once."""
-    heard: list[AttentionRecord] = []
-    DotProductAttention(x.size(-1) ** -0.5, Dropout(0.0))(x, x, x, OPEN, heard.append)
-    return heard[0]
+    return dot_product(x, x, x, x.size(-1) ** -0.5)
 
 
 @torch.no_grad()
@@ -236,12 +243,6 @@ def shared_matrix(bench: Bench) -> Finding:
     """Compare scores and weights with their transposes, then let both kinds learn."""
     record = attended(heads_of(bench, shared_qk=True), sentence(bench, 6))
     scores, weights = record.scores_BHTS[0, 0], record.weights_BHTS[0, 0]
-    sums = scores.exp().sum(dim=-1)
-    ratio = weights / weights.T - sums[None, :] / sums[:, None]
-    apart = [each.nll for each in bench.learn_all(Lesson())]
-    shared = [
-        each.nll for each in bench.learn_all(Lesson().with_model(attention={"shared_qk": True}))
-    ]
     return Finding(
         Verdict.FALSE,
         Text(
@@ -254,53 +255,67 @@ def shared_matrix(bench: Bench) -> Finding:
             "并且学得与两个矩阵一样好："
             "此处看不到泛化能力的损失。",
         ),
-        (
-            Measurement(
-                Text("largest |s_ij − s_ji|", "|s_ij − s_ji| 的最大值"),
-                float((scores - scores.T).abs().max()),
-                at_most(1e-14),
-            ),
-            Measurement(
-                Text("largest |w_ij − w_ji|", "|w_ij − w_ji| 的最大值"),
-                float((weights - weights.T).abs().max()),
-                at_least(0.01),
-            ),
-            Measurement(
-                Text("largest |w_ij/w_ji − Z_j/Z_i|", "|w_ij/w_ji − Z_j/Z_i| 的最大值"),
-                float(ratio.abs().max()),
-                at_most(1e-11),
-            ),
-            Measurement(
-                Text(
-                    "mean weight on itself, one matrix, at the start",
-                    "自身权重的均值，一个矩阵，初始",
-                ),
-                float(weights.diagonal().mean()),
-                at_least(0.9),
-            ),
-            Measurement.mean(
-                Text("held-out loss, two matrices", "验证损失，两个矩阵"), apart, at_most(0.3)
-            ),
-            Measurement.mean(
-                Text("held-out loss, one matrix", "验证损失，一个矩阵"), shared, at_most(0.3)
-            ),
+        (*_symmetry(scores, weights), *_learned(bench)),
+        (_scores_and_weights(scores, weights),),
+    )
+
+
+def _symmetry(scores: Tensor, weights: Tensor) -> list[Measurement]:
+    sums = scores.exp().sum(dim=-1)
+    ratio = weights / weights.T - sums[None, :] / sums[:, None]
+    return [
+        Measurement(
+            Text("largest |s_ij − s_ji|", "|s_ij − s_ji| 的最大值"),
+            float((scores - scores.T).abs().max()),
+            at_most(1e-14),
         ),
-        (
-            grids(
-                Text(
-                    "One matrix for queries and keys: the scores are symmetric, the weights are "
-                    "not.",
-                    "Q 与 K 共用矩阵：分数对称，权重不对称。",
-                ),
-                {
-                    Text("scores", "分数"): scores.tolist(),
-                    Text("weights", "权重"): weights.tolist(),
-                },
-                list("我是一个男孩"),
-                list("我是一个男孩"),
-                limits=None,
-                numbers=True,
-                size=3.4,
-            ),
+        Measurement(
+            Text("largest |w_ij − w_ji|", "|w_ij − w_ji| 的最大值"),
+            float((weights - weights.T).abs().max()),
+            at_least(0.01),
         ),
+        Measurement(
+            Text("largest |w_ij/w_ji − Z_j/Z_i|", "|w_ij/w_ji − Z_j/Z_i| 的最大值"),
+            float(ratio.abs().max()),
+            at_most(1e-11),
+        ),
+        Measurement(
+            Text(
+                "mean weight on itself, one matrix, at the start",
+                "自身权重的均值，一个矩阵，初始",
+            ),
+            float(weights.diagonal().mean()),
+            at_least(0.9),
+        ),
+    ]
+
+
+def _learned(bench: Bench) -> list[Measurement]:
+    one_matrix = Lesson().with_model(attention={"shared_qk": True})
+    return [
+        Measurement.mean(
+            Text("held-out loss, two matrices", "验证损失，两个矩阵"),
+            [each.nll for each in bench.learn_all(Lesson())],
+            at_most(0.3),
+        ),
+        Measurement.mean(
+            Text("held-out loss, one matrix", "验证损失，一个矩阵"),
+            [each.nll for each in bench.learn_all(one_matrix)],
+            at_most(0.3),
+        ),
+    ]
+
+
+def _scores_and_weights(scores: Tensor, weights: Tensor) -> Figure:
+    return grids(
+        Text(
+            "One matrix for queries and keys: the scores are symmetric, the weights are not.",
+            "Q 与 K 共用矩阵：分数对称，权重不对称。",
+        ),
+        {Text("scores", "分数"): scores.tolist(), Text("weights", "权重"): weights.tolist()},
+        list("我是一个男孩"),
+        list("我是一个男孩"),
+        limits=None,
+        numbers=True,
+        size=3.4,
     )
