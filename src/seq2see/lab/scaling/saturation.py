@@ -7,14 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from seq2see.lab.attention.steps import SITE, self_attention
+from seq2see.lab.attention.steps import SITE, dot_product, self_attention
 from seq2see.lab.bench import Bench
 from seq2see.lab.ear import Ear
 from seq2see.lab.expectation import at_least, at_most, between, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import curves
-from seq2see.model import OPEN, AttentionRecord, DotProductAttention, Layout
-from seq2see.model.dropout import Dropout
+from seq2see.model import OPEN, Layout
 
 # B batch, T queries, S keys, D features of a head, M features of the model
 
@@ -91,9 +90,8 @@ def _largest_weight(bench: Bench, d: int, scale: float) -> float:
     generator = bench.generator(d)
     queries = torch.randn(1000, 1, 8, d, generator=generator)
     keys = torch.randn(1000, 1, KEYS, d, generator=generator)
-    heard: list[AttentionRecord] = []
-    DotProductAttention(scale, Dropout(0.0))(queries, keys, keys, OPEN, heard.append)
-    return float(heard[0].weights_BHTS.amax(dim=-1).mean())
+    record = dot_product(queries, keys, keys, scale)
+    return float(record.weights_BHTS.amax(dim=-1).mean())
 
 
 @experiment(
