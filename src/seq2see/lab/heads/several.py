@@ -10,7 +10,7 @@ from torch import Tensor
 from seq2see.lab.bench import DIGITS, Bench, Learned, Lesson, batch_of, pairs
 from seq2see.lab.ear import Ear, encoder_heads, silenced
 from seq2see.lab.expectation import NOTED, at_least, at_most, between
-from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import bars
 from seq2see.loss import LossConfig
 from seq2see.model import Transformer
@@ -43,17 +43,7 @@ NUMBERS = (1, 4, 8)
 def several_heads(bench: Bench) -> Finding:
     """Learn with 1, 4 and 8 heads; remove each head; compare what heads look at."""
     learned = {n: bench.learn_all(_lesson(n)) for n in NUMBERS}
-    losses = {n: [each.nll for each in found] for n, found in learned.items()}
-    four = learned[4]
-    removal = [_losses_without_each(each) for each in four]
-    worst = [max(found.values()) - each.nll for found, each in zip(removal, four, strict=True)]
-    idle = [
-        sum(loss - each.nll < 0.01 for loss in found.values()) / len(found)
-        for found, each in zip(removal, four, strict=True)
-    ]
-    after = [diversity(each.model) for each in four]
-    before = [diversity(_fresh(seed)) for seed in bench.seeds]
-    best = min(NUMBERS, key=lambda n: fmean(losses[n]))
+    added = [_added_without_each(each) for each in learned[4]]
     return Finding(
         Verdict.OPEN,
         Text(
@@ -67,49 +57,64 @@ def several_heads(bench: Bench) -> Finding:
             "没有一个头是闲置的：去掉任何一个都有代价，这与集成不同。"
             "需要同时利用多种关系的任务或许能给出定论。",
         ),
-        (
-            *(
-                Measurement.mean(
-                    Text(f"held-out loss, {n} heads", f"验证损失，{n} 个头"),
-                    losses[n],
-                    at_most(1.5),
-                )
-                for n in NUMBERS
-            ),
-            Measurement(Text("best number of heads", "最佳头数"), best, NOTED),
+        (*_by_number(learned), *_removed(added), *_between_heads(bench, learned[4])),
+        (_by_head(added[0]),),
+    )
+
+
+def _by_number(learned: dict[int, tuple[Learned, ...]]) -> list[Measurement]:
+    losses = {n: [each.nll for each in found] for n, found in learned.items()}
+    best = min(NUMBERS, key=lambda n: fmean(losses[n]))
+    return [
+        *(
             Measurement.mean(
-                Text("loss added without the head that matters most", "去掉最重要的头所增加的损失"),
-                worst,
-                at_least(0.05),
-            ),
-            Measurement.mean(
-                Text(
-                    "share of heads that add less than 0.01 when removed",
-                    "去掉后损失增加不足 0.01 的头的比例",
-                ),
-                idle,
-                between(0, 1),
-            ),
-            Measurement.mean(
-                Text("distance between heads' weights, at the start", "各头权重之间的距离，初始"),
-                before,
-            ),
-            Measurement.mean(
-                Text("distance between heads' weights, trained", "各头权重之间的距离，训练后"),
-                after,
-            ),
+                Text(f"held-out loss, {n} heads", f"验证损失，{n} 个头"), losses[n], at_most(1.5)
+            )
+            for n in NUMBERS
         ),
-        (
-            bars(
-                Text(
-                    "The loss that is added by removing a head, model of seed 1, four heads in "
-                    "each place.",
-                    "去掉一个头所增加的损失，种子 1 的模型，每处四个头。",
-                ),
-                {name: loss - four[0].nll for name, loss in removal[0].items()},
-                Text("loss added", "增加的损失"),
-            ),
+        Measurement(Text("best number of heads", "最佳头数"), best, NOTED),
+    ]
+
+
+def _removed(added: list[dict[Text, float]]) -> list[Measurement]:
+    return [
+        Measurement.mean(
+            Text("loss added without the head that matters most", "去掉最重要的头所增加的损失"),
+            [max(found.values()) for found in added],
+            at_least(0.05),
         ),
+        Measurement.mean(
+            Text(
+                "share of heads that add less than 0.01 when removed",
+                "去掉后损失增加不足 0.01 的头的比例",
+            ),
+            [sum(loss < 0.01 for loss in found.values()) / len(found) for found in added],
+            between(0, 1),
+        ),
+    ]
+
+
+def _between_heads(bench: Bench, trained: tuple[Learned, ...]) -> list[Measurement]:
+    return [
+        Measurement.mean(
+            Text("distance between heads' weights, at the start", "各头权重之间的距离，初始"),
+            [diversity(_fresh(seed)) for seed in bench.seeds],
+        ),
+        Measurement.mean(
+            Text("distance between heads' weights, trained", "各头权重之间的距离，训练后"),
+            [diversity(each.model) for each in trained],
+        ),
+    ]
+
+
+def _by_head(added: dict[Text, float]) -> Figure:
+    return bars(
+        Text(
+            "The loss that is added by removing a head, model of seed 1, four heads in each place.",
+            "去掉一个头所增加的损失，种子 1 的模型，每处四个头。",
+        ),
+        added,
+        Text("loss added", "增加的损失"),
     )
 
 
@@ -122,15 +127,15 @@ def _fresh(seed: int) -> Transformer:
     return Transformer.from_config(DIGITS).eval()
 
 
-def _losses_without_each(learned: Learned) -> dict[Text, float]:
-    """Return the held-out loss with each head of the model switched off."""
-    losses = {}
+def _added_without_each(learned: Learned) -> dict[Text, float]:
+    """Return what is added to the held-out loss with each head of the model switched off."""
+    added = {}
     for name, place in _places(learned.model).items():
         for head in range(place.heads):
             with silenced(place, head):
                 label = Text(f"{name.en}, head {head + 1}", f"{name.zh}，头 {head + 1}")
-                losses[label] = _nll(learned.model)
-    return losses
+                added[label] = _nll(learned.model) - learned.nll
+    return added
 
 
 def _places(model: Transformer) -> dict[Text, MultiHead]:
