@@ -225,9 +225,8 @@ def _between_targets(bench: Bench) -> float:
 def serial_or_parallel(bench: Bench) -> Finding:
     """Compute queries one by one and together; then time both kinds against the length."""
     lengths = [32, 128, 256] + ([512, 1024, 2048] if bench.full else [])
-    rnn = [_rnn_seconds(length) for length in lengths]
-    attention = [_attention_seconds(length) for length in lengths]
-    at = lengths.index(256)
+    rnn = {length: _rnn_seconds(length) for length in lengths}
+    attention = {length: _attention_seconds(length) for length in lengths}
     return Finding(
         Verdict.HOLDS,
         Text(
@@ -250,46 +249,54 @@ def serial_or_parallel(bench: Bench) -> Finding:
                 _alone_or_together(bench),
                 at_most(1e-12),
             ),
-            Measurement(
-                Text(
-                    "longest chain of operations, RNN, 256 words over 32",
-                    "最长的依赖链，RNN，256 个词与 32 个词之比",
-                ),
-                depth(_recurrent(nn.RNN(WIDTH, WIDTH)), 256)
-                / depth(_recurrent(nn.RNN(WIDTH, WIDTH)), 32),
-                near(8, 1),
-            ),
-            Measurement(
-                Text(
-                    "longest chain of operations, attention, 256 words over 32",
-                    "最长的依赖链，自注意力，256 个词与 32 个词之比",
-                ),
-                depth(_attention(256), 256) / depth(_attention(32), 32),
-                equal(1),
-            ),
+            *_longest_chains(),
             Measurement(
                 Text("time, RNN over attention, 256 words", "时间之比，RNN 与自注意力，256 个词"),
-                rnn[at] / attention[at],
+                rnn[256] / attention[256],
                 NOTED,
             ),
         ),
-        (
-            curves(
-                Text(
-                    "Milliseconds a sentence, one sentence at a time, width 512.",
-                    "每句耗时（毫秒），一次一句，宽度 512。",
-                ),
-                lengths,
-                {
-                    Text("RNN", "RNN"): [1000 * s for s in rnn],
-                    Text("attention, 8 heads", "自注意力，8 个头"): [1000 * s for s in attention],
-                },
-                (Text("words", "词数"), "ms"),
-                x_scale="log",
-                y_scale="log",
-                marker="o",
+        (_by_length(rnn, attention),),
+    )
+
+
+def _longest_chains() -> list[Measurement]:
+    return [
+        Measurement(
+            Text(
+                "longest chain of operations, RNN, 256 words over 32",
+                "最长的依赖链，RNN，256 个词与 32 个词之比",
             ),
+            depth(_recurrent(nn.RNN(WIDTH, WIDTH)), 256)
+            / depth(_recurrent(nn.RNN(WIDTH, WIDTH)), 32),
+            near(8, 1),
         ),
+        Measurement(
+            Text(
+                "longest chain of operations, attention, 256 words over 32",
+                "最长的依赖链，自注意力，256 个词与 32 个词之比",
+            ),
+            depth(_attention(256), 256) / depth(_attention(32), 32),
+            equal(1),
+        ),
+    ]
+
+
+def _by_length(rnn: dict[int, float], attention: dict[int, float]) -> Figure:
+    return curves(
+        Text(
+            "Milliseconds a sentence, one sentence at a time, width 512.",
+            "每句耗时（毫秒），一次一句，宽度 512。",
+        ),
+        list(rnn),
+        {
+            Text("RNN", "RNN"): [1000 * s for s in rnn.values()],
+            Text("attention, 8 heads", "自注意力，8 个头"): [1000 * s for s in attention.values()],
+        },
+        (Text("words", "词数"), "ms"),
+        x_scale="log",
+        y_scale="log",
+        marker="o",
     )
 
 
