@@ -284,6 +284,10 @@ def test_the_card_tells_a_person(joint: Tokenizers, apart: Tokenizers, tmp_path:
     assert "Not measured." in bare
 
 
+def test_whoever_may_read_the_config_may_read_the_weights(saved: Path) -> None:
+    assert len({path.stat().st_mode for path in saved.iterdir()}) == 1
+
+
 def test_a_directory_may_be_moved(saved: Path, tmp_path: Path) -> None:
     before = Bundle.load(saved).model()
     moved = saved.rename(tmp_path / "elsewhere")

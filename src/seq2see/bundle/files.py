@@ -87,7 +87,10 @@ def about(path: Path) -> Iterator[None]:
 def put_aside(home: Path, name: str, write: Writer) -> str:
     """Write a file where no reader takes it for the old one, and return its checksum."""
     path = home / f"{name}.partial"
+    path.touch()
+    mode = path.stat().st_mode
     write(path)
+    path.chmod(mode)  # safetensors lets nobody else read
     _flush(path)
     checksum = _checksum(path)
     path.replace(_aside(home, name, checksum))
