@@ -15,7 +15,7 @@ from seq2see.lab.bench import DIGITS, Bench, Lesson, batch_of, pairs
 from seq2see.lab.closeness import apart, differing
 from seq2see.lab.ear import Ear
 from seq2see.lab.expectation import at_least, at_most, equal
-from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.loss import smoothed_cross_entropy
 from seq2see.model import AttentionRecord, Memory, Site, Transformer, masked_softmax
 from seq2see.text import PAD_ID, TokenizerConfig, Tokenizers
@@ -54,11 +54,7 @@ def where_masks_stand(_: Bench) -> Finding:
     torch.manual_seed(1)
     model, ear = Transformer.from_config(DIGITS).eval(), Ear()
     with torch.no_grad():
-        logits_BTV = model(SOURCE, TARGET)
-        alone_BTV = model(SOURCE[1:, :3], TARGET[1:, :3])
-        other_padding_BTV = model(SOURCE, TARGET.masked_fill(TARGET == PAD_ID, 9))
         model(SOURCE, TARGET, ear)
-    reported, too_long = _left_out()
     return Finding(
         Verdict.HOLDS_IF,
         Text(
@@ -68,54 +64,68 @@ def where_masks_stand(_: Bench) -> Finding:
             "不把它当作必需时成立：填充在句尾，因果掩码已使所有真实词看不到它，"
             "在那里再加 padding mask 一个比特也不变。悄悄截掉右边是一种选择，我们不这样做。",
         ),
-        (
-            *(
-                Measurement(
-                    Text(f"weight on hidden keys, {name.en}", f"落在被遮处的权重，{name.zh}"),
-                    _weight_on_hidden(ear.attention[site]),
-                    equal(0.0),
-                )
-                for site, name in SITES.items()
+        (*_hidden_keys(ear), *_padding(model), _too_long()),
+        (_second_sentence(ear),),
+    )
+
+
+def _hidden_keys(ear: Ear) -> list[Measurement]:
+    return [
+        Measurement(
+            Text(f"weight on hidden keys, {name.en}", f"落在被遮处的权重，{name.zh}"),
+            _weight_on_hidden(ear.attention[site]),
+            equal(0.0),
+        )
+        for site, name in SITES.items()
+    ]
+
+
+@torch.no_grad()
+def _padding(model: Transformer) -> list[Measurement]:
+    logits_BTV = model(SOURCE, TARGET)
+    alone_BTV = model(SOURCE[1:, :3], TARGET[1:, :3])
+    other_padding_BTV = model(SOURCE, TARGET.masked_fill(TARGET == PAD_ID, 9))
+    return [
+        Measurement(
+            Text(
+                "padded in a batch against alone: change of the logits",
+                "批内填充与单独计算：logits 的变化",
             ),
-            Measurement(
-                Text(
-                    "padded in a batch against alone: change of the logits",
-                    "批内填充与单独计算：logits 的变化",
-                ),
-                apart(logits_BTV[1:, :3], alone_BTV),
-                at_most(1e-5),
-            ),
-            Measurement(
-                Text(
-                    "other ids as target padding: numbers changed at real tokens",
-                    "换掉目标端填充的 id：真实词处变化的数",
-                ),
-                differing(logits_BTV[1, :3], other_padding_BTV[1, :3]),
-                equal(0),
-            ),
-            Measurement(
-                Text(
-                    "pairs of more than 8 pieces that were reported as left out",
-                    "超过 8 个子词而被报告略去的句对",
-                ),
-                reported,
-                equal(too_long),
-            ),
+            apart(logits_BTV[1:, :3], alone_BTV),
+            at_most(1e-5),
         ),
-        (
-            pictures.grids(
-                Text(
-                    "Weights of the second sentence, head 1: its padding is hidden from every "
-                    "query, what comes later from each",
-                    "第二句第 1 个头的权重：填充对所有查询隐藏，后面的词对每个查询隐藏",
-                ),
-                {
-                    name: ear.attention[site].weights_BHTS[1, 0].tolist()
-                    for site, name in SITES.items()
-                },
-                size=2.4,
+        Measurement(
+            Text(
+                "other ids as target padding: numbers changed at real tokens",
+                "换掉目标端填充的 id：真实词处变化的数",
             ),
+            differing(logits_BTV[1, :3], other_padding_BTV[1, :3]),
+            equal(0),
         ),
+    ]
+
+
+def _too_long() -> Measurement:
+    reported, too_long = _left_out()
+    return Measurement(
+        Text(
+            "pairs of more than 8 pieces that were reported as left out",
+            "超过 8 个子词而被报告略去的句对",
+        ),
+        reported,
+        equal(too_long),
+    )
+
+
+def _second_sentence(ear: Ear) -> Figure:
+    return pictures.grids(
+        Text(
+            "Weights of the second sentence, head 1: its padding is hidden from every query, what "
+            "comes later from each",
+            "第二句第 1 个头的权重：填充对所有查询隐藏，后面的词对每个查询隐藏",
+        ),
+        {name: ear.attention[site].weights_BHTS[1, 0].tolist() for site, name in SITES.items()},
+        size=2.4,
     )
 
 
