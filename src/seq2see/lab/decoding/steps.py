@@ -12,7 +12,7 @@ from seq2see.lab import pictures
 from seq2see.lab.bench import Bench
 from seq2see.lab.closeness import apart
 from seq2see.lab.expectation import at_least, at_most
-from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.timing import seconds
 from seq2see.model import ModelConfig, Transformer
 
@@ -47,10 +47,8 @@ def at_once_or_step_by_step(bench: Bench) -> Finding:
     ids = torch.randint(4, 1000, (2, 8, LENGTHS[-1]), generator=bench.generator())
     source_BS, target_BT = ids
     single = apart(_stepwise(model, source_BS, target_BT), _at_once(model, source_BS, target_BT))
-    times = {
-        "at once": _times(_at_once, model, source_BS, target_BT),
-        "stepwise": _times(_stepwise, model, source_BS, target_BT),
-    }
+    at_once = _times(_at_once, model, source_BS, target_BT)
+    stepwise = _times(_stepwise, model, source_BS, target_BT)
     exact = model.double()
     double = apart(_stepwise(exact, source_BS, target_BT), _at_once(exact, source_BS, target_BT))
     return Finding(
@@ -60,43 +58,52 @@ def at_once_or_step_by_step(bench: Bench) -> Finding:
             "parallel one honest (item 47 shows it without).",
             "它们是同一个函数的两种计算次序。并行之所以诚实，靠的是掩码（第 47 项展示了反例）。",
         ),
-        (
-            Measurement(
-                Text(
-                    "logits at once against stepwise, 64 words, double",
-                    "64 词，双精度：两者 logits 之差",
-                ),
-                double,
-                at_most(1e-10),
+        (*_logits(double, single), *_speed(at_once, stepwise)),
+        (_by_length(at_once, stepwise),),
+    )
+
+
+def _logits(double: float, single: float) -> list[Measurement]:
+    return [
+        Measurement(
+            Text(
+                "logits at once against stepwise, 64 words, double",
+                "64 词，双精度：两者 logits 之差",
             ),
-            Measurement(
-                Text("the same in single precision", "同上，单精度"), single, at_most(1e-3)
-            ),
-            Measurement(
-                Text("64 words: time stepwise / at once", "64 词：逐词与一次的用时之比"),
-                times["stepwise"][-1] / times["at once"][-1],
-                at_least(1.5),
-            ),
-            Measurement(
-                Text("8 words: time stepwise / at once", "8 词：逐词与一次的用时之比"),
-                times["stepwise"][0] / times["at once"][0],
-            ),
+            double,
+            at_most(1e-10),
         ),
-        (
-            pictures.curves(
-                Text(
-                    "Time for 8 sentences, 4 + 4 layers, against their length",
-                    "8 个句子（4 + 4 层）的用时与长度",
-                ),
-                LENGTHS,
-                {
-                    Text("at once (teacher forcing)", "一次（教师强制）"): times["at once"],
-                    Text("word by word, with a cache", "逐词，带缓存"): times["stepwise"],
-                },
-                (Text("words", "词数"), Text("seconds", "秒")),
-                marker="o",
-            ),
+        Measurement(Text("the same in single precision", "同上，单精度"), single, at_most(1e-3)),
+    ]
+
+
+def _speed(at_once: list[float], stepwise: list[float]) -> list[Measurement]:
+    return [
+        Measurement(
+            Text("64 words: time stepwise / at once", "64 词：逐词与一次的用时之比"),
+            stepwise[-1] / at_once[-1],
+            at_least(1.5),
         ),
+        Measurement(
+            Text("8 words: time stepwise / at once", "8 词：逐词与一次的用时之比"),
+            stepwise[0] / at_once[0],
+        ),
+    ]
+
+
+def _by_length(at_once: list[float], stepwise: list[float]) -> Figure:
+    return pictures.curves(
+        Text(
+            "Time for 8 sentences, 4 + 4 layers, against their length",
+            "8 个句子（4 + 4 层）的用时与长度",
+        ),
+        LENGTHS,
+        {
+            Text("at once (teacher forcing)", "一次（教师强制）"): at_once,
+            Text("word by word, with a cache", "逐词，带缓存"): stepwise,
+        },
+        (Text("words", "词数"), Text("seconds", "秒")),
+        marker="o",
     )
 
 
