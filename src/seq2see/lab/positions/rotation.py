@@ -9,7 +9,7 @@ from seq2see.lab import pictures
 from seq2see.lab.bench import Bench
 from seq2see.lab.closeness import apart
 from seq2see.lab.expectation import at_least, at_most, near
-from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import sinusoid
 
 # T positions, M features of the model, F frequencies
@@ -35,8 +35,6 @@ WIDE = 512
 def rotation(bench: Bench) -> Finding:
     """Turn positions by one matrix, and compare their products."""
     table_TM = sinusoid(torch.arange(300), WIDE)
-    shift = 37
-    turned_TM = table_TM[:-shift] @ rotation_by(shift).T
     products_TT = table_TM @ table_TM.T
     query_MM, key_MM = torch.randn(2, WIDE, WIDE, generator=bench.generator()).double() / WIDE**0.5
     projected_TT = (table_TM @ query_MM) @ (table_TM @ key_MM).T
@@ -49,51 +47,64 @@ def rotation(bench: Bench) -> Finding:
             "旋转在最后几位上吻合。但 PE·PE 是间隔的偶函数，只说多远，不说哪边；"
             "而且这只是向量本身的性质：经过 W_Q、W_K 之后，模型得重新学到它。",
         ),
-        (
-            Measurement(
-                Text(
-                    "|R(37)·PE(pos) − PE(pos + 37)|, 263 positions",
-                    "|R(37)·PE(pos) − PE(pos+37)|，263 个位置",
-                ),
-                apart(turned_TM, table_TM[shift:]),
-                at_most(1e-12),
-            ),
-            Measurement(
-                Text(
-                    "PE(a)·PE(b): spread among pairs at the same offset",
-                    "PE(a)·PE(b)：同一间隔内的差异",
-                ),
-                _spread_at_offsets(products_TT),
-                at_most(1e-11),
-            ),
-            Measurement(
-                Text("PE·PE at offset +10 minus at −10", "PE·PE：间隔 +10 减 −10"),
-                float(products_TT[100, 110] - products_TT[100, 90]),
-                near(0.0, 1e-11),
-            ),
-            Measurement(
-                Text(
-                    "spread at the same offset behind random W_Q and W_K",
-                    "经随机 W_Q、W_K 后同一间隔内的差异",
-                ),
-                _spread_at_offsets(projected_TT),
-                at_least(10.0),
-            ),
+        (_shift(table_TM), *_products(products_TT, projected_TT)),
+        (_bands(products_TT, projected_TT),),
+    )
+
+
+def _shift(table_TM: Tensor) -> Measurement:
+    shift = 37
+    turned_TM = table_TM[:-shift] @ rotation_by(shift).T
+    return Measurement(
+        Text(
+            "|R(37)·PE(pos) − PE(pos + 37)|, 263 positions",
+            "|R(37)·PE(pos) − PE(pos+37)|，263 个位置",
         ),
-        (
-            pictures.grids(
-                Text(
-                    "Products of position vectors: bands by offset, and what random W_Q and W_K "
-                    "leave of them",
-                    "位置向量的内积：按间隔成带；以及随机 W_Q、W_K 之后剩下的样子",
-                ),
-                {"PE·PE": products_TT[:64, :64].tolist()}
-                | {"PE·W_Q·W_Kᵀ·PE": projected_TT[:64, :64].tolist()},
-                limits=None,
-                colours="viridis",
-                size=3.2,
+        apart(turned_TM, table_TM[shift:]),
+        at_most(1e-12),
+    )
+
+
+def _products(products_TT: Tensor, projected_TT: Tensor) -> list[Measurement]:
+    return [
+        Measurement(
+            Text(
+                "PE(a)·PE(b): spread among pairs at the same offset",
+                "PE(a)·PE(b)：同一间隔内的差异",
             ),
+            _spread_at_offsets(products_TT),
+            at_most(1e-11),
         ),
+        Measurement(
+            Text("PE·PE at offset +10 minus at −10", "PE·PE：间隔 +10 减 −10"),
+            float(products_TT[100, 110] - products_TT[100, 90]),
+            near(0.0, 1e-11),
+        ),
+        Measurement(
+            Text(
+                "spread at the same offset behind random W_Q and W_K",
+                "经随机 W_Q、W_K 后同一间隔内的差异",
+            ),
+            _spread_at_offsets(projected_TT),
+            at_least(10.0),
+        ),
+    ]
+
+
+def _bands(products_TT: Tensor, projected_TT: Tensor) -> Figure:
+    return pictures.grids(
+        Text(
+            "Products of position vectors: bands by offset, and what random W_Q and W_K leave of "
+            "them",
+            "位置向量的内积：按间隔成带；以及随机 W_Q、W_K 之后剩下的样子",
+        ),
+        {
+            "PE·PE": products_TT[:64, :64].tolist(),
+            "PE·W_Q·W_Kᵀ·PE": projected_TT[:64, :64].tolist(),
+        },
+        limits=None,
+        colours="viridis",
+        size=3.2,
     )
 
 
