@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from seq2see.lab.bench import Bench
 from seq2see.lab.closeness import apart
@@ -39,14 +40,6 @@ def adding(bench: Bench) -> Finding:
     places_TM = sinusoid(torch.arange(POSITIONS), WIDE)
     words_T = torch.randint(WORDS, (POSITIONS,), generator=generator)
     weight_MM = torch.randn(WIDE, WIDE, generator=generator).double() / WIDE**0.5
-    embedded_TM = tokens_VM[words_T]
-    sum_TM = embedded_TM + places_TM
-    beside_TM = torch.cat((embedded_TM, places_TM), dim=1)
-    twice_MM = torch.cat((weight_MM, weight_MM), dim=0)
-    words_right = ((sum_TM @ tokens_VM.T).argmax(1) == words_T).double().mean()
-    places_off = ((sum_TM @ places_TM.T).argmax(1) - torch.arange(POSITIONS)).abs()
-    energy_M = torch.linalg.svdvals(places_TM).square()
-    directions = int((energy_M.cumsum(0) < 0.99 * energy_M.sum()).sum()) + 1
     return Finding(
         Verdict.HOLDS_IF,
         Text(
@@ -59,36 +52,59 @@ def adding(bench: Bench) -> Finding:
             "从和里能读回是哪个词，也几乎总能读回确切位置；而拼接会使第一层投影大一倍。",
         ),
         (
-            Measurement(
-                Text("|W(e + p) − (We + Wp)|", "|W(e+p) − (We+Wp)|"),
-                apart(sum_TM @ weight_MM, embedded_TM @ weight_MM + places_TM @ weight_MM),
-                at_most(1e-12),
-            ),
-            Measurement(
-                Text("|W(e + p) − [W W][e; p]|", "|W(e+p) − [W W][e; p]|"),
-                apart(sum_TM @ weight_MM, beside_TM @ twice_MM),
-                at_most(1e-12),
-            ),
-            Measurement(
-                Text(
-                    "directions that hold 99 % of 512 positions, of 512",
-                    "容纳 512 个位置 99% 能量的方向数（共 512 维）",
-                ),
-                directions,
-                between(90, 130),
-            ),
-            Measurement(
-                Text(
-                    "words read back from the sum, of 10,000 random ones",
-                    "从和中读回词的正确率（一万个随机词）",
-                ),
-                float(words_right),
-                at_least(0.999),
-            ),
-            Measurement(
-                Text("error of the position read back, in places", "读回位置的平均误差（个位置）"),
-                float(places_off.double().mean()),
-                at_most(0.3),
-            ),
+            *_algebra(tokens_VM[words_T], places_TM, weight_MM),
+            _directions(places_TM),
+            *_read_back(tokens_VM, words_T, places_TM),
         ),
     )
+
+
+def _algebra(embedded_TM: Tensor, places_TM: Tensor, weight_MM: Tensor) -> list[Measurement]:
+    projected_TM = (embedded_TM + places_TM) @ weight_MM
+    beside_TM = torch.cat((embedded_TM, places_TM), dim=1)
+    twice_MM = torch.cat((weight_MM, weight_MM), dim=0)
+    return [
+        Measurement(
+            Text("|W(e + p) − (We + Wp)|", "|W(e+p) − (We+Wp)|"),
+            apart(projected_TM, embedded_TM @ weight_MM + places_TM @ weight_MM),
+            at_most(1e-12),
+        ),
+        Measurement(
+            Text("|W(e + p) − [W W][e; p]|", "|W(e+p) − [W W][e; p]|"),
+            apart(projected_TM, beside_TM @ twice_MM),
+            at_most(1e-12),
+        ),
+    ]
+
+
+def _directions(places_TM: Tensor) -> Measurement:
+    energy_M = torch.linalg.svdvals(places_TM).square()
+    return Measurement(
+        Text(
+            "directions that hold 99 % of 512 positions, of 512",
+            "容纳 512 个位置 99% 能量的方向数（共 512 维）",
+        ),
+        int((energy_M.cumsum(0) < 0.99 * energy_M.sum()).sum()) + 1,
+        between(90, 130),
+    )
+
+
+def _read_back(tokens_VM: Tensor, words_T: Tensor, places_TM: Tensor) -> list[Measurement]:
+    sum_TM = tokens_VM[words_T] + places_TM
+    words_right = (sum_TM @ tokens_VM.T).argmax(1) == words_T
+    places_off = ((sum_TM @ places_TM.T).argmax(1) - torch.arange(POSITIONS)).abs()
+    return [
+        Measurement(
+            Text(
+                "words read back from the sum, of 10,000 random ones",
+                "从和中读回词的正确率（一万个随机词）",
+            ),
+            float(words_right.double().mean()),
+            at_least(0.999),
+        ),
+        Measurement(
+            Text("error of the position read back, in places", "读回位置的平均误差（个位置）"),
+            float(places_off.double().mean()),
+            at_most(0.3),
+        ),
+    ]
