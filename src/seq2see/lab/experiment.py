@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from html import escape
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from seq2see.lab.expectation import NOTED, Expectation, number
 
@@ -32,6 +32,10 @@ class Text:
     def said(self, language: Language) -> str:
         """Return it in this language."""
         return self.zh if language == "zh" else self.en
+
+    def record(self) -> dict[Language, str]:
+        """Return it as plain JSON."""
+        return {"en": self.en, "zh": self.zh}
 
 
 class Verdict(StrEnum):
@@ -152,6 +156,18 @@ class Experiment:
     """Whether it needs the translator of fables."""
     needs_full: bool = False
     """Whether it takes too long for anything but `--full`."""
+
+    def record(self) -> dict[str, Any]:
+        """Return what is known before it runs, as plain JSON."""
+        return {
+            "number": self.number,
+            "title": self.title.record(),
+            "notes": list(self.notes),
+            "claim": self.claim.record(),
+            "prediction": self.prediction.record(),
+            "trains": self.trains,
+            "needs_full": self.needs_full,
+        }
 
 
 EXPERIMENTS: dict[int, Experiment] = {}

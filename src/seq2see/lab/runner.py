@@ -36,18 +36,14 @@ class Outcome:
 
     def record(self) -> dict[str, Any]:
         """Return it as plain JSON, without the pictures."""
-        each, finding = self.experiment, self.finding
+        finding = self.finding
         return {
-            "number": each.number,
-            "title": _both(each.title),
-            "notes": list(each.notes),
-            "claim": _both(each.claim),
-            "prediction": _both(each.prediction),
+            **self.experiment.record(),
             "status": self.status,
             "seconds": round(self.seconds, 3),
             "error": self.error or None,
             "verdict": finding and finding.verdict.value,
-            "reason": finding and _both(finding.reason),
+            "reason": finding and finding.reason.record(),
             "measurements": [_measured(m) for m in finding.measurements] if finding else [],
         }
 
@@ -75,13 +71,9 @@ def run_one(each: Experiment, bench: Bench) -> Outcome:
     return Outcome(each, finding, time.perf_counter() - start)
 
 
-def _both(text: Any) -> dict[str, str]:
-    return {"en": text.en, "zh": text.zh}
-
-
 def _measured(measurement: Measurement) -> dict[str, Any]:
     return {
-        "what": _both(measurement.what),
+        "what": measurement.what.record(),
         "value": measurement.value,
         "values": list(measurement.values),
         "expected": str(measurement.expected),

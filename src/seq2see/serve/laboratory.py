@@ -18,7 +18,7 @@ from seq2see.serve.problems import Busy, Failed, Gone, Late, NotFound
 from seq2see.serve.tickets import Call
 
 if TYPE_CHECKING:
-    from seq2see.lab.experiment import Experiment, Figure, Text
+    from seq2see.lab.experiment import Experiment, Figure
 
 _LOOK_UP = 0.1
 _RETRY = 10.0
@@ -26,7 +26,7 @@ _RETRY = 10.0
 
 def cards() -> list[dict[str, Any]]:
     """Return what every experiment claims."""
-    return [_card(each) for each in _experiments()]
+    return [each.record() for each in _experiments()]
 
 
 class Laboratory:
@@ -87,25 +87,9 @@ def _end_with(child: subprocess.Popen[bytes], call: Call) -> None:
             continue
 
 
-def _card(each: Experiment) -> dict[str, Any]:
-    return {
-        "number": each.number,
-        "title": _both(each.title),
-        "notes": list(each.notes),
-        "claim": _both(each.claim),
-        "prediction": _both(each.prediction),
-        "trains": each.trains,
-        "needs_full": each.needs_full,
-    }
-
-
-def _both(text: Text) -> dict[str, str]:
-    return {"en": text.en, "zh": text.zh}
-
-
 def _figure(figure: Figure) -> dict[str, Any]:
     return {
-        "caption": _both(figure.caption),
+        "caption": figure.caption.record(),
         "svg": {"en": figure.drawn("en"), "zh": figure.drawn("zh")},
     }
 
