@@ -19,6 +19,8 @@ from seq2see.model.layers import ACTIVATIONS, FeedForward
 # N tokens in a row, M features of the model
 
 TOKENS = 12
+NO_ACTIVATION = Text("feed-forward network without activation", "去掉激活函数的前馈网络")
+FIXED_WEIGHTS = Text("attention whose weights are fixed", "权重固定的注意力")
 Part = Callable[[Tensor], Tensor]
 
 
@@ -120,25 +122,7 @@ class _SelfAttention(nn.Module):
 )
 def non_linearity(bench: Bench) -> Finding:
     """Ask of each part whether f(x + y) + f(0) = f(x) + f(y)."""
-    torch.manual_seed(1)
-    builder = Builder(DIGITS)
-    linear = FeedForward(64, 128, lambda x: x, Dropout(0.0))
-    weights_NN = torch.randn(TOKENS, TOKENS, generator=bench.generator(), dtype=torch.float64)
-    weights_NN = weights_NN.softmax(dim=-1)
-    bends = {
-        "relu": _bend(bench, builder.feed_forward()),
-        "none": _bend(bench, linear),
-        "attention": _bend(bench, _SelfAttention(builder)),
-        "fixed": _bend(bench, lambda x_NM: weights_NN @ x_NM),
-        "norm": _bend(bench, builder.norm()),
-    }
-    names = {
-        "relu": Text("feed-forward network with ReLU", "用 ReLU 的前馈网络"),
-        "none": Text("feed-forward network without activation", "去掉激活函数的前馈网络"),
-        "attention": Text("self-attention", "自注意力"),
-        "fixed": Text("attention whose weights are fixed", "权重固定的注意力"),
-        "norm": Text("LayerNorm", "LayerNorm"),
-    }
+    bends = {name: _bend(bench, part) for name, part in _parts(bench).items()}
     return Finding(
         Verdict.HOLDS_IF,
         Text(
@@ -150,10 +134,10 @@ def non_linearity(bench: Bench) -> Finding:
             *(
                 Measurement(
                     Text(f"bend of {name.en}", f"偏离线性的程度：{name.zh}"),
-                    bends[key],
-                    at_most(1e-12) if key in {"none", "fixed"} else at_least(0.05),
+                    bend,
+                    at_most(1e-12) if name in {NO_ACTIVATION, FIXED_WEIGHTS} else at_least(0.05),
                 )
-                for key, name in names.items()
+                for name, bend in bends.items()
             ),
             Measurement(
                 Text(
@@ -170,11 +154,27 @@ def non_linearity(bench: Bench) -> Finding:
                     "|f(x + y) − f(x) − f(y) + f(0)| / |f(x + y)|: 0 for whatever is affine",
                     "|f(x+y) − f(x) − f(y) + f(0)| / |f(x+y)|：仿射的为 0",
                 ),
-                {name: bends[key] for key, name in names.items()},
+                bends,
                 Text("bend", "偏离线性的程度"),
             ),
         ),
     )
+
+
+def _parts(bench: Bench) -> dict[Text, Part]:
+    """Return the parts of a layer, and two of them without what bends them."""
+    torch.manual_seed(1)
+    builder = Builder(DIGITS)
+    linear = FeedForward(64, 128, lambda x: x, Dropout(0.0))
+    weights_NN = torch.randn(TOKENS, TOKENS, generator=bench.generator(), dtype=torch.float64)
+    weights_NN = weights_NN.softmax(dim=-1)
+    return {
+        Text("feed-forward network with ReLU", "用 ReLU 的前馈网络"): builder.feed_forward(),
+        NO_ACTIVATION: linear,
+        Text("self-attention", "自注意力"): _SelfAttention(builder),
+        FIXED_WEIGHTS: lambda x_NM: weights_NN @ x_NM,
+        Text("LayerNorm", "LayerNorm"): builder.norm(),
+    }
 
 
 @torch.no_grad()
