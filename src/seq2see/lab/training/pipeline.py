@@ -13,7 +13,7 @@ from seq2see.lab import pictures
 from seq2see.lab.bench import Bench
 from seq2see.lab.closeness import apart, differing
 from seq2see.lab.expectation import at_least, at_most, between, equal, near
-from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import Tokenizer
 
@@ -47,9 +47,7 @@ def text_to_vectors(bench: Bench) -> Finding:
     ids = tokenizer.encode(SENTENCE)
     with torch.no_grad():
         embedded_SM = model.encoder.embeddings(padded([ids]))[0]
-        memory = model.encode(padded([ids]))
-    familiar = [fable.source for fable in fables.load("test", short=True)]
-    foreign = ["Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich."]
+        states_SM = model.encode(padded([ids])).states_BSM[0]
     pieces = [tokenizer.pieces[i].replace("▁", "_") for i in ids] + ["</s>"]
     return Finding(
         Verdict.HOLDS_IF,
@@ -58,53 +56,63 @@ def text_to_vectors(bench: Bench) -> Finding:
             "was trained on.",
             "认真对待“大约”二字时成立：一个词几个子词，取决于分词器是在什么文本上训练的。",
         ),
-        (
-            Measurement(
-                Text(
-                    "text → ids → text gives the text back (1 = yes)",
-                    "文本→id→文本可还原（1 = 是）",
-                ),
-                tokenizer.decode(ids) == SENTENCE,
-                equal(1),
-            ),
-            Measurement(
-                Text("pieces per word, fables", "每词的子词数，寓言语料"),
-                _pieces_per_word(tokenizer, familiar),
-                between(1.0, 1.8),
-            ),
-            Measurement(
-                Text("pieces per word, German", "每词的子词数，德语"),
-                _pieces_per_word(tokenizer, foreign),
-                at_least(2.5),
-            ),
-            Measurement(
-                Text(
-                    "vectors into the model: one a piece, and the end",
-                    "进入模型的向量数：每子词一个加句末",
-                ),
-                len(embedded_SM),
-                equal(len(ids) + 1),
-            ),
-            Measurement(
-                Text("vectors out of the encoder", "编码器输出的向量数"),
-                memory.states_BSM.size(1),
-                equal(len(ids) + 1),
-            ),
+        (*_pieces(tokenizer), *_vectors(pieces, embedded_SM, states_SM)),
+        (_embedded(pieces, embedded_SM),),
+    )
+
+
+def _pieces(tokenizer: Tokenizer) -> list[Measurement]:
+    familiar = [fable.source for fable in fables.load("test", short=True)]
+    foreign = ["Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich."]
+    return [
+        Measurement(
+            Text("text → ids → text gives the text back (1 = yes)", "文本→id→文本可还原（1 = 是）"),
+            tokenizer.decode(tokenizer.encode(SENTENCE)) == SENTENCE,
+            equal(1),
         ),
-        (
-            pictures.grids(
-                Text(
-                    "The sentence as the encoder gets it: a row for each piece, the first 32 "
-                    "features of embedding plus position",
-                    "编码器得到的句子：每行一个子词，嵌入加位置编码的前 32 维",
-                ),
-                {Text("embedding + position", "嵌入 + 位置"): embedded_SM[:, :32].tolist()},
-                pieces,
-                limits=(-3.0, 3.0),
-                colours="RdBu",
-                size=4.6,
-            ),
+        Measurement(
+            Text("pieces per word, fables", "每词的子词数，寓言语料"),
+            _pieces_per_word(tokenizer, familiar),
+            between(1.0, 1.8),
         ),
+        Measurement(
+            Text("pieces per word, German", "每词的子词数，德语"),
+            _pieces_per_word(tokenizer, foreign),
+            at_least(2.5),
+        ),
+    ]
+
+
+def _vectors(pieces: list[str], embedded_SM: Tensor, states_SM: Tensor) -> list[Measurement]:
+    return [
+        Measurement(
+            Text(
+                "vectors into the model: one a piece, and the end",
+                "进入模型的向量数：每子词一个加句末",
+            ),
+            len(embedded_SM),
+            equal(len(pieces)),
+        ),
+        Measurement(
+            Text("vectors out of the encoder", "编码器输出的向量数"),
+            len(states_SM),
+            equal(len(pieces)),
+        ),
+    ]
+
+
+def _embedded(pieces: list[str], embedded_SM: Tensor) -> Figure:
+    return pictures.grids(
+        Text(
+            "The sentence as the encoder gets it: a row for each piece, the first 32 features of "
+            "embedding plus position",
+            "编码器得到的句子：每行一个子词，嵌入加位置编码的前 32 维",
+        ),
+        {Text("embedding + position", "嵌入 + 位置"): embedded_SM[:, :32].tolist()},
+        pieces,
+        limits=(-3.0, 3.0),
+        colours="RdBu",
+        size=4.6,
     )
 
 
