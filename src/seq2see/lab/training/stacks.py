@@ -119,13 +119,8 @@ def memory_and_stop(bench: Bench) -> Finding:
     """Listen to the cross-attentions of a trained model, cut them off, and let it decode."""
     model = bench.learn(Lesson()).model
     batch = batch_of(pairs("reverse", "test")[:50])
-    ear = Ear()
     with torch.no_grad():
         memory = model.encode(batch.source_BS)
-        model.decode(batch.decoder_input_BT, memory, ear)
-    first, second = (ear.attention[Site("decoder", layer, "cross")] for layer in (0, 1))
-    remembered = model.start(memory).layers[1].memory
-    found = _decoded(model)
     return Finding(
         Verdict.HOLDS_IF,
         Text(
@@ -136,45 +131,64 @@ def memory_and_stop(bench: Bench) -> Finding:
             "每一层的那份都有作用，每个句子都以停止符结束。",
         ),
         (
-            Measurement(
-                Text(
-                    "keys of layer 2 against W_K of layer 2 · memory",
-                    "第 2 层的 K 与该层由记忆算出的 K 之差",
-                ),
-                apart(second.keys_BHSD, remembered.keys_BHSD),
-                at_most(1e-6),
-            ),
-            Measurement(
-                Text("keys of layer 1 against keys of layer 2", "第 1 层与第 2 层的 K 之差"),
-                apart(first.keys_BHSD, second.keys_BHSD),
-                at_least(0.1),
-            ),
-            *(
-                Measurement(
-                    Text(
-                        f"change of the logits, memory taken from layer {layer + 1}",
-                        f"拿走第 {layer + 1} 层的记忆，logits 的变化",
-                    ),
-                    _change_without(model, memory, batch.decoder_input_BT, layer),
-                    at_least(0.1),
-                )
-                for layer in range(2)
-            ),
-            Measurement(
-                Text(
-                    "sentences that end with the stop symbol, of 200",
-                    "以停止符结束的句子（共 200）",
-                ),
-                sum(tokens[-1] == EOS_ID for tokens in found),
-                at_least(199),
-            ),
-            Measurement(
-                Text("stop symbols inside a sentence", "句中出现的停止符"),
-                sum(EOS_ID in tokens[:-1] for tokens in found),
-                equal(0),
-            ),
+            *_keys(model, memory, batch.decoder_input_BT),
+            *_taken(model, memory, batch.decoder_input_BT),
+            *_stops(model),
         ),
     )
+
+
+@torch.no_grad()
+def _keys(model: Transformer, memory: Memory, target_BT: Tensor) -> list[Measurement]:
+    ear = Ear()
+    model.decode(target_BT, memory, ear)
+    first, second = (ear.attention[Site("decoder", layer, "cross")] for layer in (0, 1))
+    remembered = model.start(memory).layers[1].memory
+    return [
+        Measurement(
+            Text(
+                "keys of layer 2 against W_K of layer 2 · memory",
+                "第 2 层的 K 与该层由记忆算出的 K 之差",
+            ),
+            apart(second.keys_BHSD, remembered.keys_BHSD),
+            at_most(1e-6),
+        ),
+        Measurement(
+            Text("keys of layer 1 against keys of layer 2", "第 1 层与第 2 层的 K 之差"),
+            apart(first.keys_BHSD, second.keys_BHSD),
+            at_least(0.1),
+        ),
+    ]
+
+
+def _taken(model: Transformer, memory: Memory, target_BT: Tensor) -> list[Measurement]:
+    return [
+        Measurement(
+            Text(
+                f"change of the logits, memory taken from layer {layer + 1}",
+                f"拿走第 {layer + 1} 层的记忆，logits 的变化",
+            ),
+            _change_without(model, memory, target_BT, layer),
+            at_least(0.1),
+        )
+        for layer in range(2)
+    ]
+
+
+def _stops(model: Transformer) -> list[Measurement]:
+    found = _decoded(model)
+    return [
+        Measurement(
+            Text("sentences that end with the stop symbol, of 200", "以停止符结束的句子（共 200）"),
+            sum(tokens[-1] == EOS_ID for tokens in found),
+            at_least(199),
+        ),
+        Measurement(
+            Text("stop symbols inside a sentence", "句中出现的停止符"),
+            sum(EOS_ID in tokens[:-1] for tokens in found),
+            equal(0),
+        ),
+    ]
 
 
 @torch.no_grad()
