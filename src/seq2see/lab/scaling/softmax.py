@@ -10,7 +10,7 @@ from torch.autograd.functional import jacobian
 
 from seq2see.lab.bench import Bench
 from seq2see.lab.expectation import at_most, between, equal, near
-from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
+from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import curves, grids
 from seq2see.model import masked_softmax
 
@@ -179,9 +179,6 @@ def differences_saturate(bench: Bench) -> Finding:
 def softmax_jacobian(bench: Bench) -> Finding:
     """Compare the formula with autograd, and follow its norm as a grows."""
     x = torch.randn(10, dtype=torch.float64, generator=bench.generator(1))
-    worst = float((jacobian(softmax, x) - formula(softmax(x))).abs().max())
-    rows = float(jacobian(softmax, x).sum(dim=1).abs().max())
-    steps = [float(a) for a in range(101)]
     return Finding(
         Verdict.HOLDS,
         Text(
@@ -190,48 +187,62 @@ def softmax_jacobian(bench: Bench) -> Finding:
             "公式与自动求导精确一致，且随差值增大呈指数衰减。每一行之和为 0："
             "一个输入所得即其余所失。",
         ),
-        (
-            Measurement(
-                Text("largest difference to autograd", "与自动求导的最大差"), worst, at_most(1e-15)
-            ),
-            Measurement(Text("largest sum of a row", "行和的最大绝对值"), rows, at_most(1e-15)),
-            Measurement(
-                Text("Frobenius norm, a = 1", "Frobenius 范数，a = 1"),
-                jacobian_norm(example(1)),
-                near(0.423, 0.001),
-            ),
-            Measurement(
-                Text("Frobenius norm, a = 10", "Frobenius 范数，a = 10"),
-                jacobian_norm(example(10)),
-                between(1e-4, 2e-4),
-            ),
-            Measurement(
-                Text("Frobenius norm, a = 100", "Frobenius 范数，a = 100"),
-                jacobian_norm(example(100)),
-                between(1e-44, 1e-42),
-            ),
+        (*_formula_and_autograd(x), *_vanishing()),
+        (_jacobians(), _norms()),
+    )
+
+
+def _formula_and_autograd(x: Tensor) -> list[Measurement]:
+    by_autograd = jacobian(softmax, x)
+    return [
+        Measurement(
+            Text("largest difference to autograd", "与自动求导的最大差"),
+            float((by_autograd - formula(softmax(x))).abs().max()),
+            at_most(1e-15),
         ),
-        (
-            grids(
-                Text(
-                    "The Jacobian of softmax([a, a, 2a]), for a = 1, 3 and 10.",
-                    "softmax([a, a, 2a]) 的雅可比矩阵，a = 1、3、10。",
-                ),
-                {f"a = {a}": formula(softmax(example(a))).tolist() for a in (1, 3, 10)},
-                ["y₁", "y₂", "y₃"],
-                ["x₁", "x₂", "x₃"],
-                limits=(-0.25, 0.25),
-                colours="RdBu",
-                numbers=True,
-            ),
-            curves(
-                Text("The norm of the Jacobian against a.", "雅可比矩阵的范数随 a 的变化。"),
-                steps,
-                {"‖∂y/∂x‖": [jacobian_norm(example(a)) for a in steps]},
-                ("a", "‖∂y/∂x‖"),
-                y_scale="log",
-            ),
+        Measurement(
+            Text("largest sum of a row", "行和的最大绝对值"),
+            float(by_autograd.sum(dim=1).abs().max()),
+            at_most(1e-15),
         ),
+    ]
+
+
+def _vanishing() -> list[Measurement]:
+    expected = {1: near(0.423, 0.001), 10: between(1e-4, 2e-4), 100: between(1e-44, 1e-42)}
+    return [
+        Measurement(
+            Text(f"Frobenius norm, a = {a}", f"Frobenius 范数，a = {a}"),
+            jacobian_norm(example(a)),
+            bound,
+        )
+        for a, bound in expected.items()
+    ]
+
+
+def _jacobians() -> Figure:
+    return grids(
+        Text(
+            "The Jacobian of softmax([a, a, 2a]), for a = 1, 3 and 10.",
+            "softmax([a, a, 2a]) 的雅可比矩阵，a = 1、3、10。",
+        ),
+        {f"a = {a}": formula(softmax(example(a))).tolist() for a in (1, 3, 10)},
+        ["y₁", "y₂", "y₃"],
+        ["x₁", "x₂", "x₃"],
+        limits=(-0.25, 0.25),
+        colours="RdBu",
+        numbers=True,
+    )
+
+
+def _norms() -> Figure:
+    steps = [float(a) for a in range(101)]
+    return curves(
+        Text("The norm of the Jacobian against a.", "雅可比矩阵的范数随 a 的变化。"),
+        steps,
+        {"‖∂y/∂x‖": [jacobian_norm(example(a)) for a in steps]},
+        ("a", "‖∂y/∂x‖"),
+        y_scale="log",
     )
 
 
