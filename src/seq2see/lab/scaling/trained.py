@@ -294,7 +294,6 @@ def sweep_of_scales(bench: Bench) -> Finding:
     lessons = {f: Lesson(updates=200).with_model(attention={"scale": f * own}) for f in factors}
     bench.prepare(replace(each, seed=seed) for each in lessons.values() for seed in bench.seeds)
     losses = {factor: _nll(bench.learn_all(lesson)) for factor, lesson in lessons.items()}
-    best = min(sum(found) / len(found) for found in losses.values())
     means = {factor: sum(found) / len(found) for factor, found in losses.items()}
     return Finding(
         Verdict.HOLDS,
@@ -311,40 +310,48 @@ def sweep_of_scales(bench: Bench) -> Finding:
                         f"held-out loss, scale {factor:g} × 1/√d_k",
                         f"验证损失，缩放 {factor:g} × 1/√d_k",
                     ),
-                    losses[factor],
+                    found,
                 )
-                for factor in factors
+                for factor, found in losses.items()
             ),
+            *_own_and_others(means),
+        ),
+        (_by_factor(losses, means),),
+    )
+
+
+def _own_and_others(means: dict[float, float]) -> list[Measurement]:
+    smallest, *_, largest = means
+    return [
+        Measurement(
+            Text("1/√d_k over the best of them", "1/√d_k 与其中最佳者之比"),
+            means[1.0] / min(means.values()),
+            at_most(2),
+        ),
+        *(
             Measurement(
-                Text("1/√d_k over the best of them", "1/√d_k 与其中最佳者之比"),
-                means[1.0] / best,
-                at_most(2),
-            ),
-            *(
-                Measurement(
-                    Text(f"factor {factor:g} over 1", f"因子 {factor:g} 与 1 的损失之比"),
-                    means[factor] / means[1.0],
-                    at_least(1.5),
-                )
-                for factor in (factors[0], factors[-1])
-            ),
+                Text(f"factor {factor:g} over 1", f"因子 {factor:g} 与 1 的损失之比"),
+                means[factor] / means[1.0],
+                at_least(1.5),
+            )
+            for factor in (smallest, largest)
         ),
-        (
-            curves(
-                Text(
-                    "Held-out loss after 200 updates against the factor on 1/√d_k; the band is one "
-                    "standard deviation over seeds.",
-                    "200 步之后的验证损失随缩放因子（相对 1/√d_k）的变化；"
-                    "阴影为种子间的一个标准差。",
-                ),
-                list(factors),
-                {Text("held-out loss", "验证损失"): list(means.values())},
-                (Text("factor on 1/√d_k", "相对 1/√d_k 的因子"), Text("loss", "损失")),
-                x_scale="log",
-                spreads={Text("held-out loss", "验证损失"): [spread(v) for v in losses.values()]},
-                marker="o",
-            ),
+    ]
+
+
+def _by_factor(losses: dict[float, list[float]], means: dict[float, float]) -> Figure:
+    return curves(
+        Text(
+            "Held-out loss after 200 updates against the factor on 1/√d_k; the band is one "
+            "standard deviation over seeds.",
+            "200 步之后的验证损失随缩放因子（相对 1/√d_k）的变化；阴影为种子间的一个标准差。",
         ),
+        list(means),
+        {Text("held-out loss", "验证损失"): list(means.values())},
+        (Text("factor on 1/√d_k", "相对 1/√d_k 的因子"), Text("loss", "损失")),
+        x_scale="log",
+        spreads={Text("held-out loss", "验证损失"): [spread(v) for v in losses.values()]},
+        marker="o",
     )
 
 
