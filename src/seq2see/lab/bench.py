@@ -33,7 +33,7 @@ from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import SearchConfig, Source
 from seq2see.text import PAD_ID, Packed
-from seq2see.training.memory import keep_freed_memory
+from seq2see.engines.memory import keep_freed_memory
 from seq2see.training.objective import Objective
 from seq2see.training.optimiser import OptimiserConfig, build_optimiser
 from seq2see.training.schedule import ScheduleConfig, build_schedule
@@ -154,6 +154,10 @@ class Bench:
             self.prepare(lessons)
         return tuple(self.learn(each, make) for each in lessons)
 
+    def losses(self, lesson: Lesson) -> list[float]:
+        """Return the held-out loss of the lesson with each of the seeds."""
+        return [each.nll for each in self.learn_all(lesson)]
+
     def prepare(self, lessons: Iterable[Lesson]) -> None:
         """Train what is not in the cache yet, one lesson a core: so small a model needs no more."""
         missing = [each for each in lessons if not _is_kept(self._home(each))]
@@ -226,6 +230,12 @@ def pairs(task: Task, split: Split, longest: int = 12) -> list[tuple[list[int], 
 def batch_of(chosen: Sequence[tuple[list[int], list[int]]]) -> Batch:
     """Make a batch of pairs of ids."""
     return Batch.of(Packed.of([s for s, _ in chosen]), Packed.of([t for _, t in chosen]))
+
+
+def untrained(seed: int = 1) -> Transformer:
+    """Return the model of the digit tasks as it starts, in evaluation mode."""
+    torch.manual_seed(seed)
+    return Transformer.from_config(DIGITS).eval()
 
 
 def _ids(text: str) -> list[int]:

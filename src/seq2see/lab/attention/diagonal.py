@@ -295,12 +295,12 @@ def _learned(bench: Bench) -> list[Measurement]:
     return [
         Measurement.mean(
             Text("held-out loss, two matrices", "验证损失，两个矩阵"),
-            [each.nll for each in bench.learn_all(Lesson())],
+            bench.losses(Lesson()),
             at_most(0.3),
         ),
         Measurement.mean(
             Text("held-out loss, one matrix", "验证损失，一个矩阵"),
-            [each.nll for each in bench.learn_all(one_matrix)],
+            bench.losses(one_matrix),
             at_most(0.3),
         ),
     ]

@@ -143,8 +143,7 @@ def _losses(bench: Bench, kind: str, d: int) -> list[float]:
     """Learn with heads of this width: the model is 64 wide, or one head if that is wider."""
     width = max(64, d)
     settings = {"attention": {"kind": kind}, "d_model": width, "heads": width // d}
-    lesson = Lesson().with_model(**settings)
-    return [each.nll for each in bench.learn_all(lesson)]
+    return bench.losses(Lesson().with_model(**settings))
 
 
 def _mean(values: list[float]) -> float:

@@ -7,7 +7,7 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from seq2see.lab.bench import DIGITS, Bench, Learned, Lesson, batch_of, pairs
+from seq2see.lab.bench import DIGITS, Bench, Learned, Lesson, batch_of, pairs, untrained
 from seq2see.lab.ear import Ear, encoder_heads, silenced
 from seq2see.lab.expectation import NOTED, at_least, at_most, between
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
@@ -98,7 +98,7 @@ def _between_heads(bench: Bench, trained: tuple[Learned, ...]) -> list[Measureme
     return [
         Measurement.mean(
             Text("distance between heads' weights, at the start", "各头权重之间的距离，初始"),
-            [diversity(_fresh(seed)) for seed in bench.seeds],
+            [diversity(untrained(seed)) for seed in bench.seeds],
         ),
         Measurement.mean(
             Text("distance between heads' weights, trained", "各头权重之间的距离，训练后"),
@@ -120,11 +120,6 @@ def _by_head(added: dict[Text, float]) -> Figure:
 
 def _lesson(heads: int) -> Lesson:
     return Lesson() if heads == DIGITS.heads else Lesson().with_model(heads=heads)
-
-
-def _fresh(seed: int) -> Transformer:
-    torch.manual_seed(seed)
-    return Transformer.from_config(DIGITS).eval()
 
 
 def _added_without_each(learned: Learned) -> dict[Text, float]:

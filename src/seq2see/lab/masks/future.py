@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seq2see.lab import pictures
-from seq2see.lab.bench import DIGITS, Bench, Learned, Lesson, batch_of, pairs
+from seq2see.lab.bench import Bench, Learned, Lesson, batch_of, pairs, untrained
 from seq2see.lab.closeness import apart, differing
 from seq2see.lab.expectation import at_least, at_most, equal, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
@@ -214,8 +214,7 @@ def _weights(right_TS: Tensor, wrong_TS: Tensor) -> Figure:
 )
 def causality(_: Bench) -> Finding:
     """Change the tokens behind a position and count what changes in front of it."""
-    torch.manual_seed(1)
-    model = Transformer.from_config(DIGITS).eval()
+    model = untrained()
     source_BS = torch.tensor([[4, 5, 6, 7, 8, 3]])
     target_BT = torch.tensor([[2, 8, 7, 6, 5, 4]])
     other_BT = torch.tensor([[2, 8, 7, 13, 12, 11]])

@@ -11,7 +11,7 @@ from torch import Tensor
 from seq2see.data.corpora import Corpus, CorpusConfig
 from seq2see.data.encoded import Encoding, encode
 from seq2see.lab import pictures
-from seq2see.lab.bench import DIGITS, Bench, Lesson, batch_of, pairs
+from seq2see.lab.bench import Bench, Lesson, batch_of, pairs, untrained
 from seq2see.lab.closeness import apart, differing
 from seq2see.lab.ear import Ear
 from seq2see.lab.expectation import at_least, at_most, equal
@@ -51,8 +51,7 @@ LONGEST = 8
 )
 def where_masks_stand(_: Bench) -> Finding:
     """Listen to all three attentions over a batch with padding."""
-    torch.manual_seed(1)
-    model, ear = Transformer.from_config(DIGITS).eval(), Ear()
+    model, ear = untrained(), Ear()
     with torch.no_grad():
         model(SOURCE, TARGET, ear)
     return Finding(

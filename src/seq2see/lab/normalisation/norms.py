@@ -50,7 +50,8 @@ NAMES = {
 def batch_or_layer(bench: Bench) -> Finding:
     """Normalise tokens both ways, change their neighbours, and train with each norm and none."""
     x_NM = _correlated(bench)
-    losses = {kind: _losses(bench, kind) for kind in NAMES}
+    lesson = Lesson(updates=200)
+    losses = {kind: bench.losses(lesson.with_model(norm={"kind": kind})) for kind in NAMES}
     return Finding(
         Verdict.HOLDS_IF,
         Text(
@@ -73,11 +74,6 @@ def _correlated(bench: Bench) -> Tensor:
     x_NM = torch.randn(400, FEATURES, generator=bench.generator())
     x_NM[:, 1] = x_NM[:, 0] + 0.3 * x_NM[:, 1]
     return x_NM
-
-
-def _losses(bench: Bench, kind: str) -> list[float]:
-    lesson = Lesson(updates=200).with_model(norm={"kind": kind})
-    return [each.nll for each in bench.learn_all(lesson)]
 
 
 @torch.no_grad()

@@ -8,7 +8,7 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from seq2see.lab.bench import DIGITS, Bench, Learned, Lesson, batch_of, pairs
+from seq2see.lab.bench import DIGITS, Bench, Learned, Lesson, batch_of, pairs, untrained
 from seq2see.lab.ear import Ear
 from seq2see.lab.expectation import NOTED, at_least, at_most, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
@@ -55,7 +55,7 @@ def unit_variance(bench: Bench) -> Finding:
             "而且它只在训练开始时成立：在需要尖锐注意力之处，训练使方差变大；q 与 k 也不再独立，"
             "分数的方差超过 q 与 k 方差之积。",
         ),
-        (*_at_the_start(scaled, unscaled), *_behind_training(Spreads.of(_fresh()), trained)),
+        (*_at_the_start(scaled, unscaled), *_behind_training(Spreads.of(untrained()), trained)),
         (_by_layer(scaled, unscaled),),
     )
 
@@ -168,11 +168,6 @@ class Spreads:
             for r in ear.attention.values()
         ]
         return cls([float(q) for q, _, _ in heard], [float(s / (q * k)) for q, k, s in heard])
-
-
-def _fresh() -> Transformer:
-    torch.manual_seed(1)
-    return Transformer.from_config(DIGITS).eval()
 
 
 @experiment(
@@ -293,7 +288,7 @@ def sweep_of_scales(bench: Bench) -> Finding:
     )
     lessons = {f: Lesson(updates=200).with_model(attention={"scale": f * own}) for f in factors}
     bench.prepare(replace(each, seed=seed) for each in lessons.values() for seed in bench.seeds)
-    losses = {factor: _nll(bench.learn_all(lesson)) for factor, lesson in lessons.items()}
+    losses = {factor: bench.losses(lesson) for factor, lesson in lessons.items()}
     means = {factor: sum(found) / len(found) for factor, found in losses.items()}
     return Finding(
         Verdict.HOLDS,
