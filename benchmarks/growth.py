@@ -27,9 +27,9 @@ from benchmarks.machine import matmul_work, seconds
 from benchmarks.model import Pair, flops
 from seq2see import draw
 from seq2see.data.batches import Batch
+from seq2see.engines.memory import keep_freed_memory
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer, count_parameters
-from seq2see.training.memory import keep_freed_memory
 from seq2see.training.objective import Objective
 from seq2see.training.optimiser import OptimiserConfig, build_optimiser
 from seq2see.training.schedule import ScheduleConfig, build_schedule

@@ -10,10 +10,10 @@ from safetensors.torch import load_file
 
 from benchmarks.turns import take_turns
 from seq2see.data.batches import Batch
+from seq2see.engines.memory import keep_freed_memory
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PAD_ID
-from seq2see.training.memory import keep_freed_memory
 from seq2see.training.objective import Objective
 from seq2see.training.optimiser import OptimiserConfig, build_optimiser
 from seq2see.training.schedule import ScheduleConfig, build_schedule

@@ -16,6 +16,7 @@ from seq2see.bundle import Bundle
 from seq2see.engines import conversion, ctranslate2, precision
 from seq2see.engines.ctranslate2 import CTranslate2Engine, Precision
 from seq2see.engines.listening import AlignmentConfig
+from seq2see.engines.memory import keep_freed_memory
 from seq2see.engines.protocol import Forced, Ids, Processors
 from seq2see.engines.torch import TorchEngine
 from seq2see.errors import ConfigError, InputError
@@ -135,11 +136,16 @@ def choose(
 
 
 def torch_engine(bundle: Bundle, device: str = "cpu", workers: int = 1) -> TorchEngine:
-    """Return our own engine with a bundle's model; several workers are for a CPU alone."""
+    """Return our own engine with a bundle's model; several workers are for a CPU alone.
+
+    From then on the process keeps memory that it frees: a beam search asks for the same sizes at
+    every step.
+    """
     alignment = bundle.origin.notes.get("alignment", {})
     chosen = AlignmentConfig.model_validate(alignment)
     if problems := list(chosen.misfits(bundle.config)):
         raise ConfigError([p.replace("`", "`origin.notes.alignment.", 1) for p in problems])
+    keep_freed_memory()
     return TorchEngine(
         bundle.model().to(device),
         bundle.framing,

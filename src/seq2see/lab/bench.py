@@ -27,13 +27,13 @@ from seq2see.bundle import Bundle
 from seq2see.data import digits
 from seq2see.data.batches import Batch
 from seq2see.data.digits import Split, Task
+from seq2see.engines.memory import keep_freed_memory
 from seq2see.engines.torch import TorchEngine
 from seq2see.errors import TrainingError
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import SearchConfig, Source
 from seq2see.text import PAD_ID, Packed
-from seq2see.training.memory import keep_freed_memory
 from seq2see.training.objective import Objective
 from seq2see.training.optimiser import OptimiserConfig, build_optimiser
 from seq2see.training.schedule import ScheduleConfig, build_schedule

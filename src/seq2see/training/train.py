@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from seq2see.engines.memory import keep_freed_memory
 from seq2see.errors import InputError
 from seq2see.training.averages import MovingAverage
 from seq2see.training.builder import Ingredients, RunBuilder
@@ -14,7 +15,6 @@ from seq2see.training.checkpointer import Checkpointer
 from seq2see.training.checkpoints import Checkpoints, Part
 from seq2see.training.log import JsonLines, Sink, TrainingLog
 from seq2see.training.machine import threads_of, workers_of
-from seq2see.training.memory import keep_freed_memory
 from seq2see.training.pace import planned
 from seq2see.training.parts import ModelPart, OptimiserPart, PlainPart, Progress
 from seq2see.training.result import Result

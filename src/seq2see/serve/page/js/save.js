@@ -41,6 +41,9 @@ const quoted = (value) => JSON.stringify(value).replaceAll("<", "\\u003c");
 
 const escaped = (words) => words.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 
+// The page's own parts, empty: it draws itself again.
+const frame = () => [...document.body.children].filter((part) => part.id).map((part) => part.cloneNode(false).outerHTML).join("\n");
+
 async function page() {
   const styles = await Promise.all([...document.querySelectorAll('link[rel="stylesheet"]')].map((link) => text(link.href)));
   const found = await modules(new URL("main.js", import.meta.url));
@@ -57,11 +60,7 @@ async function page() {
 <style>${styles.join("\n")}</style>
 </head>
 <body>
-<a class="skip" href="#main" id="skip"></a>
-<header class="bar" id="bar"></header>
-<main id="main" tabindex="-1"></main>
-<footer class="foot" id="foot"></footer>
-<div id="tip" role="tooltip" hidden></div>
+${frame()}
 <script type="application/json" id="saved">${quoted({ hash: address(current()), answers: usedAnswers() })}</script>
 <script type="importmap">${quoted({ imports })}</script>
 <script type="module">import "${moduleName(new URL("main.js", import.meta.url))}";</script>
