@@ -28,6 +28,8 @@ from hypothesis.errors import Unsatisfiable
 
 from seq2see.bundle import Bundle, files
 from seq2see.model import ModelConfig, Transformer
+from seq2see.search.observer import StepRecord
+from seq2see.serve import streaming
 from seq2see.serve.config import LimitsConfig, ServeConfig
 from seq2see.serve.listening import listen
 from seq2see.serve.models import Loaded, Model, Models, read
@@ -379,6 +381,39 @@ def test_a_client_that_leaves_never_enters_a_batch() -> None:
         assert ask(port, "/translate", {**HELLO, "q": "next"})[1] == {"translatedText": "NEXT"}
         assert service.queue.waiting == 0
     assert "gone" not in translator.seen
+
+
+def test_a_client_that_leaves_a_stream_ends_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[object] = []
+    step = streaming._ListeningEngine.step
+
+    def slow_step(self: Any, record: StepRecord) -> None:
+        steps.append(record)
+        time.sleep(0.02)
+        step(self, record)
+
+    monkeypatch.setattr(streaming._ListeningEngine, "step", slow_step)
+    sentences = 50
+    text = " ".join(["The animal crossed the street."] * sentences)
+    body = json.dumps({"text": text, "source": "en", "target": "de"}).encode()
+    head = f"POST /api/v1/stream HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+
+    def is_over() -> bool:
+        before = len(steps)
+        time.sleep(0.5)
+        return len(steps) == before
+
+    with running(Service(ServeConfig(port=0), Models.load([folder], read_torch))) as port:
+        with socket.create_connection(("127.0.0.1", port)) as leaving:
+            leaving.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
+            read = b""
+            while b"event: text" not in read:
+                read += leaving.recv(1000)
+        until(is_over)
+        assert len(steps) < 5 * sentences
+        assert ask(port, "/translate", HELLO)[0] == 200
 
 
 def test_half_a_request_holds_nobody_up() -> None:
