@@ -33,14 +33,13 @@ def dying(function):
         return function(*arguments)
     return call
 checkpoints.save_file = dying(checkpoints.save_file)
-checkpoints._flush = dying(checkpoints._flush)
-checkpoints._flush_folder = dying(checkpoints._flush_folder)
+checkpoints.flush = dying(checkpoints.flush)
 from seq2see.cli import main
 main()
 """
 """A run that kills itself at the n-th call while it writes checkpoints."""
-CALLS = 6
-"""Of each checkpoint: three files, the flush of them, and twice that of a folder."""
+CALLS = 9
+"""Of each checkpoint: three files of tensors, and the flushes of four files and two folders."""
 
 
 def assert_same_bits(ours: Path, theirs: Path, update: int = UPDATES) -> None:

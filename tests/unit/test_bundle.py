@@ -481,7 +481,7 @@ def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "replace", stepping(Path.replace))
     monkeypatch.setattr(Path, "unlink", stepping(Path.unlink))
     monkeypatch.setattr(bundle, "save_file", stepping(save_file))
-    monkeypatch.setattr(files, "_flush", stepping(files._flush))
+    monkeypatch.setattr(files, "flush", stepping(files.flush))
     monkeypatch.setattr(bundle, "_sweep", lambda _: None)
 
 

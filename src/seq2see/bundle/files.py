@@ -91,7 +91,7 @@ def put_aside(home: Path, name: str, write: Writer) -> str:
     mode = path.stat().st_mode
     write(path)
     path.chmod(mode)  # safetensors lets nobody else read
-    _flush(path)
+    flush(path)
     checksum = _checksum(path)
     path.replace(_aside(home, name, checksum))
     return checksum
@@ -101,10 +101,10 @@ def replace(path: Path, text: str) -> None:
     """Put a text in the place of a file, at once, and behind all that was done before."""
     aside = path.with_name(f"{path.name}.partial")
     aside.write_text(text, "utf-8", newline="\n")
-    _flush(aside)
-    _flush(path.parent)
+    flush(aside)
+    flush(path.parent)
     aside.replace(path)
-    _flush(path.parent)
+    flush(path.parent)
 
 
 def rename(home: Path, checksums: Mapping[str, str]) -> None:
@@ -132,7 +132,7 @@ def _checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
     """Wait until a file, or the names in a directory, would survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -8,7 +8,6 @@ whole one or none, and killing the run at any moment leaves the last one intact.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from seq2see.bundle.files import flush
 from seq2see.errors import InputError, TrainingError
 
 STATE = "state.json"
@@ -93,10 +93,10 @@ class Checkpoints:
                 save_file(tensors, aside / f"{name}.safetensors")
         state = {name: part.state() for name, part in parts.items()}
         (aside / STATE).write_text(json.dumps({"update": update, **state}), "utf-8")
-        _flush(aside)
+        _flush_all(aside)
         shutil.rmtree(home, ignore_errors=True)
         aside.rename(home)
-        _flush_folder(self.folder)
+        flush(self.folder)
 
     def restore(self, update: int, parts: Mapping[str, Part]) -> None:
         """Give every part its state of this update."""
@@ -127,17 +127,7 @@ class Checkpoints:
                 shutil.rmtree(self.path(update), ignore_errors=True)
 
 
-def _flush(folder: Path) -> None:
+def _flush_all(folder: Path) -> None:
     """Wait until the files of a folder are on the disk, and the folder too."""
-    for path in folder.iterdir():
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-    _flush_folder(folder)
-
-
-def _flush_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    for path in (*folder.iterdir(), folder):
+        flush(path)
