@@ -4,6 +4,7 @@ import { matrix } from "./draw/matrix.js";
 import { bar, fill, h } from "./dom.js";
 import { interventionsOf } from "./interventions.js";
 import { exact, percent, short, unpack } from "./numbers.js";
+import { chancesOf, preferenceOf, removalsCard, same } from "./removals.js";
 import { explain, facts, modelOf, pairOf, show, showError, waiting } from "./sentence.js";
 import { current, set } from "./store.js";
 import { t } from "./text.js";
@@ -34,15 +35,17 @@ export function pronounCard() {
       for (const [name, input] of Object.entries(inputs)) if (document.activeElement !== input) input.value = wanted[name];
       if (!wanted.a || !wanted.b || element.hidden) return;
       const slow = setTimeout(() => show(status, "busy", t("busy")), 200);
-      const asked = (text) => explain(
-        { text, source, target, interventions: interventionsOf({ ...state, hide: null }), detail: { layers: "none", top: 60 } },
+      const off = interventionsOf({ ...state, hide: null });
+      const asked = (text, more = {}) => explain(
+        { text, source, target, interventions: off, detail: { layers: "none", top: 60 }, ...more },
         signal,
       );
+      const without = (trace) => (head) => asked(trace.source.text, { translation: trace.translation.text, interventions: [...off, head] });
       const traces = [await asked(wanted.a), await asked(wanted.b)];
       clearTimeout(slow);
       if (signal.aborted) return;
       show(status, "");
-      fill(body, traces.map((trace, i) => side(trace, wanted, i)));
+      fill(body, traces.map((trace, i) => side(trace, wanted, i, without(trace))));
     } catch (error) {
       if (!signal.aborted) showError(status, error, () => update(current()));
     }
@@ -59,18 +62,17 @@ function wishes(state, source, target) {
   };
 }
 
-const same = (text, word) => text.toLowerCase() === word.trim().toLowerCase();
-
-function side(trace, { it, he, she }, index) {
+function side(trace, { it, he, she }, index, without) {
   const place = trace.target.tokens.findIndex((token) => same(token.text, he) || same(token.text, she));
   return h("div", { class: "stack" }, h("p", { class: "soft", dir: "auto" }, trace.source.text), h(
     "p", { class: "output", dir: "auto" }, trace.translation.text,
   ),
-    place < 0 ? h("p", { class: "note" }, t("pronoun.absent")) : preference(trace, place, [he, she], index), looks(trace, it, index));
+    place < 0 ? h("p", { class: "note" }, t("pronoun.absent")) : preference(trace, place, [he, she], index), looks(trace, it, index),
+    place < 0 ? null : removalsCard(trace, place, [he, she], without, index));
 }
 
 function preference(trace, place, rivals, index) {
-  const chances = rivals.map((word) => trace.steps[place].top.find((each) => same(each.text, word)) ?? null);
+  const chances = chancesOf(trace, place, rivals);
   const rows = chances.map((chance, i) => [
     h("dt", {}, `p(${rivals[i]})`),
     h(
@@ -78,7 +80,7 @@ function preference(trace, place, rivals, index) {
       h("span", { data: { number: `pronoun:${index}:${i}` } }, chance ? exact(chance.probability) : t("pronoun.small")),
     ),
   ]);
-  const gap = chances[0] && chances[1] ? chances[0].log_prob - chances[1].log_prob : null;
+  const gap = preferenceOf(trace, place, rivals);
   return h("dl", { class: "facts" }, rows, gap === null ? null : [h("dt", {}, `log p(${rivals[0]}) − log p(${rivals[1]})`), h("dd", {}, short(gap))]);
 }
 
