@@ -7,7 +7,8 @@ MARIAN is a model in Hugging Face's form, which is converted for each system. Te
 comes out; ctranslate2 itself gets ready-made tokens instead. They take turns, so that a busy
 machine is unfair to none; the figures are medians. Each has sorted batches of the size that suits
 it best, tried out first, and ctranslate2 a worker for each thread. Latency is that of one sentence
-after the other. JoeyNMT runs in an environment of its own and is left out where there is none.
+after the other. `transformers` and JoeyNMT have processes of their own, JoeyNMT also its own
+environment; where there is none, it is left out.
 """
 
 from __future__ import annotations
@@ -60,12 +61,9 @@ def systems(
     yield FAST, texts(fast, beam)
     yield ", ".join((QUICK, *quick.notes)), texts(quick, beam)
     yield best(READY, partial(ready.translator, fast, beam), ready.SIZES, lines)
-    yield best(
-        "transformers",
-        partial(hugging_face.translator, marian, own, beam),
-        hugging_face.SIZES,
-        lines,
-    )
+    peer = hugging_face.HuggingFace(marian, own, beam, threads)
+    stack.enter_context(peer.process)
+    yield best("transformers", peer.translator, hugging_face.SIZES, lines)
     if PEERS.exists():
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         joeynmt = JoeyNMT(own, folder, beam, threads)
