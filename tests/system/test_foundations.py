@@ -87,6 +87,9 @@ def test_models_that_cannot_be_built_on(train_here, base: Path, tmp_path: Path) 
     framed.save(tmp_path / "marian")
     with pytest.raises(InputError, match="`train.start` must be a model that seq2see has trained"):
         train_here(tmp_path / "run", f"train.start={tmp_path / 'marian'}")
+    advice = "leave it out, or add model.norm.placement=post"
+    with pytest.raises(ConfigError, match=advice):
+        train_here(tmp_path / "run", f"train.start={base}", "model.norm.placement=pre")
     with pytest.raises(ConfigError, match="`model.d_ff` must be 32 as in `train.start`, but is 64"):
         train_here(tmp_path / "run", f"train.start={base}", "model.d_ff=64")
     assert not (tmp_path / "run").exists()

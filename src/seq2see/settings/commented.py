@@ -34,21 +34,21 @@ def _keys(path: str, config: Config) -> Iterator[str]:
             yield from _keys(f"{path}.{name}", table)
 
 
-def overrides(config: Config, without: Sequence[str]) -> Iterator[str]:
-    """Write every key as one that is not set, with its value; those of inner tables with dots."""
+def overrides(
+    config: Config, given: Mapping[str, Any], without: Sequence[str] = (), path: str = ""
+) -> Iterator[str]:
+    """Write every key with its value, as one that is not set unless it was given.
+
+    Keys of inner tables have dots: a table in braces could not be added to.
+    """
     for name, value in _fields(config):
         if name in without:
             continue
         yield from _explained(config, name)
         if isinstance(value, Config):
-            for line in overrides(value, ()):
-                yield line.replace("#", f"#{name}.", 1) if _is_key(line) else line
+            yield from overrides(value, given.get(name, {}), path=f"{path}{name}.")
         else:
-            yield _line(name, value, unset=True)
-
-
-def _is_key(line: str) -> bool:
-    return line.startswith("#") and not line.startswith("# ")
+            yield _line(f"{path}{name}", value, unset=name not in given)
 
 
 def _fields(config: Config) -> Iterator[tuple[str, Any]]:

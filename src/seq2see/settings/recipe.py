@@ -117,12 +117,12 @@ class Recipe(Config):
 
         Of the model, only what differs from the preset is set; the rest is shown beside it.
         """
-        model = self.architecture(self.tokenizer.vocab_size)
+        model, preset = self.architecture(self.tokenizer.vocab_size), self.model.get("preset")
         lines = [
             *(line for name in _SECTIONS for line in section(name, getattr(self, name))),
             *("", "", f"# {type(self).model_fields['model'].description}", "[model]"),
-            *(f"{key} = {toml(value)}" for key, value in self.model.items()),
-            *overrides(model, without=_FROM_TOKENIZER),
+            *([f"preset = {toml(preset)}"] if preset else []),
+            *overrides(model, self.model, without=_FROM_TOKENIZER),
         ]
         return "\n".join(lines).strip() + "\n"
 

@@ -49,17 +49,25 @@ class Foundations:
 def fine_tuned(config: ModelConfig, settings: Mapping[str, Any]) -> ModelConfig:
     """Return the config of a model to be trained on; only its dropout may become another."""
     changed = config.replace(**settings)
-    before, now = config.model_dump(), changed.model_dump()
-    different = [name for name in before if before[name] != now[name] and name != "dropout"]
-    if different:
-        raise ConfigError(
-            [
-                f"`model.{name}` must be {before[name]!r} as in `train.start`, "
-                f"but is {now[name]!r} instead; leave it out"
-                for name in different
-            ]
-        )
+    before, now = dict(_leaves(config.model_dump())), dict(_leaves(changed.model_dump()))
+    problems = [
+        f"`model.{path}` must be {before.get(path)} as in `train.start`, but is {value} instead: "
+        f"leave it out, or add model.{path}={before.get(path)}"
+        for path, value in now.items()
+        if before.get(path) != value and not path.startswith("dropout.")
+    ]
+    if problems:
+        raise ConfigError(problems)
     return changed
+
+
+def _leaves(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of a table and of those inside it, by their paths."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{path}{name}.")
+        else:
+            yield f"{path}{name}", value
 
 
 def checksums(start: str | None, teacher: str | None, origin: Path) -> dict[str, str]:
