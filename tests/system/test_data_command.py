@@ -146,7 +146,10 @@ def test_init_ends_with_a_recipe(folder: Path, tmp_path: Path, clean: list[str])
     assert f"seq2see train {home}/recipe.toml" in done.stderr
     recipe = Recipe.read(home / "recipe.toml")
     assert recipe.data.languages == ("en", "fr")
-    assert recipe.schedule.warmup < 500  # a fifth of what 3,000 pairs take, not the usual 2,000
+    assert recipe.schedule.warmup < 500  # a fifth of what 3,000 pairs take, not the usual 1,000
+    assert (recipe.schedule.kind, recipe.schedule.peak) == ("cosine", 0.004)
+    assert recipe.architecture(500).norm.placement == "pre"
+    assert recipe.architecture(500).dropout.residual == 0.3
     assert recipe.validation.every == recipe.checkpoints.every < 250
     parts = [*recipe.data.train, recipe.data.valid, recipe.data.test]
     sizes = [sum(1 for _ in recipe.data.corpus(part, home)) for part in parts if part]

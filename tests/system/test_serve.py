@@ -406,11 +406,12 @@ def test_a_client_that_leaves_a_stream_ends_it(
         return len(steps) == before
 
     with running(Service(ServeConfig(port=0), Models.load([folder], read_torch))) as port:
-        with socket.create_connection(("127.0.0.1", port)) as leaving:
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as leaving:
             leaving.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
-            read = b""
-            while b"event: text" not in read:
-                read += leaving.recv(1000)
+            heard = [b""]
+            while b"event: text" not in b"".join(heard):
+                heard.append(leaving.recv(1000))
+                assert heard[-1]
         until(is_over)
         assert len(steps) < 5 * sentences
         assert ask(port, "/translate", HELLO)[0] == 200

@@ -73,7 +73,7 @@ def test_what_is_not_set_holds_when_it_is(tmp_path: Path) -> None:
     chosen = {"preset": "small", "norm": {"placement": "pre"}, "dropout": {"residual": 0.3}}
     recipe = Recipe(**{**RECIPE, "model": chosen})
     lines = recipe.to_toml().splitlines()
-    assert "norm.placement = \"pre\"" in lines
+    assert 'norm.placement = "pre"' in lines
     plain = [line[1:] if line[:1] == "#" and line[:2] != "# " else line for line in lines]
     settings = tomllib.loads("\n".join(line for line in plain if not line.endswith("=")))
     assert Recipe(**settings).architecture(500) == recipe.architecture(500)

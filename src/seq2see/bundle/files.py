@@ -87,14 +87,20 @@ def about(path: Path) -> Iterator[None]:
 def put_aside(home: Path, name: str, write: Writer) -> str:
     """Write a file where no reader takes it for the old one, and return its checksum."""
     path = home / f"{name}.partial"
-    path.touch()
-    mode = path.stat().st_mode
-    write(path)
-    path.chmod(mode)  # safetensors lets nobody else read
+    write_readable(path, write)
     flush(path)
     checksum = _checksum(path)
     path.replace(_aside(home, name, checksum))
     return checksum
+
+
+def write_readable(path: Path, write: Writer) -> None:
+    """Write a file that may be read by whoever may read new files here; safetensors lets nobody."""
+    path.unlink(missing_ok=True)
+    path.touch()
+    mode = path.stat().st_mode
+    write(path)
+    path.chmod(mode)
 
 
 def replace(path: Path, text: str) -> None:

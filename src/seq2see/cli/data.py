@@ -51,7 +51,7 @@ def check(
     ] = None,
     examples: Annotated[int, typer.Option(min=0, max=100, help="Pairs shown for a finding.")] = 2,
     estimate: Annotated[
-        bool, typer.Option(help="Measure how long training would take here: a few seconds.")
+        bool, typer.Option(help="Measure how long training would take here: about ten seconds.")
     ] = True,
     as_json: Json = False,
     plot: Plot = None,

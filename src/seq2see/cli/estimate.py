@@ -14,7 +14,7 @@ from seq2see.data.doctor.suggestion import suggest
 from seq2see.data.doctor.words import words
 from seq2see.data.readers import Pair
 from seq2see.data.writers import new_files, write_pair
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import Seq2SeeError
 from seq2see.training.builder import Ingredients, RunBuilder
 from seq2see.training.pace import planned
 from seq2see.training.run import RunFolder
@@ -38,7 +38,7 @@ def training_seconds(report: Report, pairs: Iterable[Pair]) -> float | None:
     try:
         with tempfile.TemporaryDirectory() as folder:
             return _measured(report, full, Path(folder))
-    except (ConfigError, InputError):  # such as too few characters for a tokenizer
+    except (Seq2SeeError, OSError):  # too few characters for a tokenizer, or no room for it
         return None
 
 

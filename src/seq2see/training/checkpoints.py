@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from seq2see.bundle.files import flush
+from seq2see.bundle.files import flush, write_readable
 from seq2see.errors import InputError, TrainingError
 
 STATE = "state.json"
@@ -90,7 +91,7 @@ class Checkpoints:
         aside.mkdir(parents=True)
         for name, part in parts.items():
             if tensors := part.tensors():
-                save_file(tensors, aside / f"{name}.safetensors")
+                write_readable(aside / f"{name}.safetensors", partial(save_file, tensors))
         state = {name: part.state() for name, part in parts.items()}
         (aside / STATE).write_text(json.dumps({"update": update, **state}), "utf-8")
         _flush_all(aside)

@@ -81,7 +81,7 @@ def _looks(builder: RunBuilder, objective: Objective) -> tuple[float, float]:
     last = validation.seconds(objective, LAST_LOOK)
     times = 2.0  # by both stop rules
     if builder.test_corpus:
-        times += builder.examiner(builder.test_corpus).sentences / validation.sentences
+        times += builder.examiner(builder.test_corpus).tokens / validation.tokens
     return float(agreed(look)), float(agreed(times * last))
 
 

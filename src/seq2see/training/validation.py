@@ -71,9 +71,10 @@ class Examiner:
         self._batch_tokens = batch_tokens
 
     @property
-    def sentences(self) -> int:
-        """How many there are."""
-        return len(self._pairs)
+    def tokens(self) -> int:
+        """What there is to translate."""
+        lengths, _ = self._encoded.lengths(np.arange(len(self._encoded)))
+        return int(lengths.sum())
 
     def examine(
         self, objective: Objective, config: ValidationConfig, stop: Stop = "exact"

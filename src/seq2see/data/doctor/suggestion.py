@@ -71,7 +71,10 @@ def _letters(sample: Sequence[Pair]) -> set[str]:
 
 
 def _learnable(sample: Sequence[Pair], letters: set[str], most: int) -> int:
-    """Return how many pieces a tokenizer finds at least: the space, letters and whole words."""
+    """Return how many pieces a tokenizer finds at least: the space, letters and whole words.
+
+    They are counted no further than to `most`.
+    """
     count = _SPECIAL + 1 + len(letters)
     found: set[str] = set()
     for run in (run[:_LONGEST] for pair in sample for line in pair for run in runs(line)):

@@ -60,11 +60,11 @@ def attended(heads: SelfAttention, x_TM: Tensor, mask: Mask = OPEN) -> Attention
     return ear.attention[SITE]
 
 
-def dot_product(q: Tensor, k: Tensor, v: Tensor, scale: float) -> AttentionRecord:
-    """Attend with queries, keys and values as they are given; return every step of it."""
+def dot_product(q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, AttentionRecord]:
+    """Attend with queries, keys and values as they are given; return also every step of it."""
     heard: list[AttentionRecord] = []
-    DotProductAttention(scale, Dropout(0.0))(q, k, v, OPEN, heard.append)
-    return heard[0]
+    output = DotProductAttention(scale, Dropout(0.0))(q, k, v, OPEN, heard.append)
+    return output, heard[0]
 
 
 @experiment(
@@ -261,8 +261,8 @@ def _all_heads(record: AttentionRecord) -> Figure:
 
 def _attend(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """Return the weights and the output of one head."""
-    weights = dot_product(q, k, v, q.size(-1) ** -0.5).weights_BHTS
-    return weights[0, 0], (weights @ v)[0, 0]
+    output, record = dot_product(q, k, v, q.size(-1) ** -0.5)
+    return record.weights_BHTS[0, 0], output[0, 0]
 
 
 def _changed(x: Tensor, token: int) -> Tensor:
