@@ -18,24 +18,14 @@ def test_numbers_of_an_intervention(watched: Any, site: Any) -> None:
 
 
 def test_what_each_head_is_good_for(watched: Any, site: Any, sentence: str) -> None:
-    detail = {"layers": "none", "top": 60}
-    before = site.explained(detail=detail)
-    words = before["target"]["tokens"][0]["text"], before["steps"][0]["top"][-1]["text"]
-
-    def preference(trace: Any) -> float:
-        likeliest_last = reversed(trace["steps"][0]["top"])  # other pieces may read the same
-        found = {each["text"].lower(): each["log_prob"] for each in likeliest_last}
-        one, other = (found[word.strip().lower()] for word in words)
-        return float(one - other)
-
-    def change(site_: Any, head: int) -> float:
-        place = {name: site_[name] for name in ("stack", "layer")}
-        off = {"kind": "heads_off", **place, "attention": site_["kind"], "heads": [head]}
-        same = {"translation": before["translation"]["text"], "interventions": [off]}
-        return preference(site.explained(**same, detail=detail)) - preference(before)
-
-    changes = [abs(change(each, head)) for each in before["attention"] for head in range(2)]
-    page = watched().open("intervene", a=sentence, b=sentence, he=words[0], she=words[1])
+    trace = site.explained(detail={"layers": "none", "top": 60})
+    text, word = trace["translation"]["text"], trace["target"]["tokens"][0]["text"].strip()
+    assert text.startswith(word)
+    pair = {"text": sentence, "one": text, "other": "zzz" + text.removeprefix(word)}
+    answer = site.ask("api/v1/heads", {**pair, "source": "en", "target": "de"})
+    assert len(answer["removals"]) == 12  # two heads in two, two and two attentions
+    page = watched().open("intervene", a=sentence, b=sentence, he=word, she="zzz")
     page.locator('[data-key="removals:0"]').click()
     page.wait_for_selector('[data-key="matrix:removals:0"]')
-    page.assert_shows("removals:0", max(changes))
+    page.assert_shows("removals:0", max(abs(each["change"]) for each in answer["removals"]))
+    assert page.locator('[data-key="removals:0"]').count() == 0

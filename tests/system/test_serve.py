@@ -190,6 +190,12 @@ def test_the_other_examples_of_the_spec_run(process: Process) -> None:
     content = document["paths"]["/api/v1/explain"]["post"]["requestBody"]["content"]
     status, trace = ask(process.port, "/api/v1/explain", content["application/json"]["example"])
     assert (status, trace["format"]) == (200, "seq2see-trace")
+    content = document["paths"]["/api/v1/heads"]["post"]["requestBody"]["content"]
+    example = content["application/json"]["example"]
+    status, found = ask(process.port, "/api/v1/heads", example)
+    assert (status, len(found["removals"])) == (200, 6)  # of two heads in three attentions
+    status, refusal = ask(process.port, "/api/v1/heads", {**example, "other": example["one"]})
+    assert (status, "must differ" in refusal["error"]) == (400, True)
     status, parts = ask(process.port, "/api/v1/models/tiny")
     assert status == 200
     assert parts["tree"]["parameters"] == parts["parameters"] > 10_000
@@ -559,6 +565,7 @@ WORKING = [
     "POST /api/v1/translate",
     "POST /api/v1/stream",
     "POST /api/v1/explain",
+    "POST /api/v1/heads",
     "GET /api/v1/runs/{name}",
 ]
 

@@ -23,9 +23,10 @@ from seq2see.cli import app
 from seq2see.data import fables
 from seq2see.errors import InputError, Seq2SeeError
 from seq2see.explain import Detail, Subject, Trace, every_head, trace
+from seq2see.explain.contrasts import preferences
 from seq2see.explain.importance import HeadReport, HeadScore
 from seq2see.explain.pictures import head_picture
-from seq2see.explain.pronoun import PronounReport, preferences, pronoun_report
+from seq2see.explain.pronoun import PronounReport, pronoun_report
 from seq2see.explain.shares import Share
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import LengthsConfig, SearchConfig

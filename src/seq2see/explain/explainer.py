@@ -76,13 +76,7 @@ def explain(
     """
     engine = translator.engine
     search = engine.resolved(search or SearchConfig())
-    _refuse_long(translator, source)
-    if isinstance(engine, TorchEngine):
-        parts = translator.tokenizers, translator.languages, engine.framing
-        subject = Subject(engine.model, *parts)
-    else:
-        subject = Subject.of(translator.bundle)
-    detail = detail or Detail()
+    subject, detail = subject_of(translator, source), detail or Detail()
     made = trace(subject, source, target, search, interventions, detail)
     if isinstance(engine, TorchEngine) or target is not None or interventions:
         return made
@@ -92,14 +86,22 @@ def explain(
     return trace(subject, source, served, search, (), detail)
 
 
-def _refuse_long(translator: Translator, source: str) -> None:
-    """Refuse what a translator would cut into sentences: each has a trace of its own."""
+def subject_of(translator: Translator, source: str) -> Subject:
+    """Return what a translator uses for a sentence.
+
+    What it would cut into sentences is refused: each has a trace of its own.
+    """
     length = len(translator.tokenizers.source.encode(source))
     if length > translator.limit:
         raise InputError(
             f"the text must have at most {translator.limit} tokens to be explained at once, "
             f"but has {length}: give one sentence"
         )
+    engine = translator.engine
+    if isinstance(engine, TorchEngine):
+        parts = translator.tokenizers, translator.languages, engine.framing
+        return Subject(engine.model, *parts)
+    return Subject.of(translator.bundle)
 
 
 @torch.inference_mode()

@@ -21,7 +21,13 @@ from seq2see.data.fables import Contrast, Fable
 from seq2see.data.fables.phrases import WORD
 from seq2see.engines.torch import TorchEngine
 from seq2see.errors import InputError
-from seq2see.explain.interventions import every_head
+from seq2see.explain.contrasts import (
+    Removal,
+    first_difference,
+    preferences,
+    removals,
+    targets,
+)
 from seq2see.explain.reports import heat_table, plain_table, report_page
 from seq2see.explain.sentences import source_sentence
 from seq2see.explain.shares import Share, deviations
@@ -43,22 +49,6 @@ class HeadLook(Record):
     head: int
     weights: tuple[float, ...]
     """To each source token."""
-
-
-class Removal(Record):
-    """What is left of the preference without one head."""
-
-    stack: str
-    layer: int
-    attention: str
-    head: int
-    preference: float
-    change: float
-
-    @property
-    def name(self) -> str:
-        """Where the head is."""
-        return f"{self.stack}.{self.layer}.{self.attention}"
 
 
 class PronounCase(Record):
@@ -164,32 +154,6 @@ def pronoun_report(subject: Subject, short: bool = False, cases: int = CASES) ->
     )
 
 
-def preferences(subject: Subject, pairs: Sequence[Contrast], whole: bool = True) -> list[float]:
-    """Return log p(right) − log p(wrong) of each pair: as a whole, or where they first differ."""
-    engine = TorchEngine(subject.model, subject.framing)
-    rights = _targets(subject, [pair.right for pair in pairs])
-    wrongs = _targets(subject, [pair.wrong for pair in pairs])
-    sources = [subject.source_ids(pair.source) for pair in pairs]
-    given = [*zip(sources, rights, strict=True), *zip(sources, wrongs, strict=True)]
-    found = engine.force(given)
-    result = []
-    for number, (right, wrong) in enumerate(zip(rights, wrongs, strict=True)):
-        ours, theirs = found[number].log_probs, found[number + len(pairs)].log_probs
-        place = _first_difference(right, wrong)
-        result.append(sum(ours) - sum(theirs) if whole else ours[place] - theirs[place])
-    return result
-
-
-def _targets(subject: Subject, texts: Sequence[str]) -> list[list[int]]:
-    ids = subject.tokenizers.target.encode_batch(list(texts))
-    return [[*sentence, subject.framing.target_end] for sentence in ids]
-
-
-def _first_difference(right: Sequence[int], wrong: Sequence[int]) -> int:
-    pairs = zip(right, wrong, strict=False)
-    return next(place for place, (a, b) in enumerate(pairs) if a != b)
-
-
 def _preferred(subject: Subject, pairs: Sequence[Contrast]) -> Share:
     found = preferences(subject, pairs)
     return Share.counted(sum(value > 0 for value in found), len(found))
@@ -199,12 +163,12 @@ def _case(subject: Subject, fable: Fable) -> PronounCase:
     assert fable.pronoun
     assert fable.pronoun.contrast
     contrast = fable.pronoun.contrast
-    right, wrong = _targets(subject, [contrast.right, contrast.wrong])
-    place = _first_difference(right, wrong)
+    right, wrong = targets(subject, [contrast.right, contrast.wrong])
+    place = first_difference(right, wrong)
     source = subject.source_ids(fable.source)
     engine = TorchEngine(subject.altered([]).model, subject.framing)
     ours, theirs = engine.force([(source, right), (source, wrong)])
-    preference = ours.log_probs[place] - theirs.log_probs[place]
+    without = removals(subject, contrast)
     tokenizer = subject.tokenizers.source
     sentence = source_sentence(
         fable.source, source, subject.framing, tokenizer, subject.languages[0]
@@ -216,25 +180,10 @@ def _case(subject: Subject, fable: Fable) -> PronounCase:
         wrong=subject.shown(wrong[place])[1],
         probability_right=math.exp(ours.log_probs[place]),
         probability_wrong=math.exp(theirs.log_probs[place]),
-        preference=preference,
+        preference=without.preference,
         looks=tuple(_looks(subject, fable)),
-        removals=tuple(_removals(subject, contrast, preference)),
+        removals=without.removals,
     )
-
-
-def _removals(subject: Subject, pair: Contrast, before: float) -> Iterator[Removal]:
-    """Yield what each head's absence does to the preference, where the two first differ."""
-    for off in every_head(subject.model):
-        assert off.heads is not None
-        (now,) = preferences(subject.altered([off]), [pair], whole=False)
-        yield Removal(
-            stack=off.stack,
-            layer=off.layer,
-            attention=off.attention,
-            head=off.heads[0],
-            preference=now,
-            change=now - before,
-        )
 
 
 class _EncoderEars:

@@ -6,14 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from seq2see.data.fables import Contrast
 from seq2see.errors import Seq2SeeError
-from seq2see.explain.explainer import explain as traced
+from seq2see.explain.contrasts import Removals, removals
+from seq2see.explain.explainer import explain as traced, subject_of
 from seq2see.search import SearchConfig
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.models import Model
-from seq2see.serve.problems import Failed, Invalid, Problem
+from seq2see.serve.problems import Failed, Gone, Invalid, Late, Problem
 from seq2see.serve.queue import WorkQueue
-from seq2see.serve.requests import ExplainRequest, searched
+from seq2see.serve.requests import ExplainRequest, HeadsRequest, searched
 from seq2see.serve.streaming import Emit, stream as streamed
 from seq2see.serve.tickets import Call
 from seq2see.translator import Translation, TranslationOptions
@@ -52,6 +54,23 @@ def explain(
             detail=wanted.detail,
         )
         return trace.to_json()
+
+    return alone(queue, call, work, _TRACE_COST * model.costs([wanted.text])[0])
+
+
+def heads(queue: WorkQueue, call: Call, model: Model, wanted: HeadsRequest) -> Removals:
+    """Return what is left of a preference without each head."""
+    pair = Contrast(wanted.text, wanted.one, wanted.other)
+
+    def still_wanted() -> None:
+        if call.is_cancelled:
+            raise Gone("the client has left")
+        if call.left <= 0:
+            raise Late("the deadline came before all heads were tried")
+
+    def work() -> Removals:
+        subject = subject_of(model.glass, wanted.text)
+        return removals(subject, pair, wanted.interventions, still_wanted)
 
     return alone(queue, call, work, _TRACE_COST * model.costs([wanted.text])[0])
 

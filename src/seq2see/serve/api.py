@@ -14,11 +14,12 @@ from starlette.responses import Response, StreamingResponse
 
 from seq2see.errors import ConfigError
 from seq2see.serve import about, reading, spec
+from seq2see.serve.config import LimitsConfig
 from seq2see.serve.desk import Desk, require_key
 from seq2see.serve.laboratory import Laboratory, cards
 from seq2see.serve.models import Model
 from seq2see.serve.problems import Forbidden, Invalid, NotFound, Problem
-from seq2see.serve.requests import ExplainRequest, TranslateRequest
+from seq2see.serve.requests import ExplainRequest, HeadsRequest, TranslateRequest
 from seq2see.serve.responses import Json, finite
 from seq2see.serve.runs import Runs
 from seq2see.serve.service import Answer, Service
@@ -156,15 +157,36 @@ def _explanation(routes: APIRouter, service: Service, desk: Desk) -> None:
     async def explain(request: Request) -> Response:
         client = desk.admit(request, None)
         wanted = await reading.config(request, ExplainRequest)
-        if len(wanted.text + (wanted.translation or "")) > limits.explain_characters:
-            raise Invalid(
-                f"Invalid request: a text that is explained has at most "
-                f"{limits.explain_characters} characters"
-            )
+        _refuse_long(wanted.text + (wanted.translation or ""), limits)
         if max(wanted.beam_size or 1, wanted.n_best) > limits.beam_size:
             raise Invalid(f"Invalid request: `beam_size` must be at most {limits.beam_size}")
         trace = await desk.work(request, client, lambda call: service.explain(call, wanted))
         return Response(trace, media_type="application/json")
+
+    @routes.post(
+        "/heads",
+        summary="Tell how much a preference for one of two translations owes to each head.",
+        responses=spec.answers(
+            spec.table(preference=spec.NUMBER, removals=spec.listed({"type": "object"})), *spec.WORK
+        ),
+        openapi_extra=spec.body(
+            spec.config_schema(HeadsRequest), _JSON, _example(service, one="a", other="b")
+        ),
+    )
+    async def heads(request: Request) -> Response:
+        client = desk.admit(request, None)
+        wanted = await reading.config(request, HeadsRequest)
+        _refuse_long(wanted.text + max(wanted.one, wanted.other, key=len), limits)
+        found = await desk.work(request, client, lambda call: service.heads(call, wanted))
+        return Json(found.model_dump())
+
+
+def _refuse_long(text: str, limits: LimitsConfig) -> None:
+    if len(text) > limits.explain_characters:
+        raise Invalid(
+            f"Invalid request: a text that is explained has at most "
+            f"{limits.explain_characters} characters"
+        )
 
 
 def _models(routes: APIRouter, service: Service) -> None:

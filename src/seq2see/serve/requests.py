@@ -82,6 +82,18 @@ class ExplainRequest(Wanted, SearchWishes):
     detail: Detail = Detail()
 
 
+class HeadsRequest(Wanted):
+    """Two translations of a sentence, between which the model has a preference."""
+
+    text: str
+    one: str
+    """A translation."""
+    other: str
+    """The same with another word in it."""
+    interventions: list[Intervention] = Field(default_factory=list, max_length=50)
+    """What is changed in the model before each head is."""
+
+
 def searched(wishes: SearchWishes, config: ServeConfig) -> dict[str, float]:
     """Return the settings of a search, at least as wide as its results are many."""
     beam_size = wishes.beam_size or max(config.beam_size, wishes.n_best)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from seq2see.errors import Seq2SeeError
+from seq2see.explain.contrasts import Removals
 from seq2see.serve import alone
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.detection import Detection, Guess
@@ -21,7 +22,7 @@ from seq2see.serve.models import Model, Models, Route
 from seq2see.serve.problems import Busy, Failed, Invalid
 from seq2see.serve.queue import WorkQueue
 from seq2see.serve.queued import chained
-from seq2see.serve.requests import ExplainRequest
+from seq2see.serve.requests import ExplainRequest, HeadsRequest
 from seq2see.serve.streaming import Emit
 from seq2see.serve.texts import Manner, translate_texts
 from seq2see.serve.tickets import Call
@@ -143,6 +144,11 @@ class Service:
         return self._guarded(
             lambda: alone.explain(self.queue, call, _single(route), wanted, self.config)
         )
+
+    def heads(self, call: Call, wanted: HeadsRequest) -> Removals:
+        """Return what is left of a preference without each head."""
+        route = self.wanted_route(wanted.source, wanted.target, wanted.model, wanted.text)
+        return self._guarded(lambda: alone.heads(self.queue, call, _single(route), wanted))
 
     def stream(
         self, call: Call, text: str, route: Route, options: TranslationOptions, emit: Emit

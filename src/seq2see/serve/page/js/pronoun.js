@@ -4,7 +4,7 @@ import { matrix } from "./draw/matrix.js";
 import { bar, fill, h } from "./dom.js";
 import { interventionsOf } from "./interventions.js";
 import { exact, percent, short, unpack } from "./numbers.js";
-import { chancesOf, preferenceOf, removalsCard, same } from "./removals.js";
+import { contrast, removalsCard } from "./removals.js";
 import { explain, facts, modelOf, pairOf, show, showError, waiting } from "./sentence.js";
 import { current, set } from "./store.js";
 import { t } from "./text.js";
@@ -36,21 +36,21 @@ export function pronounCard() {
       if (!wanted.a || !wanted.b || element.hidden) return;
       const slow = setTimeout(() => show(status, "busy", t("busy")), 200);
       const off = interventionsOf({ ...state, hide: null });
-      const asked = (text, more = {}) => explain(
-        { text, source, target, interventions: off, detail: { layers: "none", top: 60 }, ...more },
-        signal,
-      );
-      const without = (trace) => (head) => asked(trace.source.text, { translation: trace.translation.text, interventions: [...off, head] });
+      const asked = (text) => explain({ text, source, target, interventions: off, detail: { layers: "none", top: 60 } }, signal);
+      const heads = (trace, place, rivals, i) => {
+        const pair = contrast(trace, place, rivals);
+        return pair && removalsCard({ text: trace.source.text, source, target, ...pair, interventions: off }, rivals, i, signal);
+      };
       const traces = [await asked(wanted.a), await asked(wanted.b)];
       clearTimeout(slow);
       if (signal.aborted) return;
       show(status, "");
-      fill(body, traces.map((trace, i) => side(trace, wanted, i, without(trace))));
+      fill(body, traces.map((trace, i) => side(trace, wanted, i, heads)));
     } catch (error) {
       if (!signal.aborted) showError(status, error, () => update(current()));
     }
   });
-  return { element, update };
+  return { element, update, leave: () => only(() => {}) };
 }
 
 function wishes(state, source, target) {
@@ -62,17 +62,19 @@ function wishes(state, source, target) {
   };
 }
 
-function side(trace, { it, he, she }, index, without) {
+const same = (text, word) => text.toLowerCase() === word.trim().toLowerCase();
+
+function side(trace, { it, he, she }, index, heads) {
   const place = trace.target.tokens.findIndex((token) => same(token.text, he) || same(token.text, she));
   return h("div", { class: "stack" }, h("p", { class: "soft", dir: "auto" }, trace.source.text), h(
     "p", { class: "output", dir: "auto" }, trace.translation.text,
   ),
     place < 0 ? h("p", { class: "note" }, t("pronoun.absent")) : preference(trace, place, [he, she], index), looks(trace, it, index),
-    place < 0 ? null : removalsCard(trace, place, [he, she], without, index));
+    place < 0 ? null : heads(trace, place, [he, she], index));
 }
 
 function preference(trace, place, rivals, index) {
-  const chances = chancesOf(trace, place, rivals);
+  const chances = rivals.map((word) => trace.steps[place].top.find((each) => same(each.text, word)) ?? null);
   const rows = chances.map((chance, i) => [
     h("dt", {}, `p(${rivals[i]})`),
     h(
@@ -80,7 +82,7 @@ function preference(trace, place, rivals, index) {
       h("span", { data: { number: `pronoun:${index}:${i}` } }, chance ? exact(chance.probability) : t("pronoun.small")),
     ),
   ]);
-  const gap = preferenceOf(trace, place, rivals);
+  const gap = chances[0] && chances[1] ? chances[0].log_prob - chances[1].log_prob : null;
   return h("dl", { class: "facts" }, rows, gap === null ? null : [h("dt", {}, `log p(${rivals[0]}) − log p(${rivals[1]})`), h("dd", {}, short(gap))]);
 }
 

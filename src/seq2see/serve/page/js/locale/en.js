@@ -63,7 +63,7 @@ export default {
   "pronoun.a": "First", "pronoun.b": "Second", "pronoun.it": "Source word", "pronoun.he": "One word", "pronoun.she": "Other word",
   "pronoun.absent": "Neither word stands in the translation.", "pronoun.small": "not among the likeliest", "pronoun.looks": "Where each head of the encoder looks from “{word}”",
   "pronoun.head": "layer and head {head}", "pronoun.missing": "“{word}” is no token of this sentence.",
-  "removals.title": "log p({one}) − log p({other}) without each head", "removals.run": "Switch each head off in turn", "removals.busy": "{done} of {all} heads …", "removals.name": "The change without each head: layers down, heads across", "removals.note": "Orange: it falls, blue: it rises. A head without which it hardly changes does not decide. Full colour, in nats:",
+  "removals.title": "The change of log p({one}) − log p({other}) without each head", "removals.run": "Switch each head off in turn", "removals.name": "The change without each head: layers down, heads across", "removals.note": "Orange: it falls, blue: it rises. A head without which it hardly changes does not decide. Full colour, in nats:",
 
   "positions.title": "Where a token stands", "positions.lead": "Each position has a vector of waves: fast ones on the left, slow ones on the right. It is added to the token's own.",
   "positions.variant": "Variant", "positions.own": "this model", "positions.size": "Dimensions", "positions.heat": "Position × dimension", "positions.cell": "position {row}, dimension {column}",

@@ -63,7 +63,7 @@ export default {
   "pronoun.a": "第一句", "pronoun.b": "第二句", "pronoun.it": "原文词", "pronoun.he": "一个词", "pronoun.she": "另一个词",
   "pronoun.absent": "译文中两个词都没有。", "pronoun.small": "不在最可能的词中", "pronoun.looks": "编码器每个头从“{word}”看向哪里",
   "pronoun.head": "层与头 {head}", "pronoun.missing": "“{word}”不是这个句子的词元。",
-  "removals.title": "去掉每个头后的 log p({one}) − log p({other})", "removals.run": "逐个关掉每个头", "removals.busy": "第 {done} / {all} 个头……", "removals.name": "去掉每个头后的变化：行为层，列为头", "removals.note": "橙色：下降，蓝色：上升。去掉后几乎不变的头，不起决定作用。最深的颜色（nats）：",
+  "removals.title": "去掉每个头后 log p({one}) − log p({other}) 的变化", "removals.run": "逐个关掉每个头", "removals.name": "去掉每个头后的变化：行为层，列为头", "removals.note": "橙色：下降，蓝色：上升。去掉后几乎不变的头，不起决定作用。最深的颜色（nats）：",
 
   "positions.title": "词元在哪里", "positions.lead": "每个位置有一个由波组成的向量：左边快，右边慢。它加到词元自己的向量上。",
   "positions.variant": "变体", "positions.own": "此模型", "positions.size": "维数", "positions.heat": "位置 × 维度", "positions.cell": "位置 {row}，维度 {column}",

@@ -30,7 +30,7 @@ export function mount(root) {
   const wanted = (state, found) => ({ ...traceRequest(state, found, { detail: { layers: "none" } }), interventions: interventionsOf(state) });
   const view = traceView(root, body, wanted, (state, trace) => draw(parts, state, trace));
   root.append(parts.pronoun.element);
-  return { update: (state) => { parts.pronoun.update(state); return view.update(state); }, leave: view.leave };
+  return { update: (state) => { parts.pronoun.update(state); return view.update(state); }, leave: () => { parts.pronoun.leave(); view.leave(); } };
 }
 
 const site = (state) => (state.scale ?? "").split(":")[0] || state.site || "decoder.0.cross";
