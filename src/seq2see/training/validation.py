@@ -26,7 +26,7 @@ from seq2see.training.step import StepReport
 from seq2see.training.workers import Workers
 from seq2see.translator import Translator
 
-_FEW = (10, 100)
+_FEW = (10, 50)
 """Sentences that an estimate is made from; more only if so few are fast."""
 _LONG_ENOUGH = 0.5
 _AS_THE_SOURCE = LengthsConfig(min_ratio=1.0, max_ratio=1.0, max_extra=1)
