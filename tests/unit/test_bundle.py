@@ -607,6 +607,22 @@ def test_a_model_that_changes_while_it_is_read(old, tmp_path, monkeypatch) -> No
     assert all(weight.eq(2).all() for weight in loaded.weights.values())
 
 
+def test_a_file_that_is_renamed_between_two_looks_at_it(old, tmp_path, monkeypatch) -> None:
+    old.save(tmp_path)
+    path = tmp_path / files.JOINT
+    checksum = files._checksum(path)
+    aside = path.replace(files._aside(tmp_path, files.JOINT, checksum))
+    real = files._checksum
+
+    def late(candidate: Path) -> str:
+        if candidate == aside:
+            aside.replace(path)
+        return real(candidate)
+
+    monkeypatch.setattr(files, "_checksum", late)
+    assert files.find(tmp_path, files.JOINT, checksum) == path
+
+
 def test_readers_never_see_a_mixture(old, new, tmp_path) -> None:
     old.save(tmp_path)
     stop = Event()

@@ -66,7 +66,7 @@ def find(home: Path, name: str, checksum: str) -> Path:
     path = home / name
     try:
         for candidate in (_aside(home, name, checksum), path):  # the way that it is renamed
-            if candidate.exists() and _checksum(candidate) == checksum:
+            if _has(candidate, checksum):
                 return candidate
     except OSError as error:
         raise InputError(f"`{path}` cannot be read: {error.strerror}") from None
@@ -131,6 +131,13 @@ def sweep(home: Path, checksums: Iterable[tuple[str, str]]) -> None:
 
 def _aside(home: Path, name: str, checksum: str) -> Path:
     return home / f"{name}.{checksum[:16]}"
+
+
+def _has(path: Path, checksum: str) -> bool:
+    try:
+        return _checksum(path) == checksum
+    except FileNotFoundError:  # never there, or renamed in this moment
+        return False
 
 
 def _checksum(path: Path) -> str:
