@@ -17,7 +17,7 @@ import torch
 from typer.testing import CliRunner
 
 from seq2see.cli import app
-from seq2see.errors import InputError
+from seq2see.errors import ConfigError, InputError
 from seq2see.lab import words
 from seq2see.lab.bench import DIGITS, Bench, Lesson, exactness, pairs
 from seq2see.lab.ear import Ear, cut, encoder_heads, silenced
@@ -343,6 +343,29 @@ def test_the_documentation_has_a_table_of_verdicts(tmp_path: Path) -> None:
     assert "不成立" in markdown(outcomes, "zh")
 
 
+def test_the_documentation_leaves_code_as_it_is(tmp_path: Path) -> None:
+    claim = Text("`a_b[0] * 2` is not a_b, and `c_d` is <c>", "说法")
+    each = replace(an_experiment(1), claim=claim)
+    page = markdown([run_one(each, Bench(tmp_path))], "en")
+    assert "`a_b[0] * 2` is not a\\_b, and `c_d` is &lt;c>" in page
+
+
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [("en", "<b>false</b> it is not so"), ("zh", "<b>不成立</b> 并非如此")],
+)
+def test_a_report_puts_the_verdict_in_front_of_its_reason(
+    language: str, line: str, tmp_path: Path
+) -> None:
+    outcome = run_one(an_experiment(1), Bench(tmp_path))
+    assert f"<dd>{line}</dd>" in report([outcome], language)  # type: ignore[arg-type]
+
+
+def test_the_gallery_has_one_name() -> None:
+    (each,) = chosen(["60"])
+    assert each.title.zh == words.GALLERY.zh
+
+
 def test_a_record_is_plain_json(tmp_path: Path) -> None:
     record = run_one(an_experiment(2), Bench(tmp_path)).record()
     assert json.loads(json.dumps(record)) == record
@@ -351,11 +374,67 @@ def test_a_record_is_plain_json(tmp_path: Path) -> None:
     assert record["measurements"][0]["met"] is False
 
 
-def test_the_command_lists_and_runs(tmp_path: Path) -> None:
+def test_a_record_has_no_number_that_json_has_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def diverged(bench: Bench) -> Finding:
+        measured = Measurement.mean(SAME, [1.0, math.inf])
+        return Finding(Verdict.OPEN, SAME, (measured,))
+
+    some = (replace(an_experiment(1), run=diverged),)
+    monkeypatch.setattr("seq2see.lab.registry.chosen", lambda names: some)
+    done = CliRunner().invoke(app, ["lab", "run", "1", "--json", "--cache", str(tmp_path)])
+    (record,) = json.loads(done.stdout, parse_constant=pytest.fail)
+    assert record["measurements"][0]["value"] is None
+    assert record["measurements"][0]["values"] == [1.0, None]
+
+
+@pytest.mark.parametrize(
+    ("language", "marks"), [("en", "trains, needs --full"), ("zh", "需训练, 需要 --full")]
+)
+def test_a_list_is_in_one_language(
+    language: str, marks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    each = replace(an_experiment(1, needs_full=True), trains=True)
+    monkeypatch.setattr("seq2see.lab.registry.experiments", lambda: (each,))
+    listed = CliRunner().invoke(app, ["lab", "list", "--lang", language])
+    assert listed.stdout == f"  1  {each.title.said(language)}  ({marks})\n"  # type: ignore[arg-type]
+
+
+def nothing_runs(bench: Bench) -> Finding:
+    raise AssertionError("it must be refused before")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "line"),
+    [
+        (["all", "--report", "nowhere/lab.html"], InputError, "nowhere/lab.html cannot be written"),
+        (["all", "--report", "."], InputError, "it is a folder"),
+        (["1", "--docs", "."], ConfigError, "--docs must go with all"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_the_work(
+    arguments: list[str],
+    kind: type[Exception],
+    line: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    some = (replace(an_experiment(1), run=nothing_runs),)
+    monkeypatch.setattr("seq2see.lab.registry.chosen", lambda names: some)
+    done = CliRunner().invoke(app, ["lab", "run", *arguments, "--cache", str(tmp_path)])
+    assert isinstance(done.exception, kind)
+    assert line in str(done.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_lists_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = CliRunner().invoke(app, ["lab", "list", "--lang", "zh"])
     assert "softmax 的雅可比矩阵" in listed.stdout
-    page = tmp_path / "lab.html"
-    arguments = ["lab", "run", "5", "--json", "--report", str(page), "--docs", str(tmp_path)]
+    page, fifth = tmp_path / "lab.html", chosen(["5"])
+    monkeypatch.setattr("seq2see.lab.registry.chosen", lambda names: fifth)
+    arguments = ["lab", "run", "all", "--json", "--report", str(page), "--docs", str(tmp_path)]
     done = CliRunner().invoke(app, [*arguments, "--cache", str(tmp_path)])
     assert done.exit_code == 0
     (record,) = json.loads(done.stdout)

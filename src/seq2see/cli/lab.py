@@ -32,19 +32,17 @@ app = typer.Typer(
 def list_(language: Languages = "en", as_json: Json = False) -> None:
     """List the experiments."""
     from seq2see.lab.registry import experiments
+    from seq2see.lab.words import NEEDS_FULL, TRAINS
 
     if as_json:
         rows = [{"number": e.number, "title": e.title.said(language)} for e in experiments()]
         typer.echo(json.dumps(rows, ensure_ascii=False))
         return
     for each in experiments():
-        marks = [name for name, is_so in _marks(each.trains, each.needs_full) if is_so]
+        marks = ((TRAINS, each.trains), (NEEDS_FULL, each.needs_full))
+        said = ", ".join(mark.said(language) for mark, is_so in marks if is_so)
         title = f"{each.number:>3}  {each.title.said(language)}"
-        typer.echo(f"{title}  ({', '.join(marks)})" if marks else title)
-
-
-def _marks(trains: bool, needs_full: bool) -> list[tuple[str, bool]]:
-    return [("trains", trains), ("needs --full", needs_full)]
+        typer.echo(f"{title}  ({said})" if said else title)
 
 
 @app.command(cls=Verb)
@@ -59,7 +57,7 @@ def run(
     ] = None,
     docs: Annotated[
         Path | None,
-        typer.Option(help="Write lab.md and lab.zh.md into this folder."),
+        typer.Option(help="Write lab.md and lab.zh.md into this folder. Only with all."),
     ] = None,
     model: Annotated[
         Path | None,
@@ -72,6 +70,9 @@ def run(
 ) -> None:
     """Run experiments; the exit status is 1 if a number is not as expected."""
     _refuse_missing(docs, model)
+    _refuse_place(report)
+    if docs is not None and names != ["all"]:
+        raise ConfigError(["--docs must go with all: its pages hold every experiment"])
     let_threads_sleep()
     from seq2see.lab.bench import Bench
     from seq2see.lab.runner import run as run_all
@@ -85,7 +86,8 @@ def run(
         if not as_json:
             typer.echo(plain(outcome, language) + "\n")
     if as_json:
-        typer.echo(json.dumps([outcome.record() for outcome in outcomes], ensure_ascii=False))
+        records = [outcome.record() for outcome in outcomes]
+        typer.echo(json.dumps(records, ensure_ascii=False, allow_nan=False))
     _write(outcomes, language, report, docs)
     failed = [str(outcome.experiment.number) for outcome in outcomes if outcome.status == "failed"]
     if failed:
@@ -98,6 +100,14 @@ def _refuse_missing(*folders: Path | None) -> None:
     for folder in folders:
         if folder is not None and not folder.is_dir():
             raise InputError(f"{folder} must be a folder, but is {_kind(folder)}")
+
+
+def _refuse_place(page: Path | None) -> None:
+    """Complain before the work of where its report shall go."""
+    if page is not None and page.is_dir():
+        raise InputError(f"{page} cannot be written: it is a folder")
+    if page is not None and not (folder := page.absolute().parent).is_dir():
+        raise InputError(f"{page} cannot be written: there is no folder {folder}")
 
 
 def _kind(path: Path) -> str:

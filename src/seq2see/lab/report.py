@@ -92,7 +92,8 @@ class _Page:
     def finding(self, finding: Finding | None) -> str:
         if finding is None:
             return ""
-        return f"<dt>{self.say(words.VERDICT)}</dt><dd>{self.say(finding.reason)}</dd>"
+        verdict, reason = self.say(finding.verdict.text), self.say(finding.reason)
+        return f"<dt>{self.say(words.VERDICT)}</dt><dd><b>{verdict}</b> {reason}</dd>"
 
     def error(self, outcome: Outcome) -> str:
         if not outcome.error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -74,8 +75,13 @@ def run_one(each: Experiment, bench: Bench) -> Outcome:
 def _measured(measurement: Measurement) -> dict[str, Any]:
     return {
         "what": measurement.what.record(),
-        "value": measurement.value,
-        "values": list(measurement.values),
+        "value": _finite(measurement.value),
+        "values": [_finite(value) for value in measurement.values],
         "expected": str(measurement.expected),
         "met": measurement.met,
     }
+
+
+def _finite(value: float) -> float | None:
+    """Return the number, or None for ∞ (a training that diverged) and NaN: JSON has neither."""
+    return value if math.isfinite(value) else None

@@ -97,5 +97,10 @@ def _cell(text: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Let Markdown take no sign for its own."""
+    """Let Markdown take no sign for its own, but those of code, in which there are no others."""
+    parts = text.split("`")  # every other one is code
+    return "`".join(part if place % 2 else _escaped(part) for place, part in enumerate(parts))
+
+
+def _escaped(text: str) -> str:
     return text.replace("*", "\\*").replace("_", "\\_").replace("<", "&lt;").replace("[", "\\[")
