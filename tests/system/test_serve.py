@@ -27,12 +27,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 
 from seq2see.bundle import Bundle, files
+from seq2see.explain import explainer
+from seq2see.explain.tape import Tape
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search.observer import StepRecord
 from seq2see.serve import streaming
 from seq2see.serve.config import LimitsConfig, ServeConfig
 from seq2see.serve.listening import listen
 from seq2see.serve.models import Loaded, Model, Models, read
+from seq2see.serve.problems import Late
 from seq2see.serve.server import server
 from seq2see.serve.service import Service
 from seq2see.serve.texts import Manner
@@ -423,6 +426,50 @@ def test_a_client_that_leaves_a_stream_ends_it(
         assert ask(port, "/translate", HELLO)[0] == 200
 
 
+@pytest.fixture
+def service(folder: Path) -> Iterator[Service]:
+    """Give a service that runs without HTTP."""
+    one = Service(ServeConfig(workers=1), Models.load([folder], read_torch))
+    one.start()
+    yield one
+    one.close()
+
+
+def test_a_stream_ends_with_its_deadline(service: Service) -> None:
+    call, heard = Call.within(30), list[str]()
+    route = service.route("en", "de")
+
+    def emit(text: str) -> None:
+        heard.append(text)
+        call.deadline = time.monotonic()
+
+    with pytest.raises(Late):
+        service.stream(call, TEXTS[2], route, SETTINGS, emit)
+    until(lambda: service.queue.running == 0)
+    assert len(heard) == 1
+
+
+@pytest.mark.parametrize("ends_at", ["step", "attribution"])
+def test_a_trace_ends_with_its_deadline(
+    service: Service, monkeypatch: pytest.MonkeyPatch, ends_at: str
+) -> None:
+    call, seen = Call.within(30), list[object]()
+
+    def over(*given: Any) -> tuple[()]:
+        seen.append(given)
+        call.deadline = time.monotonic()
+        return ()
+
+    owner: object = Tape if ends_at == "step" else explainer
+    monkeypatch.setattr(owner, "step" if ends_at == "step" else "attributions", over)
+    methods = ("attention", "rollout", "occlusion")
+    wanted = explain_request(translation="The animal.", detail={"methods": methods})
+    with pytest.raises(Late):
+        service.explain(call, wanted)
+    until(lambda: service.queue.running == 0)
+    assert len(seen) == 1
+
+
 def test_half_a_request_holds_nobody_up() -> None:
     service, _ = slow_service(0.0, seconds=0.5)
     with running(service) as port, socket.create_connection(("127.0.0.1", port)) as half:
@@ -500,10 +547,10 @@ def test_a_model_is_replaced_or_damaged_while_it_serves(folder: Path, tmp_path: 
     service.close()
 
 
-def explain_request() -> Any:
+def explain_request(**wishes: Any) -> Any:
     from seq2see.serve.requests import ExplainRequest  # noqa: PLC0415
 
-    return ExplainRequest(text="The animal.", source="en", target="de")
+    return ExplainRequest(text="The animal.", source="en", target="de", **wishes)
 
 
 # Fuzzing.

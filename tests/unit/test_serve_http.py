@@ -419,6 +419,24 @@ def test_own_mistakes(serving: Serving, change: dict[str, Any], error: str) -> N
     assert error in answer.json()["error"]
 
 
+SHIFT = {"kind": "positions_shift", "stack": "encoder"}
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"interventions": [{**SHIFT, "by": 10**9}]}, "at most 10000"),
+        ({"detail": {"methods": ["occlusion"] * 400}}, "a list of at most 5"),
+        ({"detail": {"methods": ["occlusion"] * 2}}, "occlusion is there more than once"),
+        ({"detail": {"top": 101}}, "at most 100"),
+    ],
+)
+def test_a_trace_has_its_bounds(serving: Serving, change: dict[str, Any], error: str) -> None:
+    body = {"text": "hello", "source": "en", "target": "de", **change}
+    answer = serving().post("/api/v1/explain", json=body)
+    assert (answer.status_code, error in answer.json()["error"]) == (400, True), answer.text
+
+
 def test_forms_of_other_sites_are_no_requests(serving: Serving) -> None:
     body = json.dumps({"text": "hello", "target": "de"})
     answer = serving().post(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Annotated, Literal
 
 import torch
@@ -19,12 +19,12 @@ from seq2see.explain.interventions import Intervention, heads_off
 from seq2see.explain.sentences import source_sentence, start_token, target_sentence
 from seq2see.explain.subject import Subject
 from seq2see.explain.tape import Tape
-from seq2see.explain.trace import AttentionMap, Method, Sentence, Shape, Trace
+from seq2see.explain.trace import AttentionMap, Attribution, Method, Sentence, Shape, Trace
 from seq2see.explain.words import word_choices
 from seq2see.model import LinformerAttention, RelativeAttention, Site, Stack, count_parameters
 from seq2see.model.layers import PreNormResidual, Residual
 from seq2see.model.multihead import MultiHead
-from seq2see.search import Hypothesis, SearchConfig
+from seq2see.search import Hypothesis, SearchConfig, StepRecord
 from seq2see.translator import Translator
 
 Names = Annotated[tuple[str, ...], Field(strict=False)]
@@ -36,12 +36,17 @@ class Detail(Config):
     layers: Literal["none", "last", "all"] | Names = "last"
     """Layers with scores, q, k, v and outputs whole: `none`, `all`, `last` (of each stack), or
     some by name, such as `decoder.1`."""
-    top: int = Field(default=8, ge=1)
+    top: int = Field(default=8, ge=1, le=100)
     """How many of the likeliest tokens each step shows."""
-    methods: tuple[Method, ...] = Field(default=(), strict=False)
-    """Which attributions to compute."""
+    methods: tuple[Method, ...] = Field(default=(), strict=False, max_length=5)
+    """Which attributions to compute, each once."""
     words: bool = False
     """Find whole words that might stand in the place of each word."""
+
+    def conflicts(self) -> Iterator[str]:
+        """Refuse to compute anything twice."""
+        if twice := [one for one in self.methods if self.methods.count(one) > 1]:
+            yield f"`methods` must differ, but {twice[0]} is there more than once"
 
     def whole(self, encoder: int, decoder: int) -> set[tuple[Stack, int]]:
         """Return the layers that are kept whole, in a model of so many."""
@@ -68,22 +73,24 @@ def explain(
     search: SearchConfig | None = None,
     interventions: Sequence[Intervention] = (),
     detail: Detail | None = None,
+    between: Callable[[], None] = lambda: None,
 ) -> Trace:
     """Return how a translator's translation of a sentence came about.
 
     A `target` is forced. So is the translation of an engine that cannot be seen through, unless
-    our own search finds the same, and has its beam to show.
+    our own search finds the same, and has its beam to show. `between` is called at every step and
+    before every attribution: whoever no longer wants the answer may raise there.
     """
     engine = translator.engine
     search = engine.resolved(search or SearchConfig())
     subject, detail = subject_of(translator, source), detail or Detail()
-    made = trace(subject, source, target, search, interventions, detail)
+    made = trace(subject, source, target, search, interventions, detail, between)
     if isinstance(engine, TorchEngine) or target is not None or interventions:
         return made
     served = translator.translate(source, **search.model_dump()).text
     if made.translation.text == served:
         return made
-    return trace(subject, source, served, search, (), detail)
+    return trace(subject, source, served, search, (), detail, between)
 
 
 def subject_of(translator: Translator, source: str) -> Subject:
@@ -112,6 +119,7 @@ def trace(
     search: SearchConfig | None = None,
     interventions: Sequence[Intervention] = (),
     detail: Detail | None = None,
+    between: Callable[[], None] = lambda: None,
 ) -> Trace:
     """Return how a translation came about; the model must not be in training."""
     search, detail = search or SearchConfig(), detail or Detail()
@@ -119,13 +127,13 @@ def trace(
     ids = subject.source_ids(source)
     forced = _forced(subject, target)
     if not interventions:
-        return _Tracing(subject, subject, source, ids, search, detail).trace(forced)
+        return _Tracing(subject, subject, source, ids, search, detail, between).trace(forced)
     plain, changed = subject.altered([]), subject.altered(interventions)
     tokens = plain.search(ids, search, forced=forced).tokens
     # Forced in both, so that the two log-probabilities differ by the interventions alone.
     baseline, now = (each.search(ids, search, forced=tokens) for each in (plain, changed))
     prefix = forced_prefix(subject, baseline, interventions)
-    tracing = _Tracing(subject, changed, source, ids, search, detail, tuple(interventions))
+    tracing = _Tracing(subject, changed, source, ids, search, detail, between, tuple(interventions))
     return with_change(tracing.trace(forced, prefix), subject, baseline, now)
 
 
@@ -133,6 +141,21 @@ def _forced(subject: Subject, target: str | None) -> list[int]:
     if target is None:
         return []
     return [*subject.tokenizers.target.encode(target), subject.framing.target_end]
+
+
+class _WatchedTape(Tape):
+    """A tape that can be stopped at every step."""
+
+    def __init__(
+        self, whole: Collection[tuple[Stack, int]], top: int, between: Callable[[], None]
+    ) -> None:
+        super().__init__(whole, top)
+        self._between = between
+
+    def step(self, record: StepRecord) -> None:
+        """Go on, if anybody wants it."""
+        self._between()
+        super().step(record)
 
 
 class _Tracing:
@@ -146,6 +169,7 @@ class _Tracing:
         ids: Sequence[int],
         search: SearchConfig,
         detail: Detail,
+        between: Callable[[], None],
         interventions: tuple[Intervention, ...] = (),
     ) -> None:
         self.original = original
@@ -154,11 +178,12 @@ class _Tracing:
         self.ids = ids
         self.search = search
         self.detail = detail
+        self.between = between
         self.interventions = interventions
         model = original.model
         self.modules = {m.site: m for m in model.modules() if isinstance(m, MultiHead)}
         sizes = len(model.encoder.layers), len(model.decoder.layers)
-        self.tape = Tape(detail.whole(*sizes), detail.top)
+        self.tape = _WatchedTape(detail.whole(*sizes), detail.top, between)
 
     def trace(self, forced: Sequence[int], prefix: Sequence[int] = ()) -> Trace:
         """Translate, and return what was seen."""
@@ -187,7 +212,11 @@ class _Tracing:
         return self._with_explanations(plain)
 
     def _with_explanations(self, plain: Trace) -> Trace:
-        found = attributions(self.subject, plain, self.detail.methods)
+        found: list[Attribution] = []
+        for method in self.detail.methods:
+            self.between()
+            found += attributions(self.subject, plain, [method])
+        self.between()
         words = word_choices(self.subject, plain) if self.detail.words else ()
         return plain.model_copy(
             update={

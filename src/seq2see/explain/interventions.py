@@ -103,7 +103,8 @@ class PositionsShift(Config):
 
     kind: Literal["positions_shift"] = "positions_shift"
     stack: Stack
-    by: Index
+    by: Annotated[int, Field(ge=0, le=10_000)]
+    """Tokens; the vectors of all positions up to there are made."""
 
 
 class Force(Config):

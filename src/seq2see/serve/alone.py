@@ -13,7 +13,7 @@ from seq2see.explain.explainer import explain as traced, subject_of
 from seq2see.search import SearchConfig
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.models import Model
-from seq2see.serve.problems import Failed, Gone, Invalid, Late, Problem
+from seq2see.serve.problems import Failed, Invalid, Problem
 from seq2see.serve.queue import WorkQueue
 from seq2see.serve.requests import ExplainRequest, HeadsRequest, searched
 from seq2see.serve.streaming import Emit, stream as streamed
@@ -52,6 +52,7 @@ def explain(
             search=search,
             interventions=wanted.interventions,
             detail=wanted.detail,
+            between=call.still_wanted,
         )
         return trace.to_json()
 
@@ -62,15 +63,9 @@ def heads(queue: WorkQueue, call: Call, model: Model, wanted: HeadsRequest) -> R
     """Return what is left of a preference without each head."""
     pair = Contrast(wanted.text, wanted.one, wanted.other)
 
-    def still_wanted() -> None:
-        if call.is_cancelled:
-            raise Gone("the client has left")
-        if call.left <= 0:
-            raise Late("the deadline came before all heads were tried")
-
     def work() -> Removals:
         subject = subject_of(model.glass, wanted.text)
-        return removals(subject, pair, wanted.interventions, still_wanted)
+        return removals(subject, pair, wanted.interventions, call.still_wanted)
 
     return alone(queue, call, work, _TRACE_COST * model.costs([wanted.text])[0])
 

@@ -14,7 +14,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from seq2see.serve.problems import Busy, Failed, Gone, Late, NotFound
+from seq2see.serve.problems import Busy, Failed, NotFound
 from seq2see.serve.tickets import Call
 
 if TYPE_CHECKING:
@@ -65,10 +65,7 @@ def _outcome(call: Call, number: int) -> dict[str, Any]:
         ends.start()
         assert child.stdout is not None
         written = child.stdout.read()
-    if call.is_cancelled:
-        raise Gone("the client has left")
-    if call.left <= 0:
-        raise Late("the deadline came before the experiment's end")
+    call.still_wanted()
     if child.returncode:
         raise Failed("the experiment broke")
     found: dict[str, Any] = json.loads(written)

@@ -14,7 +14,6 @@ from seq2see.engines.torch import TorchEngine
 from seq2see.search import Hypothesis, SearchConfig, Source
 from seq2see.search.observer import StepRecord
 from seq2see.serve.paragraphs import Paragraph, cut, joined
-from seq2see.serve.problems import Gone
 from seq2see.serve.tickets import Call
 from seq2see.text import Tokenizer, split
 from seq2see.translator import Translation, TranslationOptions, Translator
@@ -25,13 +24,12 @@ Emit = Callable[[str], None]
 def stream(
     translator: Translator, text: str, options: TranslationOptions, call: Call, emit: Emit
 ) -> Translation:
-    """Translate a text and emit what there is of it at every step; whoever left stops it."""
+    """Translate a text and emit what there is of it at every step, while somebody waits."""
     done = ""
     parts: list[Translation] = []
 
     def tell(beginning: str) -> None:
-        if call.is_cancelled:
-            raise Gone("the client has left")
+        call.still_wanted()
         emit(done + beginning)
 
     sentences = list(_sentences(text, translator.languages[0]))

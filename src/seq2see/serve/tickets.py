@@ -8,6 +8,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from seq2see.serve.problems import Gone, Late
+
 
 class Task(Hashable, Protocol):
     """What is to be done. Items of equal tasks can be done together."""
@@ -36,6 +38,13 @@ class Call:
     def left(self) -> float:
         """Seconds that are left."""
         return self.deadline - time.monotonic()
+
+    def still_wanted(self) -> None:
+        """Raise if nobody waits any more or the time is over: for work that goes on in steps."""
+        if self.is_cancelled:
+            raise Gone("the client has left")
+        if self.left <= 0:
+            raise Late("the deadline came before the end of the work")
 
     def cancel(self) -> None:
         """Say that nobody waits any more; whoever works for it hears at once."""
