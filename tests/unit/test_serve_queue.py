@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 
 from seq2see.serve.problems import Busy, Draining, Gone, Late
 from seq2see.serve.queue import WorkQueue
-from seq2see.serve.tickets import Batch, Call
+from seq2see.serve.tickets import Alone, Batch, Call
 from seq2see.serve.worker import Workers, attempt
 
 
@@ -160,6 +160,46 @@ def test_what_cannot_be_done_in_time_is_refused_at_once(pool: ThreadPoolExecutor
     assert patient.result(5) == [6]
 
 
+def worked(queue: WorkQueue, task: Any, cost: int, seconds: float) -> None:
+    """Do one item of a cost in a time."""
+    queue._enter(soon(), task, [1], [cost])
+    done(queue, queue.take(), seconds)
+
+
+def test_small_batches_say_little_about_a_burst() -> None:
+    """Sentences of one request and then of many: the latter share batches, and have time."""
+    queue = WorkQueue(200_000, 4096)
+    for turn in range(30):
+        worked(queue, Double(), 8 + turn % 3, 0.05 + 0.01 * (turn * 7 % 4))
+    for number in range(64):
+        queue._enter(soon(str(number), 28.0), Double(), [1] * 16, [20] * 16)
+    done(queue, queue.take(), seconds=10.0)
+    with pytest.raises(Busy):
+        queue._enter(soon("z", 28.0), Double(), [1], [20])
+
+
+def test_what_goes_alone_says_nothing_about_batches() -> None:
+    queue = WorkQueue(10_000, 10)
+    worked(queue, Alone(lambda: 1), 10, 100.0)
+    for _ in range(3):
+        queue._enter(soon(seconds=5), Double(), [1], [10])
+
+
+def test_a_client_pays_for_what_it_had_when_it_comes_again() -> None:
+    """One sends what is dear, one thing after the other; the other has a lot that is cheap."""
+    queue, had = WorkQueue(10**9, 1000), {"dear": 0, "cheap": 0}
+    queue._enter(soon("cheap"), Double(), [1] * 100, [500] * 100)
+    dear = None
+    for _ in range(12):
+        if dear is None or dear.is_done:
+            dear = queue._enter(soon("dear"), Alone(lambda: 1), [None], [3000])
+        batch = queue.take()
+        assert batch is not None
+        had[batch.places[0][0].call.client] += batch.cost
+        done(queue, batch)
+    assert abs(had["dear"] - had["cheap"]) <= 4000
+
+
 def test_a_deadline_in_the_queue_is_busy_and_one_in_the_engine_is_late(
     pool: ThreadPoolExecutor,
 ) -> None:
@@ -192,6 +232,17 @@ def test_what_is_cancelled_or_over_never_enters_a_batch(pool: ThreadPoolExecutor
     assert survivor.result(5) == [18]
     with pytest.raises(Busy):
         futures[1].result(5)
+
+
+def test_what_a_worker_sweeps_out_at_its_deadline_is_not_done(pool: ThreadPoolExecutor) -> None:
+    queue, late = WorkQueue(1000, 100), soon("late")
+    future = queued(pool, queue, late, Double(), [1], [5])
+    survivor = queued(pool, queue, soon("alive"), Double(), [9], [5])
+    late.deadline = time.monotonic() - 1  # its thread looks at the clock again in a second
+    done(queue, queue.take())
+    assert survivor.result(5) == [18]
+    with pytest.raises(Busy):
+        future.result(5)
 
 
 def test_cancelling_takes_out_the_rest_of_a_request_that_has_begun(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from collections.abc import Callable
+from typing import TypeVar, cast
 
 from seq2see.data.fables import Contrast
 from seq2see.errors import Seq2SeeError
@@ -17,7 +16,7 @@ from seq2see.serve.problems import Failed, Invalid, Problem
 from seq2see.serve.queue import WorkQueue
 from seq2see.serve.requests import ExplainRequest, HeadsRequest, searched
 from seq2see.serve.streaming import Emit, stream as streamed
-from seq2see.serve.tickets import Call
+from seq2see.serve.tickets import Alone, Call
 from seq2see.translator import Translation, TranslationOptions
 
 T = TypeVar("T")
@@ -25,17 +24,6 @@ T = TypeVar("T")
 _TRACE_COST = 20
 """What a token of a trace costs, in tokens of a translation: no batch, no fused attention, and all
 of it written down."""
-
-
-@dataclass(eq=False, slots=True)
-class Alone:
-    """A task that equals no other."""
-
-    work: Callable[[], Any]
-
-    def run(self, items: Sequence[None]) -> Sequence[Any]:
-        """Do it."""
-        return [self.work() for _ in items]
 
 
 def explain(

@@ -5,7 +5,7 @@ whatever can be done together, from whomever it is. The queue knows neither mode
 
 Fairness is by tokens: each client has a lane with a clock that runs by what was taken from it, and
 the lane that is behind goes next. A lane that was empty starts at the clock of the others, so that
-nobody saves up time by being away.
+nobody saves up time by being away, or at its own, so that nobody is let off what was taken.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heapreplace
 from typing import Any
 
+from seq2see.serve.pace import Pace
 from seq2see.serve.problems import Busy, Draining, Gone, Late
-from seq2see.serve.tickets import Batch, Call, Task, Ticket
+from seq2see.serve.tickets import Alone, Batch, Call, Task, Ticket
 
 _QUANTUM = 512
 """Tokens taken from a lane before the next one's turn: most requests go whole into a batch."""
-_SMOOTHING = 0.2
-"""The weight of the last batch in the measured speed."""
+_MOST_CLIENTS = 10_000
+"""Clients without work whose clocks are remembered."""
 _PATIENCE = 0.8
 """A request is refused if the work before it would take more than this part of its time."""
 _LOOK_UP = 1.0
@@ -47,12 +48,13 @@ class WorkQueue:
 
     def __init__(self, capacity: int, batch_tokens: int, workers: int = 1) -> None:
         self.capacity, self.batch_tokens, self.workers = capacity, batch_tokens, workers
-        self.tokens_per_second = 0.0
-        """Of one worker, as measured; 0 before the first batch."""
+        self._pace = Pace(batch_tokens)
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._lanes: dict[str, _Lane] = {}
         self._clock = 0.0
+        self._ahead: dict[str, float] = {}
+        """Clocks of lanes that are empty now, if they are ahead of the others'."""
         self._waiting = self._running = 0
         self._numbers = 0
         self._closed = False
@@ -97,9 +99,10 @@ class WorkQueue:
         """Hand in what became of a batch, and how long it took."""
         with self._lock:
             self._running -= batch.cost
-            speed = batch.cost / max(seconds, 1e-6)
-            old = self.tokens_per_second
-            self.tokens_per_second = old + _SMOOTHING * (speed - old) if old else speed
+            if not isinstance(batch.task, Alone):  # its cost is a guess, and it is no batch
+                self._pace.note(batch.cost, seconds)
+            if not self._lanes and not self._running:
+                self._ahead.clear()
             for (ticket, place), outcome in zip(batch.places, outcomes, strict=True):
                 ticket.deliver(place, outcome)
 
@@ -119,9 +122,7 @@ class WorkQueue:
 
     def estimated_wait(self, cost: int = 0) -> float:
         """Return the seconds until work of this cost would be done."""
-        if not self.tokens_per_second:
-            return 0.0
-        return (self._waiting + self._running + cost) / (self.tokens_per_second * self.workers)
+        return self._pace.seconds(self._waiting + self._running + cost) / self.workers
 
     def _enter(self, call: Call, task: Task, items: Sequence[Any], costs: Sequence[int]) -> Ticket:
         with self._lock:
@@ -134,11 +135,21 @@ class WorkQueue:
             if not items:
                 ticket.finished.set()
                 return ticket
-            lane = self._lanes.setdefault(call.client, _Lane(self._clock))
-            lane.tickets.append(ticket)
+            self._lane(call.client).tickets.append(ticket)
             self._waiting += sum(costs)
             self._changed.notify()
             return ticket
+
+    def _lane(self, client: str) -> _Lane:
+        if client not in self._lanes:
+            self._lanes[client] = _Lane(max(self._clock, self._ahead.pop(client, 0.0)))
+        return self._lanes[client]
+
+    def _leave(self, client: str) -> None:
+        """Take an empty lane away, and remember what it has had."""
+        lane = self._lanes.pop(client)
+        if lane.clock > self._clock and len(self._ahead) < _MOST_CLIENTS:
+            self._ahead[client] = lane.clock
 
     def _refuse_overload(self, call: Call, cost: int) -> None:
         wait = self.estimated_wait(cost)
@@ -147,7 +158,7 @@ class WorkQueue:
             raise Busy("Slowdown: too many requests at the moment", max(1.0, wait / 2))
 
     def _outcomes(self, ticket: Ticket) -> list[Any]:
-        if ticket.finished.is_set() and not ticket.call.is_cancelled:
+        if ticket.is_done and not ticket.call.is_cancelled:
             return ticket.outcomes()
         self._drop(ticket)
         if ticket.call.is_cancelled:
@@ -164,7 +175,7 @@ class WorkQueue:
                 lane.tickets.remove(ticket)
                 self._waiting -= ticket.waiting_cost
                 if not lane.tickets:
-                    del self._lanes[ticket.call.client]
+                    self._leave(ticket.call.client)
         ticket.finished.set()
 
     def _sweep(self) -> None:
@@ -194,7 +205,9 @@ class WorkQueue:
             heapreplace(turns, (lane.clock, number, lane))
         self._waiting -= cost
         self._running += cost
-        self._lanes = {name: lane for name, lane in self._lanes.items() if lane.tickets}
+        for client in [name for name, lane in self._lanes.items() if not lane.tickets]:
+            self._leave(client)
+        self._ahead = {name: clock for name, clock in self._ahead.items() if clock > self._clock}
         return Batch(task, places, cost)
 
     def _account(self, lane: _Lane, ticket: Ticket, clock: float, price: int) -> None:

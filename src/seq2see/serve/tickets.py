@@ -20,6 +20,17 @@ class Task(Hashable, Protocol):
 
 
 @dataclass(eq=False, slots=True)
+class Alone:
+    """A task that equals no other, so that no batch can share it."""
+
+    work: Callable[[], Any]
+
+    def run(self, items: Sequence[None]) -> Sequence[Any]:
+        """Do it."""
+        return [self.work() for _ in items]
+
+
+@dataclass(eq=False, slots=True)
 class Call:
     """A request as the queue sees it: whose it is, until when, and whether somebody still waits."""
 
@@ -109,11 +120,16 @@ class Ticket:
         """Whether every item is in some batch."""
         return self._taken == len(self._items)
 
+    @property
+    def is_done(self) -> bool:
+        """Whether every outcome is there; one that was given up is `finished`, too."""
+        return self._open == 0
+
     def deliver(self, place: int, outcome: Any) -> None:
         """Take an outcome in; the last one finishes the ticket. For the one worker that has it."""
         self._outcomes[place] = outcome
         self._open -= 1
-        if self._open == 0:
+        if self.is_done:
             self.finished.set()
 
     def outcomes(self) -> list[Any]:

@@ -38,7 +38,8 @@ class Workers:
     @property
     def longest(self) -> float:
         """Seconds that the oldest batch has been with the engine."""
-        return max((time.monotonic() - since for since in self._busy_since.values()), default=0.0)
+        begun = list(self._busy_since.values())  # the workers change it meanwhile
+        return max((time.monotonic() - since for since in begun), default=0.0)
 
     def stop(self, seconds: float) -> None:
         """Close the queue and wait for what is running, within limits."""
