@@ -43,9 +43,9 @@ CALLS = 9
 
 
 def assert_same_bits(ours: Path, theirs: Path, update: int = UPDATES) -> None:
-    """Check weights, moments and moving average of the last update."""
-    for name in ("model", "optimiser", "average"):
-        file = f"checkpoints/{update:09d}/{name}.safetensors"
+    """Check weights, moments and moving average of the last update, and the model."""
+    last = [f"checkpoints/{update:09d}/{name}" for name in ("model", "optimiser", "average")]
+    for file in (f"{name}.safetensors" for name in (*last, "model")):
         left, right = load_file(ours / file), load_file(theirs / file)
         assert left.keys() == right.keys()
         assert all(left[key].equal(right[key]) for key in left)

@@ -53,7 +53,7 @@ class Checkpointer:
             case "best" if best in updates:
                 chosen = [best]
             case "mean":
-                chosen = updates[-self._config.keep :]
+                chosen = self._checkpoints.final()
             case "ema":
                 return self._parts["average"].tensors()
             case _:

@@ -62,11 +62,15 @@ class Snapshot:
 
 
 class Checkpoints:
-    """The checkpoints of a run, of which the last `keep` are kept, and those that are named."""
+    """The checkpoints of a run: the last, the last `keep` that are due, and those that are named.
 
-    def __init__(self, folder: Path, keep: int) -> None:
+    One is due at each multiple of `every`. One of an interruption is not: it lasts until the next.
+    """
+
+    def __init__(self, folder: Path, keep: int, every: int = 1) -> None:
         self.folder = folder
         self._keep = keep
+        self._every = every
 
     def save(
         self, update: int, parts: Mapping[str, Readable], precious: Iterable[int] = ()
@@ -117,12 +121,20 @@ class Checkpoints:
         folders = self.folder.glob("[0-9]*")
         return sorted(int(f.name) for f in folders if f.name.isdecimal())
 
+    def final(self) -> list[int]:
+        """Return the last `keep` of a run that has ended, interrupted or not."""
+        updates = self.updates()
+        return [*self._due(updates[:-1]), *updates[-1:]][-self._keep :]
+
+    def _due(self, updates: Iterable[int]) -> list[int]:
+        return [update for update in updates if update % self._every == 0]
+
     def path(self, update: int) -> Path:
         """Return where the checkpoint of this update is."""
         return self.folder / f"{update:09d}"
 
     def _forget(self, precious: set[int]) -> None:
-        kept = {*self.updates()[-self._keep :], *precious}
+        kept = {*self._due(self.updates())[-self._keep :], *precious}
         for update in self.updates():
             if update not in kept:
                 shutil.rmtree(self.path(update), ignore_errors=True)

@@ -110,7 +110,7 @@ class Session:
         config = builder.ingredients.checkpoints
         self.average = MovingAverage(self.objective.model, config.ema) if config.ema else None
         self.signals = Signals(builder.workers)
-        self.checkpoints = Checkpoints(builder.folder.checkpoints, config.keep)
+        self.checkpoints = Checkpoints(builder.folder.checkpoints, config.keep, config.every)
         self.validator = Validator(
             builder.examiner(builder.validation_corpus),
             self.objective,
