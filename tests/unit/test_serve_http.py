@@ -451,7 +451,7 @@ def test_runs(serving: Serving, tmp_path: Path) -> None:
     client = serving(runs=tmp_path)
     assert [run["name"] for run in client.get("/api/v1/runs").json()["runs"]] == ["one"]
     answer = client.get("/api/v1/runs/one").json()
-    assert answer == {"name": "one", "records": [{"update": 1}], "next": 14}
+    assert answer == {"name": "one", "records": [{"update": 1}], "next": 14, "restarted": False}
     assert client.get("/api/v1/runs/one", params={"after": 14}).json()["records"] == []
     assert client.get("/api/v1/runs/one", params={"after": "x"}).status_code == 400
     assert client.get("/api/v1/runs/..%2fone").status_code == 404
@@ -660,6 +660,30 @@ def test_the_docs_page_loads_nothing_from_elsewhere(serving: Serving) -> None:
     assert "<script" not in page
     assert "/api/v1/translate" in page
     assert 'src="http' not in page
+
+
+@pytest.mark.parametrize(
+    ("settings", "url"),
+    [
+        ({}, "http://localhost:8080/translate"),
+        ({"public_url": "https://a.example/t/"}, "https://a.example/t/translate"),
+    ],
+)
+def test_the_examples_of_the_docs_name_the_service(
+    serving: Serving, settings: dict[str, Any], url: str
+) -> None:
+    page = serving(settings=settings).get("/docs", headers={"host": "localhost:8080"}).text
+    assert f"curl {url} " in page
+
+
+def test_another_method_is_405(serving: Serving) -> None:
+    client = serving()
+    answers = [client.get("/translate"), client.post("/health"), client.delete("/api/v1/models")]
+    assert [answer.status_code for answer in answers] == [405] * 3
+    assert answers[0].headers["allow"] == "POST"
+    assert set(answers[0].json()) == {"error"}
+    assert client.get("/nothing").status_code == 404
+    assert client.get("/").status_code == 200
 
 
 def test_every_example_of_the_spec_runs(serving: Serving) -> None:

@@ -94,7 +94,12 @@ def service() -> Any:
         ("en-GB", ["en"], "en"),
         ("zh", ["zh-Hans", "zh-Hant"], "zh-Hans"),
         ("zt", ["zh-Hans", "zh-Hant"], "zh-Hant"),
-        ("zh-Hant", ["zh"], "zh"),
+        ("zh-Hant", ["zh"], None),
+        ("zt", ["en", "zh"], None),
+        ("zh-HK", ["zh-Hans", "zh-Hant"], "zh-Hant"),
+        ("zh-Hant-TW", ["zh", "zh-Hant"], "zh-Hant"),
+        ("zh-Hans-CN", ["zh"], "zh"),
+        ("sr-Latn", ["sr"], "sr"),
         ("pb", ["pt", "pt-BR"], "pt-BR"),
         ("pt", ["pt", "pt-BR"], "pt"),
         ("zz", ["en", "de"], None),
@@ -271,6 +276,14 @@ def test_keys_are_kept_as_hashes(tmp_path: Path) -> None:
         add_key(path, "x]\nsha256='0'")
 
 
+def test_a_key_goes_on_a_line_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    alice = add_key(path, "alice")
+    path.write_text(path.read_text("utf-8").rstrip(), "utf-8")
+    bob = add_key(path, "bob")
+    assert [ApiKeys(path).owner(key)[0] for key in (alice, bob)] == ["alice", "bob"]  # type: ignore[index]
+
+
 def test_a_key_that_is_taken_out_of_the_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "keys.toml"
     alice = add_key(path, "alice")
@@ -381,13 +394,28 @@ def test_runs_are_read_while_they_grow(tmp_path: Path) -> None:
     assert first["records"] == [{"update": 1}, {"update": 2}]
     with log.open("ab") as file:
         file.write(b'ate": 3}\n')
-    assert runs.records("one", first["next"])["records"] == [{"update": 3}]
-    log.write_bytes(b"")
-    assert runs.records("one", first["next"]) == {"name": "one", "records": [], "next": 0}
+    more = runs.records("one", first["next"])
+    assert (more["records"], more["restarted"]) == ([{"update": 3}], False)
     for wrong in ("no-run", "..", "../one", "secret.txt", ""):
         with pytest.raises(NotFound):
             runs.records(wrong, 0)
     assert Runs(None).names() == []
+
+
+@pytest.mark.parametrize(
+    "log", [b"", b'{"update": 1}\n', b'{"update": 1}\n{"update": 2, "new": 1}\n']
+)
+def test_a_run_whose_log_was_cut_is_read_from_its_start(tmp_path: Path, log: bytes) -> None:
+    """Also where it has grown past the place again."""
+    path = tmp_path / "one" / "log.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(b'{"update": 1}\n{"update": 2}\n')
+    runs = Runs(tmp_path)
+    place = runs.records("one", 0)["next"]
+    path.write_bytes(log)
+    answer = runs.records("one", place)
+    assert (answer["restarted"], answer["next"]) == (True, len(log))
+    assert len(answer["records"]) == log.count(b"\n")
 
 
 def test_the_log_holds_no_text_and_one_line_an_event() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Match, Mount
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from seq2see import __version__
 from seq2see.serve import api, libretranslate, spec
@@ -60,8 +62,22 @@ def routed(service: Service) -> FastAPI:
     app.include_router(api.router(service, desk))
     _documents(app, service)
     _errors(app)
-    app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")
+    app.router.routes.append(_Page(app.router.routes))
     return app
+
+
+class _Page(Mount):
+    """The page's files, where no route is: a route's path by another method is 405, not 404."""
+
+    def __init__(self, others: Sequence[BaseRoute]) -> None:
+        super().__init__("/", StaticFiles(directory=PAGE, html=True), name="page")
+        self._others = tuple(others)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Take what the others leave."""
+        if any(route.matches(scope)[0] is Match.PARTIAL for route in self._others):
+            return Match.NONE, {}
+        return super().matches(scope)
 
 
 def host_names(config: ServeConfig) -> list[str] | None:
@@ -89,8 +105,8 @@ def _documents(app: FastAPI, service: Service) -> None:
         return JSONResponse(openapi(app))
 
     @app.get("/docs", include_in_schema=False)
-    async def documentation() -> Response:
-        return HTMLResponse(page(openapi(app)))
+    async def documentation(request: Request) -> Response:
+        return HTMLResponse(page(openapi(app), service.config.public_url or str(request.base_url)))
 
 
 def openapi(app: FastAPI) -> dict[str, Any]:

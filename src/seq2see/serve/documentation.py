@@ -11,9 +11,9 @@ from html import escape
 from typing import Any
 
 
-def page(document: dict[str, Any]) -> str:
-    """Return the page."""
-    parts = "".join(_operations(document))
+def page(document: dict[str, Any], url: str) -> str:
+    """Return the page; its examples go to the service at this address."""
+    parts = "".join(_operations(document, url.rstrip("/")))
     title = escape(f"{document['info']['title']} {document['info']['version']}")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -25,7 +25,7 @@ def page(document: dict[str, Any]) -> str:
     )
 
 
-def _operations(document: dict[str, Any]) -> Iterator[str]:
+def _operations(document: dict[str, Any], url: str) -> Iterator[str]:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             yield f"<h2><code>{method.upper()} {escape(path)}</code></h2>"
@@ -33,16 +33,13 @@ def _operations(document: dict[str, Any]) -> Iterator[str]:
             yield f"{escape(operation.get('description', ''))}</p>"
             content = operation.get("requestBody", {}).get("content", {})
             if media := content.get("application/json"):
-                yield f"<pre>{escape(_curl(path, media['example']))}</pre>"
+                yield f"<pre>{escape(_curl(url + path, media['example']))}</pre>"
                 yield f"<dl>{''.join(_fields(media['schema']))}</dl>"
 
 
-def _curl(path: str, example: dict[str, Any]) -> str:
+def _curl(url: str, example: dict[str, Any]) -> str:
     body = json.dumps(example, ensure_ascii=False).replace("'", "'\\''")
-    return (
-        f"curl http://localhost:5000{path} \\\n"
-        f"  -H 'Content-Type: application/json' \\\n  -d '{body}'"
-    )
+    return f"curl {url} \\\n  -H 'Content-Type: application/json' \\\n  -d '{body}'"
 
 
 def _fields(schema: dict[str, Any]) -> Iterator[str]:

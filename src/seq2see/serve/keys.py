@@ -92,8 +92,10 @@ def add_key(path: Path, name: str) -> str:
         raise InputError(f"`{path}` has a key of {name} already: take another name, or remove it")
     key = secrets.token_urlsafe(32)
     path.touch(mode=0o600)
+    is_open = path.read_bytes()[-1:] not in {b"", b"\n"}  # an editor may leave the last line so
+    start = "\n" if is_open else ""
     with path.open("a", encoding="utf-8") as file:
-        file.write(f'[{name}]\nsha256 = "{_digest(key)}"\n\n')
+        file.write(f'{start}[{name}]\nsha256 = "{_digest(key)}"\n\n')
     return key
 
 

@@ -1,14 +1,21 @@
 """The codes of languages as clients write them, and their names.
 
 Codes are compared without case and by LibreTranslate's short forms (zh is zh-Hans, pb is pt-BR); a
-region that no model knows falls back to the language: en-GB to en.
+region that no model knows falls back to the language: en-GB to en. A script does not: whoever
+reads Traditional Chinese did not ask for Simplified.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-_SHORT = {"zh": "zh-hans", "zh-cn": "zh-hans", "zt": "zh-hant", "zh-tw": "zh-hant", "pb": "pt-br"}
+_SHORT = {
+    **dict.fromkeys(("zh", "zh-cn", "zh-sg"), "zh-hans"),
+    **dict.fromkeys(("zt", "zh-tw", "zh-hk", "zh-mo"), "zh-hant"),
+    "pb": "pt-br",
+}
+_SCRIPT = 4
+"""Letters of the part of a code that names a script."""
 
 _NAMES = """
 af Afrikaans,ar Arabic,az Azerbaijani,be Belarusian,bg Bulgarian,bn Bengali,bs Bosnian,ca Catalan,
@@ -36,6 +43,11 @@ def primary(code: str) -> str:
     return canonical(code).split("-")[0]
 
 
+def script(code: str) -> str | None:
+    """Return the script of a code, if it names one."""
+    return next((part for part in canonical(code).split("-")[1:] if len(part) == _SCRIPT), None)
+
+
 def name(code: str) -> str:
     """Return what English calls a language; for one that is not in the list, its code."""
     form = canonical(code)
@@ -47,5 +59,11 @@ def match(code: str, known: Iterable[str]) -> str | None:
     by_form = {canonical(k): k for k in known}
     if found := by_form.get(canonical(code)):
         return found
-    alike = [k for k in by_form.values() if primary(k) == primary(code)]
+    alike = [k for k in by_form.values() if primary(k) == primary(code) and _may_share(k, code)]
     return alike[0] if len(alike) == 1 else None
+
+
+def _may_share(one: str, other: str) -> bool:
+    """Tell if two codes may be of one script: not if each names its own."""
+    scripts = {script(one), script(other)}
+    return None in scripts or len(scripts) == 1

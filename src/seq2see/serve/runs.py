@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from seq2see.serve.problems import NotFound
 
@@ -26,20 +26,25 @@ class Runs:
         return [{"name": name, "changed": changed} for changed, name in sorted(found, reverse=True)]
 
     def records(self, name: str, after: int) -> dict[str, Any]:
-        """Return the records of a run from a byte on, whole lines only, and where they end."""
+        """Return the records of a run from a byte on, whole lines only, and where they end.
+
+        A run that is resumed cuts its log: where no line ends at that byte any more, all records
+        come, and `restarted` says that those of before do not count.
+        """
         path = next((path for path in self._logs() if path.parent.name == name), None)
         if path is None:
             raise NotFound(f"{name[:40]} is not a run here")
         records: list[Any] = []
         with path.open("rb") as file:
-            after = min(after, path.stat().st_size)  # a run that was begun anew is shorter
+            restarted = after > 0 and not _is_line_end(file, after)
+            after = 0 if restarted else after
             file.seek(after)
             for line in file:
                 if not line.endswith(b"\n") or len(records) == _MOST:
                     break
                 after += len(line)
                 records += _record(line)
-        return {"name": name, "records": records, "next": after}
+        return {"name": name, "records": records, "next": after, "restarted": restarted}
 
     def _logs(self) -> Iterator[Path]:
         if self._folder is None or not self._folder.is_dir():
@@ -47,6 +52,11 @@ class Runs:
         for folder in sorted(self._folder.iterdir()):
             if (log := folder / _LOG).is_file():
                 yield log
+
+
+def _is_line_end(file: BinaryIO, place: int) -> bool:
+    file.seek(place - 1)
+    return file.read(1) == b"\n"
 
 
 def _record(line: bytes) -> list[Any]:
