@@ -18,7 +18,7 @@ from seq2see.serve.config import LimitsConfig
 from seq2see.serve.desk import Desk, require_key
 from seq2see.serve.laboratory import Laboratory, cards
 from seq2see.serve.models import Model
-from seq2see.serve.problems import Forbidden, Invalid, NotFound, Problem
+from seq2see.serve.problems import Forbidden, Invalid, NotFound, Problem, TooLong
 from seq2see.serve.requests import ExplainRequest, HeadsRequest, TranslateRequest
 from seq2see.serve.responses import Json, finite
 from seq2see.serve.runs import Runs
@@ -183,7 +183,7 @@ def _explanation(routes: APIRouter, service: Service, desk: Desk) -> None:
 
 def _refuse_long(text: str, limits: LimitsConfig) -> None:
     if len(text) > limits.explain_characters:
-        raise Invalid(
+        raise TooLong(
             f"Invalid request: a text that is explained has at most "
             f"{limits.explain_characters} characters"
         )

@@ -10,7 +10,7 @@ import math
 
 class Problem(Exception):  # noqa: N818 an answer, not an accident
     """A request that ends without a result. `reason` is a word for metrics and logs, which never
-    see the text."""
+    see the text, and for the page, which has its own words for some."""
 
     status = 400
     reason = "invalid"
@@ -19,13 +19,26 @@ class Problem(Exception):  # noqa: N818 an answer, not an accident
     @property
     def headers(self) -> dict[str, str]:
         """What a client may need to know beyond the body."""
-        if self.retry_after is None:
-            return {}
-        return {"Retry-After": str(max(1, math.ceil(self.retry_after)))}
+        found = {"X-Reason": self.reason}
+        if self.retry_after is not None:
+            found["Retry-After"] = str(max(1, math.ceil(self.retry_after)))
+        return found
 
 
 class Invalid(Problem):
     """The request cannot be understood, or asks for what is not there."""
+
+
+class TooLong(Invalid):
+    """The text has more characters than are taken; the limit is the message's last number."""
+
+    reason = "too_long"
+
+
+class UnknownLanguage(Invalid):
+    """No model leads from the one language to the other."""
+
+    reason = "language"
 
 
 class TooLarge(Problem):

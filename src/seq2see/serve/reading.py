@@ -14,7 +14,7 @@ from starlette.requests import Request
 from seq2see.config import Config
 from seq2see.errors import ConfigError
 from seq2see.serve.config import LimitsConfig
-from seq2see.serve.problems import Invalid
+from seq2see.serve.problems import Invalid, TooLong
 
 C = TypeVar("C", bound=Config)
 
@@ -111,7 +111,7 @@ def refuse_excess(lines: list[str] | tuple[str, ...], limits: LimitsConfig) -> N
         )
     size = sum(map(len, lines))
     if size > limits.characters:
-        raise Invalid(f"Invalid request: request ({size}) exceeds text limit ({limits.characters})")
+        raise TooLong(f"Invalid request: request ({size}) exceeds text limit ({limits.characters})")
 
 
 def count(values: Mapping[str, Any], name: str, most: int) -> int:

@@ -19,7 +19,7 @@ from seq2see.serve.keys import ApiKeys, Rates
 from seq2see.serve.languages import match, name
 from seq2see.serve.metrics import Metrics
 from seq2see.serve.models import Model, Models, Route
-from seq2see.serve.problems import Busy, Failed, Invalid
+from seq2see.serve.problems import Busy, Failed, Invalid, UnknownLanguage
 from seq2see.serve.queue import WorkQueue
 from seq2see.serve.queued import chained
 from seq2see.serve.requests import ExplainRequest, HeadsRequest
@@ -113,10 +113,10 @@ class Service:
         """Return the way from one language to another, or raise `Invalid`."""
         for code in (source, target):
             if match(code, self.models.languages) is None:
-                raise Invalid(f"{code[:40]} is not supported")
+                raise UnknownLanguage(f"{code[:40]} is not supported")
         if route := self.models.route(source, target):
             return route
-        raise Invalid(
+        raise UnknownLanguage(
             f"{name(target)} ({target}) is not available as a target language "
             f"from {name(source)} ({source})"
         )

@@ -6,9 +6,9 @@ const used = new Set(); // what the state on the screen was made from
 let saved = null;
 
 export class Refused extends Error {
-  constructor(message, status) {
+  constructor(message, status, reason = null) {
     super(message);
-    this.status = status;
+    Object.assign(this, { status, reason });
   }
 }
 
@@ -45,7 +45,7 @@ async function read(response) {
   let answer = null;
   try { answer = JSON.parse(text); } catch { /* not JSON: an error of something in between */ }
   if (response.ok && answer) return answer;
-  throw new Refused(answer?.error ?? `HTTP ${response.status}`, response.status);
+  throw new Refused(answer?.error ?? `HTTP ${response.status}`, response.status, response.headers.get("X-Reason"));
 }
 
 function headers(more = {}) {
@@ -72,6 +72,9 @@ export async function ask(path, body, { signal, fresh = false } = {}) {
   keep(name, answer);
   return answer;
 }
+
+// Asks for what is of use once, and is neither kept nor saved.
+export const askOnce = (path, { signal } = {}) => send(path, undefined, signal);
 
 // What has been answered already, or null.
 export function known(path, body) {

@@ -47,6 +47,15 @@ function moved(text) {
 
 export const interventionsOf = ({ off, scale, hide, pos }) => [...switchedOff(listed(off)), ...scaled(scale), ...hidden(hide), ...moved(pos)];
 
+// The state without the heads and layers that a model has not: it may come from another model.
+export function fitting(state, model) {
+  const has = (name) => {
+    const [stack, layer, , head] = name.split(".");
+    return Number(layer) < model[`${stack}_layers`] && Number(head ?? 0) < model.heads;
+  };
+  return { ...state, off: listed(state.off).filter(has).join(","), scale: has((state.scale ?? "").split(":")[0]) ? state.scale : undefined };
+}
+
 export const NONE = { off: null, scale: null, hide: null, pos: null };
 
 // A list in the address with one name more, or less.

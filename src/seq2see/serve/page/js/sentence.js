@@ -1,11 +1,15 @@
 // The sentence that several views look at: its text, its languages, and its trace.
 import { Refused, apiKey, ask, isSaved } from "./api.js";
 import { button, choice, fill, h } from "./dom.js";
+import { fitting } from "./interventions.js";
 import { current, set } from "./store.js";
 import { languageName, t } from "./text.js";
 
 const PAUSE = 350; // ms without a key before the service is asked
 const WHOLE = 160; // characters up to which every layer comes with its scores and vectors
+
+// Why the service refuses, where it is said in the page's own words; of others its English is shown.
+const REASONS = new Set(["busy", "rate", "deadline", "draining", "failed", "forbidden", "language", "too_large", "too_long"]);
 
 const EXAMPLES = {
   en: "The animal didn't cross the street because it was too tired.",
@@ -27,9 +31,11 @@ export async function facts(signal) {
   return known;
 }
 
-export function pairOf(state, { models }) {
-  const first = models.find((model) => model.source === state.source && model.target === state.target) ?? models[0];
-  return { source: state.source ?? first.source, target: state.target ?? first.target };
+// The languages; what the address leaves out is that of the first model that fits the rest.
+export function pairOf({ source, target }, { models }) {
+  const fits = (model) => [undefined, "auto", model.source].includes(source) && [undefined, model.target].includes(target);
+  const first = models.find(fits) ?? models[0];
+  return { source: source ?? first.source, target: target ?? first.target };
 }
 
 // The model that leads directly from one language to the other, or null.
@@ -38,14 +44,28 @@ export function modelOf(state, found) {
   return found.models.find((model) => model.target === target && (source === "auto" || model.source === source)) ?? null;
 }
 
+// The settings of that model, such as its layers; null where no model leads there directly.
+export async function configOf(state, found, signal) {
+  const model = modelOf(state, found);
+  return model && (await ask(`api/v1/models/${encodeURIComponent(model.name)}`, undefined, { signal })).config;
+}
+
+// The state with what this model has of its interventions.
+export async function fitted(state, found, signal) {
+  const model = state.off || state.scale ? await configOf(state, found, signal) : null;
+  return model ? fitting(state, model) : state;
+}
+
 export const exampleFor = (language) => EXAMPLES[language] ?? EXAMPLES.en;
 
 // The text of the state; views that show a trace begin with an example.
 const textOf = (state, found) => state.text ?? exampleFor(pairOf(state, found).source);
 
+export const isLong = (state, found) => textOf(state, found).trim().length > WHOLE;
+
 export function traceRequest(state, found, { layers, ...more } = {}) {
   const text = textOf(state, found).trim();
-  const detail = { layers: text.length <= WHOLE ? "all" : layers ? [layers] : "last", top: 8, ...more.detail };
+  const detail = { layers: !isLong(state, found) ? "all" : layers ? [layers] : "last", top: 8, ...more.detail };
   const wishes = { ...more };
   delete wishes.detail;
   return { text, ...pairOf(state, found), ...wishes, detail };
@@ -56,7 +76,7 @@ export const explain = (request, signal) => ask("api/v1/explain", request, { sig
 // What went wrong, in words that help.
 export function told(error) {
   if (error instanceof Refused && isSaved()) return t("error.saved");
-  if (error instanceof Refused) return error.message;
+  if (error instanceof Refused) return REASONS.has(error.reason) ? t(`reason.${error.reason}`, { limit: error.message.match(/\d+(?=\D*$)/) }) : error.message;
   if (error instanceof TypeError && /fetch|network/i.test(error.message)) return t("error.gone");
   console.error(error);
   return String(error.message ?? error);
@@ -139,7 +159,8 @@ export function traceView(root, body, request, draw) {
       const found = await facts(signal);
       if (signal.aborted) return;
       card.update(state, found);
-      const wanted = request(state, found);
+      const wanted = await request(state, found, signal);
+      if (signal.aborted) return;
       if (!wanted.text) {
         body.hidden = true;
         card.output.textContent = "";

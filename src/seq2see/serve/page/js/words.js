@@ -1,4 +1,5 @@
 // Words and where they stand. The service counts characters, JavaScript halves of some of them.
+import { t } from "./text.js";
 
 export const cut = (text, start, end) => [...text].slice(start, end).join("");
 
@@ -41,7 +42,7 @@ export function axis(trace, name, size) {
   if (name === "source") return trace.source.tokens;
   if (name === "output") return trace.target.tokens;
   if (name === "input") return [trace.start, ...trace.target.tokens.slice(0, -1)];
-  return Array.from({ length: size }, (_, i) => ({ text: `mixture ${i}`, word: null }));
+  return Array.from({ length: size }, (_, i) => ({ text: t("mixture.n", { i }), word: null }));
 }
 
 // Tokens in groups: each by itself, or those of a word together.

@@ -6,10 +6,12 @@ export default {
   "view.positions": "Positions", "view.lab": "Lab", "view.architecture": "Architecture", "view.training": "Training",
 
   "error.saved": "This file holds one saved state; for anything else the service is needed.",
-  "error.gone": "The service does not answer.", key: "API key", "key.use": "Use it",
+  "error.gone": "The service does not answer.", "error.own": "{error}", "save.failed": "The page could not be saved: the service did not give all of it.",
+  "reason.busy": "The service has too much to do: try again in a moment.", "reason.rate": "That was more than the service takes from one user in this time: try again in a moment.", "reason.deadline": "The service took too long.", "reason.draining": "The service is about to end.",
+  "reason.failed": "The model failed on this text.", "reason.forbidden": "The service wants a valid API key.", "reason.language": "The service does not translate between these languages.", "reason.too_large": "That is more than the service reads.", "reason.too_long": "The text is too long: at most {limit} characters.", key: "API key", "key.use": "Use it",
   busy: "working …", empty: "Write a sentence above.", close: "Close", clear: "Clear", mean: "mean", from: "From", to: "to", swap: "Swap languages",
   sentence: "Sentence", layer: "layer", "layer.n": "layer {layer}", probability: "probability", log_prob: "log-probability", score: "score", log: "log",
-  token: "token", hidden: "hidden by the mask", words: "words", subwords: "subwords", matrix: "matrix", lines: "lines", detect: "Detect",
+  token: "token", hidden: "hidden by the mask", words: "words", subwords: "subwords", matrix: "matrix", lines: "lines", "mixture.n": "mixture {i}", detect: "Detect",
 
   "translate.title": "Translate, and see how sure it is", "translate.source": "Text to translate", "translate.target": "Translation",
   "translate.placeholder": "Type or paste text …", example: "Try an example", options: "Options", "beam.size": "Beam size",
@@ -18,7 +20,7 @@ export default {
   unmet: "“{term}” could not be put in", begins: "begins with “{prefix}”", "begins.clear": "Translate freely again",
   "looks.at": "looks at", instead: "Instead", "instead.none": "Nothing else is likely here.", "instead.use": "Say {word} instead, and go on from there",
   "instead.direct": "Alternatives need one model that leads directly to the target.", "instead.one": "Alternatives are for one sentence at a time.",
-  alternatives: "Alternatives", files: "Files", "files.note": "Drop documents here: text, HTML, subtitles, PO, Word, TMX, XLIFF.", "files.choose": "Choose files", download: "Download",
+  alternatives: "Alternatives", files: "Files", "files.note": "Drop documents here: {formats}", "files.choose": "Choose files", download: "Download",
   "flag.copied_source": "copied", "flag.copied_source.why": "Much of the source stands in the translation unchanged.",
   "flag.repetition": "repetition", "flag.repetition.why": "The translation says the same again and again.",
   "flag.length_limit": "cut off", "flag.length_limit.why": "The translation ended at the limit of its length, not at its end.",

@@ -6,10 +6,12 @@ export default {
   "view.positions": "位置", "view.lab": "实验室", "view.architecture": "架构", "view.training": "训练",
 
   "error.saved": "此文件只保存了一个状态；其他操作需要服务。",
-  "error.gone": "服务没有响应。", key: "API 密钥", "key.use": "使用",
+  "error.gone": "服务没有响应。", "error.own": "未能翻译：{error}", "save.failed": "页面未能保存：服务没有给出全部内容。",
+  "reason.busy": "服务正忙，请稍后再试。", "reason.rate": "请求超过了单个用户在这段时间内的限额，请稍后再试。", "reason.deadline": "服务用时过长，已中止。", "reason.draining": "服务即将停止。",
+  "reason.failed": "模型未能处理这段文本。", "reason.forbidden": "服务需要有效的 API 密钥。", "reason.language": "服务不支持这两种语言之间的翻译。", "reason.too_large": "内容超过了服务能读取的大小。", "reason.too_long": "文本太长：最多 {limit} 个字符。", key: "API 密钥", "key.use": "使用",
   busy: "计算中……", empty: "请在上方输入一个句子。", close: "关闭", clear: "清空", mean: "平均", from: "从", to: "到", swap: "交换语言",
   sentence: "句子", layer: "层", "layer.n": "第 {layer} 层", probability: "概率", log_prob: "对数概率", score: "得分", log: "对数",
-  token: "词元", hidden: "被掩码遮住", words: "词", subwords: "子词", matrix: "矩阵", lines: "连线", detect: "自动检测",
+  token: "词元", hidden: "被掩码遮住", words: "词", subwords: "子词", matrix: "矩阵", lines: "连线", "mixture.n": "混合 {i}", detect: "自动检测",
 
   "translate.title": "翻译，并看到它有多确定", "translate.source": "要翻译的文本", "translate.target": "译文",
   "translate.placeholder": "输入或粘贴文本……", example: "试一个例句", options: "选项", "beam.size": "束宽",
@@ -18,7 +20,7 @@ export default {
   unmet: "“{term}”未能放入译文", begins: "以“{prefix}”开头", "begins.clear": "恢复自由翻译",
   "looks.at": "看向", instead: "换一个词", "instead.none": "这里没有其他可能的词。", "instead.use": "改用 {word}，并从这里继续翻译",
   "instead.direct": "备选词需要一个直达目标语言的模型。", "instead.one": "备选词一次只能用于一个句子。",
-  alternatives: "其他译文", files: "文件", "files.note": "把文档拖到这里：文本、HTML、字幕、PO、Word、TMX、XLIFF。", "files.choose": "选择文件", download: "下载",
+  alternatives: "其他译文", files: "文件", "files.note": "把文档拖到这里：{formats}", "files.choose": "选择文件", download: "下载",
   "flag.copied_source": "照抄原文", "flag.copied_source.why": "译文中有大量原文未变。",
   "flag.repetition": "重复", "flag.repetition.why": "译文反复说同样的话。",
   "flag.length_limit": "被截断", "flag.length_limit.why": "译文在长度上限处结束，而非自然结束。",
