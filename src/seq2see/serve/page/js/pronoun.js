@@ -5,7 +5,7 @@ import { bar, fill, h } from "./dom.js";
 import { interventionsOf } from "./interventions.js";
 import { exact, percent, short, unpack } from "./numbers.js";
 import { contrast, removalsCard } from "./removals.js";
-import { explain, facts, modelOf, pairOf, show, showError, waiting } from "./sentence.js";
+import { explain, facts, fitted, modelOf, pairOf, show, showError, waiting } from "./sentence.js";
 import { current, set } from "./store.js";
 import { t } from "./text.js";
 
@@ -33,16 +33,15 @@ export function pronounCard() {
       element.hidden = !modelOf(state, found);
       const wanted = wishes(state, source, target);
       for (const [name, input] of Object.entries(inputs)) if (document.activeElement !== input) input.value = wanted[name];
-      if (!wanted.a || !wanted.b || element.hidden) return;
-      const slow = setTimeout(() => show(status, "busy", t("busy")), 200);
-      const off = interventionsOf({ ...state, hide: null });
+      if (!wanted.a || !wanted.b || element.hidden) return show(status, "");
+      const off = interventionsOf({ ...await fitted(state, found, signal), hide: null });
       const asked = (text) => explain({ text, source, target, interventions: off, detail: { layers: "none", top: 60 } }, signal);
       const heads = (trace, place, rivals, i) => {
         const pair = contrast(trace, place, rivals);
         return pair && removalsCard({ text: trace.source.text, source, target, ...pair, interventions: off }, rivals, i, signal);
       };
-      const traces = [await asked(wanted.a), await asked(wanted.b)];
-      clearTimeout(slow);
+      const slow = setTimeout(() => show(status, "busy", t("busy")), 200);
+      const traces = await (async () => [await asked(wanted.a), await asked(wanted.b)])().finally(() => clearTimeout(slow));
       if (signal.aborted) return;
       show(status, "");
       fill(body, traces.map((trace, i) => side(trace, wanted, i, heads)));

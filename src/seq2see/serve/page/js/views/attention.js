@@ -2,7 +2,7 @@
 import { lines, matrix, thumbnail } from "../draw/matrix.js";
 import { button, fill, h, hint, segmented } from "../dom.js";
 import { exact, percent, short, unpack, whole } from "../numbers.js";
-import { traceRequest, traceView } from "../sentence.js";
+import { configOf, isLong, traceRequest, traceView } from "../sentence.js";
 import { set } from "../store.js";
 import { t } from "../text.js";
 import { groups } from "../words.js";
@@ -24,8 +24,17 @@ export function mount(root) {
       h("section", { class: "card" }, h("h2", {}, t("heads")), h("p", { class: "note" }, t("heads.note")), parts.heads),
       h("section", { class: "card" }, parts.about, parts.readout, parts.figure)),
     parts.worked);
-  const wanted = (state, found) => traceRequest(state, found, { layers: state.layer && `${(state.kind ?? KINDS[0]).split(".")[0]}.${state.layer}` });
+  const wanted = async (state, found, signal) => traceRequest(state, found, { layers: await layerOf(state, found, signal) });
   return traceView(root, body, wanted, (state, trace) => draw(parts, state, trace));
+}
+
+// The layer that comes with its scores where not all do: the one that is looked at, if the model has it.
+async function layerOf(state, found, signal) {
+  const model = state.layer && isLong(state, found) ? await configOf(state, found, signal) : null;
+  if (!model) return undefined;
+  const [stack] = (KINDS.includes(state.kind) ? state.kind : KINDS[0]).split(".");
+  const last = model[`${stack}_layers`] - 1;
+  return `${stack}.${whole(state.layer, last, 0, last)}`;
 }
 
 function choose(state, trace) {

@@ -3,7 +3,7 @@ import { button, choice, fill, h, hint, segmented, slider } from "../dom.js";
 import { NONE, includes, interventionsOf, keysOf, positionsOf, toggled, withPositions } from "../interventions.js";
 import { exact, short, whole } from "../numbers.js";
 import { pronounCard } from "../pronoun.js";
-import { traceRequest, traceView } from "../sentence.js";
+import { fitted, traceRequest, traceView } from "../sentence.js";
 import { current, set } from "../store.js";
 import { t } from "../text.js";
 import { groups } from "../words.js";
@@ -18,7 +18,7 @@ export function mount(root) {
   };
   parts.factor = slider(t("factor"), { min: 0, max: 4, step: 0.1 }, (value, done) => {
     parts.factor.show(value, `× ${short(value, 1)}`);
-    if (done) set({ scale: `${site(current())}:${value}` });
+    if (done) set({ scale: `${parts.site}:${value}` });
   });
   const body = h("div", { hidden: true }, parts.result,
     h("div", { class: "columns" },
@@ -27,21 +27,22 @@ export function mount(root) {
         h("section", { class: "card" }, h("h2", {}, t("hide")), h("p", { class: "note" }, t("hide.note")), parts.hide),
         h("section", { class: "card" }, h("h2", {}, t("scale")), h("p", { class: "note" }, t("scale.note")), parts.scale, parts.factor.element),
         h("section", { class: "card" }, h("h2", {}, t("positions")), h("p", { class: "note" }, t("positions.note")), parts.positions))));
-  const wanted = (state, found) => ({ ...traceRequest(state, found, { detail: { layers: "none" } }), interventions: interventionsOf(state) });
-  const view = traceView(root, body, wanted, (state, trace) => draw(parts, state, trace));
+  const wanted = async (state, found, signal) => ({
+    ...traceRequest(state, found, { detail: { layers: "none" } }), interventions: interventionsOf(await fitted(state, found, signal)),
+  });
+  const view = traceView(root, body, wanted, async (state, trace, found, signal) => draw(parts, await fitted(state, found, signal), trace));
   root.append(parts.pronoun.element);
   return { update: (state) => { parts.pronoun.update(state); return view.update(state); }, leave: () => { parts.pronoun.leave(); view.leave(); } };
 }
-
-const site = (state) => (state.scale ?? "").split(":")[0] || state.site || "decoder.0.cross";
 
 function draw(parts, state, trace) {
   fill(parts.result, result(trace));
   fill(parts.heads, KINDS.map(([stack, kind]) => switches(state, trace.model, stack, kind)));
   const sites = trace.attention.map((map) => `${map.stack}.${map.layer}.${map.kind}`);
-  const factor = (state.scale ?? "").split(":")[1];
+  const [scaled, factor] = (state.scale ?? "").split(":");
+  parts.site = [scaled, state.site, "decoder.0.cross"].find((name) => sites.includes(name)) ?? sites[0];
   fill(parts.scale, choice(
-    t("attention"), sites.map((name) => [name, name]), site(state),
+    t("attention"), sites.map((name) => [name, name]), parts.site,
     (name) => set(state.scale ? { scale: `${name}:${factor}` } : { site: name }),
     { data: { key: "site" } },
   ),
