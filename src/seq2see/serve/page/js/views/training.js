@@ -1,5 +1,5 @@
 // Training: the curves of a run while it runs.
-import { ask, isSaved, known, note } from "../api.js";
+import { Refused, ask, askOnce, isSaved, known, note } from "../api.js";
 import { curves } from "../draw/curves.js";
 import { choice, fill, h, table } from "../dom.js";
 import { short } from "../numbers.js";
@@ -32,30 +32,40 @@ export function mount(root) {
 
 async function update(parts, state) {
   clearTimeout(parts.timer);
+  let locked = false;
   try {
-    const { runs } = await ask("api/v1/runs", undefined, { fresh: !isSaved() });
-    if (!runs.length) return show(parts.status, "", t("training.none"));
-    const name = runs.some((run) => run.name === state.run) ? state.run : runs[0].name;
-    const log = await grown(name);
-    if (parts.left || current() !== state) return;
-    show(parts.status, "");
-    fill(parts.bar, choice(t("training.run"), runs.map((run) => [run.name, run.name]), name, (run) => set({ run }), { data: { key: "run" } }));
-    const version = `${name} ${log.next}`;
-    if (parts.shown !== version) draw(parts, log);
-    parts.shown = version;
-    if (!isSaved()) parts.timer = setTimeout(() => update(parts, state), EVERY);
+    await look(parts, state);
   } catch (error) {
-    if (!parts.left) showError(parts.status, error, () => update(parts, current()));
+    if (parts.left) return;
+    locked = error instanceof Refused && error.status === 403; // a key is being typed there
+    showError(parts.status, error, () => update(parts, current()));
   }
+  if (parts.left || locked || isSaved() || current() !== state) return;
+  clearTimeout(parts.timer); // another look may have been on its way
+  parts.timer = setTimeout(() => update(parts, state), EVERY);
 }
 
-// The log of a run with what has been written to it since the last look.
+async function look(parts, state) {
+  const { runs } = await ask("api/v1/runs", undefined, { fresh: !isSaved() });
+  if (!runs.length) return show(parts.status, "", t("training.none"));
+  const name = runs.some((run) => run.name === state.run) ? state.run : runs[0].name;
+  const log = await grown(name);
+  if (parts.left || current() !== state) return;
+  show(parts.status, "");
+  fill(parts.bar, choice(t("training.run"), runs.map((run) => [run.name, run.name]), name, (run) => set({ run }), { data: { key: "run" } }));
+  const version = `${name} ${log.next}`;
+  if (parts.shown !== version) draw(parts, log);
+  parts.shown = version;
+}
+
+// The log of a run with what has been written to it since the last look. A run that is taken up again
+// begins its log anew from there.
 async function grown(name) {
   const path = `api/v1/runs/${encodeURIComponent(name)}`;
   let log = known(path) ?? { records: [], next: 0 };
   while (!isSaved()) {
-    const more = await ask(`${path}?after=${log.next}`, undefined, { fresh: true });
-    log = { name, records: [...log.records, ...more.records], next: more.next };
+    const more = await askOnce(`${path}?after=${log.next}`);
+    log = { name, records: more.restarted ? more.records : [...log.records, ...more.records], next: more.next };
     note(path, log);
     if (!more.records.length) break;
   }
