@@ -4,10 +4,10 @@ import { clamp, short } from "../numbers.js";
 
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
-// rows: vectors; picked: [row, column] or null
+// rows: vectors; picked: [row, column], or null where the whole is a button
 export function heatMap(rows, picked, pick, name) {
   const [height, width] = [rows.length, rows[0].length];
-  const canvas = h("canvas", { class: "heat", width, height, role: "img", "aria-label": name, tabindex: 0, data: { key: `heat:${name}` } });
+  const canvas = h("canvas", { class: "heat", width, height, role: picked ? "application" : "button", "aria-label": name, tabindex: 0, data: { key: `heat:${name}` } });
   const context = canvas.getContext("2d");
   const image = context.createImageData(width, height);
   const [mark, against] = [colour("mark"), colour("against")];
@@ -27,11 +27,11 @@ export function heatMap(rows, picked, pick, name) {
   canvas.addEventListener("pointermove", locate);
   canvas.addEventListener("click", (event) => { locate(event); pick(...cell); });
   canvas.addEventListener("keydown", (event) => {
-    const move = MOVES[event.key];
-    if (!move && event.key !== "Enter") return;
+    const move = picked && MOVES[event.key];
+    if (!move && event.key !== "Enter" && event.key !== " ") return;
     event.preventDefault();
-    if (move && picked) pick(clamp(picked[0] + move[0], 0, height - 1), clamp(picked[1] + move[1], 0, width - 1));
-    else if (!move) pick(...cell);
+    if (move) pick(clamp(picked[0] + move[0], 0, height - 1), clamp(picked[1] + move[1], 0, width - 1));
+    else pick(...cell);
   });
   return hint(canvas, () => `${name}\n${cell[0]}, ${cell[1]}: ${short(rows[cell[0]][cell[1]], 4)}`);
 }

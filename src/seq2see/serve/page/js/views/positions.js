@@ -83,8 +83,11 @@ function draw(parts, state, model, own) {
   fill(parts.heat, heatMap(chosen.vectors, [row, column], (r, c) => set({ row: r, column: c }), t("positions.heat")));
   fill(parts.readout, t("positions.cell", { row, column }), " = ", h("span", { data: { number: "position" } }, exact(chosen.vectors[row][column])));
   charts(parts, variants, chosen, column, row);
-  fill(parts.variants, variants.map(({ id, name, vectors }) => h("figure", { class: id === chosen.id ? "variant is" : "variant" },
-    heatMap(vectors, null, () => set({ variant: id }), name), h("figcaption", { class: "note" }, name))));
+  fill(parts.variants, variants.map(({ id, name, vectors }) => {
+    const drawn = heatMap(vectors, null, () => set({ variant: id }), name);
+    drawn.setAttribute("aria-pressed", String(id === chosen.id));
+    return h("figure", { class: id === chosen.id ? "variant is" : "variant" }, drawn, h("figcaption", { class: "note" }, name));
+  }));
 }
 
 function charts(parts, variants, chosen, column, row) {
