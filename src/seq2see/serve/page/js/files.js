@@ -4,14 +4,22 @@ import { fill, h } from "./dom.js";
 import { show, told } from "./sentence.js";
 import { t } from "./text.js";
 
-// Translates what is chosen or dropped, one after the other; `languages()` says from which to which.
+// Translates what is chosen or dropped, one after the other; `languages()` says from which to which. The
+// card is there once `offer(settings)` has said that the service takes files.
 export function fileDrop(home, languages) {
   const list = h("ul", { class: "files" });
   const picker = h("input", { type: "file", multiple: true, class: "visually-hidden", id: "files" });
+  const note = h("p", { class: "note" });
   picker.addEventListener("change", () => { take([...picker.files]); picker.value = ""; });
-  fill(home, h("div", { class: "row between" }, h("div", {}, h("h2", {}, t("files")), h("p", { class: "note" }, t("files.note"))),
+  fill(home, h("div", { class: "row between" }, h("div", {}, h("h2", {}, t("files")), note),
     h("div", {}, picker, h("label", { class: "button", for: "files" }, t("files.choose")))), list);
-  home.hidden = isSaved();
+  home.hidden = true;
+
+  function offer({ filesTranslation, supportedFilesFormat }) {
+    home.hidden = isSaved() || !filesTranslation;
+    picker.accept = supportedFilesFormat.join(",");
+    note.textContent = t("files.note", { formats: supportedFilesFormat.join(" ") });
+  }
 
   async function take(chosen) {
     const { source, target } = languages();
@@ -36,4 +44,5 @@ export function fileDrop(home, languages) {
     home.classList.remove("over");
     take([...event.dataTransfer.files]);
   });
+  return offer;
 }

@@ -15,6 +15,8 @@ import * as translate from "./views/translate.js";
 
 const VIEWS = { translate, attention, decoding, intervene, positions, lab, architecture, training };
 
+const notice = h("p", { class: "status error", role: "alert" }); // stands above a view until it changes
+
 let shown = null; // the view on the screen: {name, language, update, leave}
 
 function theme(wanted) {
@@ -44,14 +46,24 @@ function frame(state) {
       ),
       button(dark ? "☀" : "☾", () => { theme(dark ? "light" : "dark"); refresh(); },
         { "aria-label": dark ? t("theme.light") : t("theme.dark"), data: { key: "theme" } }),
-      isSaved() ? h("span", { class: "badge" }, t("saved")) : button(t("save"), saveAsHtml, { data: { key: "save" } })));
+      isSaved() ? h("span", { class: "badge" }, t("saved")) : button(t("save"), save, { data: { key: "save" } })));
   find("#skip").textContent = t("skip");
   fill(find("#foot"), isSaved() ? null : h("a", { href: "docs" }, t("docs")));
   const active = views.querySelector("[aria-current]");
   if (active && views.scrollWidth > views.clientWidth) views.scrollLeft = active.offsetLeft - views.clientWidth / 2 + active.clientWidth / 2;
 }
 
-const viewName = (state) => (state.view in VIEWS ? state.view : "translate");
+async function save() {
+  notice.remove();
+  try {
+    await saveAsHtml();
+  } catch {
+    notice.textContent = t("save.failed");
+    find("#main").prepend(notice);
+  }
+}
+
+const viewName = (state) => (Object.hasOwn(VIEWS, state.view) ? state.view : "translate");
 
 function show(state) {
   const name = viewName(state);
@@ -64,6 +76,7 @@ function show(state) {
     shown = { name, language: spoken(), ...VIEWS[name].mount(root) };
     find("#main").replaceChildren(root);
   }
+  notice.remove();
   hideTip();
   forgetUsed();
   shown.update(state);

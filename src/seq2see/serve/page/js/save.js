@@ -9,7 +9,11 @@ import { address, current } from "./store.js";
 const IMPORT = /(\bfrom\s+|\bimport\s+)"(\.{1,2}\/[^"]+)"/g;
 const POLICY = "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:";
 
-const text = async (url) => (await fetch(url)).text();
+async function text(url) {
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`${url}: HTTP ${response.status}`);
+  return response.text();
+}
 
 async function modules(entry) {
   const found = new Map();

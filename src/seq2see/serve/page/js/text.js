@@ -8,7 +8,7 @@ let language = "en";
 
 export function speak(wanted) {
   const preferred = wanted ?? (navigator.language?.startsWith("zh") ? "zh" : "en");
-  language = preferred in LOCALES ? preferred : "en";
+  language = Object.hasOwn(LOCALES, preferred) ? preferred : "en";
   document.documentElement.lang = language === "zh" ? "zh-Hans" : "en";
 }
 

@@ -26,16 +26,17 @@ export function mount(root) {
   const parts = layout();
   root.append(h("h1", {}, t("translate.title")), ...parts.elements);
   const only = newest();
-  const view = { ...parts, found: null, answer: null, typed: "" }; // `typed`: the text that came from here
+  const view = { ...parts, found: null, answer: null, typed: "", given: { beam: "5" } }; // `typed`, `given`: what came from here
   const later = waiting(() => { view.typed = parts.input.value; set({ text: view.typed, prefix: null, pick: null, word: null }); });
   parts.input.addEventListener("input", () => { highlight(view, []); later(); });
   parts.input.addEventListener("scroll", () => { parts.mirror.scrollTop = parts.input.scrollTop; });
-  fileDrop(parts.drop, () => pairOf(current(), view.found));
+  const offer = fileDrop(parts.drop, () => pairOf(current(), view.found));
   const update = (state) => only(async (signal) => {
     try {
       view.found = await facts(signal);
       if (signal.aborted) return;
       controls(view, state);
+      offer(view.found.settings);
       if (!(state.text ?? "").trim()) return blank(view);
       const slow = setTimeout(() => show(view.status, "busy", t("busy")), 200);
       const { translations } = await ask("api/v1/translate", request(state, view.found), { signal }).finally(() => clearTimeout(slow));
@@ -107,13 +108,19 @@ function swap(view, source, target) {
 }
 
 function options(view, state) {
-  if (view.options.childElementCount) return;
+  view.fields ??= optionFields(view);
+  const wanted = { glossary: state.glossary ?? "", beam: state.beam ?? "5" };
+  const other = Object.keys(wanted).filter((name) => view.given[name] !== wanted[name] && document.activeElement !== view.fields[name]);
+  for (const name of other) view.fields[name].value = view.given[name] = wanted[name];
+  if (other.some((name) => state[name])) view.options.open = true;
+}
+
+function optionFields(view) {
   const glossary = h("textarea", { rows: 3, placeholder: t("glossary.example"), "aria-label": t("glossary") });
-  glossary.value = state.glossary ?? "";
-  glossary.addEventListener("input", waiting(() => set({ glossary: glossary.value || null })));
+  glossary.addEventListener("input", waiting(() => { view.given.glossary = glossary.value; set({ glossary: glossary.value || null }); }));
   const beam = h(
     "input",
-    { type: "number", min: ALTERNATIVES + 1, max: 20, value: state.beam ?? 5, on: { change: () => set({ beam: beam.value }) } },
+    { type: "number", min: ALTERNATIVES + 1, max: 20, value: 5, data: { key: "beam" }, on: { change: () => { view.given.beam = beam.value; set({ beam: beam.value }); } } },
   );
   fill(view.options, h("summary", {}, t("options")),
     h(
@@ -122,7 +129,7 @@ function options(view, state) {
       h("h3", {}, t("glossary")), glossary,
       h("p", { class: "note" }, t("glossary.note")),
     ));
-  view.options.open = Boolean(state.glossary || state.beam);
+  return { glossary, beam };
 }
 
 function blank(view) {
@@ -160,7 +167,7 @@ const shared = ({ text, source, target, lang }) => ({ text, source, target, lang
 
 function flags(view, state, answer, chosen) {
   const chips = [];
-  if (answer.error) chips.push(h("span", { class: "chip warn" }, answer.error));
+  if (answer.error) chips.push(h("span", { class: "chip warn" }, t("error.own", { error: answer.error })));
   if (answer.detected) chips.push(h(
     "span", { class: "chip" },
     t("detected", { language: languageName(answer.detected.language), sure: Math.round(100 * answer.detected.confidence) }),

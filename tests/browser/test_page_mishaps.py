@@ -1,0 +1,165 @@
+"""The page when something is not as it was: another model, an answer that fails, an old link."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from seq2see.serve.problems import Busy
+
+LONG = " ".join(["the old animal didn't cross the wide street because it slept"] * 4)
+"""More than the page asks for at once: one layer comes with its scores."""
+
+
+def test_what_the_model_does_not_have_is_left_out(watched: Any) -> None:
+    view = watched()
+    page = view.open("intervene", off="decoder.1.cross.0,decoder.5.cross.0,encoder.0.self.7")
+    page.wait_for_selector('[data-number="now"]')
+    assert page.locator('[data-key="reset"]').is_enabled()
+    page.go("intervene", scale="decoder.5.cross:2", site="decoder.5.cross")
+    page.until("!document.querySelector('[data-number=now]')")
+    assert page.locator('[data-key="site"]').input_value() == "decoder.0.cross"
+    page.go("attention", text=LONG, layer=5, kind="encoder.self", stage="scores")
+    page.wait("attention")
+    assert page.locator(".status.error").count() == 0
+
+
+def test_a_pronoun_that_fails_is_no_longer_worked_on(watched: Any) -> None:
+    view = watched()
+    view.context.clock.install()
+    page = view.open("intervene")
+    page.wait("intervene")
+    answer = {"status": 429, "json": {"error": "busy"}}
+    view.context.route("**/api/v1/explain", lambda route: route.fulfill(**answer))
+    page.locator('[data-key="pronoun:a"]').fill("another animal")
+    page.clock.run_for(400)
+    page.wait_for_selector(".pronoun .status.error")
+    page.clock.run_for(300)
+    assert page.locator(".pronoun .status.error").inner_text() == "busy"
+    view.errors.clear()  # browsers log every answer with an error's status
+
+
+def test_curves_go_on_behind_a_failure_and_a_restart(watched: Any) -> None:
+    record = {"kind": "train", "epoch": 0, "rate": 0.1, "gradient_norm": 1, "tokens_per_second": 9}
+    first, second, third = ({**record, "update": n, "nll": 9 - n} for n in (1, 2, 3))
+    runs: list[Any] = [{"runs": []}, None, {"runs": [{"name": "r", "changed": 1}]}]
+    logs = [
+        {"records": [first, second], "next": 20},
+        {"records": [], "next": 20},
+        {"records": [third], "next": 10, "restarted": True},
+        {"records": [], "next": 10},
+    ]
+
+    def listed(route: Any) -> None:
+        found = runs.pop(0) if len(runs) > 1 else runs[0]
+        route.abort() if found is None else route.fulfill(json=found)
+
+    def grown(route: Any) -> None:
+        route.fulfill(json={"name": "r", **(logs.pop(0) if len(logs) > 1 else logs[0])})
+
+    view = watched()
+    view.context.clock.install()
+    view.context.route("**/api/v1/runs", listed)
+    view.context.route("**/api/v1/runs/r?*", grown)
+    page = view.open("training")
+    page.until("document.querySelector('.status').textContent.startsWith('No runs')")
+    page.clock.run_for(3000)
+    page.wait_for_selector(".status.error")
+    page.clock.run_for(3000)
+    page.wait_for_selector('[data-number="update"]')
+    assert page.shown("update") == 2
+    page.clock.run_for(3000)
+    page.until("document.querySelector('[data-number=update]').textContent === '3'")
+    kept = page.evaluate(
+        "async () => Object.entries((await import('./js/api.js')).usedAnswers())"
+        ".filter(([name]) => name.startsWith('api/v1/runs/'))"
+    )
+    assert [(name, len(log["records"])) for name, log in kept] == [("api/v1/runs/r", 1)]
+    view.errors.clear()
+
+
+def test_a_link_says_what_it_leaves_out_by_the_models(watched: Any) -> None:
+    page = watched().open("translate")
+    page.wait("translate")
+    models = [{"source": "en", "target": "de"}, {"source": "de", "target": "fr"}]
+    pair = "async ([state, models]) => (await import('./js/sentence.js')).pairOf(state, {models})"
+    for state, wanted in [
+        ({}, ("en", "de")),
+        ({"source": "de"}, ("de", "fr")),
+        ({"target": "fr"}, ("de", "fr")),
+        ({"source": "auto"}, ("auto", "de")),
+        ({"source": "de", "target": "en"}, ("de", "en")),
+    ]:
+        found = page.evaluate(pair, [state, models])
+        assert (found["source"], found["target"]) == wanted
+
+
+def test_another_link_brings_its_own_options(watched: Any) -> None:
+    page = watched().open("translate", glossary="a=b", beam=6)
+    page.wait("translate")
+    page.go("translate", glossary="c=d", beam=7)
+    page.until("document.querySelector('.options textarea').value === 'c=d'")
+    assert page.locator('.options [data-key="beam"]').input_value() == "7"
+
+
+def test_files_are_taken_where_the_service_takes_them(watched: Any) -> None:
+    view = watched()
+    page = view.open("translate")
+    page.wait("translate")
+    assert ".srt" in page.locator(".drop").inner_text()
+
+    def without_files(route: Any) -> None:
+        route.fulfill(json={**route.fetch().json(), "filesTranslation": False})
+
+    view.context.route("**/frontend/settings", without_files)
+    page = view.open("translate")
+    page.wait("translate")
+    assert not page.locator(".drop").is_visible()
+
+
+def test_a_page_that_cannot_be_saved_says_so(watched: Any) -> None:
+    view = watched()
+    page = view.open("positions")
+    page.wait("positions")
+    view.context.route("**/js/store.js", lambda route: route.fulfill(status=500))
+    page.locator('[data-key="save"]').click()
+    page.wait_for_selector("main > .status.error")
+    view.errors.clear()
+
+
+@pytest.mark.parametrize("name", ["toString", "constructor"])
+def test_no_view_has_a_name_of_javascript(watched: Any, name: str) -> None:
+    page = watched().open(name, lang=name)
+    page.wait("translate")
+
+
+def test_the_service_refuses_in_the_language_of_the_page(watched: Any) -> None:
+    view = watched()
+    page = view.open("attention", text="x" * 600, lang="zh")
+    page.wait_for_selector(".status.error")
+    assert page.locator(".status.error").inner_text() == "文本太长：最多 500 个字符。"
+    busy = Busy("the queue is full", 1.0)
+    answer = {"status": busy.status, "json": {"error": str(busy)}, "headers": busy.headers}
+    view.context.route("**/api/v1/translate", lambda route: route.fulfill(**answer))
+    page.turn_to("translate")
+    page.wait_for_selector(".status.error")
+    assert "正忙" in page.locator(".status.error").inner_text()
+    view.errors.clear()
+
+
+def test_curves_and_variants_by_the_keyboard(watched: Any) -> None:
+    page = watched().open("positions")
+    page.wait("positions")
+    chart = page.locator(".curves").first
+    chart.focus()
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowLeft")
+    assert chart.get_attribute("aria-valuenow") == "62"
+    assert page.locator(".chart output").first.inner_text().startswith("62: ")
+    variant = page.locator(".variant .heat").nth(2)
+    assert variant.get_attribute("role") == "button"
+    variant.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.until("document.querySelectorAll('.variant .heat')[2].ariaPressed === 'true'")
