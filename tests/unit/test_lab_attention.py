@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
+from seq2see.lab.attention.steps import self_attention
 from seq2see.lab.bench import Bench
 from seq2see.lab.experiment import Finding, Verdict
 from seq2see.lab.gallery.catalogue import ELSEWHERE
+from seq2see.lab.heads import multihead
 from seq2see.lab.registry import chosen
 from seq2see.lab.runner import run_one
 from seq2see.lab.scaling.softmax import third
 from seq2see.model import DotProductAttention
+from seq2see.model.multihead import SelfAttention
 
 HOLDS, HOLDS_IF, FALSE = Verdict.HOLDS, Verdict.HOLDS_IF, Verdict.FALSE
 VERDICTS = {
@@ -89,6 +93,53 @@ def test_a_softmax_that_does_not_take_the_maximum_away_is_found_out(
     monkeypatch.setattr("seq2see.lab.scaling.softmax.masked_softmax", naive)
     assert not found(4, tmp_path).met
     assert torch.isnan(torch.tensor(third(400)))
+
+
+def test_what_is_timed_of_heads_is_attention_and_not_the_making_of_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    while_timed: list[int] = []
+
+    def making(*sizes: int) -> SelfAttention:
+        made.append(1)
+        return self_attention(*sizes)
+
+    def timing(work: Callable[[], object], *_: object) -> float:
+        before = len(made)
+        work()
+        while_timed.append(len(made) - before)
+        return 1.0
+
+    monkeypatch.setattr(multihead, "self_attention", making)
+    for name in ("seconds", "cpu_seconds"):
+        monkeypatch.setattr(multihead, name, timing, raising=False)
+    found(27, tmp_path)
+    assert made
+    assert while_timed == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("number", "clock"), [(27, "heads.multihead.cpu_seconds"), (22, "attention.reach.seconds")]
+)
+@pytest.mark.parametrize(
+    ("first", "second", "said"), [(1.0, 0.25, ("0.25", "4")), (1.0, 3.0, ("3", "0.33"))]
+)
+def test_what_is_said_of_time_is_what_was_measured(
+    number: int,
+    clock: str,
+    first: float,
+    second: float,
+    said: tuple[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first is one head, or the RNN at each of three lengths; the second comes behind it."""
+    times = iter([first] * (1 if number == 27 else 3) + [second] * 3)
+    monkeypatch.setattr(f"seq2see.lab.{clock}", lambda work, repeats=1: next(times))
+    reason = found(number, tmp_path).reason
+    assert f"{said[number == 22]} times as long" in reason.en
+    assert f"{said[number == 22]} 倍" in reason.zh
 
 
 @pytest.mark.parametrize("number", [number for number in ELSEWHERE if number in VERDICTS])

@@ -13,7 +13,7 @@ from seq2see.lab.ear import Ear
 from seq2see.lab.expectation import NOTED, at_least, at_most, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import curves
-from seq2see.lab.timing import seconds
+from seq2see.lab.timing import cpu_seconds
 from seq2see.model import OPEN, QKNormAttention, Transformer
 from seq2see.model.dropout import Dropout
 
@@ -199,10 +199,10 @@ def norm_instead_of_scale(bench: Bench) -> Finding:
             "It trains, if one accepts sharp attention at the start: the norm bounds the scores "
             "(|q·k| ≤ d_k at first) but leaves their variance near d_k. It is a guard against "
             "growth, not a replacement for √d_k; its gains are learned, and can act as the scale. "
-            "The cost is small.",
+            f"On this machine a forward pass took {cost:.2g} times as long.",
             "可以训练，前提是接受初始时很尖锐的注意力：LN 限制了分数的上界（初始时 |q·k| ≤ d_k），"
             "但方差仍接近 d_k。它防止分数增长，并不能代替 √d_k；其可学习的增益可以起到缩放的作用。"
-            "额外开销很小。",
+            f"在这台机器上，一次前向的用时是原来的 {cost:.2g} 倍。",
         ),
         (
             Measurement(
@@ -263,7 +263,7 @@ def smooth(learned: tuple[Learned, ...], window: int = 10) -> list[float]:
 def _time(learned: Learned) -> float:
     batch = batch_of(pairs("reverse", "test")[:64])
     with torch.inference_mode():
-        return seconds(lambda: learned.model(batch.source_BS, batch.decoder_input_BT))
+        return cpu_seconds(lambda: learned.model(batch.source_BS, batch.decoder_input_BT))
 
 
 @experiment(
