@@ -163,6 +163,33 @@ def test_html_keeps_its_tags(serving: Serving) -> None:
     assert "&amp;" in text
 
 
+STYLED = """<style>/* Ceci est une feuille de style pour toutes les pages de notre site. */</style>
+<script>var message = "Bonjour tout le monde, comment allez-vous ?";</script><p>Where are you?</p>
+"""
+
+
+def test_the_language_of_a_page_is_that_of_its_words(serving: Serving) -> None:
+    body = {"q": STYLED, "source": "auto", "target": "de", "format": "html"}
+    answer = serving().post("/translate", json=body).json()
+    assert answer["detectedLanguage"]["language"] == "en"
+
+
+def test_html_has_alternatives_with_tags(serving: Serving) -> None:
+    client = serving()
+    page = "<p>hello <b>world</b></p><p>&lt;again&gt;</p>"
+    body = {**HELLO, "q": page, "format": "html", "alternatives": 2}
+    answer = client.post("/translate", json=body).json()
+    best, others = answer["translatedText"], answer["alternatives"]
+    assert [other.count("<b>") for other in others] == [1, 1]
+    assert [other.count("&lt;AGAIN&gt;") for other in (best, *others)] == [1, 1, 1]
+    assert len({best, *others}) == 3
+    own = {"text": page, "source": "en", "target": "de", "format": "html", "n_best": 2}
+    (found,) = client.post("/api/v1/translate", json=own).json()["translations"]
+    assert [found["text"], *(o["text"] for o in found["alternatives"])] == [best, others[0]]
+    empty = client.post("/translate", json={**body, "q": "<hr>"}).json()
+    assert empty == {"translatedText": "<hr>", "alternatives": []}
+
+
 @pytest.mark.parametrize(
     ("change", "error"),
     [
@@ -330,6 +357,63 @@ def test_files_that_are_refused(serving: Serving, name: str, content: bytes) -> 
     assert time.monotonic() - start < 5
 
 
+@pytest.mark.parametrize(("name", "content"), [("a.exe", b"MZ"), ("a.docx", docx_bomb())])
+def test_a_file_in_the_right_language_already_is_refused_too(
+    serving: Serving, name: str, content: bytes
+) -> None:
+    form = {"source": "en", "target": "en"}
+    client = serving(unpacked_bytes=1_000_000)
+    answer = client.post("/translate_file", data=form, files={"file": (name, content)})
+    assert answer.status_code == 400, answer.text
+
+
+def docx(text: str) -> bytes:
+    """Return a Word document of one paragraph, beside a lot that is none."""
+    space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    body = f"<w:body><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:body>"
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("[Content_Types].xml", "<Types/>")
+        archive.writestr("notes.txt", "Ceci est une longue phrase qui ne se traduit pas. " * 20)
+        archive.writestr("word/document.xml", f'<w:document xmlns:w="{space}">{body}</w:document>')
+    return buffer.getvalue()
+
+
+ENGLISH = "My neighbours have got a new car, and it is very loud."
+XLIFF = (
+    '<xliff version="1.2"><file source-language="en" target-language="de"><body><trans-unit id="1">'
+    "<source>Il fait très beau.</source></trans-unit></body></file></xliff>"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.docx", docx(ENGLISH)),
+        ("a.html", STYLED.encode()),
+        ("a.xlf", XLIFF.encode()),  # it says what it is, and must be believed
+    ],
+)
+def test_the_language_of_a_file_is_that_of_its_words(
+    serving: Serving, name: str, content: bytes
+) -> None:
+    """From French there is no way to German here."""
+    client = serving(pairs="fr-it en-de")
+    form = {"source": "auto", "target": "de"}
+    answer = client.post("/translate_file", data=form, files={"file": (name, content)})
+    assert answer.status_code == 200, answer.text
+
+
+def test_a_file_tells_how_much_of_it_failed(serving: Serving) -> None:
+    client = serving()
+    some = sent(client, "a.txt", b"hello\npoison\npoison\n").json()
+    assert some["errors"] == 2
+    assert client.get(some["translatedFileUrl"]).content == b"HELLO\npoison\npoison\n"
+    assert set(sent(client, "a.txt", b"hello\n").json()) == {"translatedFileUrl"}
+    all_of_it = sent(client, "a.txt", b"poison\npoison\n")
+    assert (all_of_it.status_code, set(all_of_it.json())) == (500, {"error"})
+
+
 FILES = {
     ".txt": b"hello\nworld\n",
     ".html": b"<p>hello <b>world</b></p>",
@@ -410,6 +494,8 @@ def test_the_answer_says_which_way_it_went(serving: Serving) -> None:
         ({"model": "nobody"}, "nobody is not a model here"),
         ({"glossary": {" ": "x"}}, "`glossary` must be words, but has one without a letter"),
         ({"n_best": 3, "beam_size": 2}, "`n_best` must be at most beam_size = 2"),
+        ({"format": "html", "alignment": True}, "`alignment` must be left out"),
+        ({"format": "html", "token_scores": True}, "`token_scores` must be left out"),
     ],
 )
 def test_own_mistakes(serving: Serving, change: dict[str, Any], error: str) -> None:

@@ -15,7 +15,7 @@ from seq2see.serve.detection import Guess
 from seq2see.serve.languages import name
 from seq2see.serve.problems import Failed, Forbidden, Invalid
 from seq2see.serve.queued import ENGINE_FAILED
-from seq2see.serve.service import Answer, Service
+from seq2see.serve.service import Answer, Service, TranslatedFile
 from seq2see.serve.texts import Manner
 from seq2see.serve.tickets import Call
 from seq2see.serve.uploads import disposition, safe_name
@@ -31,6 +31,11 @@ _TRANSLATED = spec.table(
     detectedLanguage=spec.either(_LANGUAGE, spec.listed(_LANGUAGE)),
     alternatives=spec.listed(spec.either(spec.TEXT, spec.listed(spec.TEXT))),
     via={**spec.listed(spec.TEXT), "description": "Languages that the text went through."},
+)
+_TRANSLATED_FILE = spec.table(
+    ["translatedFileUrl"],
+    translatedFileUrl=spec.TEXT,
+    errors={**spec.COUNT, "description": "Sentences that stayed as they were, if there are any."},
 )
 _SETTINGS = spec.table(
     apiKeys={"type": "boolean"},
@@ -115,7 +120,7 @@ def _files(routes: APIRouter, service: Service, desk: Desk) -> None:
     @routes.post(
         "/translate_file",
         summary="Translate a file; the answer says where to fetch it.",
-        responses=spec.answers(spec.table(translatedFileUrl=spec.TEXT), *spec.WORK),
+        responses=spec.answers(_TRANSLATED_FILE, *spec.WORK),
         openapi_extra=spec.body(
             spec.table(
                 ["file", "source", "target"],
@@ -137,12 +142,13 @@ def _files(routes: APIRouter, service: Service, desk: Desk) -> None:
         file = reading.upload(values)
         request.state.note.update(bytes=len(file.content))
 
-        def work(call: Call) -> str:
+        def work(call: Call) -> TranslatedFile:
             return service.translate_file(call, file.content, safe_name(file.name), *pair)
 
-        name = await desk.work(request, client, work, config.limits.file_seconds)
+        found = await desk.work(request, client, work, config.limits.file_seconds)
         base = (config.public_url or str(request.base_url)).rstrip("/")
-        return JSONResponse({"translatedFileUrl": f"{base}/download_file/{name}"})
+        body: dict[str, Any] = {"translatedFileUrl": f"{base}/download_file/{found.name}"}
+        return JSONResponse({**body, "errors": found.errors} if found.errors else body)
 
     @routes.get(
         "/download_file/{name}",

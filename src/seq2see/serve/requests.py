@@ -58,6 +58,14 @@ class TranslateRequest(Wanted, SearchWishes):
     token_scores: bool = False
     """Tell the log-probability of each token."""
 
+    def conflicts(self) -> Iterator[str]:
+        """Refuse places in a page: they would count its words without its tags."""
+        yield from super().conflicts()
+        if self.format == "html":
+            for name in ("alignment", "token_scores"):
+                if getattr(self, name):
+                    yield f"`{name}` must be left out, since `format` is html"
+
     @property
     def texts(self) -> list[str]:
         """The texts, one or many."""

@@ -13,7 +13,13 @@ from seq2see.explain.contrasts import Removals
 from seq2see.serve import alone
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.detection import Detection, Guess
-from seq2see.serve.files import seen, suffixes, translate_file
+from seq2see.serve.files import (
+    refuse_file,
+    suffixes,
+    translate_file,
+    words_of_file,
+    words_of_page,
+)
 from seq2see.serve.journal import Journal
 from seq2see.serve.keys import ApiKeys, Rates
 from seq2see.serve.languages import match, name
@@ -44,6 +50,14 @@ class Answer:
     translation: Translation
     route: Route
     detected: Guess | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedFile:
+    """The name by which a file can be fetched, and the sentences in it that stayed as they were."""
+
+    name: str
+    errors: int = 0
 
 
 class Service:
@@ -169,7 +183,8 @@ class Service:
     def _detected(
         self, call: Call, texts: Sequence[str], target: str, manner: Manner
     ) -> list[Answer]:
-        guesses = [self.detect(seen(text) if manner.html else text)[0] for text in texts]
+        read = words_of_page if manner.html else str
+        guesses = [self.detect(read(text))[0] for text in texts]
         answers: dict[int, Answer] = {}
         for language in dict.fromkeys(guess.language for guess in guesses):
             route = self.route(language, target)
@@ -188,8 +203,8 @@ class Service:
 
     def translate_file(
         self, call: Call, content: bytes, shown_name: str, source: str, target: str
-    ) -> str:
-        """Translate a file, and return the name by which it can be fetched."""
+    ) -> TranslatedFile:
+        """Translate a file, and keep it to be fetched."""
         if not self._file_desks.acquire(blocking=False):
             raise Busy("Slowdown: too many files at the moment", _FILE_RETRY)
         try:
@@ -199,17 +214,25 @@ class Service:
 
     def _translated_file(
         self, call: Call, content: bytes, shown_name: str, source: str, target: str
-    ) -> str:
-        limit = self.config.limits.unpacked_bytes
+    ) -> TranslatedFile:
+        refuse_file(content, shown_name, self.config.limits.unpacked_bytes)
         if source.strip().lower() == "auto":
-            source = self.detect(seen(content.decode("utf-8", "replace")))[0].language
+            source = self._language_of_file(content, shown_name, target)
         route = self.route(source, target)
+        errors = 0
         if route.legs:
             options = TranslationOptions().changed({"beam_size": self.config.beam_size})
             translator = self.translator(route, call, patient=True)
-            folder = self.files.folder
-            content = translate_file(translator, content, shown_name, options, limit, folder)
-        return self.files.keep(content, shown_name)
+            content, errors = translate_file(translator, content, shown_name, options)
+        return TranslatedFile(self.files.keep(content, shown_name), errors)
+
+    def _language_of_file(self, content: bytes, shown_name: str, target: str) -> str:
+        """Return the likeliest of the languages in which the file can be read."""
+        known = self.models.languages
+        words = words_of_file(content, shown_name, known, match(target, known) or target)
+        first = next(iter(words))
+        guesses = self.detect(words[first])
+        return next((guess.language for guess in guesses if guess.language in words), first)
 
     @property
     def file_suffixes(self) -> list[str]:
