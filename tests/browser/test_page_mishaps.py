@@ -163,3 +163,19 @@ def test_curves_and_variants_by_the_keyboard(watched: Any) -> None:
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     page.until("document.querySelectorAll('.variant .heat')[2].ariaPressed === 'true'")
+
+
+def test_an_experiment_that_takes_too_long_says_how_to_run_it(watched: Any) -> None:
+    def long(route: Any) -> None:
+        cards = route.fetch().json()["experiments"]
+        route.fulfill(json={"experiments": [{**cards[0], "needs_full": True}, *cards[1:]]})
+
+    view = watched(390)
+    view.context.route("**/api/v1/lab", long)
+    page = view.open("lab")
+    page.wait("lab")
+    assert "seq2see lab run 1 --full" in page.locator("#e1").inner_text()
+    assert page.locator('[data-key="run:1"]').count() == 0
+    top = "key => document.querySelector(key).getBoundingClientRect().top"
+    beside = page.evaluate(top, '[data-key="run:3"]') - page.evaluate(top, "#e3 h2")
+    assert abs(beside) < 8, "the button stands under a long title"

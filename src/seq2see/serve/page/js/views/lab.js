@@ -47,13 +47,13 @@ async function run(parts, number) {
 function card(parts, each) {
   const outcome = known(path(each.number), {});
   const state = running.get(each.number);
-  const start = button(
+  const start = each.needs_full ? h("span", { class: "badge" }, t("verdict.needs --full")) : button(
     t("lab.run"), () => run(parts, each.number),
-    { class: "primary", disabled: state === null || isSaved() || each.needs_full, data: { key: `run:${each.number}` } },
+    { class: "primary", disabled: state === null || isSaved(), data: { key: `run:${each.number}` } },
   );
   return h("article", { class: "card experiment", id: `e${each.number}` },
     h(
-      "div", { class: "row between" },
+      "div", { class: "row between head" },
       h("h2", {}, `${each.number}. ${both(each.title)}`),
       outcome ? h("span", { class: `badge ${verdictClass(outcome)}` }, t(`verdict.${outcome.verdict ?? outcome.status}`)) : start,
     ),
@@ -61,7 +61,7 @@ function card(parts, each) {
       "p", { class: "row" },
       each.notes.map((name) => h("span", { class: "badge" }, name)),
       each.trains ? h("span", { class: "badge" }, t("lab.trains")) : null,
-      each.needs_full ? h("span", { class: "note" }, t("lab.full")) : null,
+      each.needs_full ? h("span", { class: "note" }, t("lab.full"), " ", h("code", {}, `seq2see lab run ${each.number} --full`)) : null,
     ),
     h("dl", { class: "facts" }, h("dt", {}, t("lab.claim")), h("dd", {}, both(each.claim)), h("dt", {}, t("lab.prediction")), h("dd", {}, both(each.prediction)),
       outcome?.reason ? [h("dt", {}, t("lab.verdict")), h("dd", {}, both(outcome.reason))] : null),
