@@ -222,8 +222,17 @@ def test_auto_takes_each_request_where_it_can_be_done(home: Path) -> None:
         assert [t.flags for t in ours] == [t.flags for t in theirs]
         assert [len(t.tokens) for t in ours] == [len(t.tokens) for t in theirs]
     strict = seq2see.load(home, engine="ctranslate2")
-    with pytest.raises(InputError, match="constraints"):
+    with pytest.raises(InputError, match="no prefix"):
         strict.translate("The cat.", prefix="Le")
+
+
+@pytest.mark.parametrize(
+    "wish", [{"forbidden": ["zzz"]}, {"prefix": "un"}, {"glossary": {"zzz": "un"}}]
+)
+def test_wishes_are_refused_before_the_first_line_that_needs_them(wish, home: Path) -> None:
+    strict = seq2see.load(home, "ctranslate2")
+    with pytest.raises(InputError, match="knows no prefix, forbidden words or glossary"):
+        strict.translate(LINES[:2], stop="beam_full", **wish)
 
 
 @pytest.mark.parametrize("noted", [None, "exact", "beam_full", 7])

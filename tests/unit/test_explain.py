@@ -11,6 +11,8 @@ import pytest
 import torch
 
 import seq2see
+from seq2see.bundle import Bundle
+from seq2see.engines.listening import AlignmentConfig
 from seq2see.engines.torch import TorchEngine
 from seq2see.errors import ConfigError, InputError
 from seq2see.explain import Detail, Subject, Trace, explain, trace
@@ -39,12 +41,15 @@ def tokenizers() -> Tokenizers:
     return Tokenizers.train(LINES, LINES, TokenizerConfig(vocab_size=300))
 
 
-def subject(variant: str = "paper", **settings: Any) -> Subject:
+def config_of(variant: str = "paper", **settings: Any) -> ModelConfig:
     sizes = {"d_model": 16, "d_ff": 24, "heads": 2, "encoder_layers": 2, "decoder_layers": 2}
     size = tokenizers().source.vocab_size
+    return ModelConfig(**{"vocab_size": size, **sizes, **VARIANTS[variant], **settings})
+
+
+def subject(variant: str = "paper", **settings: Any) -> Subject:
     torch.manual_seed(5)
-    table = {"vocab_size": size, **sizes, **VARIANTS[variant], **settings}
-    model = Transformer.from_config(ModelConfig(**table))
+    model = Transformer.from_config(config_of(variant, **settings))
     with torch.no_grad():  # livelier than at the start: attention that has made up its mind
         for weight in model.parameters():
             weight.mul_(2.0)
@@ -101,6 +106,27 @@ def test_the_worked_head_adds_up(variant: str) -> None:
         scores = np.where(hidden, -np.inf, found.scores)
         weights = torch.tensor(scores).softmax(-1).numpy()
         np.testing.assert_allclose(weights, found.weights, atol=1e-5)
+
+
+def test_scores_that_are_more_than_a_product_have_no_scale() -> None:
+    made = traced("relative")
+    assert made.at("encoder", 0, "self").scale is None
+    assert made.at("decoder", 0, "cross").scale == pytest.approx(8**-0.5)
+
+
+def test_a_coverage_penalty_listens_to_the_heads_of_the_engine() -> None:
+    of = subject()
+    search = SHORT.replace(coverage_penalty=0.5)
+    found = set()
+    for head in (0, 1):
+        alignment = AlignmentConfig(layer=0, heads=(head,))
+        engine = TorchEngine(of.model, of.framing, alignment)
+        theirs = Translator(engine, of.tokenizers, of.languages)
+        made = explain(theirs, SENTENCE, search=search)
+        wanted = theirs.translate(SENTENCE, **search.model_dump())
+        assert made.translation.score == pytest.approx(wanted.score, abs=1e-5)
+        found.add(round(made.translation.score, 4))
+    assert len(found) == 2
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -227,17 +253,9 @@ def test_the_words_of_another_engine_are_forced(differs: bool) -> None:
     of = subject()
     served = subject("pre-norm" if differs else "paper")
 
-    class Loaded(Translator):
-        bundle = property(lambda self: FakeBundle(of))
-
-    class FakeBundle:
-        def __init__(self, of: Subject) -> None:
-            self.tokenizers, self.languages, self.framing = of.tokenizers, of.languages, of.framing
-
-        def model(self) -> Transformer:
-            return of.model
-
-    other = Loaded(OtherEngine(TorchEngine(served.model)), of.tokenizers, of.languages)  # type: ignore[arg-type]
+    bundle = Bundle(config_of(), of.tokenizers, of.languages, of.model.state_dict())
+    engine = OtherEngine(TorchEngine(served.model))
+    other = Translator(engine, of.tokenizers, of.languages, bundle=bundle)  # type: ignore[arg-type]
     made = explain(other, SENTENCE, search=SHORT)
     assert made.forced == differs
     text = translator(served).translate(SENTENCE, **SHORT.model_dump()).text

@@ -335,6 +335,26 @@ def test_a_forced_word_stands_behind_those_that_are_kept() -> None:
         changed(Force(word=0, text="a"), Force(word=1, text="b"))
 
 
+def test_a_whole_translation_cannot_be_forced_in_its_middle_too() -> None:
+    with pytest.raises(InputError, match="must be left out where a text is forced"):
+        trace(subject(), SENTENCE, "le chat", SHORT, [Force(word=1, text="chat")])
+
+
+@pytest.mark.parametrize(("stack", "attention"), [("encoder", "self"), ("decoder", "cross")])
+def test_what_the_source_does_not_have_cannot_be_hidden(stack: Any, attention: Any) -> None:
+    count = len(changed().source.tokens)
+    changed(Hide(stack=stack, attention=attention, keys=(count - 1,)))
+    with pytest.raises(InputError, match=f"`keys` must be below {count}"):
+        changed(Hide(stack=stack, attention=attention, keys=(count,)))
+    changed(Hide(stack="decoder", attention="self", keys=(400,)))  # it may come to that
+
+
+def test_a_scale_that_differs_between_heads_is_not_told_as_one() -> None:
+    made = changed(Scale(stack="decoder", layer=1, attention="cross", heads=(1,), factor=0.5))
+    assert made.at("decoder", 1, "cross").scale is None
+    assert made.at("decoder", 0, "cross").scale == pytest.approx(8**-0.5)
+
+
 def test_differences_by_hand() -> None:
     before, after = ["a", "b", "c"], ["a", "x", "c", "d"]
     told = [("same", "a"), ("gone", "b"), ("new", "x"), ("same", "c"), ("new", "d")]

@@ -71,6 +71,7 @@ def test_a_sentence_cannot_leave_its_place() -> None:
     (inside,) = re.findall(r'(?s)<script type="application/json" id="trace">(.*?)</script>', page)
     assert json.loads(inside) == json.loads(traced().to_json())
     assert page.count("</script>") == 2
+    assert "<" not in inside, "<!-- and <script would change where the element ends"
 
 
 def test_a_trace_shows_itself_in_a_notebook() -> None:

@@ -324,6 +324,36 @@ def test_terms_are_met_as_whole_words(translator: Translator) -> None:
     assert any(whole("jardin").search(t.text) for t in found)
 
 
+def test_what_loops_is_cut_where_the_positions_end(tokenizers: Tokenizers) -> None:
+    torch.manual_seed(1)
+    positions = {"kind": "learned", "max_length": 26}
+    config = ModelConfig(
+        vocab_size=600, d_model=32, d_ff=48, heads=2, encoder_layers=1, decoder_layers=1
+    ).replace(positions=positions, embeddings={"output_bias": True})
+    model = Transformer.from_config(config).eval()
+    with torch.no_grad():
+        model.output.bias_V[EOS_ID] = -50.0
+    translator = Translator(TorchEngine(model), tokenizers, ("en", "fr"), LIMIT)
+    for beam_size in (1, 2):
+        found = translator.translate(LINES[:3], beam_size=beam_size, token_scores=True)
+        assert {len(each.tokens) for each in found} == {26}
+        assert all(Flag.LENGTH_LIMIT in each.flags for each in found)
+
+
+def test_a_term_that_begins_another_is_met_as_well(translator: Translator) -> None:
+    encode = translator.tokenizers.target.encode
+    words = [word for fable in fables.load("valid") for word in fable.target.split()]
+    term = next(w for w in words if w.isalpha() and encode(w + "te")[: len(encode(w))] == encode(w))
+    for beam_size in (1, 4):
+        found = translator.translate(
+            "The cat sleeps.",
+            glossary={"the": term, "cat": term + "te"},
+            beam_size=beam_size,
+            lengths={"max_extra": 30},
+        )
+        assert found.unmet == (), found.text
+
+
 def test_what_cannot_be_met_is_reported(translator: Translator) -> None:
     found = translator.translate(
         "The cat sleeps.", glossary={"cat": "un roi dans le jardin"}, lengths={"max_length": 3}

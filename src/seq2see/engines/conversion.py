@@ -39,7 +39,7 @@ def refusals(config: ModelConfig) -> Iterator[str]:
 
 def longest(config: ModelConfig) -> int:
     """Return how many tokens a sentence may have, its ends included."""
-    return config.positions.max_length if config.positions.kind == "learned" else POSITIONS
+    return config.longest or POSITIONS
 
 
 def save(bundle: Bundle, directory: Path) -> None:

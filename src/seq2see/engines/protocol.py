@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seq2see.bundle import Framing
-from seq2see.search import Hypothesis, SearchConfig, Source, StepProcessor
+from seq2see.search import Hypothesis, SearchConfig, Source, StepProcessor, Stop
 
 # E emitted tokens with the stop symbol, S source tokens with their ends
 
@@ -54,3 +54,10 @@ class Engine(Protocol):
 
     def force(self, pairs: Sequence[tuple[Ids, Ids]], *, attention: bool = False) -> list[Forced]:
         """Return what the model thinks of each target: emitted tokens, as a hypothesis has them."""
+
+
+def bounded(config: SearchConfig, stop: Stop, longest: int | None) -> SearchConfig:
+    """Return a search with this stop rule, if it names none, and no longer than the positions."""
+    if longest is not None and config.lengths.max_length > longest:
+        config = config.replace(lengths=config.lengths.replace(max_length=longest))
+    return config if config.stop else config.replace(stop=stop)

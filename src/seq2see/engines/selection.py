@@ -17,7 +17,7 @@ from seq2see.engines import conversion, ctranslate2, precision
 from seq2see.engines.ctranslate2 import CTranslate2Engine, Precision
 from seq2see.engines.listening import AlignmentConfig
 from seq2see.engines.memory import keep_freed_memory
-from seq2see.engines.protocol import Forced, Ids, Processors
+from seq2see.engines.protocol import Forced, Ids, Processors, bounded
 from seq2see.engines.torch import TorchEngine
 from seq2see.errors import ConfigError, InputError
 from seq2see.search import Hypothesis, SearchConfig, Source, Stop
@@ -32,12 +32,20 @@ class Engines:
     """Both engines of a model as one. Our own is made when it is first needed."""
 
     def __init__(
-        self, make: Callable[[], TorchEngine], fast: CTranslate2Engine, stop: Stop, *, strict: bool
+        self,
+        make: Callable[[], TorchEngine],
+        fast: CTranslate2Engine,
+        stop: Stop,
+        longest: int | None,
+        *,
+        strict: bool,
     ) -> None:
         self._make = make
         self.fast = fast
         """ctranslate2."""
         self._stop: Stop = stop
+        self._longest = longest
+        """The model's positions, where they are counted."""
         self._strict = strict
         """Refuse what ctranslate2 cannot do, instead of doing it ourselves."""
         self._lock = Lock()
@@ -58,8 +66,8 @@ class Engines:
             return self._own
 
     def resolved(self, config: SearchConfig) -> SearchConfig:
-        """Return a search with the model's stop rule where none was named."""
-        return config if config.stop else config.replace(stop=self._stop)
+        """Return a search with all that was left to the model."""
+        return bounded(config, self._stop, self._longest)
 
     def search(
         self,
@@ -70,6 +78,11 @@ class Engines:
     ) -> list[list[Hypothesis]]:
         """Return the translations of each sentence, each by the engine that can."""
         config = self.resolved(config)
+        if self._strict and processors is not None:  # at the first line, not where one is needed
+            raise InputError(
+                "ctranslate2 cannot do this: it knows no prefix, forbidden words or glossary; "
+                "the engine can be auto instead"
+            )
         if self._strict:
             quick = list(range(len(sources)))
         elif self.fast.refusal(config):
@@ -132,7 +145,7 @@ def choose(
     strict = engine == "ctranslate2"
     stop = "beam_full" if strict else stop_of(bundle)
     own = partial(torch_engine, bundle, device, workers)
-    return Chosen(Engines(own, fast, stop, strict=strict), notes)
+    return Chosen(Engines(own, fast, stop, bundle.config.longest, strict=strict), notes)
 
 
 def torch_engine(bundle: Bundle, device: str = "cpu", workers: int = 1) -> TorchEngine:
@@ -141,18 +154,22 @@ def torch_engine(bundle: Bundle, device: str = "cpu", workers: int = 1) -> Torch
     From then on the process keeps memory that it frees: a beam search asks for the same sizes at
     every step.
     """
-    alignment = bundle.origin.notes.get("alignment", {})
-    chosen = AlignmentConfig.model_validate(alignment)
-    if problems := list(chosen.misfits(bundle.config)):
-        raise ConfigError([p.replace("`", "`origin.notes.alignment.", 1) for p in problems])
     keep_freed_memory()
     return TorchEngine(
         bundle.model().to(device),
         bundle.framing,
-        chosen,
+        alignment_of(bundle),
         stop_of(bundle),
         workers=workers if device == "cpu" else 1,
     )
+
+
+def alignment_of(bundle: Bundle) -> AlignmentConfig:
+    """Return the heads that were chosen for a model, where that was done."""
+    chosen = AlignmentConfig.model_validate(bundle.origin.notes.get("alignment", {}))
+    if problems := list(chosen.misfits(bundle.config)):
+        raise ConfigError([p.replace("`", "`origin.notes.alignment.", 1) for p in problems])
+    return chosen
 
 
 def stop_of(bundle: Bundle) -> Stop:

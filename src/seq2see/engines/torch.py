@@ -12,7 +12,7 @@ from seq2see.bundle import Framing
 from seq2see.engines.batching import FRAMING, by_length, filled, framed, padded
 from seq2see.engines.crew import Crew
 from seq2see.engines.listening import AlignmentConfig, CrossEar
-from seq2see.engines.protocol import Forced, Ids, Processors
+from seq2see.engines.protocol import Forced, Ids, Processors, bounded
 from seq2see.model import SILENCE, Recorder, Transformer
 from seq2see.search import (
     Hypothesis,
@@ -88,15 +88,16 @@ class TorchEngine:
     ) -> None:
         self.model = model
         self.framing = framing
-        self._alignment = alignment or AlignmentConfig()
-        self._stop: Stop = stop
+        self.alignment = alignment or AlignmentConfig()
+        self.stop: Stop = stop
         self._batch_tokens = batch_tokens
         self._batch_size = batch_size
         self._crew = Crew(workers)
 
     def resolved(self, config: SearchConfig) -> SearchConfig:
-        """Return a search with the model's stop rule where none was named."""
-        return config if config.stop else config.replace(stop=self._stop)
+        """Return a search with the model's stop rule where none was named, and within its
+        positions: what loops is cut there, and the others go on."""
+        return bounded(config, self.stop, self.model.decoder.embeddings.positions.longest)
 
     def search(
         self,
@@ -177,8 +178,8 @@ class TorchEngine:
         return TorchDecoder(self.model, source_BS, ear=self._ear(config.coverage_penalty > 0))
 
     def _ear(self, wanted: bool = True) -> CrossEar | None:
-        layer = self._alignment.resolved(len(self.model.decoder.layers))
-        return CrossEar(layer, self._alignment.heads) if wanted else None
+        layer = self.alignment.resolved(len(self.model.decoder.layers))
+        return CrossEar(layer, self.alignment.heads) if wanted else None
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:

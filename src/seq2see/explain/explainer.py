@@ -9,19 +9,33 @@ import torch
 from pydantic import Field
 
 from seq2see.config import Config
+from seq2see.engines.batching import framed
 from seq2see.engines.torch import TorchEngine
 from seq2see.errors import InputError
 from seq2see.explain import assembly, maps
 from seq2see.explain.agreement import agreement
 from seq2see.explain.attribution import attributions
 from seq2see.explain.changes import forced_prefix, outcome, with_change
-from seq2see.explain.interventions import Intervention, heads_off
+from seq2see.explain.interventions import (
+    Force,
+    Intervention,
+    heads_off,
+    refuse_missing_keys,
+    rescaled,
+)
 from seq2see.explain.sentences import source_sentence, start_token, target_sentence
 from seq2see.explain.subject import Subject
 from seq2see.explain.tape import Tape
 from seq2see.explain.trace import AttentionMap, Attribution, Method, Sentence, Shape, Trace
 from seq2see.explain.words import word_choices
-from seq2see.model import LinformerAttention, RelativeAttention, Site, Stack, count_parameters
+from seq2see.model import (
+    DotProductAttention,
+    LinformerAttention,
+    RelativeAttention,
+    Site,
+    Stack,
+    count_parameters,
+)
 from seq2see.model.layers import PreNormResidual, Residual
 from seq2see.model.multihead import MultiHead
 from seq2see.search import Hypothesis, SearchConfig, StepRecord
@@ -107,7 +121,7 @@ def subject_of(translator: Translator, source: str) -> Subject:
     engine = translator.engine
     if isinstance(engine, TorchEngine):
         parts = translator.tokenizers, translator.languages, engine.framing
-        return Subject(engine.model, *parts)
+        return Subject(engine.model, *parts, engine.alignment, engine.stop, translator.limit)
     return Subject.of(translator.bundle)
 
 
@@ -128,6 +142,9 @@ def trace(
     forced = _forced(subject, target)
     if not interventions:
         return _Tracing(subject, subject, source, ids, search, detail, between).trace(forced)
+    if forced and any(isinstance(each, Force) for each in interventions):
+        raise InputError("a translation must be left out where a text is forced in its middle")
+    refuse_missing_keys(interventions, len(framed(ids, subject.framing)))
     plain, changed = subject.altered([]), subject.altered(interventions)
     tokens = plain.search(ids, search, forced=forced).tokens
     # Forced in both, so that the two log-probabilities differ by the interventions alone.
@@ -248,8 +265,9 @@ class _Tracing:
     def _common(self, site: Site) -> maps.Common:
         heads = self.modules[site]
         inside = getattr(heads.attention, "inner", heads.attention)
+        plain = isinstance(inside, DotProductAttention) and not rescaled(site, self.interventions)
         return maps.Common(
-            scale=getattr(inside, "scale", None),
+            scale=inside.scale if plain else None,
             off=heads_off(site, self.interventions, heads.heads),
             mixtures=isinstance(inside, LinformerAttention),
         )

@@ -119,8 +119,10 @@ def bleu(
     interventions: Sequence[Intervention],
 ) -> Score:
     """Return the BLEU of a model with interventions; without any, of its plain form."""
-    engine = TorchEngine(subject.altered(interventions).model, subject.framing)
-    translator = Translator(engine, subject.tokenizers, subject.languages)
+    engine = TorchEngine(
+        subject.altered(interventions).model, subject.framing, subject.alignment, subject.stop
+    )
+    translator = Translator(engine, subject.tokenizers, subject.languages, subject.max_length)
     options = TranslationOptions(search=search)
     texts = [found.text for found in translator.translate(list(sources), options)]
     return score(texts, list(references), "bleu", language=subject.languages[1])

@@ -150,6 +150,23 @@ def heads_off(site: Site, interventions: Iterable[Intervention], heads: int) -> 
     return tuple(sorted({head for each in found for head in _heads(each, heads)}))
 
 
+def refuse_missing_keys(interventions: Iterable[Intervention], source: int) -> None:
+    """Refuse to hide what a source of so many tokens does not have. A target may still grow."""
+    for each in interventions:
+        if not isinstance(each, Hide) or (each.stack, each.attention) == ("decoder", "self"):
+            continue
+        if max(each.keys) >= source:
+            raise InputError(
+                f"`keys` must be below {source}, the tokens of the sentence, "
+                f"but has {max(each.keys)} instead"
+            )
+
+
+def rescaled(site: Site, interventions: Iterable[Intervention]) -> bool:
+    """Tell whether some head of an attention has another scale than the model's."""
+    return any(isinstance(i, Scale) and _meets(i, site) for i in interventions)
+
+
 def _attentions(model: Transformer) -> Iterator[tuple[str, MultiHead]]:
     for name, module in model.named_modules():
         if isinstance(module, MultiHead):

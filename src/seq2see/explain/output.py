@@ -48,8 +48,8 @@ def page(trace: Trace) -> str:
         "title": escape(f"{trace.source.text} – seq2see"),
         "style": asset("style.css"),
         "script": _script(),
-        # A script element ends at the first "</", wherever it stands.
-        "trace": trace.to_json().replace("</", "<\\/"),
+        # In a script element "</" ends it, and "<!--" with "<script" changes where it ends.
+        "trace": trace.to_json().replace("<", "\\u003c"),
     }
     template = asset("page.html")
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)

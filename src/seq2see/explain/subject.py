@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -11,6 +11,8 @@ from torch import Tensor
 from seq2see.bundle import Bundle, Framing
 from seq2see.engines.batching import FRAMING, framed
 from seq2see.engines.listening import AlignmentConfig, CrossEar
+from seq2see.engines.protocol import bounded
+from seq2see.engines.selection import alignment_of, stop_of
 from seq2see.engines.torch import TorchDecoder
 from seq2see.errors import InputError
 from seq2see.explain.interventions import Intervention, altered
@@ -25,6 +27,7 @@ from seq2see.search import (
     SearchConfig,
     Source,
     StepProcessor,
+    Stop,
     search,
 )
 from seq2see.text import Tokenizers
@@ -40,11 +43,25 @@ class Subject:
     tokenizers: Tokenizers
     languages: tuple[str, str]
     framing: Framing = FRAMING
+    alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
+    """Whose attention a coverage penalty counts."""
+    stop: Stop = "exact"
+    """When its beams stop, unless another rule is named."""
+    max_length: int | None = None
+    """The most tokens that it translates at once."""
 
     @classmethod
     def of(cls, bundle: Bundle) -> Subject:
         """Return what a bundle holds."""
-        return cls(bundle.model(), bundle.tokenizers, bundle.languages, bundle.framing)
+        return cls(
+            bundle.model(),
+            bundle.tokenizers,
+            bundle.languages,
+            bundle.framing,
+            alignment_of(bundle),
+            stop_of(bundle),
+            bundle.max_length,
+        )
 
     def altered(self, interventions: Sequence[Intervention]) -> Subject:
         """Return the same with changes in its model; without any, in the plain form."""
@@ -86,6 +103,7 @@ class Subject:
         tape: Tape | None = None,
     ) -> Hypothesis:
         """Translate, in the way of the torch engine; or force these tokens, the stop symbol too."""
+        config = bounded(config, self.stop, self.model.decoder.embeddings.positions.longest)
         if forced:
             config = _for_forcing(config, len(forced))
         source_BS = self.source_BS(ids)
@@ -107,8 +125,8 @@ class Subject:
     def _decoder(self, source_BS: Tensor, config: SearchConfig, tape: Tape | None) -> Decoder:
         recorder, ear = tape or SILENCE, None
         if config.coverage_penalty:
-            layer = AlignmentConfig().resolved(len(self.model.decoder.layers))
-            ear = CrossEar(layer, None, recorder)
+            layer = self.alignment.resolved(len(self.model.decoder.layers))
+            ear = CrossEar(layer, self.alignment.heads, recorder)
         decoder = TorchDecoder(self.model, source_BS, recorder, ear)
         return TapedDecoder(decoder, tape) if tape else decoder
 

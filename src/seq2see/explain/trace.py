@@ -175,7 +175,8 @@ class AttentionMap(Record):
     off: tuple[int, ...] = ()
     """Heads that an intervention switched off."""
     scale: float | None
-    """The factor on q·k, where the scores are a product."""
+    """The factor on q·k, where that alone makes the scores of every head: not with relative
+    positions, nor where an intervention changed it."""
     scores: Array | None = None
     """[H, queries, keys] before the mask; 0 where a later key did not exist yet."""
     queries: Array | None = None

@@ -161,6 +161,11 @@ class ShiftedPositions(Positions):
         self.inner = inner
         self.by = by
 
+    @property
+    def longest(self) -> int | None:
+        """What is left of the positions."""
+        return None if self.inner.longest is None else max(1, self.inner.longest - self.by)
+
     def forward(self, x_BTM: Tensor, offset: int = 0) -> Tensor:
         """Return `x`, whose first token stands at position `offset` + `by`."""
         return self.inner(x_BTM, offset + self.by)

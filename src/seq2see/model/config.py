@@ -179,6 +179,11 @@ class ModelConfig(Config):
         """Pieces of the target."""
         return self.target_vocab_size or self.vocab_size
 
+    @property
+    def longest(self) -> int | None:
+        """The tokens of the longest sentence, where positions are learned; None: no limit."""
+        return self.positions.max_length if self.positions.kind == "learned" else None
+
     def conflicts(self) -> Iterator[str]:
         """Refuse sizes that do not fit and choices that exclude each other."""
         if self.d_model % self.heads:

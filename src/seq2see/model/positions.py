@@ -24,6 +24,11 @@ Frequencies = Literal["paper", "tensor2tensor"]
 class Positions(nn.Module):
     """Adds to each token what tells its position; this one adds nothing."""
 
+    @property
+    def longest(self) -> int | None:
+        """How many positions there are; None: any number."""
+        return None
+
     def forward(self, x_BTM: Tensor, offset: int = 0) -> Tensor:  # noqa: ARG002
         """Return `x`, whose first token stands at position `offset`."""
         return x_BTM
@@ -97,6 +102,11 @@ class LearnedPositions(Positions):
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()
         self.weight_NM = nn.Parameter(torch.randn(max_length, d_model) * d_model**-0.5)
+
+    @property
+    def longest(self) -> int:
+        """As many as were learned."""
+        return len(self.weight_NM)
 
     def forward(self, x_BTM: Tensor, offset: int = 0) -> Tensor:
         """Add the vectors to `x`, whose first token stands at position `offset`."""

@@ -63,9 +63,14 @@ def processors(
     config: SearchConfig,
     eos: int,
     terms: Glossary | None,
+    further: Sequence[StepProcessor],
     device: torch.device,
 ) -> Iterator[StepProcessor]:
-    """Yield what changes the log-probabilities; the later have the last word."""
+    """Yield what changes the log-probabilities; the later have the last word.
+
+    The further ones come behind the glossary: it allows what a term wants, whoever forbade it, and
+    may not have one term begin inside another that must end as a word.
+    """
     if config.no_repeat_ngram:
         yield NoRepeatNgram(config.no_repeat_ngram)
     if config.repetition_penalty > 1:
@@ -75,6 +80,7 @@ def processors(
         yield MinLength(torch.tensor(shortest, device=device), eos)
     if terms:
         yield terms
+    yield from further
     if any(source.forbidden for source in sources):
         yield Forbidden.of([source.forbidden for source in sources], device)
     if any(source.prefix for source in sources):

@@ -44,7 +44,7 @@ def search(
 
     There are `n_best` of each, or fewer where no more were found: none at all where processors
     left nothing that could follow. The start symbol and padding are never emitted. `processors`
-    are further ones, which act before those of the config and the sources.
+    are further ones; what the sources forbid or prescribe comes behind them.
     """
     if not sources:
         return []
@@ -80,8 +80,8 @@ class Run:
         terms = assembly.terms(sources, self.limits_S, config, eos)
         self.choice = assembly.choice(sources, config, terms)
         self.rule = assembly.stop_rule(config)
-        own = assembly.processors(sources, config, eos, terms, device)
-        self.processors = (*processors, *own)
+        every = assembly.processors(sources, config, eos, terms, processors, device)
+        self.processors = tuple(every)
         rows = len(sources) * config.members
         self.finished = Finished(rows, config.keep, device)
 

@@ -33,7 +33,8 @@ export function worked(view) {
 }
 
 function table(view, query, columns) {
-  const { map, head } = view;
+  const { map, head, trace } = view;
+  const relative = trace.model.positions === "relative" && map.kind === "self"; // distances have values too
   const [queries, keys, values, scores] = ["queries", "keys", "values", "scores"].map((name) => unpacked(map[name]));
   const q = queries.row(head, query);
   const weights = map.weights.row(head, query);
@@ -51,7 +52,7 @@ function table(view, query, columns) {
       [hidden && score === 0 ? "" : short(score)], [hidden ? "−∞" : short(score)], [percent(weights[c])], [vector(v), "vector"],
     ));
   });
-  body.append(row(["sum: z"], [""], [""], [""], [""], [percent(weights.reduce((a, b) => a + b, 0))], [vector(mixed), "vector"]));
+  body.append(row([relative ? "sum, without the values of the distances" : "sum: z"], [""], [""], [""], [""], [percent(weights.reduce((a, b) => a + b, 0))], [vector(mixed), "vector"]));
   made.append(body);
   return made;
 }
