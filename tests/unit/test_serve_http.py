@@ -23,6 +23,7 @@ from seq2see.serve.guards import POLICY
 from seq2see.serve.journal import Journal
 from seq2see.serve.keys import ApiKeys, add_key
 from seq2see.serve.models import Loaded, Model, Models
+from seq2see.serve.problems import Busy
 from seq2see.serve.service import Service
 from seq2see.translator import Link, Token, Translation, TranslationOptions
 
@@ -515,6 +516,7 @@ SHIFT = {"kind": "positions_shift", "stack": "encoder"}
         ({"detail": {"methods": ["occlusion"] * 400}}, "a list of at most 5"),
         ({"detail": {"methods": ["occlusion"] * 2}}, "occlusion is there more than once"),
         ({"detail": {"top": 101}}, "at most 100"),
+        ({"n_best": 3, "beam_size": 2}, "`n_best` must be at most beam_size = 2"),
     ],
 )
 def test_a_trace_has_its_bounds(serving: Serving, change: dict[str, Any], error: str) -> None:
@@ -529,6 +531,52 @@ def test_forms_of_other_sites_are_no_requests(serving: Serving) -> None:
         "/api/v1/translate", content=body, headers={"content-type": "text/plain"}
     )
     assert answer.status_code == 400
+
+
+def heard(client: TestClient, text: str) -> list[tuple[str, Any]]:
+    body = {"text": text, "source": "en", "target": "de"}
+    answer = client.post("/api/v1/stream", json=body)
+    assert answer.status_code == 200, answer.text
+    pairs = [block.split("\n") for block in answer.text.strip().split("\n\n")]
+    return [(e.removeprefix("event: "), json.loads(d.removeprefix("data: "))) for e, d in pairs]
+
+
+def test_a_stream_ends_with_the_whole_text(serving: Serving) -> None:
+    *texts, (kind, last) = heard(serving(), "Hello there. Who is it?")
+    assert {kind for kind, _ in texts} == {"text"}
+    assert (kind, last["translations"][0]["text"]) == ("done", "HELLO THERE. WHO IS IT?")
+    assert texts[-1][1] == {"text": "HELLO THERE. WHO IS IT?"}
+
+
+def test_a_stream_that_breaks_says_so(serving: Serving) -> None:
+    assert [kind for kind, _ in heard(serving(), "Hello there. A poison.")][-1] == "error"
+
+
+def test_a_stream_that_is_refused_has_the_status_of_any_refusal(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = serving()
+    queue = client.service.queue  # type: ignore[attr-defined]
+
+    def refuse(*_: Any) -> None:
+        raise Busy("Slowdown: too many requests at the moment", 7.0)
+
+    monkeypatch.setattr(queue, "_refuse_overload", refuse)
+    body = {"text": "hello", "source": "en", "target": "de"}
+    answer = client.post("/api/v1/stream", json=body)
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "7")
+    assert set(answer.json()) == {"error"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "status"),
+    [({}, 404), ({"public_url": "https://a.example"}, 403), ({"host": "0.0.0.0"}, 403)],  # noqa: S104
+)
+def test_the_lab_is_for_this_machine(
+    serving: Serving, settings: dict[str, Any], status: int
+) -> None:
+    """Of a number that no experiment has."""
+    assert serving(settings=settings).post("/api/v1/lab/0").status_code == status
 
 
 def test_runs(serving: Serving, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import threading
@@ -20,6 +21,7 @@ from seq2see.errors import InputError
 from seq2see.serve import detection, laboratory
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.detection import Detection
+from seq2see.serve.events import Latest
 from seq2see.serve.journal import Journal
 from seq2see.serve.keys import ApiKeys, Rates, add_key
 from seq2see.serve.laboratory import Laboratory, cards
@@ -255,6 +257,24 @@ def test_detection_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(detection, "is_installed", lambda: False)
     with pytest.raises(InputError, match=r"pip install 'seq2see\[serve\]'"):
         Detection(["en", "de"])
+
+
+def test_a_slow_reader_gets_the_newest_text_and_no_pile() -> None:
+    async def read() -> list[str | None]:
+        latest = Latest()
+
+        def write() -> None:
+            for number in range(1000):
+                latest.put(str(number))
+
+        await asyncio.to_thread(write)
+        first = await latest.take()
+        latest.put("last")
+        await latest.wait()
+        latest.close()
+        return [first, await latest.take(), await latest.take()]
+
+    assert asyncio.run(read()) == ["999", "last", None]
 
 
 # Keys and rates.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 from seq2see.data.fables import Contrast
-from seq2see.errors import Seq2SeeError
+from seq2see.errors import ConfigError, Seq2SeeError
 from seq2see.explain.contrasts import Removals, removals
 from seq2see.explain.explainer import explain as traced, subject_of
 from seq2see.search import SearchConfig
@@ -30,7 +30,10 @@ def explain(
     queue: WorkQueue, call: Call, model: Model, wanted: ExplainRequest, config: ServeConfig
 ) -> str:
     """Return a trace as JSON."""
-    search = SearchConfig().replace(**searched(wanted, config), n_best=wanted.n_best)
+    try:
+        search = SearchConfig().replace(**searched(wanted, config), n_best=wanted.n_best)
+    except ConfigError as error:
+        raise Invalid(f"Invalid request: {error}") from None
 
     def work() -> str:
         trace = traced(

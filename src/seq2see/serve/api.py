@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from seq2see.errors import ConfigError
-from seq2see.serve import about, reading, spec
+from seq2see.serve import about, events, reading, spec
 from seq2see.serve.config import LimitsConfig
 from seq2see.serve.desk import Desk, require_key
 from seq2see.serve.laboratory import Laboratory, cards
 from seq2see.serve.models import Model
-from seq2see.serve.problems import Forbidden, Invalid, NotFound, Problem, TooLong
+from seq2see.serve.problems import Forbidden, Invalid, NotFound, TooLong
 from seq2see.serve.requests import ExplainRequest, HeadsRequest, TranslateRequest
-from seq2see.serve.responses import Json, finite
+from seq2see.serve.responses import Json
 from seq2see.serve.runs import Runs
 from seq2see.serve.service import Answer, Service
+from seq2see.serve.streaming import Emit
 from seq2see.serve.texts import Manner
 from seq2see.serve.tickets import Call
 from seq2see.translator import TranslationOptions
@@ -45,7 +43,6 @@ _TRANSLATION = spec.table(
 )
 _EVENT = spec.table(event={**spec.TEXT, "enum": ["text", "done", "error"]}, data=spec.TEXT)
 _JSON = ("application/json",)
-_END = object()
 
 
 def router(service: Service, desk: Desk) -> APIRouter:
@@ -88,7 +85,7 @@ def _streaming(routes: APIRouter, service: Service, desk: Desk) -> None:
         "/stream",
         summary="Translate a text, and send what there is of it at every step.",
         description="Server-sent events: `text` with the text so far, then `done` with what "
-        "/api/v1/translate gives, or `error`.",
+        "/api/v1/translate gives, or `error`. Who reads slowly gets fewer of the former.",
         responses=spec.answers(_EVENT, *spec.WORK, kind="text/event-stream"),
         openapi_extra=spec.body(spec.config_schema(TranslateRequest), _JSON, _example(service)),
     )
@@ -100,47 +97,11 @@ def _streaming(routes: APIRouter, service: Service, desk: Desk) -> None:
         route = service.wanted_route(wanted.source, wanted.target, wanted.model, wanted.texts[0])
         options = _options(wanted, service)
 
-        def work(call: Call, emit: Callable[[str], None]) -> Answer:
-            return service.stream(call, wanted.texts[0], route, options, emit)
+        def work(call: Call, emit: Emit) -> dict[str, Any]:
+            found = service.stream(call, wanted.texts[0], route, options, emit)
+            return {"translations": [described(found)]}
 
-        return StreamingResponse(
-            _events(request, client, desk, work), media_type="text/event-stream"
-        )
-
-
-async def _events(
-    request: Request,
-    client: str,
-    desk: Desk,
-    work: Callable[[Call, Callable[[str], None]], Answer],
-) -> AsyncIterator[bytes]:
-    """Yield what a thread emits, as events."""
-    loop = asyncio.get_running_loop()
-    queue: asyncio.Queue[Any] = asyncio.Queue()
-
-    def emit(text: str) -> None:
-        loop.call_soon_threadsafe(queue.put_nowait, text)
-
-    async def run() -> Answer:
-        try:
-            return await desk.work(request, client, lambda call: work(call, emit))
-        finally:
-            queue.put_nowait(_END)
-
-    task = asyncio.create_task(run())
-    try:
-        while (text := await queue.get()) is not _END:
-            yield _event("text", {"text": text})
-        yield _event("done", {"translations": [described(await task)]})
-    except Problem as problem:
-        request.state.note["reason"] = problem.reason
-        yield _event("error", {"error": str(problem)})
-    finally:
-        task.cancel()
-
-
-def _event(kind: str, data: dict[str, Any]) -> bytes:
-    return f"event: {kind}\ndata: {json.dumps(finite(data), ensure_ascii=True)}\n\n".encode()
+        return await events.answer(request, client, desk, work)
 
 
 def _explanation(routes: APIRouter, service: Service, desk: Desk) -> None:
@@ -269,7 +230,7 @@ def _lab(routes: APIRouter, service: Service, desk: Desk) -> None:
     )
     async def run(number: int, request: Request) -> Response:
         client = desk.admit(request, None)
-        if not (config.is_local or service.keys.required):
+        if not (config.is_private or service.keys.required):
             raise Forbidden("Experiments are for those on this machine, or with a key")
 
         def work(call: Call) -> dict[str, Any]:

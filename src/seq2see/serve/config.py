@@ -74,8 +74,13 @@ class ServeConfig(Config):
     limits: LimitsConfig = LimitsConfig()
 
     @property
+    def is_private(self) -> bool:
+        """Whether only those on this machine reach the service: no proxy lets others in."""
+        return self.is_local and self.public_url is None
+
+    @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach the service."""
+        """Whether the service listens to this machine alone."""
         if self.host == "localhost":
             return True
         try:
