@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from safetensors.torch import load_file
 
 from seq2see.errors import TrainingError
 from seq2see.training import checkpoints as checkpoints_module
+from seq2see.training.log import read_log
 from seq2see.training.objective import Objective
 
 UPDATES = 24
@@ -58,14 +60,23 @@ def die(command: list[str], calls: int) -> int:
     return subprocess.run(run, check=False, capture_output=True, timeout=600).returncode
 
 
-def kill_after(command: list[str], number: int, enough: Callable[[], bool]) -> int:
+def kill_after(
+    command: list[str],
+    number: int,
+    enough: Callable[[], bool],
+    said: TextIO | int = subprocess.DEVNULL,
+) -> int:
     """Start a run, and send a signal to all its processes once it is enough."""
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen(command, stderr=said, start_new_session=True)
     while process.poll() is None and not enough():
         time.sleep(0.01)
     if process.poll() is None:
         os.killpg(process.pid, number)
-    return process.wait(timeout=300)
+    try:
+        return process.wait(timeout=100)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
 
 
 def has(folder: Path, update: int) -> Callable[[], bool]:
@@ -97,6 +108,23 @@ def test_a_signal_saves_and_leaves(
     assert kill_after(command(folder), number, has(folder, 4)) in {1, 0}
     train_here(folder, resume=True)
     assert_same_bits(folder, undisturbed)
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
+def test_a_signal_to_several_processes_saves(command, tmp_path: Path, number: int) -> None:
+    """As a terminal sends it: to the agent, which passes it on, and to every worker."""
+    folder, never = tmp_path / "run", 10**6
+    settings = (f"train.updates={never}", f"checkpoints.every={never}", f"validation.every={never}")
+    run, said = command(folder, "train.processes=2", *settings), tmp_path / "said"
+    with said.open("w", encoding="utf-8") as file:
+        assert kill_after(run, number, lambda: any(read_log(folder / "log.jsonl")), file) == 1
+    assert last_of(folder) >= 10
+    beginning, *rest = said.read_text("utf-8").splitlines()
+    assert beginning.startswith("Training to update")
+    name = signal.Signals(number).name
+    assert rest == [f"seq2see: stopped by {name}; --resume goes on from the last checkpoint"]
 
 
 def test_nonsense_leaves_the_last_good_state(

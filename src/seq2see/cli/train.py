@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -59,7 +60,8 @@ def follow(recipe: Recipe, origin: Path, folder: Path, resume: bool = False) -> 
         results = [work(*arguments, lambda: prepare(ingredients, home, resume or restarted))]
     else:
         count = prepare(ingredients, home, resume)
-        results = [work(*arguments)] if count == 1 else [*launch(work, count, *arguments).values()]
+        several = count > 1
+        results = [*launch(_work, count, *arguments).values()] if several else [work(*arguments)]
     _tell(next(filter(None, results)), folder)
 
 
@@ -90,6 +92,17 @@ def work(
     if outcome is None:
         return None
     return {"reason": outcome.reason, "update": outcome.update, "done": outcome.done}
+
+
+def _work(*arguments: Any) -> dict[str, Any] | None:
+    """Train as one worker of several on this machine; end the process if a signal has stopped it.
+
+    Its agent, which had the signal too, waits for that, and takes no result any more.
+    """
+    result = work(*arguments)
+    if result and not result.get("done", True):
+        sys.exit(1)
+    return result
 
 
 def _tell(result: dict[str, Any], folder: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -14,6 +15,9 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from seq2see.errors import TrainingError
+
+_TO_SAVE = 600
+"""Seconds that the agent gives workers to finish a validation and to save, before it kills them."""
 
 
 def is_worker() -> bool:
@@ -26,6 +30,7 @@ def launch(work: Callable[..., Any], processes: int, *arguments: Any) -> dict[in
 
     A process that dies is started again with the others, up to three times.
     """
+    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(_TO_SAVE))
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
@@ -36,9 +41,9 @@ def launch(work: Callable[..., Any], processes: int, *arguments: Any) -> dict[in
         max_restarts=3,
         monitor_interval=0.2,
     )
-    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)
     try:
-        return dict(elastic_launch(config, work)(*arguments))
+        with _silent():
+            return dict(elastic_launch(config, work)(*arguments))
     except SignalException as error:
         name = signal.Signals(error.sigval).name
         raise TrainingError(
@@ -47,3 +52,16 @@ def launch(work: Callable[..., Any], processes: int, *arguments: Any) -> dict[in
     except ChildFailedError as error:
         _, failure = error.get_first_failure()
         raise TrainingError(f"a worker died: {failure.message}") from None
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Let the agent say nothing: what happens to workers becomes one line of ours.
+
+    Each of torch's loggers has a level of its own, so that there is no one to ask but all.
+    """
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)

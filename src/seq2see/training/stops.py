@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -13,6 +14,9 @@ from seq2see.training.workers import Workers
 
 DONE = "done"
 """The reason that is no interruption."""
+GRACE = 3.0
+"""Seconds in which further signals are the first once more: a terminal sends one to each process
+of a run, and torchrun's agent passes its own on."""
 
 
 class Planned:
@@ -33,10 +37,11 @@ class Signals:
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
         self._came: str | None = None
+        self._since = 0.0
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Hear signals; a second one of the kind does what it always does."""
+        """Hear signals; another one, some seconds later, does what it always does."""
         before = {number: signal.signal(number, self._hear) for number in _SIGNALS}
         try:
             yield
@@ -46,8 +51,11 @@ class Signals:
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         del frame
-        self._came = signal.Signals(number).name
-        signal.signal(number, signal.SIG_DFL)
+        if self._came is None:
+            self._came, self._since = signal.Signals(number).name, time.monotonic()
+        elif time.monotonic() - self._since >= GRACE:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
 
     def after_update(self, progress: Progress, report: StepReport) -> str | None:
         """Stop if one has come."""
