@@ -7,6 +7,7 @@ field is its help text. Unknown keys are refused with the nearest valid one.
 from __future__ import annotations
 
 import reprlib
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -72,6 +73,21 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
         else:
             result[key] = value
     return result
+
+
+def assigned(text: str) -> dict[str, Any]:
+    """Return `a.b=value` as a table; the value is TOML, or else a text."""
+    path, equals, value = text.partition("=")
+    keys = path.strip().split(".")
+    if not equals or not all(keys):
+        raise ConfigError([f"`{text}` must be section.key=value to change a setting"])
+    try:
+        parsed = tomllib.loads(f"x = {value}")["x"]
+    except tomllib.TOMLDecodeError:
+        parsed = value
+    for key in reversed(keys):
+        parsed = {key: parsed}
+    return dict(parsed)
 
 
 @contextmanager

@@ -99,6 +99,30 @@ CHANGES = (["--scale", "decoder.0.cross.0=1"], ["--off", "decoder.0"])
 # --- translate ---
 
 
+def test_any_setting_of_the_search(run, model) -> None:
+    lengths = ["--search", "lengths.max_length=3", "--search", "lengths.max_extra=3"]
+    asked = ["translate", model, "--beam-size", "1", "--json", "--scores", *lengths]
+    record = json.loads(run(*asked, stdin=b"The dog sleeps.\n").out)
+    assert len(record["tokens"]) <= 3
+
+
+def test_a_model_twice_is_that_model(run, model) -> None:
+    alone, twice = (
+        run("translate", model, "--json", *more, stdin=b"The dog sleeps.\nA cat.\n").out
+        for more in ([], ["--ensemble", model])
+    )
+    for one, other in zip(alone.splitlines(), twice.splitlines(), strict=True):
+        assert json.loads(one)["text"] == json.loads(other)["text"]
+        assert json.loads(one)["score"] == pytest.approx(json.loads(other)["score"], abs=1e-5)
+
+
+def test_int8_says_why_it_is_not_used(run, model) -> None:
+    pytest.importorskip("ctranslate2")
+    done = run("translate", model, "--precision", "int8", "--beam-size", "1", stdin=b"A dog.\n")
+    assert done.status == 0
+    assert "int8 is not used" in done.err
+
+
 def test_as_many_lines_come_out_as_go_in(run, model, tmp_path) -> None:
     text = "".join(f"{line}\n" for line in LINES).encode()
     (tmp_path / "in.txt").write_bytes(b"\xef\xbb\xbf" + text.replace(b"sleeps.\n", b"sleeps.\r\n"))
@@ -248,6 +272,16 @@ def test_resume_goes_on_at_the_line(model, text, tmp_path, stop, torn) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.txt", "whole.txt"]
 
 
+def test_who_goes_on_remembers_what_failed(model, text, tmp_path) -> None:
+    text.write_bytes(b"one\nt\xffo\nthree\nfour\n")
+    out = tmp_path / "out.txt"
+    with pytest.raises(KeyboardInterrupt):
+        job(model, text, out).run(Stoppable(3))  # type: ignore[arg-type]
+    assert not job(model, text, out, resume=True).run(Stoppable())  # type: ignore[arg-type]
+    assert len(out.read_text("utf-8").splitlines()) == 4
+    assert not (tmp_path / "out.txt.partial.json").exists()
+
+
 def test_what_stopped_at_once_leaves_nothing(model, text, tmp_path) -> None:
     with pytest.raises(KeyboardInterrupt):
         job(model, text, tmp_path / "out.txt").run(Stoppable(0))  # type: ignore[arg-type]
@@ -278,7 +312,8 @@ def test_sampling_goes_on_with_the_same_draws(run, model, text, tmp_path) -> Non
     run("translate", model, text, "-o", tmp_path / "whole.txt", *flags)
     whole = (tmp_path / "whole.txt").read_text("utf-8").splitlines(keepends=True)
     options = TranslationOptions(search={"sampling": {"top_k": 5}})
-    how = {"form": "as_text", "engine": "auto", **options.model_dump(mode="json")}
+    how = {"form": "as_text", "engine": "auto", "precision": "float32", "ensemble": []}
+    how |= options.model_dump(mode="json")
     target, _ = opened_target(str(text), tmp_path / "out.txt", model, how, False)
     with suppress(KeyboardInterrupt), target.opened() as file:
         file.writelines(whole[:3])
@@ -391,6 +426,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "more.fr": [case.target.replace("Le ", "Un ") for case in cases],
         "good.fr": [case.target.replace("était", "fut") for case in cases],
         "bad.fr": [case.target.replace(" la ", " le ")[:-3] for case in cases],
+        "twice.tsv": ["dog\tchien", "# a remark", "dog\tchienne"],
     }
     for name, lines in sides.items():
         (folder / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
@@ -529,6 +565,26 @@ MISTAKES = {
         2,
         "`--resume` needs lines of a file, and -o, to know what is done; `--alignment` needs "
         "--json; `--top-k` needs --sample; `--beam-size` must be at least 1, but is 0 instead",
+    ),
+    "a term twice": (
+        ["translate", "{m}", "--glossary", "{f}/twice.tsv"],
+        2,
+        "line 3 must be another term, but 'dog' is in line 1",
+    ),
+    "no setting": (
+        ["translate", "{m}", "--search", "beam=5", "--search", "lengths"],
+        2,
+        "`--search lengths` must be KEY=VALUE",
+    ),
+    "another setting": (
+        ["translate", "{m}", "--search", "no_repeat=3"],
+        2,
+        "did you mean `no_repeat_ngram`?",
+    ),
+    "an ensemble on ctranslate2": (
+        ["translate", "{m}", "--ensemble", "{m}", "--engine", "ctranslate2"],
+        1,
+        "ctranslate2 cannot ask several models at once; the engine can be auto",
     ),
     "no terms": (["translate", "{m}", "--glossary", "{f}/ref.fr"], 2, "must be a term, a tab and"),
     "a document to a terminal": (["translate", "{m}", "a.html"], 2, "`--output` must be given"),

@@ -46,8 +46,11 @@ def evaluate(
     engine: translating.Engine = "auto",
     device: translating.Device = "auto",
     threads: translating.Threads = None,
+    precision: translating.Precision = "float32",
+    ensemble: translating.Ensemble = None,
     beam_size: translating.BeamSize = None,
     length_penalty: translating.LengthPenalty = None,
+    further: translating.Search = None,
     output: Output = None,
     as_json: Json = False,
     plot: Plot = None,
@@ -61,9 +64,10 @@ def evaluate(
         asked = _asked(list(arguments or ()), hypotheses, test, references, output)
         scoring = held_out.scoring_config(metrics, tokenize, lowercase, samples)
         search = {"beam_size": beam_size, "length_penalty": length_penalty}
-        options = translating.translation_options(search)
+        options = translating.translation_options(search, further=further or ())
     with translating.dying_of_interrupts(), sentence_bar() as told:
         load = partial(translating.loaded, engine=engine, device=device, threads=threads)
+        load = partial(load, precision=precision, ensemble=ensemble)
         translator = load(asked.model) if asked.model else None
         languages = translator.languages if translator else None
         with wrong_use():

@@ -54,7 +54,10 @@ class TextJob:
                     translation = replace(translation, error=problem)  # noqa: PLW2901
                 output.write(self.form(translation) + "\n")
                 journal.note(number, translation)
-        return journal.failed == 0
+                if translation.error is not None and isinstance(self.target, Unfinished):
+                    self.target.fail()
+        earlier = isinstance(self.target, Unfinished) and self.target.has_failures
+        return journal.failed == 0 and not earlier
 
     @contextmanager
     def _opened(self) -> Iterator[TextIO]:

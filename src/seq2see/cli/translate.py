@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,9 +14,11 @@ from seq2see.cli.translating import (
     BeamSize,
     Device,
     Engine,
-    EngineName,
+    Ensemble,
     LengthPenalty,
     Model,
+    Precision,
+    Search,
     Stop,
     Threads,
     dying_of_interrupts,
@@ -25,7 +28,7 @@ from seq2see.cli.translating import (
 from seq2see.cli.usage import wrong_use
 
 if TYPE_CHECKING:
-    from seq2see.translator import TranslationOptions
+    from seq2see.translator import TranslationOptions, Translator
 
 File = Annotated[
     str,
@@ -82,10 +85,13 @@ def translate(
     engine: Engine = "auto",
     device: Device = "auto",
     threads: Threads = None,
+    precision: Precision = "float32",
+    ensemble: Ensemble = None,
     beam_size: BeamSize = None,
     n_best: NBest = None,
     length_penalty: LengthPenalty = None,
     stop: Stop = None,
+    further: Search = None,
     sample: Sample = False,
     temperature: Temperature = None,
     top_k: TopK = None,
@@ -111,13 +117,16 @@ def translate(
             draw,
             glossary,
             job.conflicts(n_best, alignment),
+            further or (),
             prefix=prefix or None,
             forbidden=tuple(forbid) if forbid else None,
             split=split,
             alignment=alignment,
             token_scores=scores and as_json,
         )
-    if not job.run(options, engine, device, threads):
+    load = partial(loaded, model, engine, device, threads, precision, ensemble)
+    how: Settings = {"engine": engine, "precision": precision}
+    if not job.run(options, load, how | {"ensemble": [*map(str, ensemble or ())]}):
         raise typer.Exit(1)
 
 
@@ -143,9 +152,9 @@ class _Job:
             yield "`--json`, `--scores` and `--n-best` need lines of text, not a document"
 
     def run(
-        self, options: TranslationOptions, engine: EngineName, device: str, threads: int | None
+        self, options: TranslationOptions, load: Callable[[], Translator], how: Settings
     ) -> bool:
-        """Translate all of it; return whether nothing failed."""
+        """Translate all of it; return whether nothing failed. `how` decides what comes out too."""
         from seq2see.cli.document import translate_file
         from seq2see.cli.records import FORMS
         from seq2see.cli.text import TextJob, opened_target
@@ -153,16 +162,10 @@ class _Job:
         with dying_of_interrupts(self._partial):
             if self._is_document:
                 assert self.output
-                translator = loaded(self.model, engine, device, threads)
-                return translate_file(translator, self.file, self.output, options)
-            how = {
-                "form": FORMS[self.form].__name__,
-                "engine": engine,
-                **options.model_dump(mode="json"),
-            }
+                return translate_file(load(), self.file, self.output, options)
+            how |= {"form": FORMS[self.form].__name__, **options.model_dump(mode="json")}
             target, done = opened_target(self.file, self.output, self.model, how, self.resume)
-            translator = loaded(self.model, engine, device, threads)
-            return TextJob(self.file, target, FORMS[self.form], options, done).run(translator)
+            return TextJob(self.file, target, FORMS[self.form], options, done).run(load())
 
     @property
     def _is_document(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,6 +14,7 @@ import typer
 
 from seq2see.cli.train import let_threads_sleep
 from seq2see.cli.usage import flag
+from seq2see.config import assigned, merged
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -28,6 +29,28 @@ Engine = Annotated[
 Device = Annotated[str, typer.Option(help="Where the torch engine computes: cpu, cuda, …")]
 Threads = Annotated[
     int | None, typer.Option(min=1, max=1024, help="Of the processor. By default all cores.")
+]
+Precision = Annotated[
+    Literal["float32", "int8"],
+    typer.Option(
+        help="Of ctranslate2: int8 is faster and a little less exact, and is used only if it "
+        "passes a check on this processor."
+    ),
+]
+Ensemble = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="MODEL", help="A further model, asked together with the first; may be repeated."
+    ),
+]
+Search = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--search",
+        metavar="KEY=VALUE",
+        help="Any setting of the search, such as coverage_penalty=0.2, no_repeat_ngram=3 or "
+        "lengths.max_length=80; may be repeated.",
+    ),
 ]
 BeamSize = Annotated[
     int | None, typer.Option(help="Hypotheses kept at each step; 1 is greedy. By default 5.")
@@ -46,13 +69,19 @@ Stop = Annotated[
 
 
 def loaded(
-    model: Path, engine: EngineName = "auto", device: str = "auto", threads: int | None = None
+    model: Path,
+    engine: EngineName = "auto",
+    device: str = "auto",
+    threads: int | None = None,
+    precision: Literal["float32", "int8"] = "float32",
+    ensemble: Sequence[Path] | None = None,
 ) -> Translator:
-    """Load a model, and tell what should be known about its engine."""
+    """Load a model, or several as one, and tell what should be known about its engine."""
     let_threads_sleep()
     from seq2see.translator import load
 
-    translator = load(model, engine=engine, device=device, threads=threads)
+    homes = [model, *(ensemble or ())]
+    translator = load(homes, engine, device, threads, precision)
     for note in translator.notes:
         typer.echo(f"seq2see: {note}", err=True)
     return translator
@@ -81,12 +110,13 @@ def translation_options(
     sampling: Mapping[str, Any] | None = None,
     glossary: Path | None = None,
     problems: Iterable[str] = (),
+    further: Iterable[str] = (),
     **others: Any,
 ) -> TranslationOptions:
     """Make the options of what was asked for, leaving out what is None; or say all that is wrong.
 
     `sampling` has `sample`, which turns it on, beside its own settings; `problems` are those that
-    were found before.
+    were found before; `further` are settings of the search as `key=value`.
     """
     from seq2see.translator import TranslationOptions
 
@@ -96,6 +126,11 @@ def translation_options(
     table = {**_given(others), "search": _given(search)}
     if sample:
         table["search"]["sampling"] = draw
+    for setting in further:
+        try:
+            table["search"] = merged(table["search"], assigned(setting))
+        except ConfigError:
+            problems.append(f"`--search {setting}` must be KEY=VALUE")
     if glossary:
         try:
             table["glossary"] = dict(_terms(glossary))
@@ -118,6 +153,7 @@ def _terms(path: Path) -> Iterator[tuple[str, str]]:
     """Read terms and their translations; what is blank or begins with # is no term."""
     from seq2see.data.readers import read_lines
 
+    seen: dict[str, int] = {}
     for number, line in enumerate(read_lines(str(path)), 1):
         if not line.strip() or line.startswith("#"):
             continue
@@ -127,4 +163,9 @@ def _terms(path: Path) -> Iterator[tuple[str, str]]:
                 f"{path}, line {number} must be a term, a tab and its translation, "
                 f"but is {line!r} instead"
             )
+        if first := seen.get(cells[0]):
+            raise InputError(
+                f"{path}, line {number} must be another term, but {cells[0]!r} is in line {first}"
+            )
+        seen[cells[0]] = number
         yield cells[0], cells[1]

@@ -21,6 +21,10 @@ Job = Mapping[str, Any]
 """What decides the translations: input, model, options."""
 
 
+FAILURES = "failures"
+"""Beside what decides the translations: whether any line has none."""
+
+
 class Unfinished:
     """The output of a job."""
 
@@ -29,6 +33,8 @@ class Unfinished:
         self.partial = target.with_name(f"{target.name}.partial")
         self._state = target.with_name(f"{target.name}.partial.json")
         self._job = json.loads(json.dumps(job))  # as it will be read
+        self.has_failures = False
+        """Whether some line has no translation, of an earlier run's too."""
 
     def begin(self, resume: bool) -> int:
         """Return how many lines are done, after looking whether they are ours."""
@@ -40,7 +46,9 @@ class Unfinished:
                 f"{self.partial} is there from a run that was stopped: go on with --resume, "
                 "or remove it"
             )
-        self._refuse_others()
+        begun = self._begun()
+        self._refuse_others(begun)
+        self.has_failures = bool(begun.get(FAILURES))
         return _trimmed(self.partial)
 
     def forget(self) -> None:
@@ -51,7 +59,7 @@ class Unfinished:
     @contextmanager
     def opened(self) -> Iterator[TextIO]:
         """Give the file to write to; it gets its name at the end, if nothing happens before."""
-        _write(self._state, json.dumps(self._job, ensure_ascii=False, indent=1) + "\n")
+        self._write_state()
         try:
             with self.partial.open("a", encoding="utf-8", newline="\n") as file:
                 yield file
@@ -64,6 +72,16 @@ class Unfinished:
         self.partial.replace(self.target)
         self._state.unlink(missing_ok=True)
 
+    def fail(self) -> None:
+        """Remember that a line has no translation, whoever goes on."""
+        if not self.has_failures:
+            self.has_failures = True
+            self._write_state()
+
+    def _write_state(self) -> None:
+        state = {**self._job, FAILURES: self.has_failures}
+        _write(self._state, json.dumps(state, ensure_ascii=False, indent=1) + "\n")
+
     def _refuse_place(self) -> None:
         if self.target.is_dir():
             raise InputError(f"{self.target} cannot be written: it is a folder")
@@ -74,11 +92,14 @@ class Unfinished:
         self.partial.unlink(missing_ok=True)
         self._state.unlink(missing_ok=True)
 
-    def _refuse_others(self) -> None:
+    def _begun(self) -> Job:
         try:
-            begun = json.loads(self._state.read_text("utf-8"))
+            begun: Job = json.loads(self._state.read_text("utf-8"))
         except (OSError, ValueError):
-            begun = {}
+            return {}
+        return begun
+
+    def _refuse_others(self, begun: Job) -> None:
         others = [name for name in self._job if begun.get(name) != self._job[name]]
         if others:
             raise InputError(

@@ -123,18 +123,21 @@ def choose(
     device: str,
     threads: int | None,
     precision: Precision,
+    others: Sequence[Bundle] = (),
 ) -> Chosen:
     """Return the engine of a model directory that this request means.
 
-    `config` is the content of its `config.json`.
+    `config` is the content of its `config.json`; `others` are asked together with it.
     """
     _check(engine, precision, threads)
     device = _device(device)
     if threads is not None:
         torch.set_num_threads(threads)  # of the whole process: torch has no other way
     workers = threads or len(os.sched_getaffinity(0))
-    if engine == "torch" or (engine == "auto" and device != "cpu"):
-        return Chosen(torch_engine(bundle, device, workers))
+    if others and engine == "ctranslate2":
+        raise InputError("ctranslate2 cannot ask several models at once; the engine can be auto")
+    if others or engine == "torch" or (engine == "auto" and device != "cpu"):
+        return Chosen(torch_engine(bundle, device, workers, others))
     if reason := unusable(bundle):
         if engine == "ctranslate2":
             raise InputError(f"ctranslate2 cannot run this model: {reason}")
@@ -148,7 +151,9 @@ def choose(
     return Chosen(Engines(own, fast, stop, bundle.config.longest, strict=strict), notes)
 
 
-def torch_engine(bundle: Bundle, device: str = "cpu", workers: int = 1) -> TorchEngine:
+def torch_engine(
+    bundle: Bundle, device: str = "cpu", workers: int = 1, others: Sequence[Bundle] = ()
+) -> TorchEngine:
     """Return our own engine with a bundle's model; several workers are for a CPU alone.
 
     From then on the process keeps memory that it frees: a beam search asks for the same sizes at
@@ -159,9 +164,21 @@ def torch_engine(bundle: Bundle, device: str = "cpu", workers: int = 1) -> Torch
         bundle.model().to(device),
         bundle.framing,
         alignment_of(bundle),
-        stop_of(bundle),
+        stop_of(bundle) if not others else "exact",
         workers=workers if device == "cpu" else 1,
+        others=[_fitting(bundle, other).model().to(device) for other in others],
     )
+
+
+def _fitting(bundle: Bundle, other: Bundle) -> Bundle:
+    """Return the other one, if both can be asked for the next piece together."""
+    if other.languages != bundle.languages:
+        ours, theirs = ("→".join(each.languages) for each in (bundle, other))
+        raise InputError(f"an ensemble's models must translate {ours}, but one does {theirs}")
+    sides = [(b.tokenizers.source.pieces, b.tokenizers.target.pieces) for b in (bundle, other)]
+    if sides[0] != sides[1] or bundle.framing != other.framing:
+        raise InputError("an ensemble's models must share their pieces, but have different ones")
+    return other
 
 
 def alignment_of(bundle: Bundle) -> AlignmentConfig:

@@ -15,12 +15,15 @@ from seq2see.engines.listening import AlignmentConfig, CrossEar
 from seq2see.engines.protocol import Forced, Ids, Processors, bounded
 from seq2see.model import SILENCE, Recorder, Transformer
 from seq2see.search import (
+    Decoder,
+    Ensemble,
     Hypothesis,
     Prediction,
     SearchConfig,
     SearchObserver,
     Source,
     Stop,
+    mean_log_probability,
     search,
 )
 
@@ -71,7 +74,11 @@ class TorchDecoder:
 
 
 class TorchEngine:
-    """Searches with a model. Threads may share one whose model is not in training."""
+    """Searches with a model. Threads may share one whose model is not in training.
+
+    `others` make it an ensemble: models that read and write the same pieces, and are asked for the
+    mean of their probabilities.
+    """
 
     name = "torch"
 
@@ -85,8 +92,10 @@ class TorchEngine:
         batch_tokens: int = BATCH_TOKENS,
         batch_size: int | None = None,
         workers: int = 1,
+        others: Sequence[Transformer] = (),
     ) -> None:
         self.model = model
+        self.models = (model, *others)
         self.framing = framing
         self.alignment = alignment or AlignmentConfig()
         self.stop: Stop = stop
@@ -97,7 +106,9 @@ class TorchEngine:
     def resolved(self, config: SearchConfig) -> SearchConfig:
         """Return a search with the model's stop rule where none was named, and within its
         positions: what loops is cut there, and the others go on."""
-        return bounded(config, self.stop, self.model.decoder.embeddings.positions.longest)
+        known = [model.decoder.embeddings.positions.longest for model in self.models]
+        limits = [longest for longest in known if longest is not None]
+        return bounded(config, self.stop, min(limits, default=None))
 
     def search(
         self,
@@ -160,11 +171,13 @@ class TorchEngine:
         sources = [framed(source, self.framing) for source, _ in pairs]
         targets = [[self.framing.target_start, *target] for _, target in pairs]
         target_BT = filled(targets, self.pad).to(self.device)
-        ear = self._ear() if attention else None
-        memory = self.model.encode(filled(sources, self.pad).to(self.device))
-        states_BTM = self.model.decode(target_BT[:, :-1], memory, ear or SILENCE)
-        log_probs_BTV = self.model.output.log_probabilities(states_BTM)
-        own_BT = log_probs_BTV.gather(2, target_BT[:, 1:, None])[..., 0].cpu()
+        source_BS = filled(sources, self.pad).to(self.device)
+        ear = self._ear(self.model) if attention else None
+        each = [
+            _thought(model, source_BS, target_BT, SILENCE if i else ear or SILENCE)
+            for i, model in enumerate(self.models)
+        ]
+        own_BT = mean_log_probability(each).cpu()
         for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
             count = len(target) - 1
             weights_ES = None
@@ -173,13 +186,19 @@ class TorchEngine:
                 weights_ES = ear.weights_RTS[row, :count, : len(source)].cpu()
             yield Forced(tuple(own_BT[row, :count].tolist()), weights_ES)
 
-    def _decoder(self, rows: Sequence[Ids], config: SearchConfig) -> TorchDecoder:
+    def _decoder(self, rows: Sequence[Ids], config: SearchConfig) -> Decoder:
         source_BS = filled(rows, self.pad).to(self.device)
-        return TorchDecoder(self.model, source_BS, ear=self._ear(config.coverage_penalty > 0))
+        listens = config.coverage_penalty > 0
+        decoders = [
+            TorchDecoder(model, source_BS, ear=self._ear(model) if listens else None)
+            for model in self.models
+        ]
+        return decoders[0] if len(decoders) == 1 else Ensemble(decoders)
 
-    def _ear(self, wanted: bool = True) -> CrossEar | None:
-        layer = self.alignment.resolved(len(self.model.decoder.layers))
-        return CrossEar(layer, self.alignment.heads) if wanted else None
+    def _ear(self, model: Transformer) -> CrossEar:
+        """Listen to the heads that were chosen for the model, or to the usual ones of another."""
+        alignment = self.alignment if model is self.model else AlignmentConfig()
+        return CrossEar(alignment.resolved(len(model.decoder.layers)), alignment.heads)
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
@@ -203,3 +222,12 @@ class TorchEngine:
     def device(self) -> torch.device:
         """Where the model is."""
         return next(self.model.parameters()).device
+
+
+def _thought(
+    model: Transformer, source_BS: Tensor, target_BT: Tensor, recorder: Recorder
+) -> Tensor:
+    """Return the log-probability of each token of the targets but the first."""
+    states_BTM = model.decode(target_BT[:, :-1], model.encode(source_BS), recorder)
+    log_probs_BTV = model.output.log_probabilities(states_BTM)
+    return log_probs_BTV.gather(2, target_BT[:, 1:, None])[..., 0]

@@ -119,6 +119,8 @@ def subject_of(translator: Translator, source: str) -> Subject:
             f"but has {length}: give one sentence"
         )
     engine = translator.engine
+    if isinstance(engine, TorchEngine) and len(engine.models) > 1:
+        raise InputError("one model can be seen through at a time: give one of the ensemble's")
     if isinstance(engine, TorchEngine):
         parts = translator.tokenizers, translator.languages, engine.framing
         return Subject(engine.model, *parts, engine.alignment, engine.stop, translator.limit)
@@ -265,9 +267,9 @@ class _Tracing:
     def _common(self, site: Site) -> maps.Common:
         heads = self.modules[site]
         inside = getattr(heads.attention, "inner", heads.attention)
-        plain = isinstance(inside, DotProductAttention) and not rescaled(site, self.interventions)
+        scale = inside.scale if isinstance(inside, DotProductAttention) else None
         return maps.Common(
-            scale=inside.scale if plain else None,
+            scale=None if rescaled(site, self.interventions) else scale,
             off=heads_off(site, self.interventions, heads.heads),
             mixtures=isinstance(inside, LinformerAttention),
         )

@@ -8,7 +8,7 @@ what may follow, a choice orders the candidates, a stop rule says when a row is 
 from seq2see.search.beam import Beam, Candidates
 from seq2see.search.config import LengthsConfig, SamplingConfig, SearchConfig, Stop
 from seq2see.search.decoders import Decoder, Prediction
-from seq2see.search.ensemble import Ensemble
+from seq2see.search.ensemble import Ensemble, mean_log_probability
 from seq2see.search.finished import Hypothesis
 from seq2see.search.glossary import missing
 from seq2see.search.loop import search
@@ -33,6 +33,7 @@ __all__ = [
     "StepProcessor",
     "StepRecord",
     "Stop",
+    "mean_log_probability",
     "missing",
     "search",
 ]

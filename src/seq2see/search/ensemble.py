@@ -33,14 +33,20 @@ class Ensemble:
             raise InputError(
                 f"an ensemble's models must share a vocabulary, but have {sorted(sizes)} pieces"
             )
-        log_probs = torch.stack([p.log_probs_BKV for p in predictions])
-        mean_BKV = log_probs.logsumexp(0) - math.log(len(predictions))
+        mean_BKV = mean_log_probability([p.log_probs_BKV for p in predictions])
         return Prediction(mean_BKV, _mean_attention(predictions))
 
     def reorder(self, rows_B: Tensor, parents_BK: Tensor) -> None:
         """Let each follow."""
         for decoder in self.decoders:
             decoder.reorder(rows_B, parents_BK)
+
+
+def mean_log_probability(log_probs: Sequence[Tensor]) -> Tensor:
+    """Return the logarithm of the mean of probabilities."""
+    if len(log_probs) == 1:
+        return log_probs[0]
+    return torch.stack([*log_probs]).logsumexp(0) - math.log(len(log_probs))
 
 
 def _mean_attention(predictions: Sequence[Prediction]) -> Tensor | None:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from seq2see.config import Config, merged
+from seq2see.config import Config, assigned, merged
 from seq2see.data.batches import BatchConfig
 from seq2see.data.config import DataConfig
 from seq2see.errors import ConfigError, InputError
@@ -54,7 +54,7 @@ class Recipe(Config):
     @classmethod
     def read(cls, path: Path | str, overrides: Sequence[str] = ()) -> Self:
         """Read a TOML file, with `section.key=value` on top; report all problems at once."""
-        changes = [_table(override) for override in overrides]
+        changes = [assigned(override) for override in overrides]
         try:
             table = tomllib.loads(Path(path).read_text("utf-8-sig"))
             for change in changes:
@@ -125,19 +125,3 @@ class Recipe(Config):
             *overrides(model, self.model, without=_FROM_TOKENIZER),
         ]
         return "\n".join(lines).strip() + "\n"
-
-
-def _table(override: str) -> dict[str, Any]:
-    """Return `a.b=value` as a table; the value is TOML, or else a text."""
-    path, equals, value = override.partition("=")
-    keys = path.strip().split(".")
-    if not equals or not all(keys):
-        problem = f"`{override}` must be section.key=value to change a setting"
-        raise ConfigError([problem])
-    try:
-        parsed = tomllib.loads(f"x = {value}")["x"]
-    except tomllib.TOMLDecodeError:
-        parsed = value
-    for key in reversed(keys):
-        parsed = {key: parsed}
-    return dict(parsed)

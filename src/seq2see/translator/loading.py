@@ -2,38 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from seq2see.bundle import Bundle, files
 from seq2see.engines.ctranslate2 import Precision
 from seq2see.engines.selection import EngineName, choose
+from seq2see.errors import InputError
 from seq2see.translator.translator import Translator
 
 
 def load(
-    path: Path | str,
+    path: Path | str | Sequence[Path | str],
     engine: EngineName = "auto",
     device: str = "auto",
     threads: int | None = None,
     precision: Precision = "float32",
 ) -> Translator:
-    """Return the translator of a model directory.
+    """Return the translator of a model directory, or of several as one: an ensemble, on torch.
 
     `engine` is torch, ctranslate2, or auto: ctranslate2 for whatever it does in the same way,
     torch for the rest. `threads` is how many of the CPU's it uses; left out, all. `precision`
     int8 is faster and a little less exact; it is used only if it passes a check on this CPU.
     What came of these wishes is in `Translator.notes`.
     """
-    home = Path(path)
-    bundle, config = _read(home)
+    homes = [Path(path)] if isinstance(path, str | Path) else [*map(Path, path)]
+    if not homes:
+        raise InputError("there must be a model directory at least, but there is none")
+    bundle, config = _read(homes[0])
+    others = [Bundle.load(home) for home in homes[1:]]
     chosen = choose(
-        bundle, home, config, engine=engine, device=device, threads=threads, precision=precision
+        bundle,
+        homes[0],
+        config,
+        engine=engine,
+        device=device,
+        threads=threads,
+        precision=precision,
+        others=others,
     )
+    known = [each.max_length for each in (bundle, *others) if each.max_length is not None]
     return Translator(
         chosen.engine,
         bundle.tokenizers,
         bundle.languages,
-        bundle.max_length,
+        min(known, default=None),
         bundle,
         chosen.notes,
     )
