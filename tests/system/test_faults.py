@@ -20,6 +20,8 @@ from seq2see.errors import TrainingError
 from seq2see.training import checkpoints as checkpoints_module
 from seq2see.training.log import read_log
 from seq2see.training.objective import Objective
+from seq2see.training.result import Result
+from seq2see.training.validation import Examination
 
 UPDATES = 24
 SUICIDE = """
@@ -166,6 +168,23 @@ def test_a_full_disk_leaves_the_last_good_state(
     monkeypatch.undo()
     train_here(tmp_path / "run", resume=True)
     assert_same_bits(tmp_path / "run", undisturbed)
+
+
+def test_stopped_early_and_killed_before_the_result_it_does_not_train_on(
+    train_here, tmp_path: Path, monkeypatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise TrainingError("killed")
+
+    early = ("validation.every=2", "validation.patience=1")
+    monkeypatch.setattr(Examination, "value", lambda *_: 1.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(Result, "write", killed)
+        with pytest.raises(TrainingError, match="killed"):
+            train_here(tmp_path / "run", *early)
+    train_here(tmp_path / "run", *early, resume=True)
+    assert last_of(tmp_path / "run") == 4
+    assert (tmp_path / "run/config.json").exists()
 
 
 @pytest.mark.slow

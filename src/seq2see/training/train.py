@@ -132,17 +132,23 @@ class Session:
 
     def run(self) -> Outcome:
         """Train to the end, or to an interruption, and keep what was reached."""
-        reason = DONE
-        if self.progress.update < self.plan.updates:
-            trainer = Trainer(self.stepper, self.builder.loader(), self.progress, self._listeners())
-            with self.signals.listening():
-                reason = trainer.run()
-            self.checkpointer.save(self.progress)
-        outcome = Outcome(reason, self.progress.update)
+        outcome = Outcome(self._ended() or self._trained(), self.progress.update)
         if outcome.done:
             result = Result(self.builder, self.objective, self.log, self.progress)
             result.write(self.checkpointer.result())
         return outcome
+
+    def _ended(self) -> str | None:
+        """Return why there is nothing left to train: it may have been killed before the result."""
+        return DONE if self.progress.update >= self.plan.updates else self.validator.verdict
+
+    def _trained(self) -> str:
+        """Train, save, and return why it ended."""
+        trainer = Trainer(self.stepper, self.builder.loader(), self.progress, self._listeners())
+        with self.signals.listening():
+            reason = trainer.run()
+        self.checkpointer.save(self.progress)
+        return reason
 
     def _parts(self) -> dict[str, Part]:
         parts: dict[str, Part] = {

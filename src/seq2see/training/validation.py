@@ -182,6 +182,11 @@ class Validator:
         result = self._examiner.examine(self._objective, self._config)
         self._take(progress, result)
         self._report(progress, {**record_of(result), "best": self.waited == 0})
+        return self.verdict
+
+    @property
+    def verdict(self) -> str | None:
+        """The reason to stop, if nothing has got better for too long."""
         patience = self._config.patience
         if patience and self.waited >= patience:
             return f"{self._config.metric} has not got better for {patience} validations"
