@@ -330,7 +330,7 @@ def test_rates_fill_up_again_and_are_each_client_s_own(monkeypatch: pytest.Monke
         rates.spend("a")
     with pytest.raises(SlowDown) as refused:
         rates.spend("a")
-    assert refused.value.headers == {"Retry-After": "20"}
+    assert refused.value.headers == {"X-Reason": "rate", "Retry-After": "20"}
     rates.spend("b")
     rates.spend("a", 0)  # a key without a rate
     now += 20

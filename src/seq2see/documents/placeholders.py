@@ -184,7 +184,11 @@ class _Without(_Attempt):
             for where in [text.carried(Extent(token.start, token.end))]
         ]
         changed = replace(
-            translation, text=text.text, tokens=tuple(tokens), alignment=tuple(map(_link, links))
+            translation,
+            text=text.text,
+            tokens=tuple(tokens),
+            alignment=tuple(map(_link, links)),
+            sentences=(),
         )
         return Guarded(changed, anchors)
 

@@ -35,6 +35,7 @@ _TRANSLATION = spec.table(
     flags=spec.listed(spec.TEXT),
     unmet=spec.listed(spec.TEXT),
     error=spec.either(spec.TEXT, {"type": "null"}),
+    sentences=spec.listed({"type": "object"}),
     source=spec.TEXT,
     target=spec.TEXT,
     models=spec.listed(spec.TEXT),

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from seq2see.translator.translation import Flag, Translation
+from seq2see.translator.translation import Flag, Link, Sentence, Translation
 
 _LINE = re.compile(r"(?:[ \t]*[-*+•–—][ \t]+)?(?P<words>[^\r\n\u2028\u2029]+)")
 """A line; a bullet before it is not a word of it."""
+Placed = TypeVar("Placed", Link, Sentence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +52,14 @@ def joined(text: str, lines: Sequence[Paragraph], parts: Sequence[Translation]) 
 def _whole(text: str, lines: Sequence[Paragraph], parts: Sequence[Translation]) -> Translation:
     if failed := [part.error for part in parts if part.error]:
         return Translation("", 0.0, 0.0, error=failed[0])
-    pieces, tokens, links = [], [], []
+    pieces, tokens, links, sentences = [], [], [], []
     end = place = 0
     for line, part in zip(lines, parts, strict=True):
         gap = text[end : line.start]
         place += len(gap)
         tokens += [replace(t, start=t.start + place, end=t.end + place) for t in part.tokens]
-        links += [
-            replace(
-                link,
-                source_start=link.source_start + line.start,
-                source_end=link.source_end + line.start,
-                target_start=link.target_start + place,
-                target_end=link.target_end + place,
-            )
-            for link in part.alignment
-        ]
+        links += [_moved(link, line.start, place) for link in part.alignment]
+        sentences += [_moved(each, line.start, place) for each in part.sentences]
         pieces += [gap, part.text]
         place += len(part.text)
         end = line.end
@@ -79,6 +73,18 @@ def _whole(text: str, lines: Sequence[Paragraph], parts: Sequence[Translation]) 
         alignment=tuple(links),
         flags=tuple(flag for flag in Flag if any(flag in part.flags for part in parts)),
         unmet=tuple(dict.fromkeys(wish for part in parts for wish in part.unmet)),
+        sentences=tuple(sentences),
+    )
+
+
+def _moved(one: Placed, source: int, target: int) -> Placed:
+    """Return it with places that count in the text, not in its line."""
+    return replace(
+        one,
+        source_start=one.source_start + source,
+        source_end=one.source_end + source,
+        target_start=one.target_start + target,
+        target_end=one.target_end + target,
     )
 
 

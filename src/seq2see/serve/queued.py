@@ -169,7 +169,14 @@ def _joined(first: Translation, second: Translation) -> Translation:
         return first
     flags = tuple(dict.fromkeys([*first.flags, *second.flags]))
     links = tuple(_composed(first.alignment, second.alignment))
-    return replace(second, flags=flags, alignment=links, unmet=(*first.unmet, *second.unmet))
+    return replace(
+        second,
+        alternatives=tuple(_joined(first, other) for other in second.alternatives),
+        alignment=links,
+        flags=flags,
+        unmet=(*first.unmet, *second.unmet),
+        sentences=(),
+    )
 
 
 def _composed(first: Sequence[Link], second: Sequence[Link]) -> Iterator[Link]:

@@ -2,13 +2,14 @@
 
 from seq2see.translator.loading import load
 from seq2see.translator.options import TranslationOptions
-from seq2see.translator.translation import Flag, Link, Scored, Token, Translation
+from seq2see.translator.translation import Flag, Link, Scored, Sentence, Token, Translation
 from seq2see.translator.translator import Translator
 
 __all__ = [
     "Flag",
     "Link",
     "Scored",
+    "Sentence",
     "Token",
     "Translation",
     "TranslationOptions",

@@ -9,7 +9,7 @@ from seq2see.errors import InputError
 from seq2see.text import Span, Tokenizer, join, split, split_long
 from seq2see.text.normalise import refuse_surrogates
 from seq2see.translator.options import Split
-from seq2see.translator.translation import Flag, Link, Token, Translation
+from seq2see.translator.translation import Flag, Link, Sentence, Token, Translation
 from seq2see.translator.words import is_unspaced
 
 
@@ -78,8 +78,6 @@ class Cutter:
             return Translation("", 0.0, 0.0, error=line.error)
         if not parts:
             return Translation(line.text, 0.0, 0.0)
-        if len(parts) == 1:
-            return parts[0]
         count = max(len(part.alternatives) for part in parts)
         others = (self._whole(line, [_other(p, i) for p in parts], sizes) for i in range(count))
         return replace(self._whole(line, parts, sizes), alternatives=tuple(others))
@@ -95,15 +93,15 @@ class Cutter:
         text = join(source, inner, [part.text for part in parts], self._filler)
         starts = _starts(text, [part.text for part in parts])
         moved = [_moved(p, s.start, t) for p, s, t in zip(parts, spans, starts, strict=True)]
-        score = sum(p.score * size for p, size in zip(parts, sizes, strict=True)) / sum(sizes)
         return Translation(
             text,
-            score,
+            _mean([part.score for part in parts], sizes),
             sum(part.log_prob for part in parts),
             tokens=tuple(token for tokens, _ in moved for token in tokens),
             alignment=tuple(link for _, links in moved for link in links),
             flags=tuple(flag for flag in Flag if any(flag in part.flags for part in parts)),
             unmet=tuple(dict.fromkeys(wish for part in parts for wish in part.unmet)),
+            sentences=tuple(map(_sentence, parts, spans, starts)),
         )
 
     @property
@@ -127,6 +125,17 @@ def _error(line: str) -> str | None:
 def _other(part: Translation, index: int) -> Translation:
     """Return an alternative of a sentence, or its best translation where it has no more."""
     return part.alternatives[index] if index < len(part.alternatives) else part
+
+
+def _mean(scores: Sequence[float], sizes: Sequence[int]) -> float:
+    if len(scores) == 1:
+        return scores[0]  # to the last bit
+    return sum(score * size for score, size in zip(scores, sizes, strict=True)) / sum(sizes)
+
+
+def _sentence(part: Translation, span: Span, start: int) -> Sentence:
+    end = start + len(part.text)
+    return Sentence(span.start, span.end, start, end, part.log_prob, part.flags)
 
 
 def _starts(text: str, parts: Sequence[str]) -> list[int]:

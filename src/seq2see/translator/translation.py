@@ -50,6 +50,18 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Sentence:
+    """What was translated at once, and what it became."""
+
+    source_start: int
+    source_end: int
+    target_start: int
+    target_end: int
+    log_prob: float
+    flags: tuple[Flag, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Translation:
     """What a line became. What was split into sentences is one again."""
 
@@ -70,6 +82,9 @@ class Translation:
     """Wishes that the text does not fulfil: terms that it lacks, forbidden words that it has."""
     error: str | None = None
     """Why there is no translation; the text is empty then."""
+    sentences: tuple[Sentence, ...] = ()
+    """Where each sentence stands, in the source and here; none where that is not known, as of what
+    went through another language."""
 
 
 @dataclass(frozen=True, slots=True)
