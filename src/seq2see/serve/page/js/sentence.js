@@ -1,5 +1,6 @@
 // The sentence that several views look at: its text, its languages, and its trace.
 import { Refused, apiKey, ask, isSaved } from "./api.js";
+import { FREE } from "./beginnings.js";
 import { button, choice, fill, h } from "./dom.js";
 import { fitting } from "./interventions.js";
 import { current, set } from "./store.js";
@@ -108,7 +109,7 @@ export function languageOptions(found, source) {
 export function chooseSource(source, found) {
   const { targets } = languageOptions(found, source);
   const { target } = pairOf(current(), found);
-  set({ source, target: targets.some(([code]) => code === target) ? target : targets[0]?.[0], prefix: null });
+  set({ ...FREE, source, target: targets.some(([code]) => code === target) ? target : targets[0]?.[0] });
 }
 
 export function waiting(hear) {

@@ -19,7 +19,7 @@ export default {
   copy: "Copy", copied: "Copied", "look.inside": "Look inside", detected: "{language}, {sure} % sure", "same.language": "already {language}", via: "by way of {languages}",
   unmet: "“{term}” could not be put in", begins: "begins with “{prefix}”", "begins.clear": "Translate freely again",
   "looks.at": "looks at", instead: "Instead", "instead.none": "Nothing else is likely here.", "instead.use": "Say {word} instead, and go on from there",
-  "instead.direct": "Alternatives need one model that leads directly to the target.", "instead.one": "Alternatives are for one sentence at a time.",
+  "instead.direct": "Alternatives need one model that leads directly to the target.", "instead.unknown": "It is not known here which sentence of the source this is.",
   alternatives: "Alternatives", files: "Files", "files.note": "Drop documents here: {formats}", "files.choose": "Choose files", download: "Download",
   "flag.copied_source": "copied", "flag.copied_source.why": "Much of the source stands in the translation unchanged.",
   "flag.repetition": "repetition", "flag.repetition.why": "The translation says the same again and again.",

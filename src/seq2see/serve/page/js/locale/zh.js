@@ -19,7 +19,7 @@ export default {
   copy: "复制", copied: "已复制", "look.inside": "看内部", detected: "{language}，把握 {sure}%", "same.language": "已经是{language}", via: "经由{languages}",
   unmet: "“{term}”未能放入译文", begins: "以“{prefix}”开头", "begins.clear": "恢复自由翻译",
   "looks.at": "看向", instead: "换一个词", "instead.none": "这里没有其他可能的词。", "instead.use": "改用 {word}，并从这里继续翻译",
-  "instead.direct": "备选词需要一个直达目标语言的模型。", "instead.one": "备选词一次只能用于一个句子。",
+  "instead.direct": "备选词需要一个直达目标语言的模型。", "instead.unknown": "这里无法得知它对应原文的哪一句。",
   alternatives: "其他译文", files: "文件", "files.note": "把文档拖到这里：{formats}", "files.choose": "选择文件", download: "下载",
   "flag.copied_source": "照抄原文", "flag.copied_source.why": "译文中有大量原文未变。",
   "flag.repetition": "重复", "flag.repetition.why": "译文反复说同样的话。",

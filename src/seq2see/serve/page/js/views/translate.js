@@ -1,5 +1,6 @@
 // Translate: as one types, with every word's source, probability and alternatives.
 import { ask, newest } from "../api.js";
+import { FREE, PATH, beginningsOf, begun, freed, rewritten } from "../beginnings.js";
 import { bar, button, choice, fill, h, hint } from "../dom.js";
 import { fileDrop } from "../files.js";
 import { exact, percent, short, whole } from "../numbers.js";
@@ -15,7 +16,7 @@ const termsOf = (text = "") => Object.fromEntries(text.split("\n").map((line) =>
 function request(state, found) {
   const { source, target } = pairOf(state, found);
   const wanted = { text: state.text ?? "", source, target, n_best: ALTERNATIVES + 1, alignment: true, token_scores: true };
-  if (state.prefix) wanted.prefix = state.prefix;
+  if (state.prefix && !state.sentence) wanted.prefix = state.prefix;
   if (state.beam) wanted.beam_size = whole(state.beam, 5, ALTERNATIVES + 1, 20);
   const glossary = termsOf(state.glossary);
   if (Object.keys(glossary).length) wanted.glossary = glossary;
@@ -27,7 +28,7 @@ export function mount(root) {
   root.append(h("h1", {}, t("translate.title")), ...parts.elements);
   const only = newest();
   const view = { ...parts, found: null, answer: null, typed: "", given: { beam: "5" } }; // `typed`, `given`: what came from here
-  const later = waiting(() => { view.typed = parts.input.value; set({ text: view.typed, prefix: null, pick: null, word: null }); });
+  const later = waiting(() => { view.typed = parts.input.value; set({ ...FREE, text: view.typed }); });
   parts.input.addEventListener("input", () => { highlight(view, []); later(); });
   parts.input.addEventListener("scroll", () => { parts.mirror.scrollTop = parts.input.scrollTop; });
   const offer = fileDrop(parts.drop, () => pairOf(current(), view.found));
@@ -39,15 +40,21 @@ export function mount(root) {
       offer(view.found.settings);
       if (!(state.text ?? "").trim()) return blank(view);
       const slow = setTimeout(() => show(view.status, "busy", t("busy")), 200);
-      const { translations } = await ask("api/v1/translate", request(state, view.found), { signal }).finally(() => clearTimeout(slow));
+      const answer = await translated(state, view.found, signal).finally(() => clearTimeout(slow));
       if (signal.aborted) return;
       show(view.status, "");
-      result(view, state, translations[0], signal);
+      result(view, state, answer, signal);
     } catch (error) {
       if (!signal.aborted) { blank(view); showError(view.status, error, () => update(current())); }
     }
   });
   return { update };
+}
+
+async function translated(state, found, signal) {
+  const wanted = request(state, found);
+  const { translations } = await ask(PATH, wanted, { signal });
+  return rewritten(translations[0], state, wanted, signal);
 }
 
 function layout() {
@@ -84,7 +91,7 @@ function controls(view, state) {
   fill(view.pair,
     choice(t("from"), [["auto", t("detect")], ...sources], source, (code) => chooseSource(code, found), { data: { key: "source" } }),
     button("⇄", () => swap(view, source, target), { disabled: !back, "aria-label": t("swap"), data: { key: "swap" } }),
-    choice(t("to"), targets, target, (code) => set({ target: code, prefix: null }), { data: { key: "target" } }));
+    choice(t("to"), targets, target, (code) => set({ ...FREE, target: code }), { data: { key: "target" } }));
   const text = state.text ?? "";
   if (text !== view.typed) view.input.value = view.typed = text; // else people may have typed on
   const limit = found.settings.charLimit;
@@ -92,7 +99,7 @@ function controls(view, state) {
     h("span", { class: "note num" }, `${[...view.input.value].length} / ${limit}`),
     view.input.value ? button(
       t("clear"),
-      () => { view.input.value = view.typed = ""; set({ text: null, prefix: null, pick: null, word: null }); view.input.focus(); },
+      () => { view.input.value = view.typed = ""; set({ ...FREE, text: null }); view.input.focus(); },
       { class: "quiet", data: { key: "clear" } },
     )
       : button(
@@ -104,7 +111,7 @@ function controls(view, state) {
 }
 
 function swap(view, source, target) {
-  set({ source: target, target: source, text: view.answer?.text ?? current().text, prefix: null, pick: null, word: null });
+  set({ ...FREE, source: target, target: source, text: view.answer?.text ?? current().text });
 }
 
 function options(view, state) {
@@ -145,14 +152,16 @@ function result(view, state, answer, signal) {
   const pick = whole(state.pick, 0, 0, candidates.length - 1);
   const chosen = candidates[pick];
   view.answer = chosen;
+  view.asked = { source: answer.source, target: answer.target };
   flags(view, state, answer, chosen);
   output(view, state, chosen, signal);
   others(view, candidates, pick);
   fill(view.side,
     !answer.models.length ? h("span") : h(
       "span", { class: "note num" }, t("log_prob"), " ",
-      h("span", { data: { number: "log_prob" } }, exact(chosen.log_prob)), " · ", t("score"), " ",
-      h("span", { data: { number: "score" } }, exact(chosen.score)),
+      h("span", { data: { number: "log_prob" } }, exact(chosen.log_prob)),
+      // Of some sentences alone it says nothing about the text.
+      beginningsOf(state).length ? null : [" · ", t("score"), " ", h("span", { data: { number: "score" } }, exact(chosen.score))],
     ),
     h("span", { class: "row" },
       h("a", { class: "button", href: address({ ...shared(state), view: "attention" }) }, t("look.inside")),
@@ -176,10 +185,12 @@ function flags(view, state, answer, chosen) {
   if (answer.via.length) chips.push(h("span", { class: "chip" }, t("via", { languages: answer.via.map((code) => languageName(code)).join(", ") })));
   for (const flag of chosen.flags) chips.push(hint(h("span", { class: "chip warn", tabindex: 0 }, t(`flag.${flag}`)), t(`flag.${flag}.why`)));
   for (const term of chosen.unmet) chips.push(h("span", { class: "chip warn" }, t("unmet", { term })));
-  if (state.prefix) {
+  const begins = beginningsOf(state).map(({ at, prefix }) => [prefix, () => set(freed(state, at))]);
+  if (state.prefix && !state.sentence) begins.push([state.prefix, () => set({ prefix: null, word: null })]);
+  for (const [prefix, clear] of begins) {
     chips.push(h(
-      "span", { class: "chip is" }, t("begins", { prefix: state.prefix }),
-      button("✕", () => set({ prefix: null, word: null }), { class: "quiet tiny", "aria-label": t("begins.clear") }),
+      "span", { class: "chip is", dir: "auto" }, t("begins", { prefix }),
+      button("✕", clear, { class: "quiet tiny", "aria-label": t("begins.clear") }),
     ));
   }
   fill(view.chips, chips);
@@ -250,34 +261,43 @@ function wordCard(view, chosen, word, signal) {
   loadAlternatives(view, chosen, word, alternatives, signal);
 }
 
-// Only one sentence can be begun by words that one chooses: the service cuts longer texts itself.
+// The sentence that a word is in: its number or −1 where there is but one, its texts, and where it starts.
+function sentenceOf(chosen, word, text) {
+  const at = chosen.sentences.findIndex((each) => word.start < each.target_end && word.end > each.target_start);
+  if (at < 0) return isSentence(text) ? { at, text: text.trim(), translation: chosen.text, start: 0 } : null;
+  const { source_start, source_end, target_start, target_end } = chosen.sentences[at];
+  return {
+    at: chosen.sentences.length > 1 ? at : -1, text: cut(text, source_start, source_end),
+    translation: cut(chosen.text, target_start, target_end), start: target_start,
+  };
+}
+
+// Behind placeholders the service does not tell where sentences stand.
 const isSentence = (text) => [...new Intl.Segmenter(undefined, { granularity: "sentence" }).segment(text.trim())].length < 2;
 
 async function loadAlternatives(view, chosen, word, home, signal) {
   const state = current();
   if (!modelOf(state, view.found)) return fill(home, h("p", { class: "note" }, t("instead.direct")));
-  if (!isSentence(state.text)) return fill(home, h("p", { class: "note" }, t("instead.one")));
+  const sentence = sentenceOf(chosen, word, state.text);
+  if (!sentence) return fill(home, h("p", { class: "note" }, t("instead.unknown")));
   show(home.appendChild(h("p", {})), "busy", t("busy"));
   try {
-    const { source, target } = pairOf(state, view.found);
-    const trace = await explain(
-      { text: state.text.trim(), translation: chosen.text, source, target, detail: { layers: "none", words: true } },
-      signal,
-    );
+    const { text, translation, start } = sentence;
+    const trace = await explain({ text, translation, ...view.asked, detail: { layers: "none", words: true } }, signal);
     if (signal.aborted) return;
     const places = spans(trace.translation.text, trace.target.words.map(({ text }) => text));
-    const rows = trace.words.filter((each) => places[each.word] && places[each.word].start < word.end && places[each.word].end > word.start);
-    fill(home, rows.map((each) => choices(trace, each, places[each.word])));
+    const rows = trace.words.filter(({ word: i }) => places[i] && start + places[i].start < word.end && start + places[i].end > word.start);
+    fill(home, rows.map((each) => choices(trace, each, places[each.word], sentence.at)));
     if (!rows.length) fill(home, h("p", { class: "note" }, t("instead.none")));
   } catch (error) {
     if (!signal.aborted) fill(home, h("p", { class: "note" }, told(error)));
   }
 }
 
-function choices(trace, each, place) {
+function choices(trace, each, place, at) {
   const before = cut(trace.translation.text, 0, place.start);
   const buttons = each.alternatives.map((other) => button([h("span", { dir: "auto" }, other.text), " ", h("small", {}, percent(other.probability))],
-    () => set({ prefix: before + other.text, pick: null, word: null }), {
+    () => set(at < 0 ? { ...FREE, prefix: before + other.text } : begun(current(), at, before + other.text)), {
       class: "chip", "aria-label": t("instead.use", { word: other.text }), data: { key: `instead:${other.id}` },
     }));
   return h("div", { class: "row" }, h("span", { class: "soft", dir: "auto" }, `${trace.target.words[each.word].text} →`), buttons);
