@@ -24,6 +24,7 @@ from seq2see.evaluate import (
     evaluate,
     judged,
     pronouns,
+    scored,
 )
 from seq2see.evaluate.alignment import AlignmentScore
 from seq2see.evaluate.diff import word_diff
@@ -105,6 +106,18 @@ def test_a_report_counts_everything() -> None:
     record = report.to_json()
     assert record["sentences"] == 4
     assert record["scores"]["bleu"]["signature"].startswith("nrefs:1|bs:20|")
+
+
+@pytest.mark.parametrize("language", ["ja", "ko"])
+def test_what_cannot_be_scored_is_not_translated(language, monkeypatch) -> None:
+    module = pytest.importorskip(f"sacrebleu.tokenizers.tokenizer_{language}_mecab")
+    monkeypatch.setattr(module, "MeCab", None)
+    given = held_out(languages=("en", language))
+    with pytest.raises(InputError, match="needs a package more"):
+        evaluate(None, given)  # type: ignore[arg-type]
+    found = scored(["猫が好き"], ["猫が好き"], language)
+    assert found["bleu"].value == pytest.approx(100)
+    assert "tok:char" in found["bleu"].signature
 
 
 def test_buckets_add_up_to_the_whole() -> None:

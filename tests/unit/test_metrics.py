@@ -13,7 +13,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
 
 from seq2see.errors import InputError
-from seq2see.metrics import compare, score, scores, sentence_scores
+from seq2see.metrics import at_hand, compare, score, scores, sentence_scores
 
 WORDS = ["A", "the", "Dog", "dog", "runs", "over", ",", ".", "Straße", "läuft", "!", "3.5", "don't"]
 
@@ -271,14 +271,15 @@ def test_errors_of_chinese_are_counted_by_character() -> None:
     assert "|asian:yes|" in ours.signature
 
 
-@pytest.mark.parametrize("language", ["ja", "ko"])
-def test_a_missing_extra_is_named(language, monkeypatch) -> None:
+@pytest.mark.parametrize(("language", "extra"), [("ja", "japanese"), ("ko", "korean")])
+def test_a_missing_extra_is_named(language, extra, monkeypatch) -> None:
     module = pytest.importorskip(f"sacrebleu.tokenizers.tokenizer_{language}_mecab")
     monkeypatch.setattr(module, "MeCab", None)
-    message = rf"{language}-mecab needs .* pip install 'sacrebleu\[{language}\]'.*\"char\""
+    message = rf"{language}-mecab needs .* pip install 'seq2see\[{extra}\]'.* char"
     with pytest.raises(InputError, match=message):
         score(["猫"], ["猫"], language=language)
     assert score(["猫"], ["猫"], "chrf", language=language).value == pytest.approx(100)
+    assert (at_hand(language), at_hand("zh"), at_hand("de")) == ("char", None, None)
 
 
 # --- edges ---

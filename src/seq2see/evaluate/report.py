@@ -77,6 +77,8 @@ def evaluate(
     told: Callable[[int], None] = lambda _: None,
 ) -> Evaluation:
     """Translate every source and score the whole; `told` hears how many are done."""
+    scoring = scoring or ScoringConfig()
+    metrics.refuse(scoring.metrics, **scoring.options(held_out.language))
     began = time.perf_counter()
     found = translated(translator, held_out, options, told)
     seconds = time.perf_counter() - began

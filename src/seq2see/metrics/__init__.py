@@ -18,7 +18,9 @@ from seq2see.metrics.judge import (
     References,
     Score,
     Tokenization,
+    at_hand,
     is_spaceless,
+    refuse,
 )
 from seq2see.metrics.resampling import SEED
 from seq2see.metrics.scoring import score, scores, sentence_scores
@@ -35,8 +37,10 @@ __all__ = [
     "Score",
     "Test",
     "Tokenization",
+    "at_hand",
     "compare",
     "is_spaceless",
+    "refuse",
     "score",
     "scores",
     "sentence_scores",

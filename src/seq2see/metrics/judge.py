@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, Unpack, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,11 +177,26 @@ def _bleu(tokenization: Tokenization, lowercase: bool, effective_order: bool = F
             effective_order=effective_order,
         )
     except RuntimeError:
-        extra = tokenization.removesuffix("-mecab")
+        extra = {"ja-mecab": "japanese", "ko-mecab": "korean"}[tokenization]
         raise InputError(
-            f"tokenization {tokenization} needs a package more: pip install 'sacrebleu[{extra}]', "
-            'or choose another, such as tokenize="char"'
+            f"tokenization {tokenization} needs a package more: pip install 'seq2see[{extra}]', "
+            "or choose another, such as char"
         ) from None
+
+
+def refuse(names: Sequence[MetricName], **options: Unpack[Options]) -> None:
+    """Raise now what scoring with these options would raise later."""
+    for name in names:
+        _theirs(name, options, {})
+
+
+def at_hand(language: str | None) -> Tokenization | None:
+    """Return how to find words where the language's own way is not installed; None: it is."""
+    try:
+        refuse(["bleu"], language=language)
+    except InputError:
+        return "char"
+    return None
 
 
 def _tokenization(options: Options) -> Tokenization:
