@@ -31,7 +31,7 @@ from seq2see.explain import explainer
 from seq2see.explain.tape import Tape
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search.observer import StepRecord
-from seq2see.serve import laboratory, streaming
+from seq2see.serve import laboratory, server as serving, streaming
 from seq2see.serve.config import LimitsConfig, ServeConfig
 from seq2see.serve.listening import listen
 from seq2see.serve.models import Loaded, Model, Models, read
@@ -468,6 +468,22 @@ def test_a_trace_ends_with_its_deadline(
         service.explain(call, wanted)
     until(lambda: service.queue.running == 0)
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize("stuck", [False, True])
+def test_a_batch_that_outlives_the_drain_is_left(
+    monkeypatch: pytest.MonkeyPatch, stuck: bool
+) -> None:
+    """Python could not end the process in good order while a thread is in the engine."""
+    exits: list[int] = []
+    monkeypatch.setattr(serving, "os", SimpleNamespace(_exit=exits.append))
+    service, _ = slow_service(1.5 if stuck else 0.0)
+    service.start()
+    with suppress(Late):
+        service.translate(Call.within(0.1 if stuck else 9), ["a"], "en", "de", Manner(SETTINGS))
+    service.close()
+    serving.leave(service)
+    assert exits == [0] * stuck
 
 
 def test_half_a_request_holds_nobody_up() -> None:

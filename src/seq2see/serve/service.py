@@ -81,6 +81,8 @@ class Service:
         self.metrics.watch(self.queue)
         self.files = FileStore(config.keep_file_seconds, 20 * config.limits.file_bytes)
         self.drains = False
+        self.is_stuck = False
+        """Whether a batch was still with the engine at the end."""
         self._file_desks = threading.Semaphore(config.limits.files)
         self._workers: Workers | None = None
         self._ended = threading.Event()
@@ -107,7 +109,7 @@ class Service:
         """End."""
         self._ended.set()
         if self._workers:
-            self._workers.stop(1.0)
+            self.is_stuck = not self._workers.stop(1.0)
         self.files.close()
 
     @property

@@ -41,12 +41,13 @@ class Workers:
         begun = list(self._busy_since.values())  # the workers change it meanwhile
         return max((time.monotonic() - since for since in begun), default=0.0)
 
-    def stop(self, seconds: float) -> None:
-        """Close the queue and wait for what is running, within limits."""
+    def stop(self, seconds: float) -> bool:
+        """Close the queue, wait for what is running, within limits, and tell if it has ended."""
         self._queue.close()
         end = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
 
     def _started(self, number: int) -> threading.Thread:
         name = f"seq2see-worker-{number}"
