@@ -70,11 +70,26 @@ def test_a_run_of_an_earlier_version_goes_on(train_here, undisturbed: Path, tmp_
     assert content["recipe"]["loss"].pop("teacher", "there") is None
     assert content["recipe"]["train"].pop("sharding") is False
     assert content.pop("models") == {}
+    assert content.pop("texts").keys() == {"valid.tsv (data.valid)"}
     content["plan"] = {key: content["plan"][key] for key in ("updates", "processes", "threads")}
     (folder / RUN).write_text(json.dumps(content), "utf-8")
     train_here(folder, resume=True)
     with pytest.raises(ConfigError, match="as it began, but `train.sharding` was false and is tr"):
         train_here(folder, "train.sharding=true", "train.processes=2", resume=True)
+
+
+def test_a_changed_text_is_refused(
+    train_here, tiny_recipe: Path, undisturbed: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(undisturbed, tmp_path / "run")
+    text = tiny_recipe.with_name("valid.tsv")
+    before = text.read_bytes()
+    text.write_bytes(before + b"1 2\t2 1\n")
+    try:
+        with pytest.raises(InputError, match="the text of valid.tsv .data.valid. is another now"):
+            train_here(folder, resume=True)
+    finally:
+        text.write_bytes(before)
 
 
 def test_two_processes_learn_as_one_does(train_apart, still: Path, tmp_path: Path) -> None:

@@ -360,11 +360,18 @@ def test_another_teacher_is_refused(tmp_path: Path) -> None:
         folder.plan({}, models={"loss.teacher": "bb"})
 
 
-def test_a_run_of_before_has_no_models(tmp_path: Path) -> None:
+def test_another_text_of_the_same_name_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.begin({}, RunPlan(5, 1, 2), texts={"a.tsv (data.valid)": "aa", "b.tsv (data.test)": "b"})
+    with pytest.raises(InputError, match="but the text of a.tsv .data.valid. is another now: put"):
+        folder.plan({}, texts={"a.tsv (data.valid)": "bb", "b.tsv (data.test)": "b"})
+
+
+def test_a_run_of_before_has_neither_models_nor_texts(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(
         '{"recipe": {}, "plan": {"updates": 5, "processes": 1, "threads": 2}}'
     )
-    assert RunFolder(tmp_path).plan({}) == RunPlan(5, 1, 2)
+    assert RunFolder(tmp_path).plan({}, texts={"a.tsv": "aa"}) == RunPlan(5, 1, 2)
 
 
 def test_the_estimate_counts_validations_and_the_end() -> None:

@@ -92,6 +92,22 @@ class RunBuilder:
     def _corpus(self, config: CorpusConfig) -> Corpus:
         return self.ingredients.data.corpus(config, self.ingredients.origin)
 
+    @property
+    def texts(self) -> dict[str, str]:
+        """The fingerprints of the corpora by their names, but for those that are built in."""
+        data = self.ingredients.data
+        keys = [f"data.train.{number}" for number in range(len(data.train))]
+        corpora = zip(
+            (*keys, "data.valid", "data.test"),
+            (*self.training_corpora, self.validation_corpus, self.test_corpus),
+            strict=True,
+        )
+        return {
+            f"{corpus.name} ({key})": corpus.fingerprint
+            for key, corpus in corpora
+            if corpus and corpus.config.kind != "builtin"
+        }
+
     @cached_property
     def foundations(self) -> Foundations:
         """The models that the run builds on."""

@@ -59,10 +59,15 @@ class RunFolder:
         return (self.path / RUN).exists()
 
     def begin(
-        self, recipe: Mapping[str, Any], plan: RunPlan, models: Mapping[str, str] | None = None
+        self,
+        recipe: Mapping[str, Any],
+        plan: RunPlan,
+        models: Mapping[str, str] | None = None,
+        texts: Mapping[str, str] | None = None,
     ) -> None:
-        """Write down what was decided, and the checksums of models that it builds on."""
-        content = {"recipe": recipe, "plan": asdict(plan), "models": models or {}}
+        """Write down what was decided, and checksums of the models and texts that it builds on."""
+        sums = {"models": models or {}, "texts": texts or {}}
+        content = {"recipe": recipe, "plan": asdict(plan), **sums}
         aside = self.path / f"{RUN}.partial"
         aside.write_text(json.dumps(content, indent=1), "utf-8")
         aside.replace(self.path / RUN)
@@ -72,8 +77,9 @@ class RunFolder:
         recipe: Mapping[str, Any],
         completed: Completed = dict,
         models: Mapping[str, str] | None = None,
+        texts: Mapping[str, str] | None = None,
     ) -> RunPlan:
-        """Return what was decided; refuse another recipe or other models than those of the start.
+        """Return what was decided; refuse a recipe, models or texts that were others at the start.
 
         `completed` gives a recipe of an earlier version the keys that have come since.
         """
@@ -86,7 +92,17 @@ class RunFolder:
         now = {"recipe": recipe, "models": models or {}}
         if found := list(_differences(json.loads(json.dumps(began)), json.loads(json.dumps(now)))):
             raise ConfigError([f"a run must go on as it began, but {each}" for each in found])
+        _refuse_others(content.get("texts", {}), texts or {})
         return plan
+
+
+def _refuse_others(before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Refuse texts of the same name that are others; a run of an earlier version knows none."""
+    if changed := [name for name, sum_ in now.items() if before.get(name, sum_) != sum_]:
+        raise InputError(
+            f"a run must go on as it began, but the text of {', '.join(changed)} is another now: "
+            "put the old one back, or begin a new run"
+        )
 
 
 def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:

@@ -88,14 +88,16 @@ def _plan(builder: RunBuilder, free: bool) -> RunPlan:
     if builder.workers.agreed(builder.folder.begun):
         return _begun(builder)
     plan, ingredients = planned(builder, free), builder.ingredients
-    builder.workers.led(lambda: builder.folder.begin(ingredients.recipe, plan, ingredients.models))
+    sums = ingredients.models, builder.texts
+    builder.workers.led(lambda: builder.folder.begin(ingredients.recipe, plan, *sums))
     return plan
 
 
 def _begun(builder: RunBuilder) -> RunPlan:
     """Return the plan of a run that has begun, if it may go on with this recipe."""
     ingredients = builder.ingredients
-    return builder.folder.plan(ingredients.recipe, ingredients.completed, ingredients.models)
+    sums = ingredients.models, builder.texts
+    return builder.folder.plan(ingredients.recipe, ingredients.completed, *sums)
 
 
 class Session:
