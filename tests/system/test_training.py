@@ -13,9 +13,10 @@ from safetensors.torch import load_file
 
 from seq2see import cli
 from seq2see.bundle import Bundle
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError, InputError, TrainingError
 from seq2see.training.log import read_log
 from seq2see.training.run import RUN
+from seq2see.training.workers import own_agent
 
 STILL = (
     "model.dropout.residual=0.0",
@@ -90,6 +91,30 @@ def test_a_changed_text_is_refused(
             train_here(folder, resume=True)
     finally:
         text.write_bytes(before)
+
+
+@pytest.mark.parametrize("count", ["0", "1"])
+def test_a_restart_is_no_leave_to_go_on_with_the_run_of_another(
+    train_here, undisturbed: Path, monkeypatch, count: str
+) -> None:
+    """torchrun starts what has failed again; a folder that was refused is refused once more."""
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", count)
+    with pytest.raises(TrainingError, match="has a run already"):
+        train_here(undisturbed)
+
+
+def test_a_restart_goes_on_with_its_own_run(
+    train_here, undisturbed: Path, tmp_path: Path, monkeypatch
+) -> None:
+    folder = shutil.copytree(undisturbed, tmp_path / "run")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    content = json.loads((folder / RUN).read_text("utf-8"))
+    (folder / RUN).write_text(json.dumps({**content, "agents": [own_agent()]}), "utf-8")
+    train_here(folder)
+    with pytest.raises(ConfigError, match="`train.threads` was 1 and is 2"):
+        train_here(folder, "train.threads=2")
 
 
 def test_two_processes_learn_as_one_does(train_apart, still: Path, tmp_path: Path) -> None:

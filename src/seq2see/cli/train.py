@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seq2see.errors import Seq2SeeError, TrainingError
+from seq2see.errors import ConfigError, Seq2SeeError, TrainingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,12 +52,14 @@ def follow(recipe: Recipe, origin: Path, folder: Path, resume: bool = False) -> 
     from seq2see.training.launch import is_worker, launch
     from seq2see.training.run import RunFolder
     from seq2see.training.train import prepare
+    from seq2see.training.workers import own_agent
 
     ingredients, home = recipe.ingredients(origin), RunFolder(folder)
     arguments = recipe.model_dump(mode="json"), str(origin), str(folder)
     if is_worker():  # of torchrun, which starts a worker again with the same arguments
-        restarted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
-        results = [work(*arguments, lambda: prepare(ingredients, home, resume or restarted))]
+        restarted = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+        goes_on = resume or (restarted and home.begun_by(own_agent()))
+        results = [work(*arguments, lambda: prepare(ingredients, home, goes_on))]
     else:
         count = prepare(ingredients, home, resume)
         several = count > 1
@@ -88,7 +90,7 @@ def work(
             watch = partial(TerminalWatch, every, warmup)
             outcome = train_worker(ingredients, home, workers, watch, free=first is None)
     except Seq2SeeError as error:
-        return {"error": str(error)}
+        return {"error": str(error), "is_use": isinstance(error, ConfigError)}
     if outcome is None:
         return None
     return {"reason": outcome.reason, "update": outcome.update, "done": outcome.done}
@@ -108,7 +110,7 @@ def _work(*arguments: Any) -> dict[str, Any] | None:
 def _tell(result: dict[str, Any], folder: Path) -> None:
     """Say how it ended."""
     if error := result.get("error"):
-        raise TrainingError(error)
+        raise ConfigError([error]) if result["is_use"] else TrainingError(error)
     if not result["done"]:
         raise TrainingError(
             f"stopped by {result['reason']} after update {result['update']:,}, which was saved; "

@@ -7,7 +7,7 @@ may have been chosen by measuring. Going on takes them from there, so that nothi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -64,13 +64,24 @@ class RunFolder:
         plan: RunPlan,
         models: Mapping[str, str] | None = None,
         texts: Mapping[str, str] | None = None,
+        agents: Sequence[str] = (),
     ) -> None:
-        """Write down what was decided, and checksums of the models and texts that it builds on."""
+        """Write down what was decided, checksums of models and texts, and who started it."""
         sums = {"models": models or {}, "texts": texts or {}}
-        content = {"recipe": recipe, "plan": asdict(plan), **sums}
+        content = {"recipe": recipe, "plan": asdict(plan), **sums, "agents": [*agents]}
         aside = self.path / f"{RUN}.partial"
         aside.write_text(json.dumps(content, indent=1), "utf-8")
         aside.replace(self.path / RUN)
+
+    def begun_by(self, agent: str) -> bool:
+        """Whether there is a run in it that this agent of torchrun has begun."""
+        try:
+            return agent in self._content().get("agents", ())
+        except (OSError, ValueError):
+            return False
+
+    def _content(self) -> dict[str, Any]:
+        return dict(json.loads((self.path / RUN).read_text("utf-8")))
 
     def plan(
         self,
@@ -84,7 +95,7 @@ class RunFolder:
         `completed` gives a recipe of an earlier version the keys that have come since.
         """
         try:
-            content = json.loads((self.path / RUN).read_text("utf-8"))
+            content = self._content()
             before, plan = completed(content["recipe"]), RunPlan(**content["plan"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{self.path / RUN} is damaged: {error}") from None

@@ -88,8 +88,8 @@ def _plan(builder: RunBuilder, free: bool) -> RunPlan:
     if builder.workers.agreed(builder.folder.begun):
         return _begun(builder)
     plan, ingredients = planned(builder, free), builder.ingredients
-    sums = ingredients.models, builder.texts
-    builder.workers.led(lambda: builder.folder.begin(ingredients.recipe, plan, *sums))
+    known = ingredients.models, builder.texts, builder.workers.agents()
+    builder.workers.led(lambda: builder.folder.begin(ingredients.recipe, plan, *known))
     return plan
 
 

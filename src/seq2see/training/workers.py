@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
@@ -85,6 +87,10 @@ class Workers:
     def wait(self) -> None:
         """Wait until all are here."""
 
+    def agents(self) -> list[str]:
+        """Return who started them, if anybody did."""
+        return []
+
 
 class Group(Workers):
     """Several processes, each with its share of every update."""
@@ -125,6 +131,10 @@ class Group(Workers):
         """Wait until all are here."""
         dist.barrier()
 
+    def agents(self) -> list[str]:
+        """Return torchrun's agents that started them, one on each machine."""
+        return sorted(set(self.gathered(own_agent())))
+
 
 class ShardedGroup(Group):
     """Several processes, each with its share of the weights as well."""
@@ -144,6 +154,15 @@ class ShardedGroup(Group):
         assert isinstance(objective, FSDPModule)
         objective.set_requires_gradient_sync(is_last)
         return nullcontext()
+
+
+def own_agent() -> str:
+    """Return what tells torchrun's agent that started this worker from all others.
+
+    The name of a launch does not: unless it is given, it is always the same.
+    """
+    parent = f"{platform.node()} {os.getppid()} {os.environ.get('TORCHELASTIC_RUN_ID')}"
+    return hashlib.sha256(parent.encode()).hexdigest()[:16]
 
 
 @contextmanager
