@@ -164,6 +164,21 @@ def test_only_the_last_model_hears_of_prefix_and_alternatives(service: Service) 
     assert (second.prefix, second.search.n_best) == ("Ein", 2)
 
 
+@pytest.mark.parametrize(("beam_size", "cost"), [(1, 3), (5, 3), (20, 12)])
+def test_a_wide_beam_costs_more(service: Service, beam_size: int, cost: int) -> None:
+    costs: list[int] = []
+    entered = service.queue._enter
+
+    def enter(*given: Any) -> Any:
+        costs.extend(given[-1])
+        return entered(*given)
+
+    service.queue._enter = enter  # type: ignore[method-assign]
+    route = service.route("en", "de")
+    service.translator(route, Call.within(9)).translate(["two words"], beam_size=beam_size)
+    assert costs == [cost]
+
+
 def test_a_glossary_cannot_go_through_another_language(service: Service) -> None:
     with pytest.raises(Invalid, match="direct model"):
         chain(service, "fr", "de").translate(["a"], glossary={"chat": "Katze"})

@@ -47,7 +47,8 @@ def explain(
         )
         return trace.to_json()
 
-    return alone(queue, call, work, _TRACE_COST * model.costs([wanted.text])[0])
+    weight = _TRACE_COST * config.weight(search.beam_size)
+    return alone(queue, call, work, model.costs([wanted.text], weight)[0])
 
 
 def heads(queue: WorkQueue, call: Call, model: Model, wanted: HeadsRequest) -> Removals:
@@ -58,18 +59,25 @@ def heads(queue: WorkQueue, call: Call, model: Model, wanted: HeadsRequest) -> R
         subject = subject_of(model.glass, wanted.text)
         return removals(subject, pair, wanted.interventions, call.still_wanted)
 
-    return alone(queue, call, work, _TRACE_COST * model.costs([wanted.text])[0])
+    return alone(queue, call, work, model.costs([wanted.text], _TRACE_COST)[0])
 
 
 def stream(
-    queue: WorkQueue, call: Call, model: Model, text: str, options: TranslationOptions, emit: Emit
+    queue: WorkQueue,
+    call: Call,
+    model: Model,
+    text: str,
+    options: TranslationOptions,
+    emit: Emit,
+    config: ServeConfig,
 ) -> Translation:
     """Translate a text and emit it while it grows."""
 
     def work() -> Translation:
         return streamed(model.glass, text, options, call, emit)
 
-    return alone(queue, call, work, model.costs([text])[0])
+    weight = config.weight(options.search.beam_size)
+    return alone(queue, call, work, model.costs([text], weight)[0])
 
 
 def alone(queue: WorkQueue, call: Call, work: Callable[[], T], cost: int) -> T:

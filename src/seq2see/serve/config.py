@@ -73,6 +73,10 @@ class ServeConfig(Config):
     """Whether files are translated."""
     limits: LimitsConfig = LimitsConfig()
 
+    def weight(self, beam_size: int) -> float:
+        """Return what a token costs with this beam: more than 1 if it is wider than usual."""
+        return max(1.0, beam_size / self.beam_size)
+
     @property
     def is_private(self) -> bool:
         """Whether only those on this machine reach the service: no proxy lets others in."""

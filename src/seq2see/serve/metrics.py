@@ -27,7 +27,11 @@ class Metrics:
         self._refusals = Counter("refusals", "Requests without a result.", ["reason"], **mine)
         self._batch_items = Histogram("batch_items", "Items a batch.", buckets=_SIZES, **mine)
         self._batch_seconds = Histogram("batch_seconds", "A batch.", buckets=_SECONDS, **mine)
-        self._tokens = Counter("tokens", "Source tokens that went to the engine.", **mine)
+        self._tokens = Counter(
+            "tokens",
+            "Source tokens that went to the engine; wide beams and traces weigh more.",
+            **mine,
+        )
         self._reloads = Counter("model_reloads", "Models read anew.", ["outcome"], **mine)
         self._deaths = Counter("worker_deaths", "Threads that had to be replaced.", **mine)
 

@@ -7,6 +7,7 @@ read beside the old one and then takes its place. If it cannot be read, the old 
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -65,10 +66,10 @@ class Model:
         """The language that it writes."""
         return self.translator.languages[1]
 
-    def costs(self, texts: Sequence[str]) -> list[int]:
-        """Return the tokens of each text, the end counted."""
+    def costs(self, texts: Sequence[str], weight: float = 1.0) -> list[int]:
+        """Return the tokens of each text, the end counted, times what each of them costs."""
         ids = self.translator.bundle.tokenizers.source.encode_batch(list(texts))
-        return [len(sentence) + 1 for sentence in ids]
+        return [math.ceil(weight * (len(sentence) + 1)) for sentence in ids]
 
     def refresh(self, load: Load) -> str | None:
         """Look at the directory, and read it if it is another and stands still.

@@ -24,6 +24,8 @@ _WINDOW = 256
 """Lines of a file that wait at a time."""
 
 OnError = Callable[[BaseException], None]
+Weigh = Callable[[int], float]
+"""Tells what a token costs with a beam of this size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,10 @@ class QueuedTranslator:
         *,
         patient: bool = False,
         on_error: OnError = lambda _: None,
+        weigh: Weigh = lambda _: 1.0,
     ) -> None:
         self._model, self._queue, self._call = model, queue, call
-        self._patient, self._on_error = patient, on_error
+        self._patient, self._on_error, self._weigh = patient, on_error, weigh
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -68,7 +71,7 @@ class QueuedTranslator:
     def translate(self, lines: Sequence[str], options: TranslationOptions) -> list[Translation]:
         """Translate lines in their order; one that has no translation says why."""
         task = TranslateTask.of(self._model, options)
-        costs = self._model.costs(lines)
+        costs = self._model.costs(lines, self._weigh(options.search.beam_size))
         if not self._patient:
             return self._sorted_out(self._queue.submit(self._call, task, lines, costs))
         results: list[Translation] = []
@@ -155,10 +158,12 @@ def chained(
     *,
     patient: bool = False,
     on_error: OnError = lambda _: None,
+    weigh: Weigh = lambda _: 1.0,
 ) -> Translator:
     """Return the translator of a route."""
     legs = [
-        QueuedTranslator(leg, queue, call, patient=patient, on_error=on_error) for leg in route.legs
+        QueuedTranslator(leg, queue, call, patient=patient, on_error=on_error, weigh=weigh)
+        for leg in route.legs
     ]
     return cast("Translator", Chain(legs))
 

@@ -171,7 +171,9 @@ class Service:
     ) -> Answer:
         """Translate a text and emit it while it grows."""
         leg = _single(route)
-        found = self._guarded(lambda: alone.stream(self.queue, call, leg, text, options, emit))
+        found = self._guarded(
+            lambda: alone.stream(self.queue, call, leg, text, options, emit, self.config)
+        )
         return Answer(found, route)
 
     def wanted_route(self, source: str, target: str, model: str | None, text: str) -> Route:
@@ -243,7 +245,14 @@ class Service:
 
     def translator(self, route: Route, call: Call, *, patient: bool = False) -> Translator:
         """Return the translator of a route, for one call."""
-        return chained(route, self.queue, call, patient=patient, on_error=self._engine_failed)
+        return chained(
+            route,
+            self.queue,
+            call,
+            patient=patient,
+            on_error=self._engine_failed,
+            weigh=self.config.weight,
+        )
 
     def named_route(self, model: str) -> Route:
         """Return the way through a model that was named."""
