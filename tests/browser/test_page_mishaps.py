@@ -124,7 +124,7 @@ def test_a_page_that_cannot_be_saved_says_so(watched: Any) -> None:
     page.wait("positions")
     view.context.route("**/js/store.js", lambda route: route.fulfill(status=500))
     page.locator('[data-key="save"]').click()
-    page.wait_for_selector("main > .status.error")
+    page.locator(".notice").wait_for()
     view.errors.clear()
 
 

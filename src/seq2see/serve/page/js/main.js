@@ -15,7 +15,7 @@ import * as translate from "./views/translate.js";
 
 const VIEWS = { translate, attention, decoding, intervene, positions, lab, architecture, training };
 
-const notice = h("p", { class: "status error", role: "alert" }); // stands above a view until it changes
+const notice = h("p", { class: "notice", role: "alert" }); // stands below a view until it changes
 
 let shown = null; // the view on the screen: {name, language, update, leave}
 
@@ -59,7 +59,7 @@ async function save() {
     await saveAsHtml();
   } catch {
     notice.textContent = t("save.failed");
-    find("#main").prepend(notice);
+    find("#main").append(notice);
   }
 }
 
