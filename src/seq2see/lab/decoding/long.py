@@ -13,9 +13,9 @@ from seq2see.errors import ConfigError
 from seq2see.lab import pictures
 from seq2see.lab.bench import DIGITS, Bench
 from seq2see.lab.ear import Ear
-from seq2see.lab.expectation import at_least, between, equal
+from seq2see.lab.expectation import at_least, at_most, between, equal
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
-from seq2see.lab.timing import seconds
+from seq2see.lab.timing import cpu_seconds
 from seq2see.model import (
     OPEN,
     SILENCE,
@@ -36,6 +36,9 @@ WAYS = {
     "fused": Text("attention, fused kernel", "注意力，融合核"),
     "linformer": Text("Linformer, rank 64", "Linformer，秩 64"),
 }
+
+GROWTH = {"plain": at_least(1.5), "fused": at_least(1.5), "linformer": at_most(1.4)}
+"""The exponent of time that is expected: less than 2, for the projections grow as n."""
 
 
 @experiment(
@@ -116,10 +119,11 @@ def _time(lengths: tuple[int, ...], times: dict[str, list[float]]) -> list[Measu
     return [
         *(
             Measurement(
-                Text(f"exponent of time, {name.en}", f"时间的指数，{name.zh}"),
+                Text(f"exponent of time, {WAYS[key].en}", f"时间的指数，{WAYS[key].zh}"),
                 _exponent(lengths, times[key]),
+                expected,
             )
-            for key, name in WAYS.items()
+            for key, expected in GROWTH.items()
         ),
         Measurement(
             Text(
@@ -170,9 +174,9 @@ class Way:
 
     @torch.no_grad()
     def time(self, length: int) -> float:
-        """Return the seconds of a forward pass."""
+        """Return the processor's seconds of a forward pass."""
         x_NM = torch.randn(length, DIGITS.d_model)
-        return seconds(lambda: self(x_NM), 5)
+        return cpu_seconds(lambda: self(x_NM), 5)
 
 
 def _exponent(lengths: tuple[int, ...], costs: list[float]) -> float:

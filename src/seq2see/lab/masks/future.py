@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import fmean
 
 import torch
 from torch import Tensor
@@ -134,6 +135,7 @@ def keep_mask(bench: Bench) -> Finding:
             Measurement.mean(
                 Text("right: last training loss", "正确掩码：末段训练损失"),
                 [_last_loss(learned) for learned in right],
+                at_least(fmean(map(_last_loss, wrong))),
             ),
             Measurement.mean(
                 Text("right: sentences decoded right", "正确掩码：解码正确的句子"),

@@ -193,12 +193,14 @@ def _learned(losses: dict[str, list[float]]) -> list[Measurement]:
             at_most(1.0),
         ),
         Measurement.mean(
-            Text("held-out loss, BatchNorm", "留出集损失，BatchNorm"), losses["batch"]
+            Text("held-out loss, BatchNorm", "留出集损失，BatchNorm"),
+            losses["batch"],
+            at_most(1.25 * fmean(losses["layer"])),
         ),
         Measurement.mean(
             Text("held-out loss, no norm (a guess: 2.40)", "留出集损失，无归一化（瞎猜：2.40）"),
             losses["none"],
-            at_most(2.2),
+            at_most(1.2),
         ),
     ]
 

@@ -315,10 +315,14 @@ def check_of_the_notes(bench: Bench) -> Finding:
                 between(0.25, 0.5),
             ),
             Measurement(
-                Text("… times √d", "……×√d"),
+                Text("… times √d, over that", "……×√d，与上者之比"),
                 mean[d**0.5] / mean[1.0],
                 at_most(0.95),
             ),
-            Measurement(Text("… times d", "……×d"), mean[float(d)] / mean[1.0], at_most(0.5)),
+            Measurement(
+                Text("… times d, over it too", "……×d，与原分数之比"),
+                mean[float(d)] / mean[1.0],
+                at_most(0.5),
+            ),
         ),
     )

@@ -125,10 +125,10 @@ def memory_and_stop(bench: Bench) -> Finding:
         Verdict.HOLDS_IF,
         Text(
             "“a set of K and V” is read as one set for each decoder layer: the memory is common, "
-            "the matrices are not. Every layer's share counts, and every sentence ends with the "
-            "stop symbol.",
+            "the matrices are not. Every layer's share counts, and sentences end with the stop "
+            "symbol.",
             "“一组 K 和 V”读作每层一组时成立：记忆是公共的，矩阵不是。"
-            "每一层的那份都有作用，每个句子都以停止符结束。",
+            "每一层的那份都有作用，句子以停止符结束。",
         ),
         (
             *_keys(model, memory, batch.decoder_input_BT),
