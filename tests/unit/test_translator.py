@@ -340,6 +340,21 @@ def test_what_loops_is_cut_where_the_positions_end(tokenizers: Tokenizers) -> No
         assert all(Flag.LENGTH_LIMIT in each.flags for each in found)
 
 
+def test_scores_of_a_split_line_are_weighted_by_their_own_lengths(translator: Translator) -> None:
+    lines = [LINES[0], LINES[1]]
+    asked = {"n_best": 3, "beam_size": 4, "token_scores": True, **FEW}
+    whole = translator.translate(" ".join(lines), split="always", **asked)
+    parts = translator.translate(lines, **asked)
+    for rank in range(3):
+        found = [p if rank == 0 else p.alternatives[rank - 1] for p in parts]
+        sizes = [len(part.tokens) for part in found]
+        mean = sum(p.score * n for p, n in zip(found, sizes, strict=True)) / sum(sizes)
+        said = whole if rank == 0 else whole.alternatives[rank - 1]
+        assert said.score == pytest.approx(mean, abs=1e-5)
+    lengths = {tuple(len(p.alternatives[i].tokens) for p in parts) for i in range(2)}
+    assert len(lengths | {tuple(len(p.tokens) for p in parts)}) > 1
+
+
 def test_a_term_that_begins_another_is_met_as_well(translator: Translator) -> None:
     encode = translator.tokenizers.target.encode
     words = [word for fable in fables.load("valid") for word in fable.target.split()]

@@ -72,15 +72,27 @@ class Cutter:
     def _count(self, text: str) -> int:
         return len(self.tokenizer.encode(text))
 
-    def joined(self, line: Line, parts: Sequence[Translation], sizes: Sequence[int]) -> Translation:
-        """Return the translation of a line from those of its segments, of so many tokens each."""
+    def joined(
+        self, line: Line, parts: Sequence[Translation], sizes: Sequence[Sequence[int]]
+    ) -> Translation:
+        """Return the translation of a line from those of its segments.
+
+        `sizes` are the tokens of each: of its translation, then of its alternatives.
+        """
         if line.error is not None:
             return Translation("", 0.0, 0.0, error=line.error)
         if not parts:
             return Translation(line.text, 0.0, 0.0)
         count = max(len(part.alternatives) for part in parts)
-        others = (self._whole(line, [_other(p, i) for p in parts], sizes) for i in range(count))
-        return replace(self._whole(line, parts, sizes), alternatives=tuple(others))
+        best, *others = (
+            self._whole(
+                line,
+                [_ranked(part, rank) for part in parts],
+                [own[rank if rank < len(own) else 0] for own in sizes],
+            )
+            for rank in range(count + 1)
+        )
+        return replace(best, alternatives=tuple(others))
 
     def _whole(self, line: Line, parts: Sequence[Translation], sizes: Sequence[int]) -> Translation:
         failed = [part.error for part in parts if part.error]
@@ -122,9 +134,9 @@ def _error(line: str) -> str | None:
     return None
 
 
-def _other(part: Translation, index: int) -> Translation:
-    """Return an alternative of a sentence, or its best translation where it has no more."""
-    return part.alternatives[index] if index < len(part.alternatives) else part
+def _ranked(part: Translation, rank: int) -> Translation:
+    """Return the best translation of a sentence, or its alternative of that rank if it has one."""
+    return part.alternatives[rank - 1] if 0 < rank <= len(part.alternatives) else part
 
 
 def _mean(scores: Sequence[float], sizes: Sequence[int]) -> float:

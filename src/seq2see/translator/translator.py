@@ -164,7 +164,7 @@ class Translator:
         found = self._searched(jobs, options, wishes)
         describer = Describer(self.engine, self.tokenizers, self._same_language, wishes)
         parts = describer.describe([job.segment for job in jobs], found, options)
-        sizes = iter([len(h[0].tokens) if h else 1 for h in found])
+        sizes = iter([[len(h.tokens) for h in some] or [1] for some in found])
         result = []
         for line in cut:
             own = [next(parts) for _ in line.segments]
