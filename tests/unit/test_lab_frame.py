@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from seq2see.cli import app
 from seq2see.errors import ConfigError, InputError
-from seq2see.lab import words
+from seq2see.lab import fables, words
 from seq2see.lab.bench import DIGITS, Bench, Lesson, exactness, pairs
 from seq2see.lab.ear import Ear, cut, encoder_heads, silenced
 from seq2see.lab.expectation import (
@@ -38,6 +38,8 @@ from seq2see.lab.report import report
 from seq2see.lab.runner import Outcome, run, run_one
 from seq2see.lab.table import markdown, plain
 from seq2see.model import ModelConfig, Site, Transformer
+from seq2see.text import TokenizerConfig
+from seq2see.training.schedule import ScheduleConfig
 
 SAME = Text("width", "宽度")
 SMALL = Lesson(
@@ -184,6 +186,34 @@ def test_another_seed_or_setting_is_another_lesson(tmp_path: Path) -> None:
     lessons = [SMALL, replace(SMALL, seed=2), SMALL.with_model(heads=1), replace(SMALL, peak=0.1)]
     assert len({lesson.fingerprint for lesson in lessons}) == len(lessons)
     assert bench.learn(lessons[0]).losses != bench.learn(lessons[1]).losses
+
+
+def test_a_translator_of_another_recipe_is_not_taken_for_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def learn(home: Path, *_: object) -> None:
+        home.mkdir(parents=True)
+        (home / "model.safetensors").touch()
+
+    monkeypatch.setattr(fables, "learn_fables", learn)
+    monkeypatch.setattr("seq2see.lab.bench.Bundle.load", lambda home: home)
+    first = Bench(tmp_path).fables()
+    assert Bench(tmp_path).fables() == first
+    found = {first, Bench(tmp_path).fables(seed=2), Bench(tmp_path, full=True).fables()}
+    for name, other in {
+        "NAME": "builtin:fables",
+        "FORMAT": 2,
+        "ScheduleConfig": lambda **settings: ScheduleConfig(**settings | {"peak": 0.001}),
+        "TokenizerConfig": lambda **_: TokenizerConfig(vocab_size=800),
+        "_architecture": lambda *_: DIGITS,
+    }.items():
+        with monkeypatch.context() as changed:
+            changed.setattr(fables, name, other)
+            found.add(Bench(tmp_path).fables())
+    with monkeypatch.context() as changed:
+        changed.setattr("seq2see.data.corpora.Corpus.current_fingerprint", lambda _: "other text")
+        found.add(Bench(tmp_path).fables())
+    assert len(found) == 9
 
 
 @pytest.mark.slow

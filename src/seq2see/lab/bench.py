@@ -196,8 +196,10 @@ class Bench:
 
     def begin_fables(self) -> None:
         """Let a process train the translator meanwhile: the longest lesson by far."""
+        if self._given is not None or self.threads < 2:
+            return
         home = self._fables_home(1)
-        if self._given is None and self.threads > 1 and not (home / WEIGHTS).exists():
+        if not (home / WEIGHTS).exists():
             from seq2see.lab.fables import learn_fables  # noqa: PLC0415 few ask for it
 
             self._say("learning English to French from fables, seed 1, beside the rest")
@@ -208,7 +210,9 @@ class Bench:
         return 8 if self.full else 5
 
     def _fables_home(self, seed: int) -> Path:
-        return self.cache / "fables" / f"{self._epochs}-epochs-seed-{seed}"
+        from seq2see.lab.fables import fingerprint  # noqa: PLC0415 few ask for it
+
+        return self.cache / "fables" / fingerprint(self._epochs, seed)
 
     def translators(self) -> tuple[Bundle, ...]:
         """Return one translator of fables, or one a seed if there is time and none was given."""

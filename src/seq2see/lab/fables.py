@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,24 @@ from seq2see.training.train import prepare, train
 from seq2see.training.workers import Workers
 
 NAME = "builtin:fables-short"
+FORMAT = 1
+"""Changes when a run makes another model of the same recipe, so that none is taken for it."""
+
+
+def fingerprint(epochs: float, seed: int) -> str:
+    """SHA-256 of what decides the translator: the recipe, the text and `FORMAT`."""
+    parts = _ingredients(epochs, seed, threads=None)
+    configs = (
+        *(parts.data, parts.tokenizer, parts.batches, parts.loss, parts.optimiser, parts.schedule),
+        *(parts.training, parts.checkpoints, _architecture(parts.tokenizer.vocab_size, None)),
+    )
+    corpora = (parts.data.corpus(each, parts.origin) for each in parts.data.train)
+    content = {
+        "recipe": [config.model_dump(mode="json") for config in configs],
+        "text": [corpus.fingerprint for corpus in corpora],
+        "format": FORMAT,
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
 
 
 def learn_fables(
