@@ -11,6 +11,7 @@ from seq2see.training.checkpointer import Checkpointer
 from seq2see.training.checkpoints import Checkpoints
 from seq2see.training.config import CheckpointsConfig
 from seq2see.training.parts import ModelPart, Progress
+from seq2see.training.step import StepReport
 from seq2see.training.workers import Workers
 
 
@@ -23,13 +24,20 @@ class Run:
         self.checkpoints = Checkpoints(folder, settings.keep, settings.every)
         parts = {"model": ModelPart(self.model)}
         self.checkpointer = Checkpointer(
-            self.checkpoints, settings, parts, Workers(), best_update=lambda: 0
+            self.checkpoints, settings, parts, Workers(), lambda: self.best_update
         )
+        self.best_update = 0
 
     def save(self, *updates: int) -> None:
         for update in updates:
             torch.nn.init.constant_(self.model.weight, update)
             self.checkpointer.save(Progress(update=update))
+
+    def train(self, updates: int, best: int) -> None:
+        for update in range(1, updates + 1):
+            torch.nn.init.constant_(self.model.weight, update)
+            self.best_update = best if update >= best else 0
+            self.checkpointer.after_update(Progress(update=update), StepReport(0, 0, 1, 1, 0, 0))
 
     @property
     def result(self) -> float:
@@ -53,3 +61,11 @@ def test_an_interruption_is_kept_until_the_next(tmp_path: Path) -> None:
     assert run.checkpoints.updates() == [4, 8, 10]
     run.save(11)
     assert run.checkpoints.updates() == [4, 8, 11]
+
+
+def test_the_best_is_kept_whenever_it_was(tmp_path: Path) -> None:
+    """Also where validations come between checkpoints."""
+    run = Run(tmp_path, every=4, keep=1, result="best")
+    run.train(updates=12, best=5)
+    assert run.checkpoints.updates() == [5, 12]
+    assert run.result == 5

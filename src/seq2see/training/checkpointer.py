@@ -32,7 +32,7 @@ class Checkpointer:
         self._best_update = best_update
 
     def after_update(self, progress: Progress, report: StepReport) -> None:
-        """Save if it is time."""
+        """Save if it is time, or if this is the best so far."""
         del report
         if progress.update % self._config.every == 0:
             self.save(progress)
