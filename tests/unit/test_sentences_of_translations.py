@@ -35,7 +35,7 @@ def shouted(text: str) -> Translation:
 def whole(cutter: Cutter, line: str) -> Translation:
     (found,) = cutter.cut([line])
     parts = [shouted(segment.span.text) for segment in found.segments]
-    return cutter.joined(found, parts, [3] * len(parts))
+    return cutter.joined(found, parts, [[3, 3]] * len(parts))
 
 
 def shown(source: str, translation: Translation) -> list[tuple[str, str]]:
