@@ -1,0 +1,105 @@
+"""`seq2see lab`: what it lists and runs, what it writes, and what it refuses beforehand."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from seq2see.cli import app
+from seq2see.errors import ConfigError, InputError
+from seq2see.lab.bench import Bench
+from seq2see.lab.expectation import near
+from seq2see.lab.experiment import Finding, Measurement, Text, Verdict
+from seq2see.lab.registry import chosen
+
+SAME = Text("width", "宽度")
+(FIFTH,) = chosen(["5"])
+
+
+def test_a_record_has_no_number_that_json_has_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def diverged(bench: Bench) -> Finding:
+        measured = Measurement.mean(SAME, [1.0, math.inf])
+        return Finding(Verdict.OPEN, SAME, (measured,))
+
+    some = (replace(FIFTH, run=diverged),)
+    monkeypatch.setattr("seq2see.lab.registry.chosen", lambda names: some)
+    done = CliRunner().invoke(app, ["lab", "run", "5", "--json", "--cache", str(tmp_path)])
+    (record,) = json.loads(done.stdout, parse_constant=pytest.fail)
+    assert record["measurements"][0]["value"] is None
+    assert record["measurements"][0]["values"] == [1.0, None]
+
+
+@pytest.mark.parametrize(
+    ("language", "marks"), [("en", "trains, needs --full"), ("zh", "需训练, 需要 --full")]
+)
+def test_a_list_is_in_one_language(
+    language: str, marks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    each = replace(FIFTH, trains=True, needs_full=True)
+    monkeypatch.setattr("seq2see.lab.registry.experiments", lambda: (each,))
+    listed = CliRunner().invoke(app, ["lab", "list", "--lang", language])
+    assert listed.stdout == f"  5  {each.title.said(language)}  ({marks})\n"  # type: ignore[arg-type]
+
+
+def nothing_runs(bench: Bench) -> Finding:
+    raise AssertionError("it must be refused before")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "line"),
+    [
+        (["all", "--report", "nowhere/lab.html"], InputError, "nowhere/lab.html cannot be written"),
+        (["all", "--report", "."], InputError, "it is a folder"),
+        (["5", "--docs", "."], ConfigError, "--docs must go with all"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_the_work(
+    arguments: list[str],
+    kind: type[Exception],
+    line: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    some = (replace(FIFTH, run=nothing_runs),)
+    monkeypatch.setattr("seq2see.lab.registry.chosen", lambda names: some)
+    done = CliRunner().invoke(app, ["lab", "run", *arguments, "--cache", str(tmp_path)])
+    assert isinstance(done.exception, kind)
+    assert line in str(done.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_lists_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = CliRunner().invoke(app, ["lab", "list", "--lang", "zh"])
+    assert "softmax 的雅可比矩阵" in listed.stdout
+    page = tmp_path / "lab.html"
+    monkeypatch.setattr("seq2see.lab.registry.chosen", lambda names: (FIFTH,))
+    arguments = ["lab", "run", "all", "--json", "--report", str(page), "--docs", str(tmp_path)]
+    done = CliRunner().invoke(app, [*arguments, "--cache", str(tmp_path)])
+    assert done.exit_code == 0
+    (record,) = json.loads(done.stdout)
+    assert record["status"] == "met"
+    assert "Differences saturate softmax" in page.read_text("utf-8")
+    assert "| 5 |" in (tmp_path / "lab.md").read_text("utf-8")
+    assert "不成立" in (tmp_path / "lab.zh.md").read_text("utf-8")
+
+
+def test_a_number_that_is_not_as_expected_makes_the_exit_status_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nine(bench: Bench) -> Finding:
+        return Finding(Verdict.FALSE, SAME, (Measurement(SAME, 9, near(1, 0.5)),))
+
+    some = (replace(FIFTH, run=nine),)
+    monkeypatch.setattr("seq2see.lab.registry.chosen", lambda names: some)
+    done = CliRunner().invoke(app, ["lab", "run", "5", "--cache", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "✗ width = 9  [1 ± 0.5]" in done.stdout
+    assert "not as expected: 5" in done.stderr
