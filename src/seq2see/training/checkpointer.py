@@ -34,7 +34,7 @@ class Checkpointer:
     def after_update(self, progress: Progress, report: StepReport) -> None:
         """Save if it is time, or if this is the best so far."""
         del report
-        if progress.update % self._config.every == 0:
+        if progress.update % self._config.every == 0 or progress.update == self._best_update():
             self.save(progress)
 
     def save(self, progress: Progress) -> None:
