@@ -54,8 +54,9 @@ class Engines:
 
     @property
     def name(self) -> str:
-        """What users call it."""
-        return f"{self.fast.name} ({self.fast.precision})"
+        """What users call it; which engine has the beams is the model's stop rule to say."""
+        name = f"{self.fast.name} ({self.fast.precision})"
+        return name if self._stop == "beam_full" else f"{name}, beams on torch"
 
     @property
     def own(self) -> TorchEngine:

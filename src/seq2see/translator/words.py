@@ -12,7 +12,7 @@ _UNSPACED = (
 _WORD_END = re.compile(rf"[^\W{_UNSPACED}]")
 _WORD = re.compile(r"\w+(?:[-'’.]\w+)*|\S")
 _UNSPACED_CHARACTER = re.compile(f"[{_UNSPACED}]")
-_UNSPACED_LANGUAGES = {"bo", "ja", "km", "lo", "my", "th", "yue", "zh"}
+_UNSPACED_LANGUAGES = {"bo", "cmn", "ja", "km", "lo", "my", "th", "yue", "zh"}
 
 
 def is_unspaced(language: str) -> bool:
