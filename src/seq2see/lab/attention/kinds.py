@@ -36,7 +36,7 @@ KINDS = {
     ),
     prediction=Text(
         "Additive attention keeps a tensor of n²·d_k numbers where the product keeps n². In "
-        "learning, only the *unscaled* product loses at large d_k; the scaled one does not.",
+        "learning, only the unscaled product loses at large d_k; the scaled one does not.",
         "加性注意力要保存 n²·d_k 个数，点积只需 n²。就学习效果而言，d_k 较大时只有“未缩放”"
         "的点积变差。",
     ),

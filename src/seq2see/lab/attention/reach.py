@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from seq2see.lab.attention.steps import self_attention
 from seq2see.lab.bench import Bench
-from seq2see.lab.expectation import NOTED, at_least, at_most, equal, near
+from seq2see.lab.expectation import NOTED, at_most, equal, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import curves
 from seq2see.lab.timing import seconds
@@ -77,7 +77,7 @@ def _far_back(reached: dict[str, list[float]]) -> list[Measurement]:
         Measurement(
             Text("attention, 48 tokens back over 1", "自注意力，相距 48 与 1 之比"),
             reached["attention"][48] / reached["attention"][1],
-            at_least(0.5),
+            near(1, 0.3),
         ),
     ]
 

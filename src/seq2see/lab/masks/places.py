@@ -160,8 +160,8 @@ def _left_out() -> tuple[int, int]:
     ),
     Text(
         "Its weights are ours to rounding. But the decoder looks at the memory too, and there the "
-        "*source's* padding must be hidden, which is not said. Without it weight goes to padding.",
-        "权重与我们的只差舍入。但解码器还要看源端记忆，那里要遮的是*源端*的填充，笔记没有说。"
+        "source's padding must be hidden, which is not said. Without it weight goes to padding.",
+        "权重与我们的只差舍入。但解码器还要看源端记忆，那里要遮的是源端的填充，笔记没有说。"
         "不遮，权重就会流到填充上。",
     ),
     trains=True,
