@@ -13,9 +13,11 @@ from safetensors.torch import load_file
 
 from seq2see import cli
 from seq2see.bundle import Bundle
+from seq2see.cli.train import _prepared
 from seq2see.errors import ConfigError, InputError, TrainingError
+from seq2see.settings import Recipe
 from seq2see.training.log import read_log
-from seq2see.training.run import RUN
+from seq2see.training.run import RUN, RunFolder
 from seq2see.training.workers import own_agent
 
 STILL = (
@@ -57,6 +59,15 @@ def test_it_ends_with_a_translator(train_apart, tmp_path: Path) -> None:
     assert [r["update"] for r in records if r["kind"] == "validation"] == [12, 24]
     assert (tmp_path / "run/curves.png").read_bytes().startswith(b"\x89PNG")
     assert [*(tmp_path / "run/tensorboard").iterdir()]
+
+
+def test_it_says_what_of_the_text_is_left_out(tiny_recipe: Path, tmp_path: Path, capsys) -> None:
+    recipe = Recipe.read(tiny_recipe, ["batches.max_length=7"])
+    _prepared(recipe.ingredients(tiny_recipe.parent), RunFolder(tmp_path), resume=False)
+    said = capsys.readouterr().err
+    assert said.startswith("builtin:reverse: ")
+    assert " pairs are left out: " in said
+    assert len(said.splitlines()) == 1
 
 
 def test_a_folder_has_one_run(train_here, undisturbed: Path) -> None:

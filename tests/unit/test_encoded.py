@@ -144,7 +144,24 @@ def test_what_is_left_out_is_counted(tokenizers: Tokenizers, tmp_path: Path) -> 
     pairs = [("a", "b"), ("", "b"), ("long " * 50, "b"), ("a", " "), ("a", "x" * 90), ("c", "d")]
     encoded = encode(write(tmp_path, pairs), Encoding(tokenizers, 40), tmp_path / "cache")
     assert encoded.left_out == LeftOut(empty=2, too_long=2, first_too_long=3)
+    assert str(encoded.left_out) == (
+        "4 pairs are left out: 2 longer than batches.max_length, the first is pair 3; "
+        "2 with an empty side"
+    )
+    assert not str(LeftOut())
     assert [tokenizers.source.decode(s) for s, _ in ids_of(encoded)] == ["a", "c"]
+
+
+def test_units_without_one_of_the_languages_are_counted(
+    tokenizers: Tokenizers, tmp_path: Path
+) -> None:
+    one, both = '<tuv xml:lang="en"><seg>a</seg></tuv>', '<tuv xml:lang="fr"><seg>b</seg></tuv>'
+    units = f"<tu>{one}</tu><tu>{one}{both}</tu><tu>{one}</tu>"
+    (tmp_path / "a.tmx").write_text(f'<tmx version="1.4"><body>{units}</body></tmx>', "utf-8")
+    corpus = Corpus(CorpusConfig(files=["a.tmx"]), ("en", "fr"), tmp_path)
+    for _ in range(2):  # made, and read again
+        encoded = encode(corpus, Encoding(tokenizers, 40), tmp_path / "cache")
+        assert str(encoded.left_out) == "2 pairs are left out: 2 without one of the languages"
 
 
 def test_a_corpus_of_nothing(tokenizers: Tokenizers, tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from seq2see.settings import Recipe
+    from seq2see.training.builder import Ingredients
+    from seq2see.training.run import RunFolder
 
 
 def train(
@@ -51,7 +53,6 @@ def follow(recipe: Recipe, origin: Path, folder: Path, resume: bool = False) -> 
     """Train by a recipe, in as many processes as it takes, and say how it ended."""
     from seq2see.training.launch import is_worker, launch
     from seq2see.training.run import RunFolder
-    from seq2see.training.train import prepare
     from seq2see.training.workers import own_agent
 
     ingredients, home = recipe.ingredients(origin), RunFolder(folder)
@@ -59,12 +60,22 @@ def follow(recipe: Recipe, origin: Path, folder: Path, resume: bool = False) -> 
     if is_worker():  # of torchrun, which starts a worker again with the same arguments
         restarted = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
         goes_on = resume or (restarted and home.begun_by(own_agent()))
-        results = [work(*arguments, lambda: prepare(ingredients, home, goes_on))]
+        results = [work(*arguments, lambda: _prepared(ingredients, home, goes_on))]
     else:
-        count = prepare(ingredients, home, resume)
+        count = _prepared(ingredients, home, resume)
         several = count > 1
         results = [*launch(_work, count, *arguments).values()] if several else [work(*arguments)]
     _tell(next(filter(None, results)), folder)
+
+
+def _prepared(ingredients: Ingredients, folder: RunFolder, resume: bool) -> int:
+    """Make what workers need, say what of the text they will not see, and return their number."""
+    from seq2see.training.train import prepare
+
+    prepared = prepare(ingredients, folder, resume)
+    for note in prepared.notes:
+        typer.echo(note, err=True)
+    return prepared.processes
 
 
 def work(

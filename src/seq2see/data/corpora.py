@@ -36,6 +36,9 @@ Format = Literal["text", "tsv", "jsonl", "tmx", "builtin"]
 Split = Literal["train", "valid", "test"]
 Columns = Annotated[tuple[int | str, int | str], Field(strict=False)]  # TOML knows lists only
 
+Skipped = Callable[[int], None]
+"""Hears the number of a unit that does not have both languages."""
+
 BUILTIN = "builtin:"
 PACKED = {".gz", ".xz", ".zst"}
 _ENDINGS: Mapping[str, Format] = {".tsv": "tsv", ".jsonl": "jsonl", ".tmx": "tmx"}
@@ -127,9 +130,9 @@ class Corpus:
     def __iter__(self) -> Iterator[Pair]:
         return chain.from_iterable(block.pairs() for block in self.blocks())
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self, skipped: Skipped = lambda _: None) -> Iterator[Block]:
         """Yield many pairs at a time, which is faster."""
-        return _READERS[self.config.kind](self)
+        return _READERS[self.config.kind](self, skipped)
 
     @property
     def name(self) -> str:
@@ -182,7 +185,7 @@ def _digest(path: Path) -> bytes:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-def _tsv_blocks(corpus: Corpus) -> Iterator[Block]:
+def _tsv_blocks(corpus: Corpus, _: Skipped) -> Iterator[Block]:
     first, second = corpus.config.columns or (1, 2)
     return tsv_blocks(corpus.paths[0], (int(first), int(second)))
 
@@ -192,10 +195,10 @@ def _read_builtin(corpus: Corpus) -> Iterator[Pair]:
     return iter(_BUILTINS[name](cast("Split", split or "train")))
 
 
-_READERS: Mapping[Format, Callable[[Corpus], Iterator[Block]]] = {
-    "text": lambda corpus: parallel_blocks(*corpus.paths),
+_READERS: Mapping[Format, Callable[[Corpus, Skipped], Iterator[Block]]] = {
+    "text": lambda corpus, _: parallel_blocks(*corpus.paths),
     "tsv": _tsv_blocks,
-    "jsonl": lambda corpus: in_blocks(read_jsonl(corpus.paths[0], corpus.keys)),
-    "tmx": lambda corpus: in_blocks(read_tmx(corpus.paths[0], corpus.keys)),
-    "builtin": lambda corpus: in_blocks(_read_builtin(corpus)),
+    "jsonl": lambda corpus, _: in_blocks(read_jsonl(corpus.paths[0], corpus.keys)),
+    "tmx": lambda corpus, skipped: in_blocks(read_tmx(corpus.paths[0], corpus.keys, skipped)),
+    "builtin": lambda corpus, _: in_blocks(_read_builtin(corpus)),
 }

@@ -14,7 +14,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import compress
 from pathlib import Path
 from tempfile import mkdtemp
@@ -77,6 +77,19 @@ class LeftOut:
     too_long: int = 0
     first_too_long: int | None = None
     """The number of the first line that was too long, from 1."""
+    one_language: int = 0
+    """Units of a translation memory that do not have both languages."""
+
+    def __str__(self) -> str:
+        """Say how many there are, and why; nothing if there are none."""
+        first = f"longer than batches.max_length, the first is pair {self.first_too_long}"
+        reasons = {
+            first: self.too_long,
+            "with an empty side": self.empty,
+            "without one of the languages": self.one_language,
+        }
+        told = [f"{count:,} {reason}" for reason, count in reasons.items() if count]
+        return f"{sum(reasons.values()):,} pairs are left out: {'; '.join(told)}" if told else ""
 
 
 class EncodedCorpus:
@@ -213,7 +226,7 @@ def _write_rows(
     tally = _Tally()
     with ExitStack() as stack:
         writers = [stack.enter_context(RowsWriter(aside / name)) for name in _names(encoding)]
-        for chunk in map(encoder, corpus.blocks()):
+        for chunk in map(encoder, corpus.blocks(tally.skip)):
             for writer, column in zip(writers, chunk.columns, strict=True):
                 writer.append(*column)
             tally.add(chunk)
@@ -267,6 +280,10 @@ class _Tally:
         self.left_out = LeftOut()
         self._read = 0
 
+    def skip(self, number: int) -> None:
+        del number
+        self.left_out = replace(self.left_out, one_language=self.left_out.one_language + 1)
+
     def add(self, chunk: _Chunk) -> None:
         too_long = ~chunk.fits & ~chunk.empty
         before = self.left_out
@@ -275,7 +292,10 @@ class _Tally:
             first = self._read + int(too_long.argmax()) + 1
         self._read += len(chunk.fits)
         self.left_out = LeftOut(
-            before.empty + int(chunk.empty.sum()), before.too_long + int(too_long.sum()), first
+            before.empty + int(chunk.empty.sum()),
+            before.too_long + int(too_long.sum()),
+            first,
+            before.one_language,
         )
 
 

@@ -61,7 +61,7 @@ class ValidationConfig(Config):
     beam_size: int = Field(default=1, ge=1, le=100)
     """How wide to search when translating the validation set."""
     sentences: int = Field(default=1000, ge=1)
-    """Translate at most so many sentences of it; the loss is over all."""
+    """Translate at most so many sentences of it; the loss is over all that fit max_length."""
     samples: int = Field(default=3, ge=0)
     """Translations to show each time."""
 

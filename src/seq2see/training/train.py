@@ -42,11 +42,18 @@ class Outcome:
         return self.reason == DONE or "not got better" in self.reason
 
 
-def prepare(ingredients: Ingredients, folder: RunFolder, resume: bool) -> int:
-    """Check and make all that workers will read: a mistake shows here, before anything starts.
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is known before the workers start."""
 
-    Return how many workers to start.
-    """
+    processes: int
+    """How many of them to start here."""
+    notes: list[str]
+    """What a person should know of the data."""
+
+
+def prepare(ingredients: Ingredients, folder: RunFolder, resume: bool) -> Prepared:
+    """Check and make all that workers will read: a mistake shows here, before anything starts."""
     if folder.begun and not resume:
         raise InputError(
             f"{folder.path} has a run already: go on with --resume, or name another folder"
@@ -56,7 +63,10 @@ def prepare(ingredients: Ingredients, folder: RunFolder, resume: bool) -> int:
     before = _begun(builder) if folder.begun else None
     folder.path.mkdir(parents=True, exist_ok=True)
     builder.make_files()
-    return before.processes if before else workers_of(ingredients.training.processes)
+    processes = before.processes if before else workers_of(ingredients.training.processes)
+    pairs = zip(builder.training_corpora, builder.encoded, strict=True)
+    notes = [f"{corpus.name}: {text.left_out}." for corpus, text in pairs if str(text.left_out)]
+    return Prepared(processes, notes)
 
 
 def train(
