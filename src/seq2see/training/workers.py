@@ -17,7 +17,7 @@ from torch.distributed.fsdp import FSDPModule
 from torch.nn.parallel import DistributedDataParallel
 
 from seq2see.data.loader import Shard
-from seq2see.errors import Seq2SeeError
+from seq2see.errors import Seq2SeeError, TrainingError
 from seq2see.training.machine import own_device
 from seq2see.training.objective import Objective
 from seq2see.training.sharding import put_together, shard
@@ -75,12 +75,15 @@ class Workers:
 
     def led(self, work: Callable[[], object]) -> None:
         """Let the leader do something, while the others wait; all of them raise his error."""
-        problem = None
+        problem: Seq2SeeError | None = None
         if self.leads:
             try:
                 work()
             except Seq2SeeError as error:
                 problem = error
+            except OSError as error:  # a full disk
+                where = f"{error.filename}: " if error.filename else ""
+                problem = TrainingError(f"{where}{error.strerror or error}")
         if problem := self.agreed(problem):
             raise problem
 
