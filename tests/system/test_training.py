@@ -75,6 +75,16 @@ def test_a_folder_has_one_run(train_here, undisturbed: Path) -> None:
         train_here(undisturbed)
 
 
+@pytest.mark.parametrize("name", ["checkpoints", "config.json"])
+def test_what_is_no_run_is_not_written_over(train_here, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / "tokenizer.model").write_bytes(b"theirs")
+    for resume in (False, True):
+        with pytest.raises(InputError, match=f"has {name}, but no run.json: it is not the folder"):
+            train_here(tmp_path, resume=resume)
+    assert (tmp_path / "tokenizer.model").read_bytes() == b"theirs"
+
+
 def test_a_run_of_an_earlier_version_goes_on(train_here, undisturbed: Path, tmp_path: Path) -> None:
     """It was begun when there were no `train.sharding` and no `loss.teacher`."""
     folder = shutil.copytree(undisturbed, tmp_path / "run")

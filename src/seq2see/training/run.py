@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from seq2see.bundle.files import RUN
+from seq2see.bundle.files import CONFIG, RUN
 from seq2see.errors import ConfigError, InputError
 
 Completed = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -57,6 +57,18 @@ class RunFolder:
     def begun(self) -> bool:
         """Whether there is a run in it."""
         return (self.path / RUN).exists()
+
+    def refuse_others(self) -> None:
+        """Refuse a folder that has something which a new run would write over, or take for its own.
+
+        Its own `tokenizer.model` is no such thing: a run may be killed before it has begun.
+        """
+        for name in (self.checkpoints.name, CONFIG):
+            if (self.path / name).exists():
+                raise InputError(
+                    f"{self.path} has {name}, but no {RUN}: it is not the folder of a run; "
+                    "name another folder, or remove it"
+                )
 
     def begin(
         self,

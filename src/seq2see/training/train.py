@@ -58,6 +58,8 @@ def prepare(ingredients: Ingredients, folder: RunFolder, resume: bool) -> Prepar
         raise InputError(
             f"{folder.path} has a run already: go on with --resume, or name another folder"
         )
+    if not folder.begun:
+        folder.refuse_others()
     builder = RunBuilder(ingredients, folder, Workers())
     builder.check()
     before = _begun(builder) if folder.begun else None
