@@ -11,7 +11,7 @@ import torch
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench, Learned, Lesson, exactness, pairs
 from seq2see.lab.closeness import apart
-from seq2see.lab.expectation import at_least, at_most
+from seq2see.lab.expectation import at_least, at_most, between
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import RelativeAttention, RelativeDistances
 from seq2see.model.dropout import Dropout
@@ -160,6 +160,11 @@ def relative(bench: Bench) -> Finding:
                 Text("sinusoid: right, 1 to 12 digits", "正弦：1–12 位全对的比例"),
                 [each.exact for each in sinusoid],
                 at_least(0.85),
+            ),
+            Measurement(
+                Text("sinusoid minus relative, 1 to 12 digits", "正弦减相对，1–12 位"),
+                fmean(each.exact for each in sinusoid) - fmean(each.exact for each in trained),
+                between(0, 0.3),
             ),
             _past(trained, Text("relative: right, 15 to 20 digits", "相对：15–20 位全对的比例")),
         ),
