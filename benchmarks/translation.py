@@ -33,6 +33,7 @@ from benchmarks.translators import hugging_face, ready
 from benchmarks.translators.joeynmt_copy import PEERS, SIZES, JoeyNMT
 from seq2see import interop
 from seq2see.data.readers import read_lines
+from seq2see.text import Tokenizer
 
 Translate = Callable[[list[str]], Any]
 BEAMS = (1, 5)
@@ -91,22 +92,28 @@ def best(
 
 
 def measure(
-    chosen: dict[str, Translate], lines: list[str], reference: list[str] | None, rounds: int
+    chosen: dict[str, Translate],
+    lines: list[str],
+    reference: list[str] | None,
+    rounds: int,
+    tokenizer: Tokenizer,
 ) -> None:
-    """Let all take turns and print their table."""
+    """Let all take turns and print their table; tokens are those of our own translations."""
     found = {name: translate(lines) for name, translate in chosen.items()}
+    tokens = sum(map(len, tokenizer.encode_batch(found[OURS]))) / len(lines)
     times = [
         {name: seconds(lambda t=t: t(lines)) for name, t in chosen.items()}  # type: ignore[misc]
         for _ in range(rounds)
     ]
-    print("| | sentences/s | torch is faster by | p50, ms | p95, ms | BLEU | as torch |")
-    print("|---|---|---|---|---|---|---|")
+    print("| | sentences/s | tokens/s | torch is faster by | p50, ms | p95, ms | BLEU | as torch |")
+    print("|---|---|---|---|---|---|---|---|")
     for name, translate in chosen.items():
         speed = median(len(lines) / spent[name] for spent in times)
         ratio = median(spent[name] / spent[OURS] for spent in times)
         middle, high = latency(translate, lines[:LATENCY_LINES])
         quality = judged(found[name], found[OURS], reference)
-        print(f"| {name} | {speed:,.0f} | {ratio:.2f} | {middle:.1f} | {high:.1f} | {quality} |")
+        pace = f"{speed:,.0f} | {speed * tokens:,.0f} | {ratio:.2f}"
+        print(f"| {name} | {pace} | {middle:.1f} | {high:.1f} | {quality} |")
     ready_name = next(name for name in chosen if name.startswith(READY))
     ratio = median(spent[ready_name] / spent[FAST] for spent in times)
     print(f"\nours on ctranslate2 has {ratio:.2f} of its speed on ready tokens")
@@ -169,13 +176,15 @@ def main() -> None:
     reference = list(read_lines(str(target)))[: asked.lines] if target else None
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder, "model")
-        interop.read(asked.marian, tuple(asked.languages)).save(home)
+        bundle = interop.read(asked.marian, tuple(asked.languages))
+        bundle.save(home)
+        pieces = bundle.tokenizers.target
         Path(home, "probes.txt").write_text("\n".join(lines[-PROBES:]))  # for int8's check
         for beam in BEAMS:
             print(f"\nbeam {beam}, {len(lines):,} lines, {asked.threads} threads\n", flush=True)
             with ExitStack() as stack:
                 made = systems(asked.marian, home, beam, asked.threads, lines, stack)
-                measure(dict(made), lines, reference, asked.rounds)
+                measure(dict(made), lines, reference, asked.rounds, pieces)
         print()
         measure_start(home, lines[0])
 
