@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from seq2see.errors import InputError
 from seq2see.training.checkpointer import Checkpointer
 from seq2see.training.checkpoints import Checkpoints
 from seq2see.training.config import CheckpointsConfig
@@ -69,3 +70,14 @@ def test_the_best_is_kept_whenever_it_was(tmp_path: Path) -> None:
     run.train(updates=12, best=5)
     assert run.checkpoints.updates() == [5, 12]
     assert run.result == 5
+
+
+def test_a_truncated_checkpoint_is_named(tmp_path: Path) -> None:
+    run = Run(tmp_path, every=4, keep=2)
+    run.save(4, 8)
+    file = run.checkpoints.path(4) / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-3])
+    with pytest.raises(InputError, match="000000004 is damaged: .*; delete it to go on from"):
+        run.checkpoints.restore(4, {"model": ModelPart(run.model)})
+    with pytest.raises(InputError, match="000000004 is damaged: .*; delete it to go on from"):
+        _ = run.result

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from seq2see.training.checkpoints import undamaged
 from seq2see.training.parts import Progress, untied
 from seq2see.training.sharding import put, whole
 from seq2see.training.step import StepReport
@@ -19,10 +20,11 @@ def mean_of_checkpoints(files: Sequence[Path]) -> dict[str, Tensor]:
     """Return the mean of the weights in these files, summed in float64."""
     total: dict[str, Tensor] = {}
     for file in files:
-        for name, tensor in load_file(file).items():
+        with undamaged(file.parent):
+            weights = load_file(file)
+        for name, tensor in weights.items():
             total[name] = total.get(name, 0) + tensor.double()
-    first = load_file(files[0])
-    return {name: (t / len(files)).to(first[name].dtype) for name, t in total.items()}
+    return {name: (t / len(files)).to(weights[name].dtype) for name, t in total.items()}
 
 
 class MovingAverage:

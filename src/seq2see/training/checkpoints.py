@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -106,15 +107,11 @@ class Checkpoints:
     def restore(self, update: int, parts: Mapping[str, Part]) -> None:
         """Give every part its state of this update."""
         home = self.path(update)
-        try:
+        with undamaged(home):
             state = json.loads((home / STATE).read_text("utf-8"))
             for name, part in parts.items():
                 file = home / f"{name}.safetensors"
                 part.restore(load_file(file) if file.exists() else {}, state[name])
-        except (OSError, ValueError, KeyError) as error:
-            raise InputError(
-                f"{home} is damaged: {error}; delete it to go on from the one before"
-            ) from None
 
     def updates(self) -> list[int]:
         """Return the updates of which there is a checkpoint, in order."""
@@ -138,6 +135,17 @@ class Checkpoints:
         for update in self.updates():
             if update not in kept:
                 shutil.rmtree(self.path(update), ignore_errors=True)
+
+
+@contextmanager
+def undamaged(home: Path) -> Iterator[None]:
+    """Say of a checkpoint that cannot be read that it is damaged, and what to do."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise InputError(
+            f"{home} is damaged: {error}; delete it to go on from the one before"
+        ) from None
 
 
 def _flush_all(folder: Path) -> None:
