@@ -333,6 +333,15 @@ def test_a_log_is_cut_where_the_run_goes_on(tmp_path: Path) -> None:
     assert [record["update"] for record in read_log(path)] == [10, 20, 21]
 
 
+def test_a_record_with_odd_line_ends_is_one_record(tmp_path: Path) -> None:
+    path, odd = tmp_path / "log.jsonl", "a\u2028b\u2029c\u0085d\x0ce"
+    JsonLines(path, 0).write({"update": 1, "samples": [odd]})
+    with path.open("ab") as file:
+        file.write('{"samples": ["é'.encode()[:-1])  # killed inside a letter
+    JsonLines(path, 1).write({"update": 2})
+    assert list(read_log(path)) == [{"update": 1, "samples": [odd]}, {"update": 2}]
+
+
 def test_another_recipe_is_refused_with_the_difference(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     folder.begin({"a": {"b": 1, "c": [1, 2]}}, RunPlan(5, 1, 2))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -47,7 +46,9 @@ def read_log(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _lines(path: Path) -> list[str]:
-    return path.read_text("utf-8").splitlines(keepends=True) if path.exists() else []
+    # Not by splitlines(): JSON leaves U+2028 and others of its line ends as they are.
+    text = path.read_text("utf-8", errors="replace") if path.exists() else ""
+    return [f"{line}\n" for line in text.split("\n") if line]
 
 
 def _update(line: str) -> float:
@@ -64,13 +65,12 @@ class TrainingLog:
         self._sinks = sinks
         self._every = every
         self._reports: list[StepReport] = []
-        self._since = time.perf_counter()
 
     def after_update(self, progress: Progress, report: StepReport) -> None:
         """Take an update in; write when there are enough."""
         self._reports.append(report)
         if progress.update % self._every == 0:
-            self.write("train", progress, _mean(self._reports, self._elapsed()))
+            self.write("train", progress, _mean(self._reports))
             self._reports = []
 
     def write(self, kind: str, progress: Progress, record: Mapping[str, Any]) -> None:
@@ -80,14 +80,10 @@ class TrainingLog:
         for sink in self._sinks:
             sink.write(whole)
 
-    def _elapsed(self) -> float:
-        now = time.perf_counter()
-        elapsed, self._since = now - self._since, now
-        return elapsed
 
-
-def _mean(reports: list[StepReport], seconds: float) -> dict[str, float]:
+def _mean(reports: list[StepReport]) -> dict[str, float]:
     """Return means over tokens, and the speed."""
+    seconds = sum(r.seconds for r in reports)
     tokens = sum(r.tokens for r in reports)
     return {
         "loss": sum(r.loss * r.tokens for r in reports) / tokens,

@@ -31,6 +31,8 @@ class StepReport:
     gradient_norm: float
     """Before clipping."""
     rate: float
+    seconds: float = 0.0
+    """Time that it took with its batches, but without those who hear of it."""
 
 
 class Stepper:

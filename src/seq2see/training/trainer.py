@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from seq2see.data.loader import Loader, Update
@@ -32,14 +33,16 @@ class Trainer:
 
     def run(self) -> str:
         """Go on from where the progress stands; return why it ended."""
-        start = time.perf_counter()
+        start = ready = time.perf_counter()
         for update in self._loader.updates(self._progress.position):
             report = self._stepper(self._progress.update + 1, update.batches)
+            report = replace(report, seconds=time.perf_counter() - ready)
             start = self._advance(update, report, start)
             # Every listener hears of it, also behind one that wants to stop.
             reasons = [each.after_update(self._progress, report) for each in self._listeners]
             if reason := next(filter(None, reasons), None):
                 return reason
+            ready = time.perf_counter()
         raise AssertionError("updates have no end")
 
     def _advance(self, update: Update, report: StepReport, start: float) -> float:

@@ -1,0 +1,64 @@
+"""The loop, and what is told of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from seq2see.data.loader import Update
+from seq2see.data.plan import BEGINNING, Position
+from seq2see.training.log import TrainingLog
+from seq2see.training.parts import Progress
+from seq2see.training.step import StepReport
+from seq2see.training.trainer import Trainer
+
+
+class Records(list[Mapping[str, Any]]):
+    """A sink that keeps all."""
+
+    write = list.append
+
+
+class Slow:
+    """A listener that takes its time, and stops at an update."""
+
+    def __init__(self, last: int, seconds: float) -> None:
+        self.last = last
+        self.seconds = seconds
+
+    def after_update(self, progress: Progress, report: StepReport) -> str | None:
+        del report
+        time.sleep(self.seconds)
+        return "enough" if progress.update >= self.last else None
+
+
+def updates(position: Position) -> Iterator[Update]:
+    while True:
+        yield Update([], 0, position)
+
+
+def test_the_speed_is_that_of_updates_alone() -> None:
+    """Validations and checkpoints come between them."""
+    records, progress = Records(), Progress(position=BEGINNING)
+    log = TrainingLog([records], every=2)
+    loader: Any = SimpleNamespace(updates=updates)
+    stepper: Any = lambda *_: StepReport(1.0, 1.0, 60, 40, 1.0, 0.1)  # noqa: E731
+    assert Trainer(stepper, loader, progress, [log, Slow(4, 0.1)]).run() == "enough"
+    assert [record["update"] for record in records] == [2, 4]
+    assert all(record["tokens_per_second"] > 200 / 0.1 for record in records)
+    assert progress.seconds > 0.3
+
+
+def test_the_mean_of_some_updates() -> None:
+    records, progress = Records(), Progress()
+    log = TrainingLog([records], every=2)
+    for progress.update, tokens in enumerate((10, 30), 1):
+        loss = float(progress.update)
+        log.after_update(progress, StepReport(loss, loss, tokens, tokens, loss, 0.1, seconds=0.5))
+    assert records[0]["loss"] == pytest.approx((1 * 10 + 2 * 30) / 40)
+    assert records[0]["gradient_norm"] == 1.5
+    assert records[0]["tokens_per_second"] == 80
