@@ -16,6 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from seq2see.cli.watch import TerminalWatch
 from seq2see.errors import TrainingError
 from seq2see.training import checkpoints as checkpoints_module
 from seq2see.training.log import read_log
@@ -139,10 +140,13 @@ def test_nonsense_leaves_the_last_good_state(
         calls.append(self.training)
         return loss._replace(total=loss.total * torch.nan) if calls.count(True) > 13 else loss
 
+    closed = []
     monkeypatch.setattr(Objective, "forward", sick)
+    monkeypatch.setattr(TerminalWatch, "close", lambda _: closed.append(True))
     with pytest.raises(TrainingError, match="the loss is nan .* it was not made. Try a lower"):
         train_here(tmp_path / "run")
     monkeypatch.undo()
+    assert closed == [True]
     last = load_file(tmp_path / "run/checkpoints/000000008/model.safetensors")
     assert all(tensor.isfinite().all() for tensor in last.values())
     train_here(tmp_path / "run", resume=True)

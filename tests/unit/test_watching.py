@@ -87,6 +87,16 @@ def test_a_terminal_shows_translations(capsys, monkeypatch) -> None:
     assert "  a [dog]\n    → ein Hund\n  a cat\n    → ein Hund\n    = eine Katze\n" in said
 
 
+def test_the_cursor_comes_back(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    watch = TerminalWatch(25, 10, RunPlan(100, 1, 1), Progress())
+    watch.close()
+    hidden, shown = "\x1b[?25l", "\x1b[?25h"
+    said = capsys.readouterr().err
+    assert -1 < said.find(hidden) < said.find(shown)
+
+
 @pytest.mark.parametrize("updates", [0, 200])
 def test_curves_are_drawn_of_any_log(tmp_path: Path, updates: int) -> None:
     records = [train_record(n) for n in range(updates)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import partial
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from seq2see.settings import Recipe
     from seq2see.training.builder import Ingredients
-    from seq2see.training.run import RunFolder
+    from seq2see.training.parts import Progress
+    from seq2see.training.run import RunFolder, RunPlan
 
 
 def train(
@@ -94,11 +95,16 @@ def work(
     ingredients = Recipe(**recipe).ingredients(Path(origin))
     home = RunFolder(Path(folder))
     try:
-        with joined(ingredients.training.sharding) as workers:
+        with joined(ingredients.training.sharding) as workers, ExitStack() as shown:
             if first:
                 workers.led(first)
-            every, warmup = ingredients.validation.every, ingredients.schedule.warmup
-            watch = partial(TerminalWatch, every, warmup)
+
+            def watch(plan: RunPlan, progress: Progress) -> TerminalWatch:
+                every, warmup = ingredients.validation.every, ingredients.schedule.warmup
+                terminal = TerminalWatch(every, warmup, plan, progress)
+                shown.callback(terminal.close)
+                return terminal
+
             outcome = train_worker(ingredients, home, workers, watch, free=first is None)
     except Seq2SeeError as error:
         return {"error": str(error), "is_use": isinstance(error, ConfigError)}

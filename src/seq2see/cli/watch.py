@@ -59,6 +59,10 @@ class TerminalWatch:
             self._bar.stop()
             self._console.print(_result(record))
 
+    def close(self) -> None:
+        """Give the terminal back, with its cursor."""
+        self._bar.stop()
+
 
 def _beginning(plan: RunPlan, progress: Progress, validation_every: int) -> str:
     start = f"from update {progress.update:,} " if progress.update else ""
