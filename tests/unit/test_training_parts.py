@@ -159,6 +159,16 @@ def test_nothing_gives_a_gradient_of_zero() -> None:
     assert all(p.grad is not None and not p.grad.any() for p in objective.parameters())
 
 
+def test_nothing_runs_every_layer() -> None:
+    """Where weights are shared out, the layers of the other workers wait for it."""
+    objective, ran = make().train(), []
+    layers = [*objective.model.encoder.layers, *objective.model.decoder.layers]
+    for layer in layers:
+        layer.register_forward_hook(lambda layer, *_: ran.append(layer))
+    objective(batch_of([]))
+    assert ran == layers
+
+
 def test_r_drop_and_distillation_learn() -> None:
     for config, teacher in [
         (LossConfig(r_drop=5.0), None),

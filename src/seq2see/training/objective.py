@@ -9,6 +9,10 @@ from seq2see.data.batches import Batch
 from seq2see.loss import Head, LossConfig, LossSum, Teacher, cross_entropy, training_loss
 from seq2see.model import Transformer
 from seq2see.model.layout import Layout
+from seq2see.text import Packed
+
+_EMPTY = Packed.of([[]])
+"""A sentence of its end alone."""
 
 # B batch, T target tokens, N target tokens in a row without padding, M features
 
@@ -41,6 +45,9 @@ class Objective(nn.Module):
         """Return the loss of a batch, for training or for validation as the module is set."""
         if not len(batch):
             return self._nothing()
+        return self._computed(batch)
+
+    def _computed(self, batch: Batch) -> LossSum:
         low = self.precision != torch.float32
         with torch.autocast(self.device.type, self.precision if low else None, enabled=low):
             return self._loss(
@@ -70,9 +77,12 @@ class Objective(nn.Module):
         return None
 
     def _nothing(self) -> LossSum:
-        """Return no loss, with a gradient of zero for every parameter: the other workers wait."""
-        zero = torch.zeros((), device=self.device)
-        return LossSum(sum((p.sum() * 0.0 for p in self.parameters()), zero), zero, 0)
+        """Return no loss, with a gradient of zero for every parameter: the other workers wait.
+
+        Where weights are shared out, each layer waits for all workers, so that it must be run.
+        """
+        loss = self._computed(Batch.of(_EMPTY, _EMPTY))
+        return LossSum(loss.total * 0.0, torch.zeros_like(loss.nll), 0)
 
 
 def _head(model: Transformer) -> Head:
