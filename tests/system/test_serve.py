@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +27,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 
-from seq2see.bundle import Bundle, files
+from seq2see.bundle import Bundle, Origin, files
+from seq2see.engines.torch import TorchEngine
 from seq2see.explain import explainer
 from seq2see.explain.tape import Tape
 from seq2see.model import ModelConfig, Transformer
@@ -516,6 +518,16 @@ def test_three_times_too_many_requests_end_in_results_or_429_in_time() -> None:
     assert len(answers) == 240
     assert Counter(status for status, _ in answers).keys() == {200, 429}
     assert max(seconds for _, seconds in answers) < deadline
+
+
+def test_what_is_seen_through_searches_as_what_is_served(tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    notes = {"stop": "beam_full", "alignment": {"layer": 0, "heads": [1]}}
+    replace(bundle(1), origin=Origin(notes=notes)).save(tmp_path)
+    served, glass = read(tmp_path, "ctranslate2", precision="int8")
+    assert any("int8 is not used" in note for note in served.notes)  # it has no probes
+    assert isinstance(glass.engine, TorchEngine)
+    assert (glass.engine.stop, glass.engine.alignment.heads) == ("beam_full", (1,))
 
 
 def test_a_model_is_replaced_or_damaged_while_it_serves(folder: Path, tmp_path: Path) -> None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from seq2see.cli.train import let_threads_sleep
+from seq2see.cli.translating import EngineName, Precision
 
 if TYPE_CHECKING:
     from socket import socket
 
     from seq2see.serve.config import ServeConfig
-
-Engine = Literal["auto", "torch", "ctranslate2"]
 
 
 def serve(
@@ -38,10 +37,11 @@ def serve(
             "--limit", metavar="NAME=VALUE", help="Such as characters=5000; may be repeated."
         ),
     ] = None,
-    engine: Annotated[Engine, typer.Option(help="What computes.")] = "auto",
+    engine: Annotated[EngineName, typer.Option(help="What computes.")] = "auto",
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads of the engine; by default one a core.")
     ] = None,
+    precision: Precision = "float32",
     beam_size: Annotated[int, typer.Option(min=1, help="Of requests that name none.")] = 5,
     runs: Annotated[
         Path | None, typer.Option(help="A folder of training runs, to show their curves.")
@@ -67,6 +67,7 @@ def serve(
         public_url=public_url,
         engine=engine,
         threads=threads,
+        precision=precision,
         beam_size=beam_size,
         files=files,
         limits=_table(limits or []),
@@ -89,7 +90,8 @@ def _serve(
     from seq2see.serve.service import Service
 
     keys = ApiKeys(api_keys)
-    models = Models.load(folders, lambda folder: read(folder, config.engine, config.threads))
+    how = config.engine, config.threads, config.precision
+    models = Models.load(folders, lambda folder: read(folder, *how))
     service = Service(config, models, keys, Journal.standard(), runs)
     service.warm_up()
     for model in models:

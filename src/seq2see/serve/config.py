@@ -61,6 +61,8 @@ class ServeConfig(Config):
     engine: Literal["auto", "torch", "ctranslate2"] = "auto"
     threads: int | None = Field(default=None, ge=1)
     """Threads of the engine; by default one a core."""
+    precision: Literal["float32", "int8"] = "float32"
+    """Of ctranslate2; int8 is used only if it passes a check on this processor."""
     beam_size: int = Field(default=5, ge=1)
     """The beam of requests that name none."""
     reload_seconds: float = Field(default=5.0, gt=0)

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from seq2see.bundle import files
-from seq2see.engines.selection import EngineName
+from seq2see.engines.ctranslate2 import Precision
+from seq2see.engines.selection import EngineName, torch_engine
 from seq2see.engines.torch import TorchEngine
 from seq2see.errors import InputError, Seq2SeeError
 from seq2see.serve.languages import match
@@ -173,13 +174,18 @@ class Models:
         return ()
 
 
-def read(folder: Path, engine: EngineName = "auto", threads: int | None = None) -> Loaded:
+def read(
+    folder: Path,
+    engine: EngineName = "auto",
+    threads: int | None = None,
+    precision: Precision = "float32",
+) -> Loaded:
     """Read a model directory."""
-    translator = load(folder, engine=engine, threads=threads)
+    translator = load(folder, engine=engine, threads=threads, precision=precision)
     if isinstance(translator.engine, TorchEngine):
         return Loaded(translator, translator)
     bundle = translator.bundle
-    own = TorchEngine(bundle.model(), bundle.framing)
+    own = torch_engine(bundle)  # searches and aligns as the other does
     parts = bundle.tokenizers, bundle.languages, bundle.max_length, bundle
     return Loaded(translator, Translator(own, *parts))
 
