@@ -111,6 +111,14 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         ({"model": {"heads": 7}}, "`model.heads` must divide d_model = 512"),
         ({"model": {"vocab_size": 9}}, "`model.vocab_size` must be left out: the tokenizer"),
         ({"model": {"d_modle": 9}}, "`model.d_modle` is not a setting; did you mean `d_model`?"),
+        (
+            {"model": {"positions": {"kind": "learned", "max_length": 256}}},
+            "`model.positions.max_length` must be at least 257, for batches.max_length = 256",
+        ),
+        (
+            {"model": {"encoder_attention": {"kind": "linformer", "max_length": 99, "rank": 9}}},
+            "`model.encoder_attention.max_length` must be at least 257, for",
+        ),
         ({"tokenizer": {"vocab_size": 500}}, "`tokenizer.symbols` must have '<bt>', the tag of"),
         ({"data": {**DATA, "languages": ["en", "d/e"]}}, "`data.languages` must be codes such as"),
         (

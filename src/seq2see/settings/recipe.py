@@ -70,16 +70,34 @@ class Recipe(Config):
             raise ConfigError([f"{path}: {problem}" for problem in error.problems]) from None
 
     def conflicts(self) -> Iterator[str]:
-        """Refuse a model that cannot be, and tags that the tokenizer would cut."""
+        """Refuse a model that cannot be, or not hold the text, and tags that would be cut."""
         try:
-            self.architecture(self.tokenizer.vocab_size)
+            model = self.architecture(self.tokenizer.vocab_size)
         except ConfigError as error:
             yield from (problem.replace("`", "`model.", 1) for problem in error.problems)
+        else:
+            yield from self._too_long(model)
         if bool(self.loss.teacher) != (self.loss.distillation > 0):
             yield "`loss.teacher` must be given with `loss.distillation` above 0, and only then"
         for corpus in self.data.train:
             if corpus.tag and corpus.tag not in self.tokenizer.symbols:
                 yield f"`tokenizer.symbols` must have {corpus.tag!r}, the tag of {corpus.files[0]}"
+
+    def _too_long(self, model: ModelConfig) -> Iterator[str]:
+        """Refuse text that a model with a greatest length would meet in the middle of training."""
+        attention = model.source_attention
+        limits = {
+            "positions": model.longest,
+            "encoder_attention": attention.max_length if attention.kind == "linformer" else None,
+        }
+        needed = self.batches.max_length + 1  # with the end of the sentence
+        for name, limit in limits.items():
+            if limit is not None and limit < needed:
+                yield (
+                    f"`model.{name}.max_length` must be at least {needed}, for "
+                    f"batches.max_length = {self.batches.max_length} and the sentence's end, "
+                    f"but is {limit} instead"
+                )
 
     def architecture(self, vocab_size: int, target_vocab_size: int | None = None) -> ModelConfig:
         """Return the model's config for these vocabularies."""
