@@ -14,7 +14,7 @@ import torch
 import typer
 from torch import Tensor
 
-from seq2see import draw
+from seq2see import draw, metrics
 from seq2see.bundle import Bundle
 from seq2see.cli.train import follow
 from seq2see.data import fables
@@ -65,10 +65,12 @@ def show(folder: Path) -> None:
     test, novel = fables.load("test", short), fables.novel_pairs(short)
     texts = _translated(translator, test)
     exact = [text == fable.target for text, fable in zip(texts, test, strict=True)]
+    bleu = metrics.score(texts, [fable.target for fable in test])
     said, of_novel = pronouns(test, texts), pronouns(novel, _translated(translator, novel))
     guessed = _control(translator, [*test, *novel])
     typer.echo(f"\nOf {len(test):,} sentences that it has never seen:")
     typer.echo(f"  {sum(exact) / len(exact):6.1%} are translated word for word as expected")
+    typer.echo(f"  {bleu.value:5.1f}  BLEU ({bleu.signature})")
     typer.echo(f"  {said.share:5.1f}% of {said.cases} decisive pronouns are right")
     typer.echo(f"  {of_novel.share:5.1f}% of {of_novel.cases} whose noun and predicate never met")
     typer.echo(
