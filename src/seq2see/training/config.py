@@ -14,7 +14,8 @@ class TrainingConfig(Config):
     """How long to train. Whichever of the three limits comes first ends it."""
 
     seed: int = Field(default=1, ge=0, lt=2**63)
-    """Decides the first weights, the order of the data, and dropout: same seed, same run."""
+    """Decides the first weights, the order of the data, and dropout: same seed, same run, if
+    `processes` and `threads` are set, for dropout and sums differ with their number."""
     updates: int | None = Field(default=None, ge=1)
     """Steps of the optimiser."""
     epochs: float | None = Field(default=None, gt=0)

@@ -36,7 +36,7 @@ class StepReport:
 
 
 class Stepper:
-    """Updates a model. All that is random follows from seed, update and batch."""
+    """Updates a model. All that is random follows from seed, update, batch and worker."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Stepper:
         return StepReport(loss / tokens, nll / tokens, int(tokens), int(source_tokens), norm, rate)
 
     def _backward(self, number: int, place: int, batch: Batch, is_last: bool) -> torch.Tensor:
-        # Counted over all workers, so that their number does not change the dropout.
+        # Counted over all workers, so that no two of them drop the same places.
         overall = place * self._workers.count + self._workers.rank
         torch.manual_seed(mixed(self._seed, number, overall))
         with self._workers.synchronised(self.objective, is_last):
