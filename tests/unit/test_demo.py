@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from seq2see.bundle import Bundle, Origin
-from seq2see.cli.fable import _control, _learnt_short
+from seq2see.cli.fable import _control, _learnt_short, align, refuse_others
 from seq2see.data import fables
 from seq2see.engines.torch import TorchEngine
+from seq2see.errors import InputError
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import TokenizerConfig, Tokenizers
 from seq2see.translator import Translator
@@ -39,3 +42,35 @@ def test_a_model_knows_what_it_learnt_from(tokenizers: Tokenizers, name: str, sh
     origin = Origin(recipe={"data": {"train": [{"files": [f"builtin:{name}"]}]}})
     bundle = Bundle(config(tokenizers), tokenizers, ("en", "fr"), model.state_dict(), origin=origin)
     assert _learnt_short(bundle) is short
+
+
+@pytest.fixture
+def trained(tokenizers: Tokenizers, tmp_path: Path) -> Path:
+    files = [{"files": ["builtin:fables-short"]}]
+    recipe = {"data": {"train": files}, "train": {"epochs": 8.0, "seed": 1}}
+    model = Transformer.from_config(config(tokenizers)).state_dict()
+    notes = {"stop": "exact"}
+    Bundle(
+        *(config(tokenizers), tokenizers, ("en", "fr"), model),
+        origin=Origin(recipe=recipe, notes=notes),
+    ).save(tmp_path)
+    return tmp_path
+
+
+def test_another_translator_than_the_one_that_is_there_is_refused(trained: Path) -> None:
+    for same in ({"epochs": None, "seed": None}, {"epochs": 8.0, "seed": 1}):
+        refuse_others(trained, same)
+    with pytest.raises(InputError, match="has a translator with epochs = 8.0, not 14.0: name an"):
+        refuse_others(trained, {"epochs": 14.0, "seed": 1})
+    with pytest.raises(InputError, match="has a translator with seed = 1, not 2: name another"):
+        refuse_others(trained, {"epochs": None, "seed": 2})
+
+
+def test_the_head_that_aligns_is_found_once(trained: Path) -> None:
+    """Also where the demo was killed between training and finding it."""
+    align(trained)
+    notes = Bundle.load(trained).origin.notes
+    assert set(notes) == {"stop", "alignment"}
+    stamp = (trained / "config.json").stat().st_mtime_ns
+    align(trained)
+    assert (trained / "config.json").stat().st_mtime_ns == stamp

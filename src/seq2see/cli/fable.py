@@ -7,7 +7,7 @@ wide. Held-out sentences show how often it does; a picture shows where "it" look
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -20,6 +20,7 @@ from seq2see.cli.train import follow
 from seq2see.data import fables
 from seq2see.data.fables import Fable
 from seq2see.engines.torch import TorchEngine, padded
+from seq2see.errors import InputError
 from seq2see.evaluate import Pronouns, aligned_by_best_head, pronouns
 from seq2see.model import AttentionListener, AttentionRecord, Site, Stack
 from seq2see.settings import Recipe
@@ -53,8 +54,26 @@ def learn(folder: Path, epochs: float, seed: int) -> None:
     )
     typer.echo("A small Transformer learns English to French from 10,000 fables.", err=True)
     follow(recipe, Path(), folder, resume=True)
-    known = fables.load("valid", short=True)[:FEW_HUNDRED]
-    aligned_by_best_head(Bundle.load(folder), known).save(folder)
+
+
+def refuse_others(folder: Path, wanted: Mapping[str, float | None]) -> None:
+    """Refuse to show a translator that was trained with other settings than the wanted."""
+    settings = Bundle.load(folder).origin.recipe.get("train")
+    trained = settings if isinstance(settings, dict) else {}
+    for name, value in wanted.items():
+        if value is not None and value != trained.get(name):
+            raise InputError(
+                f"{folder} has a translator with {name} = {trained.get(name)}, not {value}: name "
+                f"another folder with --output, or leave --{name} out"
+            )
+
+
+def align(folder: Path) -> None:
+    """Note which head of the demo's translator aligns words, unless that is known."""
+    bundle = Bundle.load(folder)
+    if _learnt_short(bundle) and "alignment" not in bundle.origin.notes:
+        known = fables.load("valid", short=True)[:FEW_HUNDRED]
+        aligned_by_best_head(bundle, known).save(folder)
 
 
 def show(folder: Path) -> None:
