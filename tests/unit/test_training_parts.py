@@ -16,12 +16,11 @@ from seq2see.errors import ConfigError, InputError, TrainingError
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import Packed
-from seq2see.training import machine
 from seq2see.training.averages import MovingAverage, mean_of_checkpoints
 from seq2see.training.checkpoints import Checkpoints
 from seq2see.training.config import TrainingConfig, ValidationConfig
 from seq2see.training.log import JsonLines, read_log
-from seq2see.training.machine import precision_of, threads_of
+from seq2see.training.machine import precision_of
 from seq2see.training.objective import Objective
 from seq2see.training.optimiser import OptimiserConfig, build_optimiser
 from seq2see.training.pace import _updates
@@ -409,16 +408,7 @@ def test_minutes_are_planned_with_validations_and_the_end() -> None:
     assert _updates(builder, seconds=1.0, look=0.0, end=1e4) == 300  # half of the time is kept
 
 
-# The machine
-
-
-def test_threads_are_as_wanted_or_as_stated_or_shared(monkeypatch) -> None:
-    monkeypatch.setattr(machine, "cores", lambda: 8)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert [threads_of(None, processes) for processes in (1, 3, 20)] == [8, 2, 1]
-    monkeypatch.setenv("OMP_NUM_THREADS", "5,2")
-    assert threads_of(None, 1) == 5
-    assert threads_of(3, 1) == 3
+# The precision
 
 
 def test_bfloat16_only_where_a_device_has_it() -> None:

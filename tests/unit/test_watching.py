@@ -49,6 +49,16 @@ def test_the_beginning(plan: RunPlan, progress: Progress, words: str, capsys) ->
     assert capsys.readouterr().err.strip() == words
 
 
+def test_another_number_of_processes_is_told(capsys) -> None:
+    plan = RunPlan(100, 2, 1, 1.0, 10.0, 20.0)
+    assert plan.moved(2, 7) == plan
+    TerminalWatch(25, 10, plan.moved(4, 3), Progress(update=50))
+    assert capsys.readouterr().err.splitlines() == [
+        "Training from update 50 to update 100; 4 processes with 3 threads each.",
+        "The run began with 2 processes: it goes on with the same batches, but other dropout.",
+    ]
+
+
 def test_without_a_terminal_there_are_scores_alone(capsys) -> None:
     watch = TerminalWatch(25, 10, RunPlan(100, 1, 1), Progress())
     watch.write(train_record(10))

@@ -25,6 +25,8 @@ class TerminalWatch:
     ) -> None:
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._console.print(_beginning(plan, progress, validation_every))
+        if plan.began_with:
+            self._console.print(_moved(plan.began_with))
         if warmup >= plan.updates:
             self._console.print(_too_warm(warmup, plan.updates))
         self._total = plan.updates
@@ -69,6 +71,11 @@ def _beginning(plan: RunPlan, progress: Progress, validation_every: int) -> str:
     seconds = plan.seconds(progress.update, validation_every)
     time = "" if seconds is None else f", about {duration(seconds)} with all validations"
     return f"Training {start}to update {plan.updates:,}{time}; {_workers(plan)}."
+
+
+def _moved(began_with: int) -> str:
+    began = "1 process" if began_with == 1 else f"{began_with} processes"
+    return f"The run began with {began}: it goes on with the same batches, but other dropout."
 
 
 def _too_warm(warmup: int, updates: int) -> str:

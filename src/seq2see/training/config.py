@@ -26,10 +26,12 @@ class TrainingConfig(Config):
     batches_per_update: int = Field(default=1, ge=1)
     """Batches whose gradients are summed for each update, over all processes."""
     processes: int | None = Field(default=None, ge=1)
-    """Workers on this machine; each gets its share of every update. Unset: on a CPU one a core, or
-    one with a thread a core, whichever is faster here; on other devices one a device."""
+    """Workers on this machine; each gets its share of every update. Unset: on a CPU one a core (but
+    no more than have 1,024 tokens of a batch each), or one with a thread a core, whichever is
+    faster here; on other devices one a device."""
     threads: int | None = Field(default=None, ge=1)
-    """Threads of each worker. Unset: OMP_NUM_THREADS if that is set, else all cores, shared."""
+    """Threads of each worker. Unset: OMP_NUM_THREADS if that is set (under torchrun, if it is not
+    1, which torchrun sets), else all cores, shared."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Of matrix products; weights, sums and the optimiser stay in float32. `auto`: bfloat16 on
     devices that have it, float32 on a CPU."""

@@ -6,6 +6,9 @@ import os
 
 import torch
 
+ENOUGH = 1024
+"""Tokens of a batch for each worker: with fewer they wait for each other more than they compute."""
+
 
 def cores() -> int:
     """Return how many cores this process may use."""
@@ -14,22 +17,28 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def threads_of(wanted: int | None, processes: int) -> int:
+def threads_of(wanted: int | None, processes: int, free: bool = True) -> int:
     """Return the threads of each of so many processes on this machine.
 
-    What the recipe wants comes first, then what OMP_NUM_THREADS says, as everywhere.
+    What the recipe wants comes first, then what OMP_NUM_THREADS says, as everywhere. Unless it is
+    `free`, torchrun has started them, and sets that to 1 of its own accord.
     """
     stated = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if wanted is None and stated.isdecimal() and int(stated):
+    if wanted is None and stated.isdecimal() and int(stated) and (free or stated != "1"):
         wanted = int(stated)
     return wanted or max(1, cores() // processes)
 
 
-def workers_of(wanted: int | None) -> int:
-    """Return how many workers to start here: as wanted, or one a device, or one a core."""
+def workers_of(wanted: int | None, batch_tokens: int) -> int:
+    """Return how many workers to start here: as wanted, or one a device, or one a core.
+
+    On a CPU each has enough tokens of a batch to be busy.
+    """
     if wanted:
         return wanted
-    return torch.accelerator.device_count() if torch.accelerator.is_available() else cores()
+    if torch.accelerator.is_available():
+        return torch.accelerator.device_count()
+    return max(1, min(cores(), batch_tokens // ENOUGH))
 
 
 def own_device() -> torch.device:

@@ -35,7 +35,7 @@ def planned(builder: RunBuilder, free: bool = True, seconds: float = SECONDS) ->
     Unless it is `free`, the number of processes was decided by whoever started them.
     """
     training, workers = builder.ingredients.training, builder.workers
-    torch.set_num_threads(threads_of(training.threads, workers.here))
+    torch.set_num_threads(threads_of(training.threads, workers.here, free))
     objective = builder.objective()
     paces = {workers.count: pace(builder, objective, seconds)}
     look, end = _looks(builder, objective)
@@ -44,7 +44,7 @@ def planned(builder: RunBuilder, free: bool = True, seconds: float = SECONDS) ->
     processes = min(paces, key=lambda count: paces[count])
     here = workers.here if processes == workers.count else 1
     updates = _updates(builder, paces[processes], look, end)
-    threads = threads_of(training.threads, here)
+    threads = threads_of(training.threads, here, free)
     return RunPlan(updates, processes, threads, paces[processes], look, end)
 
 

@@ -31,6 +31,14 @@ class RunPlan:
     seconds_per_validation: float | None = None
     seconds_at_end: float | None = None
     """Of the last scores."""
+    began_with: int | None = None
+    """The processes that the run began with, if these are others."""
+
+    def moved(self, processes: int, threads: int) -> RunPlan:
+        """Return it for another number of processes, whose speed was not measured."""
+        if processes == self.processes:
+            return self
+        return RunPlan(self.updates, processes, threads, began_with=self.processes)
 
     def seconds(self, done: int, validation_every: int) -> float | None:
         """Estimate how long it takes from here, if anything was measured."""

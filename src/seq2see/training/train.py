@@ -65,10 +65,15 @@ def prepare(ingredients: Ingredients, folder: RunFolder, resume: bool) -> Prepar
     before = _begun(builder) if folder.begun else None
     folder.path.mkdir(parents=True, exist_ok=True)
     builder.make_files()
-    processes = before.processes if before else workers_of(ingredients.training.processes)
+    processes = before.processes if before else _processes(builder)
     pairs = zip(builder.training_corpora, builder.encoded, strict=True)
     notes = [f"{corpus.name}: {text.left_out}." for corpus, text in pairs if str(text.left_out)]
     return Prepared(processes, notes)
+
+
+def _processes(builder: RunBuilder) -> int:
+    ingredients = builder.ingredients
+    return workers_of(ingredients.training.processes, ingredients.batches.tokens)
 
 
 def train(
@@ -83,9 +88,12 @@ def train(
     Unless the number of workers is `free`, all of them are needed. Return None if this one is not.
     """
     keep_freed_memory()
-    torch.set_num_threads(threads_of(ingredients.training.threads, workers.here))
+    threads = threads_of(ingredients.training.threads, workers.here, free)
+    torch.set_num_threads(threads)
     builder = RunBuilder(ingredients, folder, workers)
     plan = _plan(builder, free)
+    if not free:
+        plan = plan.moved(workers.count, threads)
     if free and plan.processes < workers.count:  # the leader with several threads is faster
         if not workers.leads:
             return None
