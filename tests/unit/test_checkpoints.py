@@ -64,6 +64,13 @@ def test_an_interruption_is_kept_until_the_next(tmp_path: Path) -> None:
     assert run.checkpoints.updates() == [4, 8, 11]
 
 
+def test_what_a_killed_run_left_aside_goes(tmp_path: Path) -> None:
+    run = Run(tmp_path, every=4, keep=2)
+    (tmp_path / "000000003.partial").mkdir()
+    run.save(4)
+    assert [path.name for path in tmp_path.iterdir()] == ["000000004"]
+
+
 def test_the_best_is_kept_whenever_it_was(tmp_path: Path) -> None:
     """Also where validations come between checkpoints."""
     run = Run(tmp_path, every=4, keep=1, result="best")

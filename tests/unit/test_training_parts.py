@@ -219,6 +219,17 @@ def test_clipping_shortens_the_gradient() -> None:
     assert norm == pytest.approx(1e-3, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("kind", "advice"), [("constant", "Try a lower schedule.peak, a"), ("paper", "Try a longer")]
+)
+def test_the_advice_is_of_use(kind: str, advice: str) -> None:
+    objective = make()
+    with torch.no_grad():
+        objective.model.output.tokens.weight_VM[3] = torch.nan
+    with pytest.raises(TrainingError, match=f"{advice}.*schedule.warmup, or optimiser.clip = 1"):
+        make_stepper(objective, kind=kind, warmup=9)(4, [batch_of(PAIRS)])
+
+
 def test_nonsense_stops_before_it_does_harm() -> None:
     objective = make()
     with torch.no_grad():
@@ -340,6 +351,13 @@ def test_a_log_is_cut_where_the_run_goes_on(tmp_path: Path) -> None:
         file.write('{"kind": "tra')
     JsonLines(path, 20).write({"kind": "train", "update": 21})
     assert [record["update"] for record in read_log(path)] == [10, 20, 21]
+
+
+def test_a_result_is_made_anew(tmp_path: Path) -> None:
+    path, record = tmp_path / "log.jsonl", {"kind": "result", "update": 30}
+    for _ in range(2):
+        JsonLines(path, 30).write(record)
+    assert list(read_log(path)) == [record]
 
 
 def test_a_record_with_odd_line_ends_is_one_record(tmp_path: Path) -> None:

@@ -135,6 +135,8 @@ class Checkpoints:
         for update in self.updates():
             if update not in kept:
                 shutil.rmtree(self.path(update), ignore_errors=True)
+        for aside in self.folder.glob(f"*{_PARTIAL}"):  # of a run that was killed
+            shutil.rmtree(aside, ignore_errors=True)
 
 
 @contextmanager

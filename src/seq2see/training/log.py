@@ -21,10 +21,11 @@ class Sink(Protocol):
 
 
 class JsonLines:
-    """A file with one JSON object a line. What is behind the update to go on from is cut off."""
+    """A file with one JSON object a line. What is behind the update to go on from is cut off, and
+    so is a result, which is made anew."""
 
     def __init__(self, path: Path, resumed_at: int) -> None:
-        kept = [line for line in _lines(path) if _update(line) <= resumed_at]
+        kept = [line for line in _lines(path) if _is_before(line, resumed_at)]
         aside = path.with_suffix(".partial")
         aside.write_text("".join(kept), "utf-8")
         aside.replace(path)
@@ -51,11 +52,13 @@ def _lines(path: Path) -> list[str]:
     return [f"{line}\n" for line in text.split("\n") if line]
 
 
-def _update(line: str) -> float:
+def _is_before(line: str, update: int) -> bool:
+    """Whether a record stays when the run goes on from an update."""
     try:
-        return float(json.loads(line)["update"])
+        record = json.loads(line)
+        return bool(record["update"] <= update and record.get("kind") != "result")
     except (ValueError, KeyError):
-        return float("inf")
+        return False
 
 
 class TrainingLog:

@@ -90,10 +90,11 @@ class Stepper:
     def _refuse_nonsense(self, number: int, loss: float, norm: float, rate: float) -> None:
         if math.isfinite(loss) and math.isfinite(norm):
             return
+        # The paper's schedule has no peak of its own: a longer warm-up makes it lower.
+        peak = "" if self.schedule.config.kind == "paper" else "a lower schedule.peak, "
         raise TrainingError(
             f"the loss is {loss:g} and the gradient {norm:g} in update {number}, at the rate "
-            f"{rate:g}; it was not made. Try a lower schedule.peak, a longer schedule.warmup, or "
-            "optimiser.clip = 1"
+            f"{rate:g}; it was not made. Try {peak}a longer schedule.warmup, or optimiser.clip = 1"
         )
 
 
