@@ -16,8 +16,10 @@ from seq2see.bundle import Bundle
 from seq2see.cli.train import _prepared
 from seq2see.errors import ConfigError, InputError, TrainingError
 from seq2see.settings import Recipe
+from seq2see.training import machine
 from seq2see.training.log import read_log
 from seq2see.training.run import RUN, RunFolder
+from seq2see.training.train import prepare
 from seq2see.training.workers import own_agent
 
 STILL = (
@@ -68,6 +70,21 @@ def test_it_says_what_of_the_text_is_left_out(tiny_recipe: Path, tmp_path: Path,
     assert said.startswith("builtin:reverse: ")
     assert " pairs are left out: " in said
     assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("wanted", "count"), [(None, 1), (2, 2)])
+def test_batch_norm_takes_one_process_or_is_told(
+    tiny_recipe: Path, tmp_path: Path, monkeypatch, wanted: int | None, count: int
+) -> None:
+    monkeypatch.setattr(machine, "cores", lambda: 4)
+    settings = Recipe.read(tiny_recipe, ["batches.tokens=8192", "model.norm.kind=batch"])
+    training = settings.train.replace(processes=wanted)
+    recipe = settings.replace(train=training.model_dump())
+    prepared = prepare(recipe.ingredients(tiny_recipe.parent), RunFolder(tmp_path), resume=False)
+    assert prepared.processes == count
+    assert [note[:35] for note in prepared.notes] == ["Batch norm is over the share of eac"] * (
+        count - 1
+    )
 
 
 def test_a_folder_has_one_run(train_here, undisturbed: Path) -> None:

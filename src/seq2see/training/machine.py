@@ -41,6 +41,11 @@ def workers_of(wanted: int | None, batch_tokens: int) -> int:
     return max(1, min(cores(), batch_tokens // ENOUGH))
 
 
+def started() -> int:
+    """Return how many workers torchrun has started on all machines; 0 if it has not."""
+    return int(os.environ.get("WORLD_SIZE", "0"))
+
+
 def own_device() -> torch.device:
     """Return where this worker computes."""
     if not torch.accelerator.is_available():

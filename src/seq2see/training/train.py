@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +14,7 @@ from seq2see.training.builder import Ingredients, RunBuilder
 from seq2see.training.checkpointer import Checkpointer
 from seq2see.training.checkpoints import Checkpoints, Part
 from seq2see.training.log import JsonLines, Sink, TrainingLog
-from seq2see.training.machine import threads_of, workers_of
+from seq2see.training.machine import started, threads_of, workers_of
 from seq2see.training.pace import planned
 from seq2see.training.parts import ModelPart, OptimiserPart, PlainPart, Progress
 from seq2see.training.result import Result
@@ -49,7 +49,7 @@ class Prepared:
     processes: int
     """How many of them to start here."""
     notes: list[str]
-    """What a person should know of the data."""
+    """What a person should know of the data and the model."""
 
 
 def prepare(ingredients: Ingredients, folder: RunFolder, resume: bool) -> Prepared:
@@ -66,13 +66,24 @@ def prepare(ingredients: Ingredients, folder: RunFolder, resume: bool) -> Prepar
     folder.path.mkdir(parents=True, exist_ok=True)
     builder.make_files()
     processes = before.processes if before else _processes(builder)
-    pairs = zip(builder.training_corpora, builder.encoded, strict=True)
-    notes = [f"{corpus.name}: {text.left_out}." for corpus, text in pairs if str(text.left_out)]
-    return Prepared(processes, notes)
+    return Prepared(processes, [*_notes(builder, started() or processes)])
+
+
+def _notes(builder: RunBuilder, processes: int) -> Iterator[str]:
+    for corpus, text in zip(builder.training_corpora, builder.encoded, strict=True):
+        if str(text.left_out):
+            yield f"{corpus.name}: {text.left_out}."
+    if processes > 1 and builder.config.norm.kind == "batch":
+        yield (
+            f"Batch norm is over the share of each of the {processes} processes, which is another "
+            "training than with train.processes = 1."
+        )
 
 
 def _processes(builder: RunBuilder) -> int:
     ingredients = builder.ingredients
+    if ingredients.training.processes is None and builder.config.norm.kind == "batch":
+        return 1  # more of them would change what is learnt
     return workers_of(ingredients.training.processes, ingredients.batches.tokens)
 
 
