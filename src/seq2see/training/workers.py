@@ -16,8 +16,10 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 from torch.nn.parallel import DistributedDataParallel
 
+from seq2see.data.batches import Batch
 from seq2see.data.loader import Shard
 from seq2see.errors import Seq2SeeError, TrainingError
+from seq2see.text import Packed
 from seq2see.training.machine import own_device
 from seq2see.training.objective import Objective
 from seq2see.training.sharding import put_together, shard
@@ -106,7 +108,9 @@ class Group(Workers):
 
     def wrapped(self, objective: Objective) -> nn.Module:
         """Return the module in DDP."""
-        return DistributedDataParallel(objective, gradient_as_bucket_view=True)
+        module = DistributedDataParallel(objective, gradient_as_bucket_view=True)
+        _settle(module)
+        return module
 
     def synchronised(self, objective: nn.Module, is_last: bool) -> Any:
         """Let gradients travel only behind the last batch of an update."""
@@ -137,6 +141,18 @@ class Group(Workers):
     def agents(self) -> list[str]:
         """Return torchrun's agents that started them, one on each machine."""
         return sorted(set(self.gathered(own_agent())))
+
+
+def _settle(module: DistributedDataParallel) -> None:
+    """Let DDP choose where gradients lie before the first update, not behind it.
+
+    A sum over three workers depends on that, so that a run that goes on would make its first update
+    otherwise than one that was not stopped.
+    """
+    module.eval()  # no running means change
+    nothing = Packed.of([])
+    module(Batch.of(nothing, nothing)).total.backward()
+    module.zero_grad()
 
 
 class ShardedGroup(Group):
