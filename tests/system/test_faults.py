@@ -18,10 +18,11 @@ from safetensors.torch import load_file
 
 from seq2see.cli.watch import TerminalWatch
 from seq2see.errors import TrainingError
-from seq2see.training import checkpoints as checkpoints_module
+from seq2see.training import checkpoints as checkpoints_module, train as train_module
 from seq2see.training.log import read_log
 from seq2see.training.objective import Objective
 from seq2see.training.result import Result
+from seq2see.training.step import Stepper
 from seq2see.training.validation import Examination
 
 UPDATES = 24
@@ -128,6 +129,36 @@ def test_a_signal_to_several_processes_saves(command, tmp_path: Path, number: in
     assert beginning.startswith("Training to update")
     name = signal.Signals(number).name
     assert rest == [f"seq2see: stopped by {name}; --resume goes on from the last checkpoint"]
+
+
+def test_a_signal_while_it_saves_does_no_harm(train_here, tmp_path: Path, monkeypatch) -> None:
+    """A terminal sends the first to all, and torchrun's agent passes its own on a little later."""
+    save = checkpoints_module.save_file
+
+    def disturbed(tensors, path: Path) -> None:
+        if "000000005" in str(path):
+            signal.raise_signal(signal.SIGINT)
+        save(tensors, path)
+
+    def stop(self, number: int, batches: object):
+        if number == 5:
+            signal.raise_signal(signal.SIGINT)
+        return step(self, number, batches)
+
+    step = Stepper.__call__
+    monkeypatch.setattr(Stepper, "__call__", stop)
+    monkeypatch.setattr(checkpoints_module, "save_file", disturbed)
+    with pytest.raises(TrainingError, match="stopped by SIGINT after update 5, which was saved"):
+        train_here(tmp_path / "run")
+    assert last_of(tmp_path / "run") == 5
+
+
+def test_a_signal_before_the_first_update_is_one_line(
+    train_here, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(train_module, "planned", lambda *_: signal.raise_signal(signal.SIGTERM))
+    with pytest.raises(TrainingError, match="^stopped by SIGTERM; --resume goes on from"):
+        train_here(tmp_path / "run")
 
 
 def test_nonsense_leaves_the_last_good_state(

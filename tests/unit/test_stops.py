@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from seq2see.errors import TrainingError
 from seq2see.training import stops
 from seq2see.training.parts import Progress
 from seq2see.training.step import StepReport
@@ -34,3 +35,14 @@ def test_a_signal_some_seconds_later_ends_at_once(monkeypatch) -> None:
         signals._hear(signal.SIGTERM, None)
         assert heard == [signal.SIGTERM]
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_outside_of_updates_is_one_line(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with (
+        pytest.raises(TrainingError, match=f"^stopped by {number.name}; --resume goes on"),
+        stops.told(),
+    ):
+        signal.raise_signal(number)
+    assert signal.getsignal(number) == before

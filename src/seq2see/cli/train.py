@@ -54,6 +54,7 @@ def follow(recipe: Recipe, origin: Path, folder: Path, resume: bool = False) -> 
     """Train by a recipe, in as many processes as it takes, and say how it ended."""
     from seq2see.training.launch import is_worker, launch
     from seq2see.training.run import RunFolder
+    from seq2see.training.stops import told
     from seq2see.training.workers import own_agent
 
     ingredients, home = recipe.ingredients(origin), RunFolder(folder)
@@ -63,9 +64,10 @@ def follow(recipe: Recipe, origin: Path, folder: Path, resume: bool = False) -> 
         goes_on = resume or (restarted and home.begun_by(own_agent()))
         results = [work(*arguments, lambda: _prepared(ingredients, home, goes_on))]
     else:
-        count = _prepared(ingredients, home, resume)
-        several = count > 1
-        results = [*launch(_work, count, *arguments).values()] if several else [work(*arguments)]
+        with told():
+            count = _prepared(ingredients, home, resume)
+            alone = count == 1
+            results = [work(*arguments)] if alone else [*launch(_work, count, *arguments).values()]
     _tell(next(filter(None, results)), folder)
 
 

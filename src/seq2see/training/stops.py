@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from seq2see.errors import TrainingError
 from seq2see.training.parts import Progress
 from seq2see.training.step import StepReport
 from seq2see.training.workers import Workers
@@ -61,6 +62,30 @@ class Signals:
         """Stop if one has come."""
         del progress, report
         return next(filter(None, self._workers.gathered(self._came)), None)
+
+
+class _Stopped(BaseException):
+    """A signal that came, as KeyboardInterrupt is one: nobody takes it for an error of theirs."""
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Make a signal one line wherever it comes, but for updates, behind which `Signals` saves."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        del frame
+        raise _Stopped(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, stop) for number in _SIGNALS}
+    try:
+        yield
+    except _Stopped as error:
+        raise TrainingError(
+            f"stopped by {error}; --resume goes on from the last checkpoint"
+        ) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)

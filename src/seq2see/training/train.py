@@ -180,7 +180,7 @@ class Session:
         trainer = Trainer(self.stepper, self.builder.loader(), self.progress, self._listeners())
         with self.signals.listening():
             reason = trainer.run()
-        self.checkpointer.save(self.progress)
+            self.checkpointer.save(self.progress)  # whole, though a signal comes twice
         return reason
 
     def _parts(self) -> dict[str, Part]:
