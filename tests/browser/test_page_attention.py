@@ -54,6 +54,23 @@ def test_the_worked_head_comes_to_the_weights_of_the_model(watched: Any, trace: 
     assert float(total[5]) == pytest.approx(1.0, abs=1e-6)
 
 
+def test_the_worked_sum_of_relative_positions_says_what_it_lacks(watched: Any) -> None:
+    def with_distances(route: Any) -> None:
+        answer = route.fetch().json()
+        route.fulfill(json={**answer, "model": {**answer["model"], "positions": "relative"}})
+
+    view = watched()
+    view.context.route("**/api/v1/explain", with_distances)
+    for kind, label in (
+        ("decoder.self", "sum, without the values of the distances"),
+        ("decoder.cross", "z"),
+    ):
+        page = view.open("attention", kind=kind, layer=1, head=1, row=1)
+        page.wait("attention")
+        total = page.locator(".attention .card:last-child tbody tr").last
+        assert total.locator("td").first.inner_text() == label
+
+
 def test_words_look_by_the_mean_and_are_looked_at_by_the_sum(watched: Any, trace: Any) -> None:
     each = next(m for m in trace["attention"] if (m["stack"], m["layer"]) == ("encoder", 1))
     words = [token["word"] for token in trace["source"]["tokens"]]

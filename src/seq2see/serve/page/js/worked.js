@@ -21,8 +21,11 @@ export function worked(trace, map, head, query) {
     h("p", { class: "note" }, t("worked.note", { name, query: label, size: map.queries.shape[2] })),
     h("ol", { class: "six" }, steps),
     h("p", { class: "mono scroll" }, `q = [ ${vector(unpack(map.queries).row(head, query))} ]`),
-    h("div", { class: "scroll" }, sums(map, head, query, axis(trace, map.columns, keys)))];
+    h("div", { class: "scroll" }, sums(map, head, query, axis(trace, map.columns, keys), hasDistances(trace, map)))];
 }
+
+// Relative positions give each distance a value too, which the trace does not have.
+const hasDistances = (trace, map) => trace.model.positions === "relative" && map.kind === "self";
 
 function isHidden(map, head, query, key) {
   const mask = unpack(map.mask);
@@ -30,7 +33,7 @@ function isHidden(map, head, query, key) {
   return (mask.shape.length === 2 ? mask.row(query) : mask.row(head, query))[key] === 1;
 }
 
-function sums(map, head, query, tokens) {
+function sums(map, head, query, tokens, distances) {
   const [queries, keys, values, scores, weights] = ["queries", "keys", "values", "scores", "weights"].map((name) => unpack(map[name]));
   const q = queries.row(head, query);
   const mixed = new Float64Array(q.length);
@@ -45,7 +48,7 @@ function sums(map, head, query, tokens) {
   const total = weights.row(head, query).reduce((sum, x) => sum + x, 0);
   rows.push(h(
     "tr", { class: "is" },
-    [h("td", {}, "z"), h("td"), h("td"), h("td"), h("td"), h("td", {}, exact(total)), cell("vector", vector(mixed))],
+    [h("td", {}, distances ? t("worked.partial") : "z"), h("td"), h("td"), h("td"), h("td"), h("td", {}, exact(total)), cell("vector", vector(mixed))],
   ));
   const scaled = map.scale === null ? `3 · ${t("worked.score")}` : `3 · × ${short(map.scale, 4)}`;
   return table([t("worked.key"), "1 · k", "2 · q·k", scaled, `4 · ${t("worked.masked")}`, "5 · softmax", `6 · ${t("worked.values")}`], rows);

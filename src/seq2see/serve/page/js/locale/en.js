@@ -40,7 +40,7 @@ export default {
   "worked.project": "Project: each token has a query q, a key k and a value v.", "worked.product": "Multiply: q·k says how well a key answers the query.",
   "worked.scale": "Scale: by 1/√d, so that the softmax stays soft.", "worked.mask": "Mask: what must not be seen becomes −∞.",
   "worked.softmax": "Softmax: weights that are positive and sum to 1.", "worked.mix": "Mix: z is the sum of weight × v.",
-  "worked.key": "key", "worked.score": "score", "worked.masked": "mask", "worked.values": "weight × v",
+  "worked.key": "key", "worked.score": "score", "worked.masked": "mask", "worked.partial": "sum, without the values of the distances", "worked.values": "weight × v",
 
   "decoding.title": "How the words were chosen", "decoding.lead": "At each step the model has a probability for every token. The beam keeps the best few beginnings and lets the others go.",
   steps: "Steps", step: "Step", "steps.title": "Step by step", "steps.note": "Underlined in orange: the less sure, the stronger. Entropy is in nats.",

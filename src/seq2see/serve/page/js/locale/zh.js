@@ -40,7 +40,7 @@ export default {
   "worked.project": "投影：每个词元有查询 q、键 k 和值 v。", "worked.product": "相乘：q·k 表示键与查询有多相配。",
   "worked.scale": "缩放：乘以 1/√d，使 softmax 保持柔和。", "worked.mask": "掩码：不许看的变成 −∞。",
   "worked.softmax": "softmax：权重为正，和为 1。", "worked.mix": "混合：z 是权重 × v 之和。",
-  "worked.key": "键", "worked.score": "分数", "worked.masked": "掩码", "worked.values": "权重 × v",
+  "worked.key": "键", "worked.score": "分数", "worked.masked": "掩码", "worked.partial": "之和，不含距离的值", "worked.values": "权重 × v",
 
   "decoding.title": "词是怎样选出来的", "decoding.lead": "每一步，模型给每个词元一个概率。束搜索保留最好的几个开头，放弃其余的。",
   steps: "步骤", step: "步", "steps.title": "逐步看", "steps.note": "橙色下划线：越不确定，颜色越深。熵以奈特为单位。",
