@@ -463,7 +463,7 @@ def test_the_log_holds_no_text_and_one_line_an_event() -> None:
     (line,) = stream.getvalue().splitlines()
     assert "secret" not in line
     assert json.loads(line)["error"] == "ValueError"
-    assert "test_serve_parts.py" in json.loads(line)["places"][0]
+    assert "test_parts.py" in json.loads(line)["places"][0]
 
 
 # The lab.

@@ -1,0 +1,182 @@
+"""What browsers are told, what is written down, and the documentation."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from seq2see.serve.app import PAGE
+from seq2see.serve.guards import POLICY
+from seq2see.serve.keys import add_key
+
+HELLO = {"q": "hello world", "source": "en", "target": "de"}
+Serving = Callable[..., TestClient]
+Sender = Callable[[TestClient, str, bytes], Any]
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/health", "/api/v1/models", "/nothing", "/spec"])
+def test_every_answer_is_sealed(serving: Serving, path: str) -> None:
+    headers = serving().get(path).headers
+    assert headers["content-security-policy"] == POLICY
+    assert "unsafe" not in POLICY
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["cache-control"] == ("no-cache" if path == "/" else "no-store")
+    assert "server" not in headers
+
+
+def test_errors_are_sealed_too(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = io.StringIO()
+    client = serving(journal=journal)
+    monkeypatch.setattr(client.service, "translate", lambda *_, **__: 1 / 0)  # type: ignore[attr-defined]
+    answer = client.post("/translate", json=HELLO)
+    assert answer.status_code == 500
+    assert answer.json() == {"error": "the service has a bug, which its log shows"}
+    assert answer.headers["content-security-policy"] == POLICY
+    assert "ZeroDivisionError" in journal.getvalue()
+
+
+def test_pages_of_others_may_use_the_one_interface_and_not_the_other(serving: Serving) -> None:
+    client = serving()
+    origin = {"origin": "https://example.org"}
+    for path in ("/translate", "/detect", "/languages"):
+        asked = client.options(path, headers=origin)
+        assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, "*")
+        assert "Content-Type" in asked.headers["access-control-allow-headers"]
+    assert client.post("/translate", json=HELLO).headers["access-control-allow-origin"] == "*"
+    for path in ("/api/v1/models", "/metrics", "/"):
+        assert "access-control-allow-origin" not in client.get(path, headers=origin).headers
+        assert "access-control-allow-origin" not in client.options(path, headers=origin).headers
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("localhost:5000", 200),
+        ("127.0.0.1:5000", 200),
+        ("[::1]:5000", 200),
+        ("evil.example", 400),
+        ("localhost.evil.example", 400),
+        ("local/host", 400),
+        ("localhost\t", 400),
+    ],
+)
+def test_a_local_service_answers_to_local_names(serving: Serving, host: str, status: int) -> None:
+    assert serving().get("/health", headers={"host": host}).status_code == status
+
+
+def test_the_public_name_is_another_name(serving: Serving, sent: Sender) -> None:
+    client = serving(settings={"public_url": "https://translate.example.org"})
+    host = {"host": "translate.example.org"}
+    assert client.get("/health", headers=host).status_code == 200
+    url = sent(client, "a.txt", b"hello").json()["translatedFileUrl"]
+    assert url.startswith("https://translate.example.org/download_file/")
+
+
+def test_open_services_answer_to_any_name_that_is_one(serving: Serving) -> None:
+    client = serving(settings={"host": "0.0.0.0"})  # noqa: S104
+    assert client.get("/health", headers={"host": "any.example"}).status_code == 200
+    assert client.get("/health", headers={"host": "a b"}).status_code == 400
+
+
+@pytest.mark.parametrize("path", ["/../config.py", "/%2e%2e/config.py", "/..%2f..%2fconfig.py"])
+def test_the_page_s_folder_is_all_that_is_served(serving: Serving, path: str) -> None:
+    assert (PAGE.parent / "config.py").exists()
+    assert serving().get(path).status_code in {400, 404}
+
+
+def test_the_log_knows_how_much_and_not_what(
+    serving: Serving, sent: Sender, tmp_path: Path
+) -> None:
+    journal, path = io.StringIO(), tmp_path / "keys.toml"
+    key = add_key(path, "alice")
+    client = serving(journal=journal, keys=path)
+    secret = {**HELLO, "q": "my secret poison"}
+    client.post("/translate", params={**secret, "api_key": key})
+    client.post("/translate", json={**secret, "target": "secret", "api_key": key})
+    client.post("/secret/path")
+    sent(client, "secret.txt", b"secret")
+    lines = [json.loads(line) for line in journal.getvalue().splitlines()]
+    assert "secret" not in journal.getvalue()
+    assert key not in journal.getvalue()
+    (first, *_) = (line for line in lines if line["event"] == "request")
+    assert first["route"] == "/translate"
+    assert (first["characters"], first["key"], first["status"]) == (16, "alice", 500)
+
+
+def test_metrics_count_with_few_labels(serving: Serving) -> None:
+    client = serving(fresh=True, requests_per_minute=2)
+    for path in ("/health", "/a", "/b", "/c"):
+        client.get(path)
+    for _ in range(3):
+        client.post("/translate", json=HELLO)
+    text = client.get("/metrics").text
+    assert 'seq2see_requests_total{route="/translate",status="200"} 2.0' in text
+    assert 'seq2see_requests_total{route="/translate",status="429"} 1.0' in text
+    assert 'seq2see_refusals_total{reason="rate"} 1.0' in text
+    assert "seq2see_tokens_total 6.0" in text
+    assert "/a" not in text
+    assert "testclient" not in text
+
+
+def test_the_docs_page_loads_nothing_from_elsewhere(serving: Serving) -> None:
+    page = serving().get("/docs").text
+    assert "<script" not in page
+    assert "/api/v1/translate" in page
+    assert 'src="http' not in page
+
+
+@pytest.mark.parametrize(
+    ("settings", "url"),
+    [
+        ({}, "http://localhost:8080/translate"),
+        ({"public_url": "https://a.example/t/"}, "https://a.example/t/translate"),
+    ],
+)
+def test_the_examples_of_the_docs_name_the_service(
+    serving: Serving, settings: dict[str, Any], url: str
+) -> None:
+    page = serving(settings=settings).get("/docs", headers={"host": "localhost:8080"}).text
+    assert f"curl {url} " in page
+
+
+def test_another_method_is_405(serving: Serving) -> None:
+    client = serving()
+    answers = [client.get("/translate"), client.post("/health"), client.delete("/api/v1/models")]
+    assert [answer.status_code for answer in answers] == [405] * 3
+    assert answers[0].headers["allow"] == "POST"
+    assert set(answers[0].json()) == {"error"}
+    assert client.get("/nothing").status_code == 404
+    assert client.get("/").status_code == 200
+
+
+def test_every_example_of_the_spec_runs(serving: Serving) -> None:
+    client = serving()
+    document = client.get("/spec").json()
+    tried = 0
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            assert "422" not in operation["responses"]
+            for kind, media in operation.get("requestBody", {}).get("content", {}).items():
+                if path in {"/api/v1/explain", "/api/v1/heads", "/api/v1/stream"}:
+                    continue  # with a real model, in tests/system
+                answer = _example(client, method, path, kind, media["example"])
+                assert answer.status_code == 200, (path, kind, answer.text)
+                tried += 1
+    assert tried == 6
+
+
+def _example(client: TestClient, method: str, path: str, kind: str, body: dict[str, Any]) -> Any:
+    if kind == "application/json":
+        return client.request(method, path, json=body)
+    if kind == "multipart/form-data":
+        files = {"file": ("a.txt", body.pop("file").encode())}
+        return client.request(method, path, data=body, files=files)
+    return client.request(method, path, data=body)
