@@ -49,9 +49,10 @@ def test_the_wheel_holds_the_whole_package(wheel: Path) -> None:
 def test_it_runs_outside_the_repository(wheel: Path, tmp_path: Path) -> None:
     """Dependencies are borrowed from this environment, the package itself is not."""
     environment = tmp_path / "venv"
-    venv.create(environment, with_pip=True)
+    venv.create(environment)
     python = environment / "bin" / "python"
-    run(python, "-m", "pip", "install", "--no-deps", "--no-index", wheel, cwd=tmp_path)
+    pip = [sys.executable, "-m", "pip", "--python", python]
+    run(*pip, "install", "--no-deps", "--no-index", "--no-compile", wheel, cwd=tmp_path)
     site = Path(
         run(python, "-c", "import site; print(site.getsitepackages()[0])", cwd=tmp_path).strip()
     )
