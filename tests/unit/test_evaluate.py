@@ -86,6 +86,7 @@ def test_length_is_in_words_or_characters() -> None:
     assert held_out().lengths == [2, 6, 1, 7]
     assert held_out(sources=None).lengths == [2, 6, 1, 5]
     assert HeldOut("test", (["我喜欢猫。"],), None, (None, "zh")).lengths == [5]
+    assert HeldOut("test", (["แมวนอน"],), None, (None, "th")).lengths == [6]
 
 
 # --- reports ---

@@ -271,6 +271,26 @@ def test_errors_of_chinese_are_counted_by_character() -> None:
     assert "|asian:yes|" in ours.signature
 
 
+THAI, NEARLY = "แมวนอนบนโต๊ะ", "แมวนอนบนเตียง"
+
+
+@pytest.mark.parametrize("language", ["th", "th-TH", "lo", "km", "my", "bo"])
+def test_without_spaces_or_words_characters_are_counted(language) -> None:
+    """Words of 13a and Tercom stand between spaces: a whole sentence would be wrong."""
+    bleu = score([NEARLY], [THAI], language=language)
+    assert bleu.value == score([" ".join(NEARLY)], [" ".join(THAI)], tokenize="none").value > 50
+    assert "|tok:char|" in bleu.signature
+    ter = score([NEARLY], [THAI], "ter", language=language)
+    assert ter.value == score([" ".join(NEARLY)], [" ".join(THAI)], "ter").value < 50
+    assert "|tok:char|" in ter.signature
+    assert score([THAI], [THAI], "ter", language=language).value == 0
+
+
+def test_characters_keep_their_case_if_asked() -> None:
+    assert score(["กA"], ["กa"], "ter", language="th").value == 0
+    assert score(["กA"], ["กa"], "ter", language="th", lowercase=False).value == 50
+
+
 @pytest.mark.parametrize(("language", "extra"), [("ja", "japanese"), ("ko", "korean")])
 def test_a_missing_extra_is_named(language, extra, monkeypatch) -> None:
     module = pytest.importorskip(f"sacrebleu.tokenizers.tokenizer_{language}_mecab")

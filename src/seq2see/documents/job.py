@@ -15,7 +15,7 @@ from seq2see.documents.projection import project
 from seq2see.documents.report import DocumentReport, Finding
 from seq2see.documents.ties import Anchor, Tie, diagonal, sharpened
 from seq2see.text import Span, split
-from seq2see.translator.words import is_unspaced
+from seq2see.text.languages import is_unspaced
 
 if TYPE_CHECKING:
     from seq2see.translator import Translation, TranslationOptions, Translator

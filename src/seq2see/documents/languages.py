@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from seq2see.errors import InputError
-
-
-def primary(tag: str) -> str:
-    """Return the language of a tag, without its region or script."""
-    return tag.lower().replace("_", "-").split("-")[0]
+from seq2see.text.languages import primary
 
 
 def is_same(one: str, other: str) -> bool:

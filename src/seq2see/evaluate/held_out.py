@@ -10,7 +10,7 @@ from seq2see.data import fables
 from seq2see.data.corpora import BUILTIN, Corpus, CorpusConfig
 from seq2see.data.fables import Fable, Split
 from seq2see.errors import InputError
-from seq2see.metrics import is_spaceless
+from seq2see.text.languages import is_unspaced
 
 TUNING = 500
 """Fables that are enough to choose a head of attention by."""
@@ -67,7 +67,7 @@ class HeldOut:
         spaces."""
         own = self.sources is not None
         side, language = (self.sources, self.languages[0]) if own else (None, self.languages[1])
-        cut = list if is_spaceless(language) else str.split
+        cut = list if is_unspaced(language) else str.split
         return [len(cut(text)) for text in side or self.references[0]]
 
 

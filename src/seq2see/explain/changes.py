@@ -12,7 +12,7 @@ from seq2see.explain.sentences import target_sentence
 from seq2see.explain.subject import Subject
 from seq2see.explain.trace import Change, Outcome, Trace
 from seq2see.search import Hypothesis
-from seq2see.translator.words import is_unspaced
+from seq2see.text.languages import is_unspaced
 
 
 def outcome(subject: Subject, found: Hypothesis) -> Outcome:

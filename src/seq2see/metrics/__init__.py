@@ -19,7 +19,6 @@ from seq2see.metrics.judge import (
     Score,
     Tokenization,
     at_hand,
-    is_spaceless,
     refuse,
 )
 from seq2see.metrics.resampling import SEED
@@ -39,7 +38,6 @@ __all__ = [
     "Tokenization",
     "at_hand",
     "compare",
-    "is_spaceless",
     "refuse",
     "score",
     "scores",

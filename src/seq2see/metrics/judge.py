@@ -15,6 +15,8 @@ from sacrebleu.metrics.ter import TER
 
 from seq2see.errors import InputError
 from seq2see.metrics.exact import ExactMatch
+from seq2see.metrics.ter import CharacterTER
+from seq2see.text.languages import is_unspaced, primary
 
 MetricName = Literal["bleu", "chrf", "ter", "exact"]
 Tokenization = Literal["13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "none"]
@@ -38,6 +40,7 @@ _TOKENIZATIONS: Mapping[str, Tokenization] = {
     "ja": "ja-mecab",
     "ko": "ko-mecab",
 }
+"""Of the languages that have one of their own."""
 
 
 class Options(TypedDict, total=False):
@@ -158,10 +161,7 @@ def _theirs(metric: MetricName, options: Options, own: Mapping[str, Any]) -> Met
     if metric == "chrf":
         return CHRF(lowercase=bool(case))
     if metric == "ter":
-        spaceless = is_spaceless(options.get("language"))
-        return TER(
-            case_sensitive=case is False, normalized=spaceless, asian_support=spaceless
-        )  # without, a Chinese sentence would be one word
+        return _ter(options.get("language"), case_sensitive=case is False)
     if metric == "exact":
         return ExactMatch(lowercase=bool(case))
     known = ", ".join(get_args(MetricName))
@@ -184,6 +184,15 @@ def _bleu(tokenization: Tokenization, lowercase: bool, effective_order: bool = F
         ) from None
 
 
+def _ter(language: str | None, case_sensitive: bool) -> TER:
+    """Return what does not take a sentence without spaces for one word."""
+    if not is_unspaced(language):
+        return TER(case_sensitive=case_sensitive)
+    if primary(language) not in _TOKENIZATIONS:
+        return CharacterTER(case_sensitive)
+    return TER(case_sensitive=case_sensitive, normalized=True, asian_support=True)
+
+
 def refuse(names: Sequence[MetricName], **options: Unpack[Options]) -> None:
     """Raise now what scoring with these options would raise later."""
     for name in names:
@@ -202,21 +211,12 @@ def at_hand(language: str | None) -> Tokenization | None:
 def _tokenization(options: Options) -> Tokenization:
     chosen = options.get("tokenize")
     if chosen is None:
-        return _TOKENIZATIONS.get(primary(options.get("language")), "13a")
+        language = options.get("language")
+        return _TOKENIZATIONS.get(primary(language), "char" if is_unspaced(language) else "13a")
     if chosen not in get_args(Tokenization):
         known = ", ".join(get_args(Tokenization))
         raise InputError(f"`tokenize` must be one of {known}, but is {chosen} instead")
     return chosen
-
-
-def primary(language: str | None) -> str:
-    """Return the language of a code such as zh-Hans or zh_CN."""
-    return (language or "").replace("_", "-").partition("-")[0].lower()
-
-
-def is_spaceless(language: str | None) -> bool:
-    """Say whether a language is written without spaces, so that its words must be looked for."""
-    return primary(language) in {"zh", "cmn", "yue", "ja"}
 
 
 def _details(result: BLEUScore) -> BleuDetails:

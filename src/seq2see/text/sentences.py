@@ -15,6 +15,7 @@ from itertools import pairwise
 import sentencex  # type: ignore[import-untyped]
 
 from seq2see.errors import InputError
+from seq2see.text.languages import primary
 from seq2see.text.normalise import refuse_surrogates
 
 _WINDOW = 2000
@@ -57,8 +58,7 @@ def split(text: str, language: str) -> list[Span]:
     split by the rules that most share.
     """
     refuse_surrogates(text)
-    code = re.split("[-_]", language.lower())[0]
-    return _trimmed(text, 0, _boundaries(text, code))
+    return _trimmed(text, 0, _boundaries(text, primary(language)))
 
 
 def join(text: str, spans: Sequence[Span], replacements: Sequence[str], filler: str = "") -> str:

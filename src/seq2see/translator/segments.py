@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from seq2see.errors import InputError
 from seq2see.text import Span, Tokenizer, join, split, split_long
+from seq2see.text.languages import is_unspaced
 from seq2see.text.normalise import refuse_surrogates
 from seq2see.translator.options import Split
 from seq2see.translator.translation import Flag, Link, Sentence, Token, Translation
-from seq2see.translator.words import is_unspaced
 
 
 @dataclass(frozen=True, slots=True)

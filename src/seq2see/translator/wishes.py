@@ -14,9 +14,10 @@ from torch.nn import functional as F
 from seq2see.search import Beam, Phrase, Source, StepProcessor
 from seq2see.search.processors import NO_TOKEN, table
 from seq2see.text import Tokenizer
+from seq2see.text.languages import is_unspaced
 from seq2see.translator.options import TranslationOptions
 from seq2see.translator.spans import piece_spans
-from seq2see.translator.words import goes_on, is_unspaced, whole, whole_in_any_case
+from seq2see.translator.words import goes_on, whole, whole_in_any_case
 
 # B rows, K beams, V vocabulary, E emitted tokens, S sources, P terms of a source,
 # L tokens of a term, W windows, N findings

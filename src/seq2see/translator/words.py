@@ -12,12 +12,6 @@ _UNSPACED = (
 _WORD_END = re.compile(rf"[^\W{_UNSPACED}]")
 _WORD = re.compile(r"\w+(?:[-'’.]\w+)*|\S")
 _UNSPACED_CHARACTER = re.compile(f"[{_UNSPACED}]")
-_UNSPACED_LANGUAGES = {"bo", "cmn", "ja", "km", "lo", "my", "th", "yue", "zh"}
-
-
-def is_unspaced(language: str) -> bool:
-    """Tell whether a language has no spaces between its words."""
-    return re.split("[-_]", language.lower())[0] in _UNSPACED_LANGUAGES
 
 
 def goes_on(character: str) -> bool:

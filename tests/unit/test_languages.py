@@ -1,0 +1,21 @@
+"""Tags of languages are read in one way, whoever asks."""
+
+from __future__ import annotations
+
+import pytest
+
+from seq2see.text.languages import is_unspaced, primary
+
+
+@pytest.mark.parametrize(
+    ("tag", "language"),
+    [("de", "de"), ("zh-Hans", "zh"), ("PT_br", "pt"), ("th-TH", "th"), ("", ""), (None, "")],
+)
+def test_the_language_of_a_tag(tag: str | None, language: str) -> None:
+    assert primary(tag) == language
+
+
+def test_languages_without_spaces() -> None:
+    without = ("zh_CN", "yue", "cmn", "JA", "th", "lo", "km", "my", "bo")
+    assert all(map(is_unspaced, without))
+    assert not any(map(is_unspaced, ("de", "ko", "und", "thx", "", None)))
