@@ -7,7 +7,7 @@ from itertools import chain, islice
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from seq2see.data.mixture import Mixture
 from seq2see.data.plan import Plan, Position, Round, cut
@@ -166,6 +166,21 @@ def test_a_cut_is_as_large_as_the_budget_allows(lengths, budget) -> None:
 def test_weights_that_give_nothing_are_refused(weights: list[float]) -> None:
     with pytest.raises(InputError, match="weights must give each epoch a pair at least"):
         Plan([Lengths([(2, 2)] * 10)], 99, seed=1, weights=weights)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.floats(0.05, 2.0)), min_size=1, max_size=4),
+    SEEDS,
+)
+@example([(3, 0.2), (3, 0.2)], 1)
+def test_an_epoch_without_a_pair_is_refused(corpora, seed) -> None:
+    """Shares below a pair may come together in some epochs and leave others empty."""
+    sizes, weights = zip(*corpora, strict=True)
+    try:
+        mixture = Mixture(sizes, weights, seed)
+    except InputError:
+        return
+    assert min(mixture.count(epoch) for epoch in range(20)) > 0
 
 
 @pytest.mark.parametrize("position", [(0, 0, 10**6), (0, 7, 0), (0, 0, -1), (-1, 0, 0)])

@@ -49,7 +49,8 @@ class Mixture:
         self._shares = [  # as fractions: floats would drift
             size * Fraction(weight) for size, weight in zip(sizes, weights, strict=True)
         ]
-        if min(weights) <= 0 or sum(self._shares) < 1:
+        # Of every share the first epoch has the whole pairs alone: no later one has fewer.
+        if min(weights) <= 0 or not self.count(0):
             raise InputError(
                 f"weights must give each epoch a pair at least, but {list(weights)} for "
                 f"{list(sizes)} pairs do not"
