@@ -247,6 +247,18 @@ def test_the_optimiser_is_the_papers() -> None:
         OptimiserConfig(weight_decay=0.1)
 
 
+def test_weights_decay_but_no_norm_and_no_bias() -> None:
+    model = make(NO_DROPOUT.replace(attention={"kind": "additive"})).model
+    groups = build_optimiser(OptimiserConfig(kind="adamw", weight_decay=0.1), model).param_groups
+    decaying, others = ({id(p) for p in group["params"]} for group in groups)
+    names = {name: id(p) for name, p in model.named_parameters()}
+    spared = {name for name, number in names.items() if number in others}
+    assert decaying | others == set(names.values())
+    assert not decaying & others
+    assert spared == {name for name in names if "bias" in name or "norm" in name}
+    assert "encoder.layers.0.attention.attention.bias_HD" in spared
+
+
 def test_seeds_are_spread() -> None:
     seeds = {mixed(1, update, place) for update in range(100) for place in range(100)}
     assert len(seeds) == 10_000

@@ -39,13 +39,17 @@ class OptimiserConfig(Config):
 def build_optimiser(config: OptimiserConfig, model: nn.Module) -> Optimizer:
     """Make the optimiser; the rate comes with each update."""
     kind = AdamW if config.kind == "adamw" else Adam
-    weights = [p for p in model.parameters() if p.dim() > 1]
-    others = [p for p in model.parameters() if p.dim() <= 1]
+    named = [*model.named_parameters()]
     groups = [
-        {"params": weights, "weight_decay": config.weight_decay},
-        {"params": others, "weight_decay": 0.0},
+        {"params": [p for n, p in named if _decays(n, p)], "weight_decay": config.weight_decay},
+        {"params": [p for n, p in named if not _decays(n, p)], "weight_decay": 0.0},
     ]
     return kind(groups, lr=0.0, betas=(config.beta1, config.beta2), eps=config.eps, fused=True)
+
+
+def _decays(name: str, parameter: nn.Parameter) -> bool:
+    """Whether it is a weight: a norm has one axis, and so has a bias, unless each head has its own."""
+    return parameter.dim() > 1 and not name.rpartition(".")[2].startswith("bias")
 
 
 def scale_gradients(parameters: Iterable[nn.Parameter], factor: float) -> None:
