@@ -48,7 +48,7 @@ def build_optimiser(config: OptimiserConfig, model: nn.Module) -> Optimizer:
 
 
 def _decays(name: str, parameter: nn.Parameter) -> bool:
-    """Whether it is a weight: a norm has one axis, and so has a bias, unless each head has its own."""
+    """Whether it is a weight. A norm has one axis; a bias may have two, where heads have theirs."""
     return parameter.dim() > 1 and not name.rpartition(".")[2].startswith("bias")
 
 
