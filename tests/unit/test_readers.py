@@ -7,7 +7,7 @@ import io
 import json
 import lzma
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
@@ -17,14 +17,14 @@ from hypothesis import given, strategies as st
 
 from seq2see.data import readers
 from seq2see.data.readers import (
+    Block,
     Pair,
     _whole_lines,
     parallel_blocks,
     read_jsonl,
     read_lines,
-    read_parallel,
     read_tmx,
-    read_tsv,
+    tsv_blocks,
     zstd,
 )
 from seq2see.errors import InputError
@@ -53,6 +53,10 @@ def write(folder: Path, name: str, content: bytes | str) -> str:
     return str(path)
 
 
+def pairs_of(blocks: Iterable[Block]) -> list[Pair]:
+    return [pair for block in blocks for pair in block.pairs()]
+
+
 @pytest.mark.parametrize("ending", PACKERS)
 def test_plain_and_packed(tmp_path: Path, ending: str) -> None:
     path = write(tmp_path, "a.txt" + ending, PACKERS[ending](b"one\ntwo\n\nfour"))
@@ -78,12 +82,12 @@ def test_a_byte_order_mark_is_removed_at_the_start_alone(tmp_path: Path) -> None
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"a\tb\nc\td\n")))
-    assert list(read_tsv("-")) == [Pair("a", "b"), Pair("c", "d")]
+    assert pairs_of(tsv_blocks("-")) == [Pair("a", "b"), Pair("c", "d")]
 
 
 def test_tsv_columns_and_quotes(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tsv", '1\t"He said\t"\n2\tx\ty\n')
-    assert list(read_tsv(path, (3, 1))) == [Pair('"', "1"), Pair("y", "2")]
+    assert pairs_of(tsv_blocks(path, (3, 1))) == [Pair('"', "1"), Pair("y", "2")]
 
 
 def test_jsonl_keys(tmp_path: Path) -> None:
@@ -141,20 +145,20 @@ def test_xz_with_zeros_between_its_streams(tmp_path: Path) -> None:
     assert list(read_lines(path)) == ["one"] + ["two"] * 500_000
 
 
-REFUSED: dict[str, tuple[dict[str, bytes], Callable[[str], Iterator[Pair]], str]] = {
+REFUSED: dict[str, tuple[dict[str, bytes], Callable[[str], Iterable[Pair | Block]], str]] = {
     "not UTF-8": (
         {"a": b"good\tx\nb\xffd\tx\n"},
-        lambda d: read_tsv(f"{d}/a"),
+        lambda d: tsv_blocks(f"{d}/a"),
         "a, line 2 must be UTF-8, but has the byte 0xff at column 2",
     ),
     "a shorter twin": (
         {"a": b"1\n2\n3\n", "b": b"1\n2\n"},
-        lambda d: read_parallel(f"{d}/a", f"{d}/b"),
+        lambda d: parallel_blocks(f"{d}/a", f"{d}/b"),
         "b must have as many lines as .*a, but ends after 2",
     ),
     "a row without its column": (
         {"a": b"1\t2\n3\n"},
-        lambda d: read_tsv(f"{d}/a"),
+        lambda d: tsv_blocks(f"{d}/a"),
         "a, line 2 must have at least 2 columns, but has 1 instead",
     ),
     "no JSON": (
@@ -179,36 +183,36 @@ REFUSED: dict[str, tuple[dict[str, bytes], Callable[[str], Iterator[Pair]], str]
     ),
     "cut gz": (
         {"a.gz": gzip.compress(b"1\t2\n" * 999)[:-9]},
-        lambda d: read_tsv(f"{d}/a.gz"),
+        lambda d: tsv_blocks(f"{d}/a.gz"),
         "a.gz is damaged",
     ),
     "cut xz": (
         {"a.xz": lzma.compress(b"1\t2\n" * 999)[:-9]},
-        lambda d: read_tsv(f"{d}/a.xz"),
+        lambda d: tsv_blocks(f"{d}/a.xz"),
         "a.xz is damaged",
     ),
     "cut zst": (
         {"a.zst": zstd.compress(b"1\t2\n" * 999)[:-2]},
-        lambda d: read_tsv(f"{d}/a.zst"),
+        lambda d: tsv_blocks(f"{d}/a.zst"),
         "a.zst is damaged",
     ),
-    "an empty xz": ({"a.xz": b""}, lambda d: read_tsv(f"{d}/a.xz"), "a.xz is damaged"),
+    "an empty xz": ({"a.xz": b""}, lambda d: tsv_blocks(f"{d}/a.xz"), "a.xz is damaged"),
     **{
         f"garbage behind {ending}": (
             {f"a{ending}": PACKERS[ending](b"1\t2\n" * 999) + b"garbage"},
-            lambda d, name=f"a{ending}": read_tsv(f"{d}/{name}"),
+            lambda d, name=f"a{ending}": tsv_blocks(f"{d}/{name}"),
             f"a{ending} is damaged",
         )
         for ending in (".gz", ".xz", ".zst")
     },
     "garbage between two xz": (
         {"a.xz": lzma.compress(b"1\t2\n") + b"garbage!" + lzma.compress(b"1\t2\n")},
-        lambda d: read_tsv(f"{d}/a.xz"),
+        lambda d: tsv_blocks(f"{d}/a.xz"),
         "a.xz is damaged",
     ),
-    "no gz": ({"a.gz": b"text"}, lambda d: read_tsv(f"{d}/a.gz"), "a.gz is damaged"),
-    "no file": ({}, lambda d: read_tsv(f"{d}/a"), "a cannot be read: No such file"),
-    "a folder": ({}, read_tsv, "cannot be read: Is a directory"),
+    "no gz": ({"a.gz": b"text"}, lambda d: tsv_blocks(f"{d}/a.gz"), "a.gz is damaged"),
+    "no file": ({}, lambda d: tsv_blocks(f"{d}/a"), "a cannot be read: No such file"),
+    "a folder": ({}, tsv_blocks, "cannot be read: Is a directory"),
     "cut tmx": (
         {"a": TMX[:400].encode()},
         lambda d: read_tmx(f"{d}/a", ("en", "de")),
@@ -254,7 +258,7 @@ REFUSED: dict[str, tuple[dict[str, bytes], Callable[[str], Iterator[Pair]], str]
 def test_refused_with_file_and_line(
     tmp_path: Path,
     files: dict[str, bytes],
-    read: Callable[[str], Iterator[Pair]],
+    read: Callable[[str], Iterable[Pair | Block]],
     message: str,
 ) -> None:
     for name, content in files.items():
@@ -273,10 +277,10 @@ def test_what_was_written_is_read(tmp_path: Path, texts: list[str]) -> None:
     if pairs and pairs[0].source.startswith("\ufeff"):
         pairs[0] = Pair("x", "0")
     tsv = write(tmp_path, "a.tsv", "".join(f"{s}\t{t}\n" for s, t in pairs))
-    assert list(read_tsv(tsv)) == pairs
+    assert pairs_of(tsv_blocks(tsv)) == pairs
     source = write(tmp_path, "a", "".join(f"{s}\n" for s, _ in pairs))
     target = write(tmp_path, "b", "".join(f"{t}\r\n" for _, t in pairs))
-    assert list(read_parallel(source, target)) == pairs
+    assert pairs_of(parallel_blocks(source, target)) == pairs
     records = "".join(json.dumps(pair._asdict()) + "\n" for pair in pairs)
     jsonl = write(tmp_path, "a.jsonl", records)
     assert list(read_jsonl(jsonl, ("source", "target"))) == pairs
@@ -290,7 +294,7 @@ def test_rows_may_have_more_columns_than_are_read(
         rows[0] = ("x", 0)
     texts = [f"{text}\t{number}" + "\tmore" * extra for number, (text, extra) in enumerate(rows)]
     path = write(tmp_path, "a.tsv", "\n".join(texts))
-    assert list(read_tsv(path, (2, 1))) == [
+    assert pairs_of(tsv_blocks(path, (2, 1))) == [
         Pair(str(number), text) for number, (text, _) in enumerate(rows)
     ]
 
@@ -318,8 +322,8 @@ GOOD = {
         + "</body></tmx>"
     ).encode(),
 }
-READERS: dict[str, Callable[[str], Iterator[Pair]]] = {
-    "a.tsv": read_tsv,
+READERS: dict[str, Callable[[str], Iterable[Pair]]] = {
+    "a.tsv": lambda path: pairs_of(tsv_blocks(path)),
     "a.jsonl": lambda path: read_jsonl(path, ("s", "t")),
     "a.tmx": lambda path: read_tmx(path, ("en", "de")),
 }

@@ -12,11 +12,15 @@ from hypothesis import given, strategies as st
 from seq2see.data.cleaning import write_clean
 from seq2see.data.doctor import Kept, Rejection
 from seq2see.data.doctor.words import fold
-from seq2see.data.readers import Pair, read_parallel
+from seq2see.data.readers import Pair, parallel_blocks
 from seq2see.data.split import Splitter, write_split
 from seq2see.errors import InputError
 
 PAIRS = [Pair(f"sentence {n % 70}{'!' * (n % 3)}", f"Satz {n}") for n in range(300)]
+
+
+def pairs_in(source: Path, target: Path) -> list[Pair]:
+    return [pair for block in parallel_blocks(str(source), str(target)) for pair in block.pairs()]
 
 
 @given(st.integers(0, 100), st.integers(0, 100), st.integers(0, 2**40))
@@ -49,7 +53,7 @@ def test_all_pairs_are_written_in_order(tmp_path: Path) -> None:
     splitter = Splitter(PAIRS, 30, 30)
     counts = write_split(PAIRS, tmp_path, ("en", "de"), splitter)
     for part, count in counts.items():
-        written = list(read_parallel(f"{tmp_path}/{part}.en", f"{tmp_path}/{part}.de"))
+        written = pairs_in(tmp_path / f"{part}.en", tmp_path / f"{part}.de")
         assert written == [pair for pair in PAIRS if splitter(pair) == part]
         assert len(written) == count
 
@@ -57,7 +61,7 @@ def test_all_pairs_are_written_in_order(tmp_path: Path) -> None:
 def test_a_line_end_inside_a_text_shifts_nothing(tmp_path: Path) -> None:
     pairs = [Pair("a\nb", "c\r\nd"), Pair("e\r", "f\u2028g"), Pair("h\ri", "j")]
     write_split(pairs, tmp_path, ("x", "y"), lambda _: "train")
-    written = list(read_parallel(f"{tmp_path}/train.x", f"{tmp_path}/train.y"))
+    written = pairs_in(tmp_path / "train.x", tmp_path / "train.y")
     assert written == [("a b", "c d"), ("e ", "f\u2028g"), ("h\ri", "j")]
 
 
@@ -92,7 +96,7 @@ def test_cleaning_writes_what_is_kept_and_why_the_rest_is_not(tmp_path: Path) ->
     ]
     counts = write_clean(verdicts, tmp_path, ("en", "de"))
     assert counts == {"kept": 2, "empty": 1}
-    assert list(read_parallel(f"{tmp_path}/clean.en", f"{tmp_path}/clean.de")) == [
+    assert pairs_in(tmp_path / "clean.en", tmp_path / "clean.de") == [
         ("a", "b"),
         ("c", "d"),
     ]

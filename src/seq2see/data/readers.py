@@ -171,13 +171,8 @@ def _decode_line(raw: bytes, path: str, number: int) -> str:
         ) from None
 
 
-def read_parallel(source: str, target: str) -> Iterator[Pair]:
-    """Read two files, line by line side by side."""
-    return chain.from_iterable(block.pairs() for block in parallel_blocks(source, target))
-
-
 def parallel_blocks(source: str, target: str) -> Iterator[Block]:
-    """Read two files, many lines at a time."""
+    """Read two files, line by line side by side, many lines at a time."""
     left, right = read_lines(source), read_lines(target)
     read = 0
     while any(block := Block(list(islice(left, LINES)), list(islice(right, LINES)))):
@@ -192,13 +187,8 @@ def parallel_blocks(source: str, target: str) -> Iterator[Block]:
         yield block
 
 
-def read_tsv(path: str, columns: tuple[int, int] = (1, 2)) -> Iterator[Pair]:
-    """Read two columns, counted from 1, of a file of columns between tabs. Quotes are text."""
-    return chain.from_iterable(block.pairs() for block in tsv_blocks(path, columns))
-
-
 def tsv_blocks(path: str, columns: tuple[int, int] = (1, 2)) -> Iterator[Block]:
-    """Read two columns, many lines at a time."""
+    """Read two columns, counted from 1, of a file of columns between tabs. Quotes are text."""
     for number, lines in _numbered_lines(path):
         widths = {line.count("\t") + 1 for line in lines}
         if min(widths) < max(columns):
