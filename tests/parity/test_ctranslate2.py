@@ -293,6 +293,13 @@ def test_int8_is_used_only_if_it_was_seen_to_work(home: Path, monkeypatch) -> No
     assert f"chrF {value:.1f}" in translator.notes[0]
 
 
+def test_probes_beyond_the_positions_are_no_reason_to_fail(tokenizers, tmp_path: Path) -> None:
+    bundle_of(tokenizers, ARCHITECTURES["learned"]).save(tmp_path)
+    (tmp_path / "probes.txt").write_text(f"{LINES[0]}\n{'the cat ' * 35}\n{'the cat ' * 99}\n")
+    translator = seq2see.load(tmp_path, precision="int8")
+    assert translator.engine.name.startswith("ctranslate2")
+
+
 def test_without_it_torch_does_all(home: Path, monkeypatch) -> None:
     monkeypatch.setattr(ctranslate2, "missing", lambda: "it is not installed")
     translator = seq2see.load(home)

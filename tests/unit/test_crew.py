@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -32,6 +34,17 @@ def test_torch_has_one_thread_in_a_worker_and_its_own_outside() -> None:
         torch.set_num_threads(before)
 
 
+def test_threads_of_others_get_what_they_would_have_had() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        Crew(2).map(str, [0, 1])
+        with ThreadPoolExecutor(1) as other:
+            assert other.submit(torch.get_num_threads).result() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_one_item_is_done_by_whoever_asks() -> None:
     assert Crew(2).map(lambda _: threading.current_thread(), [0]) == [threading.current_thread()]
 
@@ -41,6 +54,7 @@ def test_an_error_is_raised_and_ends_what_has_not_begun() -> None:
 
     def work(number: int) -> None:
         begun.append(number)
+        time.sleep(0.001)  # as long as some others need to be told
         raise ValueError(f"item {number}")
 
     with pytest.raises(ValueError, match="item 0"):

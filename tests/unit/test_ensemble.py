@@ -59,6 +59,14 @@ def test_the_log_probability_is_that_of_the_mean(homes: list[Path]) -> None:
     assert [translation.text for translation in found] != [one.text for one in alone]
 
 
+def test_none_of_them_drops_anything_out(homes: list[Path]) -> None:
+    translator = seq2see.load(homes, "torch")
+    first = translator.translate(LINES[0], **SHORT)
+    other = translator.engine.models[1].train()
+    assert translator.translate(LINES[0], **SHORT).log_prob == first.log_prob
+    assert other.training
+
+
 def test_what_cannot_be_together(homes, tokenizers: Tokenizers, tmp_path: Path) -> None:
     german = saved(tmp_path / "de", tokenizers, 1, ("en", "de"))
     with pytest.raises(InputError, match="must translate en→fr, but one does en→de"):

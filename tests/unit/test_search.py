@@ -27,7 +27,7 @@ from seq2see.search import (
 )
 from seq2see.search.choice import BLOCK, BestChoice, best
 from seq2see.search.finished import Finished
-from seq2see.search.glossary import Glossary, by_banks, fitting, measure, without_fragments
+from seq2see.search.glossary import Glossary, by_banks, fitting, measure, turns, without_fragments
 from seq2see.search.loop import staying
 from seq2see.search.observer import fates
 from seq2see.search.processors import (
@@ -162,6 +162,15 @@ def test_candidates_are_ranked_over_all_beams() -> None:
     assert found.tokens_BC.tolist() == [[1, 2, 2, 3]]
     assert found.values_BC.tolist() == [pytest.approx([-1.6, -1.7, -2.0, -3.0])]
     assert found.own_BC.tolist() == [pytest.approx([-0.1, -0.2, -1.0, -2.0])]
+
+
+def test_all_pairs_of_a_tiny_vocabulary_are_candidates() -> None:
+    """Four beams of four pieces, of which sixteen are wanted, are not one beam in order."""
+    beam = beam_of([[[0], [1], [2], [3]]], [[-1.0, -2.0, -3.0, -4.0]])
+    step = torch.linspace(0, -9, 16).reshape(1, 4, 4)
+    found = BestChoice(width=8).choose(beam, step, step)
+    sums = (beam.values_BK[:, :, None] + step).flatten(1)
+    assert found.values_BC.tolist() == sums.sort(dim=1, descending=True).values.tolist()
 
 
 def candidates(tokens: list[list[int]], values: list[list[float]]) -> Candidates:
@@ -330,6 +339,16 @@ def test_banks_take_turns_the_fullest_first() -> None:
     assert by_banks(values, banks).tolist() == [[3, 2, 0, 1, 4]]
 
 
+def test_a_turn_is_the_rank_within_a_bank() -> None:
+    values = torch.randint(0, 9, (5, 40)).float()
+    banks = torch.randint(0, 4, (5, 40))
+    for row, turn in enumerate(turns(values, banks)):
+        for bank in range(4):
+            places = (banks[row] == bank).nonzero().flatten()
+            order = values[row, places].argsort(descending=True, stable=True)
+            assert turn[places[order]].tolist() == list(range(len(places)))
+
+
 def test_a_hypothesis_with_its_terms_goes_on_however_unlikely() -> None:
     beam = beam_of([[[2], [3]]], [[-1.0, -20.0]])  # the second has the term, and the others' odds
     step = torch.tensor([[[NO, -2.0, -1.5, -1.0, -3.0]] * 2])
@@ -469,6 +488,9 @@ def test_coverage_needs_attention() -> None:
         ({"beam_size": 2, "n_best": 3}, "`n_best` must be at most beam_size = 2, but is 3 instead"),
         ({"beam_size": 4, "groups": 3}, "`groups` must divide beam_size = 4, but is 3 instead"),
         ({"diversity": 0.1}, "`diversity` must be 0 with one group, which has nobody to differ"),
+        ({"beam_size": 4, "groups": 2}, "`diversity` must be above 0 with groups, or all of them"),
+        ({"length_penalty": 400.0}, "`length_penalty` must be at most 10.0, but is 400.0 instead"),
+        ({"sampling": {"temperature": 1e-40}}, "`sampling.temperature` must be at least 1e-06"),
         ({"sampling": {}, "beam_size": 3}, "`beam_size` must be left out with sampling"),
         ({"sampling": {}, "groups": 5}, "`groups` must be 1 with sampling, but is 5 instead"),
         ({"sampling": {"top_p": 0.0}}, "`sampling.top_p` must be above 0.0, but is 0.0 instead"),

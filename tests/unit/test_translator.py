@@ -8,15 +8,18 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from pathlib import Path
 
 import pytest
 import torch
 
+import seq2see
+from seq2see.bundle import Bundle
 from seq2see.data import fables
 from seq2see.engines.torch import TorchEngine
 from seq2see.errors import ConfigError
 from seq2see.model import ModelConfig, Transformer
-from seq2see.search import Beam, Hypothesis, Source
+from seq2see.search import Beam, Hypothesis, SearchConfig, Source
 from seq2see.text import EOS_ID, TokenizerConfig, Tokenizers
 from seq2see.translator import Flag, Translation, TranslationOptions, Translator
 from seq2see.translator.alignment import links
@@ -307,6 +310,11 @@ def test_options_that_cannot_be(settings, problem: str, translator: Translator) 
         translator.translate("A cat.", **settings)
 
 
+def test_settings_change_the_search_that_is_given_beside_them(translator: Translator) -> None:
+    found = translator.translate("A cat.", search=SearchConfig(length_penalty=0.5), n_best=3)
+    assert len(found.alternatives) == 2
+
+
 def test_a_prefix_starts_each_line_once(translator: Translator) -> None:
     found = translator.translate("A cat sleeps. A dog runs.", prefix="La reine", split="always")
     assert found.text.startswith("La reine")
@@ -338,6 +346,18 @@ def test_what_loops_is_cut_where_the_positions_end(tokenizers: Tokenizers) -> No
         found = translator.translate(LINES[:3], beam_size=beam_size, token_scores=True)
         assert {len(each.tokens) for each in found} == {26}
         assert all(Flag.LENGTH_LIMIT in each.flags for each in found)
+
+
+def test_a_line_beyond_the_positions_is_split_and_the_others_are_done(
+    tokenizers: Tokenizers, tmp_path: Path
+) -> None:
+    positions = {"kind": "learned", "max_length": 40}
+    config = ModelConfig(vocab_size=600, d_model=32, d_ff=48, heads=2).replace(positions=positions)
+    model = Transformer.from_config(config)
+    Bundle(config, tokenizers, ("en", "fr"), model.state_dict()).save(tmp_path)
+    long = "The cat sees the dog. " * 40
+    found = seq2see.load(tmp_path, "torch").translate([LINES[0], long], beam_size=1)
+    assert [each.error for each in found] == [None, None]
 
 
 def test_scores_of_a_split_line_are_weighted_by_their_own_lengths(translator: Translator) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, Lock
 from typing import TypeVar
 
 import torch
@@ -21,9 +22,15 @@ class Crew:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._pool = ThreadPoolExecutor(
-            count, "seq2see-torch", initializer=torch.set_num_threads, initargs=(1,)
-        )
+        self._lock = Lock()
+        self._started: ThreadPoolExecutor | None = None
+
+    @property
+    def _pool(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._started is None:
+                self._started = started(self.count)
+            return self._started
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Return what the work makes of each item, in order. A single item needs no worker."""
@@ -35,3 +42,22 @@ class Crew:
         finally:  # after an error or Ctrl-C nobody wants the rest
             for future in futures:
                 future.cancel()
+
+
+def started(count: int) -> ThreadPoolExecutor:
+    """Return so many threads in which torch has one each.
+
+    Torch gives every thread that starts later the number that was set last, whoever set it. So all
+    of these start at once, and then others get the number again that they would have had.
+    """
+    usual, ready = torch.get_num_threads(), Barrier(count)
+    pool = ThreadPoolExecutor(count, "seq2see-torch", initializer=_take_one_thread)
+    for worker in [pool.submit(ready.wait) for _ in range(count)]:
+        worker.result()
+    torch.set_num_threads(usual)
+    return pool
+
+
+def _take_one_thread() -> None:
+    torch.set_num_threads(1)
+    torch.get_num_threads()  # a thread takes what was set last when it first looks

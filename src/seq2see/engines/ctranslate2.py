@@ -1,7 +1,9 @@
 """The fast engine on CPUs: the same model in ctranslate2, for what it can do in the same way.
 
 It searches as we do, up to when a beam stops; where anything would come out otherwise it says so
-beforehand, in `refusal`, and nothing is approximated.
+beforehand, in `refusal`, and nothing is approximated. One thing cannot be known beforehand: its
+beams may hold the start symbol or padding, which ours never do. What ends with one is searched
+again by our own engine; a model with any training gives them no weight that could crowd others out.
 """
 
 from __future__ import annotations

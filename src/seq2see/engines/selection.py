@@ -14,6 +14,7 @@ import torch
 
 from seq2see.bundle import Bundle
 from seq2see.engines import conversion, ctranslate2, precision
+from seq2see.engines.batching import framed
 from seq2see.engines.ctranslate2 import CTranslate2Engine, Precision
 from seq2see.engines.listening import AlignmentConfig
 from seq2see.engines.memory import keep_freed_memory
@@ -212,19 +213,25 @@ def _fast(
     if wanted == "float32":
         return full, ()
     quick = opened("int8")
-    reason = precision.int8_refusal(home, full.directory, _greedy(full), _greedy(quick))
+    probes = [_greedy(engine, bundle.config.longest) for engine in (full, quick)]
+    reason = precision.int8_refusal(home, full.directory, *probes)
     return (full, (f"int8 is not used: {reason}",)) if reason else (quick, ())
 
 
-def _greedy(engine: CTranslate2Engine) -> Callable[[list[str]], list[str]]:
-    """Return what translates probe sentences."""
+def _greedy(engine: CTranslate2Engine, longest: int | None) -> Callable[[list[str]], list[str]]:
+    """Return what translates probe sentences; those that are too long come out empty."""
     tokenizers = engine.tokenizers
+    config = bounded(SearchConfig(beam_size=1), "beam_full", longest)
 
     def translate(lines: list[str]) -> list[str]:
         ids = tokenizers.source.encode_batch(lines)
-        sources = [Source(len(sentence) + 1) for sentence in ids]
-        found = engine.search(ids, sources, SearchConfig(beam_size=1))
-        return [tokenizers.target.decode(h[0].content) if h else "" for h in found]
+        sources = [Source(len(framed(sentence, engine.framing))) for sentence in ids]
+        fitting = [i for i, source in enumerate(sources) if not engine.refusal(config, source)]
+        found = engine.search([ids[i] for i in fitting], [sources[i] for i in fitting], config)
+        texts = dict.fromkeys(range(len(lines)), "")
+        for i, hypotheses in zip(fitting, found, strict=True):
+            texts[i] = tokenizers.target.decode(hypotheses[0].content) if hypotheses else ""
+        return list(texts.values())
 
     return translate
 

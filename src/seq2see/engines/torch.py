@@ -204,14 +204,14 @@ class TorchEngine:
     def _evaluating(self) -> Iterator[None]:
         """Turn dropout off meanwhile. A model that is not in training is left alone, since another
         thread may be using it."""
-        if not self.model.training:
-            yield
-            return
-        self.model.eval()
+        training = [model for model in self.models if model.training]
+        for model in training:
+            model.eval()
         try:
             yield
         finally:
-            self.model.train()
+            for model in training:
+                model.train()
 
     @property
     def pad(self) -> int:

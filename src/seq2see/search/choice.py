@@ -37,7 +37,7 @@ class BestChoice:
         # large as the model's output.
         steps_BKC, tokens_BKC = best(values_BKV, count)
         sums_BN = (beam.values_BK[:, :, None] + steps_BKC).flatten(1)
-        if sums_BN.size(1) == count:  # one beam: in order already
+        if steps_BKC.size(1) == 1:  # one beam: in order already
             parents_BC, tokens_BC = torch.zeros_like(tokens_BKC[:, 0]), tokens_BKC[:, 0]
             return Candidates.of(beam, own_BKV, parents_BC, tokens_BC, sums_BN)
         values_BC, places_BC = best(sums_BN, count)
@@ -54,8 +54,10 @@ def best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """
     if count == 1:
         return _highest(values)
+    if count >= values.size(-1):
+        return values.sort(dim=-1, descending=True, stable=True)
     # One more than wanted, to see whether the last one has an equal outside.
-    top, places = _top(values, min(count + 1, values.size(-1)))
+    top, places = _top(values, count + 1)
     equal = (top[..., 1:] == top[..., :-1]) & (top[..., 1:] > -torch.inf)
     if equal.any():  # note: this is a sync point
         top, places = values.sort(dim=-1, descending=True, stable=True)

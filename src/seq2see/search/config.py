@@ -16,9 +16,9 @@ Stop = Literal["exact", "beam_full"]
 class LengthsConfig(Config):
     """How long a translation may be. Every length counts the stop symbol, on both sides."""
 
-    min_ratio: float = Field(default=0.0, ge=0)
+    min_ratio: float = Field(default=0.0, ge=0, le=1000)
     """At least so many tokens for each of the source's."""
-    max_ratio: float = Field(default=2.0, ge=0)
+    max_ratio: float = Field(default=2.0, ge=0, le=1000)
     """At most so many tokens for each of the source's, and `max_extra` more."""
     max_extra: int = Field(default=20, ge=1)
     """What even the shortest source may grow by."""
@@ -37,7 +37,7 @@ class LengthsConfig(Config):
 class SamplingConfig(Config):
     """Draw each token instead of taking the best; the draws depend on the seed and the line."""
 
-    temperature: float = Field(default=1.0, gt=0)
+    temperature: float = Field(default=1.0, ge=1e-6)
     """Divides the log-probabilities: below 1 the likely gets likelier."""
     top_k: int | None = Field(default=None, ge=1)
     """Draw from the so many likeliest tokens."""
@@ -54,7 +54,7 @@ class SearchConfig(Config):
     """Hypotheses kept at each step; 1 is greedy. Sampling keeps none."""
     n_best: int = Field(default=1, ge=1)
     """Translations of each sentence: the best, or with sampling so many draws in their order."""
-    length_penalty: float = Field(default=1.0, ge=0)
+    length_penalty: float = Field(default=1.0, ge=0, le=10)
     """α: the score is the log-probability divided by length^α. 0 favours the short, 1 is the mean
     of the tokens' log-probabilities."""
     coverage_penalty: float = Field(default=0.0, ge=0)
@@ -106,6 +106,8 @@ class SearchConfig(Config):
             )
         if self.diversity and self.groups == 1:
             yield "`diversity` must be 0 with one group, which has nobody to differ from"
+        if self.groups > 1 and not self.diversity:
+            yield "`diversity` must be above 0 with groups, or all of them find the same"
 
     def _sampling_conflicts(self) -> Iterator[str]:
         if self.beam_size not in {1, DEFAULT_BEAM_SIZE}:

@@ -172,11 +172,19 @@ def without_fragments(values_BC: Tensor, whole_BC: Tensor, beam: Beam) -> Tensor
 
 def by_banks(values_BC: Tensor, banks_BC: Tensor) -> Tensor:
     """Return the order in which banks take turns, the fullest first: the best of each, then …"""
-    same_BCC = banks_BC[:, :, None] == banks_BC[:, None]
-    better_BCC = values_BC[:, None] > values_BC[:, :, None]
-    equal_BCC = (values_BC[:, None] == values_BC[:, :, None]).tril(-1)
-    turns_BC = (same_BCC & (better_BCC | equal_BCC)).sum(2)
-    banks = int(banks_BC.max()) + 1
+    turns_BC, banks = turns(values_BC, banks_BC), int(banks_BC.max()) + 1
     places_BC = turns_BC * banks - banks_BC
     dead_BC = values_BC == -torch.inf
     return places_BC.masked_fill(dead_BC, banks * values_BC.size(1)).argsort(dim=1, stable=True)
+
+
+def turns(values_BC: Tensor, banks_BC: Tensor) -> Tensor:
+    """Return how many of its own bank stand before each candidate; of equals, those in front."""
+    by_value_BC = values_BC.argsort(dim=1, descending=True, stable=True)
+    banks_sorted_BC = banks_BC.gather(1, by_value_BC)
+    by_bank_BC = banks_sorted_BC.argsort(dim=1, stable=True)
+    banks_sorted_BC = banks_sorted_BC.gather(1, by_bank_BC)
+    # Where each bank begins in that order: at the first place that has its number.
+    starts_BC = torch.searchsorted(banks_sorted_BC.contiguous(), banks_sorted_BC.contiguous())
+    ranks_BC = torch.arange(values_BC.size(1), device=values_BC.device) - starts_BC
+    return torch.empty_like(ranks_BC).scatter_(1, by_value_BC.gather(1, by_bank_BC), ranks_BC)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from seq2see.bundle import Bundle, files
+from seq2see.engines.batching import framed
 from seq2see.engines.ctranslate2 import Precision
 from seq2see.engines.selection import EngineName, choose
 from seq2see.errors import InputError
@@ -41,7 +42,7 @@ def load(
         precision=precision,
         others=others,
     )
-    known = [each.max_length for each in (bundle, *others) if each.max_length is not None]
+    known = [limit for each in (bundle, *others) for limit in _limits(each)]
     return Translator(
         chosen.engine,
         bundle.tokenizers,
@@ -50,6 +51,14 @@ def load(
         bundle,
         chosen.notes,
     )
+
+
+def _limits(bundle: Bundle) -> Iterator[int]:
+    """Yield how many tokens a sentence may have: as in training, and where the positions end."""
+    if bundle.max_length is not None:
+        yield bundle.max_length
+    if bundle.config.longest is not None:
+        yield bundle.config.longest - len(framed([], bundle.framing))
 
 
 def _read(home: Path) -> tuple[Bundle, bytes]:

@@ -56,9 +56,11 @@ class TranslationOptions(Config):
         fields = SearchConfig.model_fields
         if problems := list(_unknown(settings, [*fields, *type(self).model_fields])):
             raise ConfigError(problems)
-        search = self.search.replace(**{k: v for k, v in settings.items() if k in fields})
-        own = {k: v for k, v in settings.items() if k not in fields}
-        return type(self)(**{**dict(self), "search": search, **own})
+        own = {**dict(self), **{k: v for k, v in settings.items() if k not in fields}}
+        search = {k: v for k, v in settings.items() if k in fields}
+        if search and isinstance(own["search"], SearchConfig):
+            own["search"] = own["search"].replace(**search)
+        return type(self)(**own)
 
 
 def _unknown(settings: Iterable[str], valid: Sequence[str]) -> Iterator[str]:
