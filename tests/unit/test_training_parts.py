@@ -156,6 +156,17 @@ def test_nothing_gives_a_gradient_of_zero() -> None:
     assert all(p.grad is not None and not p.grad.any() for p in objective.parameters())
 
 
+def test_nothing_is_no_token_to_batch_norm() -> None:
+    """A worker without a pair has one token, which stands for none."""
+    objective = make(NO_DROPOUT.replace(norm={"kind": "batch"})).train()
+    before = {name: buffer.clone() for name, buffer in objective.named_buffers()}
+    objective(batch_of([])).total.backward()
+    assert all(p.grad is not None and not p.grad.any() for p in objective.parameters())
+    assert before
+    assert all(buffer.equal(before[name]) for name, buffer in objective.named_buffers())
+    assert all(module.training for module in objective.modules())
+
+
 def test_nothing_runs_every_layer() -> None:
     """Where weights are shared out, the layers of the other workers wait for it."""
     objective, ran = make().train(), []

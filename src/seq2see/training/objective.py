@@ -79,9 +79,13 @@ class Objective(nn.Module):
     def _nothing(self) -> LossSum:
         """Return no loss, with a gradient of zero for every parameter: the other workers wait.
 
-        Where weights are shared out, each layer waits for all workers, so that it must be run.
+        Where weights are shared out, each layer waits for all workers, so that it must be run: not
+        as in training, where a batch norm would learn from a token that is no text.
         """
+        before = self.training
+        self.eval()
         loss = self._computed(Batch.of(_EMPTY, _EMPTY))
+        self.train(before)
         return LossSum(loss.total * 0.0, torch.zeros_like(loss.nll), 0)
 
 
