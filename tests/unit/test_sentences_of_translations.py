@@ -68,7 +68,7 @@ def test_a_line_of_one_sentence_has_one_and_its_links_stand_where_it_does(cutter
 
 def test_sentences_of_a_text_with_several_lines(cutter: Cutter) -> None:
     text = "- The cat sleeps. The old dog runs.\n\n  A cat and a dog.\n"
-    lines = cut(text)
+    lines = cut(text, "en")
     found = joined(text, lines, [whole(cutter, line.text) for line in lines])
     assert [source for source, _ in shown(text, found)] == [
         "The cat sleeps.",

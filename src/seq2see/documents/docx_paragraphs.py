@@ -13,6 +13,7 @@ from itertools import groupby
 from lxml import etree
 
 from seq2see.documents.docx_runs import Around, Break, Format, Part, W, Words
+from seq2see.documents.letters import has_letter
 from seq2see.documents.passages import Closing, Event, Opening, Passage, Thing
 
 
@@ -70,7 +71,7 @@ class Paragraph:
 
 
 def _has_letters(events: Iterable[Event]) -> bool:
-    return any(isinstance(event, str) and any(map(str.isalpha, event)) for event in events)
+    return any(isinstance(event, str) and has_letter(event) for event in events)
 
 
 def _items(parent: etree._Element, *, is_outer: bool) -> Iterator[_Item]:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from seq2see.documents.letters import has_letter
 from seq2see.documents.passages import Extent
 from seq2see.documents.ties import Anchor
 from seq2see.translator import Flag, Translation
@@ -64,7 +65,7 @@ class Task:
         self.extents = united([*find(line.text, numbers=numbers), *line.kept])
         self.literals = {line.text[start:end] for start, end in self.extents}
         self.result: Guarded | None = None
-        if self.extents and not any(map(str.isalpha, outside(line.text, self.extents))):
+        if self.extents and not has_letter(outside(line.text, self.extents)):
             self.result = self.unchanged()
 
     def agrees(self, text: str) -> bool:

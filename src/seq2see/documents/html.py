@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from seq2see.documents.encodings import Decoded
 from seq2see.documents.html_tokens import Token, attributes, tokens
 from seq2see.documents.job import Job, Translated
+from seq2see.documents.letters import has_letter
 from seq2see.documents.passages import Closing, Event, Opening, Passage, Thing
 
 
@@ -170,7 +171,7 @@ class _Reader:
     def _flush(self) -> None:
         """End a passage; the white space around it stays as it was written."""
         run, self._run = self._run, []
-        if not any(isinstance(event, str) and any(map(str.isalpha, event)) for event, _ in run):
+        if not any(isinstance(event, str) and has_letter(event) for event, _ in run):
             self.parts += [tag for _, tag in run]
             return
         raw, behind = run[0][1].raw, run[-1][1].raw
@@ -211,7 +212,7 @@ class _Reader:
         if (element, name) == ("html", "lang"):
             ours, theirs = self._languages
             return theirs if value.lower().split("-")[0] == ours.lower().split("-")[0] else None
-        if not _is_read(element, name, values) or not any(map(str.isalpha, value)):
+        if not _is_read(element, name, values) or not has_letter(value):
             return None
         self.passages.append(Passage(value, (), f"line {self._line}, attribute {name}"))
         return len(self.passages) - 1
@@ -228,7 +229,7 @@ def _is_note(row: Sequence[Token]) -> bool:
     if [token.kind for token in row[:3]] != ["start", "text", "end"] or row[0].name != "sup":
         return False
     goes_on = len(row) > 3 and row[3].kind == "text" and row[3].raw[:1].isalnum()
-    return not any(map(str.isalpha, row[1].raw)) and not goes_on
+    return not has_letter(row[1].raw) and not goes_on
 
 
 def _values(token: Token) -> dict[str, str]:

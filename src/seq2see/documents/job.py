@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from seq2see.documents.guards import Guarded, Line, find, united
+from seq2see.documents.guards import Guarded, Line, find
 from seq2see.documents.passages import Event, Extent, Passage
 from seq2see.documents.placeholders import aligned, guard, ties_of
 from seq2see.documents.projection import project
 from seq2see.documents.report import DocumentReport, Finding
+from seq2see.documents.sentences import find_sentences
 from seq2see.documents.ties import Anchor, Tie, diagonal, sharpened
-from seq2see.text import Span, split
 from seq2see.text.languages import is_unspaced
 
 if TYPE_CHECKING:
@@ -90,13 +90,8 @@ class Job:
 
     def _sentences(self, passage: Passage) -> list[_Sentence]:
         """Cut a passage; never inside of what must stay whole."""
-        text = passage.text
-        if not any(map(str.isalpha, text)):
-            return []
-        kept = passage.kept
-        spans = _merged(split(text, self.source), united([*kept, *find(text)]))
-        sentences = [_sentence(text, span, kept) for span in spans]
-        return [s for s in sentences if any(map(str.isalpha, s.line.text))]
+        text, kept = passage.text, passage.kept
+        return [_sentence(text, one, kept) for one in find_sentences(text, self.source, kept)]
 
     def _translated(
         self, cut: Sequence[Sequence[_Sentence]], marked: Sequence[bool]
@@ -215,18 +210,6 @@ class _Whole:
         self.anchors += [Anchor(one, Extent(one.start + shift, one.end + shift)) for one in kept]
         self.ties += [Tie(one, Extent(one.start + shift, one.end + shift)) for one in words]
         self._done = end
-
-
-def _merged(spans: Sequence[Span], whole: Sequence[Extent]) -> list[Extent]:
-    """Return the sentences, joined where one would end inside of what must stay whole."""
-    result: list[Extent] = []
-    for span in spans:
-        before = bisect_left(whole, span.start, key=lambda extent: extent.start) - 1
-        if result and before >= 0 and span.start < whole[before].end:
-            result[-1] = Extent(result[-1].start, span.end)
-        else:
-            result.append(Extent(span.start, span.end))
-    return result
 
 
 def _inside(extents: Sequence[Extent], start: int, end: int) -> Sequence[Extent]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from seq2see.documents.guards import Guarded, Line, Task, occurrences, starting_in
 from seq2see.documents.insertion import Insertion, rest, widened
+from seq2see.documents.letters import has_letter
 from seq2see.documents.passages import Extent
 from seq2see.documents.projection import boundaries
 from seq2see.documents.ties import Anchor, Tie, sharpened
@@ -200,9 +201,7 @@ class _InPieces(_Attempt):
         super().__init__(task)
         ends = [0, *(place for extent in task.extents for place in extent), len(task.text)]
         stretches = [_stripped(task.text, Extent(*ends[i : i + 2])) for i in range(0, len(ends), 2)]
-        self._stretches = [
-            e for e in stretches if any(map(str.isalpha, task.text[e.start : e.end]))
-        ]
+        self._stretches = [e for e in stretches if has_letter(task.text[e.start : e.end])]
         self.texts = [task.text[start:end] for start, end in self._stretches]
 
     def result(self, translations: Sequence[Translation]) -> Guarded | None:

@@ -22,13 +22,14 @@ def translate_lines(text: str, job: Job) -> str:
     """Translate the lines of a text; their ends, indents and bullets stay."""
     parts = _LINE_END.split(text)
     lines, ends = parts[::2], [*parts[1::2], ""]
-    bullets = [_bullet(line) for line in lines]
-    words = [line[len(bullet) :] for line, bullet in zip(lines, bullets, strict=True)]
+    bullets = [bullet(line) for line in lines]
+    words = [line[len(start) :] for line, start in zip(lines, bullets, strict=True)]
     places = [f"line {number}" for number in range(1, len(lines) + 1)]
     rows = zip(bullets, job.translate_texts(words, places), ends, strict=True)
     return "".join(part for row in rows for part in row)
 
 
-def _bullet(line: str) -> str:
+def bullet(line: str) -> str:
+    """Return what stands before the words of a line, if it is an item of a list."""
     match = _BULLET.match(line)
     return match[0] if match else ""

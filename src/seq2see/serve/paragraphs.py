@@ -11,16 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from seq2see.documents.passages import Extent
+from seq2see.documents.sentences import find_sentences
+from seq2see.documents.text import bullet
 from seq2see.translator.translation import Flag, Link, Sentence, Translation
 
-_LINE = re.compile(r"(?:[ \t]*[-*+•–—][ \t]+)?(?P<words>[^\r\n\u2028\u2029]+)")
-"""A line; a bullet before it is not a word of it."""
+_LINE = re.compile(r"[^\r\n\u2028\u2029]+")
+_BOM = "\ufeff"
 Placed = TypeVar("Placed", Link, Sentence)
 
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A line without the white space around it, and where it starts in its text."""
+    """A line, or a part of one, without the white space around it, and where it starts."""
 
     text: str
     start: int
@@ -31,14 +34,25 @@ class Paragraph:
         return self.start + len(self.text)
 
 
-def cut(text: str) -> list[Paragraph]:
-    """Return the lines of a text that have anything in them."""
+def cut(text: str, language: str) -> list[Paragraph]:
+    """Return what is to be translated of each line: no bullet, and no sentence without a letter."""
     found = []
-    for line in _LINE.finditer(text):
-        content = line["words"].strip()
-        if content:
-            start = line.start("words") + line["words"].index(content)
-            found.append(Paragraph(content, start))
+    for match in _LINE.finditer(text, len(_BOM) if text.startswith(_BOM) else 0):
+        before = bullet(match[0])
+        words = match[0][len(before) :]
+        start = match.start() + len(before)
+        found += [Paragraph(words[s:e], start + s) for s, e in _stretches(words, language)]
+    return found
+
+
+def _stretches(line: str, language: str) -> list[Extent]:
+    """Return the sentences of a line that have a letter, with their neighbours as one."""
+    found: list[Extent] = []
+    for sentence in find_sentences(line, language):
+        if found and not line[found[-1].end : sentence.start].strip():
+            found[-1] = Extent(found[-1].start, sentence.end)
+        else:
+            found.append(sentence)
     return found
 
 

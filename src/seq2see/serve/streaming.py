@@ -47,7 +47,7 @@ def stream(
 def _sentences(text: str, language: str) -> Sequence[Paragraph]:
     return [
         Paragraph(span.text, line.start + span.start)
-        for line in cut(text)
+        for line in cut(text, language)
         for span in split(line.text, language)
     ]
 

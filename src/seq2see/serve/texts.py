@@ -28,7 +28,7 @@ def translate_texts(
     """Translate texts in their order."""
     if manner.html:
         return [translate_page(translator, text, manner.options, manner.numbers) for text in texts]
-    cuts = [cut(text) for text in texts]
+    cuts = [cut(text, translator.languages[0]) for text in texts]
     parts = iter(_lines(translator, [line.text for lines in cuts for line in lines], manner))
     return [
         joined(text, lines, [next(parts) for _ in lines])

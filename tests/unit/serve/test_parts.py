@@ -210,7 +210,7 @@ def test_a_file_waits_while_the_queue_is_full() -> None:
 
 @given(st.text(st.sampled_from("ab-*• \t\r\n\u2028."), max_size=60))
 def test_lines_put_back_are_the_text(text: str) -> None:
-    lines = cut(text)
+    lines = cut(text, "en")
     assert all(text[line.start : line.end] == line.text for line in lines)
     assert joined(text, lines, [Translation(line.text, 0, 0) for line in lines]).text == text
 
@@ -229,7 +229,7 @@ def test_lines_keep_their_white_space_bullets_and_places(service: Service) -> No
 def test_alternatives_and_flags_of_lines_become_those_of_the_text() -> None:
     one = Translation("A", -1, -1, (Translation("B", -2, -2),), flags=(Flag.LONG,))
     two = Translation("C", -3, -3, flags=(Flag.SHORT, Flag.LONG), unmet=("x",))
-    found = joined("a\nc", cut("a\nc"), [one, two])
+    found = joined("a\nc", cut("a\nc", "en"), [one, two])
     assert (found.text, found.log_prob, found.score) == ("A\nC", -4, -2)
     assert [other.text for other in found.alternatives] == ["B\nC"]
     assert found.flags == (Flag.SHORT, Flag.LONG)
