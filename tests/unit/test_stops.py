@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import signal
+from typing import Any
 
 import pytest
 
 from seq2see.errors import TrainingError
 from seq2see.training import stops
+from seq2see.training.config import ValidationConfig
 from seq2see.training.parts import Progress
 from seq2see.training.step import StepReport
+from seq2see.training.stops import DONE, Planned, Reason
+from seq2see.training.validation import Validator
 from seq2see.training.workers import Workers
 
 REPORT = StepReport(0, 0, 1, 1, 0, 0)
@@ -22,7 +26,25 @@ def test_a_signal_that_comes_twice_at_once_is_one(number: signal.Signals) -> Non
         assert signals.after_update(Progress(), REPORT) is None
         signal.raise_signal(number)
         signal.raise_signal(number)
-        assert signals.after_update(Progress(), REPORT) == number.name
+        assert signals.after_update(Progress(), REPORT) == Reason(number.name, is_done=False)
+
+
+def test_a_plan_is_done_with_its_last_update() -> None:
+    planned = Planned(3)
+    assert planned.after_update(Progress(update=2), REPORT) is None
+    assert planned.after_update(Progress(update=3), REPORT) == DONE
+    assert DONE.is_done
+
+
+def test_a_run_that_gets_no_better_is_done() -> None:
+    """It has its result, whatever the words are that tell why."""
+    unused: Any = None
+    config = ValidationConfig(metric="chrf", patience=2)
+    validator = Validator(unused, unused, config, [], unused)
+    validator.restore({"best": 30.0, "best_update": 100, "waited": 1})
+    assert validator.verdict is None
+    validator.restore({"best": 30.0, "best_update": 100, "waited": 2})
+    assert validator.verdict == Reason("chrf has not got better for 2 validations", is_done=True)
 
 
 def test_a_signal_some_seconds_later_ends_at_once(monkeypatch) -> None:

@@ -14,7 +14,10 @@ from seq2see.data.plan import BEGINNING, Position
 from seq2see.training.log import TrainingLog
 from seq2see.training.parts import Progress
 from seq2see.training.step import StepReport
+from seq2see.training.stops import Reason
 from seq2see.training.trainer import Trainer
+
+ENOUGH = Reason("enough", is_done=True)
 
 
 class Records(list[Mapping[str, Any]]):
@@ -30,10 +33,10 @@ class Slow:
         self.last = last
         self.seconds = seconds
 
-    def after_update(self, progress: Progress, report: StepReport) -> str | None:
+    def after_update(self, progress: Progress, report: StepReport) -> Reason | None:
         del report
         time.sleep(self.seconds)
-        return "enough" if progress.update >= self.last else None
+        return ENOUGH if progress.update >= self.last else None
 
 
 def updates(position: Position) -> Iterator[Update]:
@@ -47,7 +50,7 @@ def test_the_speed_is_that_of_updates_alone() -> None:
     log = TrainingLog([records], every=2)
     loader: Any = SimpleNamespace(updates=updates)
     stepper: Any = lambda *_: StepReport(1.0, 1.0, 60, 40, 1.0, 0.1)  # noqa: E731
-    assert Trainer(stepper, loader, progress, [log, Slow(4, 0.1)]).run() == "enough"
+    assert Trainer(stepper, loader, progress, [log, Slow(4, 0.1)]).run() == ENOUGH
     assert [record["update"] for record in records] == [2, 4]
     assert all(record["tokens_per_second"] > 200 / 0.1 for record in records)
     assert progress.seconds > 0.3

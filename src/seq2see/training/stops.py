@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 
 from seq2see.errors import TrainingError
@@ -13,11 +14,21 @@ from seq2see.training.parts import Progress
 from seq2see.training.step import StepReport
 from seq2see.training.workers import Workers
 
-DONE = "done"
-"""The reason that is no interruption."""
 GRACE = 3.0
 """Seconds in which further signals are the first once more: a terminal sends one to each process
 of a run, and torchrun's agent passes its own on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a run ends."""
+
+    text: str
+    is_done: bool
+    """Whether it has come to its end, so that there is a result; or else it may go on."""
+
+
+DONE = Reason("done", is_done=True)
 
 
 class Planned:
@@ -26,7 +37,7 @@ class Planned:
     def __init__(self, updates: int) -> None:
         self._updates = updates
 
-    def after_update(self, progress: Progress, report: StepReport) -> str | None:
+    def after_update(self, progress: Progress, report: StepReport) -> Reason | None:
         """Stop if that was the last."""
         del report
         return DONE if progress.update >= self._updates else None
@@ -58,10 +69,11 @@ class Signals:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
 
-    def after_update(self, progress: Progress, report: StepReport) -> str | None:
+    def after_update(self, progress: Progress, report: StepReport) -> Reason | None:
         """Stop if one has come."""
         del progress, report
-        return next(filter(None, self._workers.gathered(self._came)), None)
+        came = next(filter(None, self._workers.gathered(self._came)), None)
+        return Reason(came, is_done=False) if came else None
 
 
 class _Stopped(BaseException):

@@ -19,7 +19,7 @@ from seq2see.training.pace import planned
 from seq2see.training.parts import ModelPart, OptimiserPart, PlainPart, Progress
 from seq2see.training.result import Result
 from seq2see.training.run import RunFolder, RunPlan
-from seq2see.training.stops import DONE, Planned, Signals
+from seq2see.training.stops import DONE, Planned, Reason, Signals
 from seq2see.training.tensorboard import TensorBoard, is_installed
 from seq2see.training.trainer import Listener, Trainer
 from seq2see.training.validation import Validator
@@ -35,11 +35,8 @@ class Outcome:
 
     reason: str
     update: int
-
-    @property
-    def done(self) -> bool:
-        """Whether there is a model now."""
-        return self.reason == DONE or "not got better" in self.reason
+    done: bool
+    """Whether there is a model now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,17 +162,17 @@ class Session:
 
     def run(self) -> Outcome:
         """Train to the end, or to an interruption, and keep what was reached."""
-        outcome = Outcome(self._ended() or self._trained(), self.progress.update)
-        if outcome.done:
+        reason = self._ended() or self._trained()
+        if reason.is_done:
             result = Result(self.builder, self.objective, self.log, self.progress)
             result.write(self.checkpointer.result())
-        return outcome
+        return Outcome(reason.text, self.progress.update, reason.is_done)
 
-    def _ended(self) -> str | None:
+    def _ended(self) -> Reason | None:
         """Return why there is nothing left to train: it may have been killed before the result."""
         return DONE if self.progress.update >= self.plan.updates else self.validator.verdict
 
-    def _trained(self) -> str:
+    def _trained(self) -> Reason:
         """Train, save, and return why it ended."""
         trainer = Trainer(self.stepper, self.builder.loader(), self.progress, self._listeners())
         with self.signals.listening():

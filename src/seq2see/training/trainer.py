@@ -10,12 +10,13 @@ from typing import Protocol
 from seq2see.data.loader import Loader, Update
 from seq2see.training.parts import Progress
 from seq2see.training.step import Stepper, StepReport
+from seq2see.training.stops import Reason
 
 
 class Listener(Protocol):
     """Something that happens between updates: a log, a validation, a checkpoint."""
 
-    def after_update(self, progress: Progress, report: StepReport) -> str | None:
+    def after_update(self, progress: Progress, report: StepReport) -> Reason | None:
         """Hear of an update; return a reason to stop, if there is one."""
         ...
 
@@ -31,7 +32,7 @@ class Trainer:
         self._progress = progress
         self._listeners = listeners
 
-    def run(self) -> str:
+    def run(self) -> Reason:
         """Go on from where the progress stands; return why it ended."""
         start = ready = time.perf_counter()
         for update in self._loader.updates(self._progress.position):

@@ -23,6 +23,7 @@ from seq2see.training.config import ValidationConfig
 from seq2see.training.objective import Objective
 from seq2see.training.parts import Progress
 from seq2see.training.step import StepReport
+from seq2see.training.stops import Reason
 from seq2see.training.workers import Workers
 from seq2see.translator import Translator
 
@@ -174,7 +175,7 @@ class Validator:
         self.waited = 0
         """Looks since then."""
 
-    def after_update(self, progress: Progress, report: StepReport) -> str | None:
+    def after_update(self, progress: Progress, report: StepReport) -> Reason | None:
         """Look if it is time; stop if nothing has got better for too long."""
         del report
         if progress.update % self._config.every:
@@ -185,11 +186,12 @@ class Validator:
         return self.verdict
 
     @property
-    def verdict(self) -> str | None:
+    def verdict(self) -> Reason | None:
         """The reason to stop, if nothing has got better for too long."""
         patience = self._config.patience
         if patience and self.waited >= patience:
-            return f"{self._config.metric} has not got better for {patience} validations"
+            text = f"{self._config.metric} has not got better for {patience} validations"
+            return Reason(text, is_done=True)
         return None
 
     def _take(self, progress: Progress, result: Examination) -> None:
