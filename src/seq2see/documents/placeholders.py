@@ -47,16 +47,20 @@ def translate_protected(
     *,
     numbers: bool = False,
 ) -> list[Translation]:
-    """Translate lines so that each placeholder is in the translation as often as in the line.
-
-    Alignments are always there, since placeholders are put back by them.
-    """
+    """Translate lines so that each placeholder is in the translation as often as in the line."""
 
     def call(texts: Sequence[str]) -> list[Translation]:
         return aligned(translator, texts, options)
 
     guarded = guard([Line(text) for text in lines], call, numbers=numbers)
-    return [one.translation for one in guarded]
+    found = [one.translation for one in guarded]
+    return found if options and options.alignment else [_without_alignment(one) for one in found]
+
+
+def _without_alignment(translation: Translation) -> Translation:
+    """Return a translation without what only the placeholders had need of."""
+    others = tuple(map(_without_alignment, translation.alternatives))
+    return replace(translation, alignment=(), alternatives=others)
 
 
 def aligned(

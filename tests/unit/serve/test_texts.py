@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -23,8 +24,10 @@ class Shouting:
         self, lines: Sequence[str], options: TranslationOptions, **settings: Any
     ) -> list[Translation]:
         self.seen += lines
-        links = (Link(0, 1, 0, 1, 1.0),) if options.changed(settings).alignment else ()
-        return [Translation(line.upper(), -1.0, -1.0, alignment=links) for line in lines]
+        options = options.changed(settings)
+        links = (Link(0, 1, 0, 1, 1.0),) if options.alignment else ()
+        found = [Translation(line.upper(), -1.0, -1.0, alignment=links) for line in lines]
+        return [replace(one, alternatives=(one,) * (options.search.n_best - 1)) for one in found]
 
 
 def translated(text: str, manner: Manner | None = None) -> tuple[Translation, list[str]]:
@@ -76,3 +79,12 @@ def test_no_bullet_or_number_of_a_list_is_translated(text: str, expected: str) -
     found, seen = translated(text)
     assert found.text == expected
     assert all(part[0].isalpha() and part[1] != ")" for part in seen)
+
+
+@pytest.mark.parametrize("text", ["7 dogs", "Hello {name}!", "a dog"])
+@pytest.mark.parametrize("alignment", [False, True])
+def test_alignments_are_there_for_who_asked(text: str, alignment: bool) -> None:
+    options = TranslationOptions(alignment=alignment).changed({"beam_size": 2, "n_best": 2})
+    found, _ = translated(text, Manner(options, numbers=True))
+    assert len(found.alternatives) == 1
+    assert all(bool(one.alignment) == alignment for one in (found, *found.alternatives))
