@@ -1,18 +1,25 @@
-"""Runs so small that a test can wait for them, in this process or in one of their own."""
+"""Runs so small that a test can wait for them, in this process or in one of their own; a model that
+has learnt nothing, and the command as a person types it."""
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
 
+from seq2see.bundle import Bundle
+from seq2see.cli import main
 from seq2see.cli.train import follow
-from seq2see.data import digits
+from seq2see.data import digits, fables
+from seq2see.model import ModelConfig, Transformer
 from seq2see.settings import Recipe
+from seq2see.text import TokenizerConfig, Tokenizers
 
 RECIPE = """
 [data]
@@ -105,3 +112,43 @@ def train_apart(command: Command) -> Callable[..., subprocess.CompletedProcess[s
         )
 
     return train
+
+
+class Done(NamedTuple):
+    """What a command did."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that has learnt nothing, and answers at once."""
+    torch.manual_seed(7)
+    cases = fables.load("valid", short=True)[:400]
+    sides = [case.source for case in cases], [case.target for case in cases]
+    tokenizers = Tokenizers.train(*sides, TokenizerConfig(vocab_size=400))
+    sizes = {"d_model": 16, "d_ff": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
+    config = ModelConfig(vocab_size=tokenizers.source.vocab_size, **sizes)
+    weights = Transformer.from_config(config).state_dict()
+    folder = tmp_path_factory.mktemp("model")
+    Bundle(config, tokenizers, ("en", "fr"), weights, max_length=40).save(folder)
+    return folder
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """Run the command in this process, which has torch already."""
+
+    def run(*arguments: str | Path, stdin: bytes = b"") -> Done:
+        monkeypatch.setattr(sys, "argv", ["seq2see", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capfd.readouterr()
+        assert "Traceback" not in err
+        return Done(int(end.value.code or 0), out, err)
+
+    return run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import pty
@@ -15,18 +14,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-import torch
 
-from seq2see.bundle import Bundle
-from seq2see.cli import main
 from seq2see.cli.records import as_text
 from seq2see.cli.text import TextJob, opened_target
 from seq2see.data import fables
-from seq2see.model import ModelConfig, Transformer
-from seq2see.text import TokenizerConfig, Tokenizers
 from seq2see.translator import Translation, TranslationOptions, load
 
 LINES = [
@@ -38,46 +31,6 @@ LINES = [
     "a " * 3000,
     "no end",
 ]
-
-
-class Done(NamedTuple):
-    """What a command did."""
-
-    status: int
-    out: str
-    err: str
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that has learnt nothing, and answers at once."""
-    torch.manual_seed(7)
-    cases = fables.load("valid", short=True)[:400]
-    sides = [case.source for case in cases], [case.target for case in cases]
-    tokenizers = Tokenizers.train(*sides, TokenizerConfig(vocab_size=400))
-    sizes = {"d_model": 16, "d_ff": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
-    config = ModelConfig(vocab_size=tokenizers.source.vocab_size, **sizes)
-    weights = Transformer.from_config(config).state_dict()
-    folder = tmp_path_factory.mktemp("model")
-    Bundle(config, tokenizers, ("en", "fr"), weights, max_length=40).save(folder)
-    return folder
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Done]:
-    """Run the command in this process, which has torch already."""
-
-    def run(*arguments: str | Path, stdin: bytes = b"") -> Done:
-        monkeypatch.setattr(sys, "argv", ["seq2see", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err
-        return Done(int(end.value.code or 0), out, err)
-
-    return run
 
 
 def command(*arguments: str | Path) -> list[str]:

@@ -91,6 +91,7 @@ def opened_target(
     _refuse_input(file)
     if output is None or (output.exists() and not output.is_file() and not output.is_dir()):
         return output, 0
+    _refuse_same(file, output)
     checksums = hashlib.sha256(read_config(model)).hexdigest()  # has those of all files
     job = {"model": checksums, "settings": how}
     if file != STANDARD_INPUT and Path(file).is_file():
@@ -109,3 +110,16 @@ def _refuse_input(file: str) -> None:
         raise InputError(f"{file} cannot be read: {os.strerror(errno.ENOENT)}")
     if file != STANDARD_INPUT and Path(file).is_dir():
         raise InputError(f"{file} cannot be read: {os.strerror(errno.EISDIR)}")
+
+
+def _refuse_same(file: str, output: Path) -> None:
+    """Raise an error if the translation would take the place of its text."""
+    piped = file == STANDARD_INPUT
+    try:
+        read = os.fstat(sys.stdin.fileno()) if piped else Path(file).stat()
+        same = os.path.samestat(read, output.stat())
+    except OSError:  # there is no such output yet, or no file behind standard input
+        return
+    if same:
+        name = "standard input" if piped else file
+        raise InputError(f"{output} must be another file than the text, {name}")
