@@ -129,9 +129,20 @@ def _problems(config: type[BaseModel], details: Sequence[ErrorDetails]) -> Itera
         yield f"settings must be JSON, but: {detail['ctx']['error']}"
     elif detail["type"] == "missing":
         yield f"`{path}` must be given"
+    elif detail["type"] == "union_tag_not_found":
+        yield f"`{path}.{_tag_name(detail)}` must be given"
+    elif detail["type"] == "union_tag_invalid":
+        tag = _tag_name(detail)
+        given = _shown(detail["ctx"]["tag"])
+        yield f"`{path}.{tag}` must be {_wanted(detail)}, but is {given} instead"
     else:
         wanted = " or ".join(dict.fromkeys(map(_wanted, details)))
         yield f"`{path}` must be {wanted}, but is {_shown(detail['input'])} instead"
+
+
+def _tag_name(detail: ErrorDetails) -> str:
+    """Return the field by which pydantic tells one kind of table from another."""
+    return str(detail["ctx"]["discriminator"]).strip("'")
 
 
 _SHOWN = 200
@@ -152,6 +163,7 @@ def _nearest(name: str, valid: Mapping[str, object]) -> str:
 
 _WANTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "literal_error": lambda c: "one of " + c["expected"].replace("'", ""),
+    "union_tag_invalid": lambda c: "one of " + c["expected_tags"].replace("'", ""),
     "greater_than": lambda c: f"above {c['gt']}",
     "greater_than_equal": lambda c: f"at least {c['ge']}",
     "less_than": lambda c: f"below {c['lt']}",
@@ -172,6 +184,7 @@ _WANTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "list_type": lambda _: "a list",
     "dict_type": lambda _: "a table",
     "model_type": lambda _: "a table of settings",
+    "model_attributes_type": lambda _: "a table of settings",
 }
 
 

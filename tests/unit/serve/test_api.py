@@ -72,6 +72,13 @@ SHIFT = {"kind": "positions_shift", "stack": "encoder"}
         ({"detail": {"methods": ["occlusion"] * 400}}, "a list of at most 5"),
         ({"detail": {"methods": ["occlusion"] * 2}}, "occlusion is there more than once"),
         ({"detail": {"top": 101}}, "at most 100"),
+        (
+            {"interventions": [{"kind": "nope"}]},
+            "`interventions.0.kind` must be one of heads_off, ",
+        ),
+        ({"interventions": [{"kind": "nope"}]}, "force, but is 'nope' instead"),
+        ({"interventions": [{"stack": "x"}]}, "`interventions.0.kind` must be given"),
+        ({"interventions": [3]}, "`interventions.0` must be a table of settings, but is 3 instead"),
         ({"n_best": 3, "beam_size": 2}, "`n_best` must be at most beam_size = 2"),
     ],
 )
