@@ -150,7 +150,7 @@ class Service:
         """Translate texts, each from its own language if the source is "auto"."""
         if source.strip().lower() == "auto" and model is None:
             return self._detected(call, texts, target, manner)
-        route = self.named_route(model) if model else self.route(source, target)
+        route = self.named_route(model, source, target) if model else self.route(source, target)
         found = self._along(route, call, texts, manner)
         return [Answer(translation, route) for translation in found]
 
@@ -179,7 +179,7 @@ class Service:
     def wanted_route(self, source: str, target: str, model: str | None, text: str) -> Route:
         """Return the way of one text."""
         if model:
-            return self.named_route(model)
+            return self.named_route(model, source, target)
         if source.strip().lower() == "auto":
             source = self.detect(text)[0].language
         return self.route(source, target)
@@ -254,11 +254,18 @@ class Service:
             weigh=self.config.weight,
         )
 
-    def named_route(self, model: str) -> Route:
-        """Return the way through a model that was named."""
+    def named_route(self, model: str, source: str, target: str) -> Route:
+        """Return the way through a model that was named, if it leads as the languages say."""
         found = self.models.named(model)
         if found is None:
             raise Invalid(f"{model[:40]} is not a model here")
+        start = "" if source.strip().lower() == "auto" else source.strip()
+        given = (start, found.source), (target.strip(), found.target)
+        if any(code and match(code, [own]) is None for code, own in given):
+            raise UnknownLanguage(
+                f"{found.name} translates from {found.source} to {found.target}: "
+                "`source` and `target` must be these, or be left out"
+            )
         return Route(found.source, found.target, (found,))
 
     def _guarded(self, work: Callable[[], T]) -> T:

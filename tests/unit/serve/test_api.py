@@ -62,6 +62,25 @@ def test_own_mistakes(serving: Serving, change: dict[str, Any], error: str) -> N
     assert error in answer.json()["error"]
 
 
+@pytest.mark.parametrize("path", ["translate", "stream", "explain", "heads"])
+@pytest.mark.parametrize("pair", [{"source": "de", "target": "en"}, {"target": "en"}])
+def test_a_named_model_does_not_overrule_the_languages(
+    serving: Serving, path: str, pair: dict[str, str]
+) -> None:
+    body = {"text": "Ein Hund", "model": "en-de", **pair}
+    more = {"one": "a", "other": "b"} if path == "heads" else {}
+    answer = serving().post(f"/api/v1/{path}", json={**body, **more})
+    assert (answer.status_code, answer.headers["x-reason"]) == (400, "language"), answer.text
+    assert "en-de translates from en to de" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("pair", [{}, {"source": "EN-gb", "target": "de"}, {"source": " Auto"}])
+def test_a_named_model_with_its_languages_or_none(serving: Serving, pair: dict[str, str]) -> None:
+    body = {"text": "a dog", "model": "en-de", **pair}
+    (found,) = serving().post("/api/v1/translate", json=body).json()["translations"]
+    assert found["text"] == "A DOG"
+
+
 SHIFT = {"kind": "positions_shift", "stack": "encoder"}
 
 
