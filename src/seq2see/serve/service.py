@@ -32,7 +32,7 @@ from seq2see.serve.requests import ExplainRequest, HeadsRequest
 from seq2see.serve.streaming import Emit
 from seq2see.serve.texts import Manner, translate_texts
 from seq2see.serve.tickets import Call
-from seq2see.serve.uploads import FileStore
+from seq2see.serve.uploads import FileStore, translated_name
 from seq2see.serve.worker import Workers
 from seq2see.translator import Translation, TranslationOptions, Translator
 
@@ -228,7 +228,8 @@ class Service:
             options = TranslationOptions().changed({"beam_size": self.config.beam_size})
             translator = self.translator(route, call, patient=True)
             content, errors = translate_file(translator, content, shown_name, options)
-        return TranslatedFile(self.files.keep(content, shown_name), errors)
+        kept = self.files.keep(content, translated_name(shown_name, route.target))
+        return TranslatedFile(kept, errors)
 
     def _language_of_file(self, content: bytes, shown_name: str, target: str) -> str:
         """Return the likeliest of the languages in which the file can be read."""

@@ -94,6 +94,12 @@ def safe_name(name: str) -> str:
     return _ODD.sub("_", last).strip(". ")[-100:] or "file"
 
 
+def translated_name(name: str, target: str) -> str:
+    """Return a name that does not overwrite the source: LibreTranslate's, `letter_de.txt`."""
+    path = Path(name)
+    return f"{path.stem}_{target}{path.suffix}"
+
+
 def disposition(name: str) -> str:
     """Return the header that lets a browser save a file, never show it."""
     return f"attachment; filename*=utf-8''{quote(name, safe='')}"

@@ -25,7 +25,7 @@ def test_a_file_there_and_back(serving: Serving, sent: Sender) -> None:
     assert url.startswith("http://localhost/download_file/")
     file = client.get(url)
     assert file.content == b"HELLO\n\nWORLD {name}\n"
-    assert file.headers["content-disposition"] == "attachment; filename*=utf-8''notes.txt"
+    assert file.headers["content-disposition"] == "attachment; filename*=utf-8''notes_de.txt"
     assert file.headers["content-type"] == "application/octet-stream"
 
 
