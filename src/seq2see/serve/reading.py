@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -27,16 +28,19 @@ class Upload:
     content: bytes
 
 
-_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+_FIELDS = 20
+"""Of a form or a query."""
 
 
 async def parameters(request: Request, limits: LimitsConfig) -> dict[str, Any]:
     """Return what a request says, in its query, its form or its JSON; the latter goes first."""
-    values: dict[str, Any] = dict(request.query_params)
+    values: dict[str, Any] = dict(_pairs(request.scope["query_string"]))
     kind = media_type(request)
     if kind == "application/json":
         values |= await _json(request)
-    elif kind in _FORMS:
+    elif kind == "application/x-www-form-urlencoded":
+        values |= _pairs(await request.body())
+    elif kind == "multipart/form-data":
         values |= await _form(request, limits)
     return values
 
@@ -48,7 +52,7 @@ def media_type(request: Request) -> str:
 
 async def _json(request: Request) -> dict[str, Any]:
     try:
-        data = json.loads(await request.body())
+        data = json.loads(await request.body(), parse_int=_number)
     except (ValueError, RecursionError):
         raise Invalid("Invalid request: the body is not JSON") from None
     if not isinstance(data, dict):
@@ -56,9 +60,30 @@ async def _json(request: Request) -> dict[str, Any]:
     return data
 
 
+def _number(digits: str) -> int | float:
+    """Return a whole number, or infinity: Python reads no more than some thousand digits."""
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
+
+
+def _pairs(encoded: bytes) -> dict[str, str]:
+    """Return the fields of a query or of a form that is written like one."""
+    try:
+        pairs = parse_qsl(
+            encoded.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS
+        )
+    except UnicodeDecodeError:
+        raise Invalid("Invalid request: the form or the query must be UTF-8") from None
+    except ValueError:
+        raise Invalid("Invalid request: the form or the query cannot be read") from None
+    return dict(pairs)
+
+
 async def _form(request: Request, limits: LimitsConfig) -> dict[str, Any]:
     try:
-        form = await request.form(max_files=1, max_fields=20, max_part_size=limits.body_bytes)
+        form = await request.form(max_files=1, max_fields=_FIELDS, max_part_size=limits.body_bytes)
     except (HTTPException, ValueError):  # a field that is too long, a boundary that is none
         raise Invalid("Invalid request: the form cannot be read") from None
     try:

@@ -11,6 +11,8 @@ from starlette.testclient import TestClient
 
 HELLO = {"q": "hello world", "source": "en", "target": "de"}
 JSON = {"content-type": "application/json"}
+HUGE = 10**4299
+"""With one digit more, which the body then has, Python reads no number."""
 Serving = Callable[..., TestClient]
 
 
@@ -94,6 +96,8 @@ def test_html_has_alternatives_with_tags(serving: Serving) -> None:
         ({"alternatives": 99}, "Invalid request: alternatives (99) exceeds limit (5)"),
         ({"alternatives": -1}, "Invalid request: alternatives must be a number from 0 to 5"),
         ({"alternatives": "x"}, "Invalid request: alternatives must be a number from 0 to 5"),
+        ({"alternatives": HUGE}, "Invalid request: alternatives must be a number from 0 to 5"),
+        ({"q": HUGE}, "Invalid request: q must be a text or a list of texts"),
         ({"alternatives": 1.5}, "Invalid request: alternatives must be a number from 0 to 5"),
         ({"q": "x" * 101}, "Invalid request: request (101) exceeds text limit (100)"),
         ({"q": ["x"] * 6}, "Invalid request: request (6) exceeds text limit (5)"),
@@ -104,6 +108,7 @@ def test_mistakes_are_400_with_their_reason(
 ) -> None:
     client = serving(characters=100, texts=5)
     body = json.dumps({k: v for k, v in {**HELLO, **change}.items() if v is not None})
+    body = body.replace(str(HUGE), f"{HUGE}0")
     answer = client.post("/translate", content=body, headers=JSON)
     if error is None:
         assert answer.status_code == 200  # from German to German
@@ -120,12 +125,44 @@ def test_no_way_between_two_languages(serving: Serving) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"{", b"[]", b'"x"', b"\xff", b"[" * 100_000, b'{"alternatives": ' + b"9" * 5000 + b"}"],
+    [b"{", b"[]", b'"x"', b"\xff", b"[" * 100_000],
 )
 def test_bodies_that_are_no_json(serving: Serving, body: bytes) -> None:
     answer = serving().post("/translate", content=body, headers=JSON)
     assert answer.status_code == 400
     assert answer.json()["error"].startswith("Invalid request")
+
+
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+@pytest.mark.parametrize("q", ["café", "caf%C3%A9", "caf%c3%a9"])
+def test_a_form_and_a_query_are_utf_8(serving: Serving, q: str) -> None:
+    client = serving()
+    body = f"q={q}+1&source=en&target=de".encode()
+    answers = [
+        client.post("/translate", content=body, headers=FORM),
+        client.post("/translate?" + body.decode()),
+    ]
+    assert [answer.json() for answer in answers] == [{"translatedText": "CAFÉ 1"}] * 2
+
+
+@pytest.mark.parametrize("q", [b"caf%E9", b"caf\xe9", b"%ED%A0%80"])
+def test_a_form_and_a_query_in_another_encoding_are_refused(serving: Serving, q: bytes) -> None:
+    client = serving()
+    body = b"q=" + q + b"+dog&source=en&target=de"
+    answers = [client.post("/translate", content=body, headers=FORM)]
+    if q.isascii():
+        answers.append(client.post("/translate?" + body.decode()))
+    for answer in answers:
+        assert answer.status_code == 400, answer.text
+        assert "must be UTF-8" in answer.json()["error"]
+
+
+def test_a_form_of_many_fields(serving: Serving) -> None:
+    body = "&".join(f"x{n}=1" for n in range(200))
+    answer = serving().post("/translate", content=body, headers=FORM)
+    assert (answer.status_code, "cannot be read" in answer.json()["error"]) == (400, True)
 
 
 def test_a_form_that_cannot_be_read(serving: Serving) -> None:
