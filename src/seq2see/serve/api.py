@@ -15,7 +15,8 @@ from seq2see.serve.config import LimitsConfig
 from seq2see.serve.desk import Desk, require_key
 from seq2see.serve.laboratory import Laboratory, cards
 from seq2see.serve.models import Model
-from seq2see.serve.problems import Forbidden, Invalid, NotFound, TooLong
+from seq2see.serve.problems import Failed, Forbidden, Invalid, NotFound, TooLong
+from seq2see.serve.queued import ENGINE_FAILED
 from seq2see.serve.requests import ExplainRequest, HeadsRequest, TranslateRequest
 from seq2see.serve.responses import Json
 from seq2see.serve.runs import Runs
@@ -35,6 +36,7 @@ _TRANSLATION = spec.table(
     flags=spec.listed(spec.TEXT),
     unmet=spec.listed(spec.TEXT),
     error=spec.either(spec.TEXT, {"type": "null"}),
+    reason=spec.either(spec.TEXT, {"type": "null"}),
     sentences=spec.listed({"type": "object"}),
     source=spec.TEXT,
     target=spec.TEXT,
@@ -261,10 +263,12 @@ def _options(wanted: TranslateRequest, service: Service) -> TranslationOptions:
 
 
 def described(answer: Answer) -> dict[str, Any]:
-    """Return an answer as JSON."""
-    route = answer.route
+    """Return an answer as JSON; an error has the reason that X-Reason would have."""
+    route, error = answer.route, answer.translation.error
+    reason = Failed.reason if error == ENGINE_FAILED else Invalid.reason
     return {
         **asdict(answer.translation),
+        "reason": reason if error else None,
         "source": route.source,
         "target": route.target,
         "models": [leg.name for leg in route.legs],

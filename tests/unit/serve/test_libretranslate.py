@@ -197,4 +197,5 @@ def test_poison_is_the_request_s_own_error(serving: Serving) -> None:
     first, second = found.json()["translations"]
     assert (first["text"], second["text"]) == ("GOOD", "")
     assert second["error"]
+    assert (first["reason"], second["reason"]) == (None, "failed")
     assert found.status_code == 200
