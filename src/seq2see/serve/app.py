@@ -22,8 +22,17 @@ from seq2see.serve import api, libretranslate, spec
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.desk import Desk
 from seq2see.serve.documentation import page
-from seq2see.serve.guards import BUG, App, Bounded, NamedHost, Recorded, Sealed, error_body
-from seq2see.serve.problems import Problem
+from seq2see.serve.guards import (
+    BUG,
+    App,
+    Bodiless,
+    Bounded,
+    NamedHost,
+    Recorded,
+    Sealed,
+    error_body,
+)
+from seq2see.serve.problems import Bug, Invalid, NotFound, Problem
 from seq2see.serve.service import Service
 
 PAGE = Path(__file__).parent / "page"
@@ -32,7 +41,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 def create_app(service: Service) -> App:
     """Return the application as a server runs it; the service starts and ends with it."""
-    bounded = Bounded(routed(service), service.config.limits)
+    bounded = Bounded(Bodiless(routed(service)), service.config.limits)
     named = NamedHost(bounded, host_names(service.config))
     return Sealed(Recorded(named, service.metrics, service.journal))
 
@@ -127,14 +136,19 @@ def _errors(app: FastAPI) -> None:
         )
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> Response:
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
         names = ", ".join(str(detail["loc"][-1]) for detail in error.errors())
-        return JSONResponse({"error": f"Invalid request: {names} cannot be read"}, 400)
+        return await problem(request, Invalid(f"Invalid request: {names} cannot be read"))
 
     @app.exception_handler(HTTPException)
-    async def other(_: Request, error: HTTPException) -> Response:
-        return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
+    async def other(request: Request, error: HTTPException) -> Response:
+        is_missing = error.status_code == NotFound.status
+        told = (NotFound if is_missing else Invalid)(str(error.detail))
+        told.status = error.status_code
+        answer = await problem(request, told)
+        answer.headers.update(error.headers or {})
+        return answer
 
     @app.exception_handler(Exception)
-    async def bug(_: Request, __: Exception) -> Response:  # and `Recorded` writes it down
-        return JSONResponse({"error": BUG}, 500)
+    async def bug(request: Request, _: Exception) -> Response:  # and `Recorded` writes it down
+        return await problem(request, Bug(BUG))

@@ -4,6 +4,7 @@ Recorded    counts and logs every answer, and makes the last error a JSON one
 Sealed      sets the headers that keep a browser from doing anything but what the page needs
 NamedHost   answers only to its own name, so that no page elsewhere reaches it by another (DNS
             rebinding)
+Bodiless    answers HEAD as GET, without the body
 Bounded     reads no more of a body than the limit, and no slower than the deadline
 """
 
@@ -19,7 +20,7 @@ from typing import Any
 from seq2see.serve.config import LimitsConfig
 from seq2see.serve.journal import Journal
 from seq2see.serve.metrics import Metrics
-from seq2see.serve.problems import Invalid, Problem, TooLarge
+from seq2see.serve.problems import Bug, Invalid, Problem, Slow, TooLarge
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -96,9 +97,9 @@ class Recorded:
                 await send_problem(noting, problem)
         except Exception as error:  # the last net
             self._journal.error("error", error)
-            note["reason"] = "bug"
+            note["reason"] = Bug.reason
             if not status:
-                await send_problem(noting, _Bug(BUG))
+                await send_problem(noting, Bug(BUG))
         finally:
             self._finish(scope, note, status, time.monotonic() - start)
 
@@ -115,10 +116,6 @@ class Recorded:
             ms=round(seconds * 1000, 1),
             **note,
         )
-
-
-class _Bug(Problem):
-    status, reason = 500, "bug"
 
 
 class Sealed:
@@ -176,6 +173,30 @@ class NamedHost:
             raise Invalid("Invalid request: unknown host; the operator can name it by --public-url")
 
 
+class Bodiless:
+    """See the module."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+
+        async def silent(message: Message) -> None:
+            is_body = message["type"] == "http.response.body"
+            await send({**message, "body": b""} if is_body else message)
+
+        # The server and the log go on to see HEAD.
+        inner = {**scope, "method": "GET"}
+        try:
+            await self._app(inner, receive, silent)
+        finally:
+            scope["route"] = inner.get("route")
+
+
 class Bounded:
     """See the module."""
 
@@ -202,7 +223,7 @@ class Bounded:
                 async with asyncio.timeout_at(end):
                     message = await receive()
             except TimeoutError:
-                raise _Slow("the request did not come in time") from None
+                raise Slow("the request did not come in time") from None
             size += len(message.get("body", b""))
             complete = not message.get("more_body", False)
             if size > limit:
@@ -217,7 +238,3 @@ class Bounded:
         if path == "/translate_file":
             return limits.file_bytes + limits.body_bytes, limits.file_seconds
         return limits.body_bytes, limits.seconds
-
-
-class _Slow(Problem):
-    status, reason = 408, "slow"

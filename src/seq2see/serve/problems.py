@@ -47,6 +47,12 @@ class TooLarge(Problem):
     status, reason = 413, "too_large"
 
 
+class Slow(Problem):
+    """The body did not come in time."""
+
+    status, reason = 408, "slow"
+
+
 class Forbidden(Problem):
     """The key is missing or wrong."""
 
@@ -97,3 +103,9 @@ class Failed(Problem):
     """The engine could not do it: this text alone, not those beside it."""
 
     status, reason = 500, "failed"
+
+
+class Bug(Problem):
+    """The service is at fault; its log shows where."""
+
+    status, reason = 500, "bug"

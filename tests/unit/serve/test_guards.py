@@ -39,6 +39,7 @@ def test_errors_are_sealed_too(serving: Serving, monkeypatch: pytest.MonkeyPatch
     assert answer.status_code == 500
     assert answer.json() == {"error": "the service has a bug, which its log shows"}
     assert answer.headers["content-security-policy"] == POLICY
+    assert answer.headers["x-reason"] == "bug"
     assert "ZeroDivisionError" in journal.getvalue()
 
 
@@ -145,6 +146,42 @@ def test_the_examples_of_the_docs_name_the_service(
 ) -> None:
     page = serving(settings=settings).get("/docs", headers={"host": "localhost:8080"}).text
     assert f"curl {url} " in page
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/docs", "/spec", "/api/v1/models", "/nothing"])
+def test_head_is_get_without_a_body(serving: Serving, path: str) -> None:
+    client = serving()
+    get, head = client.get(path), client.head(path)
+    assert head.status_code == get.status_code
+    assert head.content == b""
+    assert head.headers == get.headers
+
+
+def test_head_is_logged_as_what_it_is(serving: Serving) -> None:
+    journal = io.StringIO()
+    client = serving(journal=journal)
+    assert client.head("/health").status_code == 200
+    assert client.head("/translate").status_code == 405
+    first = json.loads(journal.getvalue().splitlines()[0])
+    assert (first["method"], first["route"], first["status"]) == ("HEAD", "/health", 200)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "reason"),
+    [
+        ("/nothing", 404, "not_found"),
+        ("/download_file/nothing", 404, "not_found"),
+        ("/translate", 405, "invalid"),
+        ("/api/v1/runs/x?after=y", 400, "invalid"),
+    ],
+)
+def test_every_refusal_has_its_reason(
+    serving: Serving, path: str, status: int, reason: str
+) -> None:
+    client = serving(fresh=True)
+    answer = client.get(path)
+    assert (answer.status_code, answer.headers.get("x-reason")) == (status, reason)
+    assert f'seq2see_refusals_total{{reason="{reason}"}} 1.0' in client.get("/metrics").text
 
 
 def test_another_method_is_405(serving: Serving) -> None:
