@@ -19,6 +19,7 @@ from seq2see.settings.commented import overrides, section, toml
 from seq2see.text import PAD_ID, TokenizerConfig
 from seq2see.training.builder import Ingredients
 from seq2see.training.config import CheckpointsConfig, TrainingConfig, ValidationConfig
+from seq2see.training.models import greatest_lengths
 from seq2see.training.optimiser import OptimiserConfig
 from seq2see.training.schedule import ScheduleConfig
 
@@ -85,14 +86,9 @@ class Recipe(Config):
 
     def _too_long(self, model: ModelConfig) -> Iterator[str]:
         """Refuse text that a model with a greatest length would meet in the middle of training."""
-        attention = model.source_attention
-        limits = {
-            "positions": model.longest,
-            "encoder_attention": attention.max_length if attention.kind == "linformer" else None,
-        }
         needed = self.batches.max_length + 1  # with the end of the sentence
-        for name, limit in limits.items():
-            if limit is not None and limit < needed:
+        for name, limit in greatest_lengths(model).items():
+            if limit < needed:
                 yield (
                     f"`model.{name}.max_length` must be at least {needed}, for "
                     f"batches.max_length = {self.batches.max_length} and the sentence's end, "

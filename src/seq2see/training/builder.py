@@ -124,6 +124,7 @@ class RunBuilder:
         if start := self.foundations.start:
             fine_tuned(start.config, self.ingredients.model)
         if not self.folder.begun:
+            self.foundations.refuse_longer(self.ingredients.batches.max_length)
             held_out = [c for c in (self.validation_corpus, self.test_corpus) if c]
             inspect(self.training_corpora, held_out, self.ingredients.data.languages)
             _ = self.new_tokenizers

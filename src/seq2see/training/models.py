@@ -45,6 +45,29 @@ class Foundations:
         """Their tokenizers, which the run must take over."""
         return next((bundle.tokenizers for bundle in self if bundle), None)
 
+    def refuse_longer(self, max_length: int) -> None:
+        """Refuse text that one of them could not take, which would show only midway."""
+        named = {"train.start": self.start, "loss.teacher": self.teacher}
+        problems = [
+            f"`batches.max_length` must be at most {limit - 1}, since `{key}` takes {limit} "
+            f"tokens with the sentence's end, but is {max_length} instead"
+            for key, bundle in named.items()
+            for limit in (greatest_lengths(bundle.config).values() if bundle else ())
+            if limit <= max_length
+        ]
+        if problems:
+            raise ConfigError(problems)
+
+
+def greatest_lengths(config: ModelConfig) -> dict[str, int]:
+    """Return the tokens that a model can take at most, by what sets the limit."""
+    attention = config.source_attention
+    limits = {
+        "positions": config.longest,
+        "encoder_attention": attention.max_length if attention.kind == "linformer" else None,
+    }
+    return {name: limit for name, limit in limits.items() if limit is not None}
+
 
 def fine_tuned(config: ModelConfig, settings: Mapping[str, Any]) -> ModelConfig:
     """Return the config of a model to be trained on; only its dropout may become another."""

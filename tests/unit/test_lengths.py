@@ -1,0 +1,87 @@
+"""Lines that are longer than a model can take, or than those it learns from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seq2see.bundle import Bundle
+from seq2see.data import digits
+from seq2see.errors import ConfigError
+from seq2see.model import ModelConfig, Transformer
+from seq2see.settings import Recipe
+from seq2see.text import PAD_ID, TokenizerConfig, Tokenizers
+from seq2see.training.builder import RunBuilder
+from seq2see.training.run import RunFolder
+from seq2see.training.train import Prepared, prepare
+from seq2see.training.workers import Workers
+
+LEARNED = {"positions": {"kind": "learned", "max_length": 24}}
+LINFORMER = {"encoder_attention": {"kind": "linformer", "max_length": 24, "rank": 4}}
+SIZES = {"d_model": 16, "d_ff": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
+
+
+class Run:
+    """A run of a recipe that lies in a folder, as far as its preparation."""
+
+    def __init__(self, home: Path, max_length: int, **sections: dict[str, Any]) -> None:
+        self.folder = RunFolder(home / "run")
+        recipe = Recipe(
+            data={
+                "languages": ("en", "de"),
+                "train": [{"files": ["builtin:reverse"]}],
+                "valid": {"files": ["valid.tsv"]},
+            },
+            tokenizer={"vocab_size": 275},
+            batches={"tokens": 512, "max_length": max_length},
+            **{"train": {"updates": 1}, "model": {"preset": "tiny", **SIZES}} | sections,
+        )
+        self.ingredients = recipe.ingredients(home)
+
+    def prepared(self) -> Prepared:
+        return prepare(self.ingredients, self.folder, resume=False)
+
+    def builder(self) -> RunBuilder:
+        return RunBuilder(self.ingredients, self.folder, Workers())
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Give a folder with a held-out text."""
+    write(tmp_path, digits.load("reverse", "valid")[:20])
+    return tmp_path
+
+
+def write(home: Path, pairs: list[tuple[str, str]]) -> None:
+    lines = [f"{source}\t{target}\n" for source, target in pairs]
+    (home / "valid.tsv").write_text("".join(lines), "utf-8")
+
+
+def save_model(directory: Path, **settings: Any) -> None:
+    """Save a model that has learnt nothing."""
+    sources, targets = zip(*digits.load("reverse", "train"), strict=True)
+    tokenizers = Tokenizers.train(sources, targets, TokenizerConfig(vocab_size=275))
+    size = tokenizers.source.vocab_size
+    config = ModelConfig.preset("tiny", vocab_size=size, pad_id=PAD_ID, **SIZES, **settings)
+    weights = Transformer.from_config(config).state_dict()
+    Bundle(config, tokenizers, ("en", "de"), weights).save(directory)
+
+
+@pytest.mark.parametrize("limit", [LEARNED, LINFORMER], ids=["learned", "linformer"])
+@pytest.mark.parametrize("key", ["train.start", "loss.teacher"])
+def test_a_model_to_build_on_must_take_the_longest_line(
+    home: Path, key: str, limit: dict[str, Any]
+) -> None:
+    """A recipe does not know how long the lines of another model may be."""
+    save_model(home / "model", **limit)
+    sections: dict[str, dict[str, Any]] = {
+        "train.start": {"train": {"updates": 1, "start": "model"}},
+        "loss.teacher": {"loss": {"teacher": "model", "distillation": 0.5}},
+    }
+    problem = f"`batches.max_length` must be at most 23, .* `{key}` .*, but is 24 instead"
+    with pytest.raises(ConfigError, match=problem):
+        Run(home, 24, **sections[key]).prepared()
+    assert not (home / "run").exists()
+    Run(home, 23, **sections[key]).builder().check()
