@@ -97,6 +97,7 @@ def test_pages(unit: str, size: int) -> None:
 
 def test_tags_that_nest_and_tags_with_many_attributes() -> None:
     assert_linear(lambda n: translate_html(SAME, f"{'<b>w ' * n}{'</b>' * n}"), 300)
+    assert_linear(lambda n: translate_html(SAME, f"{'<sup>1' * n}w{'</sup>' * n}"), 300)
     assert_linear(lambda n: translate_html(SAME, f"<a {numbered('b#=1 ', n)}>w</a>"), 2000)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from seq2see.documents.encodings import Decoded
 from seq2see.documents.html_tokens import Token, attributes, tokens
 from seq2see.documents.job import Job, Translated
+from seq2see.documents.languages import is_same
 from seq2see.documents.letters import has_letter
 from seq2see.documents.passages import Closing, Event, Opening, Passage, Thing
 
@@ -42,6 +43,8 @@ _WHITE = re.compile(f"[{_BLANK}]+")
 _CHARSET = re.compile(rb"""<meta[^>]*?charset\s*=\s*["']?\s*([\w:.-]+)""", re.IGNORECASE)
 _ENDLESS = re.compile(r"&#[0-9]{1000,};?")
 """No character has such a number, and Python refuses to read it as one."""
+_LONGEST_NOTE = 64
+"""Tags and texts of a reference to a note; what has more is not looked through."""
 _MOST_WORDS = 60
 """Characters of kept words that a model is shown; longer ones would only lead it astray."""
 
@@ -133,9 +136,10 @@ class _Reader:
             if token.kind == "start" and self._is_kept(token):
                 next_place = ends[place]
                 self._keep(row[place:next_place])
-            elif _is_note(row[place : place + 4]):
+            elif _is_reference(row, place, ends[place]):
                 next_place = ends[place]
-                self._keep(row[place:next_place], shown=False)
+                reference = row[place:next_place]
+                self._keep(reference, shown=not _is_note(reference))
             else:
                 self._take(token)
             self._line += sum(token.raw.count("\n") for token in row[place:next_place])
@@ -162,8 +166,7 @@ class _Reader:
             self._flush()
             self.parts.append(tag)
             return
-        words = "".join(token.raw for token in row if token.kind == "text")
-        words = " ".join(_unescaped(words).split())
+        words = " ".join(_text(row).split())
         if not shown or len(words) > _MOST_WORDS or not any(map(str.isalnum, words)):
             words = ""
         self._run.append((Thing(tag, words), tag))
@@ -209,9 +212,9 @@ class _Reader:
 
     def _new_value(self, element: str, name: str, values: dict[str, str]) -> int | str | None:
         value = values[name]
-        if (element, name) == ("html", "lang"):
+        if name in {"lang", "xml:lang"}:
             ours, theirs = self._languages
-            return theirs if value.lower().split("-")[0] == ours.lower().split("-")[0] else None
+            return theirs if is_same(value.strip(), ours) else None
         if not _is_read(element, name, values) or not has_letter(value):
             return None
         self.passages.append(Passage(value, (), f"line {self._line}, attribute {name}"))
@@ -224,12 +227,30 @@ def _event(token: Token, tag: _Tag) -> Event:
     return (Closing if token.kind == "end" else Opening)(token.name, tag)
 
 
-def _is_note(row: Sequence[Token]) -> bool:
-    """Tell if a row of tokens starts with the number of a note, behind which no word goes on."""
-    if [token.kind for token in row[:3]] != ["start", "text", "end"] or row[0].name != "sup":
+def _is_reference(row: Sequence[Token], start: int, end: int) -> bool:
+    """Tell if a raised or linked number is there, behind which no word goes on."""
+    first, last = row[start], row[end - 1]
+    if first.kind != "start" or first.name not in {"a", "sup"} or end - start > _LONGEST_NOTE:
         return False
-    goes_on = len(row) > 3 and row[3].kind == "text" and row[3].raw[:1].isalnum()
-    return not has_letter(row[1].raw) and not goes_on
+    inside = row[start:end]
+    is_inline = all(token.name in INLINE for token in inside if token.kind in {"start", "end"})
+    if (last.kind, last.name) != ("end", first.name) or not is_inline:
+        return False
+    text = _text(inside)
+    wanted = any(map(str.isdigit, text)) if first.name == "a" else bool(text)
+    goes_on = end < len(row) and row[end].kind == "text" and row[end].raw[:1].isalnum()
+    return wanted and not has_letter(text) and not goes_on
+
+
+def _is_note(reference: Sequence[Token]) -> bool:
+    """Tell if a number is that of a note, and no word of its sentence, as a linked year is."""
+    href = _values(reference[0]).get("href", "")
+    bracketed = _text(reference).strip()[:1] in {"[", "("}
+    return reference[0].name == "sup" or bracketed or href.startswith("#")
+
+
+def _text(row: Sequence[Token]) -> str:
+    return _unescaped("".join(token.raw for token in row if token.kind == "text"))
 
 
 def _values(token: Token) -> dict[str, str]:
