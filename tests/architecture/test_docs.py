@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+RECIPES = sorted(ROOT.glob("recipes/*.toml"))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
@@ -23,3 +25,13 @@ def test_its_python_runs(document: Path, tmp_path: Path, monkeypatch: pytest.Mon
 def test_its_links_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text("utf-8")):
         assert (document.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda p: p.stem)
+def test_a_recipe_that_reads_files_says_where_they_come_from(recipe: Path) -> None:
+    text = recipe.read_text("utf-8")
+    root = tomllib.loads(text)["data"]["root"]
+    folder = root.removeprefix("$SEQ2SEE_DATA/")
+    if folder != root:
+        assert f", in {root}: docs/training.md" in text.partition("\n\n")[0]
+        assert f"`{folder}/" in (ROOT / "docs/training.md").read_text("utf-8")
