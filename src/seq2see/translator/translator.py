@@ -90,9 +90,10 @@ class Translator:
         """Translate a line, or lines in their order. `settings` are fields of the options and of
         their search: `translate(lines, beam_size=5, alignment=True)`."""
         options = (options or DEFAULT).changed(settings)
+        wishes = self._wishes(options)
         if isinstance(text, str):
-            return self._translated([text], options, 0)[0]
-        return self._translated(list(text), options, 0)
+            return self._translated([text], options, wishes, 0)[0]
+        return self._translated(list(text), options, wishes, 0)
 
     def stream(
         self,
@@ -109,9 +110,10 @@ class Translator:
         read before the first answer; left out, few at first and more later.
         """
         options = (options or DEFAULT).changed(settings)
+        wishes = self._wishes(options)
         rest, size = iter(lines), at_once or FIRST_LINES
         while part := list(islice(rest, size)):
-            yield from self._translated(part, options, first_line)
+            yield from self._translated(part, options, wishes, first_line)
             first_line += len(part)
             size = at_once or min(2 * size, MOST_LINES)
 
@@ -136,16 +138,20 @@ class Translator:
         return Scored(log_prob, log_prob / len(target) ** length_penalty, pieces)
 
     def _translated(
-        self, lines: Sequence[str], options: TranslationOptions, first_line: int
+        self,
+        lines: Sequence[str],
+        options: TranslationOptions,
+        wishes: Wishes | None,
+        first_line: int,
     ) -> list[Translation]:
         """Translate in parts, two at a time: while the engine has one of them, the other is cut,
         or described."""
         starts = range(0, len(lines), PART_LINES)
         if len(starts) < 2:
-            return self._part(lines, options, first_line)
+            return self._part(lines, options, wishes, first_line)
         with ThreadPoolExecutor(2) as pool:
             parts = [
-                pool.submit(self._part, lines[i : i + PART_LINES], options, first_line + i)
+                pool.submit(self._part, lines[i : i + PART_LINES], options, wishes, first_line + i)
                 for i in starts
             ]
             try:
@@ -155,11 +161,14 @@ class Translator:
                     part.cancel()
 
     def _part(
-        self, lines: Sequence[str], options: TranslationOptions, first_line: int
+        self,
+        lines: Sequence[str],
+        options: TranslationOptions,
+        wishes: Wishes | None,
+        first_line: int,
     ) -> list[Translation]:
         cutter = Cutter(self.tokenizers.source, self.languages, self.limit, options.split)
         cut = cutter.cut(lines)
-        wishes = self._wishes(options)
         jobs = list(self._jobs(cut, first_line))
         found = self._searched(jobs, options, wishes)
         describer = Describer(self.engine, self.tokenizers, self._same_language, wishes)

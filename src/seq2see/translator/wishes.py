@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +16,7 @@ from seq2see.text import Tokenizer
 from seq2see.text.languages import is_unspaced
 from seq2see.translator.options import TranslationOptions
 from seq2see.translator.spans import piece_spans
-from seq2see.translator.words import goes_on, whole, whole_in_any_case
+from seq2see.translator.words import Phrases, Whole, goes_on, whole, whole_in_any_case
 
 # B rows, K beams, V vocabulary, E emitted tokens, S sources, P terms of a source,
 # L tokens of a term, W windows, N findings
@@ -67,10 +66,14 @@ class Wishes:
         self._target = target
         self._unspaced = is_unspaced(language)
         self._prefix = tuple(target.encode(options.prefix)) if options.prefix else ()
-        self._forbidden = {word: whole(word) for word in options.forbidden}
+        self._words = tuple(dict.fromkeys(options.forbidden))
+        self._forbidden = [whole(word) for word in self._words]
+        self._forbidden_of = Phrases(self._forbidden).found
+        self._terms_of = Phrases([whole_in_any_case(source) for source in options.glossary]).found
+        texts = list(options.glossary.values())
         self._terms = [
-            Term(whole_in_any_case(source), term, whole(term), self._ids(term))
-            for source, term in options.glossary.items()
+            Term(text, whole(text), self._inner(ids))
+            for text, ids in zip(texts, target.encode_batch(texts), strict=True)
         ]
 
     def applied(self, source: Source, sentence: str, is_first: bool) -> Source:
@@ -81,17 +84,18 @@ class Wishes:
     def unmet(self, sentence: str, text: str) -> tuple[str, ...]:
         """Return what the text fails to fulfil: this is read from the text, not from the ids."""
         lacking = [term.text for term in self._of(sentence) if not term.target.search(text)]
-        return (*lacking, *(word for word, found in self._forbidden.items() if found.search(text)))
+        return (*lacking, *(self._words[place] for place in self._forbidden_of(text)))
 
     def violations(self, ids: Sequence[int], text: str) -> Iterator[Phrase]:
         """Yield the pieces in which forbidden words came up."""
-        found = [m for pattern in self._forbidden.values() for m in pattern.finditer(text)]
+        places = self._forbidden_of(text)
+        found = [span for place in places for span in self._forbidden[place].spans(text)]
         if not found:
             return
         spans = piece_spans(self._target, ids, text)
-        for match in found:
-            places = [i for i, (a, b) in enumerate(spans) if a < match.end() and b > match.start()]
-            yield tuple(ids[places[0] : places[-1] + 1])
+        for start, end in found:
+            inside = [i for i, (a, b) in enumerate(spans) if a < end and b > start]
+            yield tuple(ids[inside[0] : inside[-1] + 1])
 
     def processors(
         self, sources: Sequence[Source], device: torch.device
@@ -106,18 +110,21 @@ class Wishes:
         return torch.tensor([_is_inside(piece) for piece in self._target.pieces])
 
     def _of(self, sentence: str) -> list[Term]:
-        return [term for term in self._terms if term.source.search(sentence)]
+        return [self._terms[place] for place in self._terms_of(sentence)]
 
-    def _ids(self, term: str) -> Phrase:
+    def _inner(self, ids: Sequence[int]) -> Phrase:
         """Return the ids of a term in the middle of a sentence."""
-        ids = self._target.encode(term)
         pieces = [self._target.pieces[i] for i in ids]
         if not self._unspaced or not pieces or not pieces[0].startswith("▁"):
             return tuple(ids)
         if pieces[0] == "▁":
             return tuple(ids[1:])
-        rest = _ids_by_piece(self._target).get(pieces[0][1:])
+        rest = self._ids_by_piece.get(pieces[0][1:])
         return tuple(ids) if rest is None else (rest, *ids[1:])
+
+    @cached_property
+    def _ids_by_piece(self) -> Mapping[str, int]:
+        return {piece: i for i, piece in enumerate(self._target.pieces)}
 
     def _can_be_written(self, ids: Phrase) -> bool:
         return bool(ids) and self._target.specials.unk not in ids
@@ -125,16 +132,11 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One line of a glossary."""
+    """What a line of a glossary asks for."""
 
-    source: re.Pattern[str]
     text: str
-    target: re.Pattern[str]
+    target: Whole
     ids: Phrase
-
-
-def _ids_by_piece(tokenizer: Tokenizer) -> Mapping[str, int]:
-    return {piece: i for i, piece in enumerate(tokenizer.pieces)}
 
 
 def _is_inside(piece: str) -> bool:
