@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import torch
@@ -274,6 +275,44 @@ def test_where_the_model_cannot_be_written_the_cache_has_it(home: Path) -> None:
     seq2see.load(home)
     (kept,) = (home.parent / "cache/seq2see/ctranslate2").iterdir()
     assert (kept / "model.bin").exists()
+
+
+@pytest.mark.parametrize("cache", ["in the way", "of another", "homeless"])
+def test_where_nothing_can_be_written_torch_translates(cache, home: Path, monkeypatch) -> None:
+    (home / "ctranslate2").write_text("in the way")
+    if cache == "in the way":
+        (home.parent / "cache").write_text("in the way")
+    elif cache == "of another":
+        for name in ("is_dir", "mkdir"):
+            monkeypatch.setattr(Path, name, _forbidden(getattr(Path, name)))
+    else:
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        monkeypatch.setattr(Path, "home", _homeless)
+    translator = seq2see.load(home)
+    assert translator.engine.name == "torch"
+    (note,) = translator.notes
+    assert note.startswith(
+        f"ctranslate2 is not used: its copy of the model cannot be written to {home}"
+    )
+    assert note.endswith("let XDG_CACHE_HOME name a folder that can be written")
+    assert (str(home.parent / "cache/seq2see") in note) is (cache != "homeless")
+    with pytest.raises(InputError, match="ctranslate2 cannot run this model: its copy.*XDG_CACHE"):
+        seq2see.load(home, engine="ctranslate2")
+
+
+def _forbidden(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let nobody into the cache, as a mode does for all but root."""
+
+    def refused(path: Path, *rest: Any, **named: Any) -> Any:
+        if "seq2see" in path.parts:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return function(path, *rest, **named)
+
+    return refused
+
+
+def _homeless() -> NoReturn:
+    raise RuntimeError("Could not determine home directory.")
 
 
 def test_int8_is_used_only_if_it_was_seen_to_work(home: Path, monkeypatch) -> None:

@@ -19,6 +19,7 @@ from seq2see.engines.ctranslate2 import CTranslate2Engine, Precision
 from seq2see.engines.listening import AlignmentConfig
 from seq2see.engines.memory import keep_freed_memory
 from seq2see.engines.protocol import Forced, Ids, Processors, bounded
+from seq2see.engines.store import NoPlaceError
 from seq2see.engines.torch import TorchEngine
 from seq2see.errors import ConfigError, InputError
 from seq2see.search import Hypothesis, SearchConfig, Source, Stop
@@ -140,16 +141,19 @@ def choose(
         raise InputError("ctranslate2 cannot ask several models at once; the engine can be auto")
     if others or engine == "torch" or (engine == "auto" and device != "cpu"):
         return Chosen(torch_engine(bundle, device, workers, others))
-    if reason := unusable(bundle):
-        if engine == "ctranslate2":
-            raise InputError(f"ctranslate2 cannot run this model: {reason}")
-        return Chosen(
-            torch_engine(bundle, device, workers), (f"ctranslate2 is not used: {reason}",)
-        )
-    fast, notes = _fast(bundle, home, config, precision, device, workers)
     strict = engine == "ctranslate2"
-    stop = "beam_full" if strict else stop_of(bundle)
+    reason = unusable(bundle)
+    if reason is None:
+        try:
+            fast, notes = _fast(bundle, home, config, precision, device, workers)
+        except NoPlaceError as error:
+            reason = str(error)
+    if reason and strict:
+        raise InputError(f"ctranslate2 cannot run this model: {reason}")
     own = partial(torch_engine, bundle, device, workers)
+    if reason:
+        return Chosen(own(), (f"ctranslate2 is not used: {reason}",))
+    stop = "beam_full" if strict else stop_of(bundle)
     return Chosen(Engines(own, fast, stop, bundle.config.longest, strict=strict), notes)
 
 
