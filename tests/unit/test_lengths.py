@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import seq2see
 from seq2see.bundle import Bundle
 from seq2see.data import digits
 from seq2see.errors import ConfigError
@@ -14,6 +15,7 @@ from seq2see.model import ModelConfig, Transformer
 from seq2see.settings import Recipe
 from seq2see.text import PAD_ID, TokenizerConfig, Tokenizers
 from seq2see.training.builder import RunBuilder
+from seq2see.training.config import ValidationConfig
 from seq2see.training.run import RunFolder
 from seq2see.training.train import Prepared, prepare
 from seq2see.training.workers import Workers
@@ -85,3 +87,48 @@ def test_a_model_to_build_on_must_take_the_longest_line(
         Run(home, 24, **sections[key]).prepared()
     assert not (home / "run").exists()
     Run(home, 23, **sections[key]).builder().check()
+
+
+def long_and_short() -> list[tuple[str, str]]:
+    """Return pairs of which the second has several sentences: as a whole too many tokens."""
+    short = digits.load("reverse", "valid")[:3]
+    sentence = "1 2 3 4 5 6 7 8 . "
+    return [short[0], (sentence * 6, sentence * 6), *short[1:]]
+
+
+def test_a_held_out_line_that_is_too_long_is_cut_as_the_model_will_cut_it(home: Path) -> None:
+    """It stands in the scores of the model that is written, so it is translated in its way."""
+    write(home, long_and_short())
+    run = Run(home, 23, model={"preset": "tiny", **SIZES, **LEARNED})
+    run.prepared()
+    builder = run.builder()
+    objective = builder.objective()
+    examiner = builder.examiner(builder.validation_corpus)
+    assert examiner.seconds(objective, ValidationConfig()) > 0
+    found = examiner.examine(objective, ValidationConfig(samples=4))
+    bundle = Bundle(
+        builder.config,
+        builder.tokenizers,
+        ("en", "de"),
+        objective.model.state_dict(),
+        max_length=23,
+    )
+    bundle.save(home / "model")
+    shipped = seq2see.load(home / "model", engine="torch")
+    sources = [source for source, _ in long_and_short()]
+    texts = [found.text for found in shipped.translate(sources, beam_size=1, stop="exact")]
+    assert [text for _, _, text in found.samples] == texts
+
+
+def test_the_loss_is_over_the_pairs_that_fit_and_the_others_are_counted(home: Path) -> None:
+    write(home, long_and_short())
+    run = Run(home, 23)
+    said = "1 pairs are left out: 1 longer than batches.max_length, the first is pair 2."
+    assert run.prepared().notes[-1] == f"valid.tsv, in its loss alone: {said}"
+    nll = []
+    for pairs in (long_and_short(), [p for p in long_and_short() if len(p[0]) < 99]):
+        write(home, pairs)
+        builder = run.builder()
+        examiner = builder.examiner(builder.validation_corpus)
+        nll.append(examiner.examine(builder.objective(), ValidationConfig()).nll)
+    assert nll[0] == nll[1]

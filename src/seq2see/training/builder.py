@@ -89,6 +89,11 @@ class RunBuilder:
         test = self.ingredients.data.test
         return self._corpus(test) if test else None
 
+    @property
+    def held_out(self) -> list[Corpus]:
+        """The text to watch and, if there is one, the text to judge by."""
+        return [corpus for corpus in (self.validation_corpus, self.test_corpus) if corpus]
+
     def _corpus(self, config: CorpusConfig) -> Corpus:
         return self.ingredients.data.corpus(config, self.ingredients.origin)
 
@@ -125,8 +130,7 @@ class RunBuilder:
             fine_tuned(start.config, self.ingredients.model)
         if not self.folder.begun:
             self.foundations.refuse_longer(self.ingredients.batches.max_length)
-            held_out = [c for c in (self.validation_corpus, self.test_corpus) if c]
-            inspect(self.training_corpora, held_out, self.ingredients.data.languages)
+            inspect(self.training_corpora, self.held_out, self.ingredients.data.languages)
             _ = self.new_tokenizers
 
     def make_files(self) -> None:
@@ -134,9 +138,8 @@ class RunBuilder:
         if not self.folder.begun:
             self.new_tokenizers.save(self.folder.path)
         _ = self.config, self.encoded
-        for corpus in (self.validation_corpus, self.test_corpus):
-            if corpus is not None:
-                self.examiner(corpus)
+        for corpus in self.held_out:
+            self.encoded_held_out(corpus)
 
     @cached_property
     def new_tokenizers(self) -> Tokenizers:
@@ -161,6 +164,10 @@ class RunBuilder:
                 self.training_corpora, self.ingredients.data.train, strict=True
             )
         ]
+
+    def encoded_held_out(self, corpus: Corpus) -> EncodedCorpus:
+        """Return the pairs of a held-out text that its loss is over, as ids."""
+        return self._encoded(corpus, keep_text=False)
 
     def _encoded(
         self, corpus: Corpus, tag: str = "", keep_text: bool | None = None
@@ -246,10 +253,10 @@ class RunBuilder:
         """Make what looks at a held-out text."""
         return Examiner(
             list(corpus),
-            self._encoded(corpus, keep_text=False),
+            self.encoded_held_out(corpus),
             self.tokenizers,
-            self.ingredients.data.languages[1],
+            self.ingredients.data.languages,
             self.workers,
             self.objective,
-            self.ingredients.batches.tokens,
+            self.ingredients.batches,
         )

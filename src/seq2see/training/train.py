@@ -70,6 +70,9 @@ def _notes(builder: RunBuilder, processes: int) -> Iterator[str]:
     for corpus, text in zip(builder.training_corpora, builder.encoded, strict=True):
         if str(text.left_out):
             yield f"{corpus.name}: {text.left_out}."
+    for corpus in builder.held_out:
+        if said := str(builder.encoded_held_out(corpus).left_out):
+            yield f"{corpus.name}, in its loss alone: {said}."
     if processes > 1 and builder.config.norm.kind == "batch":
         yield (
             f"Batch norm is over the share of each of the {processes} processes, which is another "

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from seq2see import metrics
-from seq2see.data.batches import Batch
+from seq2see.data.batches import Batch, BatchConfig
 from seq2see.data.encoded import EncodedCorpus
 from seq2see.data.plan import cut
 from seq2see.data.readers import Pair
@@ -58,18 +58,18 @@ class Examiner:
         pairs: Sequence[Pair],
         encoded: EncodedCorpus,
         tokenizers: Tokenizers,
-        language: str,
+        languages: tuple[str, str],
         workers: Workers,
         plain: Callable[[], Objective],
-        batch_tokens: int,
+        batches: BatchConfig,
     ) -> None:
         self._pairs = pairs
         self._encoded = encoded
         self._tokenizers = tokenizers
-        self._language = language
+        self._languages = languages
         self._workers = workers
         self._plain = plain
-        self._batch_tokens = batch_tokens
+        self._batches = batches
 
     @property
     def tokens(self) -> int:
@@ -86,7 +86,7 @@ class Examiner:
         search = SearchConfig(beam_size=config.beam_size, stop=stop)
         translations = self._translated(objective, [p.source for p in pairs], search)
         references = [pair.target for pair in pairs]
-        found = scored(translations, references, self._language)
+        found = scored(translations, references, self._languages[1])
         shown = zip(pairs[: config.samples], translations, strict=False)
         return Examination(
             self._nll(objective),
@@ -113,7 +113,7 @@ class Examiner:
 
     @torch.no_grad()
     def _loss_seconds(self, objective: Objective) -> float:
-        batches = list(self._batches())
+        batches = list(self._in_batches())
         objective.eval()
         start = time.perf_counter()
         objective(batches[len(batches) // 2])
@@ -122,9 +122,10 @@ class Examiner:
     def _translated(
         self, objective: Objective, lines: list[str], search: SearchConfig
     ) -> list[str]:
-        """Translate every line; each worker its share of them."""
+        """Translate every line as the model directory will; each worker its share of them."""
         rank, count = self._workers.shard
-        translator = Translator(TorchEngine(objective.model), self._tokenizers)
+        engine, longest = TorchEngine(objective.model), self._batches.max_length
+        translator = Translator(engine, self._tokenizers, self._languages, longest)
         own = translator.translate(lines[rank::count], search=search)
         shares = self._workers.gathered([translation.text for translation in own])
         return [shares[place % count][place // count] for place in range(len(lines))]
@@ -134,18 +135,18 @@ class Examiner:
         rank, count = self._workers.shard
         objective.eval()
         sums = torch.zeros(2, dtype=torch.float64)
-        for number, batch in enumerate(self._batches()):
+        for number, batch in enumerate(self._in_batches()):
             if number % count == rank:
                 loss = objective(batch)
                 sums += torch.tensor([float(loss.nll), loss.tokens], dtype=torch.float64)
         nll, tokens = self._workers.summed(sums).tolist()
         return float(nll / tokens)
 
-    def _batches(self) -> Iterator[Batch]:
+    def _in_batches(self) -> Iterator[Batch]:
         lines = np.arange(len(self._encoded))
         source, target = self._encoded.lengths(lines)
         order = np.lexsort((target, source))
-        for part in cut(source[order], target[order], self._batch_tokens):
+        for part in cut(source[order], target[order], self._batches.tokens):
             chosen = lines[order[part]]
             yield Batch.of(
                 Packed(*self._encoded.source.gather(chosen)),
