@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from seq2see.data.doctor import RULES
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 RECIPES = sorted(ROOT.glob("recipes/*.toml"))
@@ -35,3 +37,8 @@ def test_a_recipe_that_reads_files_says_where_they_come_from(recipe: Path) -> No
     if folder != root:
         assert f", in {root}: docs/training.md" in text.partition("\n\n")[0]
         assert f"`{folder}/" in (ROOT / "docs/training.md").read_text("utf-8")
+
+
+def test_every_rule_of_the_doctor_is_told() -> None:
+    rows = re.findall(r"(?m)^\| `(\w+)` \| [a-z]", (ROOT / "docs/data.md").read_text("utf-8"))
+    assert tuple(rows) == RULES
