@@ -42,3 +42,11 @@ def test_a_recipe_that_reads_files_says_where_they_come_from(recipe: Path) -> No
 def test_every_rule_of_the_doctor_is_told() -> None:
     rows = re.findall(r"(?m)^\| `(\w+)` \| [a-z]", (ROOT / "docs/data.md").read_text("utf-8"))
     assert tuple(rows) == RULES
+
+
+def test_every_folder_of_tests_is_told() -> None:
+    told = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    for folder in {
+        path.parent.relative_to(ROOT / "tests") for path in ROOT.glob("tests/*/**/*.py")
+    }:
+        assert f"`{folder}`" in told
