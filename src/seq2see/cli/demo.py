@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from seq2see.cli.train import let_threads_sleep
+from seq2see.cli.train import let_threads_sleep, refuse_file
 
 
 def demo(
@@ -24,6 +24,7 @@ def demo(
     ] = None,
 ) -> None:
     """Train a small translator on built-in fables (two minutes), and ask what "it" means."""
+    refuse_file(output)
     let_threads_sleep()
     from seq2see.cli.fable import align, learn, refuse_others, show
 

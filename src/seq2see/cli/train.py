@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seq2see.errors import ConfigError, Seq2SeeError, TrainingError
+from seq2see.errors import ConfigError, InputError, Seq2SeeError, TrainingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,10 +35,25 @@ def train(
     """Train a translator by a recipe; killed at any moment, it goes on exactly."""
     let_threads_sleep()
     from seq2see.settings import Recipe
+    from seq2see.training.run import RunFolder
 
     settings = Recipe.read(recipe, changes or [])
     folder = output or Path("runs", recipe.stem if recipe.stem != "recipe" else recipe.parent.name)
+    refuse_file(folder)
+    if resume and not RunFolder(folder).begun and _leads():  # a mistyped name costs hours
+        typer.echo(f"seq2see: there is nothing to resume in {folder}: beginning anew", err=True)
     follow(settings, recipe.parent, folder, resume)
+
+
+def refuse_file(folder: Path) -> None:
+    """Complain before the work of a name that no folder can have."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} must be a folder, but is a file: name another with --output")
+
+
+def _leads() -> bool:
+    """Tell if this process speaks for all: torchrun starts several."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def let_threads_sleep() -> None:
@@ -135,5 +150,5 @@ def _tell(result: dict[str, Any], folder: Path) -> None:
             f"stopped by {result['reason']} after update {result['update']:,}, which was saved; "
             "--resume goes on from there"
         )
-    if os.environ.get("RANK", "0") == "0":  # under torchrun every worker comes here
+    if _leads():
         typer.echo(f"The model is in {folder}.", err=True)
