@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 import torch
+from sacrebleu.metrics.base import Metric
 
+from seq2see import metrics
 from seq2see.bundle import Bundle, Framing, Origin
 from seq2see.data import fables
 from seq2see.data.corpora import Corpus, CorpusConfig
@@ -126,6 +129,37 @@ def test_buckets_add_up_to_the_whole() -> None:
     assert sum(bucket.sentences for bucket in report.buckets) == 4
     assert [(b.shortest, b.longest) for b in report.buckets] == [(1, 1), (2, 2), (6, 6), (7, 7)]
     assert [b.values["exact"] for b in report.buckets] == [100, 100, 100, 0]
+
+
+def test_a_bucket_has_the_score_of_its_sentences_alone() -> None:
+    texts, references = (
+        [" ".join(line.split()[: 2 + number % 7]) for number, line in enumerate(lines)]
+        for lines in (BROKEN, MANY)
+    )
+    test = HeldOut("test", (references,))
+    report = judged(texts, test, QUICK)
+    assert len(report.buckets) == 5
+    for bucket, places in zip(report.buckets, buckets(test.lengths), strict=True):
+        chosen = [[lines[place] for place in places] for lines in (texts, references)]
+        assert bucket.values == {m: s.value for m, s in metrics.scores(*chosen).items()}
+
+
+@pytest.mark.parametrize("report", ["judged", "compared"])
+def test_each_metric_counts_each_line_once(report: str, monkeypatch) -> None:
+    counted: Counter[str] = Counter()
+    count = Metric._extract_corpus_statistics
+
+    def heard(metric: Metric, *given):
+        counted[type(metric).__name__] += 1
+        return count(metric, *given)
+
+    monkeypatch.setattr(Metric, "_extract_corpus_statistics", heard)
+    if report == "judged":
+        judged(BROKEN, many(), QUICK)
+    else:
+        compared(("a", "b"), MANY, BROKEN, many(), QUICK, trials=20)
+    systems = 1 if report == "judged" else 2
+    assert counted == dict.fromkeys(("BLEU", "CHRF", "TER", "ExactMatch"), systems)
 
 
 def test_several_references_and_the_papers_form() -> None:

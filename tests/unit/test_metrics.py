@@ -13,7 +13,16 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
 
 from seq2see.errors import InputError
-from seq2see.metrics import at_hand, compare, score, scores, sentence_scores
+from seq2see.metrics import (
+    Judge,
+    at_hand,
+    compare,
+    comparisons,
+    score,
+    scores,
+    sentence_scores,
+)
+from seq2see.metrics.resampling import resampled_differences
 
 WORDS = ["A", "the", "Dog", "dog", "runs", "over", ",", ".", "Straße", "läuft", "!", "3.5", "don't"]
 
@@ -191,6 +200,26 @@ def test_a_real_difference_and_none(test) -> None:
     assert none.p_value == 1
 
 
+@pytest.mark.parametrize("samples", [None, 30, 1100])
+def test_both_tests_on_one_count_are_each_test_alone(samples) -> None:
+    both = comparisons(Judge("exact", [GOOD, BAD], REFERENCES, {}), samples=samples, seed=3)
+    assert list(both) == ["bootstrap", "randomisation"]
+    for test, found in both.items():
+        assert found == compare(GOOD, BAD, REFERENCES, "exact", test, samples, seed=3)
+
+
+def test_both_tests_draw_the_test_sets_once(monkeypatch) -> None:
+    drawn: list[int] = []
+
+    def counted(judge: Judge, samples: int, seed: int):
+        drawn.append(samples)
+        return resampled_differences(judge, samples, seed)
+
+    monkeypatch.setattr("seq2see.metrics.significance.resampled_differences", counted)
+    comparisons(Judge("exact", [GOOD, BAD], REFERENCES, {}), samples=20)
+    assert drawn == [1000]
+
+
 def test_fewer_errors_are_better() -> None:
     result = compare(REFERENCES, BAD, REFERENCES, "ter", samples=50)
     assert result.difference > 0
@@ -353,6 +382,9 @@ def test_wrong_words_are_named() -> None:
             score(["a"], ["a"], **wrong)
     with pytest.raises(InputError, match="`test` must be one of bootstrap, randomisation, but"):
         compare(["a"], ["a"], ["a"], test="t")
+    for test in ("bootstrap", "randomisation"):
+        with pytest.raises(InputError, match="`samples` must be at least 1, but is 0"):
+            compare(["a"], ["a"], ["a"], test=test, samples=0)
 
 
 def test_no_torch(tmp_path: Path) -> None:

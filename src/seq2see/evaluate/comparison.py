@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, get_args
+from typing import Any
 
 from seq2see import metrics
 from seq2see.evaluate.held_out import HeldOut
 from seq2see.evaluate.scoring import ScoringConfig, score_record
-from seq2see.metrics import Comparison, MetricName, Score, Test
+from seq2see.metrics import Comparison, Judge, MetricName, Score, Test
 
 SIGNIFICANT = 0.05
 PER_SENTENCE: MetricName = "chrf"
@@ -100,28 +100,23 @@ def compared(
     """
     scoring = scoring or ScoringConfig()
     options, references = scoring.options(held_out.language), held_out.references
+    judges = {
+        metric: Judge(metric, [first, second], references, options)
+        for metric in dict.fromkeys((*scoring.metrics, PER_SENTENCE))
+    }
     tests = {
-        metric: {
-            test: metrics.compare(
-                first, second, references, metric, test, trials, scoring.seed, **options
-            )
-            for test in get_args(Test)
-        }
+        metric: metrics.comparisons(judges[metric], samples=trials, seed=scoring.seed)
         for metric in scoring.metrics
     }
-    found = differences(first, second, held_out, scoring)
+    found = differences(first, second, held_out, judges[PER_SENTENCE])
     return SystemComparison(names, len(held_out), tests, found)
 
 
 def differences(
-    first: Sequence[str], second: Sequence[str], held_out: HeldOut, scoring: ScoringConfig
+    first: Sequence[str], second: Sequence[str], held_out: HeldOut, judge: Judge
 ) -> list[Difference]:
     """Return the sentences with other words, those with the largest difference first."""
-    options = scoring.options(held_out.language)
-    ours, theirs = (
-        metrics.sentence_scores(lines, held_out.references, PER_SENTENCE, **options)
-        for lines in (first, second)
-    )
+    gains = (judge.sentence_values(1) - judge.sentence_values(0)).tolist()
     found = [
         Difference(
             place + 1,
@@ -129,7 +124,7 @@ def differences(
             held_out.references[0][place],
             first[place],
             second[place],
-            theirs[place].value - ours[place].value,
+            gains[place],
         )
         for place in range(len(held_out))
         if first[place] != second[place]

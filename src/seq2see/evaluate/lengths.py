@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seq2see import metrics
-from seq2see.evaluate.held_out import HeldOut
-from seq2see.evaluate.scoring import ScoringConfig
-from seq2see.metrics import MetricName
+from seq2see.metrics import Judge, MetricName
 
 BUCKETS = 5
 """At most so many, with about as many sentences each."""
@@ -26,15 +23,14 @@ class Bucket:
     values: Mapping[MetricName, float]
 
 
-def by_length(texts: Sequence[str], held_out: HeldOut, scoring: ScoringConfig) -> list[Bucket]:
-    """Score the sentences of each bucket by themselves."""
-    lengths, options = held_out.lengths, scoring.options(held_out.language)
+def by_length(judges: Mapping[MetricName, Judge], lengths: Sequence[int]) -> list[Bucket]:
+    """Score the sentences of each bucket by themselves, from what was counted in each."""
     found = []
     for places in buckets(lengths):
-        references = [[lines[place] for place in places] for lines in held_out.references]
-        chosen = [texts[place] for place in places]
-        scores = metrics.scores(chosen, references, scoring.metrics, **options)
-        values = {metric: score.value for metric, score in scores.items()}
+        values = {
+            metric: judge.value(judge.stats[0][places].sum(axis=0))
+            for metric, judge in judges.items()
+        }
         span = [lengths[place] for place in places]
         found.append(Bucket(min(span), max(span), len(places), values))
     return found

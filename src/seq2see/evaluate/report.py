@@ -14,7 +14,7 @@ from seq2see.evaluate.held_out import HeldOut
 from seq2see.evaluate.lengths import Bucket, by_length
 from seq2see.evaluate.pronouns import Pronouns, pronouns
 from seq2see.evaluate.scoring import ScoringConfig, score_records
-from seq2see.metrics import MetricName, Score
+from seq2see.metrics import Judge, MetricName, Score
 from seq2see.translator import Translation, TranslationOptions, Translator
 
 
@@ -57,16 +57,16 @@ def judged(
 ) -> Evaluation:
     """Score translations that are there already."""
     scoring = scoring or ScoringConfig()
-    scores = metrics.scores(
-        texts,
-        held_out.references,
-        scoring.metrics,
-        scoring.samples,
-        scoring.seed,
-        **scoring.options(held_out.language),
-    )
+    options = scoring.options(held_out.language)
+    judges = {
+        metric: Judge(metric, [texts], held_out.references, options) for metric in scoring.metrics
+    }
+    scores = {
+        metric: metrics.score_of(judge, scoring.samples, scoring.seed)
+        for metric, judge in judges.items()
+    }
     said = pronouns(held_out.fables, texts) if held_out.fables else None
-    return Evaluation(held_out.name, texts, scores, by_length(texts, held_out, scoring), said)
+    return Evaluation(held_out.name, texts, scores, by_length(judges, held_out.lengths), said)
 
 
 def evaluate(

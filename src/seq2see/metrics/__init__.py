@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from seq2see.metrics.judge import (
     BleuDetails,
+    Judge,
     Lines,
     MetricName,
     Options,
@@ -22,13 +23,14 @@ from seq2see.metrics.judge import (
     refuse,
 )
 from seq2see.metrics.resampling import SEED
-from seq2see.metrics.scoring import score, scores, sentence_scores
-from seq2see.metrics.significance import Comparison, Test, compare
+from seq2see.metrics.scoring import score, score_of, scores, sentence_scores
+from seq2see.metrics.significance import Comparison, Test, compare, comparisons
 
 __all__ = [
     "SEED",
     "BleuDetails",
     "Comparison",
+    "Judge",
     "Lines",
     "MetricName",
     "Options",
@@ -38,8 +40,10 @@ __all__ = [
     "Tokenization",
     "at_hand",
     "compare",
+    "comparisons",
     "refuse",
     "score",
+    "score_of",
     "scores",
     "sentence_scores",
 ]

@@ -114,6 +114,10 @@ class Judge:
         """Return the score of summed statistics."""
         return float(self._compute(stats).score)
 
+    def sentence_values(self, system: int) -> Floats:
+        """Return the score of each sentence of a system."""
+        return np.array([self.value(row) for row in self.stats[system]])
+
     def score(
         self, stats: Floats, interval: tuple[float, float] | None = None, **how: int
     ) -> Score:

@@ -12,8 +12,9 @@ SEED = 12345
 
 
 def bootstrapped(judge: Judge, samples: int, seed: int) -> Floats:
-    """Return the score of each system on each resampled test set."""
-    _check_samples(samples)
+    """Return the score of each system on each resampled test set; the first are the same for any
+    number of samples."""
+    check_samples(samples)
     rng, lines = np.random.default_rng(seed), len(judge.stats[0])
     draws = (rng.integers(lines, size=lines) for _ in range(samples))
     values = [[judge.value(stats[draw].sum(axis=0)) for stats in judge.stats] for draw in draws]
@@ -34,7 +35,7 @@ def centred(differences: Floats) -> Floats:
 
 def swapped_differences(judge: Judge, samples: int, seed: int) -> Floats:
     """Return how much two systems differ whose outputs were swapped at random."""
-    _check_samples(samples)
+    check_samples(samples)
     first, second = judge.stats
     rng = np.random.default_rng(seed)
     swaps = rng.integers(2, size=(samples, len(first)), dtype=bool)
@@ -43,7 +44,8 @@ def swapped_differences(judge: Judge, samples: int, seed: int) -> Floats:
     return np.array([abs(judge.value(part) - judge.value(total - part)) for part in mixed])
 
 
-def _check_samples(samples: int) -> None:
+def check_samples(samples: int) -> None:
+    """Refuse to draw nothing."""
     if samples < 1:
         raise InputError(f"`samples` must be at least 1, but is {samples} instead")
 

@@ -18,7 +18,11 @@ def score(
     **options: Unpack[Options],
 ) -> Score:
     """Score a test set. With `samples`, also resample it so often for an interval."""
-    judge = Judge(metric, [hypotheses], references, options)
+    return score_of(Judge(metric, [hypotheses], references, options), samples, seed)
+
+
+def score_of(judge: Judge, samples: int = 0, seed: int = SEED) -> Score:
+    """Score the test set that a judge has counted."""
     (stats,) = judge.stats
     if not samples:
         return judge.score(stats)

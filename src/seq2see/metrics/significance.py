@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Unpack
+from typing import Literal, Unpack, get_args
 
 from seq2see.errors import InputError
 from seq2see.metrics.judge import Floats, Judge, Lines, MetricName, Options, References, Score
 from seq2see.metrics.resampling import (
     SEED,
     centred,
+    check_samples,
     middle,
     resampled_differences,
     swapped_differences,
@@ -63,11 +64,38 @@ def compare(
     if test not in _TRIALS:
         raise InputError(f"`test` must be one of {', '.join(_TRIALS)}, but is {test} instead")
     judge = Judge(metric, [first, second], references, options)
+    return comparisons(judge, (test,), samples, seed)[test]
+
+
+def comparisons(
+    judge: Judge,
+    tests: Sequence[Test] = get_args(Test),
+    samples: int | None = None,
+    seed: int = SEED,
+) -> dict[Test, Comparison]:
+    """Compare the two systems that a judge has counted, by several tests on the same samples."""
+    trials = {test: _trials(test, samples) for test in tests}
+    most = max(counts["bs"] for counts in trials.values())
+    resampled = resampled_differences(judge, most, seed)
+    return {
+        test: _comparison(judge, test, counts, seed, resampled[: counts["bs"]])
+        for test, counts in trials.items()
+    }
+
+
+def _trials(test: Test, samples: int | None) -> dict[str, int]:
+    """Return how often to draw, as the signature has it. The interval is of the bootstrap's usual
+    samples where the test draws others."""
+    own = _TRIALS[test] if samples is None else samples
+    check_samples(own)
+    return {"bs": _TRIALS["bootstrap"], _KEYS[test]: own}
+
+
+def _comparison(
+    judge: Judge, test: Test, trials: Mapping[str, int], seed: int, resampled: Floats
+) -> Comparison:
     ours, theirs = map(judge.score, judge.stats)
     difference = theirs.value - ours.value
-    trials = {"bs": _TRIALS["bootstrap"]}
-    trials |= {_KEYS[test]: _TRIALS[test] if samples is None else samples}
-    resampled = resampled_differences(judge, trials["bs"], seed)
     if test == "bootstrap":
         by_chance = centred(resampled)
     else:
