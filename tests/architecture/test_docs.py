@@ -50,3 +50,12 @@ def test_every_folder_of_tests_is_told() -> None:
         path.parent.relative_to(ROOT / "tests") for path in ROOT.glob("tests/*/**/*.py")
     }:
         assert f"`{folder}`" in told
+
+
+@pytest.mark.parametrize("package", ["model", "data", "training"])
+def test_every_file_has_its_row(package: str) -> None:
+    sections = (ROOT / "docs/architecture.md").read_text("utf-8").split("\n## ")
+    section = next(one for one in sections if package in one.partition("\n")[0].lower())
+    rows = "\n".join(re.findall(r"(?m)^\| `.*`", section))
+    files = {path.name for path in (ROOT / "src/seq2see" / package).glob("[!_]*.py")}
+    assert set(re.findall(r"`(\w+\.py)`", rows)) == files
