@@ -44,16 +44,16 @@ def test_a_model_knows_what_it_learnt_from(tokenizers: Tokenizers, name: str, sh
     assert _learnt_short(bundle) is short
 
 
+def save(tokenizers: Tokenizers, folder: Path, languages: tuple[str, str], name: str) -> None:
+    recipe = {"data": {"train": [{"files": [name]}]}, "train": {"epochs": 8.0, "seed": 1}}
+    origin = Origin(recipe=recipe, notes={"stop": "exact"})
+    model = Transformer.from_config(config(tokenizers)).state_dict()
+    Bundle(config(tokenizers), tokenizers, languages, model, origin=origin).save(folder)
+
+
 @pytest.fixture
 def trained(tokenizers: Tokenizers, tmp_path: Path) -> Path:
-    files = [{"files": ["builtin:fables-short"]}]
-    recipe = {"data": {"train": files}, "train": {"epochs": 8.0, "seed": 1}}
-    model = Transformer.from_config(config(tokenizers)).state_dict()
-    notes = {"stop": "exact"}
-    Bundle(
-        *(config(tokenizers), tokenizers, ("en", "fr"), model),
-        origin=Origin(recipe=recipe, notes=notes),
-    ).save(tmp_path)
+    save(tokenizers, tmp_path, ("en", "fr"), "builtin:fables-short")
     return tmp_path
 
 
@@ -64,6 +64,22 @@ def test_another_translator_than_the_one_that_is_there_is_refused(trained: Path)
         refuse_others(trained, {"epochs": 14.0, "seed": 1})
     with pytest.raises(InputError, match="has a translator with seed = 1, not 2: name another"):
         refuse_others(trained, {"epochs": None, "seed": 2})
+
+
+@pytest.mark.parametrize(
+    ("languages", "name"), [(("en", "fr"), "train.en"), (("fr", "en"), "builtin:fables")]
+)
+def test_a_translator_of_something_else_is_left_alone(
+    tokenizers: Tokenizers, tmp_path: Path, languages: tuple[str, str], name: str
+) -> None:
+    save(tokenizers, tmp_path, languages, name)
+    with pytest.raises(InputError, match="has a translator that has not learnt from fables: name"):
+        refuse_others(tmp_path, {"epochs": None, "seed": None})
+
+
+def test_the_run_of_the_full_recipe_is_shown(tokenizers: Tokenizers, tmp_path: Path) -> None:
+    save(tokenizers, tmp_path, ("en", "fr"), "builtin:fables/train")
+    refuse_others(tmp_path, {"epochs": None, "seed": None})
 
 
 def test_the_head_that_aligns_is_found_once(trained: Path) -> None:

@@ -57,8 +57,14 @@ def learn(folder: Path, epochs: float, seed: int) -> None:
 
 
 def refuse_others(folder: Path, wanted: Mapping[str, float | None]) -> None:
-    """Refuse to show a translator that was trained with other settings than the wanted."""
-    settings = Bundle.load(folder).origin.recipe.get("train")
+    """Refuse to show a translator of anything else, or with other settings than the wanted."""
+    bundle = Bundle.load(folder)
+    if bundle.languages != ("en", "fr") or not _learnt(bundle, "builtin:fables"):
+        raise InputError(
+            f"{folder} has a translator that has not learnt from fables: name another folder with "
+            "--output"
+        )
+    settings = bundle.origin.recipe.get("train")
     trained = settings if isinstance(settings, dict) else {}
     for name, value in wanted.items():
         if value is not None and value != trained.get(name):
@@ -105,7 +111,11 @@ def show(folder: Path) -> None:
 
 def _learnt_short(bundle: Bundle) -> bool:
     """Tell which form of the corpus a model has learnt from."""
-    return "builtin:fables-short" in json.dumps(bundle.origin.recipe)
+    return _learnt(bundle, "builtin:fables-short")
+
+
+def _learnt(bundle: Bundle, name: str) -> bool:
+    return name in json.dumps(bundle.origin.recipe)
 
 
 def _translated(translator: Translator, cases: Sequence[Fable]) -> list[str]:
