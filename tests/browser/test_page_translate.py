@@ -39,7 +39,7 @@ def test_files(watched: Any, sentence: str, tmp_path: Path) -> None:
     link.wait_for()
     with page.expect_download() as download:
         link.click()
-    assert download.value.suggested_filename == "a.txt"
+    assert download.value.suggested_filename == "a_de.txt"
     assert download.value.path().read_text().strip()
     dropped = page.evaluate_handle(
         "() => { const drop = new DataTransfer(); "
