@@ -75,6 +75,14 @@ def test_both_languages_say_everything() -> None:
     assert used <= set(said["en"])
 
 
+def test_no_words_for_light_and_dark() -> None:
+    """What is dark in the one theme is bright in the other."""
+    folder = Path(__file__).parents[2] / "src/seq2see/serve/page/js/locale"
+    for path in folder.iterdir():
+        text = re.sub(r'"theme\.\w+": "[^"]*"', "", path.read_text("utf-8"))
+        assert re.findall(r"darker|lighter|brighter|深|浅", text) == []
+
+
 def test_by_keyboard_alone(watched: Any, sentence: str) -> None:
     view = watched()
     page = view.visit(view.home)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any, get_args
 
+import pytest
 import torch
 
 from seq2see.explain.tensors import unpack
@@ -42,3 +43,27 @@ def test_numbers_of_the_model_itself(watched: Any, site: Any) -> None:
     page = view.open("positions", row=9, column=4)
     page.wait("positions")
     page.assert_shows("position", float(vectors[9, 4]))
+
+
+@pytest.mark.parametrize(
+    ("change", "variant", "lead"),
+    [
+        ({}, "model", "fast ones on the left"),
+        ({"layout": "halves"}, "model", "the sines in the left half"),
+        ({}, "halves.paper", "the sines in the left half"),
+        ({"kind": "learned"}, "model", "learned in training"),
+        ({"kind": "relative"}, "model", "the distances between them"),
+        ({"kind": "none"}, "model", "adds no positions"),
+        ({"kind": "none"}, "interleaved.paper", "fast ones on the left"),
+    ],
+)
+def test_what_is_told_of_positions_is_true_of_those_shown(
+    watched: Any, site: Any, change: dict[str, str], variant: str, lead: str
+) -> None:
+    answer = site.ask("api/v1/models/tiny/positions")
+    assert (answer["kind"], answer["layout"]) == ("sinusoid", "interleaved")
+    view = watched()
+    view.context.route("**/positions", lambda route: route.fulfill(json={**answer, **change}))
+    page = view.open("positions", variant=variant)
+    page.wait("positions")
+    assert lead in page.locator(".lead").inner_text()

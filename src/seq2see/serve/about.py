@@ -55,7 +55,12 @@ def positions(model: Model) -> dict[str, Any]:
     added = embeddings.positions
     known = len(added.weight_NM) if isinstance(added, LearnedPositions) else _POSITIONS
     nowhere_BTM = torch.zeros(1, min(known, _POSITIONS), embeddings.tokens.weight_VM.size(1))
-    return {"kind": type(added).__name__, "vectors": pack(array(added(nowhere_BTM)[0]))}
+    settings = model.translator.bundle.config.positions
+    return {
+        "kind": settings.kind,
+        "layout": settings.layout,
+        "vectors": pack(array(added(nowhere_BTM)[0])),
+    }
 
 
 def _parts(model: Model) -> Transformer:

@@ -13,7 +13,7 @@ from seq2see.errors import ConfigError
 from seq2see.serve import about, events, reading, spec
 from seq2see.serve.config import LimitsConfig
 from seq2see.serve.desk import Desk, require_key
-from seq2see.serve.laboratory import Laboratory, cards
+from seq2see.serve.laboratory import Laboratory, cards, notes
 from seq2see.serve.models import Model
 from seq2see.serve.problems import Failed, Forbidden, Invalid, NotFound, TooLong
 from seq2see.serve.queued import ENGINE_FAILED
@@ -218,11 +218,13 @@ def _lab(routes: APIRouter, service: Service, desk: Desk) -> None:
     @routes.get(
         "/lab",
         summary="List the experiments of the lab: what each claims and predicts.",
-        responses=spec.answers(spec.table(experiments=spec.listed({"type": "object"}))),
+        responses=spec.answers(
+            spec.table(experiments=spec.listed({"type": "object"}), notes={"type": "object"})
+        ),
     )
     def experiments(request: Request) -> Response:
         require_key(request, service)
-        return Json({"experiments": cards()})
+        return Json({"experiments": cards(), "notes": notes()})
 
     @routes.post(
         "/lab/{number}",

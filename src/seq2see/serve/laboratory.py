@@ -18,7 +18,7 @@ from seq2see.serve.problems import Busy, Failed, NotFound
 from seq2see.serve.tickets import Call
 
 if TYPE_CHECKING:
-    from seq2see.lab.experiment import Experiment, Figure
+    from seq2see.lab.experiment import Experiment, Figure, Language
 
 _LOOK_UP = 0.1
 _RETRY = 10.0
@@ -27,6 +27,13 @@ _RETRY = 10.0
 def cards() -> list[dict[str, Any]]:
     """Return what every experiment claims."""
     return [each.record() for each in _experiments()]
+
+
+def notes() -> dict[str, dict[Language, str]]:
+    """Return what each of the notes is about whose claims are tested."""
+    from seq2see.lab.words import NOTES  # noqa: PLC0415 as slow as the experiments
+
+    return {name: about.record() for name, about in NOTES.items()}
 
 
 class Laboratory:

@@ -161,6 +161,13 @@ def test_the_lab_is_for_this_machine(
     assert serving(settings=settings).post("/api/v1/lab/0").status_code == status
 
 
+def test_the_lab_tells_what_its_notes_are_about(serving: Serving) -> None:
+    answer = serving().get("/api/v1/lab").json()
+    used = {name for each in answer["experiments"] for name in each["notes"]}
+    assert used == set(answer["notes"])
+    assert all(set(about) == {"en", "zh"} for about in answer["notes"].values())
+
+
 def test_runs(serving: Serving, tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "log.jsonl").write_text('{"update": 1}\n', "utf-8")

@@ -7,7 +7,7 @@ export default {
 
   "error.saved": "This file holds one saved state; for anything else the service is needed.",
   "error.gone": "The service does not answer.", "error.own": "{error}", "save.failed": "The page could not be saved: the service did not give all of it.",
-  "reason.busy": "The service has too much to do: try again in a moment.", "reason.rate": "That was more than the service takes from one user in this time: try again in a moment.", "reason.deadline": "The service took too long.", "reason.draining": "The service is about to end.",
+  "reason.busy": "The service has too much to do: try again in a moment.", "reason.rate": "That was more than the service takes from one user in this time: try again in a moment.", "reason.deadline": "The service took too long.", "reason.draining": "The service is about to end.", "reason.slow": "The request did not reach the service in time: try again.", "reason.bug": "The service has a bug, which its log shows.",
   "reason.failed": "The model failed on this text.", "reason.forbidden": "The service wants a valid API key.", "reason.language": "The service does not translate between these languages.", "reason.too_large": "That is more than the service reads.", "reason.too_long": "The text is too long: at most {limit} characters.", key: "API key", "key.use": "Use it",
   busy: "working …", empty: "Write a sentence above.", close: "Close", clear: "Clear", mean: "mean", from: "From", to: "to", swap: "Swap languages",
   sentence: "Sentence", layer: "layer", "layer.n": "layer {layer}", probability: "probability", log_prob: "log-probability", score: "score", log: "log",
@@ -28,7 +28,7 @@ export default {
   "flag.unknown": "unknown characters", "flag.unknown.why": "The source has characters that the model does not know.",
   "flag.retokenised": "scored anew", "flag.retokenised.why": "The text was cut into tokens in another way than the model had.",
 
-  "attention.title": "Where each token looks", "attention.lead": "Rows are queries, columns are keys; darker is more. A row of cross-attention is where the decoder looked to emit that token. Layers and heads count from 0.",
+  "attention.title": "Where each token looks", "attention.lead": "Rows are queries, columns are keys; the stronger the blue, the more. A row of cross-attention is where the decoder looked to emit that token. Layers and heads count from 0.",
   "attention.kind": "Kind", "attention.form": "Form", "attention.unit": "Unit", "attention.stage": "Stage", "attention.figure": "Attention {name}; arrow keys move the cell",
   "kind.decoder.cross": "decoder → source", "kind.encoder.self": "encoder", "kind.decoder.self": "decoder", "stack.encoder": "encoder", "stack.decoder": "decoder",
   "stage.weights": "after softmax", "stage.masked": "masked scores", "stage.scores": "raw scores",
@@ -67,7 +67,11 @@ export default {
   "pronoun.head": "layer and head {head}", "pronoun.missing": "“{word}” is no token of this sentence.",
   "removals.title": "The change of log p({one}) − log p({other}) without each head", "removals.run": "Switch each head off in turn", "removals.name": "The change without each head: layers down, heads across", "removals.note": "Orange: it falls, blue: it rises. A head without which it hardly changes does not decide. Full colour, in nats:",
 
-  "positions.title": "Where a token stands", "positions.lead": "Each position has a vector of waves: fast ones on the left, slow ones on the right. It is added to the token's own.",
+  "positions.title": "Where a token stands", "positions.lead.interleaved": "Each position has a vector of waves: fast ones on the left, slow ones on the right. It is added to the token's own.",
+  "positions.lead.halves": "Each position has a vector of waves: the sines in the left half, the cosines in the right, both from fast to slow. It is added to the token's own.",
+  "positions.lead.learned": "Each position has a vector that was learned in training, as that of a token was. It is added to the token's own.",
+  "positions.lead.relative": "This model adds no positions to its tokens: its attention looks at the distances between them. The variants show what others add.",
+  "positions.lead.none": "This model adds no positions to its tokens. The variants show what others add.",
   "positions.variant": "Variant", "positions.own": "this model", "positions.size": "Dimensions", "positions.heat": "Position × dimension", "positions.cell": "position {row}, dimension {column}",
   position: "Position", dimension: "Dimension", "dimension.n": "dimension {d}", "positions.waves": "Dimensions over positions", "positions.products": "Dot products with position {row}", "positions.offset": "offset",
   "positions.products.note": "With sinusoids a product depends on the offset alone, whichever the layout: the curve only moves when you choose another position.",
@@ -75,13 +79,13 @@ export default {
   "layout.interleaved": "interleaved", "layout.halves": "halves", "frequencies.paper": "the paper's frequencies", "frequencies.tensor2tensor": "Tensor2Tensor's frequencies",
   "variant.interleaved.paper": "paper", "variant.interleaved.tensor2tensor": "interleaved, T2T", "variant.halves.paper": "halves", "variant.halves.tensor2tensor": "halves, T2T",
 
-  "lab.title": "The lab", "lab.lead": "Claims about the Transformer, each as an experiment on this project's own code. A claim that is false is an experiment that succeeded.",
+  "lab.title": "The lab", "lab.lead": "Claims about the Transformer, each as an experiment on this project's own code. A claim that is false is an experiment that succeeded. S0 to S4 are the five study notes whose claims are tested: point at one to see what it is about.",
   "lab.topics": "Topics", "lab.run": "Run", "lab.running": "running, in a process of its own …", "lab.trains": "trains", "lab.full": "Takes too long for this page:",
   "lab.claim": "Claim", "lab.prediction": "Prediction", "lab.verdict": "Verdict", "lab.measured": "Measured", "lab.value": "Value", "lab.expected": "Expected", "lab.seconds": "{seconds} s",
   "topic.scaling": "Scaling and softmax", "topic.attention": "Attention", "topic.heads": "Heads", "topic.position": "Position", "topic.normalisation": "Normalisation, residual, feed-forward", "topic.masks": "Masks", "topic.model": "Model, training, decoding",
   "verdict.holds": "holds", "verdict.holds if": "holds if …", "verdict.false": "false", "verdict.open": "not decided here", "verdict.failed": "not as expected", "verdict.needs --full": "needs --full", "verdict.met": "as expected",
 
-  "architecture.title": "What the model is made of", "architecture.lead": "Data goes upwards. Press a part to see its shapes and weights; numbers are parameters, shared ones counted once.",
+  "architecture.title": "What the model is made of", "architecture.lead": "Data goes upwards. Press a part to see its shapes and weights; numbers are parameters. A shared weight is shown in each part that uses it, and counted once in the sum.",
   "architecture.sum": "{parameters} parameters · {engine}", "architecture.memory": "memory", model: "Model",
   "part.embeddings": "Embeddings + positions", "part.output": "Output + softmax", "part.norm": "Norm", "part.attention": "Self-attention", "part.cross_attention": "Cross-attention", "part.feed_forward": "Feed-forward", "part.residual": "add & norm",
   "part.kind": "kind", "part.parameters": "parameters", "part.weight": "weight", "part.shape": "shape", "part.count": "numbers", "part.more": "and {n} more",

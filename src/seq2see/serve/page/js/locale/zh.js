@@ -7,7 +7,7 @@ export default {
 
   "error.saved": "此文件只保存了一个状态；其他操作需要服务。",
   "error.gone": "服务没有响应。", "error.own": "未能翻译：{error}", "save.failed": "页面未能保存：服务没有给出全部内容。",
-  "reason.busy": "服务正忙，请稍后再试。", "reason.rate": "请求超过了单个用户在这段时间内的限额，请稍后再试。", "reason.deadline": "服务用时过长，已中止。", "reason.draining": "服务即将停止。",
+  "reason.busy": "服务正忙，请稍后再试。", "reason.rate": "请求超过了单个用户在这段时间内的限额，请稍后再试。", "reason.deadline": "服务用时过长，已中止。", "reason.draining": "服务即将停止。", "reason.slow": "请求未能及时送达服务，请重试。", "reason.bug": "服务出了错，详情见它的日志。",
   "reason.failed": "模型未能处理这段文本。", "reason.forbidden": "服务需要有效的 API 密钥。", "reason.language": "服务不支持这两种语言之间的翻译。", "reason.too_large": "内容超过了服务能读取的大小。", "reason.too_long": "文本太长：最多 {limit} 个字符。", key: "API 密钥", "key.use": "使用",
   busy: "计算中……", empty: "请在上方输入一个句子。", close: "关闭", clear: "清空", mean: "平均", from: "从", to: "到", swap: "交换语言",
   sentence: "句子", layer: "层", "layer.n": "第 {layer} 层", probability: "概率", log_prob: "对数概率", score: "得分", log: "对数",
@@ -28,7 +28,7 @@ export default {
   "flag.unknown": "未知字符", "flag.unknown.why": "原文含有模型不认识的字符。",
   "flag.retokenised": "重新计分", "flag.retokenised.why": "文本的切分方式与模型生成时不同。",
 
-  "attention.title": "每个词元看向哪里", "attention.lead": "行是查询，列是键；颜色越深，权重越大。交叉注意力的一行是解码器输出该词元时看向的位置。层与头从 0 数起。",
+  "attention.title": "每个词元看向哪里", "attention.lead": "行是查询，列是键；蓝色越浓，权重越大。交叉注意力的一行是解码器输出该词元时看向的位置。层与头从 0 数起。",
   "attention.kind": "种类", "attention.form": "形式", "attention.unit": "单位", "attention.stage": "阶段", "attention.figure": "注意力 {name}；用方向键移动单元格",
   "kind.decoder.cross": "解码器 → 原文", "kind.encoder.self": "编码器", "kind.decoder.self": "解码器", "stack.encoder": "编码器", "stack.decoder": "解码器",
   "stage.weights": "softmax 之后", "stage.masked": "掩码后的分数", "stage.scores": "原始分数",
@@ -43,7 +43,7 @@ export default {
   "worked.key": "键", "worked.score": "分数", "worked.masked": "掩码", "worked.partial": "之和，不含距离的值", "worked.values": "权重 × v",
 
   "decoding.title": "词是怎样选出来的", "decoding.lead": "每一步，模型给每个词元一个概率。束搜索保留最好的几个开头，放弃其余的。",
-  steps: "步骤", step: "步", "steps.title": "逐步看", "steps.note": "橙色下划线：越不确定，颜色越深。熵以奈特为单位。",
+  steps: "步骤", step: "步", "steps.title": "逐步看", "steps.note": "橙色下划线：越不确定，橙色越浓。熵以奈特为单位。",
   given: "输入", emitted: "输出", rank: "名次", entropy: "熵", lens: "Logit 透镜", "lens.note": "如果某一解码层是最后一层，它会说什么。", "lens.top": "最可能的", "lens.of": "p({token})",
   "beam.title": "搜索束", "beam.forced": "译文是给定的，没有搜索。", length_penalty: "长度惩罚 α",
   "fate.path": "胜者", "fate.alive": "继续", "fate.finished": "完成", "fate.pruned": "被剪掉", "fate.stopped": "结束时仍存活",
@@ -65,9 +65,13 @@ export default {
   "pronoun.a": "第一句", "pronoun.b": "第二句", "pronoun.it": "原文词", "pronoun.he": "一个词", "pronoun.she": "另一个词",
   "pronoun.absent": "译文中两个词都没有。", "pronoun.small": "不在最可能的词中", "pronoun.looks": "编码器每个头从“{word}”看向哪里",
   "pronoun.head": "层与头 {head}", "pronoun.missing": "“{word}”不是这个句子的词元。",
-  "removals.title": "去掉每个头后 log p({one}) − log p({other}) 的变化", "removals.run": "逐个关掉每个头", "removals.name": "去掉每个头后的变化：行为层，列为头", "removals.note": "橙色：下降，蓝色：上升。去掉后几乎不变的头，不起决定作用。最深的颜色（nats）：",
+  "removals.title": "去掉每个头后 log p({one}) − log p({other}) 的变化", "removals.run": "逐个关掉每个头", "removals.name": "去掉每个头后的变化：行为层，列为头", "removals.note": "橙色：下降，蓝色：上升。去掉后几乎不变的头，不起决定作用。最浓的颜色（奈特）：",
 
-  "positions.title": "词元在哪里", "positions.lead": "每个位置有一个由波组成的向量：左边快，右边慢。它加到词元自己的向量上。",
+  "positions.title": "词元在哪里", "positions.lead.interleaved": "每个位置有一个由波组成的向量：左边快，右边慢。它加到词元自己的向量上。",
+  "positions.lead.halves": "每个位置有一个由波组成的向量：左半是正弦，右半是余弦，各由快到慢。它加到词元自己的向量上。",
+  "positions.lead.learned": "每个位置有一个在训练中学到的向量，与词元的向量一样。它加到词元自己的向量上。",
+  "positions.lead.relative": "此模型不给词元加位置：它的注意力看的是词元之间的距离。各变体展示其他模型加的是什么。",
+  "positions.lead.none": "此模型不给词元加位置。各变体展示其他模型加的是什么。",
   "positions.variant": "变体", "positions.own": "此模型", "positions.size": "维数", "positions.heat": "位置 × 维度", "positions.cell": "位置 {row}，维度 {column}",
   position: "位置", dimension: "维度", "dimension.n": "维度 {d}", "positions.waves": "各维度随位置的变化", "positions.products": "与位置 {row} 的点积", "positions.offset": "偏移",
   "positions.products.note": "正弦位置的点积只取决于偏移，与排列方式无关：换一个位置，曲线只是平移。",
@@ -75,13 +79,13 @@ export default {
   "layout.interleaved": "交错", "layout.halves": "两半", "frequencies.paper": "论文的频率", "frequencies.tensor2tensor": "Tensor2Tensor 的频率",
   "variant.interleaved.paper": "论文", "variant.interleaved.tensor2tensor": "交错，T2T", "variant.halves.paper": "两半", "variant.halves.tensor2tensor": "两半，T2T",
 
-  "lab.title": "实验室", "lab.lead": "关于 Transformer 的说法，每一条都是在本项目代码上运行的实验。说法不成立，实验照样成功。",
+  "lab.title": "实验室", "lab.lead": "关于 Transformer 的说法，每一条都是在本项目代码上运行的实验。说法不成立，实验照样成功。S0 至 S4 是被检验的五份学习笔记：指向其中一个，可看它讲什么。",
   "lab.topics": "主题", "lab.run": "运行", "lab.running": "正在独立进程中运行……", "lab.trains": "需训练", "lab.full": "耗时太长，不能在页面上运行：",
   "lab.claim": "说法", "lab.prediction": "预测", "lab.verdict": "结论", "lab.measured": "测量", "lab.value": "数值", "lab.expected": "预期", "lab.seconds": "{seconds} 秒",
   "topic.scaling": "缩放与 softmax", "topic.attention": "注意力", "topic.heads": "多头", "topic.position": "位置", "topic.normalisation": "归一化、残差、前馈网络", "topic.masks": "掩码", "topic.model": "模型、训练与解码",
   "verdict.holds": "成立", "verdict.holds if": "有条件地成立", "verdict.false": "不成立", "verdict.open": "此处无定论", "verdict.failed": "与预期不符", "verdict.needs --full": "需要 --full", "verdict.met": "符合预期",
 
-  "architecture.title": "模型由什么组成", "architecture.lead": "数据自下而上。按一个部件看它的形状与权重；数字是参数量，共享的只算一次。",
+  "architecture.title": "模型由什么组成", "architecture.lead": "数据自下而上。按一个部件看它的形状与权重；数字是参数量。共享的权重在每个用到它的部件里都显示，在总数中只算一次。",
   "architecture.sum": "{parameters} 个参数 · {engine}", "architecture.memory": "记忆", model: "模型",
   "part.embeddings": "嵌入 + 位置", "part.output": "输出 + softmax", "part.norm": "归一化", "part.attention": "自注意力", "part.cross_attention": "交叉注意力", "part.feed_forward": "前馈网络", "part.residual": "残差与归一化",
   "part.kind": "种类", "part.parameters": "参数", "part.weight": "权重", "part.shape": "形状", "part.count": "个数", "part.more": "还有 {n} 个",

@@ -1,6 +1,6 @@
 // Lab: each experiment a card with its claim, its numbers, its pictures and the verdict.
 import { Refused, ask, isSaved, known } from "../api.js";
-import { button, fill, h, segmented, table } from "../dom.js";
+import { button, fill, h, hint, segmented, table } from "../dom.js";
 import { short } from "../numbers.js";
 import { show, showError, told } from "../sentence.js";
 import { current, set } from "../store.js";
@@ -21,12 +21,12 @@ export function mount(root) {
 async function update(parts, state) {
   try {
     const slow = setTimeout(() => show(parts.status, "busy", t("busy")), 200);
-    const { experiments } = await ask("api/v1/lab").finally(() => clearTimeout(slow));
+    const { experiments, notes = {} } = await ask("api/v1/lab").finally(() => clearTimeout(slow));
     if (current() !== state) return;
     show(parts.status, "");
     const topic = TOPICS.some(([, name]) => name === state.topic) ? state.topic : "scaling";
     fill(parts.bar, segmented(t("lab.topics"), TOPICS.map(([, name]) => [name, t(`topic.${name}`)]), topic, (name) => set({ topic: name })));
-    fill(parts.cards, experiments.filter(({ number }) => topicOf(number) === topic).map((each) => card(parts, each)));
+    fill(parts.cards, experiments.filter(({ number }) => topicOf(number) === topic).map((each) => card(parts, each, notes)));
   } catch (error) {
     showError(parts.status, error, () => update(parts, current()));
   }
@@ -44,7 +44,7 @@ async function run(parts, number) {
   if (parts.cards.isConnected) update(parts, current());
 }
 
-function card(parts, each) {
+function card(parts, each, notes) {
   const outcome = known(path(each.number), {});
   const state = running.get(each.number);
   const start = each.needs_full ? h("span", { class: "badge" }, t("verdict.needs --full")) : button(
@@ -59,7 +59,7 @@ function card(parts, each) {
     ),
     h(
       "p", { class: "row" },
-      each.notes.map((name) => h("span", { class: "badge" }, name)),
+      each.notes.map((name) => hint(h("span", { class: "badge", tabindex: 0 }, name), both(notes[name]))),
       each.trains ? h("span", { class: "badge" }, t("lab.trains")) : null,
       each.needs_full ? h("span", { class: "note" }, t("lab.full"), " ", h("code", {}, `seq2see lab run ${each.number} --full`)) : null,
     ),

@@ -14,14 +14,14 @@ const COUNT = 64;
 
 export function mount(root) {
   const parts = {
-    status: h("p", { class: "status", role: "status" }), controls: h("div", { class: "row" }),
+    lead: h("p", { class: "lead" }), status: h("p", { class: "status", role: "status" }), controls: h("div", { class: "row" }),
     heat: h("div", { class: "scroll" }),
     readout: h("p", { class: "readout num", "aria-live": "polite" }), charts: h("div", { class: "columns" }),
     variants: h("div", { class: "gallery" }),
   };
   parts.dimension = slider(t("dimension"), { min: 0, max: 1, step: 1 }, (column) => set({ column }));
   parts.position = slider(t("position"), { min: 0, max: COUNT - 1, step: 1 }, (row) => set({ row }));
-  root.append(h("h1", {}, t("positions.title")), h("p", { class: "lead" }, t("positions.lead")), parts.status,
+  root.append(h("h1", {}, t("positions.title")), parts.lead, parts.status,
     h(
       "section", { class: "card" },
       h("div", { class: "controls" }, parts.controls), parts.heat, parts.readout,
@@ -59,10 +59,14 @@ function variantsOf(size, model, own) {
   return [{ id: "model", name: t("positions.model", { model: model.name, kind: own.kind }), vectors: rowsOf(own) }, ...made];
 }
 
+// What is told of a variant above: of sinusoids by their layout.
+const leadOf = (id, own) => (id !== "model" ? id.split(".")[0] : own.kind === "sinusoid" ? own.layout : own.kind);
+
 function draw(parts, state, model, own) {
   const size = whole(state.size, own.vectors.shape[1], 2, 2048);
   const variants = variantsOf(size, model, own);
   const chosen = variants.find(({ id }) => id === state.variant) ?? variants[0];
+  fill(parts.lead, t(`positions.lead.${leadOf(chosen.id, own)}`));
   const width = chosen.vectors[0].length;
   const row = whole(state.row, 5, 0, chosen.vectors.length - 1);
   const column = whole(state.column, 0, 0, width - 1);
