@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from seq2see.serve.problems import Busy
+from seq2see.serve.problems import Busy, Failed
+from seq2see.serve.queued import ENGINE_FAILED
 
 LONG = " ".join(["the old animal didn't cross the wide street because it slept"] * 4)
 """More than the page asks for at once: one layer comes with its scores."""
@@ -95,6 +96,18 @@ def test_a_link_says_what_it_leaves_out_by_the_models(watched: Any) -> None:
         assert (found["source"], found["target"]) == wanted
 
 
+def test_a_link_with_languages_that_are_not_served_shows_them(watched: Any) -> None:
+    view = watched()
+    page = view.open("translate", source="de", target="fr")
+    for name in ("translate", "attention"):
+        page.turn_to(name)
+        page.wait_for_selector(".status.error")
+        chosen = [page.locator(f'select[data-key="{end}"]') for end in ("source", "target")]
+        assert [each.input_value() for each in chosen] == ["de", "fr"]
+        assert "German" in chosen[0].inner_text()
+    view.errors.clear()  # browsers log every answer with an error's status
+
+
 def test_another_link_brings_its_own_options(watched: Any) -> None:
     page = watched().open("translate", glossary="a=b", beam=6)
     page.wait("translate")
@@ -148,6 +161,19 @@ def test_the_service_refuses_in_the_language_of_the_page(watched: Any) -> None:
     view.errors.clear()
 
 
+def test_a_text_that_failed_says_so_in_the_language_of_the_page(watched: Any) -> None:
+    def failed(route: Any) -> None:
+        (found,) = route.fetch().json()["translations"]
+        failure = {"text": "", "error": ENGINE_FAILED, "reason": Failed.reason}
+        route.fulfill(json={"translations": [{**found, **failure, "alternatives": []}]})
+
+    view = watched()
+    view.context.route("**/api/v1/translate", failed)
+    page = view.open("translate", lang="zh")
+    page.wait_for_selector(".chip.warn")
+    assert page.locator(".chip.warn").first.inner_text() == "未能翻译：模型未能处理这段文本。"
+
+
 def test_curves_and_variants_by_the_keyboard(watched: Any) -> None:
     page = watched().open("positions")
     page.wait("positions")
@@ -167,8 +193,9 @@ def test_curves_and_variants_by_the_keyboard(watched: Any) -> None:
 
 def test_an_experiment_that_takes_too_long_says_how_to_run_it(watched: Any) -> None:
     def long(route: Any) -> None:
-        cards = route.fetch().json()["experiments"]
-        route.fulfill(json={"experiments": [{**cards[0], "needs_full": True}, *cards[1:]]})
+        answer = route.fetch().json()
+        answer["experiments"][0]["needs_full"] = True
+        route.fulfill(json=answer)
 
     view = watched(390)
     view.context.route("**/api/v1/lab", long)

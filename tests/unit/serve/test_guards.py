@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from starlette.testclient import TestClient
 from seq2see.serve.app import PAGE
 from seq2see.serve.guards import POLICY
 from seq2see.serve.keys import add_key
+from seq2see.serve.problems import Problem
 
 HELLO = {"q": "hello world", "source": "en", "target": "de"}
 Serving = Callable[..., TestClient]
@@ -182,6 +184,26 @@ def test_every_refusal_has_its_reason(
     answer = client.get(path)
     assert (answer.status_code, answer.headers.get("x-reason")) == (status, reason)
     assert f'seq2see_refusals_total{{reason="{reason}"}} 1.0' in client.get("/metrics").text
+
+
+def reasons(kind: type[Problem] = Problem) -> set[str]:
+    return {kind.reason}.union(*(reasons(each) for each in kind.__subclasses__()))
+
+
+def test_every_reason_has_its_words() -> None:
+    """In the documentation, and on the page, which shows the others in English."""
+    told = reasons() - {"gone"}  # nobody is there to read it
+    documentation = (Path(__file__).parents[3] / "docs/serving.md").read_text("utf-8")
+    assert {reason for reason in told if f"`{reason}`" not in documentation} == set()
+    page = (PAGE / "js/sentence.js").read_text("utf-8")
+    listed = re.search(r"REASONS = new Set\((\[.*?\])\)", page, re.DOTALL)
+    assert listed
+    assert set(json.loads(listed[1])) == told - {"invalid", "not_found"}
+    for language in ("en", "zh"):
+        words = (PAGE / f"js/locale/{language}.js").read_text("utf-8")
+        assert {
+            reason for reason in json.loads(listed[1]) if f'"reason.{reason}": ' not in words
+        } == set()
 
 
 def test_another_method_is_405(serving: Serving) -> None:

@@ -58,8 +58,8 @@ export async function rewritten(answer, state, wanted, signal) {
     const [best] = (await ask(PATH, request, { signal })).translations;
     return [best, ...best.alternatives];
   }));
-  const error = found.map(([best]) => best.error).find(Boolean);
-  if (error) return { ...answer, ...base, alternatives: [], error };
+  const failed = found.map(([best]) => best).find(({ error }) => error);
+  if (failed) return { ...answer, ...base, alternatives: [], error: failed.error, reason: failed.reason };
   const last = found.length - 1;
   const rest = chosen.slice(0, last).reduce((text, { at, rank }, i) => put(text, at, found[i][Math.min(rank, found[i].length - 1)]), base);
   const [best, ...alternatives] = found[last].map((part) => put(rest, chosen[last].at, part));

@@ -10,7 +10,7 @@ const PAUSE = 350; // ms without a key before the service is asked
 const WHOLE = 160; // characters up to which every layer comes with its scores and vectors
 
 // Why the service refuses, where it is said in the page's own words; of others its English is shown.
-const REASONS = new Set(["busy", "rate", "deadline", "draining", "failed", "forbidden", "language", "too_large", "too_long"]);
+const REASONS = new Set(["bug", "busy", "deadline", "draining", "failed", "forbidden", "language", "rate", "slow", "too_large", "too_long"]);
 
 const EXAMPLES = {
   en: "The animal didn't cross the street because it was too tired.",
@@ -74,10 +74,12 @@ export function traceRequest(state, found, { layers, ...more } = {}) {
 
 export const explain = (request, signal) => ask("api/v1/explain", request, { signal });
 
+export const reasoned = (message, reason) => (REASONS.has(reason) ? t(`reason.${reason}`, { limit: message.match(/\d+(?=\D*$)/) }) : message);
+
 // What went wrong, in words that help.
 export function told(error) {
   if (error instanceof Refused && isSaved()) return t("error.saved");
-  if (error instanceof Refused) return REASONS.has(error.reason) ? t(`reason.${error.reason}`, { limit: error.message.match(/\d+(?=\D*$)/) }) : error.message;
+  if (error instanceof Refused) return reasoned(error.message, error.reason);
   if (error instanceof TypeError && /fetch|network/i.test(error.message)) return t("error.gone");
   console.error(error);
   return String(error.message ?? error);
@@ -105,6 +107,10 @@ export function languageOptions(found, source) {
     : found.languages.find((each) => each.code === source)?.targets.filter((code) => code !== source) ?? [];
   return { sources: sources.map(named), targets: [...new Set(reachable)].map(named) };
 }
+
+// Options with what the address says, where the service does not offer it: an error names what is chosen.
+export const withOwn = (options, code) => (options.some(([each]) => each === code) ? options
+  : [...options, [code, code === "auto" ? t("detect") : languageName(code)]]);
 
 export function chooseSource(source, found) {
   const { targets } = languageOptions(found, source);
@@ -140,8 +146,8 @@ function sentenceCard() {
     const { source, target } = pairOf(state, found);
     const { sources, targets } = languageOptions(found, source);
     fill(pair,
-      choice(t("from"), sources, source, (code) => chooseSource(code, found), { data: { key: "source" } }),
-      choice(t("to"), targets, target, (code) => set({ target: code }), { data: { key: "target" } }));
+      choice(t("from"), withOwn(sources, source), source, (code) => chooseSource(code, found), { data: { key: "source" } }),
+      choice(t("to"), withOwn(targets, target), target, (code) => set({ target: code }), { data: { key: "target" } }));
   }
 
   return { element, status, output, update };

@@ -4,7 +4,7 @@ import { FREE, PATH, beginningsOf, begun, freed, rewritten } from "../beginnings
 import { bar, button, choice, fill, h, hint } from "../dom.js";
 import { fileDrop } from "../files.js";
 import { exact, percent, short, whole } from "../numbers.js";
-import { chooseSource, exampleFor, explain, facts, languageOptions, modelOf, pairOf, show, showError, told, waiting } from "../sentence.js";
+import { chooseSource, exampleFor, explain, facts, languageOptions, modelOf, pairOf, reasoned, show, showError, told, waiting, withOwn } from "../sentence.js";
 import { address, current, set } from "../store.js";
 import { languageName, t } from "../text.js";
 import { cut, spans, words } from "../words.js";
@@ -89,9 +89,9 @@ function controls(view, state) {
   const { sources, targets } = languageOptions(found, source);
   const back = languageOptions(found, target).targets.some(([code]) => code === source);
   fill(view.pair,
-    choice(t("from"), [["auto", t("detect")], ...sources], source, (code) => chooseSource(code, found), { data: { key: "source" } }),
+    choice(t("from"), withOwn([["auto", t("detect")], ...sources], source), source, (code) => chooseSource(code, found), { data: { key: "source" } }),
     button("⇄", () => swap(view, source, target), { disabled: !back, "aria-label": t("swap"), data: { key: "swap" } }),
-    choice(t("to"), targets, target, (code) => set({ ...FREE, target: code }), { data: { key: "target" } }));
+    choice(t("to"), withOwn(targets, target), target, (code) => set({ ...FREE, target: code }), { data: { key: "target" } }));
   const text = state.text ?? "";
   if (text !== view.typed) view.input.value = view.typed = text; // else people may have typed on
   const limit = found.settings.charLimit;
@@ -176,7 +176,7 @@ const shared = ({ text, source, target, lang }) => ({ text, source, target, lang
 
 function flags(view, state, answer, chosen) {
   const chips = [];
-  if (answer.error) chips.push(h("span", { class: "chip warn" }, t("error.own", { error: answer.error })));
+  if (answer.error) chips.push(h("span", { class: "chip warn" }, t("error.own", { error: reasoned(answer.error, answer.reason) })));
   if (answer.detected) chips.push(h(
     "span", { class: "chip" },
     t("detected", { language: languageName(answer.detected.language), sure: Math.round(100 * answer.detected.confidence) }),
@@ -239,6 +239,7 @@ function highlight(view, links) {
     return [gap, h("mark", { style: { "--weight": String(link.weight) } }, cut(text, link.source_start, link.source_end))];
   });
   view.mirror.replaceChildren(...parts, cut(text, end), "\n");
+  view.mirror.scrollTop = view.input.scrollTop;
 }
 
 function wordCard(view, chosen, word, signal) {
