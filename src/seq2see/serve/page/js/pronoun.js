@@ -44,7 +44,8 @@ export function pronounCard() {
       const traces = await (async () => [await asked(wanted.a), await asked(wanted.b)])().finally(() => clearTimeout(slow));
       if (signal.aborted) return;
       show(status, "");
-      fill(body, traces.map((trace, i) => side(trace, wanted, i, heads)));
+      const room = parseFloat(getComputedStyle(body).gridTemplateColumns); // the first of its columns
+      fill(body, traces.map((trace, i) => side(trace, { ...wanted, room }, i, heads)));
     } catch (error) {
       if (!signal.aborted) showError(status, error, () => update(current()));
     }
@@ -63,12 +64,12 @@ function wishes(state, source, target) {
 
 const same = (text, word) => text.toLowerCase() === word.trim().toLowerCase();
 
-function side(trace, { it, he, she }, index, heads) {
+function side(trace, { it, he, she, room }, index, heads) {
   const place = trace.target.tokens.findIndex((token) => same(token.text, he) || same(token.text, she));
   return h("div", { class: "stack" }, h("p", { class: "soft", dir: "auto" }, trace.source.text), h(
     "p", { class: "output", dir: "auto" }, trace.translation.text,
   ),
-    place < 0 ? h("p", { class: "note" }, t("pronoun.absent")) : preference(trace, place, [he, she], index), looks(trace, it, index),
+    place < 0 ? h("p", { class: "note" }, t("pronoun.absent")) : preference(trace, place, [he, she], index), looks(trace, it, index, room),
     place < 0 ? null : heads(trace, place, [he, she], index));
 }
 
@@ -86,14 +87,14 @@ function preference(trace, place, rivals, index) {
 }
 
 // Where every head of the encoder looks from the word: a row for each.
-function looks(trace, it, index) {
+function looks(trace, it, index, room) {
   const query = trace.source.tokens.findIndex((token) => same(token.text, it));
   if (query < 0) return h("p", { class: "note" }, t("pronoun.missing", { word: it }));
   const rows = trace.attention.filter((map) => map.stack === "encoder").flatMap((map) => map.heads.map((_, head) => ({
     name: `${map.layer}.${head}`, weights: unpack(map.weights).row(head, query),
   })));
   const figure = {
-    name: t("pronoun.looks", { word: it }), role: t("matrix"), rows: rows.map(({ name }) => name), columns: trace.source.tokens.map((token) => token.text),
+    name: t("pronoun.looks", { word: it }), role: t("matrix"), room, rows: rows.map(({ name }) => name), columns: trace.source.tokens.map((token) => token.text),
     share: (r, c) => rows[r].weights[c], hidden: () => false, text: (r, c) => `${it} → ${trace.source.tokens[c].text}, ${t("pronoun.head", { head: rows[r].name })}: ${percent(rows[r].weights[c])}`,
   };
   const drawn = matrix(figure, null);

@@ -7,10 +7,13 @@ const FAINT = 0.004; // what is below is not drawn: nobody would see it
 const paint = (share) => `rgb(var(--${share < 0 ? "against" : "mark"}) / ${Math.min(1, Math.abs(share)).toFixed(3)})`;
 
 // `picked` is a [row, column], or null where nothing is to be picked.
-// figure: {name, role, rows, columns, share(r, c) from −1 to 1, hidden(r, c), text(r, c)}
+// figure: {name, role, rows, columns, share(r, c) from −1 to 1, hidden(r, c), text(r, c)};
+// `room` is the width of its place, where that is not the page's.
 export function matrix(figure, picked, pick) {
   const { rows, columns } = figure;
-  const size = clamp(Math.floor(Math.min(620, innerWidth - 170) / Math.max(rows.length, columns.length)), 13, 30);
+  const beside = widest(rows) + widest(columns.slice(-2)) * 0.5 + 22;
+  const space = figure.room ? figure.room - beside : innerWidth - 170;
+  const size = clamp(Math.floor(Math.min(620, space) / Math.max(rows.length, columns.length)), 13, 30);
   const label = Math.min(12.5, 0.82 * size);
   const left = widest(rows, label) + 14;
   const top = widest(columns, label) * 0.87 + 14;

@@ -1,0 +1,40 @@
+"""The page where there is little room: a phone, half of a desk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+WIDE = "the old animal didn't cross the wide street because it slept , and it was old ."
+
+
+def test_a_long_text_leaves_room_for_its_translation(watched: Any) -> None:
+    page = watched(390).open("translate", text="1\n" * 80)
+    page.wait_for_selector('[data-key="clear"]')
+    box = "name => document.querySelector(name)[{}]".format
+    assert page.evaluate(box("'offsetHeight'"), ".source-text") <= 450
+    page.evaluate("document.querySelector('.source-text').scrollTop = 300")
+    page.until("document.querySelector('.mirror').scrollTop === 300")
+    for side in ("clientWidth", "clientHeight"):
+        sizes = {page.evaluate(box(f"'{side}'"), name) for name in (".source-text", ".mirror")}
+        assert len(sizes) == 1, f"the marks would not stand behind their words: {side}"
+
+
+def test_two_matrices_side_by_side_are_whole(watched: Any) -> None:
+    page = watched().open("intervene", a=WIDE, b=WIDE)
+    page.wait_for_selector('[data-key="matrix:pronoun:1"]')
+    places = "[...document.querySelectorAll('.pronoun .scroll:has(svg)')]"
+    hidden = page.evaluate(f"{places}.map((each) => each.scrollWidth - each.clientWidth)")
+    assert hidden == [0, 0]
+
+
+def test_every_switch_is_on_the_screen(watched: Any) -> None:
+    def with_heads(route: Any) -> None:
+        trace = route.fetch().json()
+        route.fulfill(json={**trace, "model": {**trace["model"], "heads": 8}})
+
+    view = watched(390)
+    view.context.route("**/api/v1/explain", with_heads)
+    page = view.open("intervene", lang="zh")
+    page.wait("intervene")
+    rights = "[...document.querySelectorAll('.switch')].map((e) => e.getBoundingClientRect().right)"
+    assert max(page.evaluate(rights)) <= 390 - 14
