@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from seq2see.lab.experiment import Language
 from seq2see.lab.words import NOTES
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
-def test_the_notes_are_explained(watched: Any, lang: str) -> None:
+def test_the_notes_are_explained(watched: Any, lang: Language) -> None:
     page = watched().open("lab", lang=lang)
     page.wait("lab")
     assert "S0" in page.locator(".lead").inner_text()
