@@ -26,7 +26,7 @@ LINES = [
     "The dog sleeps.",
     "",
     "   ",
-    "\u2028The\u00a0cat\x0c sat.\x00",
+    "\u2028The\u00a0cat\x0c sat.",
     "🦊 שלום العالم 你好",
     "a " * 3000,
     "no end",
@@ -540,9 +540,9 @@ MISTAKES = {
         "ctranslate2 cannot ask several models at once; the engine can be auto",
     ),
     "no terms": (["translate", "{m}", "--glossary", "{f}/ref.fr"], 2, "must be a term, a tab and"),
-    "a document to a terminal": (["translate", "{m}", "a.html"], 2, "`--output` must be given"),
+    "a document to a terminal": (["translate", "{m}", "{f}/a.po"], 2, "`--output` must be given"),
     "scores of a document": (
-        ["translate", "{m}", "a.po", "-o", "b.po", "--scores"],
+        ["translate", "{m}", "{f}/a.po", "-o", "b.po", "--scores"],
         2,
         "`--json`, `--scores` and `--n-best` need lines of text, not a document",
     ),
@@ -581,7 +581,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize(("arguments", "status", "words"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_one_line(run, model, files, arguments, status, words) -> None:
-    for name in ("short.fr", "one.tsv"):
+    for name in ("short.fr", "one.tsv", "a.po"):
         (files / name).write_text("un\n", "utf-8")
     done = run(*(argument.format(m=model, f=files) for argument in arguments), stdin=b"a\n")
     assert words in done.err

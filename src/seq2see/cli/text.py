@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import sys
@@ -84,11 +83,10 @@ class TextJob:
 def opened_target(
     file: str, output: Path | None, model: Path, how: dict[str, Any], resume: bool
 ) -> tuple[Target, int]:
-    """Return where the lines go, and how many are there; refuse what cannot be read or written.
+    """Return where the lines go, and how many are there; refuse what cannot be written.
 
     `how` are the settings that decide what the lines are.
     """
-    _refuse_input(file)
     if output is None or (output.exists() and not output.is_file() and not output.is_dir()):
         return output, 0
     _refuse_same(file, output)
@@ -102,14 +100,6 @@ def opened_target(
     target = Unfinished(output, job)
     target.forget()
     return target, 0
-
-
-def _refuse_input(file: str) -> None:
-    """Raise an error if there is nothing to read."""
-    if file != STANDARD_INPUT and not Path(file).exists():
-        raise InputError(f"{file} cannot be read: {os.strerror(errno.ENOENT)}")
-    if file != STANDARD_INPUT and Path(file).is_dir():
-        raise InputError(f"{file} cannot be read: {os.strerror(errno.EISDIR)}")
 
 
 def _refuse_same(file: str, output: Path) -> None:

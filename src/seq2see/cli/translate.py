@@ -34,7 +34,7 @@ File = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="Text, a sentence or a paragraph a line; or with -o a document: "
+        help="Bare lines, a sentence or a paragraph each, as is every .txt; or with -o a document: "
         ".html, .srt, .po, .docx, .tmx, …. By default standard input.",
     ),
 ]
@@ -106,6 +106,9 @@ def translate(
     as_json: Json = False,
 ) -> None:
     """Translate text, line by line, or a document."""
+    from seq2see.cli.input import refuse_input
+
+    refuse_input(file)
     search: Settings = {"beam_size": beam_size, "n_best": n_best}
     search |= {"length_penalty": length_penalty, "stop": stop}
     draw: Settings = {"sample": sample, "temperature": temperature}

@@ -29,6 +29,7 @@ class Decoded:
     @classmethod
     def of(cls, data: bytes, name: str, encoding: str = "utf-8") -> Decoded:
         """Decode a file; what is not in its encoding is refused."""
+        refuse_no_text(data, name)
         has_bom = data.startswith(codecs.BOM_UTF8)
         body = data.removeprefix(codecs.BOM_UTF8)
         encoding = "utf-8" if has_bom else _known(encoding, name)
@@ -36,8 +37,6 @@ class Decoded:
             text = body.decode(encoding)
         except UnicodeDecodeError as error:
             raise InputError(_refusal(data, name, encoding, error.start)) from None
-        if "\0" in text:
-            raise InputError(f"{name} must be a text, but has zero bytes: is it another format?")
         return cls(text, name, encoding, has_bom)
 
     def encode(self, text: str, errors: str = "strict") -> bytes:
@@ -52,6 +51,16 @@ class Decoded:
             ) from None
 
 
+def refuse_no_text(data: bytes, name: str) -> None:
+    """Raise an error if a file, or its beginning, cannot be read byte by byte."""
+    if data.startswith(_WIDE):
+        what = "but is UTF-16 or UTF-32: convert it, with `iconv -f UTF-16 -t UTF-8` for example"
+        raise InputError(f"{name} must be UTF-8, {what}")
+    if b"\0" in data:
+        what = "but has zero bytes: is it another format, or UTF-16, which iconv converts?"
+        raise InputError(f"{name} must be a text in UTF-8, {what}")
+
+
 def _known(label: str, name: str) -> str:
     try:
         encoding = codecs.lookup(label).name
@@ -63,8 +72,6 @@ def _known(label: str, name: str) -> str:
 
 
 def _refusal(data: bytes, name: str, encoding: str, place: int) -> str:
-    if data.startswith(_WIDE):
-        return f"{name} must be UTF-8, but is UTF-16 or UTF-32: convert it, with iconv for example"
     line = data.count(b"\n", 0, place) + 1
     return (
         f"{name}, line {line} must be {encoding.upper()}, but has the byte 0x{data[place]:02x}: "

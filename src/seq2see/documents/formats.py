@@ -42,6 +42,12 @@ _FORMATS = (
     Format("tmx", (".tmx",), "application/x-tmx+xml", "tmx"),
     Format("xliff", (".xlf", ".xliff"), "application/xliff+xml", "xliff"),
 )
+_UNREADABLE = {
+    *(".doc", ".docm", ".dot", ".dotx", ".rtf", ".odt", ".ott", ".fodt", ".pages"),
+    *(".xls", ".xlsm", ".xlsx", ".ods", ".numbers", ".ppt", ".pptx", ".odp", ".odg"),
+    *(".pdf", ".ps", ".xps", ".djvu", ".epub", ".mobi", ".azw3"),
+}
+"""Endings of documents that are not read here; some of them would pass for lines of text."""
 
 
 def formats() -> tuple[Format, ...]:
@@ -58,3 +64,11 @@ def format_of(path: Path, name: str | None = None) -> Format:
     what = f"`{name}`" if name is not None else f"{path}"
     known = ", ".join(one.name for one in _FORMATS)
     raise InputError(f"a document must be one of {known}, but is {what} instead")
+
+
+def refuse_unreadable(path: Path) -> None:
+    """Raise an error if a file is a document that is of none of the formats, by its ending."""
+    if path.suffix.lower() in _UNREADABLE:
+        known = ", ".join(ending for one in _FORMATS for ending in one.endings)
+        what = f"must be one of {known}, but is {path.suffix} instead: convert it first"
+        raise InputError(f"{path} {what}")

@@ -1,0 +1,61 @@
+"""What `seq2see translate` reads, and what it refuses before it writes anything."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+TEXT = "The dog sleeps.\nThe cat sat.\n"
+
+
+NO_TEXT = {
+    "wide.txt": (TEXT.encode("utf-16"), "must be UTF-8, but is UTF-16 or UTF-32: convert it"),
+    "wider": (TEXT.encode("utf-32"), "iconv -f UTF-16 -t UTF-8"),
+    "unmarked.txt": (TEXT.encode("utf-16-le"), "has zero bytes"),
+    "packed.gz": (gzip.compress(TEXT.encode("utf-16")), "must be UTF-8, but is UTF-16"),
+    "a.pdf": (b"%PDF-1.4\n1 0 obj\n", "but is .pdf instead: convert it first"),
+    "a.RTF": (rb"{\rtf1 The dog}", "must be one of .txt, .text, .html, .htm, .srt, .vtt, .po"),
+    "a.odt": (b"PK", "but is .odt instead"),
+    "none.html": (None, "none.html cannot be read: No such file or directory"),
+    "none.pdf": (None, "none.pdf cannot be read: No such file or directory"),
+}
+
+
+@pytest.mark.parametrize("name", NO_TEXT)
+@pytest.mark.parametrize("has_output", [True, False])
+def test_what_cannot_be_read_is_refused_at_once(run, tmp_path, name, has_output) -> None:
+    content, words = NO_TEXT[name]
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    output = ["-o", tmp_path / "out"] if has_output else []
+    done = run("translate", "no model", tmp_path / name, *output)
+    assert (done.status, done.out) == (1, "")
+    assert words in done.err
+    assert len(done.err.splitlines()) == 1
+    assert {path.name for path in tmp_path.iterdir()} <= {name}
+
+
+def test_standard_input_has_no_ending_and_may_have_zeros(run, model) -> None:
+    done = run("translate", model, "--beam-size", "1", stdin=b"The dog\0 sleeps.\n")
+    assert done.status == 0
+    assert len(done.out.splitlines()) == 1
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(run, model, tmp_path) -> None:
+    marked = b"\xef\xbb\xbf" + TEXT.encode()
+    (tmp_path / "in.txt").write_bytes(marked)
+    asked = ["translate", model, "--beam-size", "1"]
+    plain = run(*asked, stdin=TEXT.encode())
+    assert run(*asked, stdin=marked).out == plain.out
+    assert run(*asked, tmp_path / "in.txt").out == plain.out
+
+
+def test_a_text_is_bare_lines(run, model, tmp_path) -> None:
+    """The number of a list is part of its line, as it is of a line that is typed."""
+    (tmp_path / "in.txt").write_text("1. The dog sleeps.\n", "utf-8")
+    asked = ["translate", model, "--beam-size", "1"]
+    done = run(*asked, tmp_path / "in.txt", "-o", tmp_path / "out.txt")
+    assert done.status == 0
+    typed = run(*asked, stdin=b"1. The dog sleeps.\n").out
+    assert (tmp_path / "out.txt").read_text("utf-8") == typed
