@@ -59,3 +59,9 @@ def test_every_file_has_its_row(package: str) -> None:
     rows = "\n".join(re.findall(r"(?m)^\| `.*`", section))
     files = {path.name for path in (ROOT / "src/seq2see" / package).glob("[!_]*.py")}
     assert set(re.findall(r"`(\w+\.py)`", rows)) == files
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+def test_it_installs_what_was_tested(document: Path) -> None:
+    for rest in re.findall(r"pip install (.*)", document.read_text("utf-8")):
+        assert rest.startswith("-c constraints.txt"), rest
