@@ -8,7 +8,9 @@ from typing import Any, cast
 
 import pytest
 
+from seq2see.serve.streaming import stream
 from seq2see.serve.texts import Manner, translate_texts
+from seq2see.serve.tickets import Call
 from seq2see.translator import Link, Translation, TranslationOptions, Translator
 
 
@@ -16,18 +18,22 @@ class Shouting:
     """A translator that shouts, and keeps what it saw."""
 
     languages = ("en", "de")
+    engine = None
 
     def __init__(self) -> None:
         self.seen: list[str] = []
 
     def translate(
-        self, lines: Sequence[str], options: TranslationOptions, **settings: Any
-    ) -> list[Translation]:
+        self, lines: str | Sequence[str], options: TranslationOptions, **settings: Any
+    ) -> Translation | list[Translation]:
+        if isinstance(lines, str):
+            (found,) = cast("list[Translation]", self.translate([lines], options, **settings))
+            return found
         self.seen += lines
         options = options.changed(settings)
         links = (Link(0, 1, 0, 1, 1.0),) if options.alignment else ()
-        found = [Translation(line.upper(), -1.0, -1.0, alignment=links) for line in lines]
-        return [replace(one, alternatives=(one,) * (options.search.n_best - 1)) for one in found]
+        made = [Translation(line.upper(), -1.0, -1.0, alignment=links) for line in lines]
+        return [replace(one, alternatives=(one,) * (options.search.n_best - 1)) for one in made]
 
 
 def translated(text: str, manner: Manner | None = None) -> tuple[Translation, list[str]]:
@@ -88,3 +94,14 @@ def test_alignments_are_there_for_who_asked(text: str, alignment: bool) -> None:
     found, _ = translated(text, Manner(options, numbers=True))
     assert len(found.alternatives) == 1
     assert all(bool(one.alignment) == alignment for one in (found, *found.alternatives))
+
+
+def test_a_stream_keeps_the_same_things() -> None:
+    model, told = Shouting(), list[str]()
+    text = "1. A dog runs! 14! A cat sits.\n---\n"
+    found = stream(
+        cast("Translator", model), text, TranslationOptions(), Call.within(9), told.append
+    )
+    assert model.seen == ["A dog runs!", "A cat sits."]
+    assert told == ["1. A DOG RUNS!", "1. A DOG RUNS! 14! A CAT SITS."]
+    assert found.text == text.upper()
