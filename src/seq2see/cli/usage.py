@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -13,8 +15,24 @@ from seq2see.errors import ConfigError
 
 STATUS = 2
 """Of options, arguments and settings that cannot be; whatever else fails has 1."""
-_FLAGS = {"forbidden": "forbid", "token_scores": "scores", "metrics": "metric"}
-_NAME = re.compile(r"`(?!-)(?:search\.)?(?:sampling\.)?(\w+)(?:\.\d+)?`")
+_FLAGS = {
+    "forbidden": "forbid",
+    "token_scores": "scores",
+    "metrics": "metric",
+    "methods": "method",
+}
+_NAME = re.compile(r"`(?P<search>search\.)?(?P<name>\w[\w.]*?)(?:\.\d+)?`")
+_OPTIONS: ContextVar[Collection[str]] = ContextVar("options", default=())
+
+
+@contextmanager
+def options_of(names: Collection[str]) -> Iterator[None]:
+    """Let wrong use name these options, which are those of the verb, and no others."""
+    token = _OPTIONS.set(names)
+    try:
+        yield
+    finally:
+        _OPTIONS.reset(token)
 
 
 @contextmanager
@@ -25,6 +43,20 @@ def wrong_use() -> Iterator[None]:
     except ConfigError as error:
         typer.echo(f"seq2see: {'; '.join(map(_by_flag, error.problems))}", err=True)
         raise typer.Exit(STATUS) from None
+
+
+def all_of(*makes: Callable[[], Any]) -> list[Any]:
+    """Return what each of them makes, or say all that is wrong at once."""
+    made: list[Any] = []
+    problems: list[str] = []
+    for make in makes:
+        try:
+            made.append(make())
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    return made
 
 
 def refuse_ending(path: Path, endings: Sequence[str], option: str) -> None:
@@ -42,4 +74,13 @@ def flag(name: str) -> str:
 def _by_flag(problem: str) -> str:
     if problem.startswith("`files`"):
         return problem.replace("`files`", "FILES", 1)  # they are arguments
-    return _NAME.sub(lambda match: f"`{flag(match[1])}`", problem, count=1)
+    match = _NAME.match(problem)
+    return _typed(match) + problem[match.end() :] if match else problem
+
+
+def _typed(match: re.Match[str]) -> str:
+    """Return a setting as one types it: by an option of the verb, or through `--search`."""
+    option = flag(match["name"].removeprefix("sampling."))
+    if option in _OPTIONS.get():
+        return f"`{option}`"
+    return f"`--search {match['name']}`" if match["search"] else match[0]

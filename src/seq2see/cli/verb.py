@@ -8,6 +8,8 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from seq2see.cli.usage import options_of
+
 CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 """A language: en, pt-BR."""
 
@@ -31,6 +33,11 @@ class Verb(_Quiet, TyperCommand):
         """Take `--languages en de` for `--languages en,de`, as many type it."""
         parsed: list[str] = super().parse_args(ctx, with_pairs(args))
         return parsed
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it; what is wrong is named by its own options."""
+        with options_of({option for each in self.params for option in each.opts}):
+            return super().invoke(ctx)
 
 
 class Verbs(_Quiet, TyperGroup):
