@@ -71,3 +71,62 @@ def test_a_run_needs_a_folder(run, tiny_recipe, tmp_path, verb) -> None:
         f"seq2see: {tmp_path / 'two.txt'} must be a folder, but is a file: name another with "
         "--output\n"
     )
+
+
+# --- options ---
+
+LENGTHS = "`--search lengths.max_length` must be at least 1, but is 0 instead"
+SETTINGS = {
+    "by search": (["--search", "coverage_penalty=-1"], "`--search coverage_penalty` must be at"),
+    "unknown": (["--search", "foo=1"], "`--search foo` is not a setting"),
+    "in a table": (["--search", "lengths.max_length=0"], LENGTHS),
+    "an option too": (["--search", "beam_size=0"], "`--beam-size` must be at least 1, but is 0"),
+    "drawn": (["--sample", "--top-k", "0"], "`--top-k` must be at least 1, but is 0 instead"),
+    "a word": (["--forbid", " "], "`--forbid` must be words, but has one without a letter"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), SETTINGS.values(), ids=SETTINGS)
+def test_a_setting_is_named_as_it_is_typed(run, model, arguments, words) -> None:
+    done = run("translate", model, *arguments, stdin=b"The dog.\n")
+    assert done.status == 2
+    assert done.err.startswith(f"seq2see: {words}")
+
+
+def test_what_is_no_option_of_this_verb_is_not_called_one(run, model) -> None:
+    done = run("evaluate", model, "--test", "x", "--search", "n_best=0")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("seq2see: `--search n_best` must be at least 1, but is 0 instead")
+
+
+def test_translations_that_are_there_need_no_model(run, model, tmp_path) -> None:
+    (tmp_path / "a.fr").write_text("un\n", "utf-8")
+    judged = ["--hypotheses", tmp_path / "a.fr", "--references", tmp_path / "a.fr"]
+    done = run("evaluate", model, *judged, "--metric", "bleurt")
+    assert done.status == 2
+    assert (
+        f"seq2see: the MODEL {model} must be left out with `--hypotheses`; `--metric`" in done.err
+    )
+    options = ["--beam-size", "3", "--length-penalty", "0", "--search", "groups=1"]
+    options += ["--threads", "2"]
+    options += ["--ensemble", model, "--precision", "int8", "--engine", "torch", "--device", "cpu"]
+    done = run("evaluate", *judged, "-o", tmp_path / "out", *options)
+    assert (done.status, done.out) == (2, "")
+    assert done.err == (
+        "seq2see: `--output`, `--beam-size`, `--length-penalty`, `--search`, `--ensemble`, "
+        "`--precision`, `--engine`, `--device`, `--threads` must be left out with "
+        "`--hypotheses`: nothing is translated\n"
+    )
+    assert run("evaluate", *judged, "--samples", "0").status == 0
+
+
+@pytest.mark.parametrize(
+    ("place", "words"), [("no/x.txt", "there is no folder"), (".", "it is a folder")]
+)
+def test_where_translations_cannot_go_is_known_before_they_are_made(
+    run, model, tmp_path, place, words
+) -> None:
+    """The test set is not there either, which would be found first by whoever begins to work."""
+    done = run("evaluate", model, "--test", "a.en", "a.fr", "-o", tmp_path / place)
+    assert (done.status, done.out) == (1, "")
+    assert f"{tmp_path / place} cannot be written: {words}" in done.err

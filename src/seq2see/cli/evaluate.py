@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -10,8 +11,8 @@ from typing import Annotated, NamedTuple
 import typer
 
 from seq2see.cli import held_out, translating
-from seq2see.cli.reporting import Json, Plot, refuse_plot
-from seq2see.cli.usage import wrong_use
+from seq2see.cli.reporting import Json, Plot, refuse_place, refuse_plot
+from seq2see.cli.usage import all_of, flag, wrong_use
 from seq2see.errors import ConfigError
 
 Arguments = Annotated[
@@ -59,12 +60,19 @@ def evaluate(
     from seq2see.cli import evaluation
     from seq2see.cli.journal import sentence_bar
 
-    refuse_plot(plot)
+    search = {"beam_size": beam_size, "length_penalty": length_penalty}
+    of_model = {"output": output, **search, "search": further or None}
+    of_model |= {"ensemble": ensemble or None, "precision": precision != "float32"}
+    of_model |= {"engine": engine != "auto", "device": device != "auto", "threads": threads}
     with wrong_use():
-        asked = _asked(list(arguments or ()), hypotheses, test, references, output)
-        scoring = held_out.scoring_config(metrics, tokenize, lowercase, samples)
-        search = {"beam_size": beam_size, "length_penalty": length_penalty}
-        options = translating.translation_options(search, further=further or ())
+        asked: _Asked
+        asked, scoring, options, _ = all_of(
+            lambda: _asked(list(arguments or ()), hypotheses, test, references, of_model),
+            lambda: held_out.scoring_config(metrics, tokenize, lowercase, samples),
+            lambda: translating.translation_options(search, further=further or ()),
+            lambda: refuse_plot(plot),
+        )
+    refuse_place(output)
     with translating.dying_of_interrupts(), sentence_bar() as told:
         load = partial(translating.loaded, engine=engine, device=device, threads=threads)
         load = partial(load, precision=precision, ensemble=ensemble)
@@ -104,19 +112,31 @@ def _asked(
     hypotheses: str | None,
     test: list[str] | None,
     references: list[str] | None,
-    output: Path | None,
+    of_model: Mapping[str, object],
 ) -> _Asked:
-    """Tell the arguments apart: a shell gives `--test a.en a.de` as an option and an argument."""
-    problems = []
-    if not hypotheses and not arguments:
-        problems.append("a MODEL or `--hypotheses` must be given")
-    if hypotheses and output:
-        problems.append("`--output` needs a MODEL: with --hypotheses nothing is translated")
-    if problems:
-        raise ConfigError(problems)
+    """Tell the arguments apart: a shell gives `--test a.en a.de` as an option and an argument.
+
+    `of_model` are the options that mean nothing without one, by their names.
+    """
+    if hypotheses:
+        if problems := list(_of_no_use(arguments, of_model)):
+            raise ConfigError(problems)
+    elif not arguments:
+        raise ConfigError(["a MODEL or `--hypotheses` must be given"])
     model = None if hypotheses else Path(arguments.pop(0))
     tests, further = list(test or ()), list(references or ())
     (tests if test or model else further).extend(arguments)
     if model and not tests:
         raise ConfigError(["`--test` must be given: what the model has to translate"])
     return _Asked(model, hypotheses or "", tests, further)
+
+
+def _of_no_use(arguments: list[str], of_model: Mapping[str, object]) -> Iterator[str]:
+    """Yield what cannot be beside translations that are there already."""
+    for name in arguments:
+        if Path(name).is_dir():
+            yield f"the MODEL {name} must be left out with `--hypotheses`"
+    asked = [name for name, value in of_model.items() if value is not None and value is not False]
+    if asked:
+        names = ", ".join(f"`{flag(name)}`" for name in asked)
+        yield f"{names} must be left out with `--hypotheses`: nothing is translated"

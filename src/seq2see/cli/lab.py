@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from seq2see.cli.reporting import Json
+from seq2see.cli.reporting import Json, refuse_place
 from seq2see.cli.train import let_threads_sleep
 from seq2see.cli.verb import Verb, Verbs
 from seq2see.errors import ConfigError, InputError
@@ -70,7 +70,7 @@ def run(
 ) -> None:
     """Run experiments; the exit status is 1 if a number is not as expected."""
     _refuse_missing(docs, model)
-    _refuse_place(report)
+    refuse_place(report)
     if docs is not None and names != ["all"]:
         raise ConfigError(["--docs must go with all: its pages hold every experiment"])
     let_threads_sleep()
@@ -100,14 +100,6 @@ def _refuse_missing(*folders: Path | None) -> None:
     for folder in folders:
         if folder is not None and not folder.is_dir():
             raise InputError(f"{folder} must be a folder, but is {_kind(folder)}")
-
-
-def _refuse_place(page: Path | None) -> None:
-    """Complain before the work of where its report shall go."""
-    if page is not None and page.is_dir():
-        raise InputError(f"{page} cannot be written: it is a folder")
-    if page is not None and not (folder := page.absolute().parent).is_dir():
-        raise InputError(f"{page} cannot be written: there is no folder {folder}")
 
 
 def _kind(path: Path) -> str:

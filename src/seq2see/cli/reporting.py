@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from seq2see.cli.usage import refuse_ending
+from seq2see.errors import InputError
 
 Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 Plot = Annotated[Path | None, typer.Option(help="Also draw a picture: .png, .svg, .pdf.")]
@@ -20,3 +21,11 @@ def refuse_plot(plot: Path | None) -> None:
     if plot:
         refuse_ending(plot, draw.FORMATS, "--plot")
         draw.refuse_name(plot)
+
+
+def refuse_place(path: Path | None) -> None:
+    """Refuse a file that cannot be written where it shall be, before the work."""
+    if path and path.is_dir():
+        raise InputError(f"{path} cannot be written: it is a folder")
+    if path and not (folder := path.absolute().parent).is_dir():
+        raise InputError(f"{path} cannot be written: there is no folder {folder}")
