@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -14,6 +14,9 @@ from seq2see.cli import held_out, translating
 from seq2see.cli.reporting import Json, Plot, refuse_place, refuse_plot
 from seq2see.cli.usage import all_of, flag, wrong_use
 from seq2see.errors import ConfigError
+
+if TYPE_CHECKING:
+    from seq2see.evaluate import Evaluation
 
 Arguments = Annotated[
     list[str] | None,
@@ -61,7 +64,7 @@ def evaluate(
     from seq2see.cli.journal import sentence_bar
 
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
-    of_model = {"output": output, **search, "search": further or None}
+    of_model: dict[str, object] = {"output": output, **search, "search": further or None}
     of_model |= {"ensemble": ensemble or None, "precision": precision != "float32"}
     of_model |= {"engine": engine != "auto", "device": device != "auto", "threads": threads}
     with wrong_use():
@@ -86,6 +89,14 @@ def evaluate(
             report = evaluation.of_model(translator, given, options, scoring, told)
         else:
             report = evaluation.of_file(asked.hypotheses, given, scoring)
+    _tell(report, output, plot, as_json)
+    if report.errors:
+        raise typer.Exit(1)
+
+
+def _tell(report: Evaluation, output: Path | None, plot: Path | None, as_json: bool) -> None:
+    from seq2see.cli import evaluation
+
     if output:
         evaluation.write(report, output)
     if plot:
@@ -94,8 +105,6 @@ def evaluate(
         typer.echo(json.dumps(report.to_json(), ensure_ascii=False))
     else:
         evaluation.show(report)
-    if report.errors:
-        raise typer.Exit(1)
 
 
 class _Asked(NamedTuple):
