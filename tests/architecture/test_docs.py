@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from seq2see.data.doctor import RULES
+from seq2see.search import SearchConfig
+from seq2see.translator import TranslationOptions
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -65,3 +67,10 @@ def test_every_file_has_its_row(package: str) -> None:
 def test_it_installs_what_was_tested(document: Path) -> None:
     for rest in re.findall(r"pip install (.*)", document.read_text("utf-8")):
         assert rest.startswith("-c constraints.txt"), rest
+
+
+def test_every_keyword_of_a_translation_is_told() -> None:
+    told = (ROOT / "docs/translating.md").read_text("utf-8").partition("| keyword | default |")[2]
+    rows = re.findall(r"(?m)^\| (`[^|]*) \|", told.partition("\n\n")[0])
+    known = {*SearchConfig.model_fields, *TranslationOptions.model_fields} - {"search"}
+    assert set(re.findall(r"\w+", " ".join(rows))) == known
