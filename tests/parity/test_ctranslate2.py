@@ -330,6 +330,9 @@ def test_int8_is_used_only_if_it_was_seen_to_work(home: Path, monkeypatch) -> No
     translator = seq2see.load(home, precision="int8")
     assert translator.engine.name.startswith("ctranslate2 (float32)")
     assert f"chrF {value:.1f}" in translator.notes[0]
+    (home / "probes.txt").write_text("\n".join(LINES[:3]), "utf-8")
+    seq2see.load(home, precision="int8")
+    assert len(json.loads((kept / "int8.json").read_text())) == 2  # others are another check
 
 
 def test_probes_beyond_the_positions_are_no_reason_to_fail(tokenizers, tmp_path: Path) -> None:

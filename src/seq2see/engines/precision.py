@@ -6,6 +6,7 @@ CPU, and int8 is used only if they come out much as in float32.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 from collections.abc import Callable
@@ -17,7 +18,7 @@ PROBES = "probes.txt"
 LEAST_CHRF = 80.0
 """chrF of int8 with float32 as reference. A healthy int8 has above 90; saturation leaves rubble."""
 RESULTS = "int8.json"
-"""In the directory of the converted model: the result of each CPU that it was on."""
+"""In the directory of the converted model: the result of each CPU, and of each set of probes."""
 
 Translate = Callable[[list[str]], list[str]]
 
@@ -35,19 +36,19 @@ def int8_refusal(home: Path, directory: Path, full: Translate, quick: Translate)
     sentences = probes(home)
     if not sentences:
         return f"its quality cannot be checked: the model directory has no {PROBES}"
-    path, cpu = directory / RESULTS, _cpu()
+    path, case = directory / RESULTS, _case(sentences)
     known = _read(path)
-    if cpu not in known:
+    if case not in known:
         from seq2see import metrics  # noqa: PLC0415  # scorers take long to import
 
         found = metrics.score(quick(sentences), full(sentences), "chrf")
-        known[cpu] = round(found.value, 2)
+        known[case] = round(found.value, 2)
         with suppress(OSError):  # a directory that cannot be written: measured again next time
             path.write_text(json.dumps(known, indent=1) + "\n", "utf-8")
-    if known[cpu] >= LEAST_CHRF:
+    if known[case] >= LEAST_CHRF:
         return None
     return (
-        f"it fails on this CPU: chrF {known[cpu]:.1f} with float32 as reference, "
+        f"it fails on this CPU: chrF {known[case]:.1f} with float32 as reference, "
         f"below {LEAST_CHRF:.0f}"
     )
 
@@ -58,6 +59,12 @@ def _read(path: Path) -> dict[str, float]:
     except (OSError, ValueError):
         return {}
     return {str(cpu): float(value) for cpu, value in table.items()}
+
+
+def _case(sentences: list[str]) -> str:
+    """Return what the result depends on: the kind of CPU, and what was translated."""
+    digest = hashlib.sha256("\n".join(sentences).encode()).hexdigest()
+    return f"{_cpu()}, {len(sentences)} probes {digest[:12]}"
 
 
 def _cpu() -> str:
