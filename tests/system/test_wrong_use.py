@@ -130,3 +130,54 @@ def test_where_translations_cannot_go_is_known_before_they_are_made(
     done = run("evaluate", model, "--test", "a.en", "a.fr", "-o", tmp_path / place)
     assert (done.status, done.out) == (1, "")
     assert f"{tmp_path / place} cannot be written: {words}" in done.err
+
+
+# --- explain ---
+
+EXPLAIN = {
+    "no layer": (["--off", "decoder.9"], "`--off decoder.9`: layer must be from 0 to 0 in the"),
+    "no head": (["--scale", "decoder.0.cross.7=2"], "`--scale decoder.0.cross.7=2`: heads must be"),
+    "no cross": (["--off", "encoder.0.cross"], "`--off encoder.0.cross`: cross must be in the dec"),
+    "no token": (["--hide", "decoder.cross=99"], "`--hide decoder.cross=99`: keys must be below"),
+    "no word": (["--force", "99=le"], "`--force 99=le`: word must be at most"),
+    "no layer shown": (["--layers", "decoder.4"], "`--layers` must be none, last, all or some of"),
+    "layers": (["--layers", "foo"], "`--layers` must be none, last, all or layers such as encoder"),
+    "method": (["--method", "foo", "--method", "all"], "`--method` must be one of attention, roll"),
+    "far": (["--shift", "encoder=99999999"], "`--shift` must be at most 10000, but is 99999999"),
+    "sentences": (["--sentences", "3"], "`--sentences` needs --pronoun or --heads"),
+    "both": (["--target", "a", "--force", "1=b"], "`--target` must be left out with --force"),
+    "no site": (
+        ["--site", "decoder.0.cross.7", "-o", "a.svg"],
+        "`--site` must have a head below 2",
+    ),
+    "nowhere": (["--site", "decoder.8.cross", "-o", "a.svg"], "`--site` must be one of encoder.0."),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), EXPLAIN.values(), ids=EXPLAIN)
+def test_what_cannot_be_explained_is_named_as_it_is_typed(run, model, arguments, words) -> None:
+    done = run("explain", model, "The dog sleeps.", "--beam-size", "1", *arguments)
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith(f"seq2see: {words}")
+    assert done.err.count("\n") == 1
+
+
+def test_all_that_cannot_be_explained_is_said_at_once(run, model) -> None:
+    wrong = ["--off", "decoder", "--hide", "decoder.cross=x", "--force", "x", "--layers", "foo"]
+    wrong += ["--method", "bar", "--beam-size", "0", "--sentences", "3", "-o", "a.txt"]
+    done = run("explain", model, "The dog sleeps.", *wrong)
+    assert (done.status, done.out) == (2, "")
+    for option in ("off", "hide", "force", "layers", "method", "beam-size", "sentences", "output"):
+        assert f"`--{option}`" in done.err
+    misfits = ["--off", "decoder.9", "--hide", "decoder.cross=99", "--layers", "decoder.4"]
+    done = run("explain", model, "The dog sleeps.", *misfits)
+    assert done.status == 2
+    assert [part[:9] for part in done.err.split("; ")] == ["seq2see: ", "`--hide d", "`--layers"]
+
+
+def test_reports_have_sentences_of_their_own(run, model) -> None:
+    done = run("explain", model, "--pronoun", "--off", "decoder.0", "--words", "--beam-size", "2")
+    assert (done.status, done.out) == (2, "")
+    assert done.err == (
+        "seq2see: `--off`, `--words`, `--beam-size` must be left out with `--pronoun`\n"
+    )

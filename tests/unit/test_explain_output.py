@@ -280,7 +280,6 @@ def test_the_command(directory: Path, tmp_path: Path) -> None:
         (["a", "--pronoun"], 2, "TEXT must be left out with `--pronoun`"),
         (["a", "--method", "guess"], 2, "must be one of"),
         (["a", "-o", "a.txt"], 2, "must end with one of .json, .html"),
-        (["a", "--off", "encoder.7"], 1, "`layer` must be from 0 to 1 in the encoder"),
         (["--pronoun"], 1, "from en to fr"),
     ],
 )

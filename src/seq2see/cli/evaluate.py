@@ -12,7 +12,7 @@ import typer
 
 from seq2see.cli import held_out, translating
 from seq2see.cli.reporting import Json, Plot, refuse_place, refuse_plot
-from seq2see.cli.usage import all_of, flag, wrong_use
+from seq2see.cli.usage import all_of, given, wrong_use
 from seq2see.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def evaluate(
     from seq2see.cli.journal import sentence_bar
 
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
-    of_model: dict[str, object] = {"output": output, **search, "search": further or None}
-    of_model |= {"ensemble": ensemble or None, "precision": precision != "float32"}
+    of_model: dict[str, object] = {"output": output, **search, "search": further}
+    of_model |= {"ensemble": ensemble, "precision": precision != "float32"}
     of_model |= {"engine": engine != "auto", "device": device != "auto", "threads": threads}
     with wrong_use():
         asked: _Asked
@@ -82,13 +82,13 @@ def evaluate(
         translator = load(asked.model) if asked.model else None
         languages = translator.languages if translator else None
         with wrong_use():
-            given = held_out.read_held_out(
+            test_set = held_out.read_held_out(
                 asked.test, asked.references, columns, form, languages, language
             )
         if translator:
-            report = evaluation.of_model(translator, given, options, scoring, told)
+            report = evaluation.of_model(translator, test_set, options, scoring, told)
         else:
-            report = evaluation.of_file(asked.hypotheses, given, scoring)
+            report = evaluation.of_file(asked.hypotheses, test_set, scoring)
     _tell(report, output, plot, as_json)
     if report.errors:
         raise typer.Exit(1)
@@ -145,7 +145,5 @@ def _of_no_use(arguments: list[str], of_model: Mapping[str, object]) -> Iterator
     for name in arguments:
         if Path(name).is_dir():
             yield f"the MODEL {name} must be left out with `--hypotheses`"
-    asked = [name for name, value in of_model.items() if value is not None and value is not False]
-    if asked:
-        names = ", ".join(f"`{flag(name)}`" for name in asked)
+    if names := given(of_model):
         yield f"{names} must be left out with `--hypotheses`: nothing is translated"

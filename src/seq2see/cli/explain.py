@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from seq2see.cli.reporting import refuse_place
 from seq2see.cli.translating import (
     BeamSize,
     Device,
@@ -18,11 +20,8 @@ from seq2see.cli.translating import (
     loaded,
     translation_options,
 )
-from seq2see.cli.usage import wrong_use
+from seq2see.cli.usage import all_of, given, wrong_use
 from seq2see.errors import ConfigError
-
-if TYPE_CHECKING:
-    from seq2see.explain import Detail, Intervention
 
 METHODS = ("attention", "rollout", "gradient_x_input", "integrated_gradients", "occlusion")
 
@@ -124,17 +123,27 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Show how a translation came about: attention, the beam, and what changes without a part."""
-    from seq2see.cli import explanation
+    from seq2see.cli import explanation, interventions
 
+    shown: dict[str, object] = {
+        "target": target,
+        "off": off,
+        "scale": scale,
+        "hide": hide,
+        "shift": shift,
+    }
+    shown |= {"force": force, "layers": layers != "last", "method": method, "words": words}
+    shown |= {"site": site, "beam_size": beam_size, "length_penalty": length_penalty}
     with wrong_use():
-        _refuse_misuse(text, pronoun, heads)
-        interventions = _interventions(off, scale, hide, shift, force)
-        detail = _detail(layers, method, words)
-        place = explanation.place(site)
-        search = translation_options(
-            {"beam_size": beam_size, "length_penalty": length_penalty}
-        ).search
-        explanation.refuse_name(output, site)
+        _, *wanted, _, options = all_of(
+            lambda: _refuse_misuse(text, pronoun, heads, sentences, shown),
+            lambda: interventions.changes(off, scale, hide, shift, force),
+            lambda: interventions.detail(layers, method or (), words),
+            lambda: explanation.place(site),
+            lambda: explanation.refuse_name(output, site),
+            lambda: translation_options({"beam_size": beam_size, "length_penalty": length_penalty}),
+        )
+    refuse_place(output)
     with dying_of_interrupts():
         translator = loaded(model, engine, device, threads)
         if pronoun:
@@ -142,47 +151,39 @@ def explain(
         elif heads:
             explanation.heads(translator, heads, sentences, output, as_json)
         else:
-            sentence = _sentence(text or "-")
-            trace = explanation.traced(translator, sentence, target, search, interventions, detail)
-            explanation.show(trace, output, place, as_json)
+            asked = interventions.Wanted(*wanted)
+            with wrong_use():
+                trace = explanation.traced(
+                    translator, _sentence(text or "-"), target, options.search, asked
+                )
+            explanation.show(trace, output, asked.site, as_json)
 
 
-def _refuse_misuse(text: str | None, pronoun: bool, heads: list[str] | None) -> None:
-    given = [name for name, is_given in (("--pronoun", pronoun), ("--heads", heads)) if is_given]
-    if len(given) > 1:
-        raise ConfigError(["`--pronoun` and `--heads` must be asked for one at a time"])
-    if given and text is not None:
-        raise ConfigError([f"TEXT must be left out with `{given[0]}`"])
-    if not given and text is None:
-        raise ConfigError(["TEXT, `--pronoun` or `--heads` must be given"])
+def _refuse_misuse(
+    text: str | None,
+    pronoun: bool,
+    heads: list[str] | None,
+    sentences: int | None,
+    shown: Mapping[str, object],
+) -> None:
+    """Refuse what cannot be asked for together; `shown` are the options of one sentence."""
+    problems = []
+    modes = [name for name, wanted in (("--pronoun", pronoun), ("--heads", heads)) if wanted]
+    if len(modes) > 1:
+        problems.append("`--pronoun` and `--heads` must be asked for one at a time")
+    if modes and text is not None:
+        problems.append(f"TEXT must be left out with `{modes[0]}`")
+    if not modes and text is None:
+        problems.append("TEXT, `--pronoun` or `--heads` must be given")
+    if sentences is not None and not modes:
+        problems.append("`--sentences` needs --pronoun or --heads")
+    if modes and (names := given(shown)):
+        problems.append(f"{names} must be left out with `{modes[0]}`")
+    if shown["target"] is not None and shown["force"] is not None:
+        problems.append("`--target` must be left out with --force, which changes the model's own")
+    if problems:
+        raise ConfigError(problems)
 
 
 def _sentence(text: str) -> str:
     return sys.stdin.read().strip() if text == "-" else text
-
-
-def _interventions(
-    off: list[str] | None,
-    scale: list[str] | None,
-    hide: list[str] | None,
-    shift: list[str] | None,
-    force: str | None,
-) -> list[Intervention]:
-    from seq2see.explain import addresses
-
-    return [
-        *map(addresses.parse_off, off or ()),
-        *map(addresses.parse_scale, scale or ()),
-        *map(addresses.parse_hide, hide or ()),
-        *map(addresses.parse_shift, shift or ()),
-        *([addresses.parse_force(force)] if force is not None else []),
-    ]
-
-
-def _detail(layers: str, methods: list[str] | None, words: bool) -> Detail:
-    from seq2see.explain import Detail
-
-    usual = {"none", "last", "all"}
-    wanted = METHODS if "all" in (methods or ()) else tuple(dict.fromkeys(methods or ()))
-    names = layers if layers in usual else layers.split(",")
-    return Detail.model_validate({"layers": names, "methods": wanted, "words": words})

@@ -9,11 +9,12 @@ from unicodedata import combining, east_asian_width
 import typer
 
 from seq2see import draw
+from seq2see.cli.interventions import Place, Wanted
 from seq2see.cli.usage import refuse_ending
 from seq2see.data.corpora import Corpus, CorpusConfig
 from seq2see.engines.torch import TorchEngine
 from seq2see.errors import ConfigError, InputError
-from seq2see.explain import Detail, Intervention, Subject, Trace, explainer, output as outputs
+from seq2see.explain import Subject, Trace, explainer, output as outputs
 from seq2see.explain.addresses import parse_attention
 from seq2see.explain.importance import HeadReport, head_importance
 from seq2see.explain.pictures import head_picture
@@ -21,7 +22,6 @@ from seq2see.explain.pronoun import CASES, PronounReport, pronoun_report
 from seq2see.search import SearchConfig
 from seq2see.translator import Translator
 
-Place = tuple[str, int, str, int | None]
 SHOWN = 4
 """Of the likeliest tokens, on a line."""
 
@@ -35,23 +35,28 @@ def refuse_name(path: Path | None, site: str | None) -> None:
     """Complain before the work."""
     if path:
         refuse_ending(path, outputs.FORMATS, "--output")
-        outputs.refuse_name(path)
     if site and (path is None or path.suffix.lower() not in draw.FORMATS):
         raise ConfigError(["`--site` must have a picture to draw, -o NAME.svg or NAME.png"])
 
 
 def traced(
-    translator: Translator,
-    sentence: str,
-    target: str | None,
-    search: SearchConfig,
-    interventions: Sequence[Intervention],
-    detail: Detail,
+    translator: Translator, sentence: str, target: str | None, search: SearchConfig, wanted: Wanted
 ) -> Trace:
     """Explain one sentence."""
-    return explainer.explain(
-        translator, sentence, target, search=search, interventions=interventions, detail=detail
-    )
+    subject = explainer.subject_of(translator, sentence)
+    if problems := list(wanted.misfits(subject, sentence)):
+        raise ConfigError(problems)
+    try:
+        return explainer.explain(
+            translator,
+            sentence,
+            target,
+            search=search,
+            interventions=wanted.interventions,
+            detail=wanted.detail,
+        )
+    except InputError as error:
+        raise wanted.renamed(error) from None
 
 
 def show(trace: Trace, path: Path | None, where: Place | None, as_json: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -64,6 +64,12 @@ def refuse_ending(path: Path, endings: Sequence[str], option: str) -> None:
     if path.suffix.lower() not in endings:
         wanted = ", ".join(endings)
         raise ConfigError([f"`{option}` must end with one of {wanted}, but is {path} instead"])
+
+
+def given(settings: Mapping[str, object]) -> str:
+    """Name the options that were typed, by the values of their settings."""
+    found = (k for k, v in settings.items() if v is not None and v is not False and v != [])
+    return ", ".join(f"`{flag(name)}`" for name in found)  # 0 is given
 
 
 def flag(name: str) -> str:
