@@ -143,7 +143,7 @@ def test_the_batch_does_not_matter(beam: int, tokenizers: Tokenizers, tmp_path: 
     ("search", "reason"),
     [
         ({"sampling": {}}, "samples"),
-        ({"beam_size": 4, "groups": 2}, "diverse"),
+        ({"beam_size": 4, "groups": 2, "diversity": 0.5}, "diverse"),
         ({"coverage_penalty": 0.1}, "coverage"),
         ({"repetition_penalty": 1.2}, "repetition"),
         ({"no_repeat_ngram": 2}, "repetition"),
@@ -224,7 +224,7 @@ def test_auto_takes_each_request_where_it_can_be_done(home: Path) -> None:
         assert [t.flags for t in ours] == [t.flags for t in theirs]
         assert [len(t.tokens) for t in ours] == [len(t.tokens) for t in theirs]
     strict = seq2see.load(home, engine="ctranslate2")
-    with pytest.raises(InputError, match="no prefix"):
+    with pytest.raises(ConfigError, match="no prefix"):
         strict.translate("The cat.", prefix="Le")
 
 
@@ -233,7 +233,7 @@ def test_auto_takes_each_request_where_it_can_be_done(home: Path) -> None:
 )
 def test_wishes_are_refused_before_the_first_line_that_needs_them(wish, home: Path) -> None:
     strict = seq2see.load(home, "ctranslate2")
-    with pytest.raises(InputError, match="knows no prefix, forbidden words or glossary"):
+    with pytest.raises(ConfigError, match="knows no prefix, forbidden words or glossary"):
         strict.translate(LINES[:2], stop="beam_full", **wish)
 
 

@@ -536,8 +536,8 @@ MISTAKES = {
     ),
     "an ensemble on ctranslate2": (
         ["translate", "{m}", "--ensemble", "{m}", "--engine", "ctranslate2"],
-        1,
-        "ctranslate2 cannot ask several models at once; the engine can be auto",
+        2,
+        "`--engine` must be auto or torch, not ctranslate2: it asks one model",
     ),
     "no terms": (["translate", "{m}", "--glossary", "{f}/ref.fr"], 2, "must be a term, a tab and"),
     "a document to a terminal": (["translate", "{m}", "{f}/a.po"], 2, "`--output` must be given"),

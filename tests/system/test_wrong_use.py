@@ -181,3 +181,58 @@ def test_reports_have_sentences_of_their_own(run, model) -> None:
     assert done.err == (
         "seq2see: `--off`, `--words`, `--beam-size` must be left out with `--pronoun`\n"
     )
+
+
+# --- one kind of mistake, one status ---
+
+STATUSES = {
+    "no model": (1, ["translate", "{none}"]),
+    "no model to judge": (1, ["evaluate", "{none}", "--test", "builtin:fables/test"]),
+    "no model to show": (1, ["info", "{none}"]),
+    "no model to explain": (1, ["explain", "{none}", "a"]),
+    "no text": (1, ["translate", "{model}", "{none}"]),
+    "no glossary": (1, ["translate", "{model}", "--glossary", "{none}"]),
+    "no test": (1, ["evaluate", "{model}", "--test", "{none}.tsv"]),
+    "no corpus": (1, ["data", "check", "{none}.tsv"]),
+    "no recipe": (1, ["train", "{none}"]),
+    "a device": (2, ["translate", "{model}", "--device", "gpu"]),
+    "a device to judge by": (2, ["score", "{model}", "--device", "gpu"]),
+    "an engine that cannot draw": (
+        2,
+        ["translate", "{model}", "--engine", "ctranslate2", "--sample"],
+    ),
+    "an engine without wishes": (
+        2,
+        [
+            "translate",
+            "{model}",
+            "--engine",
+            "ctranslate2",
+            "--stop",
+            "beam_full",
+            "--prefix",
+            "Le",
+        ],
+    ),
+    "an engine for one": (
+        2,
+        ["translate", "{model}", "--engine", "ctranslate2", "--ensemble", "{model}"],
+    ),
+    "no such engine": (2, ["translate", "{model}", "--engine", "fast"]),
+    "a number": (2, ["translate", "{model}", "--beam-size", "0"]),
+}
+
+
+@pytest.mark.parametrize(("status", "arguments"), STATUSES.values(), ids=STATUSES)
+def test_options_that_cannot_be_have_2_and_what_is_missing_1(
+    run, model, tmp_path, status, arguments
+) -> None:
+    if "ctranslate2" in arguments:
+        pytest.importorskip("ctranslate2")
+    names = {"none": tmp_path / "none", "model": model}
+    done = run(*(each.format(**names) for each in arguments), stdin=b"a\n")
+    assert (done.status, done.out) == (status, "")
+    if "--device" in arguments:
+        assert done.err.startswith("seq2see: `--device` must be one that is here, but is gpu: ")
+    if "ctranslate2" in arguments:
+        assert "seq2see: `--engine` must be auto or torch, not ctranslate2: it " in done.err

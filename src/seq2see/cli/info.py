@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 import typer
 
 from seq2see.cli.reporting import Json
+from seq2see.errors import InputError
 
 Preset = Literal["tiny", "small", "base", "big"]
 
@@ -30,7 +31,7 @@ def info(
         _show_preset(model, vocab_size, as_json)
     else:
         sizes = ", ".join(get_args(Preset))
-        raise typer.BadParameter(f"{model!r} is not one of {sizes}, nor the directory of a model")
+        raise InputError(f"{model} is not the directory of a model, nor one of {sizes}")
 
 
 def _show_directory(home: Path, as_json: bool) -> None:

@@ -118,6 +118,7 @@ def translation_options(
     `sampling` has `sample`, which turns it on, beside its own settings; `problems` are those that
     were found before; `further` are settings of the search as `key=value`.
     """
+    from seq2see.data.readers import read_lines
     from seq2see.translator import TranslationOptions
 
     draw = _given(sampling or {})
@@ -132,8 +133,9 @@ def translation_options(
         except ConfigError:
             problems.append(f"`--search {setting}` must be KEY=VALUE")
     if glossary:
+        lines = list(read_lines(str(glossary)))
         try:
-            table["glossary"] = dict(_terms(glossary))
+            table["glossary"] = dict(_terms(glossary, lines))
         except InputError as error:
             problems.append(str(error))
     try:
@@ -149,12 +151,10 @@ def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in settings.items() if v is not None and v is not False}  # 0 is given
 
 
-def _terms(path: Path) -> Iterator[tuple[str, str]]:
-    """Read terms and their translations; what is blank or begins with # is no term."""
-    from seq2see.data.readers import read_lines
-
+def _terms(path: Path, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield terms and their translations; what is blank or begins with # is no term."""
     seen: dict[str, int] = {}
-    for number, line in enumerate(read_lines(str(path)), 1):
+    for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
         cells = [cell.strip() for cell in line.split("\t")]

@@ -8,7 +8,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from seq2see.cli.usage import options_of
+from seq2see.cli.usage import options_of, wrong_use
 
 CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 """A language: en, pt-BR."""
@@ -35,8 +35,9 @@ class Verb(_Quiet, TyperCommand):
         return parsed
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it; what is wrong is named by its own options."""
-        with options_of({option for each in self.params for option in each.opts}):
+        """Run it; what is wrong is named by its own options, wherever it is found."""
+        names = {option for each in self.params for option in each.opts}
+        with options_of(names), wrong_use():
             return super().invoke(ctx)
 
 

@@ -81,12 +81,8 @@ class Engines:
     ) -> list[list[Hypothesis]]:
         """Return the translations of each sentence, each by the engine that can."""
         config = self.resolved(config)
-        if self._strict and processors is not None:  # at the first line, not where one is needed
-            raise InputError(
-                "ctranslate2 cannot do this: it knows no prefix, forbidden words or glossary; "
-                "the engine can be auto instead"
-            )
         if self._strict:
+            self._refuse(config, processors)
             quick = list(range(len(sources)))
         elif self.fast.refusal(config):
             quick = []
@@ -103,6 +99,14 @@ class Engines:
             for place, hypotheses in zip(rest, found, strict=True):
                 results[place] = hypotheses
         return results
+
+    def _refuse(self, config: SearchConfig, processors: Processors | None) -> None:
+        """Refuse what ctranslate2 cannot do at the first line, not at the first that needs it."""
+        reason = self.fast.refusal(config)
+        if processors is not None:
+            reason = "it knows no prefix, forbidden words or glossary"
+        if reason:
+            raise ConfigError([f"`engine` must be auto or torch, not ctranslate2: {reason}"])
 
     def force(self, pairs: Sequence[tuple[Ids, Ids]], *, attention: bool = False) -> list[Forced]:
         """Return what the model thinks of each target; our own engine tells."""
@@ -138,7 +142,7 @@ def choose(
         torch.set_num_threads(threads)  # of the whole process: torch has no other way
     workers = threads or len(os.sched_getaffinity(0))
     if others and engine == "ctranslate2":
-        raise InputError("ctranslate2 cannot ask several models at once; the engine can be auto")
+        raise ConfigError(["`engine` must be auto or torch, not ctranslate2: it asks one model"])
     if others or engine == "torch" or (engine == "auto" and device != "cpu"):
         return Chosen(torch_engine(bundle, device, workers, others))
     strict = engine == "ctranslate2"
@@ -247,7 +251,7 @@ def _device(name: str) -> str:
         torch.empty(0, device=name)
     except (AssertionError, RuntimeError) as error:  # torch raises the one or the other
         reason = str(error).partition("\n")[0]
-        raise InputError(f"`device` must be one that is here, but is {name}: {reason}") from None
+        raise ConfigError([f"`device` must be one that is here, but is {name}: {reason}"]) from None
     return name
 
 
