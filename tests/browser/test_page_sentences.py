@@ -111,3 +111,30 @@ def test_a_word_of_a_sentence_that_is_anew_shows_its_source(watched: Any, text: 
     page.wait_for_selector(".mirror mark")
     before = page.evaluate("document.querySelector('.mirror mark').previousSibling.textContent")
     assert len(before) >= here["source_start"]
+
+
+def test_a_sentence_that_is_anew_takes_what_was_wrong_with_it_along(watched: Any) -> None:
+    """The old sentences lack a term each; the second is translated anew, and lacks none."""
+
+    def lacking(route: Any) -> None:
+        (found,) = route.fetch().json()["translations"]
+        terms = ["Tier", "breit", "Tier"] if len(found["sentences"]) == 3 else [None]
+        for term, each in zip(terms, found["sentences"], strict=True):
+            each["unmet"] = [term] if term else []
+        found["unmet"] = [term for term in dict.fromkeys(terms) if term]
+        route.fulfill(json={"translations": [found]})
+
+    view = watched()
+    view.context.route("**/api/v1/translate", lacking)
+    page = view.open("translate", text=TEXT)
+    page.wait("translate")
+    said = "[...document.querySelectorAll('.chip.warn')].map((chip) => chip.textContent)"
+    told = f"term => {said}.some((text) => text.includes(term))"
+    assert page.evaluate(told, "“Tier”")
+    assert page.evaluate(told, "“breit”")
+    page.locator(".chip.warn", has_text="breit").hover()
+    assert page.locator("#tip").inner_text() == "“it was wide.”"
+    page.go("translate", text=TEXT, prefix="wide", sentence=1)
+    page.wait_for_selector(".chip.is")
+    page.until(f"term => !({told})(term)", "“breit”")
+    assert page.evaluate(told, "“Tier”")

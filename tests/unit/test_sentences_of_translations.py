@@ -29,7 +29,9 @@ def shouted(text: str) -> Translation:
     end = text.index(" ")
     links = (Link(0, end, 0, end, 1.0),)
     said = text.upper() + "!"
-    return Translation(said, -1.0, -1.5, (other,), alignment=links, flags=(Flag.LONG,))
+    unmet = ("Hund",) if "dog" in text else ()
+    flags = (Flag.LONG,)
+    return Translation(said, -1.0, -1.5, (other,), alignment=links, flags=flags, unmet=unmet)
 
 
 def whole(cutter: Cutter, line: str) -> Translation:
@@ -54,6 +56,7 @@ def test_sentences_of_a_line(cutter: Cutter) -> None:
     first, second = "The cat sleeps.", "The old dog runs."
     assert shown(line, found) == [(first, "THE CAT SLEEPS.!"), (second, "THE OLD DOG RUNS.!")]
     assert [(each.log_prob, each.flags) for each in found.sentences] == [(-1.5, (Flag.LONG,))] * 2
+    assert [each.unmet for each in found.sentences] == [(), ("Hund",)]
     others = [(text, text.lower()) for text in (first, second)]
     assert shown(line, found.alternatives[0]) == others
 

@@ -147,7 +147,7 @@ def _mean(scores: Sequence[float], sizes: Sequence[int]) -> float:
 
 def _sentence(part: Translation, span: Span, start: int) -> Sentence:
     end = start + len(part.text)
-    return Sentence(span.start, span.end, start, end, part.log_prob, part.flags)
+    return Sentence(span.start, span.end, start, end, part.log_prob, part.flags, part.unmet)
 
 
 def _starts(text: str, parts: Sequence[str]) -> list[int]:

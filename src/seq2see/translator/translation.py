@@ -59,6 +59,8 @@ class Sentence:
     target_end: int
     log_prob: float
     flags: tuple[Flag, ...] = ()
+    unmet: tuple[str, ...] = ()
+    """Wishes that it does not fulfil."""
 
 
 @dataclass(frozen=True, slots=True)

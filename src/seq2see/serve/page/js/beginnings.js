@@ -73,12 +73,15 @@ const moved = (link, source, target) => ({
   target_start: link.target_start + target, target_end: link.target_end + target,
 });
 
+// What is told of a text, without what only the old sentence brought.
+const told = (text, old, now) => [...new Set([...text.filter((each) => !old.includes(each)), ...now])];
+
 // A translation with another one of its sentence `at`. The score is that of the sentence, by which it ranks.
 function put(text, at, part) {
   const old = text.sentences[at];
   const { target_start: start, target_end: end } = old;
   const more = [...part.text].length - (end - start);
-  const now = { ...old, target_end: end + more, log_prob: part.log_prob, flags: part.flags };
+  const now = { ...old, target_end: end + more, log_prob: part.log_prob, flags: part.flags, unmet: part.unmet };
   const sentences = text.sentences.map((each, i) => (i < at ? each : i > at ? moved(each, 0, more) : now));
   return {
     ...text, sentences, text: cut(text.text, 0, start) + part.text + cut(text.text, end),
@@ -91,7 +94,7 @@ function put(text, at, part) {
       ...text.alignment.filter((link) => link.target_end <= start), ...part.alignment.map((link) => moved(link, old.source_start, start)),
       ...text.alignment.filter((link) => link.target_start >= end).map((link) => moved(link, 0, more)),
     ],
-    flags: [...new Set([...text.flags.filter((flag) => !old.flags.includes(flag)), ...sentences.flatMap(({ flags }) => flags)])],
-    unmet: [...new Set([...text.unmet, ...part.unmet])],
+    flags: told(text.flags, old.flags, sentences.flatMap(({ flags }) => flags)),
+    unmet: told(text.unmet, old.unmet, sentences.flatMap(({ unmet }) => unmet)),
   };
 }

@@ -183,8 +183,9 @@ function flags(view, state, answer, chosen) {
   ));
   if (!answer.models.length) chips.push(h("span", { class: "chip" }, t("same.language", { language: languageName(answer.target) })));
   if (answer.via.length) chips.push(h("span", { class: "chip" }, t("via", { languages: answer.via.map((code) => languageName(code)).join(", ") })));
-  for (const flag of chosen.flags) chips.push(hint(h("span", { class: "chip warn", tabindex: 0 }, t(`flag.${flag}`)), t(`flag.${flag}.why`)));
-  for (const term of chosen.unmet) chips.push(h("span", { class: "chip warn" }, t("unmet", { term })));
+  const where = (kind, one) => sentencesWith(chosen, state.text, (each) => each[kind].includes(one));
+  for (const flag of chosen.flags) chips.push(warning(t(`flag.${flag}`), [t(`flag.${flag}.why`), ...where("flags", flag)]));
+  for (const term of chosen.unmet) chips.push(warning(t("unmet", { term }), where("unmet", term)));
   const begins = beginningsOf(state).map(({ at, prefix }) => [prefix, () => set(freed(state, at))]);
   if (state.prefix && !state.sentence) begins.push([state.prefix, () => set({ prefix: null, word: null })]);
   for (const [prefix, clear] of begins) {
@@ -194,6 +195,17 @@ function flags(view, state, answer, chosen) {
     ));
   }
   fill(view.chips, chips);
+}
+
+function warning(label, lines) {
+  const chip = h("span", { class: "chip warn", tabindex: lines.length ? 0 : null }, label);
+  return lines.length ? hint(chip, lines.join("\n")) : chip;
+}
+
+// The sentences of the source of which something is told, where there are several.
+function sentencesWith(chosen, text, is) {
+  if (chosen.sentences.length < 2) return [];
+  return chosen.sentences.filter(is).map((each) => `“${cut(text, each.source_start, each.source_end)}”`);
 }
 
 function output(view, state, chosen, signal) {
