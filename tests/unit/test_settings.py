@@ -119,6 +119,10 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
             {"model": {"encoder_attention": {"kind": "linformer", "max_length": 99, "rank": 9}}},
             "`model.encoder_attention.max_length` must be at least 257, for",
         ),
+        (
+            {"train": {"updates": 9, "sharding": True}, "optimiser": {"kind": "muon"}},
+            "`optimiser.kind` must be adam or adamw with `train.sharding`: muon needs",
+        ),
         ({"tokenizer": {"vocab_size": 500}}, "`tokenizer.symbols` must have '<bt>', the tag of"),
         ({"data": {**DATA, "languages": ["en", "d/e"]}}, "`data.languages` must be codes such as"),
         (

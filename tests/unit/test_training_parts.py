@@ -43,11 +43,13 @@ def make(config: ModelConfig = NO_DROPOUT, loss: LossConfig | None = None) -> Ob
     return Objective(Transformer.from_config(config), loss or LossConfig(), 0)
 
 
-def make_stepper(objective: Objective, clip: float = 0.0, **schedule) -> Stepper:
+def make_stepper(
+    objective: Objective, clip: float = 0.0, optimiser: str = "adam", **schedule
+) -> Stepper:
     settings = {"kind": "constant", "peak": 0.01, "warmup": 0, **schedule}
     return Stepper(
         objective,
-        build_optimiser(OptimiserConfig(), objective),
+        build_optimiser(OptimiserConfig(kind=optimiser), objective),
         build_schedule(ScheduleConfig(**settings), 16, 100),
         clip,
         seed=1,
@@ -254,8 +256,9 @@ def test_the_optimiser_is_the_papers() -> None:
     groups = build_optimiser(OptimiserConfig(kind="adamw", weight_decay=0.1), make()).param_groups
     assert [group["weight_decay"] for group in groups] == [0.1, 0.0]
     assert all(group["betas"] == (0.9, 0.98) and group["eps"] == 1e-9 for group in groups)
-    with pytest.raises(ConfigError, match="only adamw has it"):
-        OptimiserConfig(weight_decay=0.1)
+    for kind in ("adam", "muon"):
+        with pytest.raises(ConfigError, match=f"must be 0 with {kind}: only adamw has it"):
+            OptimiserConfig(kind=kind, weight_decay=0.1)
 
 
 def test_weights_decay_but_no_norm_and_no_bias() -> None:
@@ -287,16 +290,17 @@ def parts_of(objective: Objective, stepper: Stepper, progress: Progress) -> dict
     }
 
 
-def test_going_on_is_the_same_to_the_bit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("optimiser", ["adam", "muon"])
+def test_going_on_is_the_same_to_the_bit(tmp_path: Path, optimiser: str) -> None:
     checkpoints = Checkpoints(tmp_path, keep=2)
     undisturbed = make(SMALL)
-    stepper = make_stepper(undisturbed)
+    stepper = make_stepper(undisturbed, optimiser=optimiser)
     for number in range(1, 7):
         stepper(number, [batch_of(PAIRS)])
         if number == 3:
             checkpoints.save(3, parts_of(undisturbed, stepper, Progress(update=3)))
     resumed, progress = make(SMALL.replace(d_ff=16)), Progress()
-    later = make_stepper(resumed)
+    later = make_stepper(resumed, optimiser=optimiser)
     checkpoints.restore(3, parts_of(resumed, later, progress))
     for number in range(progress.update + 1, 7):
         later(number, [batch_of(PAIRS)])

@@ -71,7 +71,7 @@ class Recipe(Config):
             raise ConfigError([f"{path}: {problem}" for problem in error.problems]) from None
 
     def conflicts(self) -> Iterator[str]:
-        """Refuse a model that cannot be, or not hold the text, and tags that would be cut."""
+        """Refuse a model that cannot be, or not hold the text, and parts that do not fit."""
         try:
             model = self.architecture(self.tokenizer.vocab_size)
         except ConfigError as error:
@@ -80,6 +80,11 @@ class Recipe(Config):
             yield from self._too_long(model)
         if bool(self.loss.teacher) != (self.loss.distillation > 0):
             yield "`loss.teacher` must be given with `loss.distillation` above 0, and only then"
+        if self.train.sharding and self.optimiser.kind == "muon":
+            yield (
+                "`optimiser.kind` must be adam or adamw with `train.sharding`: "
+                "muon needs matrices in one piece"
+            )
         for corpus in self.data.train:
             if corpus.tag and corpus.tag not in self.tokenizer.symbols:
                 yield f"`tokenizer.symbols` must have {corpus.tag!r}, the tag of {corpus.files[0]}"

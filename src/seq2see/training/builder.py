@@ -219,7 +219,7 @@ class RunBuilder:
         ingredients = self.ingredients
         return Stepper(
             self.workers.wrapped(objective),
-            build_optimiser(ingredients.optimiser, objective),
+            build_optimiser(ingredients.optimiser, objective, self.workers),
             build_schedule(ingredients.schedule, self.config.d_model, updates),
             ingredients.optimiser.clip,
             ingredients.training.seed,
