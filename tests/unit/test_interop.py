@@ -89,6 +89,18 @@ def test_texts_are_those_of_transformers(opus: Path, tmp_path: Path, beam: int) 
         assert ours.text == bundle.tokenizers.target.decode(tokens[1:].tolist())
 
 
+def test_an_output_bias_of_zeros_is_none(opus: Path, tmp_path: Path) -> None:
+    assert "output.bias_V" in interop.read(opus).weights
+    model = MarianMTModel.from_pretrained(opus)
+    torch.nn.init.zeros_(model.final_logits_bias)
+    home = tmp_path / opus.name
+    shutil.copytree(opus, home)
+    model.save_pretrained(home)
+    bundle = interop.read(home)
+    assert not bundle.config.embeddings.output_bias
+    assert "output.bias_V" not in bundle.weights
+
+
 def test_a_file_with_other_ids_cuts_as_before(sides) -> None:
     source, _ = sides
     shuffled = sorted(source.pieces)

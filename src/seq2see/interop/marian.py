@@ -28,6 +28,7 @@ _ACTIVATIONS = {
     "swish": "silu",
     "silu": "silu",
 }
+_OUTPUT_BIAS = "final_logits_bias"
 _LANGUAGES = re.compile(r"opus-mt-(?:tc-(?:big|base)-)?(\w+)-(\w+)$")
 
 
@@ -39,8 +40,9 @@ def read_marian(home: Path, languages: tuple[str, str] | None = None) -> Bundle:
             f"`{home}` must hold a MarianMT model, but its config.json says "
             f"model_type {settings.get('model_type')!r}"
         )
-    config = _config(home, settings)
-    weights = _renamed(_weights(home), config)
+    theirs = _weights(home)
+    config = _config(home, settings, theirs)
+    weights = _renamed(theirs, config)
     return Bundle(
         config,
         _tokenizers(home),
@@ -58,7 +60,7 @@ def read_marian(home: Path, languages: tuple[str, str] | None = None) -> Bundle:
     )
 
 
-def _config(home: Path, settings: Mapping[str, Any]) -> ModelConfig:
+def _config(home: Path, settings: Mapping[str, Any], weights: Mapping[str, Tensor]) -> ModelConfig:
     if problems := list(_refusals(settings)):
         raise InputError(f"`{home / 'config.json'}`: {'; '.join(problems)}")
     shared = settings.get("share_encoder_decoder_embeddings", True)
@@ -79,7 +81,8 @@ def _config(home: Path, settings: Mapping[str, Any]) -> ModelConfig:
         embeddings={  # type: ignore[arg-type]
             "tie": ("all" if shared else "decoder") if tied else "none",
             "scale": settings.get("scale_embedding", False),
-            "output_bias": True,
+            # Often zero, where it would cost a tenth of a search and change nothing.
+            "output_bias": bool(weights.get(_OUTPUT_BIAS, torch.ones(1)).any()),
         },
         dropout={  # type: ignore[arg-type]
             "embedding": settings.get("dropout", 0.1),
@@ -142,7 +145,8 @@ def _renamed(weights: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Te
             raise InputError(f"the weights must have {error.args[0]}, but have not") from None
 
     result = _tables(take, weights, config)
-    result["output.bias_V"] = take("final_logits_bias").flatten()
+    if config.embeddings.output_bias:
+        result["output.bias_V"] = take(_OUTPUT_BIAS).flatten()
     for stack, count in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
         for number in range(count):
             theirs = f"model.{stack}.layers.{number}"
