@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from seq2see.serve.problems import Busy, Failed
+from seq2see.serve.api import reason_of
+from seq2see.serve.problems import Busy, Indirect, Problem, UnknownFormat
 from seq2see.serve.queued import ENGINE_FAILED
+from seq2see.translator.describing import NOTHING
 
 LONG = " ".join(["the old animal didn't cross the wide street because it slept"] * 4)
 """More than the page asks for at once: one layer comes with its scores."""
@@ -161,17 +163,58 @@ def test_the_service_refuses_in_the_language_of_the_page(watched: Any) -> None:
     view.errors.clear()
 
 
-def test_a_text_that_failed_says_so_in_the_language_of_the_page(watched: Any) -> None:
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ENGINE_FAILED, "未能翻译：模型未能处理这段文本。"),
+        (NOTHING, "未能翻译：以此开头，没有译文可以接下去。"),
+        ("no text", "未能翻译：no text"),
+    ],
+)
+def test_a_text_that_failed_says_so_in_the_language_of_the_page(
+    watched: Any, error: str, words: str
+) -> None:
     def failed(route: Any) -> None:
         (found,) = route.fetch().json()["translations"]
-        failure = {"text": "", "error": ENGINE_FAILED, "reason": Failed.reason}
+        failure = {"text": "", "error": error, "reason": reason_of(error)}
         route.fulfill(json={"translations": [{**found, **failure, "alternatives": []}]})
 
     view = watched()
     view.context.route("**/api/v1/translate", failed)
     page = view.open("translate", lang="zh")
     page.wait_for_selector(".chip.warn")
-    assert page.locator(".chip.warn").first.inner_text() == "未能翻译：模型未能处理这段文本。"
+    assert page.locator(".chip.warn").first.inner_text() == words
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (Indirect("one model"), "这需要一个直达目标语言的模型，而这两种语言之间要经过第三种语言。"),
+        (UnknownFormat("a format"), "服务不能翻译这种文件。"),
+        (Problem("`x` must be a text"), "服务没有接受这个请求：`x` must be a text"),
+    ],
+)
+def test_no_refusal_is_in_english_alone(watched: Any, problem: Problem, words: str) -> None:
+    answer = {"status": 400, "json": {"error": str(problem)}, "headers": problem.headers}
+    view = watched()
+    view.context.route("**/api/v1/translate", lambda route: route.fulfill(**answer))
+    page = view.open("translate", lang="zh")
+    page.wait_for_selector(".status.error")
+    assert page.locator(".status.error").inner_text() == words
+    view.errors.clear()
+
+
+def test_words_that_the_next_sentence_does_not_have_are_not_hidden(watched: Any) -> None:
+    page = watched().open("intervene", hide="decoder.cross:1,8")
+    page.wait_for_selector('[data-number="now"]')
+    page.locator('[data-key="sentence"]').fill("the animal")
+    page.until("location.hash.includes('text=the+animal&')")
+    page.wait("intervene")
+    page.until("document.querySelectorAll('.chip.gone').length === 1")
+    assert page.locator(".status.error").count() == 0
+    page.go("intervene", text="the animal", hide="decoder.cross:40")
+    page.until("!document.querySelector('[data-number=now]')")
+    assert page.locator(".status.error").count() == 0
 
 
 def test_curves_and_variants_by_the_keyboard(watched: Any) -> None:

@@ -15,7 +15,7 @@ from seq2see.serve.config import LimitsConfig
 from seq2see.serve.desk import Desk, require_key
 from seq2see.serve.laboratory import Laboratory, cards, notes
 from seq2see.serve.models import Model
-from seq2see.serve.problems import Failed, Forbidden, Invalid, NotFound, TooLong
+from seq2see.serve.problems import Failed, Forbidden, Impossible, Invalid, NotFound, TooLong
 from seq2see.serve.queued import ENGINE_FAILED
 from seq2see.serve.requests import ExplainRequest, HeadsRequest, TranslateRequest
 from seq2see.serve.responses import Json
@@ -25,6 +25,7 @@ from seq2see.serve.streaming import Emit
 from seq2see.serve.texts import Manner
 from seq2see.serve.tickets import Call
 from seq2see.translator import TranslationOptions
+from seq2see.translator.describing import NOTHING
 
 _TRANSLATION = spec.table(
     text=spec.TEXT,
@@ -46,6 +47,7 @@ _TRANSLATION = spec.table(
 )
 _EVENT = spec.table(event={**spec.TEXT, "enum": ["text", "done", "error"]}, data=spec.TEXT)
 _JSON = ("application/json",)
+_REASONS = {ENGINE_FAILED: Failed.reason, NOTHING: Impossible.reason}
 
 
 def router(service: Service, desk: Desk) -> APIRouter:
@@ -267,16 +269,20 @@ def _options(wanted: TranslateRequest, service: Service) -> TranslationOptions:
 def described(answer: Answer) -> dict[str, Any]:
     """Return an answer as JSON; an error has the reason that X-Reason would have."""
     route, error = answer.route, answer.translation.error
-    reason = Failed.reason if error == ENGINE_FAILED else Invalid.reason
     return {
         **asdict(answer.translation),
-        "reason": reason if error else None,
+        "reason": reason_of(error) if error else None,
         "source": route.source,
         "target": route.target,
         "models": [leg.name for leg in route.legs],
         "via": route.via,
         "detected": asdict(answer.detected) if answer.detected else None,
     }
+
+
+def reason_of(error: str) -> str:
+    """Return the reason of a text's own error."""
+    return _REASONS.get(error, Invalid.reason)
 
 
 def _example(service: Service, **wishes: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from seq2see.documents.formats import format_of
 from seq2see.documents.job import Job
 from seq2see.documents.report import DocumentReport
 from seq2see.errors import Seq2SeeError
-from seq2see.serve.problems import Failed, Invalid
+from seq2see.serve.problems import Failed, Invalid, UnknownFormat
 from seq2see.serve.queued import ENGINE_FAILED
 from seq2see.serve.uploads import refuse_bombs
 from seq2see.translator import Flag, Translation, TranslationOptions, Translator
@@ -158,7 +158,8 @@ def _refuse_failure(report: DocumentReport) -> None:
 def refuse_file(content: bytes, name: str, limit: int) -> None:
     """Refuse what is not one of the formats, or unpacks to more than the limit."""
     if Path(name).suffix.lower() not in suffixes():
-        raise Invalid(f"Invalid request: file format not supported; try {', '.join(suffixes())}")
+        endings = ", ".join(suffixes())
+        raise UnknownFormat(f"Invalid request: file format not supported; try {endings}")
     refuse_bombs(content, limit)
 
 

@@ -41,6 +41,24 @@ class UnknownLanguage(Invalid):
     reason = "language"
 
 
+class Indirect(Invalid):
+    """What is asked for needs one model, and the pair goes through another language."""
+
+    reason = "indirect"
+
+
+class UnknownFormat(Invalid):
+    """No reader knows this kind of file."""
+
+    reason = "format"
+
+
+class Impossible(Invalid):
+    """The wishes leave no translation; told of a text, whose neighbours have theirs."""
+
+    reason = "impossible"
+
+
 class TooLarge(Problem):
     """The body is longer than the service reads."""
 

@@ -13,7 +13,7 @@ from typing import Any, cast, overload
 
 from seq2see.errors import Seq2SeeError
 from seq2see.serve.models import Model, Route
-from seq2see.serve.problems import Busy, Invalid
+from seq2see.serve.problems import Busy, Indirect
 from seq2see.serve.queue import WorkQueue
 from seq2see.serve.tickets import Call
 from seq2see.translator import Link, Translation, TranslationOptions, Translator
@@ -137,7 +137,7 @@ class Chain:
             return self.translate([lines], options, **settings)[0]
         options = (options or TranslationOptions()).changed(settings)
         if options.glossary and len(self._legs) > 1:
-            raise Invalid("a glossary needs a direct model, and this pair goes through another")
+            raise Indirect("a glossary needs a direct model, and this pair goes through another")
         on_the_way = TranslationOptions(alignment=options.alignment, split=options.split).changed(
             {"beam_size": options.search.beam_size}
         )

@@ -25,7 +25,7 @@ from seq2see.serve.keys import ApiKeys, Rates
 from seq2see.serve.languages import match, name
 from seq2see.serve.metrics import Metrics
 from seq2see.serve.models import Model, Models, Route
-from seq2see.serve.problems import Busy, Failed, Invalid, UnknownLanguage
+from seq2see.serve.problems import Busy, Failed, Indirect, Invalid, UnknownLanguage
 from seq2see.serve.queue import WorkQueue
 from seq2see.serve.queued import chained
 from seq2see.serve.requests import ExplainRequest, HeadsRequest
@@ -305,5 +305,5 @@ class Service:
 def _single(route: Route) -> Model:
     """Return the one model of a route."""
     if len(route.legs) != 1:
-        raise Invalid("Invalid request: this needs one model that leads directly to the target")
+        raise Indirect("Invalid request: this needs one model that leads directly to the target")
     return route.legs[0]

@@ -56,6 +56,13 @@ export function fitting(state, model) {
   return { ...state, off: listed(state.off).filter(has).join(","), scale: has((state.scale ?? "").split(":")[0]) ? state.scale : undefined };
 }
 
+// The state without hidden tokens that a sentence of this many tokens has not.
+export function within(state, tokens) {
+  const [site, keys] = state.hide.split(":");
+  const left = listed(keys).filter((key) => Number(key) < tokens);
+  return { ...state, hide: left.length ? `${site}:${left}` : undefined };
+}
+
 export const NONE = { off: null, scale: null, hide: null, pos: null };
 
 // A list in the address with one name more, or less.

@@ -10,7 +10,9 @@ const PAUSE = 350; // ms without a key before the service is asked
 const WHOLE = 160; // characters up to which every layer comes with its scores and vectors
 
 // Why the service refuses, where it is said in the page's own words; of others its English is shown.
-const REASONS = new Set(["bug", "busy", "deadline", "draining", "failed", "forbidden", "language", "rate", "slow", "too_large", "too_long"]);
+const REASONS = new Set([
+  "bug", "busy", "deadline", "draining", "failed", "forbidden", "format", "impossible", "indirect", "language", "rate", "slow", "too_large", "too_long"
+]);
 
 const EXAMPLES = {
   en: "The animal didn't cross the street because it was too tired.",
@@ -79,7 +81,7 @@ export const reasoned = (message, reason) => (REASONS.has(reason) ? t(`reason.${
 // What went wrong, in words that help.
 export function told(error) {
   if (error instanceof Refused && isSaved()) return t("error.saved");
-  if (error instanceof Refused) return reasoned(error.message, error.reason);
+  if (error instanceof Refused) return REASONS.has(error.reason) ? reasoned(error.message, error.reason) : t("error.refused", { error: error.message });
   if (error instanceof TypeError && /fetch|network/i.test(error.message)) return t("error.gone");
   console.error(error);
   return String(error.message ?? error);

@@ -1,9 +1,9 @@
 // Intervene: change the model on its way, and see what becomes of the translation.
 import { button, choice, fill, h, hint, segmented, slider } from "../dom.js";
-import { NONE, includes, interventionsOf, keysOf, positionsOf, toggled, withPositions } from "../interventions.js";
+import { NONE, includes, interventionsOf, keysOf, positionsOf, toggled, withPositions, within } from "../interventions.js";
 import { exact, short, whole } from "../numbers.js";
 import { pronounCard } from "../pronoun.js";
-import { fitted, traceRequest, traceView } from "../sentence.js";
+import { explain, fitted, traceRequest, traceView } from "../sentence.js";
 import { current, set } from "../store.js";
 import { t } from "../text.js";
 import { groups } from "../words.js";
@@ -28,11 +28,21 @@ export function mount(root) {
         h("section", { class: "card" }, h("h2", {}, t("scale")), h("p", { class: "note" }, t("scale.note")), parts.scale, parts.factor.element),
         h("section", { class: "card" }, h("h2", {}, t("positions")), h("p", { class: "note" }, t("positions.note")), parts.positions))));
   const wanted = async (state, found, signal) => ({
-    ...traceRequest(state, found, { detail: { layers: "none" } }), interventions: interventionsOf(await fitted(state, found, signal)),
+    ...plain(state, found), interventions: interventionsOf(await possible(state, found, signal)),
   });
-  const view = traceView(root, body, wanted, async (state, trace, found, signal) => draw(parts, await fitted(state, found, signal), trace));
+  const view = traceView(root, body, wanted, async (state, trace, found, signal) => draw(parts, await possible(state, found, signal), trace));
   root.append(parts.pronoun.element);
   return { update: (state) => { parts.pronoun.update(state); return view.update(state); }, leave: () => { parts.pronoun.leave(); view.leave(); } };
+}
+
+const plain = (state, found) => ({ ...traceRequest(state, found, { detail: { layers: "none" } }), interventions: [] });
+
+// The state with the interventions that this model and this sentence have a place for.
+async function possible(state, found, signal) {
+  const fit = await fitted(state, found, signal);
+  const request = plain(state, found);
+  if (!fit.hide || !request.text) return fit;
+  return within(fit, (await explain(request, signal)).source.tokens.length);
 }
 
 function draw(parts, state, trace) {
