@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from io import SEEK_END
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -55,6 +56,8 @@ class Runs:
 
 
 def _is_line_end(file: BinaryIO, place: int) -> bool:
+    if place > file.seek(0, SEEK_END):  # files have a greatest place, beyond which `seek` fails
+        return False
     file.seek(place - 1)
     return file.read(1) == b"\n"
 

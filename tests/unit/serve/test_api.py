@@ -107,6 +107,13 @@ def test_a_trace_has_its_bounds(serving: Serving, change: dict[str, Any], error:
     assert (answer.status_code, error in answer.json()["error"]) == (400, True), answer.text
 
 
+def test_what_needs_a_direct_model_says_so(serving: Serving) -> None:
+    body = {"text": "bonjour", "source": "fr", "target": "de"}
+    for path, more in (("translate", {"glossary": {"a": "b"}}), ("explain", {}), ("stream", {})):
+        answer = serving().post(f"/api/v1/{path}", json={**body, **more})
+        assert (answer.status_code, answer.headers["x-reason"]) == (400, "indirect"), path
+
+
 def test_forms_of_other_sites_are_no_requests(serving: Serving) -> None:
     body = json.dumps({"text": "hello", "target": "de"})
     answer = serving().post(
@@ -177,6 +184,8 @@ def test_runs(serving: Serving, tmp_path: Path) -> None:
     assert answer == {"name": "one", "records": [{"update": 1}], "next": 14, "restarted": False}
     assert client.get("/api/v1/runs/one", params={"after": 14}).json()["records"] == []
     assert client.get("/api/v1/runs/one", params={"after": "x"}).status_code == 400
+    beyond = client.get("/api/v1/runs/one", params={"after": 2**62}).json()
+    assert (beyond["restarted"], beyond["records"]) == (True, answer["records"])
     assert client.get("/api/v1/runs/..%2fone").status_code == 404
     assert client.get("/api/v1/runs/two").status_code == 404
 
