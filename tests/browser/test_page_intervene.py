@@ -17,6 +17,14 @@ def test_numbers_of_an_intervention(watched: Any, site: Any) -> None:
     page.until("!document.querySelector('[data-number=now]')")
 
 
+def test_attentions_are_named_in_the_language_of_the_page(watched: Any) -> None:
+    page = watched().open("intervene", lang="zh")
+    page.wait("intervene")
+    assert page.locator('[data-key="site"] option:checked').inner_text() == (
+        "解码器第 0 层 · 交叉注意力"
+    )
+
+
 def test_what_each_head_is_good_for(watched: Any, site: Any, sentence: str) -> None:
     trace = site.explained(detail={"layers": "none", "top": 60})
     text, word = trace["translation"]["text"], trace["target"]["tokens"][0]["text"].strip()

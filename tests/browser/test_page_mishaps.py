@@ -118,6 +118,31 @@ def test_another_link_brings_its_own_options(watched: Any) -> None:
     assert page.locator('.options [data-key="beam"]').input_value() == "7"
 
 
+def test_the_page_asks_for_no_more_than_the_operator_allows(watched: Any) -> None:
+    """Else every answer would be a refusal."""
+    asked = []
+
+    def narrow(route: Any) -> None:
+        search = {"beam_size": 2, "most_beam_size": 3, "most_n_best": 2}
+        route.fulfill(json={**route.fetch().json(), "search": search})
+
+    view = watched()
+    view.context.route("**/api/v1/models", narrow)
+    view.context.on("request", lambda request: asked.append(request.post_data_json))
+    page = view.open("translate", beam=9)
+    page.wait("translate")
+    beam = page.locator('.options [data-key="beam"]')
+    assert [beam.get_attribute(name) for name in ("min", "max")] == ["2", "3"]
+    page.go("translate")
+    page.until("document.querySelector('.options [data-key=beam]').value === '2'")
+    page.turn_to("decoding")
+    page.wait("decoding")
+    assert page.locator('select[data-key="beam"]').inner_text().split() == ["1", "2", "3"]
+    assert page.locator('select[data-key="beam"]').input_value() == "2"
+    sizes = [(body.get("beam_size"), body.get("n_best", 1)) for body in asked if body]
+    assert set(sizes) == {(3, 2), (None, 2), (2, 1)}
+
+
 def test_files_are_taken_where_the_service_takes_them(watched: Any) -> None:
     view = watched()
     page = view.open("translate")

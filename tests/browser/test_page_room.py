@@ -27,6 +27,15 @@ def test_two_matrices_side_by_side_are_whole(watched: Any) -> None:
     assert hidden == [0, 0]
 
 
+def test_data_goes_upwards_on_a_phone_too(watched: Any) -> None:
+    page = watched(390).open("architecture")
+    page.wait("architecture")
+    top = "name => document.querySelector(`[data-part='${name}']`).getBoundingClientRect().top"
+    names = "output", "decoder.layers.0", "decoder.embeddings", "encoder.layers.1"
+    places = [page.evaluate(top, name) for name in (*names, "encoder.embeddings")]
+    assert places == sorted(places)
+
+
 def test_every_switch_is_on_the_screen(watched: Any) -> None:
     def with_heads(route: Any) -> None:
         trace = route.fetch().json()

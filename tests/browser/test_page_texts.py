@@ -36,6 +36,14 @@ def test_no_text(watched: Any) -> None:
         assert page.locator(".status.error").count() == 0
 
 
+def test_a_trace_of_several_sentences_says_that_they_go_through_at_once(watched: Any) -> None:
+    page = watched().open("decoding")
+    page.wait("decoding")
+    assert page.locator(".sentence .status").inner_text() == ""
+    page.go("decoding", text="The animal slept. It was wide.")
+    page.until("document.querySelector('.sentence .status').textContent.includes('at once')")
+
+
 def test_text_never_becomes_script(watched: Any) -> None:
     view = watched()
     page = view.open("translate", text=HOSTILE, prefix="<b>x</b>", glossary="a=<i>b")

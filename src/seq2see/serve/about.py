@@ -11,6 +11,7 @@ from seq2see.engines.torch import TorchEngine
 from seq2see.explain.tensors import array, pack
 from seq2see.model import Transformer, count_parameters
 from seq2see.model.positions import LearnedPositions
+from seq2see.serve.config import ServeConfig
 from seq2see.serve.models import Model
 
 _POSITIONS = 64
@@ -28,6 +29,16 @@ def facts(model: Model) -> dict[str, Any]:
         "loaded": model.loaded,
         "problem": _without_path(model),
         "notes": list(translator.notes),
+    }
+
+
+def bounds(config: ServeConfig) -> dict[str, int]:
+    """Return how wide a search is unless somebody says otherwise, and how wide it may be."""
+    limits = config.limits
+    return {
+        "beam_size": config.beam_size,
+        "most_beam_size": limits.beam_size,
+        "most_n_best": limits.alternatives + 1,
     }
 
 

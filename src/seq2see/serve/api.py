@@ -165,12 +165,15 @@ def _models(routes: APIRouter, service: Service) -> None:
 
     @routes.get(
         "/models",
-        summary="List the models.",
-        responses=spec.answers(spec.table(models=spec.listed({"type": "object"}))),
+        summary="List the models, and how wide they may search.",
+        responses=spec.answers(
+            spec.table(models=spec.listed({"type": "object"}), search={"type": "object"})
+        ),
     )
     async def models(request: Request) -> Response:
         require_key(request, service)
-        return Json({"models": [about.facts(model) for model in service.models]})
+        found = [about.facts(model) for model in service.models]
+        return Json({"models": found, "search": about.bounds(service.config)})
 
     @routes.get(
         "/models/{name}",

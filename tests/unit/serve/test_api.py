@@ -81,6 +81,11 @@ def test_a_named_model_with_its_languages_or_none(serving: Serving, pair: dict[s
     assert found["text"] == "A DOG"
 
 
+def test_the_page_can_know_what_may_be_asked_for(serving: Serving) -> None:
+    search = serving().get("/api/v1/models").json()["search"]
+    assert search == {"beam_size": 5, "most_beam_size": 20, "most_n_best": 6}
+
+
 SHIFT = {"kind": "positions_shift", "stack": "encoder"}
 
 

@@ -5,6 +5,7 @@ import { button, choice, fill, h } from "./dom.js";
 import { fitting } from "./interventions.js";
 import { current, set } from "./store.js";
 import { languageName, t } from "./text.js";
+import { isSentence } from "./words.js";
 
 const PAUSE = 350; // ms without a key before the service is asked
 const WHOLE = 160; // characters up to which every layer comes with its scores and vectors
@@ -21,14 +22,14 @@ const EXAMPLES = {
   zh: "两只狗在草地上奔跑。",
 };
 
-let known = null; // {models, languages, settings}
+let known = null; // {models, search, languages, settings}
 
 export async function facts(signal) {
   known ??= await (async () => {
-    const [{ models }, languages, settings] = await Promise.all([
+    const [{ models, search }, languages, settings] = await Promise.all([
       ask("api/v1/models", undefined, { signal }), ask("languages", undefined, { signal }), ask("frontend/settings", undefined, { signal }),
     ]);
-    return { models, languages, settings };
+    return { models, search, languages, settings };
   })();
   for (const path of ["api/v1/models", "languages", "frontend/settings"]) await ask(path); // they belong to every state
   return known;
@@ -179,7 +180,7 @@ export function traceView(root, body, request, draw) {
       const slow = setTimeout(() => show(card.status, "busy", t("busy")), 200);
       const trace = await explain(wanted, signal).finally(() => clearTimeout(slow));
       if (signal.aborted) return;
-      show(card.status, "");
+      show(card.status, "", isSentence(wanted.text) ? "" : t("sentence.several"));
       body.hidden = false;
       card.output.textContent = trace.translation.text;
       await draw(state, trace, found, signal);

@@ -20,6 +20,9 @@ export function t(name, values = {}) {
   return words.replace(/\{(\w+)\}/g, (all, key) => (key in values ? String(values[key]) : all));
 }
 
+// An attention, in words: siteName("decoder", 0, "cross").
+export const siteName = (stack, layer, kind) => t("attention.site", { stack: t(`stack.${stack}`), layer, kind: t(`sublayer.${kind}`) });
+
 // What the service says in both languages.
 export const both = (text) => (text ? text[language] ?? text.en : "");
 

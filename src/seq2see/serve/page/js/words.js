@@ -3,6 +3,8 @@ import { t } from "./text.js";
 
 export const cut = (text, start, end) => [...text].slice(start, end).join("");
 
+export const isSentence = (text) => [...new Intl.Segmenter(undefined, { granularity: "sentence" }).segment(text.trim())].length < 2;
+
 const length = (text) => [...text].length;
 
 // Where words stand in a text, one behind the other; null for one that is not found.

@@ -1,7 +1,7 @@
 // The six steps inside one head, with its real numbers, for one query.
 import { bar, h, table } from "./dom.js";
 import { dot, exact, short, unpack } from "./numbers.js";
-import { t } from "./text.js";
+import { siteName, t } from "./text.js";
 import { axis } from "./words.js";
 
 const SHOWN = 4; // numbers of a vector that are written out
@@ -15,7 +15,7 @@ export function worked(trace, map, head, query) {
   if (!map.scores) return [title, h("p", { class: "note" }, t("worked.missing"))];
   const [, queries, keys] = map.weights.shape;
   const label = axis(trace, map.rows, queries)[query].text;
-  const name = `${map.stack}.${map.layer}.${map.kind}.${head}`;
+  const name = `${siteName(map.stack, map.layer, map.kind)} · ${t("head.n", { head })}`;
   const steps = ["project", "product", "scale", "mask", "softmax", "mix"].map((step) => h("li", {}, t(`worked.${step}`)));
   return [title,
     h("p", { class: "note" }, t("worked.note", { name, query: label, size: map.queries.shape[2] })),

@@ -10,7 +10,7 @@ export default {
   "reason.busy": "The service has too much to do: try again in a moment.", "reason.rate": "That was more than the service takes from one user in this time: try again in a moment.", "reason.deadline": "The service took too long.", "reason.draining": "The service is about to end.", "reason.slow": "The request did not reach the service in time: try again.", "reason.bug": "The service has a bug, which its log shows.",
   "reason.failed": "The model failed on this text.", "reason.forbidden": "The service wants a valid API key.", "reason.language": "The service does not translate between these languages.", "reason.indirect": "This needs one model that leads directly to the target, and this pair goes through another language.", "reason.format": "The service does not translate such files.", "reason.impossible": "Nothing can follow this beginning.", "reason.too_large": "That is more than the service reads.", "reason.too_long": "The text is too long: at most {limit} characters.", key: "API key", "key.use": "Use it",
   busy: "working …", empty: "Write a sentence above.", close: "Close", clear: "Clear", mean: "mean", from: "From", to: "to", swap: "Swap languages",
-  sentence: "Sentence", layer: "layer", "layer.n": "layer {layer}", probability: "probability", log_prob: "log-probability", score: "score", log: "log",
+  sentence: "Sentence", "sentence.several": "All of this goes through the model at once here, so that the translation may be another one: Translate takes each sentence by itself.", layer: "layer", "layer.n": "layer {layer}", probability: "probability", log_prob: "log-probability", score: "score", log: "log",
   token: "token", hidden: "hidden by the mask", words: "words", subwords: "subwords", matrix: "matrix", lines: "lines", "mixture.n": "mixture {i}", detect: "Detect",
 
   "translate.title": "Translate, and see how sure it is", "translate.source": "Text to translate", "translate.target": "Translation",
@@ -32,7 +32,7 @@ export default {
   "attention.kind": "Kind", "attention.form": "Form", "attention.unit": "Unit", "attention.stage": "Stage", "attention.figure": "Attention {name}; arrow keys move the cell",
   "kind.decoder.cross": "decoder → source", "kind.encoder.self": "encoder", "kind.decoder.self": "decoder", "stack.encoder": "encoder", "stack.decoder": "decoder",
   "stage.weights": "after softmax", "stage.masked": "masked scores", "stage.scores": "raw scores",
-  heads: "All heads", "heads.note": "A row for each layer. Choose one to see it large.", "attention.where": "{stack}, layer {layer}",
+  heads: "All heads", "heads.note": "A row for each layer. Choose one to see it large.", "attention.where": "{stack}, layer {layer}", "attention.site": "{stack}, layer {layer} · {kind}",
   "head.mean": "mean of all heads", "head.n": "head {head}", "head.entropy": "entropy {value}", "head.peak": "peak {value}", "head.distance": "looks {value} tokens far", "head.off": "switched off",
   "attention.hidden": "{row} must not look at {column}", "attention.missing": "Scores come with one layer at a time for long texts: choose a head on the left.",
   "worked.title": "This head, worked", "worked.one": "Choose one head to see how it comes to its weights.", "worked.missing": "For long texts the vectors come with one layer at a time: choose a head above.",

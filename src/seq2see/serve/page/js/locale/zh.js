@@ -10,7 +10,7 @@ export default {
   "reason.busy": "服务正忙，请稍后再试。", "reason.rate": "请求超过了单个用户在这段时间内的限额，请稍后再试。", "reason.deadline": "服务用时过长，已中止。", "reason.draining": "服务即将停止。", "reason.slow": "请求未能及时送达服务，请重试。", "reason.bug": "服务出了错，详情见它的日志。",
   "reason.failed": "模型未能处理这段文本。", "reason.forbidden": "服务需要有效的 API 密钥。", "reason.language": "服务不支持这两种语言之间的翻译。", "reason.indirect": "这需要一个直达目标语言的模型，而这两种语言之间要经过第三种语言。", "reason.format": "服务不能翻译这种文件。", "reason.impossible": "以此开头，没有译文可以接下去。", "reason.too_large": "内容超过了服务能读取的大小。", "reason.too_long": "文本太长：最多 {limit} 个字符。", key: "API 密钥", "key.use": "使用",
   busy: "计算中……", empty: "请在上方输入一个句子。", close: "关闭", clear: "清空", mean: "平均", from: "从", to: "到", swap: "交换语言",
-  sentence: "句子", layer: "层", "layer.n": "第 {layer} 层", probability: "概率", log_prob: "对数概率", score: "得分", log: "对数",
+  sentence: "句子", "sentence.several": "这里把全部内容一次送入模型，译文可能因此不同；“翻译”视图则逐句翻译。", layer: "层", "layer.n": "第 {layer} 层", probability: "概率", log_prob: "对数概率", score: "得分", log: "对数",
   token: "词元", hidden: "被掩码遮住", words: "词", subwords: "子词", matrix: "矩阵", lines: "连线", "mixture.n": "混合 {i}", detect: "自动检测",
 
   "translate.title": "翻译，并看到它有多确定", "translate.source": "要翻译的文本", "translate.target": "译文",
@@ -32,7 +32,7 @@ export default {
   "attention.kind": "种类", "attention.form": "形式", "attention.unit": "单位", "attention.stage": "阶段", "attention.figure": "注意力 {name}；用方向键移动单元格",
   "kind.decoder.cross": "解码器 → 原文", "kind.encoder.self": "编码器", "kind.decoder.self": "解码器", "stack.encoder": "编码器", "stack.decoder": "解码器",
   "stage.weights": "softmax 之后", "stage.masked": "掩码后的分数", "stage.scores": "原始分数",
-  heads: "所有的头", "heads.note": "每层一行。选一个放大来看。", "attention.where": "{stack}第 {layer} 层",
+  heads: "所有的头", "heads.note": "每层一行。选一个放大来看。", "attention.where": "{stack}第 {layer} 层", "attention.site": "{stack}第 {layer} 层 · {kind}",
   "head.mean": "所有头的平均", "head.n": "头 {head}", "head.entropy": "熵 {value}", "head.peak": "峰值 {value}", "head.distance": "平均看 {value} 个词元远", "head.off": "已关闭",
   "attention.hidden": "{row} 不得看 {column}", "attention.missing": "文本较长时，分数一次只给一层：请在左边选一个头。",
   "worked.title": "逐步算出这个头", "worked.one": "选一个头，看它如何得到权重。", "worked.missing": "文本较长时，向量一次只给一层：请在上面选一个头。",

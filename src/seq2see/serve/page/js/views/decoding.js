@@ -6,6 +6,7 @@ import { traceRequest, traceView } from "../sentence.js";
 import { current, set } from "../store.js";
 import { t } from "../text.js";
 
+const BEAMS = [1, 2, 3, 4, 5, 6, 8, 10, 12]; // wider ones could not be read
 const SHOWN = 8; // finished hypotheses in the table
 
 export function mount(root) {
@@ -33,15 +34,19 @@ export function mount(root) {
       h("div", { class: "controls" }, parts.beam, parts.alpha.element), parts.tree, parts.node,
     ),
     h("section", { class: "card" }, h("h2", {}, t("ranking.title")), h("p", { class: "note" }, t("ranking.note")), parts.ranking));
-  return traceView(root, body, request, (state, trace) => draw(parts, state, trace));
+  return traceView(root, body, request, (state, trace, found) => draw(parts, state, trace, found));
 }
 
 function request(state, found) {
   const wanted = traceRequest(state, found, { detail: { layers: "none", top: 10 } });
-  return { ...wanted, beam_size: whole(state.beam, 5, 1, 12), length_penalty: real(state.alpha, 1, 0, 2) };
+  return { ...wanted, beam_size: beamOf(state, found), length_penalty: real(state.alpha, 1, 0, 2) };
 }
 
-function draw(parts, state, trace) {
+const widths = ({ search }) => BEAMS.filter((size) => size <= search.most_beam_size || size === 1);
+
+const beamOf = (state, found) => whole(state.beam, found.search.beam_size, 1, widths(found).at(-1));
+
+function draw(parts, state, trace, found) {
   parts.trace = trace;
   const last = trace.steps.length - 1;
   const step = whole(state.step, 0, 0, last);
@@ -52,12 +57,13 @@ function draw(parts, state, trace) {
   }), () => percent(trace.steps[i].probability))));
   stepCard(parts.step, trace, step);
   fill(parts.lens, lens(trace, step));
-  const beam = whole(state.beam, 5, 1, 12);
+  const beam = beamOf(state, found);
+  const sizes = [...new Set([...widths(found), beam])].sort((a, b) => a - b);
   fill(
     parts.beam,
     choice(
       t("beam.size"),
-      [1, 2, 3, 4, 5, 6, 8, 10, 12].map((n) => [String(n), String(n)]), String(beam),
+      sizes.map((n) => [String(n), String(n)]), String(beam),
       (value) => set({ beam: value, node: null }), { data: { key: "beam" } },
     ),
   );

@@ -5,7 +5,7 @@ import { exact, short, whole } from "../numbers.js";
 import { pronounCard } from "../pronoun.js";
 import { explain, fitted, traceRequest, traceView } from "../sentence.js";
 import { current, set } from "../store.js";
-import { t } from "../text.js";
+import { siteName, t } from "../text.js";
 import { groups } from "../words.js";
 
 const KINDS = [["decoder", "cross"], ["encoder", "self"], ["decoder", "self"]];
@@ -52,7 +52,7 @@ function draw(parts, state, trace) {
   const [scaled, factor] = (state.scale ?? "").split(":");
   parts.site = [scaled, state.site, "decoder.0.cross"].find((name) => sites.includes(name)) ?? sites[0];
   fill(parts.scale, choice(
-    t("attention"), sites.map((name) => [name, name]), parts.site,
+    t("attention"), sites.map((name) => [name, siteName(...name.split("."))]), parts.site,
     (name) => set(state.scale ? { scale: `${name}:${factor}` } : { site: name }),
     { data: { key: "site" } },
   ),

@@ -7,17 +7,28 @@ import { exact, percent, short, whole } from "../numbers.js";
 import { chooseSource, exampleFor, explain, facts, languageOptions, modelOf, pairOf, reasoned, show, showError, told, waiting, withOwn } from "../sentence.js";
 import { address, current, set } from "../store.js";
 import { languageName, t } from "../text.js";
-import { cut, spans, words } from "../words.js";
+import { cut, isSentence, spans, words } from "../words.js";
 
 const ALTERNATIVES = 3;
 
 const termsOf = (text = "") => Object.fromEntries(text.split("\n").map((line) => line.split("=").map((side) => side.trim())).filter(([from, to]) => from && to));
 
+// How wide a search may be: as wide as its results are many, and as the operator allows.
+function beams({ search }) {
+  const least = Math.min(ALTERNATIVES + 1, search.most_n_best, search.most_beam_size);
+  return { least, most: search.most_beam_size, usual: Math.max(search.beam_size, least) };
+}
+
+function beamOf({ beam }, found) {
+  const { least, most, usual } = beams(found);
+  return whole(beam, usual, least, Math.max(most, usual));
+}
+
 function request(state, found) {
   const { source, target } = pairOf(state, found);
-  const wanted = { text: state.text ?? "", source, target, n_best: ALTERNATIVES + 1, alignment: true, token_scores: true };
+  const wanted = { text: state.text ?? "", source, target, n_best: beams(found).least, alignment: true, token_scores: true };
   if (state.prefix && !state.sentence) wanted.prefix = state.prefix;
-  if (state.beam) wanted.beam_size = whole(state.beam, 5, ALTERNATIVES + 1, 20);
+  if (state.beam) wanted.beam_size = Math.min(beamOf(state, found), found.search.most_beam_size);
   const glossary = termsOf(state.glossary);
   if (Object.keys(glossary).length) wanted.glossary = glossary;
   return wanted;
@@ -27,7 +38,7 @@ export function mount(root) {
   const parts = layout();
   root.append(h("h1", {}, t("translate.title")), ...parts.elements);
   const only = newest();
-  const view = { ...parts, found: null, answer: null, typed: "", given: { beam: "5" } }; // `typed`, `given`: what came from here
+  const view = { ...parts, found: null, answer: null, typed: "", given: {} }; // `typed`, `given`: what came from here
   const later = waiting(() => { view.typed = parts.input.value; set({ ...FREE, text: view.typed }); });
   parts.input.addEventListener("input", () => { highlight(view, []); later(); });
   parts.input.addEventListener("scroll", () => { parts.mirror.scrollTop = parts.input.scrollTop; });
@@ -116,18 +127,22 @@ function swap(view, source, target) {
 
 function options(view, state) {
   view.fields ??= optionFields(view);
-  const wanted = { glossary: state.glossary ?? "", beam: state.beam ?? "5" };
+  const wanted = { glossary: state.glossary ?? "", beam: String(beamOf(state, view.found)) };
   const other = Object.keys(wanted).filter((name) => view.given[name] !== wanted[name] && document.activeElement !== view.fields[name]);
   for (const name of other) view.fields[name].value = view.given[name] = wanted[name];
   if (other.some((name) => state[name])) view.options.open = true;
 }
 
 function optionFields(view) {
+  const { least, most } = beams(view.found);
   const glossary = h("textarea", { rows: 3, placeholder: t("glossary.example"), "aria-label": t("glossary") });
   glossary.addEventListener("input", waiting(() => { view.given.glossary = glossary.value; set({ glossary: glossary.value || null }); }));
   const beam = h(
     "input",
-    { type: "number", min: ALTERNATIVES + 1, max: 20, value: 5, data: { key: "beam" }, on: { change: () => { view.given.beam = beam.value; set({ beam: beam.value }); } } },
+    {
+      type: "number", min: least, max: most, data: { key: "beam" },
+      on: { change: () => { beam.value = view.given.beam = String(beamOf({ beam: beam.value }, view.found)); set({ beam: beam.value }); } },
+    },
   );
   fill(view.options, h("summary", {}, t("options")),
     h(
@@ -277,6 +292,7 @@ function wordCard(view, chosen, word, signal) {
 // The sentence that a word is in: its number or −1 where there is but one, its texts, and where it starts.
 function sentenceOf(chosen, word, text) {
   const at = chosen.sentences.findIndex((each) => word.start < each.target_end && word.end > each.target_start);
+  // Behind placeholders the service does not tell where sentences stand.
   if (at < 0) return isSentence(text) ? { at, text: text.trim(), translation: chosen.text, start: 0 } : null;
   const { source_start, source_end, target_start, target_end } = chosen.sentences[at];
   return {
@@ -284,9 +300,6 @@ function sentenceOf(chosen, word, text) {
     translation: cut(chosen.text, target_start, target_end), start: target_start,
   };
 }
-
-// Behind placeholders the service does not tell where sentences stand.
-const isSentence = (text) => [...new Intl.Segmenter(undefined, { granularity: "sentence" }).segment(text.trim())].length < 2;
 
 async function loadAlternatives(view, chosen, word, home, signal) {
   const state = current();
