@@ -36,6 +36,19 @@ def test_data_goes_upwards_on_a_phone_too(watched: Any) -> None:
     assert places == sorted(places)
 
 
+def test_whether_an_experiment_was_met_is_on_the_screen(watched: Any) -> None:
+    measured = {"what": {"en": "a"}, "value": 1 / 3, "expected": f"{1 / 3} ± 1e-15", "met": True}
+    outcome = {"number": 1, "status": "met", "seconds": 1, "verdict": "holds", "figures": []}
+    outcome |= {"reason": {"en": "x"}, "measurements": [measured]}
+    view = watched(390)
+    view.context.route("**/api/v1/lab/1", lambda route: route.fulfill(json=outcome))
+    page = view.open("lab")
+    page.locator('[data-key="run:1"]').click()
+    page.wait_for_selector("#e1 table")
+    hidden = "document.querySelector('#e1 .scroll')"
+    assert page.evaluate(f"{hidden}.scrollWidth - {hidden}.clientWidth") == 0
+
+
 def test_every_switch_is_on_the_screen(watched: Any) -> None:
     def with_heads(route: Any) -> None:
         trace = route.fetch().json()

@@ -164,7 +164,8 @@ function readout(parts, figure, [r, c]) {
 }
 
 function grid(trace, maps, map, head, heads) {
-  const size = Math.max(38, Math.min(84, Math.floor(520 / (heads + 1)) - 12));
+  const room = Math.min(520, innerWidth - 110); // so that five columns fit on a phone
+  const size = Math.max(38, Math.min(84, Math.floor(room / (heads + 1)) - 12));
   const [, rows, columns] = map.weights.shape;
   const cell = (each, which) => {
     const weights = unpack(each.weights);
