@@ -416,7 +416,8 @@ def test_a_client_that_leaves_a_stream_ends_it(
         time.sleep(0.5)
         return len(steps) == before
 
-    with running(Service(ServeConfig(port=0), Models.load([folder], read_torch))) as port:
+    service = Service(ServeConfig(port=0), Models.load([folder], read_torch))
+    with running(service) as port:
         with socket.create_connection(("127.0.0.1", port), timeout=20) as leaving:
             leaving.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
             heard = [b""]
@@ -425,6 +426,7 @@ def test_a_client_that_leaves_a_stream_ends_it(
                 assert heard[-1]
         until(is_over)
         assert len(steps) < 5 * sentences
+        assert b'seq2see_refusals_total{reason="gone"} 1.0' in service.metrics.text()
         assert ask(port, "/translate", HELLO)[0] == 200
 
 
@@ -486,6 +488,38 @@ def test_a_batch_that_outlives_the_drain_is_left(
     service.close()
     serving.leave(service)
     assert exits == [0] * stuck
+
+
+_heard: list[list[Any]] = []
+
+
+def _hear(event: str, given: tuple[Any, ...]) -> None:
+    for each in _heard:
+        if event == "socket.connect":
+            each.append(given[1][0])
+        elif event == "socket.getaddrinfo":
+            each.append(given[0])
+
+
+def test_nothing_is_fetched_from_the_network(folder: Path, tmp_path: Path) -> None:
+    """From its start to its end the process connects to nobody; the requests here are ours."""
+    sys.addaudithook(_hear)  # there is no way back, so it has to know when to listen
+    _heard.append(found := [])
+    hello = {"text": "The animal.", "source": "auto", "target": "de", "alignment": True}
+    service = Service(ServeConfig(port=0), Models.load([folder], read))
+    with running(service) as port:
+        assert ask(port, "/api/v1/translate", hello)[0] == 200
+        assert (
+            ask(port, "/translate", {**HELLO, "format": "html", "q": "<img src=//a.b/c>A"})[0]
+            == 200
+        )
+        assert ask(port, "/api/v1/explain", {"text": "The animal.", "target": "de"})[0] == 200
+        assert ask(port, "/api/v1/lab")[0] == 200
+        assert ask(port, "/api/v1/models/tiny/positions")[0] == 200
+        page = b'<!DOCTYPE html SYSTEM "http://a.example/x.dtd"><link href="http://a.example/y">A'
+        service.translate_file(Call.within(30), page, "a.html", "auto", "de")
+    _heard.clear()
+    assert set(found) == {"127.0.0.1"}
 
 
 def test_half_a_request_holds_nobody_up() -> None:

@@ -15,7 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from seq2see.serve.desk import Desk
-from seq2see.serve.problems import Problem
+from seq2see.serve.guards import BUG
+from seq2see.serve.problems import Bug, Gone, Problem
 from seq2see.serve.responses import finite
 from seq2see.serve.streaming import Emit
 from seq2see.serve.tickets import Call
@@ -82,9 +83,19 @@ async def _events(
         yield _event("done", await task)
     except Problem as problem:
         request.state.note["reason"] = problem.reason
-        yield _event("error", {"error": str(problem)})
+        yield _failure(problem)
+    except asyncio.CancelledError:  # the status has been sent; the log can still tell
+        request.state.note["reason"] = Gone.reason
+        raise
+    except Exception:
+        yield _failure(Bug(BUG))
+        raise  # for the log
     finally:
         task.cancel()
+
+
+def _failure(problem: Problem) -> bytes:
+    return _event("error", {"error": str(problem), "reason": problem.reason})
 
 
 def _event(kind: str, data: dict[str, Any]) -> bytes:

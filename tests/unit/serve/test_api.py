@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from seq2see.serve import api
 from seq2see.serve.problems import Busy
 
 HELLO = {"q": "hello world", "source": "en", "target": "de"}
@@ -143,7 +145,18 @@ def test_a_stream_ends_with_the_whole_text(serving: Serving) -> None:
 
 
 def test_a_stream_that_breaks_says_so(serving: Serving) -> None:
-    assert [kind for kind, _ in heard(serving(), "Hello there. A poison.")][-1] == "error"
+    kind, data = heard(serving(), "Hello there. A poison.")[-1]
+    assert (kind, data["reason"]) == ("error", "failed")
+
+
+def test_a_stream_that_meets_a_bug_says_so_too(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "described", lambda _: 1 / 0)
+    log = io.StringIO()
+    kind, data = heard(serving(journal=log), "Hello there.")[-1]
+    assert (kind, data["reason"]) == ("error", "bug")
+    assert "ZeroDivisionError" in log.getvalue()
 
 
 def test_a_stream_that_is_refused_has_the_status_of_any_refusal(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import io
 import json
 import threading
@@ -309,6 +310,28 @@ def test_keys_are_kept_as_hashes(tmp_path: Path) -> None:
         add_key(path, "alice")
     with pytest.raises(InputError, match="letters"):
         add_key(path, "x]\nsha256='0'")
+
+
+def test_time_does_not_tell_how_much_of_a_key_is_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever it is, every hash is looked at, by a comparison that goes to its end."""
+    keys = tmp_path / "keys.toml"
+    first, *_ = (add_key(keys, name) for name in ("alice", "bob", "carol"))
+    compared: list[str] = []
+    equal = hmac.compare_digest
+
+    def noting(ours: str, theirs: str) -> bool:
+        compared.append(theirs)
+        return equal(ours, theirs)
+
+    monkeypatch.setattr(hmac, "compare_digest", noting)
+    known = ApiKeys(keys)
+    known.owner(first)
+    assert len(set(compared)) == 3
+    with pytest.raises(Forbidden):
+        known.owner("x")
+    assert len(compared) == 6
 
 
 def test_a_key_goes_on_a_line_of_its_own(tmp_path: Path) -> None:
