@@ -10,6 +10,18 @@ from seq2see.lab.experiment import Language
 from seq2see.lab.words import NOTES
 
 
+def test_where_experiments_do_not_run_the_page_says_so(watched: Any) -> None:
+    def public(route: Any) -> None:
+        route.fulfill(json={**route.fetch().json(), "may_run": False})
+
+    view = watched(390)
+    view.context.route("**/api/v1/lab", public)
+    page = view.open("lab")
+    page.wait("lab")
+    assert not page.locator('[data-key="run:1"]').is_enabled()
+    assert "on its own machine" in page.locator(".status").first.inner_text()
+
+
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_the_notes_are_explained(watched: Any, lang: Language) -> None:
     page = watched().open("lab", lang=lang)

@@ -219,17 +219,22 @@ def _runs(routes: APIRouter, service: Service) -> None:
 def _lab(routes: APIRouter, service: Service, desk: Desk) -> None:
     config = service.config
     laboratory = Laboratory()
+    may_run = config.is_private or service.keys.required
 
     @routes.get(
         "/lab",
         summary="List the experiments of the lab: what each claims and predicts.",
         responses=spec.answers(
-            spec.table(experiments=spec.listed({"type": "object"}), notes={"type": "object"})
+            spec.table(
+                experiments=spec.listed({"type": "object"}),
+                notes={"type": "object"},
+                may_run={"type": "boolean"},
+            )
         ),
     )
     def experiments(request: Request) -> Response:
         require_key(request, service)
-        return Json({"experiments": cards(), "notes": notes()})
+        return Json({"experiments": cards(), "notes": notes(), "may_run": may_run})
 
     @routes.post(
         "/lab/{number}",
@@ -240,7 +245,7 @@ def _lab(routes: APIRouter, service: Service, desk: Desk) -> None:
     )
     async def run(number: int, request: Request) -> Response:
         client = desk.admit(request, None)
-        if not (config.is_private or service.keys.required):
+        if not may_run:
             raise Forbidden("Experiments are for those on this machine, or with a key")
 
         def work(call: Call) -> dict[str, Any]:

@@ -183,7 +183,9 @@ def test_the_lab_is_for_this_machine(
     serving: Serving, settings: dict[str, Any], status: int
 ) -> None:
     """Of a number that no experiment has."""
-    assert serving(settings=settings).post("/api/v1/lab/0").status_code == status
+    client = serving(settings=settings)
+    assert client.post("/api/v1/lab/0").status_code == status
+    assert client.get("/api/v1/lab").json()["may_run"] == (status == 404)
 
 
 def test_the_lab_tells_what_its_notes_are_about(serving: Serving) -> None:

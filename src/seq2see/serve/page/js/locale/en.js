@@ -80,7 +80,7 @@ export default {
   "variant.interleaved.paper": "paper", "variant.interleaved.tensor2tensor": "interleaved, T2T", "variant.halves.paper": "halves", "variant.halves.tensor2tensor": "halves, T2T",
 
   "lab.title": "The lab", "lab.lead": "Claims about the Transformer, each as an experiment on this project's own code. A claim that is false is an experiment that succeeded. S0 to S4 are the five study notes whose claims are tested: point at one to see what it is about.",
-  "lab.topics": "Topics", "lab.run": "Run", "lab.running": "running, in a process of its own …", "lab.trains": "trains", "lab.full": "Takes too long for this page:",
+  "lab.topics": "Topics", "lab.run": "Run", "lab.running": "running, in a process of its own …", "lab.trains": "trains", "lab.elsewhere": "The service runs experiments only for those on its own machine, or with a key: seq2see lab run NUMBER does it on yours.", "lab.full": "Takes too long for this page:",
   "lab.claim": "Claim", "lab.prediction": "Prediction", "lab.verdict": "Verdict", "lab.measured": "Measured", "lab.value": "Value", "lab.expected": "Expected", "lab.seconds": "{seconds} s",
   "topic.scaling": "Scaling and softmax", "topic.attention": "Attention", "topic.heads": "Heads", "topic.position": "Position", "topic.normalisation": "Normalisation, residual, feed-forward", "topic.masks": "Masks", "topic.model": "Model, training, decoding",
   "verdict.holds": "holds", "verdict.holds if": "holds if …", "verdict.false": "false", "verdict.open": "not decided here", "verdict.failed": "not as expected", "verdict.needs --full": "needs --full", "verdict.met": "as expected",

@@ -80,7 +80,7 @@ export default {
   "variant.interleaved.paper": "论文", "variant.interleaved.tensor2tensor": "交错，T2T", "variant.halves.paper": "两半", "variant.halves.tensor2tensor": "两半，T2T",
 
   "lab.title": "实验室", "lab.lead": "关于 Transformer 的说法，每一条都是在本项目代码上运行的实验。说法不成立，实验照样成功。S0 至 S4 是被检验的五份学习笔记：指向其中一个，可看它讲什么。",
-  "lab.topics": "主题", "lab.run": "运行", "lab.running": "正在独立进程中运行……", "lab.trains": "需训练", "lab.full": "耗时太长，不能在页面上运行：",
+  "lab.topics": "主题", "lab.run": "运行", "lab.running": "正在独立进程中运行……", "lab.trains": "需训练", "lab.elsewhere": "服务只为本机用户或持有密钥的人运行实验；可在自己的机器上用 seq2see lab run 编号 运行。", "lab.full": "耗时太长，不能在页面上运行：",
   "lab.claim": "说法", "lab.prediction": "预测", "lab.verdict": "结论", "lab.measured": "测量", "lab.value": "数值", "lab.expected": "预期", "lab.seconds": "{seconds} 秒",
   "topic.scaling": "缩放与 softmax", "topic.attention": "注意力", "topic.heads": "多头", "topic.position": "位置", "topic.normalisation": "归一化、残差、前馈网络", "topic.masks": "掩码", "topic.model": "模型、训练与解码",
   "verdict.holds": "成立", "verdict.holds if": "有条件地成立", "verdict.false": "不成立", "verdict.open": "此处无定论", "verdict.failed": "与预期不符", "verdict.needs --full": "需要 --full", "verdict.met": "符合预期",

@@ -21,12 +21,12 @@ export function mount(root) {
 async function update(parts, state) {
   try {
     const slow = setTimeout(() => show(parts.status, "busy", t("busy")), 200);
-    const { experiments, notes = {} } = await ask("api/v1/lab").finally(() => clearTimeout(slow));
+    const { experiments, notes, may_run } = await ask("api/v1/lab").finally(() => clearTimeout(slow));
     if (current() !== state) return;
-    show(parts.status, "");
+    show(parts.status, "", may_run ? "" : t("lab.elsewhere"));
     const topic = TOPICS.some(([, name]) => name === state.topic) ? state.topic : "scaling";
     fill(parts.bar, segmented(t("lab.topics"), TOPICS.map(([, name]) => [name, t(`topic.${name}`)]), topic, (name) => set({ topic: name })));
-    fill(parts.cards, experiments.filter(({ number }) => topicOf(number) === topic).map((each) => card(parts, each, notes)));
+    fill(parts.cards, experiments.filter(({ number }) => topicOf(number) === topic).map((each) => card(parts, each, notes, may_run)));
   } catch (error) {
     showError(parts.status, error, () => update(parts, current()));
   }
@@ -44,12 +44,12 @@ async function run(parts, number) {
   if (parts.cards.isConnected) update(parts, current());
 }
 
-function card(parts, each, notes) {
+function card(parts, each, notes, may_run) {
   const outcome = known(path(each.number), {});
   const state = running.get(each.number);
   const start = each.needs_full ? h("span", { class: "badge" }, t("verdict.needs --full")) : button(
     t("lab.run"), () => run(parts, each.number),
-    { class: "primary", disabled: state === null || isSaved(), data: { key: `run:${each.number}` } },
+    { class: "primary", disabled: state === null || !may_run || isSaved(), data: { key: `run:${each.number}` } },
   );
   return h("article", { class: "card experiment", id: `e${each.number}` },
     h(
