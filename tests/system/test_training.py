@@ -163,6 +163,16 @@ def test_two_processes_learn_as_one_does(train_apart, still: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
+def test_two_processes_share_the_matrices(train_apart, train_here, tmp_path: Path) -> None:
+    """Muon lets each worker make its part of them orthogonal."""
+    long = ("optimiser.kind=muon", "train.updates=50", *STILL)
+    alone = train_here(tmp_path / "one", *long)
+    done = train_apart(tmp_path / "two", "train.processes=2", *long)
+    assert done.returncode == 0, done.stderr
+    assert curve(tmp_path / "two") == pytest.approx(curve(alone), abs=1e-4)
+
+
+@pytest.mark.slow
 def test_shared_out_weights_learn_as_whole_ones_do(
     train_apart, still: Path, tmp_path: Path
 ) -> None:
