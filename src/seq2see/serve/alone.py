@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TypeVar, cast
 
@@ -12,7 +13,7 @@ from seq2see.explain.explainer import explain as traced, subject_of
 from seq2see.search import SearchConfig
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.models import Model
-from seq2see.serve.problems import Failed, Invalid, Problem
+from seq2see.serve.problems import Failed, Invalid, Problem, TooManyTokens
 from seq2see.serve.queue import WorkQueue
 from seq2see.serve.requests import ExplainRequest, HeadsRequest, searched
 from seq2see.serve.streaming import Emit, stream as streamed
@@ -48,7 +49,7 @@ def explain(
         return trace.to_json()
 
     weight = _TRACE_COST * config.weight(search.beam_size)
-    return alone(queue, call, work, model.costs([wanted.text], weight)[0])
+    return alone(queue, call, work, _cost(model, wanted.text, weight))
 
 
 def heads(queue: WorkQueue, call: Call, model: Model, wanted: HeadsRequest) -> Removals:
@@ -59,7 +60,19 @@ def heads(queue: WorkQueue, call: Call, model: Model, wanted: HeadsRequest) -> R
         subject = subject_of(model.glass, wanted.text)
         return removals(subject, pair, wanted.interventions, call.still_wanted)
 
-    return alone(queue, call, work, model.costs([wanted.text], _TRACE_COST)[0])
+    return alone(queue, call, work, _cost(model, wanted.text, _TRACE_COST))
+
+
+def _cost(model: Model, text: str, weight: float) -> int:
+    """Return what a trace costs; a text of which there is none is refused."""
+    count = model.costs([text])[0] - 1  # without the end
+    limit = model.glass.limit
+    if count > limit:
+        raise TooManyTokens(
+            f"Invalid request: the text has {count} tokens; what is explained at once "
+            f"must be at most {limit}"
+        )
+    return math.ceil(weight * (count + 1))
 
 
 def stream(

@@ -35,6 +35,12 @@ class TooLong(Invalid):
     reason = "too_long"
 
 
+class TooManyTokens(TooLong):
+    """The text has more tokens than the model takes at once."""
+
+    reason = "too_many_tokens"
+
+
 class UnknownLanguage(Invalid):
     """No model leads from the one language to the other."""
 

@@ -114,6 +114,15 @@ def test_a_trace_has_its_bounds(serving: Serving, change: dict[str, Any], error:
     assert (answer.status_code, error in answer.json()["error"]) == (400, True), answer.text
 
 
+@pytest.mark.parametrize("path", ["explain", "heads"])
+def test_more_tokens_than_a_model_takes_at_once_are_refused(serving: Serving, path: str) -> None:
+    body = {"text": "a " * 101, "source": "en", "target": "de"}
+    more = {"one": "a", "other": "b"} if path == "heads" else {}
+    answer = serving().post(f"/api/v1/{path}", json={**body, **more})
+    assert (answer.status_code, answer.headers["x-reason"]) == (400, "too_many_tokens")
+    assert answer.json()["error"].endswith("must be at most 100")
+
+
 def test_what_needs_a_direct_model_says_so(serving: Serving) -> None:
     body = {"text": "bonjour", "source": "fr", "target": "de"}
     for path, more in (("translate", {"glossary": {"a": "b"}}), ("explain", {}), ("stream", {})):

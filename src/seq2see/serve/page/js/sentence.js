@@ -12,7 +12,7 @@ const WHOLE = 160; // characters up to which every layer comes with its scores a
 
 // Why the service refuses, where it is said in the page's own words; of others its English is shown.
 const REASONS = new Set([
-  "bug", "busy", "deadline", "draining", "failed", "forbidden", "format", "impossible", "indirect", "language", "rate", "slow", "too_large", "too_long"
+  "bug", "busy", "deadline", "draining", "failed", "forbidden", "format", "impossible", "indirect", "language", "rate", "slow", "too_large", "too_long", "too_many_tokens"
 ]);
 
 const EXAMPLES = {

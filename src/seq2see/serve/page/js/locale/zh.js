@@ -8,7 +8,7 @@ export default {
   "error.saved": "此文件只保存了一个状态；其他操作需要服务。",
   "error.gone": "服务没有响应。", "error.own": "未能翻译：{error}", "error.refused": "服务没有接受这个请求：{error}", "save.failed": "页面未能保存：服务没有给出全部内容。",
   "reason.busy": "服务正忙，请稍后再试。", "reason.rate": "请求超过了单个用户在这段时间内的限额，请稍后再试。", "reason.deadline": "服务用时过长，已中止。", "reason.draining": "服务即将停止。", "reason.slow": "请求未能及时送达服务，请重试。", "reason.bug": "服务出了错，详情见它的日志。",
-  "reason.failed": "模型未能处理这段文本。", "reason.forbidden": "服务需要有效的 API 密钥。", "reason.language": "服务不支持这两种语言之间的翻译。", "reason.indirect": "这需要一个直达目标语言的模型，而这两种语言之间要经过第三种语言。", "reason.format": "服务不能翻译这种文件。", "reason.impossible": "以此开头，没有译文可以接下去。", "reason.too_large": "内容超过了服务能读取的大小。", "reason.too_long": "文本太长：最多 {limit} 个字符。", key: "API 密钥", "key.use": "使用",
+  "reason.failed": "模型未能处理这段文本。", "reason.forbidden": "服务需要有效的 API 密钥。", "reason.language": "服务不支持这两种语言之间的翻译。", "reason.indirect": "这需要一个直达目标语言的模型，而这两种语言之间要经过第三种语言。", "reason.format": "服务不能翻译这种文件。", "reason.impossible": "以此开头，没有译文可以接下去。", "reason.too_large": "内容超过了服务能读取的大小。", "reason.too_long": "文本太长：最多 {limit} 个字符。", "reason.too_many_tokens": "模型一次最多处理 {limit} 个词元：请一次只看一个句子。", key: "API 密钥", "key.use": "使用",
   busy: "计算中……", empty: "请在上方输入一个句子。", close: "关闭", clear: "清空", mean: "平均", from: "从", to: "到", swap: "交换语言",
   sentence: "句子", "sentence.several": "这里把全部内容一次送入模型，译文可能因此不同；“翻译”视图则逐句翻译。", layer: "层", "layer.n": "第 {layer} 层", probability: "概率", log_prob: "对数概率", score: "得分", log: "对数",
   token: "词元", hidden: "被掩码遮住", words: "词", subwords: "子词", matrix: "矩阵", lines: "连线", "mixture.n": "混合 {i}", detect: "自动检测",

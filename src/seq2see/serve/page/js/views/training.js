@@ -92,7 +92,7 @@ function draw(parts, { records }) {
   parts.facts.hidden = !last;
   if (last) {
     const told = {
-      update: last.update, epoch: last.epoch, nll: short(last.nll, 4), rate: last.rate.toExponential(2),
+      update: last.update, epoch: last.epoch, nll: short(last.nll, 4), rate: last.rate ? last.rate.toExponential(2) : 0,
       tokens_per_second: short(last.tokens_per_second, 0),
       bleu: validation?.bleu === undefined ? null : short(validation.bleu, 2),
     };
