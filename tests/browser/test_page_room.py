@@ -49,6 +49,12 @@ def test_whether_an_experiment_was_met_is_on_the_screen(watched: Any) -> None:
     assert page.evaluate(f"{hidden}.scrollWidth - {hidden}.clientWidth") == 0
 
 
+def test_the_documentation_fits_a_phone(watched: Any) -> None:
+    view = watched(390)
+    page = view.visit(view.home + "docs")
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
 def test_every_switch_is_on_the_screen(watched: Any) -> None:
     def with_heads(route: Any) -> None:
         trace = route.fetch().json()

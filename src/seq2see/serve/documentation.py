@@ -19,6 +19,8 @@ def page(document: dict[str, Any], url: str) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
         '<meta name="color-scheme" content="light dark">'
+        '<link rel="icon" href="favicon.svg" type="image/svg+xml">'
+        '<link rel="stylesheet" href="css/docs.css">'
         f"<title>{title}</title></head><body><h1>{title}</h1>"
         f"<p>{escape(document['info'].get('summary', ''))} "
         f'The same for machines: <a href="spec">OpenAPI</a>.</p>{parts}</body></html>'
@@ -32,12 +34,19 @@ def _operations(document: dict[str, Any], url: str) -> Iterator[str]:
             yield f"<p>{escape(operation.get('summary', ''))} "
             yield f"{escape(operation.get('description', ''))}</p>"
             content = operation.get("requestBody", {}).get("content", {})
-            if media := content.get("application/json"):
-                yield f"<pre>{escape(_curl(url + path, media['example']))}</pre>"
+            if "{" not in path:
+                yield f"<pre>{escape(_curl(url + path, content))}</pre>"
+            for media in list(content.values())[:1]:  # the others are the same in another form
                 yield f"<dl>{''.join(_fields(media['schema']))}</dl>"
 
 
-def _curl(url: str, example: dict[str, Any]) -> str:
+def _curl(url: str, content: dict[str, Any]) -> str:
+    if form := content.get("multipart/form-data"):
+        fields = {**form["example"], "file": "@letter.txt"}
+        return " ".join([f"curl {url}", *(f"-F {name}={value}" for name, value in fields.items())])
+    if not content:
+        return f"curl {url}"
+    example = content["application/json"]["example"]
     body = json.dumps(example, ensure_ascii=False).replace("'", "'\\''")
     return f"curl {url} \\\n  -H 'Content-Type: application/json' \\\n  -d '{body}'"
 

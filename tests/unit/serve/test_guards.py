@@ -148,6 +148,8 @@ def test_the_examples_of_the_docs_name_the_service(
 ) -> None:
     page = serving(settings=settings).get("/docs", headers={"host": "localhost:8080"}).text
     assert f"curl {url} " in page
+    assert f"curl {url}_file -F file=@letter.txt -F source=" in page
+    assert f"curl {url.removesuffix('translate')}languages</pre>" in page
 
 
 @pytest.mark.parametrize("path", ["/", "/health", "/docs", "/spec", "/api/v1/models", "/nothing"])
