@@ -23,6 +23,17 @@ def test_numbers_of_decoding(watched: Any, site: Any) -> None:
         page.assert_shows(f"score:{node['id']}", node["score"])
 
 
+def test_ranks_count_from_one_as_people_do(watched: Any, site: Any) -> None:
+    trace = site.explained(beam_size=3, detail={"layers": "none"})
+    nodes, path = trace["beam"]["nodes"], trace["beam"]["path"]
+    page = watched().open("decoding", beam=3, node=path[0])
+    page.wait("decoding")
+    said = f"rank {nodes[path[0]]['rank'] + 1} of its step"
+    page.until("said => document.querySelector('main').innerText.includes(said)", said)
+    place = page.locator(".facts dt", has_text="rank").locator("+ dd").inner_text()
+    assert int(place) == trace["steps"][0]["rank"] + 1
+
+
 def test_the_length_penalty_is_felt_while_it_is_dragged(watched: Any) -> None:
     page = watched().open("decoding")
     page.wait("decoding")

@@ -48,7 +48,7 @@ export default {
   "beam.title": "The beam", "beam.forced": "The translation was given, so there was nothing to search.", length_penalty: "Length penalty α",
   "fate.path": "the winner", "fate.alive": "went on", "fate.finished": "finished", "fate.pruned": "pruned", "fate.stopped": "alive at the end",
   "fate.pruned.why": "pruned: {rank} candidates of its step were better, and the beam was full. The last of the {kept} that were kept, “{word}”, had log-probability {log_prob}; this one has {own}.",
-  "fate.alive.why": "went on: rank {rank} of its step.", "fate.finished.why": "finished: it reached the end at rank {rank} of its step.", "fate.stopped.why": "was alive when the search was over.",
+  "fate.alive.why": "went on: rank {place} of its step.", "fate.finished.why": "finished: it reached the end at rank {place} of its step.", "fate.stopped.why": "was alive when the search was over.",
   "node.sum": "score = {log_prob} / {length}^{alpha} − {penalty} = {score}",
   "ranking.title": "Which hypothesis wins", "ranking.note": "Drag the length penalty: 0 favours short ones. While you drag, the finished hypotheses are ranked anew; when you let go, the search runs anew.",
   "ranking.none": "No hypothesis reached its end.", hypothesis: "hypothesis", length: "length", "ranking.score": "score, α = {alpha}",

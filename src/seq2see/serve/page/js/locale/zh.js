@@ -48,7 +48,7 @@ export default {
   "beam.title": "搜索束", "beam.forced": "译文是给定的，没有搜索。", length_penalty: "长度惩罚 α",
   "fate.path": "胜者", "fate.alive": "继续", "fate.finished": "完成", "fate.pruned": "被剪掉", "fate.stopped": "结束时仍存活",
   "fate.pruned.why": "被剪掉：这一步有 {rank} 个候选更好，而束已满。留下的 {kept} 个中最后一个“{word}”的对数概率是 {log_prob}，它的是 {own}。",
-  "fate.alive.why": "继续：这一步排第 {rank}。", "fate.finished.why": "完成：到达结尾时这一步排第 {rank}。", "fate.stopped.why": "搜索结束时仍存活。",
+  "fate.alive.why": "继续：这一步排第 {place}。", "fate.finished.why": "完成：到达结尾时这一步排第 {place}。", "fate.stopped.why": "搜索结束时仍存活。",
   "node.sum": "得分 = {log_prob} / {length}^{alpha} − {penalty} = {score}",
   "ranking.title": "哪个假设胜出", "ranking.note": "拖动长度惩罚：0 偏爱短的。拖动时对已完成的假设重新排名；松开后重新搜索。",
   "ranking.none": "没有假设到达结尾。", hypothesis: "假设", length: "长度", "ranking.score": "得分，α = {alpha}",

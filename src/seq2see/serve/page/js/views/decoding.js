@@ -86,7 +86,7 @@ function stepCard(home, trace, step) {
     h("dt", {}, t("given")), h("dd", {}, given), h("dt", {}, t("emitted")), h("dd", {}, h("b", {}, token.text)),
     h("dt", {}, t("probability")), h("dd", { data: { number: "probability" } }, exact(probability)),
     h("dt", {}, t("log_prob")), h("dd", { data: { number: "log_prob" } }, exact(log_prob)),
-    h("dt", {}, t("rank")), h("dd", {}, rank), h("dt", {}, t("entropy")), h("dd", { data: { number: "entropy" } }, exact(entropy))),
+    h("dt", {}, t("rank")), h("dd", {}, rank + 1), h("dt", {}, t("entropy")), h("dd", { data: { number: "entropy" } }, exact(entropy))),
   h("div", { class: "scroll" }, table([t("token"), h("th", { class: "left" }), t("probability"), t("log")], rows)));
 }
 
@@ -121,7 +121,7 @@ function why(trace, node) {
       { rank: node.rank, kept: kept.length, word: weakest.text, log_prob: short(weakest.log_prob), own: short(node.log_prob) },
     ) : t("fate.pruned");
   }
-  return t(`fate.${node.fate}.why`, { rank: node.rank });
+  return t(`fate.${node.fate}.why`, { place: node.rank + 1 });
 }
 
 function beamCard(parts, state, trace) {
