@@ -130,30 +130,27 @@ def test_by_keyboard_alone(watched: Any, sentence: str) -> None:
     assert page.evaluate(focus.format("'svg.beam .node:not(.path)'"))
 
 
-@pytest.mark.parametrize(
-    ("view", "control", "key", "wanted"),
-    [
-        ("intervene", ".switch", "Space", "off=decoder.0.cross.0"),
-        ("positions", 'input[type="range"]', "ArrowRight", "row=6"),
-        ("lab", '[data-key="Topics:heads"]', "Enter", "topic=heads"),
-        ("architecture", '[data-part="decoder.layers.0"]', "Enter", "part=decoder.layers.0"),
-    ],
-)
-def test_the_other_views_by_keyboard(
-    watched: Any, view: str, control: str, key: str, wanted: str
-) -> None:
+BY_KEY = {
+    "intervene": (".switch", "Space", "off=decoder.0.cross.0"),
+    "positions": ('input[type="range"]', "ArrowRight", "row=6"),
+    "lab": ('[data-key="Topics:heads"]', "Enter", "topic=heads"),
+    "architecture": ('[data-part="decoder.layers.0"]', "Enter", "part=decoder.layers.0"),
+}
+
+
+def test_the_other_views_by_keyboard(watched: Any) -> None:
     page = watched().open("training")
-    page.wait_for_selector(f'.views a[href^="#{view}"]')
-    page.locator(f'.views a[href^="#{view}"]').focus()
-    page.keyboard.press("Enter")
-    page.locator(f"main {control}").first.wait_for()
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        if page.evaluate("control => document.activeElement.matches(control)", control):
-            break
-    page.keyboard.press(key)
-    page.until("wanted => location.hash.includes(wanted)", wanted)
-    assert page.evaluate("control => document.activeElement.matches(control)", control)
+    for view, (control, key, wanted) in BY_KEY.items():
+        page.locator(f'.views a[href^="#{view}"]').focus()
+        page.keyboard.press("Enter")
+        page.locator(f"main {control}").first.wait_for()
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            if page.evaluate("control => document.activeElement.matches(control)", control):
+                break
+        page.keyboard.press(key)
+        page.until("wanted => location.hash.includes(wanted)", wanted)
+        assert page.evaluate("control => document.activeElement.matches(control)", control)
 
 
 def test_a_key_is_asked_for(watched: Any) -> None:

@@ -188,44 +188,48 @@ def test_the_service_refuses_in_the_language_of_the_page(watched: Any) -> None:
     view.errors.clear()
 
 
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (ENGINE_FAILED, "未能翻译：模型未能处理这段文本。"),
-        (NOTHING, "未能翻译：以此开头，没有译文可以接下去。"),
-        ("no text", "未能翻译：no text"),
-    ],
-)
-def test_a_text_that_failed_says_so_in_the_language_of_the_page(
-    watched: Any, error: str, words: str
-) -> None:
+OWN = {
+    ENGINE_FAILED: "未能翻译：模型未能处理这段文本。",
+    NOTHING: "未能翻译：以此开头，没有译文可以接下去。",
+    "no text": "未能翻译：no text",
+}
+REFUSED = {
+    Indirect("one model"): "这需要一个直达目标语言的模型，而这两种语言之间要经过第三种语言。",
+    UnknownFormat("a format"): "服务不能翻译这种文件。",
+    Problem("`x` must be a text"): "服务没有接受这个请求：`x` must be a text",
+}
+
+
+def test_a_text_that_failed_says_so_in_the_language_of_the_page(watched: Any) -> None:
+    errors = list(OWN)
+
     def failed(route: Any) -> None:
         (found,) = route.fetch().json()["translations"]
+        error = errors.pop(0)
         failure = {"text": "", "error": error, "reason": reason_of(error)}
         route.fulfill(json={"translations": [{**found, **failure, "alternatives": []}]})
 
     view = watched()
     view.context.route("**/api/v1/translate", failed)
-    page = view.open("translate", lang="zh")
-    page.wait_for_selector(".chip.warn")
-    assert page.locator(".chip.warn").first.inner_text() == words
+    page = view.open("translate", lang="zh", text="")
+    for number, words in enumerate(OWN.values()):
+        page.go("translate", lang="zh", text=f"the animal {number}")
+        page.until("words => document.querySelector('.chip.warn')?.textContent === words", words)
 
 
-@pytest.mark.parametrize(
-    ("problem", "words"),
-    [
-        (Indirect("one model"), "这需要一个直达目标语言的模型，而这两种语言之间要经过第三种语言。"),
-        (UnknownFormat("a format"), "服务不能翻译这种文件。"),
-        (Problem("`x` must be a text"), "服务没有接受这个请求：`x` must be a text"),
-    ],
-)
-def test_no_refusal_is_in_english_alone(watched: Any, problem: Problem, words: str) -> None:
-    answer = {"status": 400, "json": {"error": str(problem)}, "headers": problem.headers}
+def test_no_refusal_is_in_english_alone(watched: Any) -> None:
+    problems = list(REFUSED)
+
+    def refuse(route: Any) -> None:
+        problem = problems.pop(0)
+        route.fulfill(status=400, json={"error": str(problem)}, headers=problem.headers)
+
     view = watched()
-    view.context.route("**/api/v1/translate", lambda route: route.fulfill(**answer))
-    page = view.open("translate", lang="zh")
-    page.wait_for_selector(".status.error")
-    assert page.locator(".status.error").inner_text() == words
+    view.context.route("**/api/v1/translate", refuse)
+    page = view.open("translate", lang="zh", text="")
+    for number, words in enumerate(REFUSED.values()):
+        page.go("translate", lang="zh", text=f"the animal {number}")
+        page.until("words => document.querySelector('.status.error')?.textContent === words", words)
     view.errors.clear()
 
 

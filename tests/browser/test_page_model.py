@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from typing import Any, get_args
 
-import pytest
 import torch
 
 from seq2see.explain.tensors import unpack
@@ -45,25 +44,27 @@ def test_numbers_of_the_model_itself(watched: Any, site: Any) -> None:
     page.assert_shows("position", float(vectors[9, 4]))
 
 
-@pytest.mark.parametrize(
-    ("change", "variant", "lead"),
-    [
-        ({}, "model", "fast ones on the left"),
-        ({"layout": "halves"}, "model", "the sines in the left half"),
-        ({}, "halves.paper", "the sines in the left half"),
-        ({"kind": "learned"}, "model", "learned in training"),
-        ({"kind": "relative"}, "model", "the distances between them"),
-        ({"kind": "none"}, "model", "adds no positions"),
-        ({"kind": "none"}, "interleaved.paper", "fast ones on the left"),
-    ],
-)
-def test_what_is_told_of_positions_is_true_of_those_shown(
-    watched: Any, site: Any, change: dict[str, str], variant: str, lead: str
-) -> None:
+LEADS: list[tuple[dict[str, str], str, str]] = [
+    ({}, "model", "fast ones on the left"),
+    ({}, "halves.paper", "the sines in the left half"),
+    ({"layout": "halves"}, "model", "the sines in the left half"),
+    ({"kind": "learned"}, "model", "learned in training"),
+    ({"kind": "relative"}, "model", "the distances between them"),
+    ({"kind": "none"}, "model", "adds no positions"),
+    ({"kind": "none"}, "interleaved.paper", "fast ones on the left"),
+]
+
+
+def test_what_is_told_of_positions_is_true_of_those_shown(watched: Any, site: Any) -> None:
     answer = site.ask("api/v1/models/tiny/positions")
     assert (answer["kind"], answer["layout"]) == ("sinusoid", "interleaved")
-    view = watched()
-    view.context.route("**/positions", lambda route: route.fulfill(json={**answer, **change}))
-    page = view.open("positions", variant=variant)
-    page.wait("positions")
-    assert lead in page.locator(".lead").inner_text()
+    view, shown = watched(), dict(answer)
+    view.context.route("**/positions", lambda route: route.fulfill(json=shown))
+    page = view.open("positions")
+    for change, variant, lead in LEADS:
+        shown.update(kind="sinusoid", layout="interleaved")
+        shown.update(change)
+        page.go("positions", variant=variant)
+        page.reload()  # the page keeps what it was told
+        page.wait("positions")
+        assert lead in page.locator(".lead").inner_text()
