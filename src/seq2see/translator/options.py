@@ -58,8 +58,10 @@ class TranslationOptions(Config):
             raise ConfigError(problems)
         own = {**dict(self), **{k: v for k, v in settings.items() if k not in fields}}
         search = {k: v for k, v in settings.items() if k in fields}
-        if search and isinstance(own["search"], SearchConfig):
+        if isinstance(own["search"], SearchConfig):
             own["search"] = own["search"].replace(**search)
+        elif isinstance(own["search"], Mapping):  # a table, checked with the rest
+            own["search"] = {**own["search"], **search}
         return type(self)(**own)
 
 
