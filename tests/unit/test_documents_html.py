@@ -74,6 +74,20 @@ def test_a_linked_number_is_a_word_of_its_sentence_and_stays() -> None:
 
 
 @pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        ('<a href="#1" title="A man.">[1]</a>', '<a href="#1" title="MAN A.">[1]</a>'),
+        ('<a href="x" lang="en">2</a>', '<a href="x" lang="de">2</a>'),
+        ('<sup lang=en><img alt="A man.">1</sup>', '<sup lang="de"><img alt="MAN A.">1</sup>'),
+        ('<a href="#1"><i title="a.">1</i>2</a>', '<a href="#1"><i title="A.">1</i>2</a>'),
+    ],
+)
+def test_what_people_read_at_a_number_is_translated(number: str, expected: str) -> None:
+    assert f"MAN{expected} A." in translated(f"<p>A man{number} sits here.</p>")[0]
+    assert translated(f"<td>{number}</td>")[0] == f"<td>{expected}</td>"
+
+
+@pytest.mark.parametrize(
     ("html", "shown"),
     [
         ("<p>The 1<sup>st</sup> man.</p>", ["The 1st man."]),

@@ -135,11 +135,12 @@ class _Reader:
             token, next_place = row[place], place + 1
             if token.kind == "start" and self._is_kept(token):
                 next_place = ends[place]
-                self._keep(row[place:next_place])
+                kept = row[place:next_place]
+                self._keep(kept, _Tag("".join(each.raw for each in kept)))
             elif _is_reference(row, place, ends[place]):
                 next_place = ends[place]
                 reference = row[place:next_place]
-                self._keep(reference, shown=not _is_note(reference))
+                self._keep(reference, self._whole(reference), shown=not _is_note(reference))
             else:
                 self._take(token)
             self._line += sum(token.raw.count("\n") for token in row[place:next_place])
@@ -159,9 +160,8 @@ class _Reader:
             tag = self._tag(token)
             self._run.append((_event(token, tag), tag))
 
-    def _keep(self, row: Sequence[Token], *, shown: bool = True) -> None:
-        """Keep an element as it is: inside of a sentence if it can be, or between two."""
-        tag = _Tag("".join(token.raw for token in row))
+    def _keep(self, row: Sequence[Token], tag: _Tag, *, shown: bool = True) -> None:
+        """Keep an element in one piece: inside of a sentence if it can be, or between two."""
         if any(token.name not in INLINE for token in row if token.kind in {"start", "end"}):
             self._flush()
             self.parts.append(tag)
@@ -208,6 +208,15 @@ class _Reader:
             new = self._new_value(token.name, name, values)
             if new is not None:
                 tag.changes.append((start, end, quote, new))
+        return tag
+
+    def _whole(self, row: Sequence[Token]) -> _Tag:
+        """Return an element as one tag: its text stays, and what its tags say changes."""
+        tag, before = _Tag("".join(token.raw for token in row)), 0
+        for token in row:
+            for start, end, quote, new in self._tag(token).changes if token.kind == "start" else ():
+                tag.changes.append((before + start, before + end, quote, new))
+            before += len(token.raw)
         return tag
 
     def _new_value(self, element: str, name: str, values: dict[str, str]) -> int | str | None:
