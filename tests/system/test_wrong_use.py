@@ -120,16 +120,40 @@ def test_translations_that_are_there_need_no_model(run, model, tmp_path) -> None
     assert run("evaluate", *judged, "--samples", "0").status == 0
 
 
+def test_nor_do_two_files_of_them_that_are_compared(run, tmp_path) -> None:
+    (tmp_path / "a.fr").write_text("un\n", "utf-8")
+    asked = ["compare", *[tmp_path / "a.fr"] * 2, "--references", tmp_path / "a.fr"]
+    options = ["--beam-size", "3", "--length-penalty", "0", "--engine", "torch"]
+    done = run(*asked, *options, "--device", "cpu", "--threads", "2", "--metric", "bleurt")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith(
+        "seq2see: `--beam-size`, `--length-penalty`, `--engine`, `--device`, `--threads` must be "
+        "left out with two files: nothing is translated; `--metric` must be"
+    )
+    assert run(*asked, "--trials", "1").status == 0
+
+
 @pytest.mark.parametrize(
-    ("place", "words"), [("no/x.txt", "there is no folder"), (".", "it is a folder")]
+    ("option", "place", "words"),
+    [
+        ("-o", "no/x.txt", "there is no folder"),
+        ("-o", ".", "it is a folder"),
+        ("--plot", "no/x.png", "there is no folder"),
+        ("--plot", "folder.png", "it is a folder"),
+    ],
 )
-def test_where_translations_cannot_go_is_known_before_they_are_made(
-    run, model, tmp_path, place, words
+def test_where_a_result_cannot_go_is_known_before_it_is_made(
+    run, model, tmp_path, option, place, words
 ) -> None:
     """The test set is not there either, which would be found first by whoever begins to work."""
-    done = run("evaluate", model, "--test", "a.en", "a.fr", "-o", tmp_path / place)
+    (tmp_path / "folder.png").mkdir()
+    asked = ["evaluate", model, "--test", "a.en", "a.fr", option, tmp_path / place]
+    done = run(*asked)
     assert (done.status, done.out) == (1, "")
     assert f"{tmp_path / place} cannot be written: {words}" in done.err
+    done = run(*asked, "--metric", "bleurt")
+    assert done.status == 2
+    assert "`--metric` must be" in done.err
 
 
 # --- explain ---

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -11,8 +12,11 @@ import typer
 
 from seq2see.cli import held_out, translating
 from seq2see.cli.reporting import Json
-from seq2see.cli.usage import wrong_use
+from seq2see.cli.usage import all_of, given, wrong_use
 from seq2see.errors import ConfigError
+
+METRICS = ["bleu", "chrf", "ter"]
+"""Unless others are named."""
 
 
 def compare(
@@ -55,29 +59,42 @@ def compare(
     from seq2see.evaluate import compared
 
     names = first, second
+    translates = any(map(_is_model, names))
+    search = {"beam_size": beam_size, "length_penalty": length_penalty}
+    of_model: dict[str, object] = {**search, "engine": engine != "auto"}
+    of_model |= {"device": device != "auto", "threads": threads}
     with wrong_use():
-        tests, further = _files(files, test, references, any(map(_is_model, names)))
-        scoring = held_out.scoring_config(metrics or ["bleu", "chrf", "ter"], tokenize, lowercase)
-        search = {"beam_size": beam_size, "length_penalty": length_penalty}
-        options = translating.translation_options(search)
+        _, (tests, further), scoring, options = all_of(
+            lambda: None if translates else _refuse_unused(of_model),
+            lambda: _files(files, test, references, translates),
+            lambda: held_out.scoring_config(metrics or METRICS, tokenize, lowercase),
+            lambda: translating.translation_options(search),
+        )
     with translating.dying_of_interrupts(), sentence_bar() as told:
         load = partial(translating.loaded, engine=engine, device=device, threads=threads)
         models = {name: load(Path(name)) for name in names if _is_model(name)}
         languages = next((model.languages for model in models.values()), None)
         with wrong_use():
-            given = held_out.read_held_out(tests, further, columns, form, languages, language)
+            test_set = held_out.read_held_out(tests, further, columns, form, languages, language)
         ours, theirs = (
-            comparison.translations(name, models.get(name), given, options, told) for name in names
+            comparison.translations(name, models.get(name), test_set, options, told)
+            for name in names
         )
-    found = compared(comparison.short(names), ours, theirs, given, scoring, trials)
+    found = compared(comparison.short(names), ours, theirs, test_set, scoring, trials)
     if as_json:
         typer.echo(json.dumps(found.to_json(examples), ensure_ascii=False))
     else:
-        comparison.show(found, given.name, examples)
+        comparison.show(found, test_set.name, examples)
 
 
 def _is_model(name: str) -> bool:
     return Path(name).is_dir() or not Path(name).exists()  # what is not there is said by `load`
+
+
+def _refuse_unused(of_model: Mapping[str, object]) -> None:
+    """Refuse the options that mean nothing without a model."""
+    if names := given(of_model):
+        raise ConfigError([f"{names} must be left out with two files: nothing is translated"])
 
 
 def _files(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2see.cli.corpora import Columns, Files, Format, Languages, endings, opened, progress, spoken
-from seq2see.cli.reporting import Json, Plot, refuse_plot
+from seq2see.cli.reporting import Json, Plot, refuse_place, refuse_plot
 from seq2see.cli.train import let_threads_sleep
 from seq2see.cli.verb import Verb, Verbs
 
@@ -62,6 +62,7 @@ def check(
     from seq2see.data.doctor import DoctorConfig, examine
 
     refuse_plot(plot)
+    refuse_place(plot)
     config = DoctorConfig(examples=max(examples, DoctorConfig().examples))
     with opened(files, languages, columns, form) as corpus, progress() as told:
         tests = _held_out(against, corpus)

@@ -75,7 +75,8 @@ def evaluate(
             lambda: translating.translation_options(search, further=further or ()),
             lambda: refuse_plot(plot),
         )
-    refuse_place(output)
+    for place in (output, plot):
+        refuse_place(place)
     with translating.dying_of_interrupts(), sentence_bar() as told:
         load = partial(translating.loaded, engine=engine, device=device, threads=threads)
         load = partial(load, precision=precision, ensemble=ensemble)

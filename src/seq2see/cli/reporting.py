@@ -20,7 +20,6 @@ def refuse_plot(plot: Path | None) -> None:
 
     if plot:
         refuse_ending(plot, draw.FORMATS, "--plot")
-        draw.refuse_name(plot)
 
 
 def refuse_place(path: Path | None) -> None:
