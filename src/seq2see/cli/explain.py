@@ -125,23 +125,18 @@ def explain(
     """Show how a translation came about: attention, the beam, and what changes without a part."""
     from seq2see.cli import explanation, interventions
 
-    shown: dict[str, object] = {
-        "target": target,
-        "off": off,
-        "scale": scale,
-        "hide": hide,
-        "shift": shift,
-    }
-    shown |= {"force": force, "layers": layers != "last", "method": method, "words": words}
-    shown |= {"site": site, "beam_size": beam_size, "length_penalty": length_penalty}
+    search = {"beam_size": beam_size, "length_penalty": length_penalty}
+    shown: dict[str, object] = {"target": target, "off": off, "scale": scale, "hide": hide}
+    shown |= {"shift": shift, "force": force, "layers": layers != "last", "method": method}
+    shown |= {"words": words, "site": site, **search}
     with wrong_use():
-        _, *wanted, _, options = all_of(
+        _, changes, detail, place, _, options = all_of(
             lambda: _refuse_misuse(text, pronoun, heads, sentences, shown),
             lambda: interventions.changes(off, scale, hide, shift, force),
             lambda: interventions.detail(layers, method or (), words),
             lambda: explanation.place(site),
             lambda: explanation.refuse_name(output, site),
-            lambda: translation_options({"beam_size": beam_size, "length_penalty": length_penalty}),
+            lambda: translation_options(search),
         )
     refuse_place(output)
     with dying_of_interrupts():
@@ -151,12 +146,12 @@ def explain(
         elif heads:
             explanation.heads(translator, heads, sentences, output, as_json)
         else:
-            asked = interventions.Wanted(*wanted)
+            wanted = interventions.Wanted(changes, detail, place)
             with wrong_use():
                 trace = explanation.traced(
-                    translator, _sentence(text or "-"), target, options.search, asked
+                    translator, _sentence(text or "-"), target, options.search, wanted
                 )
-            explanation.show(trace, output, asked.site, as_json)
+            explanation.show(trace, output, wanted.site, as_json)
 
 
 def _refuse_misuse(
