@@ -236,10 +236,10 @@ def _greedy(engine: CTranslate2Engine, longest: int | None) -> Callable[[list[st
         sources = [Source(len(framed(sentence, engine.framing))) for sentence in ids]
         fitting = [i for i, source in enumerate(sources) if not engine.refusal(config, source)]
         found = engine.search([ids[i] for i in fitting], [sources[i] for i in fitting], config)
-        texts = dict.fromkeys(range(len(lines)), "")
+        texts = [""] * len(lines)
         for i, hypotheses in zip(fitting, found, strict=True):
             texts[i] = tokenizers.target.decode(hypotheses[0].content) if hypotheses else ""
-        return list(texts.values())
+        return texts
 
     return translate
 

@@ -115,7 +115,7 @@ class Judge:
         return float(self._compute(stats).score)
 
     def sentence_values(self, system: int) -> Floats:
-        """Return the score of each sentence of a system."""
+        """Return the score of each sentence of a system; `sentence_scores` is made for BLEU."""
         return np.array([self.value(row) for row in self.stats[system]])
 
     def score(
