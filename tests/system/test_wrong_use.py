@@ -199,6 +199,13 @@ def test_all_that_cannot_be_explained_is_said_at_once(run, model) -> None:
     assert [part[:9] for part in done.err.split("; ")] == ["seq2see: ", "`--hide d", "`--layers"]
 
 
+def test_an_empty_text_waits_for_nobody(run, model) -> None:
+    done = run("explain", model, "", stdin=b"The dog sleeps.\n")
+    assert (done.status, done.out) == (1, "")
+    assert done.err == "seq2see: the sentence must have words, but has none\n"
+    assert run("explain", model, "-", "--beam-size", "1", stdin=b"The dog sleeps.\n").status == 0
+
+
 def test_reports_have_sentences_of_their_own(run, model) -> None:
     done = run("explain", model, "--pronoun", "--off", "decoder.0", "--words", "--beam-size", "2")
     assert (done.status, done.out) == (2, "")

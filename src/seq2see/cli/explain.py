@@ -147,9 +147,10 @@ def explain(
             explanation.heads(translator, heads, sentences, output, as_json)
         else:
             wanted = interventions.Wanted(changes, detail, place)
+            assert text is not None
             with wrong_use():
                 trace = explanation.traced(
-                    translator, _sentence(text or "-"), target, options.search, wanted
+                    translator, _sentence(text), target, options.search, wanted
                 )
             explanation.show(trace, output, wanted.site, as_json)
 
