@@ -47,7 +47,7 @@ Metrics = Annotated[
     typer.Option(
         "--metric",
         metavar="bleu|chrf|ter|exact",
-        help="By default all; may be given again. The first one decides.",
+        help="By default all, to compare all but exact; may be given again. The first one decides.",
     ),
 ]
 Lowercase = Annotated[
