@@ -64,7 +64,10 @@ LengthPenalty = Annotated[
 ]
 Stop = Annotated[
     Literal["exact", "beam_full"] | None,
-    typer.Option(help="`exact`: when nothing better can come. `beam_full`: once a beam has ended."),
+    typer.Option(
+        help="`exact`: when nothing better can come. `beam_full`: once as many have ended as the "
+        "beam is wide. By default as the model says."
+    ),
 ]
 
 
