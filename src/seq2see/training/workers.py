@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from seq2see.data.batches import Batch
@@ -21,6 +22,7 @@ from seq2see.data.loader import Shard
 from seq2see.errors import Seq2SeeError, TrainingError
 from seq2see.text import Packed
 from seq2see.training.machine import own_device
+from seq2see.training.meeting import fresh
 from seq2see.training.objective import Objective
 from seq2see.training.sharding import put_together, shard
 
@@ -191,7 +193,9 @@ def joined(sharding: bool = False) -> Iterator[Workers]:
         yield Workers()
         return
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    dist.init_process_group(backend, timeout=_PATIENCE)
+    store, rank, count = next(rendezvous("env://", timeout=_PATIENCE))
+    store = fresh(store, rank, count)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=_PATIENCE)
     try:
         yield ShardedGroup() if sharding else Group()
     finally:
