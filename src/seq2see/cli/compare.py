@@ -12,7 +12,7 @@ import typer
 
 from seq2see.cli import held_out, translating
 from seq2see.cli.reporting import Json
-from seq2see.cli.usage import all_of, given, wrong_use
+from seq2see.cli.usage import all_of, given
 from seq2see.errors import ConfigError
 
 METRICS = ["bleu", "chrf", "ter"]
@@ -63,19 +63,17 @@ def compare(
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
     of_model: dict[str, object] = {**search, "engine": engine != "auto"}
     of_model |= {"device": device != "auto", "threads": threads}
-    with wrong_use():
-        _, (tests, further), scoring, options = all_of(
-            lambda: None if translates else _refuse_unused(of_model),
-            lambda: _files(files, test, references, translates),
-            lambda: held_out.scoring_config(metrics or METRICS, tokenize, lowercase),
-            lambda: translating.translation_options(search),
-        )
+    _, (tests, further), scoring, options = all_of(
+        lambda: None if translates else _refuse_unused(of_model),
+        lambda: _files(files, test, references, translates),
+        lambda: held_out.scoring_config(metrics or METRICS, tokenize, lowercase),
+        lambda: translating.translation_options(search),
+    )
     with translating.dying_of_interrupts(), sentence_bar() as told:
         load = partial(translating.loaded, engine=engine, device=device, threads=threads)
         models = {name: load(Path(name)) for name in names if _is_model(name)}
         languages = next((model.languages for model in models.values()), None)
-        with wrong_use():
-            test_set = held_out.read_held_out(tests, further, columns, form, languages, language)
+        test_set = held_out.read_held_out(tests, further, columns, form, languages, language)
         ours, theirs = (
             comparison.translations(name, models.get(name), test_set, options, told)
             for name in names

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.usage import wrong_use
 from seq2see.cli.verb import CODE
 
 if TYPE_CHECKING:
@@ -65,8 +64,7 @@ def opened(
         if files == ["-"]:
             files = [str(_kept_aside(Path(folder)))]
         table = {"files": files, "columns": columns_of(columns, form or ""), "format": form}
-        with wrong_use():
-            config = CorpusConfig.model_validate(table)
+        config = CorpusConfig.model_validate(table)
         yield Corpus(config, stated(languages) or languages_of(files))
 
 

@@ -12,7 +12,7 @@ import typer
 
 from seq2see.cli import held_out, translating
 from seq2see.cli.reporting import Json, Plot, refuse_place, refuse_plot
-from seq2see.cli.usage import all_of, given, wrong_use
+from seq2see.cli.usage import all_of, given
 from seq2see.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -67,14 +67,13 @@ def evaluate(
     of_model: dict[str, object] = {"output": output, **search, "search": further}
     of_model |= {"ensemble": ensemble, "precision": precision != "float32"}
     of_model |= {"engine": engine != "auto", "device": device != "auto", "threads": threads}
-    with wrong_use():
-        asked: _Asked
-        asked, scoring, options, _ = all_of(
-            lambda: _asked(list(arguments or ()), hypotheses, test, references, of_model),
-            lambda: held_out.scoring_config(metrics, tokenize, lowercase, samples),
-            lambda: translating.translation_options(search, further=further or ()),
-            lambda: refuse_plot(plot),
-        )
+    asked: _Asked
+    asked, scoring, options, _ = all_of(
+        lambda: _asked(list(arguments or ()), hypotheses, test, references, of_model),
+        lambda: held_out.scoring_config(metrics, tokenize, lowercase, samples),
+        lambda: translating.translation_options(search, further=further or ()),
+        lambda: refuse_plot(plot),
+    )
     for place in (output, plot):
         refuse_place(place)
     with translating.dying_of_interrupts(), sentence_bar() as told:
@@ -82,10 +81,9 @@ def evaluate(
         load = partial(load, precision=precision, ensemble=ensemble)
         translator = load(asked.model) if asked.model else None
         languages = translator.languages if translator else None
-        with wrong_use():
-            test_set = held_out.read_held_out(
-                asked.test, asked.references, columns, form, languages, language
-            )
+        test_set = held_out.read_held_out(
+            asked.test, asked.references, columns, form, languages, language
+        )
         if translator:
             report = evaluation.of_model(translator, test_set, options, scoring, told)
         else:

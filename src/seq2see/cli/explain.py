@@ -20,7 +20,7 @@ from seq2see.cli.translating import (
     loaded,
     translation_options,
 )
-from seq2see.cli.usage import all_of, given, wrong_use
+from seq2see.cli.usage import all_of, given
 from seq2see.errors import ConfigError
 
 METHODS = ("attention", "rollout", "gradient_x_input", "integrated_gradients", "occlusion")
@@ -129,15 +129,14 @@ def explain(
     shown: dict[str, object] = {"target": target, "off": off, "scale": scale, "hide": hide}
     shown |= {"shift": shift, "force": force, "layers": layers != "last", "method": method}
     shown |= {"words": words, "site": site, **search}
-    with wrong_use():
-        _, changes, detail, place, _, options = all_of(
-            lambda: _refuse_misuse(text, pronoun, heads, sentences, shown),
-            lambda: interventions.changes(off, scale, hide, shift, force),
-            lambda: interventions.detail(layers, method or (), words),
-            lambda: explanation.place(site),
-            lambda: explanation.refuse_name(output, site),
-            lambda: translation_options(search),
-        )
+    _, changes, detail, place, _, options = all_of(
+        lambda: _refuse_misuse(text, pronoun, heads, sentences, shown),
+        lambda: interventions.changes(off, scale, hide, shift, force),
+        lambda: interventions.detail(layers, method or (), words),
+        lambda: explanation.place(site),
+        lambda: explanation.refuse_name(output, site),
+        lambda: translation_options(search),
+    )
     refuse_place(output)
     with dying_of_interrupts():
         translator = loaded(model, engine, device, threads)
@@ -148,10 +147,7 @@ def explain(
         else:
             wanted = interventions.Wanted(changes, detail, place)
             assert text is not None
-            with wrong_use():
-                trace = explanation.traced(
-                    translator, _sentence(text), target, options.search, wanted
-                )
+            trace = explanation.traced(translator, _sentence(text), target, options.search, wanted)
             explanation.show(trace, output, wanted.site, as_json)
 
 

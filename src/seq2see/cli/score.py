@@ -18,7 +18,6 @@ from seq2see.cli.translating import (
     dying_of_interrupts,
     loaded,
 )
-from seq2see.cli.usage import wrong_use
 from seq2see.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,9 +50,8 @@ def score(
     from seq2see.cli.records import scored_as_json, scored_as_text
     from seq2see.data.corpora import Corpus, CorpusConfig
 
-    with wrong_use():
-        table = {"files": files or ["-"], "columns": columns_of(columns, form or "")}
-        config = CorpusConfig.model_validate({**table, "format": form})
+    table = {"files": files or ["-"], "columns": columns_of(columns, form or "")}
+    config = CorpusConfig.model_validate({**table, "format": form})
     written = scored_as_json if as_json else scored_as_text
     total, tokens, failed = 0.0, 0, 0
     with dying_of_interrupts():

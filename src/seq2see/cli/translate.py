@@ -25,7 +25,6 @@ from seq2see.cli.translating import (
     loaded,
     translation_options,
 )
-from seq2see.cli.usage import wrong_use
 
 if TYPE_CHECKING:
     from seq2see.translator import TranslationOptions, Translator
@@ -114,19 +113,18 @@ def translate(
     draw: Settings = {"sample": sample, "temperature": temperature}
     draw |= {"top_k": top_k, "top_p": top_p, "seed": seed}
     job = _Job(model, file, output, resume, "json" if as_json else "scores" if scores else "text")
-    with wrong_use():
-        options = translation_options(
-            search,
-            draw,
-            glossary,
-            job.conflicts(n_best, alignment),
-            further or (),
-            prefix=prefix or None,
-            forbidden=tuple(forbid) if forbid else None,
-            split=split,
-            alignment=alignment,
-            token_scores=scores and as_json,
-        )
+    options = translation_options(
+        search,
+        draw,
+        glossary,
+        job.conflicts(n_best, alignment),
+        further or (),
+        prefix=prefix or None,
+        forbidden=tuple(forbid) if forbid else None,
+        split=split,
+        alignment=alignment,
+        token_scores=scores and as_json,
+    )
     load = partial(loaded, model, engine, device, threads, precision, ensemble)
     how: Settings = {"engine": engine, "precision": precision}
     if not job.run(options, load, how | {"ensemble": [*map(str, ensemble or ())]}):
