@@ -219,6 +219,7 @@ def test_reports_have_sentences_of_their_own(run, model) -> None:
 STATUSES = {
     "no model": (1, ["translate", "{none}"]),
     "no model to judge": (1, ["evaluate", "{none}", "--test", "builtin:fables/test"]),
+    "no system to compare": (1, ["compare", "{model}", "{none}", "--references", "{none}"]),
     "no model to show": (1, ["info", "{none}"]),
     "no model to explain": (1, ["explain", "{none}", "a"]),
     "no text": (1, ["translate", "{model}", "{none}"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ import typer
 from seq2see.cli import held_out, translating
 from seq2see.cli.reporting import Json
 from seq2see.cli.usage import all_of, given
-from seq2see.errors import ConfigError
+from seq2see.errors import ConfigError, InputError
 
 METRICS = ["bleu", "chrf", "ter"]
 """Unless others are named."""
@@ -59,6 +59,7 @@ def compare(
     from seq2see.evaluate import compared
 
     names = first, second
+    _refuse_missing(names)
     translates = any(map(_is_model, names))
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
     of_model: dict[str, object] = {**search, "engine": engine != "auto"}
@@ -85,8 +86,16 @@ def compare(
         comparison.show(found, test_set.name, examples)
 
 
+def _refuse_missing(names: Sequence[str]) -> None:
+    """Refuse what is not there: nobody can tell whether it would be a model or a file."""
+    for name in names:
+        if not Path(name).exists():
+            what = "give the directory of a model, or a file of translations"
+            raise InputError(f"{name} is not there: {what}")
+
+
 def _is_model(name: str) -> bool:
-    return Path(name).is_dir() or not Path(name).exists()  # what is not there is said by `load`
+    return Path(name).is_dir()
 
 
 def _refuse_unused(of_model: Mapping[str, object]) -> None:
