@@ -52,7 +52,8 @@ class Muon(Optimizer):
         self._share = share
         self._summed = summed
         self._rest = rest
-        rest.state = self.state  # one state and one list of groups, whoever asks
+        # One state and one list of groups, whoever asks; `load_state_dict` would part them again.
+        rest.state = self.state
         self.param_groups += rest.param_groups
 
     @torch.no_grad()
@@ -73,8 +74,10 @@ class Muon(Optimizer):
         for weight, blocks in self._blocks.items():
             if weight.grad is None:
                 continue
-            past = self.state[weight].setdefault("momentum", torch.zeros_like(weight))
-            past.lerp_(weight.grad, 1 - self._momentum)
+            state = self.state[weight]
+            if "momentum" not in state:
+                state["momentum"] = torch.zeros_like(weight)
+            past = state["momentum"].lerp_(weight.grad, 1 - self._momentum)
             direction = weight.grad.lerp(past, self._momentum)
             yield from zip(weight.chunk(blocks), direction.chunk(blocks), strict=True)
 
