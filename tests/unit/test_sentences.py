@@ -122,10 +122,10 @@ def test_a_limit_must_be() -> None:
 )
 def test_a_hundred_thousand_characters(unit: str) -> None:
     text = (unit * HUNDRED_THOUSAND)[:HUNDRED_THOUSAND]
-    start = time.perf_counter()
+    start = time.process_time()
     spans = split(text, "en")
     parts = [part for span in spans for part in split_long(span, 100, len)]
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     assert join(text, spans, texts(spans)) == text
     assert join(text, parts, texts(parts)) == text
 
