@@ -48,6 +48,11 @@ def test_text_never_becomes_script(watched: Any) -> None:
     view = watched()
     page = view.open("translate", text=HOSTILE, prefix="<b>x</b>", glossary="a=<i>b")
     page.wait("translate")
+    file = {"name": HOSTILE.replace("/", ""), "mimeType": "text/plain", "buffer": b"a"}
+    page.set_input_files("#files", file)
+    page.wait_for_selector(".files .error")  # nobody knows such files
+    assert page.locator("main script, main img").count() == 0
+    view.errors.clear()  # browsers log every answer with an error's status
     outcome = {
         "number": 1, "status": "met", "seconds": 1, "verdict": "holds", "figures": [],
         "reason": {"en": HOSTILE}, "measurements": [],

@@ -18,9 +18,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from http.client import HTTPConnection
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 import torch
@@ -135,7 +137,7 @@ class Process:
         if self.process.poll() is None:
             self.process.send_signal(sent)
         if self.log is None:
-            _, self.log = self.process.communicate(timeout=60)
+            self.log = "".join(self.process.communicate(timeout=60))
         return self.process.returncode, self.log
 
 
@@ -286,6 +288,8 @@ def test_sigterm_under_load_loses_nothing_and_leaves_no_text_in_the_log(process:
             answers[status] += 1
             assert status in {200, 429, 503}, answer
 
+    query = urlencode({**HELLO, "q": "secret"})
+    assert ask(process.port, f"/translate?{query}", {})[0] == 200
     with ThreadPoolExecutor(8) as pool:
         for number in range(8):
             pool.submit(client, number)
@@ -522,6 +526,14 @@ def test_nothing_is_fetched_from_the_network(folder: Path, tmp_path: Path) -> No
     assert set(found) == {"127.0.0.1"}
 
 
+def test_the_server_does_not_tell_what_it_is() -> None:
+    service, _ = slow_service(0.0)
+    with running(service) as port:
+        url = f"http://127.0.0.1:{port}/health"
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            assert "server" not in answer.headers
+
+
 def test_half_a_request_holds_nobody_up() -> None:
     service, _ = slow_service(0.0, seconds=0.5)
     with running(service) as port, socket.create_connection(("127.0.0.1", port)) as half:
@@ -530,6 +542,20 @@ def test_half_a_request_holds_nobody_up() -> None:
         assert ask(port, "/translate", HELLO)[0] == 200
         half.settimeout(10)
         assert b" 408 " in half.recv(1000).split(b"\r\n")[0] + b" "
+
+
+def test_nobody_says_which_address_is_theirs() -> None:
+    """Without a proxy, which --public-url tells of; else everyone had as many rates as names."""
+    service, _ = slow_service(0.0, requests_per_minute=1)
+    statuses = []
+    with running(service) as port:
+        for number in range(2):
+            connection = HTTPConnection("127.0.0.1", port, timeout=30)
+            headers = {"x-forwarded-for": f"192.0.2.{number}", "content-type": "application/json"}
+            connection.request("POST", "/translate", json.dumps(HELLO), headers)
+            statuses.append(connection.getresponse().status)
+            connection.close()
+    assert statuses == [200, 429]
 
 
 def test_three_times_too_many_requests_end_in_results_or_429_in_time() -> None:

@@ -360,6 +360,15 @@ def test_xml_that_means_harm_is_refused(name: str, content: str, tmp_path: Path)
     assert not (tmp_path / f"out{name}").exists()
 
 
+def test_no_entity_comes_from_another_file(tmp_path: Path) -> None:
+    """The file itself declares none, so it is not refused."""
+    declarations = tmp_path / "a.dtd"
+    declarations.write_text('<!ENTITY a "stolen">')
+    content = TMX.replace("tmx14.dtd", declarations.as_uri()).replace(">One<", ">One &a;<")
+    written, _ = translated(content, ".tmx", tmp_path)
+    assert b"stolen" not in written.lower()
+
+
 def a_document() -> bytes:
     document = docx.Document()
     document.add_heading("A big title", 1)
@@ -505,6 +514,18 @@ def test_zip_bombs_are_refused_before_they_grow(tmp_path: Path) -> None:
             archive.writestr(str(number), b"")
     with pytest.raises(InputError, match="10001 files"):
         translated(many.getvalue(), ".docx", tmp_path)
+
+
+def test_the_parts_of_an_archive_are_refused_by_their_sum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("seq2see.documents.archive.LARGEST", 1_000_000)
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:  # stored as they are, so none is packed too well
+        for number in range(3):
+            archive.writestr(str(number), b"0" * 400_000)
+    with pytest.raises(InputError, match="has 3 files and 1 MB"):
+        translated(file.getvalue(), ".docx", tmp_path)
 
 
 @pytest.mark.parametrize("place", [60, 2000, 5000, -30])

@@ -79,6 +79,8 @@ def test_a_trace_shows_itself_in_a_notebook() -> None:
     assert shown.startswith("<iframe srcdoc=")
     (page,) = re.findall(r'(?s)srcdoc="(.*?)" style', shown)
     assert unescape(page) == traced().to_html()
+    quoted = traced(text='the "cat" </script> sleeps .')._repr_html_()
+    assert quoted.endswith('title="the &quot;cat&quot; &lt;/script&gt; sleeps ."></iframe>')
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])

@@ -36,7 +36,11 @@ class Desk:
     def admit(self, request: Request, key: str | None) -> str:
         """Return who asks, or refuse: by key, rate and state."""
         client = _address(request)
-        owner = self.service.keys.owner(key or bearer(request))
+        try:
+            owner = self.service.keys.owner(key or bearer(request))
+        except Forbidden:  # who tries keys out has a rate, too
+            self.service.rates.spend(client)
+            raise
         rate = None
         if owner:
             client, rate = f"key {owner[0]}", owner[1].requests_per_minute

@@ -106,9 +106,18 @@ def _digest(key: str) -> str:
 def _read(path: Path) -> dict[str, Key]:
     try:
         tables = tomllib.loads(path.read_text("utf-8"))
-        return {name: Key.model_validate(table) for name, table in tables.items()}
+        return {name: _key(name, table) for name, table in tables.items()}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, ConfigError) as error:
         raise InputError(f"`{path}` must be a file of keys: {error}") from None
+
+
+def _key(name: str, table: object) -> Key:
+    try:
+        return Key.model_validate(table)
+    except ConfigError as error:
+        # Without the value: somebody may have put a key there, and this is logged.
+        problems = [problem.partition(", but ")[0] for problem in error.problems]
+        raise ConfigError([f"[{name}] {problem}" for problem in problems]) from None
 
 
 class Rates:

@@ -37,6 +37,7 @@ def test_names_cannot_leave_the_folder_or_the_header(serving: Serving, sent: Sen
     assert {path.parent for path in folder.rglob("*")} == {folder}
     file = client.get(url)
     assert "x-injected" not in file.headers
+    assert file.headers["content-disposition"].startswith("attachment; filename*=utf-8''evil")
     assert file.content == b"HELLO"
     (folder.parent / "outside.txt").write_bytes(b"secret")
     for path in ("../outside.txt", "%2e%2e%2foutside.txt", "..%5coutside.txt", "/etc/passwd"):
@@ -44,6 +45,17 @@ def test_names_cannot_leave_the_folder_or_the_header(serving: Serving, sent: Sen
         assert answer.status_code in {400, 404}
         assert b"secret" not in answer.content
     (folder.parent / "outside.txt").unlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [("../../a<b>.txt", "a_b__de.txt"), ("C:\\x\\a.txt", "a_de.txt")]
+)
+def test_a_result_is_called_what_anyone_may_read(
+    serving: Serving, sent: Sender, name: str, shown: str
+) -> None:
+    client = serving()
+    file = client.get(sent(client, name, b"hello").json()["translatedFileUrl"])
+    assert file.headers["content-disposition"] == f"attachment; filename*=utf-8''{shown}"
 
 
 def docx_bomb() -> bytes:

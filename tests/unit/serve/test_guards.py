@@ -29,8 +29,21 @@ def test_every_answer_is_sealed(serving: Serving, path: str) -> None:
     assert "unsafe" not in POLICY
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["x-frame-options"] == "DENY"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cross-origin-opener-policy"] == "same-origin"
+    assert "camera=()" in headers["permissions-policy"]
+    others = path in {"/health", "/spec"}  # LibreTranslate's, for the pages of others
+    assert headers["cross-origin-resource-policy"] == ("cross-origin" if others else "same-origin")
     assert headers["cache-control"] == ("no-cache" if path == "/" else "no-store")
     assert "server" not in headers
+
+
+def test_the_policy_lets_nothing_in_but_the_page_s_own() -> None:
+    policy = dict(rule.split(" ", 1) for rule in POLICY.split("; "))
+    for name in ("default-src", "base-uri", "form-action", "frame-ancestors"):
+        assert policy.pop(name) == "'none'"
+    assert policy.pop("img-src") == "'self' data: blob:"
+    assert set(policy.values()) == {"'self'"}
 
 
 def test_errors_are_sealed_too(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,6 +56,9 @@ def test_errors_are_sealed_too(serving: Serving, monkeypatch: pytest.MonkeyPatch
     assert answer.headers["content-security-policy"] == POLICY
     assert answer.headers["x-reason"] == "bug"
     assert "ZeroDivisionError" in journal.getvalue()
+    early = client.get("/health", headers={"host": "evil.example"})  # before there are routes
+    assert early.status_code == 400
+    assert early.headers["content-security-policy"] == POLICY
 
 
 def test_pages_of_others_may_use_the_one_interface_and_not_the_other(serving: Serving) -> None:
@@ -106,6 +122,14 @@ def test_the_log_knows_how_much_and_not_what(
     client.post("/translate", json={**secret, "target": "secret", "api_key": key})
     client.post("/secret/path")
     sent(client, "secret.txt", b"secret")
+    bearer = {"authorization": f"Bearer {key}"}
+    own = {"text": "my secret poison", "source": "en", "target": "de"}
+    for verb in ("translate", "stream", "explain"):
+        client.post(f"/api/v1/{verb}", json=own, headers=bearer)
+        client.post(f"/api/v1/{verb}", json={**own, "model": "secret"}, headers=bearer)
+    client.post("/detect", json={"q": "my secret", "api_key": key})
+    form = {"source": "en", "target": "de", "api_key": key}
+    client.post("/translate_file", data=form, files={"file": ("secret.txt", b"secret poison")})
     lines = [json.loads(line) for line in journal.getvalue().splitlines()]
     assert "secret" not in journal.getvalue()
     assert key not in journal.getvalue()
@@ -150,6 +174,12 @@ def test_the_examples_of_the_docs_name_the_service(
     assert f"curl {url} " in page
     assert f"curl {url}_file -F file=@letter.txt -F source=" in page
     assert f"curl {url.removesuffix('translate')}languages</pre>" in page
+
+
+def test_no_address_brings_a_tag_into_the_docs(serving: Serving) -> None:
+    page = serving(settings={"public_url": "https://a.example/<img>"}).get("/docs").text
+    assert "<img" not in page
+    assert "curl https://a.example/&lt;img&gt;/translate " in page
 
 
 @pytest.mark.parametrize("path", ["/", "/health", "/docs", "/spec", "/api/v1/models", "/nothing"])

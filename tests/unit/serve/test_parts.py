@@ -377,6 +377,14 @@ def test_rates_fill_up_again_and_are_each_client_s_own(monkeypatch: pytest.Monke
         rates.spend("a")
 
 
+def test_rates_of_many_clients_take_little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seq2see.serve.keys._MOST_CLIENTS", 3)
+    rates = Rates(1)
+    for client in "abcd":
+        rates.spend(client)
+    assert list(rates._buckets) == ["b", "c", "d"]
+
+
 # Files.
 
 
@@ -399,6 +407,7 @@ def test_a_result_is_found_only_by_the_name_that_it_was_given(tmp_path: Path) ->
             store.find(wrong)
     odd = store.keep(b"", "x./../../y")
     assert (store.folder / odd).parent == store.folder
+    assert store.keep(b"", "x.t\r\nt").isalnum()  # it becomes a part of an address
     store.close()
     assert not store.folder.exists()
 
@@ -458,6 +467,16 @@ def test_runs_are_read_while_they_grow(tmp_path: Path) -> None:
         with pytest.raises(NotFound):
             runs.records(wrong, 0)
     assert Runs(None).names() == []
+
+
+def test_the_name_of_a_run_leads_to_no_other_folder(tmp_path: Path) -> None:
+    folder, other = tmp_path / "runs", tmp_path / "other"
+    for place in (tmp_path, folder, other):
+        place.mkdir(exist_ok=True)
+        (place / "log.jsonl").write_text('{"update": 1}\n', "utf-8")
+    for wrong in ("", ".", "..", "../other", str(other)):
+        with pytest.raises(NotFound):
+            Runs(folder).records(wrong, 0)
 
 
 @pytest.mark.parametrize(

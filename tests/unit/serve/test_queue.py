@@ -151,8 +151,10 @@ def test_what_cannot_be_done_in_time_is_refused_at_once(pool: ThreadPoolExecutor
     queued(pool, queue, soon(), Double(), [1], [10])
     done(queue, queue.take(), seconds=1.0)  # ten tokens a second
     slow = queued(pool, queue, soon(), Double(), [1] * 10, [10] * 10)
+    start = time.monotonic()
     with pytest.raises(Busy):
         queue.submit(soon(seconds=5), Double(), [1], [10])
+    assert time.monotonic() - start < 2  # and not by its deadline
     patient = queued(pool, queue, soon(seconds=60), Double(), [3], [10])
     while queue.waiting:
         done(queue, queue.take())
