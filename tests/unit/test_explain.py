@@ -116,6 +116,7 @@ def test_scores_that_are_more_than_a_product_have_no_scale() -> None:
 
 def test_a_coverage_penalty_listens_to_the_heads_of_the_engine() -> None:
     of = subject()
+    of.model.double()  # the two paths round otherwise; which heads they hear is all that may differ
     search = SHORT.replace(coverage_penalty=0.5)
     found = set()
     for head in (0, 1):
@@ -124,7 +125,7 @@ def test_a_coverage_penalty_listens_to_the_heads_of_the_engine() -> None:
         theirs = Translator(engine, of.tokenizers, of.languages)
         made = explain(theirs, SENTENCE, search=search)
         wanted = theirs.translate(SENTENCE, **search.model_dump())
-        assert made.translation.score == pytest.approx(wanted.score, rel=5e-6)
+        assert made.translation.score == pytest.approx(wanted.score, abs=1e-5)
         found.add(round(made.translation.score, 4))
     assert len(found) == 2
 
