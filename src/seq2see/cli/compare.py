@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +16,15 @@ from seq2see.errors import ConfigError, InputError
 
 METRICS = ["bleu", "chrf", "ter"]
 """Unless others are named."""
+
+Trials = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=1_000_000,
+        help="Draws of each test. By default 1,000 for the bootstrap, 10,000 for randomisation.",
+    ),
+]
 
 
 def compare(
@@ -36,15 +44,7 @@ def compare(
     metrics: held_out.Metrics = None,
     tokenize: held_out.Tokenize = None,
     lowercase: held_out.Lowercase = None,
-    trials: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=1_000_000,
-            help="Draws of each test. By default 1,000 for the bootstrap, 10,000 for "
-            "randomisation.",
-        ),
-    ] = None,
+    trials: Trials = None,
     examples: Annotated[int, typer.Option(min=0, help="Differences that are shown.")] = 5,
     engine: translating.Engine = "auto",
     device: translating.Device = "auto",
@@ -60,19 +60,16 @@ def compare(
 
     names = first, second
     _refuse_missing(names)
-    translates = any(map(_is_model, names))
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
-    of_model: dict[str, object] = {**search, "engine": engine != "auto"}
-    of_model |= {"device": device != "auto", "threads": threads}
+    chosen: dict[str, Any] = {"engine": engine, "device": device, "threads": threads}
     _, (tests, further), scoring, options = all_of(
-        lambda: None if translates else _refuse_unused(of_model),
-        lambda: _files(files, test, references, translates),
+        lambda: _refuse_unused(names, {**search, **chosen}),
+        lambda: _files(files, test, references, names),
         lambda: held_out.scoring_config(metrics or METRICS, tokenize, lowercase),
         lambda: translating.translation_options(search),
     )
     with translating.dying_of_interrupts(), sentence_bar() as told:
-        load = partial(translating.loaded, engine=engine, device=device, threads=threads)
-        models = {name: load(Path(name)) for name in names if _is_model(name)}
+        models = {n: translating.loaded(Path(n), **chosen) for n in names if _is_model(n)}
         languages = next((model.languages for model in models.values()), None)
         test_set = held_out.read_held_out(tests, further, columns, form, languages, language)
         ours, theirs = (
@@ -98,19 +95,23 @@ def _is_model(name: str) -> bool:
     return Path(name).is_dir()
 
 
-def _refuse_unused(of_model: Mapping[str, object]) -> None:
+def _refuse_unused(names: Sequence[str], of_model: Mapping[str, object]) -> None:
     """Refuse the options that mean nothing without a model."""
-    if names := given(of_model):
-        raise ConfigError([f"{names} must be left out with two files: nothing is translated"])
+    wanted = {option: value != "auto" and value for option, value in of_model.items()}
+    if not any(map(_is_model, names)) and (unused := given(wanted)):
+        raise ConfigError([f"{unused} must be left out with two files: nothing is translated"])
 
 
 def _files(
-    files: list[str] | None, test: list[str] | None, references: list[str] | None, translates: bool
+    files: list[str] | None,
+    test: list[str] | None,
+    references: list[str] | None,
+    names: Sequence[str],
 ) -> tuple[list[str], list[str]]:
     """Return the files of the test set, and references beside: a shell gives `--test a.en a.de` as
     an option and an argument."""
     tests, further = list(test or ()), list(references or ())
     (further if further and not tests else tests).extend(files or ())
-    if translates and not tests:
+    if not tests and any(map(_is_model, names)):
         raise ConfigError(["`--test` must be given: what the models have to translate"])
     return tests, further
