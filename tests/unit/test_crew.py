@@ -49,6 +49,29 @@ def test_one_item_is_done_by_whoever_asks() -> None:
     assert Crew(2).map(lambda _: threading.current_thread(), [0]) == [threading.current_thread()]
 
 
+def test_a_single_worker_is_all_that_is_used() -> None:
+    crew, lock, before = Crew(1), threading.Lock(), torch.get_num_threads()
+
+    def work(_: int) -> int:
+        assert lock.acquire(blocking=False), "two are at work at once"
+        time.sleep(0.01)
+        lock.release()
+        return torch.get_num_threads()
+
+    torch.set_num_threads(3)
+    try:
+        with ThreadPoolExecutor(2) as callers:
+            found = [callers.submit(crew.map, work, items) for items in ([0, 1], [2, 3], [4])]
+            assert [threads.result() for threads in found] == [[1, 1], [1, 1], [1]]
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_without_workers_whoever_asks_does_it_all() -> None:
+    own = threading.current_thread()
+    assert Crew().map(lambda _: threading.current_thread(), [0, 1]) == [own, own]
+
+
 def test_an_error_is_raised_and_ends_what_has_not_begun() -> None:
     begun = []
 

@@ -160,6 +160,16 @@ def test_a_start_symbol_that_is_the_padding_is_a_token() -> None:
     assert layout.row(torch.arange(6).view(2, 3, 1)).flatten().tolist() == [0, 1, 3]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_log_probabilities_are_the_same_where_no_gradient_is_wanted(dtype: torch.dtype) -> None:
+    model, states = tiny().to(dtype), torch.randn(2, 3, 8).to(dtype)
+    wanted = model.output.log_probabilities(states)
+    with torch.inference_mode():
+        found = model.output.log_probabilities(states)
+    assert found.dtype == wanted.dtype
+    assert torch.equal(found, wanted.detach())
+
+
 def test_half_precision_gives_log_probabilities_in_single() -> None:
     model = tiny().bfloat16()
     assert model.output.log_probabilities(torch.randn(1, 2, 8).bfloat16()).dtype == torch.float32

@@ -18,10 +18,14 @@ Result = TypeVar("Result")
 
 
 class Crew:
-    """So many workers, who start when they are first needed; all who call share them."""
+    """So many workers, who start when they are first needed; all who call share them.
 
-    def __init__(self, count: int) -> None:
-        self.count = count
+    Without a number there are none: whoever calls does the work, with torch's own threads.
+    """
+
+    def __init__(self, count: int | None = None) -> None:
+        self.count = count or 1
+        self._has_workers = count is not None
         self._lock = Lock()
         self._started: ThreadPoolExecutor | None = None
 
@@ -33,8 +37,12 @@ class Crew:
             return self._started
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """Return what the work makes of each item, in order. A single item needs no worker."""
-        if self.count == 1 or len(items) < 2:
+        """Return what the work makes of each item, in order.
+
+        A single item is for all threads together; it needs no worker, unless there is only one,
+        and so only one thread to use.
+        """
+        if not self._has_workers or len(items) < min(2, self.count):
             return [work(item) for item in items]
         futures = [self._pool.submit(work, item) for item in items]
         try:

@@ -13,6 +13,7 @@ from seq2see.engines.batching import FRAMING, by_length, filled, framed, padded
 from seq2see.engines.crew import Crew
 from seq2see.engines.listening import AlignmentConfig, CrossEar
 from seq2see.engines.protocol import Forced, Ids, Processors, bounded
+from seq2see.engines.steps import steps
 from seq2see.model import SILENCE, Recorder, Transformer
 from seq2see.search import (
     Decoder,
@@ -31,7 +32,7 @@ __all__ = ["TorchDecoder", "TorchEngine", "padded"]
 
 # B sentences, K beams, R = B·K rows, S source tokens, T target tokens, V vocabulary
 
-BATCH_TOKENS = 4096
+BATCH_TOKENS = 8192
 """Places of the memory that are searched at once: sentences × the longest source × beams."""
 LEAST_TOKENS = 1024
 """Fewer places are not worth a worker of their own."""
@@ -54,14 +55,13 @@ class TorchDecoder:
         ear: CrossEar | None = None,
     ) -> None:
         self._model = model
-        self._recorder = ear or recorder
         self._ear = ear
-        self._cache = model.start(model.encode(source_BS, recorder))
+        self._steps = steps(model, model.encode(source_BS, recorder), ear or recorder)
 
     def step(self, tokens_BK: Tensor) -> Prediction:
         """Look one token ahead."""
-        states_R1M = self._model.step(tokens_BK.reshape(-1, 1), self._cache, self._recorder)
-        log_probs_RV = self._model.output.log_probabilities(states_R1M.squeeze(1))
+        states_RM = self._steps.step(tokens_BK.flatten())
+        log_probs_RV = self._model.output.log_probabilities(states_RM)
         log_probs_BKV = log_probs_RV.view(*tokens_BK.shape, -1)
         if self._ear is None:
             return Prediction(log_probs_BKV)
@@ -70,7 +70,7 @@ class TorchDecoder:
 
     def reorder(self, rows_B: Tensor, parents_BK: Tensor) -> None:
         """Keep some sentences, and in each the beams that go on."""
-        self._cache.follow(rows_B, parents_BK)
+        self._steps.follow(rows_B, parents_BK)
 
 
 class TorchEngine:
@@ -91,7 +91,7 @@ class TorchEngine:
         *,
         batch_tokens: int = BATCH_TOKENS,
         batch_size: int | None = None,
-        workers: int = 1,
+        workers: int | None = None,
         others: Sequence[Transformer] = (),
     ) -> None:
         self.model = model

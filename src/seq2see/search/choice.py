@@ -59,8 +59,10 @@ def best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     # One more than wanted, to see whether the last one has an equal outside.
     top, places = _top(values, count + 1)
     equal = (top[..., 1:] == top[..., :-1]) & (top[..., 1:] > -torch.inf)
-    if equal.any():  # note: this is a sync point
-        top, places = values.sort(dim=-1, descending=True, stable=True)
+    rows = equal.any(-1)
+    if rows.any():  # note: this is a sync point
+        order = values[rows].sort(dim=-1, descending=True, stable=True)
+        top[rows], places[rows] = (each[..., : count + 1] for each in order)
     return top[..., :count], places[..., :count]
 
 

@@ -1,0 +1,251 @@
+"""A decoder's steps on a CPU, one token a hypothesis: the model's own numbers, sooner.
+
+The model's own step serves every kind of attention, any number of tokens and whoever listens, and
+much of what a single token costs there is the way to the kernels. Here are the kernels alone, and
+an order of memory that suits them: the past lies by time, so that a token is written behind the
+others, and what was there before is copied only when hypotheses change places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from seq2see.model import SILENCE, Decoder, DotProductAttention, Memory, Recorder, Transformer
+from seq2see.model.dropout import Dropout
+from seq2see.model.layers import DecoderLayer, FeedForward, PostNormResidual, PreNormResidual
+from seq2see.model.linear import Linear
+from seq2see.model.multihead import CrossAttention, MultiHead, SelfAttention
+
+# B sources, K beams, R = B·K hypotheses, T target tokens so far, C room for such, S source tokens,
+# L layers, H heads, G = B·H, D features of a head, M features of the model
+
+ROOM = 16
+"""Tokens of the past that there is room for at first."""
+KNOWN = {
+    CrossAttention,
+    DecoderLayer,
+    DotProductAttention,
+    Dropout,
+    FeedForward,
+    Linear,
+    PostNormResidual,
+    PreNormResidual,
+    SelfAttention,
+    nn.Identity,
+    nn.LayerNorm,
+}
+"""The parts of a layer whose steps are written down here."""
+
+
+class Steps(Protocol):
+    """The hypotheses of a batch of sources: what the decoder remembers, and how it goes on."""
+
+    def step(self, tokens_R: Tensor) -> Tensor:
+        """Take one token more of each hypothesis, and return its state, [R, M]."""
+
+    def follow(self, sources_B: Tensor, parents_BK: Tensor) -> None:
+        """Keep these sources; there, hypothesis k goes on from the old one parents[k].
+
+        As many sources as before means all of them in their order.
+        """
+
+
+def steps(model: Transformer, memory: Memory, recorder: Recorder = SILENCE) -> Steps:
+    """Return the fastest steps that the model, its memory and its listeners allow."""
+    is_lean = (
+        recorder is SILENCE
+        and not model.training
+        and memory.states_BSM.device.type == "cpu"
+        and not memory.padding_BS.all(1).any()  # whoever looks at nothing at all gets zeros
+        and is_known(model.decoder)
+    )
+    return LeanSteps(model, memory) if is_lean else ModelSteps(model, memory, recorder)
+
+
+def is_known(decoder: Decoder) -> bool:
+    """Tell whether a decoder is made of known parts.
+
+    What somebody has put in their place, or hooked on to them, does its own work.
+    """
+    parts = (part for layer in decoder.layers for part in layer.modules())
+    return type(decoder) is Decoder and all(
+        type(part) in KNOWN and not _is_special(part) for part in parts
+    )
+
+
+def _is_special(part: nn.Module) -> bool:
+    is_shared = isinstance(part, MultiHead) and part.shared_qk
+    return bool(is_shared or part._forward_hooks or part._forward_pre_hooks)
+
+
+class ModelSteps:
+    """The model's own, which serve every kind of it, and which a recorder may hear."""
+
+    def __init__(self, model: Transformer, memory: Memory, recorder: Recorder = SILENCE) -> None:
+        self._model = model
+        self._recorder = recorder
+        self._cache = model.start(memory)
+
+    def step(self, tokens_R: Tensor) -> Tensor:
+        """Let the model take a step, and remember it in its cache."""
+        return self._model.step(tokens_R[:, None], self._cache, self._recorder).squeeze(1)
+
+    def follow(self, sources_B: Tensor, parents_BK: Tensor) -> None:
+        """Let the cache follow."""
+        self._cache.follow(sources_B, parents_BK)
+
+
+class LeanSteps:
+    """The kernels alone, for a model of known parts."""
+
+    @torch.no_grad()
+    def __init__(self, model: Transformer, memory: Memory) -> None:
+        decoder, states_BSM = model.decoder, memory.states_BSM
+        self._embed = decoder.embeddings
+        self._norm = norm_of(decoder.norm)
+        self._layers = [LayerSteps(layer, memory) for layer in decoder.layers]
+        self._hidden_G1S = hidden(memory.padding_BS, self._layers[0].heads, states_BSM.dtype)
+        self._sources, self._beams = len(states_BSM), 1
+        shape = (ROOM, len(self._layers), 2, self._sources, states_BSM.size(2))
+        self._past_CL2RM = states_BSM.new_empty(shape)
+        self._length = 0
+
+    @torch.no_grad()
+    def step(self, tokens_R: Tensor) -> Tensor:
+        """Write the token behind the past of each layer, and look at all of it."""
+        if self._length == len(self._past_CL2RM):
+            self._past_CL2RM = torch.cat((self._past_CL2RM, torch.empty_like(self._past_CL2RM)))
+        x_RM = self._embed(tokens_R[:, None], offset=self._length)[:, 0]
+        self._length += 1
+        for layer, past_C2RM in zip(self._layers, self._past_CL2RM.unbind(1), strict=True):
+            past_T2RM = past_C2RM[: self._length]
+            x_RM = layer.step(x_RM, past_T2RM, self._hidden_G1S, self._beams)
+        return self._norm(x_RM)
+
+    @torch.no_grad()
+    def follow(self, sources_B: Tensor, parents_BK: Tensor) -> None:
+        """Let the past of the hypotheses change places; sources that are left keep theirs."""
+        index_R = (sources_B[:, None] * self._beams + parents_BK).flatten()
+        self._beams = parents_BK.size(1)
+        if len(sources_B) != self._sources:
+            self._keep(sources_B)
+        room, layers, two, _, features = self._past_CL2RM.shape
+        past = self._past_CL2RM.new_empty(room, layers, two, len(index_R), features)
+        old, new = (each[: self._length].flatten(0, 2) for each in (self._past_CL2RM, past))
+        torch.index_select(old, 1, index_R, out=new)
+        self._past_CL2RM = past
+
+    def _keep(self, sources_B: Tensor) -> None:
+        if self._hidden_G1S is not None:
+            self._hidden_G1S = of_sources(self._hidden_G1S, sources_B, self._sources)
+        for layer in self._layers:
+            layer.keys_GSD = of_sources(layer.keys_GSD, sources_B, self._sources)
+            layer.values_GSD = of_sources(layer.values_GSD, sources_B, self._sources)
+        self._sources = len(sources_B)
+
+
+class LayerSteps:
+    """A layer of the decoder, with its keys and values of the sources."""
+
+    def __init__(self, layer: DecoderLayer, memory: Memory) -> None:
+        own, cross, between = layer.attention, layer.cross_attention, layer.feed_forward
+        self.heads = cross.heads
+        self.own_scale, self.cross_scale = map(scale_of, (own, cross))
+        self.activation = between.activation
+        self.is_pre_norm = isinstance(layer.attention_residual, PreNormResidual)
+        self.norms = [
+            norm_of(residual.norm)
+            for residual in (
+                layer.attention_residual,
+                layer.cross_attention_residual,
+                layer.feed_forward_residual,
+            )
+        ]
+        linears = (own.qkv, own.output, cross.query, cross.output, between.up, between.down)
+        self.qkv, self.own_output, self.query, self.cross_output, self.up, self.down = (
+            partial(F.linear, weight=linear.weight, bias=linear.bias) for linear in linears
+        )
+        memories = cross.key_value(memory.states_BSM).chunk(2, dim=-1)
+        self.keys_GSD, self.values_GSD = (by_heads(part_BSM, self.heads) for part_BSM in memories)
+
+    def step(
+        self, x_RM: Tensor, past_T2RM: Tensor, hidden_G1S: Tensor | None, beams: int
+    ) -> Tensor:
+        """Return the next layer's input, and write the token's keys and values into the past."""
+        x_RM = self._residual(0, x_RM, lambda h_RM: self._look_back(h_RM, past_T2RM))
+        x_RM = self._residual(1, x_RM, lambda h_RM: self._look_at_source(h_RM, hidden_G1S, beams))
+        return self._residual(2, x_RM, lambda h_RM: self.down(self.activation(self.up(h_RM))))
+
+    def _residual(self, place: int, x_RM: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        norm = self.norms[place]
+        if self.is_pre_norm:
+            return sublayer(norm(x_RM)).add_(x_RM)
+        return norm(sublayer(x_RM).add_(x_RM))
+
+    def _look_back(self, x_RM: Tensor, past_T2RM: Tensor) -> Tensor:
+        features = x_RM.size(1)
+        all_R3M = self.qkv(x_RM)
+        past_T2RM[-1].copy_(all_R3M[:, features:].unflatten(1, (2, -1)).transpose(0, 1))
+        queries_RM = all_R3M[:, :features] * self.own_scale
+        return self.own_output(looked_back(queries_RM, past_T2RM, self.heads))
+
+    def _look_at_source(self, x_RM: Tensor, hidden_G1S: Tensor | None, beams: int) -> Tensor:
+        queries_RM = self.query(x_RM).mul_(self.cross_scale)
+        queries_GKD = by_heads(queries_RM.view(-1, beams, queries_RM.size(1)), self.heads)
+        keys_GDS = self.keys_GSD.transpose(1, 2)
+        if hidden_G1S is None:
+            scores_GKS = torch.bmm(queries_GKD, keys_GDS)
+        else:
+            scores_GKS = torch.baddbmm(hidden_G1S, queries_GKD, keys_GDS)
+        mixed_GKD = torch.bmm(scores_GKS.softmax(-1), self.values_GSD)
+        mixed_BKHD = mixed_GKD.unflatten(0, (-1, self.heads)).transpose(1, 2)
+        return self.cross_output(mixed_BKHD.reshape(len(x_RM), -1))
+
+
+def looked_back(queries_RM: Tensor, past_T2RM: Tensor, heads: int) -> Tensor:
+    """Attend to the past with one query a hypothesis, already scaled."""
+    keys_TRHD, values_TRHD = past_T2RM.unflatten(-1, (heads, -1)).unbind(1)
+    queries_RHD = queries_RM.unflatten(-1, (heads, -1))
+    weights_TRH = (keys_TRHD * queries_RHD).sum(-1).softmax(0)
+    mixed_RHD: Tensor = (values_TRHD * weights_TRH[..., None]).sum(0)
+    return mixed_RHD.flatten(1)
+
+
+def by_heads(x_BSM: Tensor, heads: int) -> Tensor:
+    """Return a matrix for each head of each row, [G, S, D]."""
+    x_BSHD: Tensor = x_BSM.unflatten(-1, (heads, -1))
+    return x_BSHD.transpose(1, 2).flatten(0, 1)
+
+
+def of_sources(x_G: Tensor, sources_B: Tensor, count: int) -> Tensor:
+    """Return what these of so many sources have, all heads of each."""
+    x_BH: Tensor = x_G.unflatten(0, (count, -1))
+    return x_BH.index_select(0, sources_B).flatten(0, 1)
+
+
+def hidden(padding_BS: Tensor, heads: int, dtype: torch.dtype) -> Tensor | None:
+    """Return −∞ for the padding and 0 for the rest, to be added to the scores of each head."""
+    if not padding_BS.any():
+        return None
+    mask_BS = torch.zeros(padding_BS.shape, dtype=dtype).masked_fill_(padding_BS, -torch.inf)
+    return mask_BS[:, None].repeat_interleave(heads, 0)
+
+
+def scale_of(heads: MultiHead) -> float:
+    """Return what the scores of some heads are multiplied by."""
+    assert isinstance(heads.attention, DotProductAttention)
+    return heads.attention.scale
+
+
+def norm_of(module: nn.Module) -> Callable[[Tensor], Tensor]:
+    """Return what a norm does, without the way of a module to it."""
+    if type(module) is not nn.LayerNorm:
+        return module
+    shape, weight, bias, eps = module.normalized_shape, module.weight, module.bias, module.eps
+    return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
