@@ -49,27 +49,23 @@ def test_one_item_is_done_by_whoever_asks() -> None:
     assert Crew(2).map(lambda _: threading.current_thread(), [0]) == [threading.current_thread()]
 
 
-def test_a_single_worker_is_all_that_is_used() -> None:
-    crew, lock, before = Crew(1), threading.Lock(), torch.get_num_threads()
+def test_a_crew_of_one_does_one_thing_at_a_time() -> None:
+    crew, busy = Crew(1), threading.Lock()
 
-    def work(_: int) -> int:
-        assert lock.acquire(blocking=False), "two are at work at once"
+    def work(_: int) -> str:
+        assert busy.acquire(blocking=False), "two are at work at once"
         time.sleep(0.01)
-        lock.release()
-        return torch.get_num_threads()
+        busy.release()
+        return threading.current_thread().name
 
-    torch.set_num_threads(3)
-    try:
-        with ThreadPoolExecutor(2) as callers:
-            found = [callers.submit(crew.map, work, items) for items in ([0, 1], [2, 3], [4])]
-            assert [threads.result() for threads in found] == [[1, 1], [1, 1], [1]]
-    finally:
-        torch.set_num_threads(before)
+    with ThreadPoolExecutor(2, "caller") as callers:
+        found = [callers.submit(crew.map, work, items) for items in ([0, 1], [2, 3], [4])]
+        assert all(name.startswith("caller") for names in found for name in names.result())
 
 
-def test_without_workers_whoever_asks_does_it_all() -> None:
-    own = threading.current_thread()
-    assert Crew().map(lambda _: threading.current_thread(), [0, 1]) == [own, own]
+def test_a_crew_of_one_may_be_asked_from_inside() -> None:
+    crew = Crew(1)
+    assert crew.map(lambda n: crew.map(str, [n]), [1, 2]) == [["1"], ["2"]]
 
 
 def test_an_error_is_raised_and_ends_what_has_not_begun() -> None:

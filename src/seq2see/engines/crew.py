@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier, Lock
-from typing import TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from threading import Barrier, Lock, RLock
+from typing import Any, TypeVar
 
 import torch
 
@@ -20,12 +21,12 @@ Result = TypeVar("Result")
 class Crew:
     """So many workers, who start when they are first needed; all who call share them.
 
-    Without a number there are none: whoever calls does the work, with torch's own threads.
+    A crew of one is whoever calls, one after the other.
     """
 
-    def __init__(self, count: int | None = None) -> None:
-        self.count = count or 1
-        self._has_workers = count is not None
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._turn: AbstractContextManager[Any] = RLock() if count == 1 else nullcontext()
         self._lock = Lock()
         self._started: ThreadPoolExecutor | None = None
 
@@ -37,19 +38,20 @@ class Crew:
             return self._started
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """Return what the work makes of each item, in order.
-
-        A single item is for all threads together; it needs no worker, unless there is only one,
-        and so only one thread to use.
-        """
-        if not self._has_workers or len(items) < min(2, self.count):
-            return [work(item) for item in items]
+        """Return what the work makes of each item, in order. A single item needs no worker."""
+        if self.count == 1 or len(items) < 2:
+            return [self.alone(work, item) for item in items]
         futures = [self._pool.submit(work, item) for item in items]
         try:
             return [future.result() for future in futures]
         finally:  # after an error or Ctrl-C nobody wants the rest
             for future in futures:
                 future.cancel()
+
+    def alone(self, work: Callable[[Item], Result], item: Item) -> Result:
+        """Return what the work makes of an item, in the thread of whoever calls."""
+        with self._turn:
+            return work(item)
 
 
 def started(count: int) -> ThreadPoolExecutor:

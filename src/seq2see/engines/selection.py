@@ -162,7 +162,7 @@ def choose(
 
 
 def torch_engine(
-    bundle: Bundle, device: str = "cpu", workers: int | None = None, others: Sequence[Bundle] = ()
+    bundle: Bundle, device: str = "cpu", workers: int = 1, others: Sequence[Bundle] = ()
 ) -> TorchEngine:
     """Return our own engine with a bundle's model; several workers are for a CPU alone.
 
@@ -175,7 +175,7 @@ def torch_engine(
         bundle.framing,
         alignment_of(bundle),
         stop_of(bundle) if not others else "exact",
-        workers=workers if device == "cpu" else None,
+        workers=workers if device == "cpu" else 1,
         others=[_fitting(bundle, other).model().to(device) for other in others],
     )
 

@@ -18,7 +18,14 @@ from torch.nn import functional as F
 
 from seq2see.model import SILENCE, Decoder, DotProductAttention, Memory, Recorder, Transformer
 from seq2see.model.dropout import Dropout
-from seq2see.model.layers import DecoderLayer, FeedForward, PostNormResidual, PreNormResidual
+from seq2see.model.layers import (
+    DecoderLayer,
+    FeedForward,
+    PostNormResidual,
+    PreNormResidual,
+    Residual,
+    Sublayer,
+)
 from seq2see.model.linear import Linear
 from seq2see.model.multihead import CrossAttention, MultiHead, SelfAttention
 
@@ -60,28 +67,35 @@ def steps(model: Transformer, memory: Memory, recorder: Recorder = SILENCE) -> S
     """Return the fastest steps that the model, its memory and its listeners allow."""
     is_lean = (
         recorder is SILENCE
-        and not model.training
         and memory.states_BSM.device.type == "cpu"
+        and not torch.is_autocast_enabled("cpu")
         and not memory.padding_BS.all(1).any()  # whoever looks at nothing at all gets zeros
-        and is_known(model.decoder)
+        and is_known(model)
     )
     return LeanSteps(model, memory) if is_lean else ModelSteps(model, memory, recorder)
 
 
-def is_known(decoder: Decoder) -> bool:
-    """Tell whether a decoder is made of known parts.
+def is_known(model: Transformer) -> bool:
+    """Tell whether a model decodes with known parts, all of them as they were made.
 
     What somebody has put in their place, or hooked on to them, does its own work.
     """
-    parts = (part for layer in decoder.layers for part in layer.modules())
-    return type(decoder) is Decoder and all(
-        type(part) in KNOWN and not _is_special(part) for part in parts
+    decoder = model.decoder
+    if type(model) is not Transformer or type(decoder) is not Decoder:
+        return False
+    inside = [part for layer in decoder.layers for part in layer.modules()]
+    heads = {part.heads for part in inside if isinstance(part, MultiHead)}
+    return (
+        len(heads) == 1
+        and all(type(part) in KNOWN for part in (*inside, decoder.norm))
+        and not any(map(_is_special, (decoder, decoder.norm, *inside)))
     )
 
 
 def _is_special(part: nn.Module) -> bool:
     is_shared = isinstance(part, MultiHead) and part.shared_qk
-    return bool(is_shared or part._forward_hooks or part._forward_pre_hooks)
+    is_hooked = part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part)
+    return bool(is_shared or is_hooked or part.training)
 
 
 class ModelSteps:
@@ -102,7 +116,7 @@ class ModelSteps:
 
 
 class LeanSteps:
-    """The kernels alone, for a model of known parts."""
+    """The kernels alone, for a model of known parts. Made in inference mode, it is used there."""
 
     @torch.no_grad()
     def __init__(self, model: Transformer, memory: Memory) -> None:
@@ -119,6 +133,7 @@ class LeanSteps:
     @torch.no_grad()
     def step(self, tokens_R: Tensor) -> Tensor:
         """Write the token behind the past of each layer, and look at all of it."""
+        assert len(tokens_R) == self._sources * self._beams, "a token for each hypothesis"
         if self._length == len(self._past_CL2RM):
             self._past_CL2RM = torch.cat((self._past_CL2RM, torch.empty_like(self._past_CL2RM)))
         x_RM = self._embed(tokens_R[:, None], offset=self._length)[:, 0]
@@ -158,9 +173,8 @@ class LayerSteps:
         self.heads = cross.heads
         self.own_scale, self.cross_scale = map(scale_of, (own, cross))
         self.activation = between.activation
-        self.is_pre_norm = isinstance(layer.attention_residual, PreNormResidual)
-        self.norms = [
-            norm_of(residual.norm)
+        self.residuals = [
+            residual_of(residual)
             for residual in (
                 layer.attention_residual,
                 layer.cross_attention_residual,
@@ -178,15 +192,10 @@ class LayerSteps:
         self, x_RM: Tensor, past_T2RM: Tensor, hidden_G1S: Tensor | None, beams: int
     ) -> Tensor:
         """Return the next layer's input, and write the token's keys and values into the past."""
-        x_RM = self._residual(0, x_RM, lambda h_RM: self._look_back(h_RM, past_T2RM))
-        x_RM = self._residual(1, x_RM, lambda h_RM: self._look_at_source(h_RM, hidden_G1S, beams))
-        return self._residual(2, x_RM, lambda h_RM: self.down(self.activation(self.up(h_RM))))
-
-    def _residual(self, place: int, x_RM: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        norm = self.norms[place]
-        if self.is_pre_norm:
-            return sublayer(norm(x_RM)).add_(x_RM)
-        return norm(sublayer(x_RM).add_(x_RM))
+        add_own, add_source, add_between = self.residuals
+        x_RM = add_own(x_RM, lambda h_RM: self._look_back(h_RM, past_T2RM))
+        x_RM = add_source(x_RM, lambda h_RM: self._look_at_source(h_RM, hidden_G1S, beams))
+        return add_between(x_RM, lambda h_RM: self.down(self.activation(self.up(h_RM))))
 
     def _look_back(self, x_RM: Tensor, past_T2RM: Tensor) -> Tensor:
         features = x_RM.size(1)
@@ -233,14 +242,22 @@ def hidden(padding_BS: Tensor, heads: int, dtype: torch.dtype) -> Tensor | None:
     """Return −∞ for the padding and 0 for the rest, to be added to the scores of each head."""
     if not padding_BS.any():
         return None
-    mask_BS = torch.zeros(padding_BS.shape, dtype=dtype).masked_fill_(padding_BS, -torch.inf)
-    return mask_BS[:, None].repeat_interleave(heads, 0)
+    mask_BS = padding_BS.new_zeros(padding_BS.shape, dtype=dtype)
+    return mask_BS.masked_fill_(padding_BS, -torch.inf)[:, None].repeat_interleave(heads, 0)
 
 
 def scale_of(heads: MultiHead) -> float:
     """Return what the scores of some heads are multiplied by."""
     assert isinstance(heads.attention, DotProductAttention)
     return heads.attention.scale
+
+
+def residual_of(module: Residual) -> Callable[[Tensor, Sublayer], Tensor]:
+    """Return what a residual connection does."""
+    norm = norm_of(module.norm)
+    if isinstance(module, PreNormResidual):
+        return lambda x_RM, sublayer: sublayer(norm(x_RM)).add_(x_RM)
+    return lambda x_RM, sublayer: norm(sublayer(x_RM).add_(x_RM))
 
 
 def norm_of(module: nn.Module) -> Callable[[Tensor], Tensor]:

@@ -91,7 +91,7 @@ class TorchEngine:
         *,
         batch_tokens: int = BATCH_TOKENS,
         batch_size: int | None = None,
-        workers: int | None = None,
+        workers: int = 1,
         others: Sequence[Transformer] = (),
     ) -> None:
         self.model = model
@@ -159,10 +159,14 @@ class TorchEngine:
     def force(self, pairs: Sequence[tuple[Ids, Ids]], *, attention: bool = False) -> list[Forced]:
         """Return what the model thinks of each target: emitted tokens, as a hypothesis has them."""
         results: list[Forced] = [Forced((), None)] * len(pairs)
+
+        def forced_at_once(some: Sequence[tuple[Ids, Ids]]) -> list[Forced]:
+            return list(self._forced(some, attention))
+
         lengths = [max(len(source), len(target)) + 2 for source, target in pairs]
         with self._evaluating():
             for places in by_length(lengths, FORCED_TOKENS, self._batch_size):
-                found = self._forced([pairs[place] for place in places], attention)
+                found = self._crew.alone(forced_at_once, [pairs[place] for place in places])
                 for place, forced in zip(places, found, strict=True):
                     results[place] = forced
         return results

@@ -100,9 +100,8 @@ class Output(nn.Module):
         """Return log softmax of the logits, in float32 at least, finite at any magnitude."""
         logits_BTV = self(x_BTM)
         precision = torch.promote_types(logits_BTV.dtype, torch.float32)
-        if precision == logits_BTV.dtype and not torch.is_grad_enabled():
-            # In their own place: nobody else has the logits, and a second tensor of that size
-            # costs more memory traffic than the sum itself.
+        if precision == logits_BTV.dtype and logits_BTV.is_inference():
+            # In their own place: a second tensor of that size costs more than the sum itself.
             return torch.log_softmax(logits_BTV, -1, out=logits_BTV)
         return logits_BTV.log_softmax(dim=-1, dtype=precision)
 

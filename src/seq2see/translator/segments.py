@@ -92,13 +92,18 @@ class Cutter:
             )
             for rank in range(count + 1)
         )
-        return replace(best, alternatives=tuple(others))
+        return replace(best, alternatives=tuple(others)) if others else best
 
     def _whole(self, line: Line, parts: Sequence[Translation], sizes: Sequence[int]) -> Translation:
         failed = [part.error for part in parts if part.error]
         if failed:
             return Translation("", 0.0, 0.0, error=failed[0])
         spans = [segment.span for segment in line.segments]
+        if len(spans) == 1 and spans[0].start == 0:  # short: most lines, and each place is right
+            only = parts[0]
+            unmet = tuple(dict.fromkeys(only.unmet))
+            sentences = (_sentence(only, spans[0], 0),)
+            return replace(only, alternatives=(), unmet=unmet, sentences=sentences)
         around = spans[0].start
         inner = [Span(span.text, span.start - around) for span in spans]
         source = line.text[around : spans[-1].end]
