@@ -198,10 +198,9 @@ class LayerSteps:
         return add_between(x_RM, lambda h_RM: self.down(self.activation(self.up(h_RM))))
 
     def _look_back(self, x_RM: Tensor, past_T2RM: Tensor) -> Tensor:
-        features = x_RM.size(1)
-        all_R3M = self.qkv(x_RM)
-        past_T2RM[-1].copy_(all_R3M[:, features:].unflatten(1, (2, -1)).transpose(0, 1))
-        queries_RM = all_R3M[:, :features] * self.own_scale
+        all_R3M = self.qkv(x_RM).view(len(x_RM), 3, -1)
+        past_T2RM[-1].copy_(all_R3M[:, 1:].transpose(0, 1))
+        queries_RM = all_R3M[:, 0] * self.own_scale
         return self.own_output(looked_back(queries_RM, past_T2RM, self.heads))
 
     def _look_at_source(self, x_RM: Tensor, hidden_G1S: Tensor | None, beams: int) -> Tensor:
@@ -213,29 +212,26 @@ class LayerSteps:
         else:
             scores_GKS = torch.baddbmm(hidden_G1S, queries_GKD, keys_GDS)
         mixed_GKD = torch.bmm(scores_GKS.softmax(-1), self.values_GSD)
-        mixed_BKHD = mixed_GKD.unflatten(0, (-1, self.heads)).transpose(1, 2)
+        mixed_BKHD = mixed_GKD.view(-1, self.heads, *mixed_GKD.shape[1:]).transpose(1, 2)
         return self.cross_output(mixed_BKHD.reshape(len(x_RM), -1))
 
 
 def looked_back(queries_RM: Tensor, past_T2RM: Tensor, heads: int) -> Tensor:
     """Attend to the past with one query a hypothesis, already scaled."""
-    keys_TRHD, values_TRHD = past_T2RM.unflatten(-1, (heads, -1)).unbind(1)
-    queries_RHD = queries_RM.unflatten(-1, (heads, -1))
+    keys_TRHD, values_TRHD = past_T2RM.view(*past_T2RM.shape[:-1], heads, -1).unbind(1)
+    queries_RHD = queries_RM.view(len(queries_RM), heads, -1)
     weights_TRH = (keys_TRHD * queries_RHD).sum(-1).softmax(0)
-    mixed_RHD: Tensor = (values_TRHD * weights_TRH[..., None]).sum(0)
-    return mixed_RHD.flatten(1)
+    return (values_TRHD * weights_TRH[..., None]).sum(0).view(queries_RM.shape)
 
 
 def by_heads(x_BSM: Tensor, heads: int) -> Tensor:
     """Return a matrix for each head of each row, [G, S, D]."""
-    x_BSHD: Tensor = x_BSM.unflatten(-1, (heads, -1))
-    return x_BSHD.transpose(1, 2).flatten(0, 1)
+    return x_BSM.view(*x_BSM.shape[:-1], heads, -1).transpose(1, 2).flatten(0, 1)
 
 
 def of_sources(x_G: Tensor, sources_B: Tensor, count: int) -> Tensor:
     """Return what these of so many sources have, all heads of each."""
-    x_BH: Tensor = x_G.unflatten(0, (count, -1))
-    return x_BH.index_select(0, sources_B).flatten(0, 1)
+    return x_G.view(count, -1, *x_G.shape[1:]).index_select(0, sources_B).flatten(0, 1)
 
 
 def hidden(padding_BS: Tensor, heads: int, dtype: torch.dtype) -> Tensor | None:
