@@ -54,8 +54,6 @@ def learn(folder: Path, epochs: float, seed: int) -> None:
                 "encoder_layers": 2,
                 "decoder_layers": 2,
                 "norm": {"placement": "pre"},
-                # A grammar has no noise that could be learnt by heart.
-                "dropout": {"embedding": 0.0, "residual": 0.0},
             },
         }
     )
