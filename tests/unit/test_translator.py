@@ -259,7 +259,7 @@ def test_threads_share_a_translator(translator: Translator) -> None:
 
 def test_parts_are_translated_as_one(translator: Translator, monkeypatch) -> None:
     whole = translator.translate(LINES, sampling={"seed": 5}, **FEW)  # which draws by line
-    monkeypatch.setattr("seq2see.translator.translator.PART_LINES", 3)
+    monkeypatch.setattr("seq2see.translator.translator.PART_JOBS", 3)
     alike(translator.translate(LINES, sampling={"seed": 5}, **FEW), whole)
 
 

@@ -41,17 +41,24 @@ class Crew:
         """Return what the work makes of each item, in order. A single item needs no worker."""
         if self.count == 1 or len(items) < 2:
             return [self.alone(work, item) for item in items]
-        futures = [self._pool.submit(work, item) for item in items]
-        try:
-            return [future.result() for future in futures]
-        finally:  # after an error or Ctrl-C nobody wants the rest
-            for future in futures:
-                future.cancel()
+        return in_order(self._pool, work, items)
 
     def alone(self, work: Callable[[Item], Result], item: Item) -> Result:
         """Return what the work makes of an item, in the thread of whoever calls."""
         with self._turn:
             return work(item)
+
+
+def in_order(
+    pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Sequence[Item]
+) -> list[Result]:
+    """Return what the threads of a pool make of each item, in the order of the items."""
+    futures = [pool.submit(work, item) for item in items]
+    try:
+        return [future.result() for future in futures]
+    finally:  # after an error or Ctrl-C nobody wants the rest
+        for future in futures:
+            future.cancel()
 
 
 def started(count: int) -> ThreadPoolExecutor:

@@ -11,6 +11,7 @@ from torch import Tensor
 from seq2see.bundle import Framing
 from seq2see.engines.batching import FRAMING, by_length, filled, framed, padded
 from seq2see.engines.crew import Crew
+from seq2see.engines.encoding import encoded
 from seq2see.engines.listening import AlignmentConfig, CrossEar
 from seq2see.engines.protocol import Forced, Ids, Processors, bounded
 from seq2see.engines.steps import steps
@@ -56,7 +57,7 @@ class TorchDecoder:
     ) -> None:
         self._model = model
         self._ear = ear
-        self._steps = steps(model, model.encode(source_BS, recorder), ear or recorder)
+        self._steps = steps(model, encoded(model, source_BS, recorder), ear or recorder)
 
     def step(self, tokens_BK: Tensor) -> Prediction:
         """Look one token ahead."""

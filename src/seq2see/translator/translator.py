@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any, overload
+from functools import partial
+from itertools import chain, islice
+from typing import Any, NamedTuple, overload
 
 from seq2see.bundle import Bundle
+from seq2see.engines.crew import in_order
 from seq2see.engines.protocol import Engine
 from seq2see.errors import InputError
 from seq2see.search import Hypothesis, Source
@@ -24,7 +26,7 @@ UNKNOWN_LIMIT = 512
 """The most tokens of a sentence where it is not known how long those of training were."""
 FIRST_LINES, MOST_LINES = 32, 2048
 """A stream is read in parts that double: the first answer comes soon, and the rest is fast."""
-PART_LINES = 512
+PART_JOBS = 512
 """So many go to the engine at once."""
 NEXT_SENTENCE = 1 << 40
 """Sampling draws by line; from the second sentence of a line on, so much is added to its number."""
@@ -38,6 +40,14 @@ class Job:
     source: Source
     is_first: bool
     """It begins its line."""
+
+
+class Done(NamedTuple):
+    """A job's translation."""
+
+    translation: Translation
+    sizes: list[int]
+    """The tokens of the translation, then of its alternatives."""
 
 
 class Translator:
@@ -144,41 +154,42 @@ class Translator:
         wishes: Wishes | None,
         first_line: int,
     ) -> list[Translation]:
-        """Translate in parts, two at a time: while the engine has one of them, the other is cut,
-        or described."""
-        starts = range(0, len(lines), PART_LINES)
-        if len(starts) < 2:
-            return self._part(lines, options, wishes, first_line)
-        with ThreadPoolExecutor(2) as pool:
-            parts = [
-                pool.submit(self._part, lines[i : i + PART_LINES], options, wishes, first_line + i)
-                for i in starts
-            ]
-            try:
-                return [translation for part in parts for translation in part.result()]
-            finally:  # after an error or Ctrl-C nobody wants the rest
-                for part in parts:
-                    part.cancel()
-
-    def _part(
-        self,
-        lines: Sequence[str],
-        options: TranslationOptions,
-        wishes: Wishes | None,
-        first_line: int,
-    ) -> list[Translation]:
         cutter = Cutter(self.tokenizers.source, self.languages, self.limit, options.split)
         cut = cutter.cut(lines)
-        jobs = list(self._jobs(cut, first_line))
-        found = self._searched(jobs, options, wishes)
-        describer = Describer(self.engine, self.tokenizers, self._same_language, wishes)
-        parts = describer.describe([job.segment for job in jobs], found, options)
-        sizes = iter([[len(h.tokens) for h in some] or [1] for some in found])
+        done = iter(self._done(list(self._jobs(cut, first_line)), options, wishes))
         result = []
         for line in cut:
-            own = [next(parts) for _ in line.segments]
-            result.append(cutter.joined(line, own, [next(sizes) for _ in own]))
+            own = [next(done) for _ in line.segments]
+            result.append(cutter.joined(line, [d.translation for d in own], [d.sizes for d in own]))
         return result
+
+    def _done(
+        self, jobs: Sequence[Job], options: TranslationOptions, wishes: Wishes | None
+    ) -> list[Done]:
+        """Do the jobs in parts of similar length, two at a time: while the engine has one of them,
+        the other is described."""
+        order = sorted(range(len(jobs)), key=lambda place: -len(jobs[place].segment.ids))
+        parts = [
+            [jobs[place] for place in order[i : i + PART_JOBS]]
+            for i in range(0, len(order), PART_JOBS)
+        ]
+        work = partial(self._part, options=options, wishes=wishes)
+        if len(parts) < 2:
+            found = [work(part) for part in parts]
+        else:
+            with ThreadPoolExecutor(2) as pool:
+                found = in_order(pool, work, parts)
+        places = dict(zip(order, chain.from_iterable(found), strict=True))
+        return [places[place] for place in range(len(jobs))]
+
+    def _part(
+        self, jobs: Sequence[Job], options: TranslationOptions, wishes: Wishes | None
+    ) -> list[Done]:
+        found = self._searched(jobs, options, wishes)
+        describer = Describer(self.engine, self.tokenizers, self._same_language, wishes)
+        translations = describer.describe([job.segment for job in jobs], found, options)
+        sizes = [[len(hypothesis.tokens) for hypothesis in some] or [1] for some in found]
+        return list(map(Done, translations, sizes))
 
     def _jobs(self, lines: Sequence[Line], first_line: int) -> Iterator[Job]:
         framing = self.engine.framing
