@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 # N tokens in a row; C tokens of a chunk; V vocabulary
@@ -45,6 +46,22 @@ class Term(Protocol):
         ...
 
 
+class Slope(NamedTuple):
+    """The gradient of the logits of a chunk: scale · x − shift.
+
+    It stays in parts, since the next step is linear. Behind a product with x, scale and shift cost
+    little; in front of it, each is a pass over the largest tensor there is.
+    """
+
+    x_CV: Tensor
+    scale_C1: Tensor
+    shift: float
+
+    def whole_(self) -> Tensor:
+        """Put it together, in the place of x."""
+        return self.x_CV.mul_(self.scale_C1).sub_(self.shift)
+
+
 class ChunkLoss(NamedTuple):
     """share · cross-entropy + term_share · term, over the rows of a chunk."""
 
@@ -62,40 +79,44 @@ class ChunkLoss(NamedTuple):
         for i in range(count):
             yield Rows(tokens * i // count, tokens * (i + 1) // count, self.passes)
 
-    def __call__(self, logits_CV: Tensor, rows: Rows, gradient: bool) -> tuple[Tensor, Tensor]:
-        """Return loss and nll; what becomes of the logits is their gradient, or else of no use."""
+    def __call__(
+        self, logits_CV: Tensor, mean_C1: Tensor, rows: Rows
+    ) -> tuple[Tensor, Tensor, Slope]:
+        """Return loss, nll and the gradient of the loss. The logits, whose mean is given too, are
+        gone then: the gradient is in their place."""
         # First, while the logits are still there.
         term = self.term(logits_CV, rows) if self.term else None
-        labels_C = rows.of(self.labels_N)
-        loss, nll = _cross_entropy_(logits_CV, labels_C, self.smoothing, gradient)
+        labels_C1 = rows.of(self.labels_N)[:, None]
+        loss, nll, slope = _cross_entropy_(logits_CV, mean_C1, labels_C1, self.smoothing)
         if term is None:
-            return loss, nll
-        if gradient:
-            logits_CV.mul_(self.share).add_(term[1], alpha=self.term_share)
-        return self.share * loss + self.term_share * term[0], nll
+            return loss, nll, slope
+        both_CV = slope.whole_().mul_(self.share).add_(term[1], alpha=self.term_share)
+        slope = Slope(both_CV, torch.ones_like(slope.scale_C1), 0.0)
+        return self.share * loss + self.term_share * term[0], nll, slope
 
 
 def _cross_entropy_(
-    logits_CV: Tensor, labels_C: Tensor, smoothing: float, gradient: bool
-) -> tuple[Tensor, Tensor]:
-    """Return the sums of loss and nll, and turn the logits into the gradient of the loss.
+    logits_CV: Tensor, mean_C1: Tensor, labels_C1: Tensor, smoothing: float
+) -> tuple[Tensor, Tensor, Slope]:
+    """Return the sums of loss and nll, and the gradient of the loss in the place of the logits.
 
-    log p = x − log Σ exp x, where x = logits − their maximum. The gradient is p − the target.
+    With m the highest logit, log p = logit − m − log Σ exp(logit − m), and the gradient is
+    p − the target, which has ε/V everywhere and 1 − ε more at the label.
     """
-    labels_C1 = labels_C[:, None]
-    x_CV = logits_CV.sub_(logits_CV.amax(dim=1, keepdim=True))
-    label_C1, mean_C1 = x_CV.gather(1, labels_C1), x_CV.mean(dim=1, keepdim=True)
-    sum_C1 = _exp_(x_CV).sum(dim=1, keepdim=True)
-    log_sum_C1 = sum_C1.log()
+    highest_C1 = logits_CV.amax(dim=1, keepdim=True)
+    label_C1 = logits_CV.gather(1, labels_C1)
+    x_CV = _exp_(logits_CV, highest_C1)
+    sum_C1 = x_CV.sum(dim=1, keepdim=True)
+    log_sum_C1 = highest_C1 + sum_C1.log()
     nll_C1 = log_sum_C1 - label_C1
     loss_C1 = (1 - smoothing) * nll_C1 + smoothing * (log_sum_C1 - mean_C1)
-    if gradient:
-        p_CV = x_CV.mul_(sum_C1.reciprocal())
-        p_CV.sub_(smoothing / p_CV.size(1))
-        p_CV.scatter_(1, labels_C1, p_CV.gather(1, labels_C1) - (1 - smoothing))
-    return loss_C1.sum(), nll_C1.sum()
+    x_CV.scatter_add_(1, labels_C1, (smoothing - 1) * sum_C1)
+    slope = Slope(x_CV, sum_C1.reciprocal(), smoothing / x_CV.size(1))
+    return loss_C1.sum(), nll_C1.sum(), slope
 
 
-def _exp_(x: Tensor) -> Tensor:
-    """Take exp in place. On a CPU, torch's exp2 and one pass more take two thirds of its exp."""
-    return x.mul_(_LOG2_E).exp2_() if x.device.type == "cpu" else x.exp_()
+def _exp_(x_CV: Tensor, highest_C1: Tensor) -> Tensor:
+    """Take exp(x − the highest) in place. On a CPU, torch's exp2 takes half the time of its exp."""
+    if x_CV.device.type != "cpu":
+        return x_CV.sub_(highest_C1).exp_()
+    return torch.add(-_LOG2_E * highest_C1, x_CV, alpha=_LOG2_E, out=x_CV).exp2_()

@@ -56,18 +56,19 @@ class _Fused(torch.autograd.Function):
         gradient: bool,
     ) -> tuple[Tensor, Tensor]:
         head = Head(weight_VM, bias_V)
+        mean = head.mean()
         needed = [gradient and needs for needs in ctx.needs_input_grad[:3]]
-        gradients = Gradients(states_NM, head, needed)
+        gradients = Gradients(states_NM, head, mean, needed)
         chunks = list(objective.chunks(size))
         logits = Logits(head, max((rows.size for rows in chunks), default=0))
         total, nll = gradients.zeros(), gradients.zeros()
         for rows in chunks:
             states_CM = rows.of(states_NM)
-            logits_CV = logits(states_CM)
-            loss, surprise = objective(logits_CV, rows, any(needed))
+            mean_C1 = mean(states_CM.to(gradients.precision))
+            loss, surprise, slope = objective(logits(states_CM), mean_C1, rows)
             total += loss
             nll += surprise
-            gradients.add(rows, states_CM, logits_CV)
+            gradients.add(rows, states_CM, slope)
         ctx.save_for_backward(*gradients.result())
         ctx.mark_non_differentiable(nll)
         return total, nll

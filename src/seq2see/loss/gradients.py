@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from seq2see.loss.chunks import Rows
+from seq2see.loss.chunks import Rows, Slope
 from seq2see.loss.output import Head
 
 # N tokens in a row; C tokens of a chunk; M features; V vocabulary
@@ -33,32 +33,43 @@ class Logits:
 
 
 class Gradients:
-    """The gradients of states, weight and bias as they grow, in float32 at least."""
+    """The gradients of states, weight and bias as they grow, in float32 at least.
 
-    def __init__(self, states_NM: Tensor, head: Head, needed: list[bool]) -> None:
+    `mean` is the head's own.
+    """
+
+    def __init__(self, states_NM: Tensor, head: Head, mean: Head, needed: list[bool]) -> None:
         self.head = head
+        self.sum_1M = mean.weight_VM * len(head.weight_VM)
         self.precision = _precise(head.weight_VM)
         states, weight, bias = needed
         self.states_NM = torch.empty_like(states_NM) if states else None
         self.weight_VM = self.zeros(*head.weight_VM.shape) if weight else None
         self.bias_V = self.zeros(len(head.weight_VM)) if bias else None
+        self.shift_M = self.zeros(states_NM.size(1))
 
     def zeros(self, *shape: int) -> Tensor:
         """Return zeros that sums can grow in."""
         return self.head.weight_VM.new_zeros(shape, dtype=self.precision)
 
-    def add(self, rows: Rows, states_CM: Tensor, gradient_CV: Tensor) -> None:
+    def add(self, rows: Rows, states_CM: Tensor, slope: Slope) -> None:
         """Pass the gradient of a chunk's logits on."""
+        x_CV, scale_C1, shift = slope
         if self.bias_V is not None:
-            self.bias_V += gradient_CV.sum(dim=0)
-        gradient_CV = gradient_CV.to(states_CM.dtype)
+            self.bias_V += (x_CV * scale_C1).sum(dim=0) - shift * len(x_CV)
+        x_CV = x_CV.to(states_CM.dtype)
         if self.states_NM is not None:
-            rows.put(self.states_NM, gradient_CV @ self.head.weight_VM)
+            product_CM = (x_CV @ self.head.weight_VM) * scale_C1
+            rows.put(self.states_NM, product_CM.sub_(shift * self.sum_1M))
         if self.weight_VM is not None:
-            _add_product_(self.weight_VM, gradient_CV.t(), states_CM)
+            scaled_CM = (states_CM * scale_C1).to(states_CM.dtype)
+            _add_product_(self.weight_VM, x_CV.t(), scaled_CM)
+            self.shift_M += shift * states_CM.sum(dim=0)
 
     def result(self) -> Iterator[Tensor | None]:
         """Yield each in the type of what it is the gradient of."""
+        if self.weight_VM is not None:
+            self.weight_VM -= self.shift_M
         for gradient in (self.states_NM, self.weight_VM, self.bias_V):
             yield None if gradient is None else gradient.to(self.head.weight_VM.dtype)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -31,6 +32,13 @@ class Head(NamedTuple):
     def __call__(self, states_NM: Tensor) -> Tensor:
         """Return the logits, [N, V]."""
         return F.linear(states_NM, self.weight_VM, self.bias_V)
+
+    def mean(self) -> Head:
+        """Return a layer with one logit, the mean of all of these, in float32 at least."""
+        dtype = torch.promote_types(self.weight_VM.dtype, torch.float32)
+        bias_V = self.bias_V
+        mean_1 = None if bias_V is None else bias_V.mean(0, keepdim=True, dtype=dtype)
+        return Head(self.weight_VM.mean(0, keepdim=True, dtype=dtype), mean_1)
 
 
 class Teacher(NamedTuple):
