@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import pty
@@ -57,6 +58,14 @@ def test_any_setting_of_the_search(run, model) -> None:
     asked = ["translate", model, "--beam-size", "1", "--json", "--scores", *lengths]
     record = json.loads(run(*asked, stdin=b"The dog sleeps.\n").out)
     assert len(record["tokens"]) <= 3
+
+
+def test_the_collector_passes_over_what_is_loaded(run, model) -> None:
+    gc.unfreeze()
+    run("translate", model, "--beam-size", "1", stdin=b"A dog.\n")
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    assert frozen > 100_000  # torch alone has more
 
 
 def test_a_model_twice_is_that_model(run, model) -> None:

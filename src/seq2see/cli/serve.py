@@ -83,6 +83,7 @@ def _serve(
     api_keys: Path | None,
     runs: Path | None,
 ) -> None:
+    from seq2see.engines.memory import keep_what_is_loaded
     from seq2see.serve.journal import Journal
     from seq2see.serve.keys import ApiKeys
     from seq2see.serve.models import Models, read
@@ -94,6 +95,7 @@ def _serve(
     models = Models.load(folders, lambda folder: read(folder, *how))
     service = Service(config, models, keys, Journal.standard(), runs)
     service.warm_up()
+    keep_what_is_loaded()
     for model in models:
         for note in model.translator.notes:
             typer.echo(f"{model.name}: {note}", err=True)

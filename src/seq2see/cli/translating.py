@@ -81,10 +81,12 @@ def loaded(
 ) -> Translator:
     """Load a model, or several as one, and tell what should be known about its engine."""
     let_threads_sleep()
+    from seq2see.engines.memory import keep_what_is_loaded
     from seq2see.translator import load
 
     homes = [model, *(ensemble or ())]
     translator = load(homes, engine, device, threads, precision)
+    keep_what_is_loaded()
     for note in translator.notes:
         typer.echo(f"seq2see: {note}", err=True)
     return translator
