@@ -93,6 +93,16 @@ def test_a_setting_is_named_as_it_is_typed(run, model, arguments, words) -> None
     assert done.err.startswith(f"seq2see: {words}")
 
 
+@pytest.mark.parametrize(("verb", "models"), [("evaluate", 1), ("compare", 2)])
+@pytest.mark.parametrize("wrong", [["--columns", "1"], ["--columns", "a,b"], ["--format", "x"]])
+def test_how_a_test_set_is_read_is_settled_before_a_model_is(
+    run, tmp_path, verb, models, wrong
+) -> None:
+    done = run(verb, *[tmp_path] * models, "--test", "pairs.tsv", *wrong)  # no model is there
+    assert done.status == 2
+    assert wrong[0].strip("-") in done.err
+
+
 def test_what_is_no_option_of_this_verb_is_not_called_one(run, model) -> None:
     done = run("evaluate", model, "--test", "x", "--search", "n_best=0")
     assert (done.status, done.out) == (2, "")

@@ -68,10 +68,11 @@ def compare(
         lambda: held_out.scoring_config(metrics or METRICS, tokenize, lowercase),
         lambda: translating.translation_options(search),
     )
+    corpus = held_out.corpus_config(tests, columns, form)
     with translating.dying_of_interrupts(), sentence_bar() as told:
         models = {n: translating.loaded(Path(n), **chosen) for n in names if _is_model(n)}
         languages = next((model.languages for model in models.values()), None)
-        test_set = held_out.read_held_out(tests, further, columns, form, languages, language)
+        test_set = held_out.read_held_out(corpus, further, languages, language)
         ours, theirs = (
             comparison.translations(name, models.get(name), test_set, options, told)
             for name in names

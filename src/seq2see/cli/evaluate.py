@@ -74,6 +74,7 @@ def evaluate(
         lambda: translating.translation_options(search, further=further or ()),
         lambda: refuse_plot(plot),
     )
+    corpus = held_out.corpus_config(asked.test, columns, form)
     for place in (output, plot):
         refuse_place(place)
     with translating.dying_of_interrupts(), sentence_bar() as told:
@@ -81,9 +82,7 @@ def evaluate(
         load = partial(load, precision=precision, ensemble=ensemble)
         translator = load(asked.model) if asked.model else None
         languages = translator.languages if translator else None
-        test_set = held_out.read_held_out(
-            asked.test, asked.references, columns, form, languages, language
-        )
+        test_set = held_out.read_held_out(corpus, asked.references, languages, language)
         if translator:
             report = evaluation.of_model(translator, test_set, options, scoring, told)
         else:

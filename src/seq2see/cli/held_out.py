@@ -12,6 +12,7 @@ from seq2see.cli.corpora import columns_of, language_of, languages_of, spoken
 from seq2see.errors import ConfigError
 
 if TYPE_CHECKING:
+    from seq2see.data.corpora import CorpusConfig
     from seq2see.evaluate import HeldOut, ScoringConfig
 
 Test = Annotated[
@@ -56,11 +57,19 @@ Lowercase = Annotated[
 ]
 
 
+def corpus_config(
+    test: list[str], columns: str | None = None, form: str | None = None
+) -> CorpusConfig | None:
+    """Return what sources and references are to be read from, if from anything."""
+    from seq2see.data.corpora import CorpusConfig
+
+    table = {"files": test, "columns": columns_of(columns, form or ""), "format": form}
+    return CorpusConfig.model_validate(table) if test else None
+
+
 def read_held_out(
-    test: list[str],
+    test: CorpusConfig | None,
     references: list[str],
-    columns: str | None = None,
-    form: str | None = None,
     languages: tuple[str, str] | None = None,
     language: str | None = None,
 ) -> HeldOut:
@@ -68,7 +77,7 @@ def read_held_out(
 
     `languages` are those of a model; `language`, that of the references, is stated by the user.
     """
-    from seq2see.data.corpora import Corpus, CorpusConfig
+    from seq2see.data.corpora import Corpus
     from seq2see.data.readers import read_lines
     from seq2see.evaluate import HeldOut
 
@@ -78,11 +87,10 @@ def read_held_out(
     if not test:
         name = " and ".join(Path(name).name for name in references)
         return HeldOut(name, tuple(further), None, (None, language or language_of(references[0])))
-    table = {"files": test, "columns": columns_of(columns, form or ""), "format": form}
-    corpus = Corpus(CorpusConfig.model_validate(table), languages or languages_of(test))
-    held_out = HeldOut.of(corpus, further)
+    files = list(test.files)
+    held_out = HeldOut.of(Corpus(test, languages or languages_of(files)), further)
     source, target = held_out.languages
-    return replace(held_out, name=spoken(test), languages=(source, language or target))
+    return replace(held_out, name=spoken(files), languages=(source, language or target))
 
 
 def scoring_config(
