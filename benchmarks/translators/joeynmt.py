@@ -36,7 +36,8 @@ def build(weights: dict[str, torch.Tensor], job: dict[str, Any]) -> Any:
         "decoder": shape,
     }
     model = build_model(settings, words, words)
-    model.decoder.output_layer.bias = torch.nn.Parameter(torch.zeros(size))
+    if "decoder.output_layer.bias" in weights:
+        model.decoder.output_layer.bias = torch.nn.Parameter(torch.zeros(size))
     longest = weights["encoder.pe.pe"].size(1)
     for part in (model.encoder, model.decoder):
         part.pe.pe = torch.zeros(1, longest, features)

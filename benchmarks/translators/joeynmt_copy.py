@@ -30,10 +30,11 @@ def weights(model: Transformer) -> dict[str, Tensor]:
         "src_embed.lut.weight": table,
         "trg_embed.lut.weight": table,
         "decoder.output_layer.weight": table,
-        "decoder.output_layer.bias": model.output.bias_V,
         "encoder.pe.pe": positions,
         "decoder.pe.pe": positions,
     }
+    if model.output.bias_V is not None:
+        named["decoder.output_layer.bias"] = model.output.bias_V
     layer: Any
     for i, layer in enumerate(model.encoder.layers):
         at = f"encoder.layers.{i}"
