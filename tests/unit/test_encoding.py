@@ -67,6 +67,17 @@ def test_groups_are_encoded_as_the_whole(
     assert groups.states_BSM[whole.padding_BS].eq(0).all()
 
 
+def test_padding_may_be_anywhere(monkeypatch) -> None:
+    monkeypatch.setattr("seq2see.engines.encoding.GROUP_TOKENS", 4)
+    net = model()
+    source_BS = torch.tensor(
+        [[3, 4, 5, 6, 7, 8], [0, 0, 3, 4, 5, 0], [6, 0, 7, 0, 8, 0], [3, 4, 0, 0, 0, 0], [0] * 6]
+    )
+    whole, groups = net.encode(source_BS), encoded(net, source_BS)
+    seen = ~whole.padding_BS
+    torch.testing.assert_close(groups.states_BSM[seen], whole.states_BSM[seen])
+
+
 def test_each_length_is_a_group_unless_it_has_few_tokens(monkeypatch, calls) -> None:
     monkeypatch.setattr("seq2see.engines.encoding.GROUP_TOKENS", 10)
     encoded(model(), sources(LENGTHS))

@@ -27,6 +27,7 @@ from seq2see.loss import (
     symmetric_kl,
     training_loss,
 )
+from seq2see.loss.chunks import Slope
 
 FEATURES, VOCABULARY = 5, 7
 
@@ -235,7 +236,8 @@ def test_evaluation_makes_no_gradients(form: str, monkeypatch: pytest.MonkeyPatc
     c = case()
     trained = FORMS[form][0](c, 3)
     monkeypatch.setattr(module, "_add_product_", None)  # it would be called for the weights
-    monkeypatch.setattr(Tensor, "scatter_", None)  # and this for the logits
+    monkeypatch.setattr(Tensor, "scatter_add_", None)  # and these for the logits
+    monkeypatch.setattr(Slope, "whole_", None)
     with torch.no_grad():
         evaluated = FORMS[form][0](c, 3)
     frozen = FORMS[form][0](Case(*(x.detach() for x in c.inputs), *c[3:]), 3)
@@ -244,10 +246,13 @@ def test_evaluation_makes_no_gradients(form: str, monkeypatch: pytest.MonkeyPatc
         assert (ours.total, ours.nll) == (trained.total, trained.nll)
 
 
-def test_a_head_without_bias() -> None:
-    c = case()
-    ours = cross_entropy(c.states, Head(c.weight), c.labels, 0.1, 3).total
-    theirs = smoothed_cross_entropy(F.linear(c.states, c.weight), c.labels, 0.1)
+@pytest.mark.parametrize("chunk", [3, None])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_a_head_without_bias(smoothing: float, chunk: int | None, scale: float) -> None:
+    c = case(scale=scale)
+    ours = cross_entropy(c.states, Head(c.weight), c.labels, smoothing, chunk).total
+    theirs = smoothed_cross_entropy(F.linear(c.states, c.weight), c.labels, smoothing)
     torch.testing.assert_close(ours, theirs)
     for a, b in zip(*(torch.autograd.grad(x, c.inputs[:2]) for x in (ours, theirs)), strict=True):
         torch.testing.assert_close(a, b)
@@ -316,6 +321,38 @@ def test_low_precision_sums_in_float32(form: str) -> None:
     for a, b in zip(gradients(ours.total, c), in_float64, strict=True):
         assert a.dtype == torch.bfloat16
         assert (a - b).norm() / b.norm() < 0.01
+
+
+@pytest.mark.parametrize("size", [30.0, 1000.0])
+def test_who_is_sure_loses_no_digits(size: float) -> None:
+    torch.manual_seed(1)
+    logits_NV = size * torch.randn(200, 500).clamp(-1, 1)
+    labels_N = logits_NV.argmax(1)
+    ours = [
+        cross_entropy(states_1V, Head(torch.eye(500)), label_1, 0.1)
+        for states_1V, label_1 in zip(logits_NV[:, None], labels_N[:, None], strict=True)
+    ]
+    exact_NV = -logits_NV.double().log_softmax(1)
+    surprise_N = torch.stack([each.nll for each in ours])
+    assert surprise_N.min() >= -1e-6
+    expected_N = exact_NV.gather(1, labels_N[:, None])[:, 0].float()
+    torch.testing.assert_close(surprise_N, expected_N, rtol=0, atol=1e-6)
+
+
+def test_a_large_vocabulary_is_not_too_large_for_half_precision() -> None:
+    states = torch.zeros(2, 4, dtype=torch.float16).requires_grad_()
+    weight = torch.ones(100_000, 4, dtype=torch.float16).requires_grad_()
+    cross_entropy(states, Head(weight), torch.tensor([3, 5]), 0.1).total.backward()
+    assert states.grad is not None
+    assert states.grad.isfinite().all()
+
+
+def test_autocast_changes_nothing_where_all_is_low_already() -> None:
+    c = case(dtype=torch.bfloat16)
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = FORMS["smoothed"][0](c, 3)
+    outside = FORMS["smoothed"][0](c, 3)
+    assert (inside.total, inside.nll) == (outside.total, outside.nll)
 
 
 @pytest.mark.parametrize("states", [torch.float32, torch.bfloat16])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+import torch
 from torch import Tensor
 
 from seq2see.model import SILENCE, Memory, Recorder, Transformer
@@ -28,16 +29,22 @@ def encoded(model: Transformer, source_BS: Tensor, recorder: Recorder = SILENCE)
     if source_BS.device.type != "cpu" or recorder is not SILENCE:
         return model.encode(source_BS, recorder)
     padding_BS = source_BS == model.encoder.pad_id
-    lengths = padding_BS.logical_not().sum(1).tolist()
+    lengths = last_places(padding_BS).tolist()
     ends = [0, *group_ends(lengths)]
     if len(ends) == 2:
         return model.encode(source_BS)
     groups = [source_BS[start:end, : max(lengths[start:end])] for start, end in pairwise(ends)]
     states = [model.encode(group).states_BSM for group in groups]
     states_BSM = states[0].new_zeros(*source_BS.shape, states[0].size(2))
-    for own, start in zip(states, ends, strict=False):
-        states_BSM[start : start + len(own), : own.size(1)] = own
+    for own, (start, end) in zip(states, pairwise(ends), strict=True):
+        states_BSM[start:end, : own.size(1)] = own
     return Memory(states_BSM, padding_BS)
+
+
+def last_places(padding_BS: Tensor) -> Tensor:
+    """Return how far each source reaches, at least to the first place: padding may be inside."""
+    places_S = torch.arange(1, padding_BS.size(1) + 1, device=padding_BS.device)
+    return (padding_BS.logical_not() * places_S).amax(1).clamp(min=1)
 
 
 def group_ends(lengths: Sequence[int]) -> Iterator[int]:

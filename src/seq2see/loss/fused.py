@@ -56,19 +56,21 @@ class _Fused(torch.autograd.Function):
         gradient: bool,
     ) -> tuple[Tensor, Tensor]:
         head = Head(weight_VM, bias_V)
-        mean = head.mean()
         needed = [gradient and needs for needs in ctx.needs_input_grad[:3]]
-        gradients = Gradients(states_NM, head, mean, needed)
+        gradients = Gradients(states_NM, head, needed)
         chunks = list(objective.chunks(size))
         logits = Logits(head, max((rows.size for rows in chunks), default=0))
         total, nll = gradients.zeros(), gradients.zeros()
+        with torch.autocast(states_NM.device.type, enabled=False):
+            mean_N1 = gradients.mean(states_NM.to(gradients.precision))
         for rows in chunks:
             states_CM = rows.of(states_NM)
-            mean_C1 = mean(states_CM.to(gradients.precision))
-            loss, surprise, slope = objective(logits(states_CM), mean_C1, rows)
+            logits_CV, mean_C1 = logits(states_CM), rows.of(mean_N1)
+            loss, surprise, slope = objective(logits_CV, mean_C1, rows, any(needed))
             total += loss
             nll += surprise
-            gradients.add(rows, states_CM, slope)
+            if slope is not None:
+                gradients.add(rows, states_CM, slope)
         ctx.save_for_backward(*gradients.result())
         ctx.mark_non_differentiable(nll)
         return total, nll

@@ -33,14 +33,11 @@ class Logits:
 
 
 class Gradients:
-    """The gradients of states, weight and bias as they grow, in float32 at least.
+    """The gradients of states, weight and bias as they grow, in float32 at least."""
 
-    `mean` is the head's own.
-    """
-
-    def __init__(self, states_NM: Tensor, head: Head, mean: Head, needed: list[bool]) -> None:
+    def __init__(self, states_NM: Tensor, head: Head, needed: list[bool]) -> None:
         self.head = head
-        self.sum_1M = mean.weight_VM * len(head.weight_VM)
+        self.mean = head.mean()
         self.precision = _precise(head.weight_VM)
         states, weight, bias = needed
         self.states_NM = torch.empty_like(states_NM) if states else None
@@ -54,17 +51,20 @@ class Gradients:
 
     def add(self, rows: Rows, states_CM: Tensor, slope: Slope) -> None:
         """Pass the gradient of a chunk's logits on."""
+        if self.bias_V is not None or states_CM.dtype != self.precision:
+            slope = slope.whole_()  # a sum needs it, and so do products that round
         x_CV, scale_C1, shift = slope
         if self.bias_V is not None:
-            self.bias_V += (x_CV * scale_C1).sum(dim=0) - shift * len(x_CV)
+            self.bias_V += x_CV.sum(dim=0)
         x_CV = x_CV.to(states_CM.dtype)
         if self.states_NM is not None:
             product_CM = (x_CV @ self.head.weight_VM) * scale_C1
-            rows.put(self.states_NM, product_CM.sub_(shift * self.sum_1M))
+            sum_1M = len(self.head.weight_VM) * self.mean.weight_VM
+            rows.put(self.states_NM, product_CM.sub_(shift * sum_1M))
         if self.weight_VM is not None:
             scaled_CM = (states_CM * scale_C1).to(states_CM.dtype)
             _add_product_(self.weight_VM, x_CV.t(), scaled_CM)
-            self.shift_M += shift * states_CM.sum(dim=0)
+            self.shift_M += shift * states_CM.sum(dim=0, dtype=self.precision)
 
     def result(self) -> Iterator[Tensor | None]:
         """Yield each in the type of what it is the gradient of."""
