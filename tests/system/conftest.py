@@ -3,6 +3,7 @@ has learnt nothing, and the command as a person types it."""
 
 from __future__ import annotations
 
+import gc
 import io
 import subprocess
 import sys
@@ -138,7 +139,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+def run(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Iterator[Callable[..., Done]]:
     """Run the command in this process, which has torch already."""
 
     def run(*arguments: str | Path, stdin: bytes = b"") -> Done:
@@ -151,4 +154,5 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> C
         assert "Traceback" not in err
         return Done(int(end.value.code or 0), out, err)
 
-    return run
+    yield run
+    gc.unfreeze()  # a command takes what it has loaded from the collector, and then ends

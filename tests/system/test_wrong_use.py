@@ -103,6 +103,14 @@ def test_how_a_test_set_is_read_is_settled_before_a_model_is(
     assert wrong[0].strip("-") in done.err
 
 
+def test_and_so_are_all_settings_at_once(run, tmp_path) -> None:
+    asked = ["evaluate", tmp_path, "--test", "pairs.tsv", "--format", "x", "--beam-size", "0"]
+    done = run(*asked)
+    assert done.status == 2
+    assert "format" in done.err
+    assert "--beam-size" in done.err
+
+
 def test_what_is_no_option_of_this_verb_is_not_called_one(run, model) -> None:
     done = run("evaluate", model, "--test", "x", "--search", "n_best=0")
     assert (done.status, done.out) == (2, "")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +14,9 @@ from seq2see.cli import held_out, translating
 from seq2see.cli.reporting import Json
 from seq2see.cli.usage import all_of, given
 from seq2see.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from seq2see.data.corpora import CorpusConfig
 
 METRICS = ["bleu", "chrf", "ter"]
 """Unless others are named."""
@@ -62,17 +66,17 @@ def compare(
     _refuse_missing(names)
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
     chosen: dict[str, Any] = {"engine": engine, "device": device, "threads": threads}
+    corpus = partial(held_out.corpus_config, columns=columns, form=form)
     _, (tests, further), scoring, options = all_of(
         lambda: _refuse_unused(names, {**search, **chosen}),
-        lambda: _files(files, test, references, names),
+        lambda: _files(files, test, references, names, corpus),
         lambda: held_out.scoring_config(metrics or METRICS, tokenize, lowercase),
         lambda: translating.translation_options(search),
     )
-    corpus = held_out.corpus_config(tests, columns, form)
     with translating.dying_of_interrupts(), sentence_bar() as told:
         models = {n: translating.loaded(Path(n), **chosen) for n in names if _is_model(n)}
         languages = next((model.languages for model in models.values()), None)
-        test_set = held_out.read_held_out(corpus, further, languages, language)
+        test_set = held_out.read_held_out(tests, further, languages, language)
         ours, theirs = (
             comparison.translations(name, models.get(name), test_set, options, told)
             for name in names
@@ -108,11 +112,12 @@ def _files(
     test: list[str] | None,
     references: list[str] | None,
     names: Sequence[str],
-) -> tuple[list[str], list[str]]:
-    """Return the files of the test set, and references beside: a shell gives `--test a.en a.de` as
-    an option and an argument."""
+    corpus: Callable[[list[str]], CorpusConfig | None],
+) -> tuple[CorpusConfig | None, list[str]]:
+    """Return the test set, and files of references beside: a shell gives `--test a.en a.de` as an
+    option and an argument."""
     tests, further = list(test or ()), list(references or ())
     (further if further and not tests else tests).extend(files or ())
     if not tests and any(map(_is_model, names)):
         raise ConfigError(["`--test` must be given: what the models have to translate"])
-    return tests, further
+    return corpus(tests), further

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -16,6 +16,7 @@ from seq2see.cli.usage import all_of, given
 from seq2see.errors import ConfigError
 
 if TYPE_CHECKING:
+    from seq2see.data.corpora import CorpusConfig
     from seq2see.evaluate import Evaluation
 
 Arguments = Annotated[
@@ -67,14 +68,14 @@ def evaluate(
     of_model: dict[str, object] = {"output": output, **search, "search": further}
     of_model |= {"ensemble": ensemble, "precision": precision != "float32"}
     of_model |= {"engine": engine != "auto", "device": device != "auto", "threads": threads}
+    corpus = partial(held_out.corpus_config, columns=columns, form=form)
     asked: _Asked
     asked, scoring, options, _ = all_of(
-        lambda: _asked(list(arguments or ()), hypotheses, test, references, of_model),
+        lambda: _asked(list(arguments or ()), hypotheses, test, references, of_model, corpus),
         lambda: held_out.scoring_config(metrics, tokenize, lowercase, samples),
         lambda: translating.translation_options(search, further=further or ()),
         lambda: refuse_plot(plot),
     )
-    corpus = held_out.corpus_config(asked.test, columns, form)
     for place in (output, plot):
         refuse_place(place)
     with translating.dying_of_interrupts(), sentence_bar() as told:
@@ -82,7 +83,7 @@ def evaluate(
         load = partial(load, precision=precision, ensemble=ensemble)
         translator = load(asked.model) if asked.model else None
         languages = translator.languages if translator else None
-        test_set = held_out.read_held_out(corpus, asked.references, languages, language)
+        test_set = held_out.read_held_out(asked.test, asked.references, languages, language)
         if translator:
             report = evaluation.of_model(translator, test_set, options, scoring, told)
         else:
@@ -110,7 +111,7 @@ class _Asked(NamedTuple):
 
     model: Path | None
     hypotheses: str
-    test: list[str]
+    test: CorpusConfig | None
     references: list[str]
 
 
@@ -120,10 +121,12 @@ def _asked(
     test: list[str] | None,
     references: list[str] | None,
     of_model: Mapping[str, object],
+    corpus: Callable[[list[str]], CorpusConfig | None],
 ) -> _Asked:
     """Tell the arguments apart: a shell gives `--test a.en a.de` as an option and an argument.
 
-    `of_model` are the options that mean nothing without one, by their names.
+    `of_model` are the options that mean nothing without one, by their names; `corpus` tells how
+    files of a test set are read.
     """
     if hypotheses:
         if problems := list(_of_no_use(arguments, of_model)):
@@ -135,7 +138,7 @@ def _asked(
     (tests if test or model else further).extend(arguments)
     if model and not tests:
         raise ConfigError(["`--test` must be given: what the model has to translate"])
-    return _Asked(model, hypotheses or "", tests, further)
+    return _Asked(model, hypotheses or "", corpus(tests), further)
 
 
 def _of_no_use(arguments: list[str], of_model: Mapping[str, object]) -> Iterator[str]:

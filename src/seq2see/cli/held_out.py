@@ -63,8 +63,10 @@ def corpus_config(
     """Return what sources and references are to be read from, if from anything."""
     from seq2see.data.corpora import CorpusConfig
 
+    if not test:
+        return None
     table = {"files": test, "columns": columns_of(columns, form or ""), "format": form}
-    return CorpusConfig.model_validate(table) if test else None
+    return CorpusConfig.model_validate(table)
 
 
 def read_held_out(
