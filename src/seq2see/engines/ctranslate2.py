@@ -23,7 +23,7 @@ from seq2see.search import Hypothesis, SearchConfig, Source
 
 Precision = Literal["float32", "int8"]
 
-BATCH_TOKENS = 1024
+BATCH_TOKENS = 2048
 """Source tokens that a worker searches at once; more only wait for the longest among them."""
 
 
