@@ -173,7 +173,7 @@ def test_a_document_keeps_its_structure(run, model, tmp_path) -> None:
     page, out = tmp_path / "page.html", tmp_path / "page.fr.html"
     page.write_text("<p id=a>The <b>dog</b> sleeps.</p><img src=x>", "utf-8")
     done = run("translate", model, page, "-o", out, "--beam-size", "1")
-    assert "1 passages, 1 sentences" in done.err
+    assert "passages: 1, sentences: 1" in done.err
     assert out.read_text("utf-8").startswith("<p id=a>")
     assert out.read_text("utf-8").endswith("</p><img src=x>")
     assert (done.status, done.out) == (0, "")
@@ -254,7 +254,7 @@ def test_only_the_same_job_goes_on(run, model, text, tmp_path) -> None:
     with pytest.raises(KeyboardInterrupt):
         job(model, text, out).run(Stoppable(5))  # type: ignore[arg-type]
     assert "go on with --resume, or remove it" in run(*flags).err
-    assert f"{partial} was begun with another settings" in run(*flags, "--resume").err
+    assert f"{partial} was begun with other settings" in run(*flags, "--resume").err
     text.write_text("another\n", "utf-8")
     done = run(*flags, "--resume")
     assert done.status == 1

@@ -37,7 +37,7 @@ def translate_file(
 
 def _remarks(report: DocumentReport) -> Iterator[str]:
     kept = f"; {report.kept:,} had a translation already" if report.kept else ""
-    yield f"{report.units:,} passages, {report.sentences:,} sentences{kept}"
+    yield f"passages: {report.units:,}, sentences: {report.sentences:,}{kept}"
     for finding in report.errors:
         yield f"{finding.place} has no translation: {finding.what}"
     for finding in report.unmet:

@@ -100,10 +100,11 @@ class Unfinished:
         return begun
 
     def _refuse_others(self, begun: Job) -> None:
-        others = [name for name in self._job if begun.get(name) != self._job[name]]
-        if others:
+        names = [name for name in self._job if begun.get(name) != self._job[name]]
+        if names:
+            others = [f"other {n}" if n.endswith("s") else f"another {n}" for n in names]
             raise InputError(
-                f"{self.partial} was begun with another {' and '.join(others)}: "
+                f"{self.partial} was begun with {' and '.join(others)}: "
                 "go on with the same, or remove it"
             )
 

@@ -39,7 +39,7 @@ class HeldOut:
             given = " and ".join(map(str, counts))
             raise InputError(f"all sides of {self.name} must be as long, but have {given} lines")
         if not counts[0]:
-            raise InputError(f"{self.name} must have at least one sentence, but has none")
+            raise InputError(f"{self.name} must have at least one sentence")
 
     @classmethod
     def of(cls, corpus: Corpus, more: Sequence[Sequence[str]] = ()) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 
 from seq2see.errors import InputError
@@ -16,7 +17,8 @@ def listen(config: ServeConfig) -> socket.socket:
     try:
         listener = socket.create_server((config.host, config.port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        where, reason = f"{config.host}:{config.port}", error.strerror or error
+        where = f"{config.host}:{config.port}"
+        reason = os.strerror(error.errno) if error.errno else error  # its own names the place again
         raise InputError(
             f"cannot listen on {where}: {reason}; try another --host or --port"
         ) from None
