@@ -258,7 +258,7 @@ def test_only_the_same_job_goes_on(run, model, text, tmp_path) -> None:
     text.write_text("another\n", "utf-8")
     done = run(*flags, "--resume")
     assert done.status == 1
-    assert f"{partial} was begun with another input and settings: go on with" in done.err
+    assert f"{partial} was begun with another input and other settings: go on with" in done.err
     assert len(partial.read_text("utf-8").splitlines()) == 5
     partial.unlink()
     assert run(*flags, "--resume", "--beam-size", "1").status == 0

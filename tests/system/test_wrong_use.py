@@ -112,7 +112,7 @@ def test_and_so_are_all_settings_at_once(run, tmp_path) -> None:
 
 
 def test_what_is_no_option_of_this_verb_is_not_called_one(run, model) -> None:
-    done = run("evaluate", model, "--test", "x", "--search", "n_best=0")
+    done = run("evaluate", model, "--test", "x.tsv", "--search", "n_best=0")
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith("seq2see: `--search n_best` must be at least 1, but is 0 instead")
 
