@@ -143,7 +143,7 @@ def test_the_other_views_by_keyboard(watched: Any) -> None:
     for view, (control, key, wanted) in BY_KEY.items():
         page.locator(f'.views a[href^="#{view}"]').focus()
         page.keyboard.press("Enter")
-        page.locator(f"main {control}").first.wait_for()
+        page.wait(view)
         for _ in range(60):
             page.keyboard.press("Tab")
             if page.evaluate("control => document.activeElement.matches(control)", control):
@@ -151,6 +151,26 @@ def test_the_other_views_by_keyboard(watched: Any) -> None:
         page.keyboard.press(key)
         page.until("wanted => location.hash.includes(wanted)", wanted)
         assert page.evaluate("control => document.activeElement.matches(control)", control)
+
+
+def test_a_slider_waits_for_its_value(watched: Any) -> None:
+    view = watched()
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    view.context.route("**/positions", hold)
+    page = view.open("positions")
+    slider = page.locator('.positions input[type="range"]').first
+    slider.wait_for()
+    assert slider.is_disabled()  # it stands in the middle, and not at the position that is shown
+    while not held:
+        page.wait_for_timeout(20)
+    held[0].continue_()
+    page.locator(".positions .heat").first.wait_for()
+    assert slider.is_enabled()
+    assert slider.input_value() == "5"
 
 
 def test_a_key_is_asked_for(watched: Any) -> None:

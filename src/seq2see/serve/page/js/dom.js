@@ -48,14 +48,16 @@ export function choice(label, options, chosen, choose, attributes = {}) {
   return h("label", { class: "field" }, h("span", {}, label), select);
 }
 
+// Cannot be moved before there is a value to show: it would start from the middle.
 export function slider(label, range, hear) {
   const shown = h("output");
-  const input = h("input", { type: "range", ...range, on: {
+  const input = h("input", { type: "range", disabled: true, ...range, on: {
     input: () => hear(Number(input.value), false), change: () => hear(Number(input.value), true),
   } });
   const element = h("label", { class: "slide" }, h("span", {}, label), input, shown);
   const show = (value, text = String(value)) => {
     if (document.activeElement !== input || Number(input.value) !== value) input.value = value;
+    input.disabled = false;
     shown.textContent = text;
   };
   return { element, input, show };
