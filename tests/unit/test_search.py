@@ -25,7 +25,7 @@ from seq2see.search import (
     missing,
     search,
 )
-from seq2see.search.choice import BLOCK, BestChoice, best
+from seq2see.search.choice import BLOCK, BestChoice, best, best_sums
 from seq2see.search.finished import Finished
 from seq2see.search.glossary import Glossary, by_banks, fitting, measure, turns, without_fragments
 from seq2see.search.loop import staying
@@ -135,6 +135,30 @@ def test_best_is_a_stable_sort(size: int, count: int) -> None:
         real = top > NO
         assert torch.equal(places[real], expected.indices[..., :count][real])
         assert torch.equal(values.gather(-1, places), top)
+
+
+@pytest.mark.parametrize("size", [3, 20 * BLOCK + 7, 90 * BLOCK])
+@pytest.mark.parametrize("beams", [1, 5])
+@pytest.mark.parametrize("count", [2, 11])
+def test_the_best_sums_are_a_stable_sort_of_all(size: int, beams: int, count: int) -> None:
+    starts = torch.tensor([[0.0, -0.5, -2.0, -2.0, NO][:beams], [-1e4 - n for n in range(beams)]])
+    plain = torch.randn(2, beams, size)
+    ties = torch.randint(0, 9, (2, beams, size)).float()
+    few = plain.masked_fill(torch.rand(2, beams, size) < 0.99, NO)
+    close = plain[:, :, :1] + torch.rand(2, beams, size) * 1e-3  # sums round to the same
+    for steps in (plain, ties, few, close):
+        every = (starts[:, :, None] + steps).flatten(1)
+        top, places = best_sums(starts, steps, count)
+        expected = every.sort(dim=-1, descending=True, stable=True)
+        assert torch.equal(top, expected.values[:, :count])
+        real = top > NO
+        assert torch.equal(places[real], expected.indices[:, :count][real])
+
+
+def test_what_is_no_number_is_among_the_best_sums() -> None:
+    steps = torch.randn(1, 5, 90 * BLOCK)
+    steps[0, 3, 7] = torch.nan
+    assert best_sums(torch.zeros(1, 5), steps, 10)[0].isnan().any()
 
 
 def beam_of(emitted: list[list[list[int]]], values: list[list[float]], limit: int = 9) -> Beam:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
@@ -18,12 +20,54 @@ FRAMING: Framing = Framing()
 
 def by_length(lengths: Sequence[int], budget: int, most: int | None = None) -> Iterator[list[int]]:
     """Yield places whose lengths are similar, longest first, as many as fit into the budget."""
-    order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
-    while order:
-        count = max(1, budget // max(1, lengths[order[0]]))
-        count = count if most is None else min(count, most)
-        yield order[:count]
-        order = order[count:]
+    order = _longest_first(lengths)
+    ends = _ends([lengths[place] for place in order], budget, most)
+    return (order[start:end] for start, end in pairwise((0, *ends)))
+
+
+def evened(
+    lengths: Sequence[int], budget: int, most: int | None, workers: int, step_cost: int
+) -> list[list[int]]:
+    """Return batches as `by_length` yields them, but so that workers who share them end together.
+
+    Each worker gets as many, and all are about as much work: that of their tokens, and with each
+    step, of which there are about as many as the longest has tokens, that of `step_cost` tokens.
+    """
+    order = _longest_first(lengths)
+    sizes = [lengths[place] for place in order]
+    ends = [*_ends(sizes, budget, most)]
+    if workers > 1 and len(ends) > 1:
+        count = -(-len(ends) // workers) * workers
+        low, high = 0, sum(sizes) + step_cost * sizes[0]
+        while high - low > 1:
+            middle = (low + high) // 2
+            tried = [*_ends(sizes, budget, most, middle, step_cost)]
+            low, high, ends = (low, middle, tried) if len(tried) <= count else (middle, high, ends)
+    return [order[start:end] for start, end in pairwise((0, *ends))]
+
+
+def _longest_first(lengths: Sequence[int]) -> list[int]:
+    return sorted(range(len(lengths)), key=lambda place: -lengths[place])
+
+
+def _ends(
+    sizes: Sequence[int],
+    budget: int,
+    most: int | None = None,
+    work: int | None = None,
+    step_cost: int = 0,
+) -> Iterator[int]:
+    """Yield where each batch ends, one behind its last: as long as it can be, one at least."""
+    sums, start = [0, *accumulate(sizes)], 0
+    while start < len(sizes):
+        longest = max(1, sizes[start])
+        limits = [len(sizes), start + budget // longest]
+        if most is not None:
+            limits.append(start + most)
+        if work is not None:
+            limits.append(bisect_right(sums, sums[start] + work - step_cost * longest) - 1)
+        start = max(start + 1, min(limits))
+        yield start
 
 
 def framed(sentence: Sequence[int], framing: Framing = FRAMING) -> list[int]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seq2see.bundle import Framing
-from seq2see.engines.batching import FRAMING, by_length, filled, framed, padded
+from seq2see.engines.batching import FRAMING, by_length, evened, filled, framed, padded
 from seq2see.engines.crew import Crew
 from seq2see.engines.encoding import encoded
 from seq2see.engines.listening import AlignmentConfig, CrossEar
@@ -37,6 +37,8 @@ BATCH_TOKENS = 8192
 """Places of the memory that are searched at once: sentences × the longest source × beams."""
 LEAST_TOKENS = 1024
 """Fewer places are not worth a worker of their own."""
+STEP_COST = 30
+"""A step takes as long as with so many hypotheses more, if it took no time but theirs."""
 FORCED_TOKENS = 1024
 """Places that are forced at once: each has a log-probability for every piece."""
 
@@ -142,19 +144,20 @@ class TorchEngine:
                 device=self.device,
             )
 
-        lengths = [*map(len, rows)]
-        batches = [*by_length(lengths, self._budget(lengths, config), self._batch_size)]
+        batches = self._batches([*map(len, rows)], config)
         with self._evaluating():
             for places, found in zip(batches, self._crew.map(work, batches), strict=True):
                 for place, hypotheses in zip(places, found, strict=True):
                     results[place] = hypotheses
         return results
 
-    def _budget(self, lengths: Sequence[int], config: SearchConfig) -> int:
-        """Return the source tokens of a batch: if there are few, each worker gets its share."""
-        hypotheses = config.members * config.width
-        share = max(lengths, default=0) * -(-len(lengths) // self._crew.count) * hypotheses
-        return min(self._batch_tokens, max(LEAST_TOKENS, share)) // hypotheses
+    def _batches(self, lengths: Sequence[int], config: SearchConfig) -> list[list[int]]:
+        """Return the places of each batch: if there are few, each worker gets its share."""
+        hypotheses, workers = config.members * config.width, self._crew.count
+        share = max(lengths, default=0) * -(-len(lengths) // workers) * hypotheses
+        budget = min(self._batch_tokens, max(LEAST_TOKENS, share)) // hypotheses
+        step_cost = STEP_COST // hypotheses
+        return evened(lengths, budget, self._batch_size, workers, step_cost)
 
     @torch.inference_mode()
     def force(self, pairs: Sequence[tuple[Ids, Ids]], *, attention: bool = False) -> list[Forced]:

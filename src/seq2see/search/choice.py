@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,18 +33,13 @@ class BestChoice:
         Each beam ends in at most one of them, so that half is left to go on with. A beam of one
         is greedy: it takes the best, and when that is the stop symbol it is done.
         """
-        count = 2 * self.width if self.width > 1 else 1
-        # First within each beam: to rank all of them at once would need their sums, a tensor as
-        # large as the model's output.
-        steps_BKC, tokens_BKC = best(values_BKV, count)
-        sums_BN = (beam.values_BK[:, :, None] + steps_BKC).flatten(1)
-        if steps_BKC.size(1) == 1:  # one beam: in order already
-            parents_BC, tokens_BC = torch.zeros_like(tokens_BKC[:, 0]), tokens_BKC[:, 0]
-            return Candidates.of(beam, own_BKV, parents_BC, tokens_BC, sums_BN)
-        values_BC, places_BC = best(sums_BN, count)
-        parents_BC = places_BC // tokens_BKC.size(2)
-        tokens_BC = tokens_BKC.flatten(1).gather(1, places_BC)
-        return Candidates.of(beam, own_BKV, parents_BC, tokens_BC, values_BC)
+        if self.width == 1:
+            steps_BKC, tokens_BKC = best(values_BKV, 1)
+            sums_BC, tokens_BC = beam.values_BK + steps_BKC[:, :, 0], tokens_BKC[:, :, 0]
+            return Candidates.of(beam, own_BKV, torch.zeros_like(tokens_BC), tokens_BC, sums_BC)
+        sums_BC, places_BC = best_sums(beam.values_BK, values_BKV, 2 * self.width)
+        size = values_BKV.size(2)
+        return Candidates.of(beam, own_BKV, places_BC // size, places_BC % size, sums_BC)
 
 
 def best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -57,13 +53,41 @@ def best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     if count >= values.size(-1):
         return values.sort(dim=-1, descending=True, stable=True)
     # One more than wanted, to see whether the last one has an equal outside.
-    top, places = _top(values, count + 1)
+    return _settled(*_top(values, count + 1), lambda rows: values[rows])
+
+
+def best_sums(starts_BK: Tensor, steps_BKV: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return what `best` does of the sums of each start and its steps, all in a row, [B, K·V].
+
+    Few of them are made: all together would be a tensor as large as the model's output.
+    """
+
+    def sums(rows: Tensor | slice) -> Tensor:
+        return (starts_BK[rows, :, None] + steps_BKV[rows]).flatten(1)
+
+    _, beams, size = steps_BKV.shape
+    if beams * size < 4 * BLOCK * count:
+        return best(sums(slice(None)), count)
+    highest_BN = (starts_BK[:, :, None] + _maxima(steps_BKV)).flatten(1)
+    places_BN = _shortlist(highest_BN.topk(count + 1).indices, beams, size)
+    steps_BN = steps_BKV.flatten(1).gather(1, places_BN)
+    top, among = (starts_BK.gather(1, places_BN // size) + steps_BN).topk(count + 1)
+    return _settled(top, places_BN.gather(1, among), sums)
+
+
+def _settled(
+    top: Tensor, places: Tensor, values: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Return all but the last of the highest, with equals in the order of their places.
+
+    `values` returns all that some rows have.
+    """
     equal = (top[..., 1:] == top[..., :-1]) & (top[..., 1:] > -torch.inf)
     rows = equal.any(-1)
     if rows.any():  # note: this is a sync point
-        order = values[rows].sort(dim=-1, descending=True, stable=True)
-        top[rows], places[rows] = (each[..., : count + 1] for each in order)
-    return top[..., :count], places[..., :count]
+        order = values(rows).sort(dim=-1, descending=True, stable=True)
+        top[rows], places[rows] = (each[..., : top.size(-1)] for each in order)
+    return top[..., :-1], places[..., :-1]
 
 
 BLOCK = 64
@@ -74,7 +98,7 @@ the time that ranking takes, and all that matters is in the blocks where they ar
 def _highest(values: Tensor) -> tuple[Tensor, Tensor]:
     if values.size(-1) < 4 * BLOCK:
         return values.max(-1, keepdim=True)  # the first of equals
-    places = _shortlist(values, _maxima(values).max(-1, keepdim=True).indices)
+    places = _shortlist(_maxima(values).max(-1, keepdim=True).indices, 1, values.size(-1))
     top, among = values.gather(-1, places).max(-1, keepdim=True)
     return top, places.gather(-1, among)
 
@@ -83,7 +107,7 @@ def _top(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return what `topk` does, up to the order of equals."""
     if values.size(-1) < 4 * BLOCK * count:
         return values.topk(count)
-    places = _shortlist(values, _maxima(values).topk(count).indices)
+    places = _shortlist(_maxima(values).topk(count).indices, 1, values.size(-1))
     top, among = values.gather(-1, places).topk(count)
     return top, places.gather(-1, among)
 
@@ -94,9 +118,14 @@ def _maxima(values: Tensor) -> Tensor:
     return parts.amax(-1)
 
 
-def _shortlist(values: Tensor, blocks: Tensor) -> Tensor:
-    """Return the places in these blocks, and those behind the last block."""
-    size, device = values.size(-1), values.device
-    inside = blocks[..., None] * BLOCK + torch.arange(BLOCK, device=device)
-    behind = torch.arange(size // BLOCK * BLOCK, size, device=device)
+def _shortlist(blocks: Tensor, beams: int, size: int) -> Tensor:
+    """Return the places in these blocks, and those of each beam behind its last block.
+
+    Blocks and places are counted through all beams, each with a vocabulary of that size.
+    """
+    whole, device = size // BLOCK, blocks.device
+    first = blocks // whole * size + blocks % whole * BLOCK
+    inside = first[..., None] + torch.arange(BLOCK, device=device)
+    starts_K1 = torch.arange(0, beams * size, size, device=device)[:, None]
+    behind = (starts_K1 + torch.arange(whole * BLOCK, size, device=device)).flatten()
     return torch.cat((inside.flatten(-2), behind.expand(*blocks.shape[:-1], -1)), dim=-1)

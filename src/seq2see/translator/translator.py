@@ -26,7 +26,7 @@ UNKNOWN_LIMIT = 512
 """The most tokens of a sentence where it is not known how long those of training were."""
 FIRST_LINES, MOST_LINES = 32, 2048
 """A stream is read in parts that double: the first answer comes soon, and the rest is fast."""
-PART_JOBS = 512
+PART_JOBS = 1024
 """So many go to the engine at once."""
 NEXT_SENTENCE = 1 << 40
 """Sampling draws by line; from the second sentence of a line on, so much is added to its number."""

@@ -1,0 +1,51 @@
+"""Which sentences go together, and how the batches are shared out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from seq2see.engines.batching import by_length, evened
+
+LENGTHS = [4 + n * 7919 % 31 for n in range(700)]
+
+
+def work(batch: Sequence[int], lengths: Sequence[int], step_cost: int) -> int:
+    return sum(lengths[place] for place in batch) + step_cost * lengths[batch[0]]
+
+
+def test_as_many_as_fit_and_the_longest_first() -> None:
+    assert [*by_length([2, 9, 5, 9, 1], 18)] == [[1, 3], [2, 0, 4]]
+    assert [*by_length([2, 9, 5, 9, 1], 18, most=2)] == [[1, 3], [2, 0], [4]]
+    assert [*by_length([40, 0], 18)] == [[0], [1]]  # what is too long goes alone
+    assert [*by_length([], 18)] == []
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("budget", [1500, 4000])
+def test_workers_end_together(workers: int, budget: int) -> None:
+    plain = [*by_length(LENGTHS, budget)]
+    batches = evened(LENGTHS, budget, None, workers, 30)
+    assert sorted(place for batch in batches for place in batch) == [*range(len(LENGTHS))]
+    assert [LENGTHS[p] for b in batches for p in b] == sorted(LENGTHS, reverse=True)
+    assert len(batches) % workers == 0
+    assert len(plain) <= len(batches) < len(plain) + workers
+    assert all(len(batch) * LENGTHS[batch[0]] <= budget for batch in batches)
+    works = [work(batch, LENGTHS, 30) for batch in batches]
+    assert max(works) <= max(work(batch, LENGTHS, 30) for batch in plain)
+    if budget == 4000:  # there is room enough for all to be alike, up to a sentence each
+        assert max(works[:-1]) - min(works[:-1]) <= max(LENGTHS)
+        assert works[-1] <= max(works)
+
+
+def test_one_worker_and_one_batch_are_left_alone() -> None:
+    assert evened(LENGTHS, 1500, 9, 1, 30) == [*by_length(LENGTHS, 1500, 9)]
+    assert evened([3, 4], 1500, None, 2, 30) == [[1, 0]]
+    assert evened([], 1500, None, 2, 30) == []
+
+
+def test_no_more_rows_than_asked_for() -> None:
+    batches = evened(LENGTHS, 4000, 7, 2, 30)
+    assert {len(batch) for batch in batches[:-2]} == {7}
+    assert evened([5, 5, 5], 4000, 1, 2, 30) == [[0], [1], [2]]
