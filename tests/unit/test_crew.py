@@ -19,7 +19,7 @@ def test_results_come_in_order_whoever_made_them() -> None:
         meet.wait()
         return number, threading.current_thread().name
 
-    found = Crew(2).map(work, range(8))
+    found = [*Crew(2).map(work, range(8))]
     assert [number for number, _ in found] == list(range(8))
     assert len({name for _, name in found}) == 2
 
@@ -28,7 +28,7 @@ def test_torch_has_one_thread_in_a_worker_and_its_own_outside() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        assert Crew(2).map(lambda _: torch.get_num_threads(), [0, 1, 2]) == [1, 1, 1]
+        assert [*Crew(2).map(lambda _: torch.get_num_threads(), [0, 1, 2])] == [1, 1, 1]
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
@@ -38,7 +38,7 @@ def test_threads_of_others_get_what_they_would_have_had() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        Crew(2).map(str, [0, 1])
+        assert [*Crew(2).map(str, [0, 1])] == ["0", "1"]
         with ThreadPoolExecutor(1) as other:
             assert other.submit(torch.get_num_threads).result() == 3
     finally:
@@ -46,7 +46,7 @@ def test_threads_of_others_get_what_they_would_have_had() -> None:
 
 
 def test_one_item_is_done_by_whoever_asks() -> None:
-    assert Crew(2).map(lambda _: threading.current_thread(), [0]) == [threading.current_thread()]
+    assert [*Crew(2).map(lambda _: threading.current_thread(), [0])] == [threading.current_thread()]
 
 
 def test_a_crew_of_one_does_one_thing_at_a_time() -> None:
@@ -59,13 +59,16 @@ def test_a_crew_of_one_does_one_thing_at_a_time() -> None:
         return threading.current_thread().name
 
     with ThreadPoolExecutor(2, "caller") as callers:
-        found = [callers.submit(crew.map, work, items) for items in ([0, 1], [2, 3], [4])]
+        found = [
+            callers.submit(lambda items=items: [*crew.map(work, items)])  # type: ignore[misc]
+            for items in ([0, 1], [2, 3], [4])
+        ]
         assert all(name.startswith("caller") for names in found for name in names.result())
 
 
 def test_a_crew_of_one_may_be_asked_from_inside() -> None:
     crew = Crew(1)
-    assert crew.map(lambda n: crew.map(str, [n]), [1, 2]) == [["1"], ["2"]]
+    assert [*crew.map(lambda n: [*crew.map(str, [n])], [1, 2])] == [["1"], ["2"]]
 
 
 def test_an_error_is_raised_and_ends_what_has_not_begun() -> None:
@@ -77,5 +80,5 @@ def test_an_error_is_raised_and_ends_what_has_not_begun() -> None:
         raise ValueError(f"item {number}")
 
     with pytest.raises(ValueError, match="item 0"):
-        Crew(2).map(work, range(1000))
+        list(Crew(2).map(work, range(1000)))
     assert len(begun) < 1000

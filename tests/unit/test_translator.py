@@ -16,6 +16,7 @@ import torch
 import seq2see
 from seq2see.bundle import Bundle
 from seq2see.data import fables
+from seq2see.engines.protocol import Batch
 from seq2see.engines.torch import TorchEngine
 from seq2see.errors import ConfigError
 from seq2see.model import ModelConfig, Transformer
@@ -116,6 +117,10 @@ class Counting:
     def search(self, sentences, sources, config, processors=None):  # type: ignore[no-untyped-def]
         self.lengths += map(len, sentences)
         return [[Hypothesis((EOS_ID,), True, -1.0, -1.0, 0.0, (-1.0,))] for _ in sentences]
+
+    def search_batches(self, *arguments):  # type: ignore[no-untyped-def]
+        found = self.search(*arguments)
+        yield Batch(range(len(found)), found)
 
     def force(self, pairs, *, attention=False):  # type: ignore[no-untyped-def]
         raise NotImplementedError
@@ -257,10 +262,22 @@ def test_threads_share_a_translator(translator: Translator) -> None:
         alike(ours, theirs)
 
 
-def test_parts_are_translated_as_one(translator: Translator, monkeypatch) -> None:
+def test_batches_are_translated_as_one(translator: Translator, engine) -> None:
     whole = translator.translate(LINES, sampling={"seed": 5}, **FEW)  # which draws by line
-    monkeypatch.setattr("seq2see.translator.translator.PART_JOBS", 3)
-    alike(translator.translate(LINES, sampling={"seed": 5}, **FEW), whole)
+    for workers in (1, 2):
+        few = TorchEngine(engine.model, batch_size=3, workers=workers)
+        other = Translator(few, translator.tokenizers, translator.languages, translator.limit)
+        alike(other.translate(LINES, sampling={"seed": 5}, **FEW), whole)
+
+
+def test_what_is_found_is_described_while_the_rest_is_searched(translator, engine) -> None:
+    few = TorchEngine(engine.model, batch_size=3)
+    asked = [translator.tokenizers.source.encode_batch(LINES), [Source(9)] * len(LINES)]
+    batches = few.search_batches(*asked, SearchConfig(**FEW))
+    first = next(batches)
+    assert len(first.places) == len(first.found) == 3
+    places = [*first.places, *(place for batch in batches for place in batch.places)]
+    assert sorted(places) == [*range(len(LINES))]
 
 
 def test_a_model_in_training_stays_so(engine, tokenizers) -> None:

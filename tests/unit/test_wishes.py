@@ -50,7 +50,6 @@ def test_wishes_are_made_ready_once_a_call(how: str, tokenizers: Tokenizers, mon
             super().__init__(*arguments)
 
     monkeypatch.setattr("seq2see.translator.translator.Wishes", Counted)
-    monkeypatch.setattr("seq2see.translator.translator.PART_JOBS", 4)
     translator = Translator(cast("Engine", Echo(Framing())), tokenizers, ("en", "fr"))
     found = list(getattr(translator, how)(LINES, glossary={"the": "roi"}, forbidden=["animal"]))
     assert len(found) == len(LINES)

@@ -6,7 +6,7 @@ threads wait for each other longer than they work. Batches have nothing to wait 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from threading import Barrier, Lock, RLock
@@ -37,11 +37,11 @@ class Crew:
                 self._started = started(self.count)
             return self._started
 
-    def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """Return what the work makes of each item, in order. A single item needs no worker."""
+    def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """Yield what the work makes of each item, in order. A single item needs no worker."""
         if self.count == 1 or len(items) < 2:
-            return [self.alone(work, item) for item in items]
-        return in_order(self._pool, work, items)
+            return (self.alone(work, item) for item in items)
+        return _in_order(self._pool, work, items)
 
     def alone(self, work: Callable[[Item], Result], item: Item) -> Result:
         """Return what the work makes of an item, in the thread of whoever calls."""
@@ -49,13 +49,14 @@ class Crew:
             return work(item)
 
 
-def in_order(
+def _in_order(
     pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Sequence[Item]
-) -> list[Result]:
-    """Return what the threads of a pool make of each item, in the order of the items."""
+) -> Iterator[Result]:
+    """Yield what the threads of a pool make of each item, in the order of the items."""
     futures = [pool.submit(work, item) for item in items]
     try:
-        return [future.result() for future in futures]
+        for future in futures:
+            yield future.result()
     finally:  # after an error or Ctrl-C nobody wants the rest
         for future in futures:
             future.cancel()

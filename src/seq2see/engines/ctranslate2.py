@@ -17,7 +17,7 @@ from typing import Any, Literal
 from seq2see.bundle import Bundle
 from seq2see.engines import conversion, store
 from seq2see.engines.batching import by_length, framed
-from seq2see.engines.protocol import Ids, Processors
+from seq2see.engines.protocol import Batch, Ids, Processors, in_place
 from seq2see.errors import InputError
 from seq2see.search import Hypothesis, SearchConfig, Source
 
@@ -111,20 +111,30 @@ class CTranslate2Engine:
         sentences: Sequence[Ids],
         sources: Sequence[Source],
         config: SearchConfig,
-        processors: Processors | None = None,  # noqa: ARG002  # only constraints have some
+        processors: Processors | None = None,
     ) -> list[list[Hypothesis]]:
-        """Return the translations of each sentence; fewer where it found the impossible."""
+        """Return the translations of each sentence; none where it found the impossible."""
+        batches = self.search_batches(sentences, sources, config, processors)
+        return in_place(batches, len(sentences))
+
+    def search_batches(
+        self,
+        sentences: Sequence[Ids],
+        sources: Sequence[Source],
+        config: SearchConfig,
+        processors: Processors | None = None,  # noqa: ARG002  # only constraints have some
+    ) -> Iterator[Batch]:
+        """Search, and yield batch after batch; no translation where it found the impossible."""
         for source in sources:
             if reason := self.refusal(config, source):
                 raise InputError(f"ctranslate2 cannot do this: {reason}")
         limits = [source.longest(config.lengths) for source in sources]
         rows = [[self._source_pieces[i] for i in framed(s, self.framing)] for s in sentences]
-        results: list[list[Hypothesis]] = [[] for _ in sentences]
         # Without a length penalty, to ask for all hypotheses would change when the search stops.
         alone = config.beam_size > 1 and not config.length_penalty
-        late = self._search(rows, limits, range(len(rows)), config, alone, results)
-        self._search(rows, limits, late, config, True, results)
-        return results
+        late: list[int] = []
+        yield from self._search(rows, limits, range(len(rows)), config, alone, late)
+        yield from self._search(rows, limits, late, config, True, [])
 
     def _search(
         self,
@@ -133,13 +143,13 @@ class CTranslate2Engine:
         places: Sequence[int],
         config: SearchConfig,
         alone: bool,
-        results: list[list[Hypothesis]],
-    ) -> list[int]:
-        """Write the results of these places, and return those that must be searched again.
+        late: list[int],
+    ) -> Iterator[Batch]:
+        """Yield what is found at these places, and note those that must be searched again.
 
         A call has one limit for all of its sentences. A search that ends before the limit of its
-        own sentence is not touched by a higher one; one that does not is repeated `alone`, with
-        none but sentences of the same limit.
+        own sentence is not touched by a higher one; one that does not is `late`, and is repeated
+        `alone`, with none but sentences of the same limit.
         """
         running = [
             (
@@ -148,17 +158,18 @@ class CTranslate2Engine:
             )
             for part in self._parts(rows, limits, places, alone)
         ]
-        late = []
         for part, futures in running:
             highest = max(limits[place] for place in part)
+            done = {}
             for place, future in zip(part, futures, strict=True):
                 result = future.result()
                 reached = max(map(len, result.hypotheses))
                 if limits[place] < highest and reached >= limits[place]:
                     late.append(place)
-                best = self._hypotheses(result, config.n_best, config.length_penalty)
-                results[place] = [] if self._impossible(result) else list(best)
-        return late
+                else:
+                    best = self._hypotheses(result, config.n_best, config.length_penalty)
+                    done[place] = [] if self._impossible(result) else list(best)
+            yield Batch([*done], [*done.values()])
 
     def _parts(
         self,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -27,6 +27,15 @@ class Forced:
     """One for each token."""
     attention_ES: Tensor | None
     """How much each token's step looked at each source token, if that was asked for."""
+
+
+class Batch(NamedTuple):
+    """Some sentences of a search, and their translations."""
+
+    places: Sequence[int]
+    """Where they stand among all that are searched."""
+    found: Sequence[list[Hypothesis]]
+    """The translations of each, best first."""
 
 
 class Engine(Protocol):
@@ -52,8 +61,26 @@ class Engine(Protocol):
     ) -> list[list[Hypothesis]]:
         """Return the translations of each sentence, best first."""
 
+    def search_batches(
+        self,
+        sentences: Sequence[Ids],
+        sources: Sequence[Source],
+        config: SearchConfig,
+        processors: Processors | None = None,
+    ) -> Iterator[Batch]:
+        """Search, and yield batch after batch, each as soon as it is there."""
+
     def force(self, pairs: Sequence[tuple[Ids, Ids]], *, attention: bool = False) -> list[Forced]:
         """Return what the model thinks of each target: emitted tokens, as a hypothesis has them."""
+
+
+def in_place(batches: Iterable[Batch], count: int) -> list[list[Hypothesis]]:
+    """Return the translations of so many sentences in their order."""
+    results: list[list[Hypothesis]] = [[] for _ in range(count)]
+    for batch in batches:
+        for place, hypotheses in zip(*batch, strict=True):
+            results[place] = hypotheses
+    return results
 
 
 def bounded(config: SearchConfig, stop: Stop, longest: int | None) -> SearchConfig:

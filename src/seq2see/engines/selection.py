@@ -18,7 +18,7 @@ from seq2see.engines.batching import framed
 from seq2see.engines.ctranslate2 import CTranslate2Engine, Precision
 from seq2see.engines.listening import AlignmentConfig
 from seq2see.engines.memory import keep_freed_memory
-from seq2see.engines.protocol import Forced, Ids, Processors, bounded
+from seq2see.engines.protocol import Batch, Forced, Ids, Processors, bounded, in_place
 from seq2see.engines.store import NoPlaceError
 from seq2see.engines.torch import TorchEngine
 from seq2see.errors import ConfigError, InputError
@@ -80,6 +80,17 @@ class Engines:
         processors: Processors | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the translations of each sentence, each by the engine that can."""
+        batches = self.search_batches(sentences, sources, config, processors)
+        return in_place(batches, len(sentences))
+
+    def search_batches(
+        self,
+        sentences: Sequence[Ids],
+        sources: Sequence[Source],
+        config: SearchConfig,
+        processors: Processors | None = None,
+    ) -> Iterator[Batch]:
+        """Search with ctranslate2, and what it cannot do or did not find with our own engine."""
         config = self.resolved(config)
         if self._strict:
             self._refuse(config, processors)
@@ -88,17 +99,17 @@ class Engines:
             quick = []
         else:
             quick = [i for i, s in enumerate(sources) if not self.fast.refusal(config, s)]
-        results: list[list[Hypothesis]] = [[] for _ in sources]
-        found = self.fast.search([sentences[i] for i in quick], [sources[i] for i in quick], config)
-        for place, hypotheses in zip(quick, found, strict=True):
-            results[place] = hypotheses
-        rest = [place for place, hypotheses in enumerate(results) if not hypotheses]
+        rest = set(range(len(sources)))
+        chosen = [sentences[i] for i in quick], [sources[i] for i in quick]
+        for batch in self.fast.search_batches(*chosen, config):
+            done = {quick[place]: each for place, each in zip(*batch, strict=True) if each}
+            rest -= done.keys()
+            yield Batch([*done], [*done.values()])
         if rest:
-            chosen = [sentences[i] for i in rest], [sources[i] for i in rest]
-            found = self.own.search(*chosen, config, processors)
-            for place, hypotheses in zip(rest, found, strict=True):
-                results[place] = hypotheses
-        return results
+            slow = sorted(rest)
+            chosen = [sentences[i] for i in slow], [sources[i] for i in slow]
+            for places, found in self.own.search_batches(*chosen, config, processors):
+                yield Batch([slow[place] for place in places], found)
 
     def _refuse(self, config: SearchConfig, processors: Processors | None) -> None:
         """Refuse what ctranslate2 cannot do at the first line, not at the first that needs it."""

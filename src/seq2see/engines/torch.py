@@ -13,7 +13,7 @@ from seq2see.engines.batching import FRAMING, by_length, evened, filled, framed,
 from seq2see.engines.crew import Crew
 from seq2see.engines.encoding import encoded
 from seq2see.engines.listening import AlignmentConfig, CrossEar
-from seq2see.engines.protocol import Forced, Ids, Processors, bounded
+from seq2see.engines.protocol import Batch, Forced, Ids, Processors, bounded, in_place
 from seq2see.engines.steps import steps
 from seq2see.model import SILENCE, Recorder, Transformer
 from seq2see.search import (
@@ -121,13 +121,24 @@ class TorchEngine:
         processors: Processors | None = None,
         observer: SearchObserver | None = None,
     ) -> list[list[Hypothesis]]:
-        """Return the translations of each sentence, given without its ends.
+        """Return the translations of each sentence, given without its ends."""
+        batches = self.search_batches(sentences, sources, config, processors, observer)
+        return in_place(batches, len(sentences))
+
+    def search_batches(
+        self,
+        sentences: Sequence[Ids],
+        sources: Sequence[Source],
+        config: SearchConfig,
+        processors: Processors | None = None,
+        observer: SearchObserver | None = None,
+    ) -> Iterator[Batch]:
+        """Search, and yield batch after batch, those of the longest sentences first.
 
         An observer hears of batch after batch; to follow one sentence, give it alone.
         """
         config = self.resolved(config)
         rows = [framed(sentence, self.framing) for sentence in sentences]
-        results: list[list[Hypothesis]] = [[] for _ in rows]
 
         @torch.inference_mode()  # of this thread alone
         def work(places: list[int]) -> list[list[Hypothesis]]:
@@ -146,10 +157,7 @@ class TorchEngine:
 
         batches = self._batches([*map(len, rows)], config)
         with self._evaluating():
-            for places, found in zip(batches, self._crew.map(work, batches), strict=True):
-                for place, hypotheses in zip(places, found, strict=True):
-                    results[place] = hypotheses
-        return results
+            yield from map(Batch, batches, self._crew.map(work, batches))
 
     def _batches(self, lengths: Sequence[int], config: SearchConfig) -> list[list[int]]:
         """Return the places of each batch: if there are few, each worker gets its share."""

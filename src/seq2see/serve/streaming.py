@@ -5,11 +5,11 @@ With a beam the best beginning may change its mind, so each event has the whole 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from seq2see.bundle import Framing
-from seq2see.engines.protocol import Forced, Ids, Processors
+from seq2see.engines.protocol import Batch, Forced, Ids, Processors
 from seq2see.engines.torch import TorchEngine
 from seq2see.search import Hypothesis, SearchConfig, Source
 from seq2see.search.observer import StepRecord
@@ -85,6 +85,16 @@ class _ListeningEngine:
     ) -> list[list[Hypothesis]]:
         """Search, and be heard."""
         return self._engine.search(sentences, sources, config, processors, self)
+
+    def search_batches(
+        self,
+        sentences: Sequence[Ids],
+        sources: Sequence[Source],
+        config: SearchConfig,
+        processors: Processors | None = None,
+    ) -> Iterator[Batch]:
+        """Search, and be heard."""
+        return self._engine.search_batches(sentences, sources, config, processors, self)
 
     def force(self, pairs: Sequence[tuple[Ids, Ids]], *, attention: bool = False) -> list[Forced]:
         """Score, as the engine does."""

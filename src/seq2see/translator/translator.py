@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple, overload
 
 from seq2see.bundle import Bundle
-from seq2see.engines.crew import in_order
-from seq2see.engines.protocol import Engine
+from seq2see.engines.protocol import Batch, Engine
 from seq2see.errors import InputError
 from seq2see.search import Hypothesis, Source
 from seq2see.text import Tokenizers
@@ -26,8 +23,6 @@ UNKNOWN_LIMIT = 512
 """The most tokens of a sentence where it is not known how long those of training were."""
 FIRST_LINES, MOST_LINES = 32, 2048
 """A stream is read in parts that double: the first answer comes soon, and the rest is fast."""
-PART_JOBS = 1024
-"""So many go to the engine at once."""
 NEXT_SENTENCE = 1 << 40
 """Sampling draws by line; from the second sentence of a line on, so much is added to its number."""
 
@@ -166,30 +161,15 @@ class Translator:
     def _done(
         self, jobs: Sequence[Job], options: TranslationOptions, wishes: Wishes | None
     ) -> list[Done]:
-        """Do the jobs in parts of similar length, two at a time: while the engine has one of them,
-        the other is described."""
-        order = sorted(range(len(jobs)), key=lambda place: -len(jobs[place].segment.ids))
-        parts = [
-            [jobs[place] for place in order[i : i + PART_JOBS]]
-            for i in range(0, len(order), PART_JOBS)
-        ]
-        work = partial(self._part, options=options, wishes=wishes)
-        if len(parts) < 2:
-            found = [work(part) for part in parts]
-        else:
-            with ThreadPoolExecutor(2) as pool:
-                found = in_order(pool, work, parts)
-        places = dict(zip(order, chain.from_iterable(found), strict=True))
-        return [places[place] for place in range(len(jobs))]
-
-    def _part(
-        self, jobs: Sequence[Job], options: TranslationOptions, wishes: Wishes | None
-    ) -> list[Done]:
-        found = self._searched(jobs, options, wishes)
+        """Do the jobs: while the engine has some of them, others are described."""
         describer = Describer(self.engine, self.tokenizers, self._same_language, wishes)
-        translations = describer.describe([job.segment for job in jobs], found, options)
-        sizes = [[len(hypothesis.tokens) for hypothesis in some] or [1] for some in found]
-        return list(map(Done, translations, sizes))
+        done: dict[int, Done] = {}
+        for places, found in self._searched(jobs, options, wishes):
+            segments = [jobs[place].segment for place in places]
+            translations = describer.describe(segments, found, options)
+            sizes = [[len(hypothesis.tokens) for hypothesis in some] or [1] for some in found]
+            done.update(zip(places, map(Done, translations, sizes), strict=True))
+        return [done[place] for place in range(len(jobs))]
 
     def _jobs(self, lines: Sequence[Line], first_line: int) -> Iterator[Job]:
         framing = self.engine.framing
@@ -206,13 +186,15 @@ class Translator:
 
     def _searched(
         self, jobs: Sequence[Job], options: TranslationOptions, wishes: Wishes | None
-    ) -> list[list[Hypothesis]]:
+    ) -> Iterator[Batch]:
         sentences = [job.segment.ids for job in jobs]
         sources = [job.source for job in jobs]
         if wishes is None:
-            return self.engine.search(sentences, sources, options.search)
+            yield from self.engine.search_batches(sentences, sources, options.search)
+            return
         sources = [wishes.applied(job.source, job.segment.span.text, job.is_first) for job in jobs]
-        return self._without_forbidden(sentences, sources, options, wishes)
+        found = self._without_forbidden(sentences, sources, options, wishes)
+        yield Batch(range(len(jobs)), found)
 
     def _without_forbidden(
         self,
