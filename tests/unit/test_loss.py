@@ -19,7 +19,6 @@ from seq2see.loss import (
     Teacher,
     cross_entropy,
     distillation,
-    gradients as module,
     kl_divergence,
     r_drop,
     rows_of_a_chunk,
@@ -28,6 +27,7 @@ from seq2see.loss import (
     training_loss,
 )
 from seq2see.loss.chunks import Slope
+from seq2see.loss.gradients import Gradients
 
 FEATURES, VOCABULARY = 5, 7
 
@@ -235,7 +235,7 @@ def test_only_what_needs_a_gradient_gets_one(form: str) -> None:
 def test_evaluation_makes_no_gradients(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     c = case()
     trained = FORMS[form][0](c, 3)
-    monkeypatch.setattr(module, "_add_product_", None)  # it would be called for the weights
+    monkeypatch.setattr(Gradients, "add", None)  # it would be called for the weights
     monkeypatch.setattr(Tensor, "scatter_add_", None)  # and these for the logits
     monkeypatch.setattr(Slope, "whole_", None)
     with torch.no_grad():

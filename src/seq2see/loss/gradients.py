@@ -41,7 +41,8 @@ class Gradients:
         self.precision = _precise(head.weight_VM)
         states, weight, bias = needed
         self.states_NM = torch.empty_like(states_NM) if states else None
-        self.weight_VM = self.zeros(*head.weight_VM.shape) if weight else None
+        self.wants_weight = weight
+        self.weight_VM: Tensor | None = None
         self.bias_V = self.zeros(len(head.weight_VM)) if bias else None
         self.shift_M = self.zeros(states_NM.size(1))
 
@@ -61,24 +62,25 @@ class Gradients:
             product_CM = (x_CV @ self.head.weight_VM) * scale_C1
             sum_1M = len(self.head.weight_VM) * self.mean.weight_VM
             rows.put(self.states_NM, product_CM.sub_(shift * sum_1M))
-        if self.weight_VM is not None:
+        if self.wants_weight:
             scaled_CM = (states_CM * scale_C1).to(states_CM.dtype)
-            _add_product_(self.weight_VM, x_CV.t(), scaled_CM)
+            self.weight_VM = self._added(self.weight_VM, x_CV.t(), scaled_CM)
             self.shift_M += shift * states_CM.sum(dim=0, dtype=self.precision)
+
+    def _added(self, sum_VM: Tensor | None, a_VC: Tensor, b_CM: Tensor) -> Tensor:
+        """Return the sum with a product added; at first the product, without a pass over zeros."""
+        if sum_VM is None:
+            return (a_VC @ b_CM).to(self.precision)
+        return sum_VM.addmm_(a_VC, b_CM) if sum_VM.dtype == a_VC.dtype else sum_VM.add_(a_VC @ b_CM)
 
     def result(self) -> Iterator[Tensor | None]:
         """Yield each in the type of what it is the gradient of."""
         if self.weight_VM is not None:
             self.weight_VM -= self.shift_M
+        elif self.wants_weight:  # no token at all
+            self.weight_VM = self.zeros(*self.head.weight_VM.shape)
         for gradient in (self.states_NM, self.weight_VM, self.bias_V):
             yield None if gradient is None else gradient.to(self.head.weight_VM.dtype)
-
-
-def _add_product_(sum_VM: Tensor, a_VC: Tensor, b_CM: Tensor) -> None:
-    if sum_VM.dtype == a_VC.dtype:
-        sum_VM.addmm_(a_VC, b_CM)
-    else:
-        sum_VM += a_VC @ b_CM
 
 
 def _precise(x: Tensor) -> torch.dtype:
