@@ -165,8 +165,10 @@ def test_a_slider_waits_for_its_value(watched: Any) -> None:
     slider = page.locator('.positions input[type="range"]').first
     slider.wait_for()
     assert slider.is_disabled()  # it stands in the middle, and not at the position that is shown
-    while not held:
-        page.wait_for_timeout(20)
+    for _ in range(400):
+        if held:
+            break
+        page.wait_for_timeout(50)
     held[0].continue_()
     page.locator(".positions .heat").first.wait_for()
     assert slider.is_enabled()

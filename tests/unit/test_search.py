@@ -137,7 +137,7 @@ def test_best_is_a_stable_sort(size: int, count: int) -> None:
         assert torch.equal(values.gather(-1, places), top)
 
 
-@pytest.mark.parametrize("size", [3, 20 * BLOCK + 7, 90 * BLOCK])
+@pytest.mark.parametrize("size", [3, 40, 20 * BLOCK + 7, 90 * BLOCK])
 @pytest.mark.parametrize("beams", [1, 5])
 @pytest.mark.parametrize("count", [2, 11])
 def test_the_best_sums_are_a_stable_sort_of_all(size: int, beams: int, count: int) -> None:
@@ -153,6 +153,15 @@ def test_the_best_sums_are_a_stable_sort_of_all(size: int, beams: int, count: in
         assert torch.equal(top, expected.values[:, :count])
         real = top > NO
         assert torch.equal(places[real], expected.indices[:, :count][real])
+
+
+def test_the_best_sums_may_be_behind_the_last_block_or_in_many() -> None:
+    steps = torch.randn(1, 5, 90 * BLOCK + 1) - 9
+    steps[0, 3, -1] = 5.0
+    assert best_sums(torch.zeros(1, 5), steps, 10)[1][0, 0] == 3 * steps.size(2) + steps.size(2) - 1
+    steps[0, 2, torch.arange(40, 29, -1) * BLOCK] = 7.0  # eleven blocks with an equal each
+    expected = [2 * steps.size(2) + n * BLOCK for n in range(30, 40)]
+    assert best_sums(torch.zeros(1, 5), steps, 10)[1][0].tolist() == expected
 
 
 def test_what_is_no_number_is_among_the_best_sums() -> None:

@@ -270,12 +270,15 @@ def test_batches_are_translated_as_one(translator: Translator, engine) -> None:
         alike(other.translate(LINES, sampling={"seed": 5}, **FEW), whole)
 
 
-def test_what_is_found_is_described_while_the_rest_is_searched(translator, engine) -> None:
+def test_what_is_found_comes_before_the_rest(translator, engine, monkeypatch) -> None:
     few = TorchEngine(engine.model, batch_size=3)
     asked = [translator.tokenizers.source.encode_batch(LINES), [Source(9)] * len(LINES)]
+    begun = []
+    monkeypatch.setattr(few, "_decoder", lambda *a, m=few._decoder: begun.append(1) or m(*a))
     batches = few.search_batches(*asked, SearchConfig(**FEW))
     first = next(batches)
     assert len(first.places) == len(first.found) == 3
+    assert len(begun) == 1
     places = [*first.places, *(place for batch in batches for place in batch.places)]
     assert sorted(places) == [*range(len(LINES))]
 

@@ -30,19 +30,23 @@ def evened(
 ) -> list[list[int]]:
     """Return batches as `by_length` yields them, but so that workers who share them end together.
 
-    Each worker gets as many, and all are about as much work: that of their tokens, and with each
-    step, of which there are about as many as the longest has tokens, that of `step_cost` tokens.
+    If there is one for each, all get as many. All are about as much work: that of their tokens, and
+    with each step, of which there are about as many as the longest has tokens, that of `step_cost`
+    tokens.
     """
     order = _longest_first(lengths)
     sizes = [lengths[place] for place in order]
     ends = [*_ends(sizes, budget, most)]
     if workers > 1 and len(ends) > 1:
-        count = -(-len(ends) // workers) * workers
+        count = -(-len(ends) // workers) * workers if len(ends) > workers else len(ends)
         low, high = 0, sum(sizes) + step_cost * sizes[0]
         while high - low > 1:
             middle = (low + high) // 2
             tried = [*_ends(sizes, budget, most, middle, step_cost)]
-            low, high, ends = (low, middle, tried) if len(tried) <= count else (middle, high, ends)
+            if len(tried) > count:
+                low = middle
+            else:
+                high, ends = middle, tried
     return [order[start:end] for start, end in pairwise((0, *ends))]
 
 

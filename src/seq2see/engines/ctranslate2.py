@@ -8,6 +8,7 @@ again by our own engine; a model with any training gives them no weight that cou
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import islice
@@ -25,6 +26,9 @@ Precision = Literal["float32", "int8"]
 
 BATCH_TOKENS = 2048
 """Source tokens that a worker searches at once; more only wait for the longest among them."""
+AHEAD = 4
+"""Batches of a call that are under way for each thread, or wait. Its queue knows no order but that
+of coming, and nothing is ever taken out of it: more would keep others waiting."""
 
 
 def missing() -> str | None:
@@ -62,6 +66,7 @@ class CTranslate2Engine:
         self._longest = conversion.longest(bundle.config)
         self._batch_tokens = batch_tokens
         self._batch_size = batch_size
+        self._ahead = AHEAD * threads
         self.model = ctranslate2.Translator(
             str(directory),
             device=device,
@@ -151,18 +156,20 @@ class CTranslate2Engine:
         own sentence is not touched by a higher one; one that does not is `late`, and is repeated
         `alone`, with none but sentences of the same limit.
         """
-        running = [
-            (
-                part,
-                self._start([rows[place] for place in part], max(limits[p] for p in part), config),
-            )
-            for part in self._parts(rows, limits, places, alone)
-        ]
-        for part, futures in running:
+
+        def started(part: list[int]) -> tuple[list[int], list[Any]]:
+            highest = max(limits[place] for place in part)
+            return part, self._start([rows[place] for place in part], highest, config)
+
+        parts = map(started, self._parts(rows, limits, places, alone))
+        running = deque(islice(parts, self._ahead))
+        while running:
+            part, futures = running.popleft()
+            results = [future.result() for future in futures]
+            running.extend(islice(parts, 1))
             highest = max(limits[place] for place in part)
             done = {}
-            for place, future in zip(part, futures, strict=True):
-                result = future.result()
+            for place, result in zip(part, results, strict=True):
                 reached = max(map(len, result.hypotheses))
                 if limits[place] < highest and reached >= limits[place]:
                     late.append(place)

@@ -12,9 +12,9 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of glibc's mallopt
 def keep_freed_memory() -> None:
     """Let glibc keep what is freed, for the next tensor of the size; elsewhere do nothing.
 
-    Fresh pages cost more than most of what is written to them. All threads share the main heap:
-    those that they would have of their own go back to the system once they are empty, whatever
-    the thresholds are, and hold nothing above 64 MB.
+    Fresh pages cost more than most of what is written to them. Threads that start later share the
+    main heap: those that they would have of their own go back to the system once they are empty,
+    whatever the thresholds are, and hold nothing above 64 MB.
     """
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)

@@ -103,7 +103,7 @@ class Engines:
         chosen = [sentences[i] for i in quick], [sources[i] for i in quick]
         for batch in self.fast.search_batches(*chosen, config):
             done = {quick[place]: each for place, each in zip(*batch, strict=True) if each}
-            rest -= done.keys()
+            rest.difference_update(done)
             yield Batch([*done], [*done.values()])
         if rest:
             slow = sorted(rest)

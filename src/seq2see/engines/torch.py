@@ -33,12 +33,13 @@ __all__ = ["TorchDecoder", "TorchEngine", "padded"]
 
 # B sentences, K beams, R = B·K rows, S source tokens, T target tokens, V vocabulary
 
-BATCH_TOKENS = 8192
+BATCH_TOKENS = 16384
 """Places of the memory that are searched at once: sentences × the longest source × beams."""
 LEAST_TOKENS = 1024
 """Fewer places are not worth a worker of their own."""
 STEP_COST = 30
-"""A step takes as long as with so many hypotheses more, if it took no time but theirs."""
+"""Beside what grows with the hypotheses, a step takes as long as so many of them: measured with
+four layers of 128 features on a CPU."""
 FORCED_TOKENS = 1024
 """Places that are forced at once: each has a log-probability for every piece."""
 
@@ -135,6 +136,7 @@ class TorchEngine:
     ) -> Iterator[Batch]:
         """Search, and yield batch after batch, those of the longest sentences first.
 
+        Several workers go on meanwhile. A model in training is not until the last batch is there.
         An observer hears of batch after batch; to follow one sentence, give it alone.
         """
         config = self.resolved(config)

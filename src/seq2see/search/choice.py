@@ -14,6 +14,11 @@ from seq2see.search.beam import Beam, Candidates
 # B rows, K beams, C candidates, V vocabulary, N anything in a row
 
 
+BLOCK = 64
+"""A vocabulary is searched in blocks of so many: the highest of each block are found in a third of
+the time that ranking takes, and all that matters is in the blocks where they are highest."""
+
+
 class Choice(Protocol):
     """A way to choose. It sees every continuation and names those that are wanted, best first."""
 
@@ -66,7 +71,7 @@ def best_sums(starts_BK: Tensor, steps_BKV: Tensor, count: int) -> tuple[Tensor,
         return (starts_BK[rows, :, None] + steps_BKV[rows]).flatten(1)
 
     _, beams, size = steps_BKV.shape
-    if beams * size < 4 * BLOCK * count:
+    if min(size, beams * size // count) < 4 * BLOCK:
         return best(sums(slice(None)), count)
     highest_BN = (starts_BK[:, :, None] + _maxima(steps_BKV)).flatten(1)
     places_BN = _shortlist(highest_BN.topk(count + 1).indices, beams, size)
@@ -88,11 +93,6 @@ def _settled(
         order = values(rows).sort(dim=-1, descending=True, stable=True)
         top[rows], places[rows] = (each[..., : top.size(-1)] for each in order)
     return top[..., :-1], places[..., :-1]
-
-
-BLOCK = 64
-"""A vocabulary is searched in blocks of so many: the highest of each block are found in a third of
-the time that ranking takes, and all that matters is in the blocks where they are highest."""
 
 
 def _highest(values: Tensor) -> tuple[Tensor, Tensor]:

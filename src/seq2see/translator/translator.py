@@ -161,7 +161,7 @@ class Translator:
     def _done(
         self, jobs: Sequence[Job], options: TranslationOptions, wishes: Wishes | None
     ) -> list[Done]:
-        """Do the jobs: while the engine has some of them, others are described."""
+        """Do the jobs, and describe what is found; most engines have others in hand meanwhile."""
         describer = Describer(self.engine, self.tokenizers, self._same_language, wishes)
         done: dict[int, Done] = {}
         for places, found in self._searched(jobs, options, wishes):
