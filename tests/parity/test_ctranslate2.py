@@ -19,7 +19,7 @@ import seq2see
 from seq2see.bundle import Bundle, files
 from seq2see.data import fables
 from seq2see.engines import conversion, ctranslate2, selection
-from seq2see.engines.ctranslate2 import CTranslate2Engine
+from seq2see.engines.ctranslate2 import AHEAD, CTranslate2Engine
 from seq2see.engines.torch import TorchEngine
 from seq2see.errors import ConfigError, InputError
 from seq2see.interop import read_marian
@@ -137,6 +137,22 @@ def test_the_batch_does_not_matter(beam: int, tokenizers: Tokenizers, tmp_path: 
         for a, b in zip(results[0], other, strict=True):
             assert [h.tokens for h in a] == [h.tokens for h in b]
             assert [h.score for h in a] == pytest.approx([h.score for h in b], abs=1e-4)
+
+
+def test_a_call_leaves_room_in_the_queue(tokenizers, tmp_path: Path, monkeypatch) -> None:
+    """What is in it is done, wanted or not, before whatever another asks for."""
+    bundle = bundle_of(tokenizers, {})
+    _, fast = both(bundle, tmp_path, batch_size=1)
+    begun: list[int] = []
+    start = fast._start
+    monkeypatch.setattr(fast, "_start", lambda rows, *a: begun.append(len(rows)) or start(rows, *a))
+    ids, sources = sources_of(bundle)
+    assert len(ids) > 2 * AHEAD
+    batches = fast.search_batches(ids, sources, SearchConfig(beam_size=1, lengths=SHORT))
+    next(batches)
+    assert len(begun) == AHEAD + 1
+    batches.close()
+    assert len(begun) == AHEAD + 1
 
 
 @pytest.mark.parametrize(
