@@ -68,16 +68,16 @@ class Recipe(Config):
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise InputError(f"{path} must be TOML, but: {error}") from None
         except ConfigError as error:
-            raise ConfigError([f"{path}: {problem}" for problem in error.problems]) from None
+            # Conflicts are looked for only where each section is right by itself.
+            problems = dict.fromkeys((*error.problems, *_wrong(table.get("model", {}))))
+            raise ConfigError([f"{path}: {problem}" for problem in problems]) from None
 
     def conflicts(self) -> Iterator[str]:
         """Refuse a model that cannot be, or not hold the text, and parts that do not fit."""
-        try:
-            model = self.architecture(self.tokenizer.vocab_size)
-        except ConfigError as error:
-            yield from (problem.replace("`", "`model.", 1) for problem in error.problems)
+        if wrong := _wrong(self.model):
+            yield from wrong
         else:
-            yield from self._too_long(model)
+            yield from self._too_long(self.architecture(self.tokenizer.vocab_size))
         if bool(self.loss.teacher) != (self.loss.distillation > 0):
             yield "`loss.teacher` must be given with `loss.distillation` above 0, and only then"
         if self.train.sharding and self.optimiser.kind == "muon":
@@ -102,15 +102,7 @@ class Recipe(Config):
 
     def architecture(self, vocab_size: int, target_vocab_size: int | None = None) -> ModelConfig:
         """Return the model's config for these vocabularies."""
-        settings = {"preset": "base", **self.model}
-        if not isinstance(settings["preset"], str):
-            raise ConfigError([f"`preset` must be a text, but is {settings['preset']!r} instead"])
-        if taken := [name for name in _FROM_TOKENIZER if name in settings]:
-            problems = [f"`{name}` must be left out: the tokenizer decides it" for name in taken]
-            raise ConfigError(problems)
-        sizes = {"vocab_size": vocab_size, "target_vocab_size": target_vocab_size}
-        settings |= {**sizes, "pad_id": PAD_ID}
-        return ModelConfig.preset(settings.pop("preset"), settings)
+        return _architecture(self.model, vocab_size, target_vocab_size)
 
     def ingredients(self, folder: Path) -> Ingredients:
         """Return what training needs, for a recipe that lies in this folder."""
@@ -144,3 +136,27 @@ class Recipe(Config):
             *overrides(model, self.model, without=_FROM_TOKENIZER),
         ]
         return "\n".join(lines).strip() + "\n"
+
+
+def _architecture(
+    model: dict[str, Any], vocab_size: int, target_vocab_size: int | None = None
+) -> ModelConfig:
+    settings = {"preset": "base", **model}
+    if not isinstance(settings["preset"], str):
+        raise ConfigError([f"`preset` must be a text, but is {settings['preset']!r} instead"])
+    if taken := [name for name in _FROM_TOKENIZER if name in settings]:
+        problems = [f"`{name}` must be left out: the tokenizer decides it" for name in taken]
+        raise ConfigError(problems)
+    sizes = {"vocab_size": vocab_size, "target_vocab_size": target_vocab_size}
+    settings |= {**sizes, "pad_id": PAD_ID}
+    return ModelConfig.preset(settings.pop("preset"), settings)
+
+
+def _wrong(model: Any) -> list[str]:
+    """Return what is wrong with the section of the model, whatever the vocabulary."""
+    try:
+        if isinstance(model, dict):
+            _architecture(model, TokenizerConfig().vocab_size)
+    except ConfigError as error:
+        return [problem.replace("`", "`model.", 1) for problem in error.problems]
+    return []
