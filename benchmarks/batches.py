@@ -12,11 +12,11 @@ import argparse
 import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from seq2see.bundle import Bundle, files
 from seq2see.data.readers import read_lines
 from seq2see.engines.ctranslate2 import CTranslate2Engine, Precision
+from seq2see.engines.protocol import in_order
 from seq2see.engines.torch import TorchEngine
 from seq2see.search import Hypothesis, SearchConfig, Source
 
@@ -24,15 +24,7 @@ SIZES = (1, 7, 64)
 SEED = 1
 
 
-class Engine(Protocol):
-    """What is asked."""
-
-    def search(
-        self, sentences: Sequence[Sequence[int]], sources: Sequence[Source], config: SearchConfig
-    ) -> list[list[Hypothesis]]:
-        """Return the translations of each sentence."""
-
-
+Engine = TorchEngine | CTranslate2Engine
 Make = Callable[[int | None], Engine]
 """An engine that takes so many sentences at once; None: as many as it likes."""
 
@@ -55,7 +47,7 @@ def best(engine: Engine, ids: Sequence[Sequence[int]], beam: int) -> list[Hypoth
     """Return the translation of each sentence."""
     sources = [Source(len(sentence) + 1, line) for line, sentence in enumerate(ids)]
     config = SearchConfig(beam_size=beam, stop="beam_full")
-    return [found[0] for found in engine.search(ids, sources, config)]
+    return [found[0] for found in in_order(engine.search(ids, sources, config))]
 
 
 def shuffled(engine: Engine, ids: Sequence[Sequence[int]], beam: int) -> list[Hypothesis]:

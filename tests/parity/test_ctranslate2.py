@@ -20,6 +20,7 @@ from seq2see.bundle import Bundle, files
 from seq2see.data import fables
 from seq2see.engines import conversion, ctranslate2, selection
 from seq2see.engines.ctranslate2 import AHEAD, CTranslate2Engine
+from seq2see.engines.protocol import in_order
 from seq2see.engines.torch import TorchEngine
 from seq2see.errors import ConfigError, InputError
 from seq2see.interop import read_marian
@@ -95,7 +96,8 @@ def test_architectures(name: str, tokenizers: Tokenizers, tmp_path: Path) -> Non
     bundle = bundle_of(tokenizers, ARCHITECTURES[name])
     own, fast = both(bundle, tmp_path)
     config = SearchConfig(beam_size=1, lengths=SHORT)
-    compare(own.search(*sources_of(bundle), config), fast.search(*sources_of(bundle), config))
+    ours, theirs = (in_order(e.search(*sources_of(bundle), config)) for e in (own, fast))
+    compare(ours, theirs)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_searches(search, lengths, tokenizers: Tokenizers, tmp_path: Path) -> No
     bundle = bundle_of(tokenizers, {})
     own, fast = both(bundle, tmp_path, threads=2)
     config = SearchConfig(lengths=lengths, stop="beam_full", **search)
-    ours, theirs = (engine.search(*sources_of(bundle), config) for engine in (own, fast))
+    ours, theirs = (in_order(e.search(*sources_of(bundle), config)) for e in (own, fast))
     compare(ours, theirs)
     finished = {h.finished for best in ours for h in best}
     assert finished == ({True, False} if config.length_penalty == 1 else finished)
@@ -131,7 +133,8 @@ def test_the_batch_does_not_matter(beam: int, tokenizers: Tokenizers, tmp_path: 
     for size in (1, 7, 64):
         order = random.Random(size).sample(range(len(ids)), len(ids))  # noqa: S311
         _, fast = both(bundle, tmp_path, batch_size=size)
-        found = fast.search([ids[i] for i in order], [sources[i] for i in order], config)
+        chosen = [ids[i] for i in order], [sources[i] for i in order]
+        found = in_order(fast.search(*chosen, config))
         results.append([found[order.index(i)] for i in range(len(ids))])
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
@@ -148,7 +151,7 @@ def test_a_call_leaves_room_in_the_queue(tokenizers, tmp_path: Path, monkeypatch
     monkeypatch.setattr(fast, "_start", lambda rows, *a: begun.append(len(rows)) or start(rows, *a))
     ids, sources = sources_of(bundle)
     assert len(ids) > 2 * AHEAD
-    batches = fast.search_batches(ids, sources, SearchConfig(beam_size=1, lengths=SHORT))
+    batches = fast.search(ids, sources, SearchConfig(beam_size=1, lengths=SHORT))
     next(batches)
     assert len(begun) == AHEAD + 1
     batches.close()
@@ -180,7 +183,7 @@ def test_what_it_refuses(search, reason, tokenizers: Tokenizers, tmp_path: Path)
     assert refusal is None if reason is None else reason in str(refusal)
     if refusal:
         with pytest.raises(InputError, match="ctranslate2 cannot do this"):
-            fast.search([[5]], [Source(2)], SearchConfig(**search))
+            next(fast.search([[5]], [Source(2)], SearchConfig(**search)))
 
 
 @pytest.mark.parametrize(

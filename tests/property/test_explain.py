@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from hypothesis import given, settings, strategies as st
 
+from seq2see.engines.protocol import in_order
 from seq2see.engines.torch import TorchEngine
 from seq2see.explain import Detail, HeadsOff, Hide, Scale, Subject, Trace, altered, trace
 from seq2see.explain.agreement import ranks
@@ -63,7 +64,8 @@ searches = st.builds(
 def test_a_trace_keeps_its_promises(subject: Subject, text: str, search: SearchConfig) -> None:
     made = trace(subject, text, search=search, detail=Detail(layers="all"))
     ids = subject.source_ids(text)
-    (best,) = TorchEngine(subject.model).search([ids], [Source(len(ids) + 1)], search)
+    found = TorchEngine(subject.model).search([ids], [Source(len(ids) + 1)], search)
+    (best,) = in_order(found)
     assert tuple(token.id for token in made.target.tokens) == best[0].tokens
     np.testing.assert_allclose(made.translation.log_prob, best[0].log_prob, atol=1e-3)
     path = [made.beam.nodes[number] for number in made.beam.path]

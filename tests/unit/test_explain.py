@@ -242,8 +242,8 @@ class OtherEngine:
     def resolved(self, config: Any) -> Any:
         return self.inner.resolved(config)
 
-    def search_batches(self, *args: Any) -> Any:
-        return self.inner.search_batches(*args)
+    def search(self, *args: Any) -> Any:
+        return self.inner.search(*args)
 
     def force(self, *args: Any, **kwargs: Any) -> Any:
         return self.inner.force(*args, **kwargs)

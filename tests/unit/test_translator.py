@@ -16,7 +16,7 @@ import torch
 import seq2see
 from seq2see.bundle import Bundle
 from seq2see.data import fables
-from seq2see.engines.protocol import Batch
+from seq2see.engines.protocol import Batch, in_order
 from seq2see.engines.torch import TorchEngine
 from seq2see.errors import ConfigError
 from seq2see.model import ModelConfig, Transformer
@@ -116,10 +116,7 @@ class Counting:
 
     def search(self, sentences, sources, config, processors=None):  # type: ignore[no-untyped-def]
         self.lengths += map(len, sentences)
-        return [[Hypothesis((EOS_ID,), True, -1.0, -1.0, 0.0, (-1.0,))] for _ in sentences]
-
-    def search_batches(self, *arguments):  # type: ignore[no-untyped-def]
-        found = self.search(*arguments)
+        found = [[Hypothesis((EOS_ID,), True, -1.0, -1.0, 0.0, (-1.0,))] for _ in sentences]
         yield Batch(range(len(found)), found)
 
     def force(self, pairs, *, attention=False):  # type: ignore[no-untyped-def]
@@ -244,7 +241,7 @@ def test_the_batch_does_not_matter(name: str, engine, tokenizers) -> None:
     for size, places in ((1, range(len(ids))), (7, range(len(ids))), (64, order)):
         sized = TorchEngine(engine.model, batch_size=size, workers=1 if size == 1 else 2)
         chosen = [ids[i] for i in places], [sources[i] for i in places]
-        found = sized.search(*chosen, options.search, wishes.processors)
+        found = in_order(sized.search(*chosen, options.search, wishes.processors))
         results.append(dict(zip(places, found, strict=True)))
     for other in results[1:]:
         for place, hypotheses in results[0].items():
@@ -275,7 +272,7 @@ def test_what_is_found_comes_before_the_rest(translator, engine, monkeypatch) ->
     asked = [translator.tokenizers.source.encode_batch(LINES), [Source(9)] * len(LINES)]
     begun = []
     monkeypatch.setattr(few, "_decoder", lambda *a, m=few._decoder: begun.append(1) or m(*a))
-    batches = few.search_batches(*asked, SearchConfig(**FEW))
+    batches = few.search(*asked, SearchConfig(**FEW))
     first = next(batches)
     assert len(first.places) == len(first.found) == 3
     assert len(begun) == 1

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
 
 from seq2see.bundle import Framing
-from seq2see.engines.protocol import Engine
+from seq2see.engines.protocol import Batch, Engine
 from seq2see.search import Hypothesis, Source
 from seq2see.text import EOS_ID, TokenizerConfig, Tokenizers
 from seq2see.translator import TranslationOptions, Translator
@@ -34,10 +34,9 @@ class Echo:
 
     framing: Framing
 
-    def search(
-        self, sentences: Sequence[Sequence[int]], *_: Any, **__: Any
-    ) -> list[list[Hypothesis]]:
-        return [[Hypothesis((*ids, EOS_ID), True, 0.0, 0.0, 0.0, ())] for ids in sentences]
+    def search(self, sentences: Sequence[Sequence[int]], *_: Any) -> Iterator[Batch]:
+        found = [[Hypothesis((*ids, EOS_ID), True, 0.0, 0.0, 0.0, ())] for ids in sentences]
+        yield Batch(range(len(found)), found)
 
 
 @pytest.mark.parametrize("how", ["translate", "stream"])

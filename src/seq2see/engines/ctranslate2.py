@@ -18,7 +18,7 @@ from typing import Any, Literal
 from seq2see.bundle import Bundle
 from seq2see.engines import conversion, store
 from seq2see.engines.batching import by_length, framed
-from seq2see.engines.protocol import Batch, Ids, Processors, in_place
+from seq2see.engines.protocol import Batch, Ids, Processors
 from seq2see.errors import InputError
 from seq2see.search import Hypothesis, SearchConfig, Source
 
@@ -112,17 +112,6 @@ class CTranslate2Engine:
             yield f"it has no more than {self._longest} positions"
 
     def search(
-        self,
-        sentences: Sequence[Ids],
-        sources: Sequence[Source],
-        config: SearchConfig,
-        processors: Processors | None = None,
-    ) -> list[list[Hypothesis]]:
-        """Return the translations of each sentence; none where it found the impossible."""
-        batches = self.search_batches(sentences, sources, config, processors)
-        return in_place(batches, len(sentences))
-
-    def search_batches(
         self,
         sentences: Sequence[Ids],
         sources: Sequence[Source],

@@ -58,15 +58,6 @@ class Engine(Protocol):
         sources: Sequence[Source],
         config: SearchConfig,
         processors: Processors | None = None,
-    ) -> list[list[Hypothesis]]:
-        """Return the translations of each sentence, best first."""
-
-    def search_batches(
-        self,
-        sentences: Sequence[Ids],
-        sources: Sequence[Source],
-        config: SearchConfig,
-        processors: Processors | None = None,
     ) -> Iterator[Batch]:
         """Search, and yield batch after batch, each as soon as it is there."""
 
@@ -74,13 +65,12 @@ class Engine(Protocol):
         """Return what the model thinks of each target: emitted tokens, as a hypothesis has them."""
 
 
-def in_place(batches: Iterable[Batch], count: int) -> list[list[Hypothesis]]:
-    """Return the translations of so many sentences in their order."""
-    results: list[list[Hypothesis]] = [[] for _ in range(count)]
-    for batch in batches:
-        for place, hypotheses in zip(*batch, strict=True):
-            results[place] = hypotheses
-    return results
+def in_order(batches: Iterable[Batch]) -> list[list[Hypothesis]]:
+    """Return the translations of all sentences of a search, in the order of the sentences."""
+    found = {
+        place: hypotheses for batch in batches for place, hypotheses in zip(*batch, strict=True)
+    }
+    return [found[place] for place in range(len(found))]
 
 
 def bounded(config: SearchConfig, stop: Stop, longest: int | None) -> SearchConfig:

@@ -18,11 +18,11 @@ from seq2see.engines.batching import framed
 from seq2see.engines.ctranslate2 import CTranslate2Engine, Precision
 from seq2see.engines.listening import AlignmentConfig
 from seq2see.engines.memory import keep_freed_memory
-from seq2see.engines.protocol import Batch, Forced, Ids, Processors, bounded, in_place
+from seq2see.engines.protocol import Batch, Forced, Ids, Processors, bounded, in_order
 from seq2see.engines.store import NoPlaceError
 from seq2see.engines.torch import TorchEngine
 from seq2see.errors import ConfigError, InputError
-from seq2see.search import Hypothesis, SearchConfig, Source, Stop
+from seq2see.search import SearchConfig, Source, Stop
 
 EngineName = Literal["auto", "torch", "ctranslate2"]
 STOP = "stop"
@@ -78,17 +78,6 @@ class Engines:
         sources: Sequence[Source],
         config: SearchConfig,
         processors: Processors | None = None,
-    ) -> list[list[Hypothesis]]:
-        """Return the translations of each sentence, each by the engine that can."""
-        batches = self.search_batches(sentences, sources, config, processors)
-        return in_place(batches, len(sentences))
-
-    def search_batches(
-        self,
-        sentences: Sequence[Ids],
-        sources: Sequence[Source],
-        config: SearchConfig,
-        processors: Processors | None = None,
     ) -> Iterator[Batch]:
         """Search with ctranslate2, and what it cannot do or did not find with our own engine."""
         config = self.resolved(config)
@@ -101,14 +90,14 @@ class Engines:
             quick = [i for i, s in enumerate(sources) if not self.fast.refusal(config, s)]
         rest = set(range(len(sources)))
         chosen = [sentences[i] for i in quick], [sources[i] for i in quick]
-        for batch in self.fast.search_batches(*chosen, config):
+        for batch in self.fast.search(*chosen, config):
             done = {quick[place]: each for place, each in zip(*batch, strict=True) if each}
             rest.difference_update(done)
             yield Batch([*done], [*done.values()])
         if rest:
             slow = sorted(rest)
             chosen = [sentences[i] for i in slow], [sources[i] for i in slow]
-            for places, found in self.own.search_batches(*chosen, config, processors):
+            for places, found in self.own.search(*chosen, config, processors):
                 yield Batch([slow[place] for place in places], found)
 
     def _refuse(self, config: SearchConfig, processors: Processors | None) -> None:
@@ -246,7 +235,8 @@ def _greedy(engine: CTranslate2Engine, longest: int | None) -> Callable[[list[st
         ids = tokenizers.source.encode_batch(lines)
         sources = [Source(len(framed(sentence, engine.framing))) for sentence in ids]
         fitting = [i for i, source in enumerate(sources) if not engine.refusal(config, source)]
-        found = engine.search([ids[i] for i in fitting], [sources[i] for i in fitting], config)
+        chosen = [ids[i] for i in fitting], [sources[i] for i in fitting]
+        found = in_order(engine.search(*chosen, config))
         texts = [""] * len(lines)
         for i, hypotheses in zip(fitting, found, strict=True):
             texts[i] = tokenizers.target.decode(hypotheses[0].content) if hypotheses else ""

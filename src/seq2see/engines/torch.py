@@ -13,7 +13,7 @@ from seq2see.engines.batching import FRAMING, by_length, evened, filled, framed,
 from seq2see.engines.crew import Crew
 from seq2see.engines.encoding import encoded
 from seq2see.engines.listening import AlignmentConfig, CrossEar
-from seq2see.engines.protocol import Batch, Forced, Ids, Processors, bounded, in_place
+from seq2see.engines.protocol import Batch, Forced, Ids, Processors, bounded
 from seq2see.engines.steps import steps
 from seq2see.model import SILENCE, Recorder, Transformer
 from seq2see.search import (
@@ -115,18 +115,6 @@ class TorchEngine:
         return bounded(config, self.stop, min(limits, default=None))
 
     def search(
-        self,
-        sentences: Sequence[Ids],
-        sources: Sequence[Source],
-        config: SearchConfig,
-        processors: Processors | None = None,
-        observer: SearchObserver | None = None,
-    ) -> list[list[Hypothesis]]:
-        """Return the translations of each sentence, given without its ends."""
-        batches = self.search_batches(sentences, sources, config, processors, observer)
-        return in_place(batches, len(sentences))
-
-    def search_batches(
         self,
         sentences: Sequence[Ids],
         sources: Sequence[Source],

@@ -28,6 +28,7 @@ from seq2see.data import digits
 from seq2see.data.batches import Batch
 from seq2see.data.digits import Split, Task
 from seq2see.engines.memory import keep_freed_memory
+from seq2see.engines.protocol import in_order
 from seq2see.engines.torch import TorchEngine
 from seq2see.errors import TrainingError
 from seq2see.loss import LossConfig
@@ -338,9 +339,8 @@ def _examined(lesson: Lesson, objective: Objective) -> dict[str, float]:
 
 def exactness(model: Transformer, held_out: Sequence[tuple[list[int], list[int]]]) -> float:
     """Return the share of sources for which greedy search finds the very target."""
-    sources = [Source(len(source) + 1, line) for line, (source, _) in enumerate(held_out)]
-    found = TorchEngine(model).search(
-        [source for source, _ in held_out], sources, SearchConfig(beam_size=1)
-    )
+    sources = [source for source, _ in held_out]
+    lines = [Source(len(source) + 1, line) for line, source in enumerate(sources)]
+    found = in_order(TorchEngine(model).search(sources, lines, SearchConfig(beam_size=1)))
     right = [list(f[0].content) == target for f, (_, target) in zip(found, held_out, strict=True)]
     return sum(right) / len(right)

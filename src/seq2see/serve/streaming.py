@@ -11,7 +11,7 @@ from typing import Any
 from seq2see.bundle import Framing
 from seq2see.engines.protocol import Batch, Forced, Ids, Processors
 from seq2see.engines.torch import TorchEngine
-from seq2see.search import Hypothesis, SearchConfig, Source
+from seq2see.search import SearchConfig, Source
 from seq2see.search.observer import StepRecord
 from seq2see.serve.paragraphs import Paragraph, cut, joined
 from seq2see.serve.tickets import Call
@@ -82,19 +82,9 @@ class _ListeningEngine:
         sources: Sequence[Source],
         config: SearchConfig,
         processors: Processors | None = None,
-    ) -> list[list[Hypothesis]]:
-        """Search, and be heard."""
-        return self._engine.search(sentences, sources, config, processors, self)
-
-    def search_batches(
-        self,
-        sentences: Sequence[Ids],
-        sources: Sequence[Source],
-        config: SearchConfig,
-        processors: Processors | None = None,
     ) -> Iterator[Batch]:
         """Search, and be heard."""
-        return self._engine.search_batches(sentences, sources, config, processors, self)
+        return self._engine.search(sentences, sources, config, processors, self)
 
     def force(self, pairs: Sequence[tuple[Ids, Ids]], *, attention: bool = False) -> list[Forced]:
         """Score, as the engine does."""

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, NamedTuple, overload
 
 from seq2see.bundle import Bundle
-from seq2see.engines.protocol import Batch, Engine
+from seq2see.engines.protocol import Batch, Engine, in_order
 from seq2see.errors import InputError
 from seq2see.search import Hypothesis, Source
 from seq2see.text import Tokenizers
@@ -190,7 +190,7 @@ class Translator:
         sentences = [job.segment.ids for job in jobs]
         sources = [job.source for job in jobs]
         if wishes is None:
-            yield from self.engine.search_batches(sentences, sources, options.search)
+            yield from self.engine.search(sentences, sources, options.search)
             return
         sources = [wishes.applied(job.source, job.segment.span.text, job.is_first) for job in jobs]
         found = self._without_forbidden(sentences, sources, options, wishes)
@@ -210,12 +210,8 @@ class Translator:
         results: list[list[Hypothesis]] = [[] for _ in sentences]
         places = list(range(len(sentences)))
         for _ in range(ROUNDS):
-            found = self.engine.search(
-                [sentences[place] for place in places],
-                [sources[place] for place in places],
-                options.search,
-                wishes.processors,
-            )
+            chosen = [sentences[place] for place in places], [sources[place] for place in places]
+            found = in_order(self.engine.search(*chosen, options.search, wishes.processors))
             again = []
             for place, hypotheses in zip(places, found, strict=True):
                 results[place] = hypotheses

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from seq2see.data.batches import Batch
+from seq2see.engines.protocol import in_order
 from seq2see.engines.torch import TorchEngine
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench, batch_of
@@ -209,7 +210,8 @@ def _least(model: Transformer, batch: Batch) -> float:
 def _right(model: Transformer) -> int:
     examples = [_ids(*pair) for pair in (MERCI, STUDENT)]
     lines = [Source(len(source) + 1, line) for line, (source, _) in enumerate(examples)]
-    found = TorchEngine(model).search([s for s, _ in examples], lines, SearchConfig(beam_size=1))
+    sources = [source for source, _ in examples]
+    found = in_order(TorchEngine(model).search(sources, lines, SearchConfig(beam_size=1)))
     return sum(list(f[0].content) == t for f, (_, t) in zip(found, examples, strict=True))
 
 

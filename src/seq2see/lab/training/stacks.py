@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from seq2see.engines.protocol import in_order
 from seq2see.engines.torch import TorchEngine
 from seq2see.lab.bench import Bench, Lesson, batch_of, pairs
 from seq2see.lab.closeness import apart
@@ -206,5 +207,5 @@ def _change_without(model: Transformer, memory: Memory, target_BT: Tensor, layer
 def _decoded(model: Transformer) -> list[tuple[int, ...]]:
     sources = [source for source, _ in pairs("reverse", "test")[:200]]
     lines = [Source(len(source) + 1, line) for line, source in enumerate(sources)]
-    found = TorchEngine(model).search(sources, lines, SearchConfig(beam_size=1))
+    found = in_order(TorchEngine(model).search(sources, lines, SearchConfig(beam_size=1)))
     return [hypotheses[0].tokens for hypotheses in found]
