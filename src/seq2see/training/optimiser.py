@@ -66,14 +66,15 @@ def _decays(name: str, parameter: nn.Parameter) -> bool:
     return parameter.dim() > 1 and not name.rpartition(".")[2].startswith("bias")
 
 
-def scale_gradients(parameters: Iterable[nn.Parameter], factor: float) -> None:
-    """Multiply every gradient."""
+def scale_gradients(parameters: Iterable[nn.Parameter], factor: float, longest: float) -> float:
+    """Multiply all gradients, and shorten them if they are longer then than this, all together
+    (0: never). Return how long they were.
+
+    Both in one pass, since at each update the gradients come from far.
+    """
     gradients = [p.grad for p in parameters if p.grad is not None]
+    length = factor * float(whole(nn.utils.get_total_norm(gradients)))
+    if longest and length > longest:
+        factor *= longest / length
     torch._foreach_mul_(gradients, factor)
-
-
-def clip_gradients(parameters: Iterable[nn.Parameter], longest: float) -> float:
-    """Shorten the gradient if it is longer than this (0: never); return how long it was."""
-    parameters = list(parameters)
-    limit = longest or float("inf")
-    return float(whole(nn.utils.clip_grad_norm_(parameters, limit)))
+    return length

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from seq2see.data.batches import Batch
 from seq2see.errors import TrainingError
-from seq2see.training.optimiser import clip_gradients, scale_gradients
+from seq2see.training.optimiser import scale_gradients
 from seq2see.training.schedule import Schedule
 from seq2see.training.workers import Workers
 
@@ -64,8 +64,7 @@ class Stepper:
             sums += self._backward(number, place, batch, is_last=place + 1 == len(batches))
         loss, nll, tokens, source_tokens = self._workers.summed(sums).tolist()
         # Behind the last batch the gradients are the mean over the workers of sums over tokens.
-        scale_gradients(self._parameters, self._workers.count / tokens)
-        norm = clip_gradients(self._parameters, self._clip)
+        norm = scale_gradients(self._parameters, self._workers.count / tokens, self._clip)
         rate = self.schedule.rate(number)
         self._refuse_nonsense(number, loss / tokens, norm, rate)
         self._step(rate)
