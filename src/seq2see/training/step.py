@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 
 from seq2see.data.batches import Batch
 from seq2see.errors import TrainingError
+from seq2see.loss import LossSum
 from seq2see.training.optimiser import scale_gradients
 from seq2see.training.schedule import Schedule
 from seq2see.training.workers import Workers
@@ -59,10 +60,7 @@ class Stepper:
         """Make the update of this number, from 1, out of this worker's batches."""
         self.objective.train()
         self.optimiser.zero_grad()
-        sums = torch.zeros(4, dtype=torch.float64)
-        for place, batch in enumerate(batches):
-            sums += self._backward(number, place, batch, is_last=place + 1 == len(batches))
-        loss, nll, tokens, source_tokens = self._workers.summed(sums).tolist()
+        loss, nll, tokens, source_tokens = self._gradients(number, batches)
         # Behind the last batch the gradients are the mean over the workers of sums over tokens.
         norm = scale_gradients(self._parameters, self._workers.count / tokens, self._clip)
         rate = self.schedule.rate(number)
@@ -70,16 +68,26 @@ class Stepper:
         self._step(rate)
         return StepReport(loss / tokens, nll / tokens, int(tokens), int(source_tokens), norm, rate)
 
-    def _backward(self, number: int, place: int, batch: Batch, is_last: bool) -> torch.Tensor:
+    def _gradients(self, number: int, batches: Sequence[Batch]) -> list[float]:
+        """Make them, and return what loss, nll and both kinds of tokens sum up to, everywhere."""
+        sums = torch.zeros(4, dtype=torch.float64)
+        for place, batch in enumerate(batches):
+            is_last = place + 1 == len(batches)
+            with self._workers.synchronised(self.objective, is_last):
+                loss = self._loss(number, place, batch)
+                parts = (loss.total.detach(), loss.nll, loss.tokens, batch.source_tokens)
+                sums += torch.tensor([float(part) for part in parts], dtype=torch.float64)
+                if is_last:  # the sums travel while the gradients are made
+                    arrived = self._workers.summing(sums)
+                loss.total.backward()
+        return arrived().tolist()
+
+    def _loss(self, number: int, place: int, batch: Batch) -> LossSum:
         # Counted over all workers, so that no two of them drop the same places.
         overall = place * self._workers.count + self._workers.rank
         torch.manual_seed(mixed(self._seed, number, overall))
-        with self._workers.synchronised(self.objective, is_last):
-            loss = self.objective(batch)
-            loss.total.backward()
-        source_tokens = batch.source_tokens
-        parts = [loss.total.detach(), loss.nll, loss.tokens, source_tokens]
-        return torch.tensor([float(part) for part in parts], dtype=torch.float64)
+        loss: LossSum = self.objective(batch)
+        return loss
 
     def _step(self, rate: float) -> None:
         for group in self.optimiser.param_groups:

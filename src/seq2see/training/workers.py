@@ -65,9 +65,13 @@ class Workers:
         del objective, is_last
         return nullcontext()
 
+    def summing(self, values: Tensor) -> Callable[[], Tensor]:
+        """Begin to sum over the workers, in the memory of the values; return what waits for it."""
+        return lambda: values
+
     def summed(self, values: Tensor) -> Tensor:
         """Return the sum over the workers."""
-        return values
+        return self.summing(values)()
 
     def gathered(self, value: Any) -> list[Any]:
         """Return what each worker has, in their order."""
@@ -119,10 +123,15 @@ class Group(Workers):
         assert isinstance(objective, DistributedDataParallel)
         return nullcontext() if is_last else objective.no_sync()
 
-    def summed(self, values: Tensor) -> Tensor:
-        """Return the sum over the workers."""
-        dist.all_reduce(values)
-        return values
+    def summing(self, values: Tensor) -> Callable[[], Tensor]:
+        """Begin to sum over the workers, in the memory of the values; return what waits for it."""
+        travelling = dist.all_reduce(values, async_op=True)
+
+        def arrived() -> Tensor:
+            travelling.wait()
+            return values
+
+        return arrived
 
     def gathered(self, value: Any) -> list[Any]:
         """Return what each worker has, in their order."""
