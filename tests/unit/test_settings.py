@@ -107,6 +107,17 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
     assert str(path) in text
 
 
+def test_a_problem_is_looked_for_where_it_was_made(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text(Recipe(**RECIPE).to_toml() + "wide = 1\n")
+    overrides = ["train.updates = x", "modl.wide=3", "schedule.warmup=9", "model.hight=2"]
+    with pytest.raises(ConfigError) as refusal:
+        Recipe.read(path, overrides)
+    assert sorted(problem.partition(": ")[0] for problem in refusal.value.problems) == sorted(
+        [str(path), *overrides[:2], overrides[3]]
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [

@@ -70,7 +70,9 @@ class Recipe(Config):
         except ConfigError as error:
             # Conflicts are looked for only where each section is right by itself.
             problems = dict.fromkeys((*error.problems, *_wrong(table.get("model", {}))))
-            raise ConfigError([f"{path}: {problem}" for problem in problems]) from None
+            raise ConfigError(
+                [f"{_origin(problem, path, overrides)}: {problem}" for problem in problems]
+            ) from None
 
     def conflicts(self) -> Iterator[str]:
         """Refuse a model that cannot be, or not hold the text, and parts that do not fit."""
@@ -150,6 +152,16 @@ def _architecture(
     sizes = {"vocab_size": vocab_size, "target_vocab_size": target_vocab_size}
     settings |= {**sizes, "pad_id": PAD_ID}
     return ModelConfig.preset(settings.pop("preset"), settings)
+
+
+def _origin(problem: str, path: Path | str, overrides: Sequence[str]) -> str:
+    """Return where the setting that a problem names first was made: the file, or on top of it."""
+    name = problem.partition("`")[2].partition("`")[0]
+    for override in overrides:
+        key = override.partition("=")[0].strip()
+        if key == name or key.startswith(f"{name}."):
+            return override
+    return str(path)
 
 
 def _wrong(model: Any) -> list[str]:
