@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import mmap
 import platform
+from functools import cache
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of glibc's mallopt
+_LARGEST = 1 << 30
+"""What has more bytes does not come from the heap."""
 
 
+@cache
 def keep_freed_memory() -> None:
     """Let glibc keep what is freed, for the next tensor of the size; elsewhere do nothing.
 
@@ -19,8 +24,25 @@ def keep_freed_memory() -> None:
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
         libc.mallopt(_ARENA_MAX, 1)
-        libc.mallopt(_MMAP_THRESHOLD, 1 << 30)
+        libc.mallopt(_MMAP_THRESHOLD, _LARGEST)
         libc.mallopt(_TRIM_THRESHOLD, (1 << 31) - 1)
+        _ask_for_large_pages(libc)
+
+
+def _ask_for_large_pages(libc: ctypes.CDLL) -> None:
+    """Ask Linux for large pages where the heap will grow, to look fewer addresses up.
+
+    The heap grows at once, and is given back: what it takes is addresses, not memory. Where there
+    are not so many, nothing is asked for.
+    """
+    libc.malloc.argtypes, libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
+    libc.free.argtypes, libc.free.restype = [ctypes.c_void_p], None
+    libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    size = _LARGEST - mmap.PAGESIZE
+    if start := libc.malloc(size):
+        first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+        libc.madvise(first, start + size - first, mmap.MADV_HUGEPAGE)
+        libc.free(start)
 
 
 def keep_what_is_loaded() -> None:
