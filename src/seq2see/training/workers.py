@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
@@ -28,6 +29,13 @@ from seq2see.training.sharding import put_together, shard
 
 _PATIENCE = timedelta(days=1)
 """How long to wait for the others: the leader may have a large corpus to encode."""
+
+_TO_LET_GO = 0.3
+"""Seconds that gloo's threads get to let go of the last tensors before the process may end.
+
+They do so a moment after those who wait were woken, and need the interpreter for it. One that is
+about to end throws them out, and that aborts the process (torch 2.13; nothing says they are done).
+"""
 
 
 class Workers:
@@ -209,3 +217,4 @@ def joined(sharding: bool = False) -> Iterator[Workers]:
         yield ShardedGroup() if sharding else Group()
     finally:
         dist.destroy_process_group()
+        time.sleep(_TO_LET_GO)
