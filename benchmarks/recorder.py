@@ -29,6 +29,7 @@ import seq2see
 from benchmarks.machine import seconds
 from seq2see.data.readers import read_lines
 from seq2see.engines.batching import filled
+from seq2see.engines.output import OutputLayer
 from seq2see.engines.protocol import Ids
 from seq2see.engines.torch import TorchDecoder, TorchEngine
 from seq2see.model import AttentionListener, LayerListener, Site, Stack, Transformer
@@ -67,9 +68,12 @@ class Idle:
 class IdlyHeard(TorchEngine):
     """The engine with a recorder that hears nothing."""
 
-    def _decoder(self, rows: Sequence[Ids], config: SearchConfig) -> TorchDecoder:
+    def _decoder(
+        self, rows: Sequence[Ids], config: SearchConfig, outputs: Sequence[OutputLayer]
+    ) -> TorchDecoder:
         del config
-        return TorchDecoder(self.model, filled(rows, self.pad).to(self.device), Idle())
+        source_BS = filled(rows, self.pad).to(self.device)
+        return TorchDecoder(self.model, source_BS, Idle(), output=outputs[0])
 
 
 class _NoQuestions(ast.NodeTransformer):

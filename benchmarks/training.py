@@ -111,7 +111,7 @@ def report(
         )
         memory = max(turn.megabytes for turn in taken)
         speed, share = total / times[name], work / times[name] / peak
-        print(f"| {name} | {speed:,.0f} | {share:.0%} | {memory:,.0f} | {ratio:.2f} |")
+        print(f"| {name} | {speed:,.0f} | {share:.1%} | {memory:,.0f} | {ratio:.2f} |")
 
 
 def main() -> None:

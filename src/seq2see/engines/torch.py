@@ -13,6 +13,7 @@ from seq2see.engines.batching import FRAMING, by_length, evened, filled, framed,
 from seq2see.engines.crew import Crew
 from seq2see.engines.encoding import encoded
 from seq2see.engines.listening import AlignmentConfig, CrossEar
+from seq2see.engines.output import OutputLayer, output_layer
 from seq2see.engines.protocol import Batch, Forced, Ids, Processors, bounded
 from seq2see.engines.steps import steps
 from seq2see.model import SILENCE, Recorder, Transformer
@@ -48,7 +49,8 @@ class TorchDecoder:
     """A model that has read a batch of sources; see `seq2see.search.Decoder`.
 
     A recorder hears the encoder at once and the decoder at each step. With an ear it tells where
-    it looks, which keeps attention from its fused form.
+    it looks, which keeps attention from its fused form. The output layer may be another form of
+    the model's own.
     """
 
     def __init__(
@@ -57,15 +59,16 @@ class TorchDecoder:
         source_BS: Tensor,
         recorder: Recorder = SILENCE,
         ear: CrossEar | None = None,
+        output: OutputLayer | None = None,
     ) -> None:
-        self._model = model
+        self._output: OutputLayer = output or model.output
         self._ear = ear
         self._steps = steps(model, encoded(model, source_BS, recorder), ear or recorder)
 
     def step(self, tokens_BK: Tensor) -> Prediction:
         """Look one token ahead."""
         states_RM = self._steps.step(tokens_BK.flatten())
-        log_probs_RV = self._model.output.log_probabilities(states_RM)
+        log_probs_RV = self._output.log_probabilities(states_RM)
         log_probs_BKV = log_probs_RV.view(*tokens_BK.shape, -1)
         if self._ear is None:
             return Prediction(log_probs_BKV)
@@ -129,12 +132,14 @@ class TorchEngine:
         """
         config = self.resolved(config)
         rows = [framed(sentence, self.framing) for sentence in sentences]
+        hypotheses = len(rows) * config.members * config.width
+        outputs = [output_layer(model.output, hypotheses) for model in self.models]
 
         @torch.inference_mode()  # of this thread alone
         def work(places: list[int]) -> list[list[Hypothesis]]:
             chosen = [sources[place] for place in places]
             return search(
-                self._decoder([rows[place] for place in places], config),
+                self._decoder([rows[place] for place in places], config, outputs),
                 chosen,
                 config,
                 bos=self.framing.target_start,
@@ -192,12 +197,14 @@ class TorchEngine:
                 weights_ES = ear.weights_RTS[row, :count, : len(source)].cpu()
             yield Forced(tuple(own_BT[row, :count].tolist()), weights_ES)
 
-    def _decoder(self, rows: Sequence[Ids], config: SearchConfig) -> Decoder:
+    def _decoder(
+        self, rows: Sequence[Ids], config: SearchConfig, outputs: Sequence[OutputLayer]
+    ) -> Decoder:
         source_BS = filled(rows, self.pad).to(self.device)
         listens = config.coverage_penalty > 0
         decoders = [
-            TorchDecoder(model, source_BS, ear=self._ear(model) if listens else None)
-            for model in self.models
+            TorchDecoder(model, source_BS, SILENCE, self._ear(model) if listens else None, output)
+            for model, output in zip(self.models, outputs, strict=True)
         ]
         return decoders[0] if len(decoders) == 1 else Ensemble(decoders)
 
