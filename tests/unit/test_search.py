@@ -26,7 +26,7 @@ from seq2see.search import (
     search,
 )
 from seq2see.search.choice import BLOCK, BestChoice, best, best_sums
-from seq2see.search.finished import Finished
+from seq2see.search.finished import Ended, Finished
 from seq2see.search.glossary import Glossary, by_banks, fitting, measure, turns, without_fragments
 from seq2see.search.loop import staying
 from seq2see.search.observer import fates
@@ -250,23 +250,31 @@ def hypothesis(score: float, *tokens: int) -> Hypothesis:
     return Hypothesis((*tokens, EOS), True, score, score, 0.0, (score,))
 
 
-def test_the_finished_are_kept_in_order() -> None:
+def ended(*each: tuple[int, int, Hypothesis]) -> Ended:
+    rows, ranks, hypotheses = zip(*each, strict=True)
+    return Ended(torch.tensor(rows), torch.tensor(ranks), hypotheses)
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 4])
+def test_the_finished_are_kept_in_order(at_once: int) -> None:
     finished = Finished(rows=2, keep=2, device=CPU)
-    for rank, score in enumerate([-2.0, -3.0, -1.0, -2.0]):
-        finished.add(1, rank + 1, hypothesis(score, rank))
+    scores = enumerate([-2.0, -3.0, -1.0, -2.0])
+    each = [(1, rank + 1, hypothesis(score, rank)) for rank, score in scores]
+    for start in range(0, 4, at_once):
+        finished.add(ended(*each[start : start + at_once]))
     assert [h.tokens[0] for h in finished.best[1]] == [2, 0]  # of equals, the earlier
     assert finished.counts_R.tolist() == [0, 4]
     assert finished.threshold_R.tolist() == [NO, -2]
     assert finished.best_ended_R.tolist() == [False, False]
-    finished.add(0, 0, hypothesis(-9.0))
-    assert finished.best_ended_R.tolist() == [True, False]
-    assert finished.threshold_R[0] == NO  # there is room for another
+    finished.add(ended((0, 0, hypothesis(-9.0)), (1, 0, hypothesis(-9.0))))
+    assert finished.best_ended_R.tolist() == [True, True]
+    assert finished.counts_R.tolist() == [1, 5]
+    assert finished.threshold_R.tolist() == [NO, -2]  # there is room for another in the first
 
 
 def test_stop_rules() -> None:
     finished = Finished(rows=3, keep=1, device=CPU)
-    finished.add(0, 0, hypothesis(-0.5))
-    finished.add(1, 1, hypothesis(-0.4))
+    finished.add(ended((0, 0, hypothesis(-0.5)), (1, 1, hypothesis(-0.4))))
     values = torch.tensor([[-5.0, -5.1], [-4.1, -9.0], [-1.0, NO]])
     standing = Standing(values, torch.tensor([10, 10, 10]), finished, torch.arange(3))
     # -5.0/10 can only tie with -0.5; -4.1/10 cannot reach -0.4; the last has nothing yet.

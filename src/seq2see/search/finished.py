@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -45,6 +46,15 @@ class Hypothesis:
         return None if self.attention_ES is None else tuple(self.attention_ES.argmax(1).tolist())
 
 
+class Ended(NamedTuple):
+    """The hypotheses that have ended in a step, those of a row by their rank."""
+
+    rows_N: Tensor
+    ranks_N: Tensor
+    """Which candidate of its row each was, the likeliest first."""
+    hypotheses: Sequence[Hypothesis]
+
+
 class Finished:
     """The best hypotheses of each row so far, best first, and how many there were in all."""
 
@@ -57,39 +67,46 @@ class Finished:
         self.best_ended_R = torch.zeros(rows, dtype=torch.bool, device=device)
         """Whether some hypothesis ended when it was the likeliest of its row."""
 
-    def add(self, row: int, rank: int, hypothesis: Hypothesis) -> None:
-        """Take one in that was the rank-th of its step; of equals the earlier stays in front."""
-        best = self.best[row]
-        insort(best, hypothesis, key=lambda h: -h.score)
-        del best[self.keep :]
-        self.counts_R[row] += 1
-        if rank == 0:
-            self.best_ended_R[row] = True
-        if len(best) == self.keep:
-            self.threshold_R[row] = best[-1].score
+    def add(self, ended: Ended) -> None:
+        """Take in what has ended in a step; of equals the earlier stays in front."""
+        rows_N, ranks_N, hypotheses = ended
+        rows = rows_N.tolist()
+        for row, hypothesis in zip(rows, hypotheses, strict=True):
+            best = self.best[row]
+            insort(best, hypothesis, key=lambda h: -h.score)
+            del best[self.keep :]
+        self.counts_R.index_add_(0, rows_N, torch.ones_like(rows_N))
+        self.best_ended_R[rows_N[ranks_N == 0]] = True
+        self._raise_thresholds({row for row in rows if len(self.best[row]) == self.keep})
+
+    def _raise_thresholds(self, rows: Set[int]) -> None:
+        device = self.threshold_R.device
+        scores = torch.tensor([self.best[row][-1].score for row in rows], device=device)
+        self.threshold_R[torch.tensor([*rows], dtype=torch.long, device=device)] = scores
 
 
 def endings(
     beam: Beam, candidates: Candidates, ends_BC: Tensor, scores_BC: Tensor, alpha: float, eos: int
-) -> Iterator[tuple[int, int, Hypothesis]]:
-    """Yield each candidate that ends, behind its row in the beam and its rank there."""
+) -> Ended | None:
+    """Return the candidates that end, with their rows in the beam, if there are any."""
     rows_N, ranks_N = ends_BC.nonzero(as_tuple=True)  # note: this is a sync point
     if not len(rows_N):
-        return
+        return None
     parents_N = candidates.parents_BC[rows_N, ranks_N]
     tokens_NE, own_NE = _histories(beam, candidates, rows_N, ranks_N)
     scores_N = scores_BC[rows_N, ranks_N]
     sums_N = candidates.log_probs_BC[rows_N, ranks_N]
     penalties_N = normalised(sums_N, tokens_NE.size(1), alpha) - scores_N
     log_probs_N = own_NE.double().sum(1)  # more exact: the search rounds its sum at each step
-    columns = (rows_N, ranks_N, tokens_NE, scores_N, log_probs_N, penalties_N, own_NE)
+    columns = (tokens_NE, scores_N, log_probs_N, penalties_N, own_NE)
     attention = _attention(beam, rows_N, parents_N)
-    for row, rank, tokens, score, log_prob, penalty, own, seen in zip(
-        *(column.tolist() for column in columns), attention, strict=True
-    ):
-        finished, words = tokens[-1] == eos, tuple(tokens)
-        found = Hypothesis(words, finished, score, log_prob, penalty, tuple(own), seen)
-        yield row, rank, found
+    hypotheses = [
+        Hypothesis(tuple(tokens), tokens[-1] == eos, score, log_prob, penalty, tuple(own), seen)
+        for tokens, score, log_prob, penalty, own, seen in zip(
+            *(column.tolist() for column in columns), attention, strict=True
+        )
+    ]
+    return Ended(rows_N, ranks_N, hypotheses)
 
 
 def _histories(

@@ -144,8 +144,8 @@ class Run:
         """Put away what has ended."""
         alpha = self.config.length_penalty
         ended = endings(beam, candidates, ends_BC, scores_BC, alpha, self.eos)
-        for row, rank, hypothesis in ended:
-            self.finished.add(int(rows_B[row]), rank, hypothesis)
+        if ended is not None:
+            self.finished.add(ended._replace(rows_N=rows_B[ended.rows_N]))
 
     def results(self) -> list[list[Hypothesis]]:
         """Return what has ended, a list for each source."""
