@@ -156,6 +156,16 @@ def test_symbols_have_one_id_wherever_they_stand(tokenizer: Tokenizer) -> None:
     assert tokenizer.pieces.index("a,b") in tokenizer.encode("xa,by")
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_many_are_decoded_as_one_by_one(tokenizer: Tokenizer, threads: int) -> None:
+    rows = [tokenizer.encode("streets ⟦0⟧"), [], np.array(tokenizer.encode("café")), (EOS_ID,)]
+    texts = tokenizer.decode_batch(rows, threads)
+    assert texts == ["streets ⟦0⟧", "", "café", ""] == [*map(tokenizer.decode, rows)]
+    assert tokenizer.decode_batch([], threads) == []
+    with pytest.raises(InputError, match="ids must be from 0 to"):
+        tokenizer.decode_batch([[5], [-1]], threads)
+
+
 def test_arrays_are_decoded_as_well(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode("streets ⟦0⟧")
     assert tokenizer.decode(np.array(ids)) == tokenizer.decode(tuple(ids)) == "streets ⟦0⟧"

@@ -121,6 +121,11 @@ class Chosen:
     notes: tuple[str, ...] = ()
 
 
+def threads_of(wanted: int | None) -> int:
+    """Return how many threads to use: as many as are wanted, or one a core that we may have."""
+    return wanted or len(os.sched_getaffinity(0))
+
+
 def choose(
     bundle: Bundle,
     home: Path,
@@ -140,7 +145,7 @@ def choose(
     device = _device(device)
     if threads is not None:
         torch.set_num_threads(threads)  # of the whole process: torch has no other way
-    workers = threads or len(os.sched_getaffinity(0))
+    workers = threads_of(threads)
     if others and engine == "ctranslate2":
         raise ConfigError(["`engine` must be auto or torch, not ctranslate2: it asks one model"])
     if others or engine == "torch" or (engine == "auto" and device != "cpu"):

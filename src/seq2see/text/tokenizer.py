@@ -89,7 +89,7 @@ class Tokenizer:
 
     def encode_packed(self, lines: Sequence[str], threads: int = 1) -> Packed:
         """Return the ids of many texts, one behind the other."""
-        prepared = self._prepared(lines)
+        prepared, threads = self._prepared(lines), min(threads, max(1, len(lines)))
         try:
             if self._is_word_by_word:
                 return self._word_encoder(prepared, threads)
@@ -113,12 +113,24 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of any ids. PAD, BOS and EOS have none; broken bytes give U+FFFD."""
-        own = [int(i) for i in ids]  # SentencePiece takes no numbers of NumPy or torch
+        text: str = self._processor.decode(self._own(ids))
+        return restore(text) if self.config else text
+
+    def decode_batch(self, rows: Sequence[Sequence[int]], threads: int = 1) -> list[str]:
+        """Return the texts of many rows of ids, the same as one by one."""
+        if not rows:
+            return []
+        own = [self._own(ids) for ids in rows]
+        texts: list[str] = self._processor.decode(own, num_threads=min(threads, len(own)))
+        return [*map(restore, texts)] if self.config else texts
+
+    def _own(self, ids: Sequence[int]) -> list[int]:
+        """Return ids that are some: SentencePiece takes no numbers of NumPy or torch."""
+        own = [*map(int, ids)]
         if own and not 0 <= min(own) <= max(own) < self.vocab_size:
             limit = f"ids must be from 0 to {self.vocab_size - 1}"
             raise InputError(f"{limit}, but are from {min(own)} to {max(own)} instead")
-        text: str = self._processor.decode(own)
-        return restore(text) if self.config else text
+        return own
 
     def sample(self, text: str, rate: float, seed: int, epoch: int, line: int) -> list[int]:
         """Return the ids of another cut of the text, by subword dropout; see `sampling`.

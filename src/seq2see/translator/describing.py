@@ -34,13 +34,19 @@ class Describer:
     """Tells what is known about translations."""
 
     def __init__(
-        self, engine: Engine, tokenizers: Tokenizers, same_language: bool, wishes: Wishes | None
+        self,
+        engine: Engine,
+        tokenizers: Tokenizers,
+        same_language: bool,
+        wishes: Wishes | None,
+        threads: int = 1,
     ) -> None:
         self._engine = engine
         self._tokenizers = tokenizers
         self._bytes = frozenset(tokenizers.source.byte_ids)
         self._same_language = same_language
         self._wishes = wishes
+        self._threads = threads
 
     def describe(
         self,
@@ -50,8 +56,9 @@ class Describer:
     ) -> Iterator[Translation]:
         """Yield the translation of each segment, with its alternatives."""
         pairs = [(s, h) for s, some in zip(segments, found, strict=True) for h in some]
-        texts = [self._tokenizers.target.decode(h.content) for _, h in pairs]
-        again = self._tokenizers.target.encode_batch(texts)
+        tokenizer = self._tokenizers.target
+        texts = tokenizer.decode_batch([h.content for _, h in pairs], self._threads)
+        again = tokenizer.encode_batch(texts, self._threads)
         forced = self._forced(pairs, options)
         columns = zip(pairs, texts, again, forced, strict=True)
         described = (

@@ -8,7 +8,7 @@ from pathlib import Path
 from seq2see.bundle import Bundle, files
 from seq2see.engines.batching import framed
 from seq2see.engines.ctranslate2 import Precision
-from seq2see.engines.selection import EngineName, choose
+from seq2see.engines.selection import EngineName, choose, threads_of
 from seq2see.errors import InputError
 from seq2see.translator.translator import Translator
 
@@ -50,6 +50,7 @@ def load(
         min(known, default=None),
         bundle,
         chosen.notes,
+        threads_of(threads),
     )
 
 

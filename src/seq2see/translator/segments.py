@@ -39,12 +39,13 @@ class Cutter:
     limit: int
     """The most tokens of a segment."""
     how: Split
+    threads: int = 1
 
     def cut(self, lines: Sequence[str]) -> list[Line]:
         """Return each line with its segments, or with the reason why it has none."""
         errors = [_error(line) for line in lines]
         good = [line for line, error in zip(lines, errors, strict=True) if error is None]
-        ids = iter(self.tokenizer.encode_batch(good))
+        ids = iter(self.tokenizer.encode_batch(good, self.threads))
         return [
             self._line(line, next(ids)) if error is None else Line(line, error=error)
             for line, error in zip(lines, errors, strict=True)

@@ -59,6 +59,7 @@ class Translator:
         max_length: int | None = None,
         bundle: Bundle | None = None,
         notes: Sequence[str] = (),
+        threads: int = 1,
     ) -> None:
         self.engine = engine
         self.tokenizers = tokenizers
@@ -67,6 +68,8 @@ class Translator:
         """The most tokens that are translated at once."""
         self.notes = tuple(notes)
         """What a user should know about the choice of the engine."""
+        self.threads = threads
+        """How many cut text into pieces, and put it together; the engine has its own."""
         self._bundle = bundle
 
     @property
@@ -149,7 +152,9 @@ class Translator:
         wishes: Wishes | None,
         first_line: int,
     ) -> list[Translation]:
-        cutter = Cutter(self.tokenizers.source, self.languages, self.limit, options.split)
+        cutter = Cutter(
+            self.tokenizers.source, self.languages, self.limit, options.split, self.threads
+        )
         cut = cutter.cut(lines)
         done = iter(self._done(list(self._jobs(cut, first_line)), options, wishes))
         result = []
@@ -162,7 +167,9 @@ class Translator:
         self, jobs: Sequence[Job], options: TranslationOptions, wishes: Wishes | None
     ) -> list[Done]:
         """Do the jobs, and describe what is found; most engines have others in hand meanwhile."""
-        describer = Describer(self.engine, self.tokenizers, self._same_language, wishes)
+        describer = Describer(
+            self.engine, self.tokenizers, self._same_language, wishes, self.threads
+        )
         done: dict[int, Done] = {}
         for places, found in self._searched(jobs, options, wishes):
             segments = [jobs[place].segment for place in places]
