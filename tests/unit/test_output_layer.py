@@ -53,6 +53,12 @@ def test_few_hypotheses_are_not_worth_it() -> None:
     assert output_layer(output, WORTH_PACKING - 1) is output
 
 
+def test_autocast_chooses_its_own_type() -> None:
+    output = made()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert output_layer(output, WORTH_PACKING) is output
+
+
 @pytest.mark.parametrize("change", ["double", "hook", "another class"])
 def test_what_is_not_plain_stays_as_it_is(change: str) -> None:
     class Louder(Output):

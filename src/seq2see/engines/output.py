@@ -29,7 +29,8 @@ def output_layer(output: Output, hypotheses: int) -> OutputLayer:
 
     It may hold a copy of the weights as they are now.
     """
-    is_worth_it = hypotheses >= WORTH_PACKING and is_for_onednn(output.tokens.weight_VM)
+    is_float32 = is_for_onednn(output.tokens.weight_VM) and not torch.is_autocast_enabled("cpu")
+    is_worth_it = hypotheses >= WORTH_PACKING and is_float32
     return PackedOutput(output) if is_worth_it and _is_plain(output) else output
 
 
