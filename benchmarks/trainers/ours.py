@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from benchmarks.turns import take_turns
 from seq2see.data.batches import Batch
-from seq2see.engines.memory import keep_freed_memory
+from seq2see.engines.memory import keep_freed_memory, sparing_what_is_loaded
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PAD_ID
@@ -27,7 +27,7 @@ def main() -> None:
     keep_freed_memory()
     torch.manual_seed(1)
     config = ModelConfig.preset(preset, vocab_size=int(vocabulary))
-    with joined() as workers:
+    with sparing_what_is_loaded(), joined() as workers:
         tensors = load_file(path)
         share = slice(workers.rank, None, workers.count)
         batches = [

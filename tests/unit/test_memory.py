@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import platform
 import resource
 import subprocess
 import sys
 from pathlib import Path
+from weakref import ref
 
 import pytest
+
+from seq2see.engines.memory import keep_what_is_loaded, sparing_what_is_loaded
 
 LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 PROGRAM = """
@@ -62,3 +66,32 @@ def test_few_addresses_are_enough() -> None:
     first, second, third, large = kept(addresses=800_000_000)
     assert second + third < first
     assert large == 0
+
+
+def test_the_collector_spares_what_was_loaded_until_the_work_is_done() -> None:
+    class Thing:
+        """Something that refers to itself, so that only the collector frees it."""
+
+        def __init__(self) -> None:
+            self.own = self
+
+    gc.unfreeze()  # what other tests may have kept
+    loaded, lost = Thing(), ref(thing := Thing())
+    del thing
+    with sparing_what_is_loaded():
+        assert not any(each is loaded for each in gc.get_objects())
+        gc.collect()
+        assert lost() is not None
+    assert not gc.get_freeze_count()
+    gc.collect()
+    assert lost() is None
+
+
+def test_what_a_program_keeps_stays_kept() -> None:
+    keep_what_is_loaded()
+    try:
+        with sparing_what_is_loaded():
+            pass
+        assert gc.get_freeze_count()
+    finally:
+        gc.unfreeze()

@@ -6,6 +6,8 @@ import ctypes
 import gc
 import mmap
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of glibc's mallopt
@@ -52,3 +54,15 @@ def keep_what_is_loaded() -> None:
     of a second, once in some thousand lines.
     """
     gc.freeze()
+
+
+@contextmanager
+def sparing_what_is_loaded() -> Iterator[None]:
+    """Take all that there is now from Python's collector, until some long work is done."""
+    kept = gc.get_freeze_count()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        if not kept:  # else nobody can tell them apart any more
+            gc.unfreeze()

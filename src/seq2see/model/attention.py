@@ -17,6 +17,7 @@ from seq2see.model.dropout import Dropout
 from seq2see.model.masks import OPEN, Mask, masked_softmax
 from seq2see.model.positions import RelativeDistances
 from seq2see.model.recorder import AttentionListener, AttentionRecord
+from seq2see.model.short import attend, is_short
 
 # B batch, H heads, T queries, S keys, D features of a head, R mixtures of keys
 
@@ -93,9 +94,13 @@ class DotProductAttention(Attention):
         return (self.scale * queries_BHTD) @ keys_BHSD.transpose(-2, -1)
 
     def fused(self, inputs: Inputs) -> Tensor:
-        """Return the same by `scaled_dot_product_attention`, which never shows its weights."""
+        """Return the same by a kernel, which never shows its weights: torch's, or that for short
+        sentences."""
         queries_BHTD, keys_BHSD, values_BHSD, mask = inputs
         queries, keys = queries_BHTD.size(2), keys_BHSD.size(2)
+        if is_short(queries_BHTD, keys_BHSD):
+            hidden = mask.dense(queries, keys, queries_BHTD.device)
+            return attend(queries_BHTD, keys_BHSD, values_BHSD, hidden, self.scale)
         only_causal = mask.causal and mask.hidden is None and queries == keys
         hidden = None if only_causal else mask.dense(queries, keys, queries_BHTD.device)
         return F.scaled_dot_product_attention(

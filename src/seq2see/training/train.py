@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from seq2see.engines.memory import keep_freed_memory
+from seq2see.engines.memory import keep_freed_memory, sparing_what_is_loaded
 from seq2see.errors import InputError
 from seq2see.training.averages import MovingAverage
 from seq2see.training.builder import Ingredients, RunBuilder
@@ -87,6 +87,7 @@ def _processes(builder: RunBuilder) -> int:
     return workers_of(ingredients.training.processes, ingredients.batches.tokens)
 
 
+@sparing_what_is_loaded()
 def train(
     ingredients: Ingredients,
     folder: RunFolder,
