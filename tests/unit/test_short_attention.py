@@ -80,8 +80,8 @@ def test_a_row_that_is_hidden_whole_gives_zeros() -> None:
     assert not short(given)[1].any()
 
 
-def test_no_row_vanishes_beside_higher_ones() -> None:
-    """The scores of one sentence are hundreds of bits above those of the others."""
+def test_no_row_is_lost_however_high_its_scores_are_or_low() -> None:
+    """The scores of one sentence are some hundred bits above and below 0."""
     given = inputs(5, 5, OPEN)
     with torch.no_grad():
         given.queries_BHTD[0] *= 300
@@ -137,4 +137,4 @@ def test_a_model_learns_the_same_by_it() -> None:
     with patch("seq2see.model.attention.is_short", return_value=False):
         reference = gradients()
     for own, other in zip(ours, reference, strict=True):
-        torch.testing.assert_close(own, other, rtol=1e-4, atol=1e-7)
+        torch.testing.assert_close(own, other, rtol=1e-4, atol=1e-6)

@@ -22,8 +22,8 @@ MOST_KEYS = 64
 """With more, torch's kernel is as fast, and has no need to keep the weights."""
 _BITS = math.log2(math.e)
 """Bits of a natural unit: torch's exp2 takes half the time of its exp."""
-_LEAST_SUM = 2.0**-100
-"""Below this, a sum of float32 may have lost what belongs to it."""
+_HIGHEST, _FAR = 126.0, 100.0
+"""Bits of the highest power of two in float32; and of sums that have lost nothing."""
 
 
 def is_short(queries_BHTD: Tensor, keys_BHSD: Tensor) -> bool:
@@ -93,15 +93,17 @@ def _product(scale: float, left: Tensor, right: Tensor) -> Tensor:
 
 
 def _softmax(bits_BHTS: Tensor, hidden: Tensor | None) -> Tensor:
-    """Return 2^scores, 0 where hidden, that have the sum 1.
+    """Return 2^scores, 0 where hidden, that have the sum 1. No row knows of the others.
 
-    One highest score for all rows is found in a tenth of the time of one for each. A row so far
-    below it that nothing is left of its powers (or one that is hidden whole) takes the slow way.
+    To find the highest score of each row, from which the others would count, takes longer than all
+    the rest. Few rows need it: their powers are too high or too low, or they are hidden whole.
     """
-    weights_BHTS = (bits_BHTS - bits_BHTS.max()).exp2_()
+    weights_BHTS = bits_BHTS.clamp(max=_HIGHEST).exp2_()  # finite, so that 0 times it is 0
     if hidden is not None:
         weights_BHTS *= ~hidden
     sums_BHT1 = weights_BHTS.sum(3, keepdim=True)
-    if sums_BHT1.min() > _LEAST_SUM:
-        return weights_BHTS.div_(sums_BHT1)
-    return masked_softmax(bits_BHTS / _BITS, hidden)
+    fine_BHT1 = sums_BHT1.log2().abs_() < _FAR
+    weights_BHTS /= sums_BHT1
+    if fine_BHT1.all():
+        return weights_BHTS
+    return weights_BHTS.where(fine_BHT1, masked_softmax(bits_BHTS / _BITS, hidden))
