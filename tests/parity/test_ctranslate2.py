@@ -158,6 +158,22 @@ def test_a_call_leaves_room_in_the_queue(tokenizers, tmp_path: Path, monkeypatch
     assert len(begun) == AHEAD + 1
 
 
+def test_what_must_be_searched_again_does_not_wait_for_the_rest(
+    tokenizers, tmp_path: Path, monkeypatch
+) -> None:
+    bundle = bundle_of(tokenizers, {})
+    _, fast = both(bundle, tmp_path, batch_size=2)
+    begun: list[str] = []
+    start = fast._start
+    monkeypatch.setattr(fast, "_start", lambda rows, *a: begun.extend(rows) or start(rows, *a))
+    ids, sources = sources_of(bundle)
+    found = [*fast.search(ids, sources, SearchConfig(beam_size=1, lengths=SHORT))]
+    again = [place for place, row in enumerate(begun) if row in begun[:place]]
+    first = [place for place in range(len(begun)) if place not in again]
+    assert again[0] < first[-1]
+    assert sorted(place for batch in found for place in batch.places) == [*range(len(ids))]
+
+
 @pytest.mark.parametrize(
     ("search", "reason"),
     [
@@ -271,7 +287,7 @@ def test_the_directory_says_when_beams_stop(noted, tokenizers, tmp_path: Path) -
 
 
 def test_what_it_should_never_say_is_searched_by_torch(home: Path, monkeypatch) -> None:
-    monkeypatch.setattr(CTranslate2Engine, "_impossible", lambda self, found: True)
+    monkeypatch.setattr(CTranslate2Engine, "_is_impossible", lambda self, found: True)
     automatic, own = seq2see.load(home), seq2see.load(home, engine="torch")
     assert automatic.translate(LINES[:4], beam_size=1) == own.translate(LINES[:4], beam_size=1)
 

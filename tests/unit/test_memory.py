@@ -95,3 +95,14 @@ def test_what_a_program_keeps_stays_kept() -> None:
         assert gc.get_freeze_count()
     finally:
         gc.unfreeze()
+
+
+def test_of_those_who_work_side_by_side_the_last_gives_all_back() -> None:
+    gc.unfreeze()
+    first, second = sparing_what_is_loaded(), sparing_what_is_loaded()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert gc.get_freeze_count()
+    second.__exit__(None, None, None)
+    assert not gc.get_freeze_count()

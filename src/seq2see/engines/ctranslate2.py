@@ -23,6 +23,8 @@ from seq2see.errors import InputError
 from seq2see.search import Hypothesis, SearchConfig, Source
 
 Precision = Literal["float32", "int8"]
+Row = Sequence[str]
+"""The pieces of a sentence, with its ends."""
 
 BATCH_TOKENS = 2048
 """Source tokens that a worker searches at once; more only wait for the longest among them."""
@@ -126,50 +128,57 @@ class CTranslate2Engine:
         rows = [[self._source_pieces[i] for i in framed(s, self.framing)] for s in sentences]
         # Without a length penalty, to ask for all hypotheses would change when the search stops.
         alone = config.beam_size > 1 and not config.length_penalty
-        late: list[int] = []
-        yield from self._search(rows, limits, range(len(rows)), config, alone, late)
-        yield from self._search(rows, limits, late, config, True, [])
+        yield from self._search(rows, limits, config, alone)
 
     def _search(
-        self,
-        rows: Sequence[Sequence[str]],
-        limits: Sequence[int],
-        places: Sequence[int],
-        config: SearchConfig,
-        alone: bool,
-        late: list[int],
+        self, rows: Sequence[Row], limits: Sequence[int], config: SearchConfig, alone: bool
     ) -> Iterator[Batch]:
-        """Yield what is found at these places, and note those that must be searched again.
+        """Yield what is found.
 
         A call has one limit for all of its sentences. A search that ends before the limit of its
-        own sentence is not touched by a higher one; one that does not is `late`, and is repeated
-        `alone`, with none but sentences of the same limit.
+        own sentence is not touched by a higher one; one that does not is late, and is repeated
+        alone, with none but sentences of the same limit.
         """
 
         def started(part: list[int]) -> tuple[list[int], list[Any]]:
             highest = max(limits[place] for place in part)
             return part, self._start([rows[place] for place in part], highest, config)
 
-        parts = map(started, self._parts(rows, limits, places, alone))
+        parts = map(started, self._parts(rows, limits, range(len(rows)), alone))
         running = deque(islice(parts, self._ahead))
         while running:
             part, futures = running.popleft()
             results = [future.result() for future in futures]
             running.extend(islice(parts, 1))
-            highest = max(limits[place] for place in part)
-            done = {}
-            for place, result in zip(part, results, strict=True):
-                reached = max(map(len, result.hypotheses))
-                if limits[place] < highest and reached >= limits[place]:
-                    late.append(place)
-                else:
-                    best = self._hypotheses(result, config.n_best, config.length_penalty)
-                    done[place] = [] if self._impossible(result) else list(best)
+            done, late = self._sorted_out(part, results, limits, config)
+            running.extend(map(started, self._parts(rows, limits, late, alone=True)))
             yield Batch([*done], [*done.values()])
+
+    def _sorted_out(
+        self,
+        part: Sequence[int],
+        results: Sequence[Any],
+        limits: Sequence[int],
+        config: SearchConfig,
+    ) -> tuple[dict[int, list[Hypothesis]], list[int]]:
+        """Return what was found at these places, and where it must be searched again."""
+        highest = max(limits[place] for place in part)
+        done: dict[int, list[Hypothesis]] = {}
+        late = []
+        for place, result in zip(part, results, strict=True):
+            found = result.hypotheses  # made anew whenever it is looked at
+            if limits[place] < highest and max(map(len, found)) >= limits[place]:
+                late.append(place)
+            elif self._is_impossible(found):
+                done[place] = []
+            else:
+                scored = islice(zip(found, result.scores, strict=True), config.n_best)
+                done[place] = [self._hypothesis(*each, config.length_penalty) for each in scored]
+        return done, late
 
     def _parts(
         self,
-        rows: Sequence[Sequence[str]],
+        rows: Sequence[Row],
         limits: Sequence[int],
         places: Sequence[int],
         alone: bool,
@@ -183,7 +192,7 @@ class CTranslate2Engine:
             for part in by_length(lengths, self._batch_tokens, self._batch_size):
                 yield [group[place] for place in part]
 
-    def _start(self, rows: Sequence[Sequence[str]], limit: int, config: SearchConfig) -> list[Any]:
+    def _start(self, rows: Sequence[Row], limit: int, config: SearchConfig) -> list[Any]:
         """Let a worker begin, and return what will have the results."""
         several = config.beam_size > 1 and config.length_penalty > 0
         futures: list[Any] = self.model.translate_batch(
@@ -200,18 +209,14 @@ class CTranslate2Engine:
         )
         return futures
 
-    def _hypotheses(self, result: Any, count: int, alpha: float) -> Iterator[Hypothesis]:
-        for pieces, score in islice(zip(result.hypotheses, result.scores, strict=True), count):
-            yield self._hypothesis(pieces, score, alpha)
-
     def _hypothesis(self, pieces: Sequence[str], score: float, alpha: float) -> Hypothesis:
         tokens = tuple(self._target_ids[piece] for piece in pieces)
         finished = tokens[-1:] == (self.framing.target_end,)
         return Hypothesis(tokens, finished, score, score * len(tokens) ** alpha, 0.0, ())
 
-    def _impossible(self, result: Any) -> bool:
+    def _is_impossible(self, hypotheses: Sequence[Sequence[str]]) -> bool:
         """Tell whether it emitted a start symbol or padding, which our own search never does."""
-        return not all(self._never.isdisjoint(pieces) for pieces in result.hypotheses)
+        return not all(map(self._never.isdisjoint, hypotheses))
 
     @cached_property
     def _never(self) -> frozenset[str]:
