@@ -21,16 +21,15 @@ from seq2see.model.short import MOST_KEYS, attend, is_short
 ATTENTION = DotProductAttention(0.3, Dropout(0.0))
 
 
-def heads(*shape: int, spread: float = 1.0) -> Tensor:
+def heads(*shape: int) -> Tensor:
     """Return heads as projections give them: views whose memory goes token by token."""
     batch, count, length, features = shape
-    x_BTHD = spread * torch.randn(batch, length, count, features)
+    x_BTHD = torch.randn(batch, length, count, features)
     return x_BTHD.transpose(1, 2).detach().requires_grad_()
 
 
-def inputs(queries: int, keys: int, mask: Mask, spread: float = 1.0) -> Inputs:
-    memory = [heads(3, 2, keys, 8, spread=spread) for _ in range(2)]
-    return Inputs(heads(3, 2, queries, 8, spread=spread), *memory, mask)
+def inputs(queries: int, keys: int, mask: Mask) -> Inputs:
+    return Inputs(heads(3, 2, queries, 8), heads(3, 2, keys, 8), heads(3, 2, keys, 8), mask)
 
 
 def short(given: Inputs) -> Tensor:
@@ -80,12 +79,14 @@ def test_a_row_that_is_hidden_whole_gives_zeros() -> None:
     assert not short(given)[1].any()
 
 
-def test_no_row_is_lost_however_high_its_scores_are_or_low() -> None:
-    """The scores of one sentence are some hundred bits above and below 0."""
+@pytest.mark.parametrize("sign", [1, -1], ids=["high", "low"])
+def test_no_row_is_lost_however_far_its_scores_are_from_0(sign: int) -> None:
+    """All scores of one sentence are about 200 bits above 0, or below."""
     given = inputs(5, 5, OPEN)
     with torch.no_grad():
-        given.queries_BHTD[0] *= 300
-    assert_as_plain(given, atol=1e-3)  # scores of some hundred are rounded at the fifth digit
+        given.queries_BHTD[0] = 8.0
+        given.keys_BHSD[0] = sign * (7.0 + 0.1 * torch.rand(2, 5, 8))
+    assert_as_plain(given, atol=1e-4)  # scores of some hundred are rounded at the fifth digit
     others = [Inputs(*(x[1:] for x in given[:3]), OPEN), given]
     torch.testing.assert_close(*(short(some)[-2:] for some in others), rtol=0, atol=2e-6)
 
@@ -116,6 +117,17 @@ def test_it_is_for_learning_from_short_sentences() -> None:
         assert not is_short(queries, keys)
     with torch.autocast("cpu", torch.bfloat16):
         assert not is_short(queries, keys)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # torch's kernel, batched
+def test_transforms_of_torch_have_its_own_kernel() -> None:
+    queries_BHTD, keys_BHSD, values_BHSD, _ = inputs(3, 4, OPEN)
+
+    def mixed(queries_BHTD: Tensor) -> Tensor:
+        return ATTENTION(queries_BHTD, keys_BHSD.detach(), values_BHSD.detach())
+
+    by_torch = torch.func.jacrev(mixed)(queries_BHTD.detach())
+    assert by_torch.shape == (*queries_BHTD.shape, *queries_BHTD.shape)
 
 
 def test_a_model_learns_the_same_by_it() -> None:

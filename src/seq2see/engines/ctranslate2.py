@@ -144,14 +144,18 @@ class CTranslate2Engine:
             highest = max(limits[place] for place in part)
             return part, self._start([rows[place] for place in part], highest, config)
 
-        parts = map(started, self._parts(rows, limits, range(len(rows)), alone))
-        running = deque(islice(parts, self._ahead))
-        while running:
+        fresh = self._parts(rows, limits, range(len(rows)), alone)
+        again: deque[list[int]] = deque()
+        running: deque[tuple[list[int], list[Any]]] = deque()
+        while True:
+            while len(running) < self._ahead and (part := _next(again, fresh)):
+                running.append(started(part))
+            if not running:
+                return
             part, futures = running.popleft()
             results = [future.result() for future in futures]
-            running.extend(islice(parts, 1))
             done, late = self._sorted_out(part, results, limits, config)
-            running.extend(map(started, self._parts(rows, limits, late, alone=True)))
+            again.extend(self._parts(rows, limits, late, alone=True))
             yield Batch([*done], [*done.values()])
 
     def _sorted_out(
@@ -230,3 +234,8 @@ class CTranslate2Engine:
     @cached_property
     def _target_ids(self) -> dict[str, int]:
         return {piece: i for i, piece in enumerate(self.tokenizers.target.pieces)}
+
+
+def _next(again: deque[list[int]], fresh: Iterator[list[int]]) -> list[int] | None:
+    """Return the part to start now, if there is one: first what must be searched again."""
+    return again.popleft() if again else next(fresh, None)

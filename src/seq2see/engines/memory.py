@@ -9,7 +9,6 @@ import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of glibc's mallopt
 _LARGEST = 1 << 30
@@ -57,37 +56,15 @@ def keep_what_is_loaded() -> None:
     gc.freeze()
 
 
-class _Sparing:
-    """Those who spare what is loaded now, several at a time where threads work side by side."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._count = 0
-        self._kept = False
-        """The program had kept something before the first of them came; it stays kept."""
-
-    def begin(self) -> None:
-        with self._lock:
-            if not self._count:
-                self._kept = gc.get_freeze_count() > 0
-            self._count += 1
-            gc.freeze()
-
-    def end(self) -> None:
-        with self._lock:
-            self._count -= 1
-            if not self._count and not self._kept:
-                gc.unfreeze()
-
-
-_SPARING = _Sparing()
-
-
 @contextmanager
 def sparing_what_is_loaded() -> Iterator[None]:
-    """Take all that there is now from Python's collector, until some long work is done."""
-    _SPARING.begin()
+    """Do the same until some long work is done; then the collector has all of it again.
+
+    For one work at a time: whoever did so again and again would leave it nothing to collect.
+    """
+    gc.collect()  # what is garbage now would stay until then
+    gc.freeze()
     try:
         yield
     finally:
-        _SPARING.end()
+        gc.unfreeze()

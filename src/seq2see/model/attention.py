@@ -51,7 +51,7 @@ class Attention(nn.Module):
         return inputs
 
     def fused(self, inputs: Inputs) -> Tensor | None:  # noqa: ARG002
-        """Return the same as `plain` by a kernel of torch's, or None if there is none."""
+        """Return the same as `plain` by a faster kernel, or None if there is none."""
         return None
 
     def plain(self, inputs: Inputs, listener: AttentionListener | None) -> Tensor:

@@ -23,7 +23,7 @@ MOST_KEYS = 64
 _BITS = math.log2(math.e)
 """Bits of a natural unit: torch's exp2 takes half the time of its exp."""
 _HIGHEST, _FAR = 126.0, 100.0
-"""Bits of the highest power of two in float32; and of sums that have lost nothing."""
+"""Bits of powers that are finite for certain; and of sums that have lost nothing."""
 
 
 def is_short(queries_BHTD: Tensor, keys_BHSD: Tensor) -> bool:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple, overload
 
 from seq2see.bundle import Bundle
-from seq2see.engines.memory import sparing_what_is_loaded
 from seq2see.engines.protocol import Batch, Engine, in_order
 from seq2see.errors import InputError
 from seq2see.search import Hypothesis, Source
@@ -25,8 +23,6 @@ UNKNOWN_LIMIT = 512
 """The most tokens of a sentence where it is not known how long those of training were."""
 FIRST_LINES, MOST_LINES = 32, 2048
 """A stream is read in parts that double: the first answer comes soon, and the rest is fast."""
-MANY_LINES = 128
-"""From so many on, Python's collector would come by: it is told to pass over what was there."""
 NEXT_SENTENCE = 1 << 40
 """Sampling draws by line; from the second sentence of a line on, so much is added to its number."""
 
@@ -156,17 +152,6 @@ class Translator:
         wishes: Wishes | None,
         first_line: int,
     ) -> list[Translation]:
-        with sparing_what_is_loaded() if len(lines) >= MANY_LINES else nullcontext():
-            return self._joined(lines, options, wishes, first_line)
-
-    def _joined(
-        self,
-        lines: Sequence[str],
-        options: TranslationOptions,
-        wishes: Wishes | None,
-        first_line: int,
-    ) -> list[Translation]:
-        """Cut the lines into segments, translate those, and put them together again."""
         cutter = Cutter(
             self.tokenizers.source, self.languages, self.limit, options.split, self.threads
         )
