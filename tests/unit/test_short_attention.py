@@ -148,5 +148,8 @@ def test_a_model_learns_the_same_by_it() -> None:
     assert used.call_count == 2 * config.decoder_layers + config.encoder_layers
     with patch("seq2see.model.attention.is_short", return_value=False):
         reference = gradients()
+    with patch("seq2see.model.attention.attend") as unused:
+        model.eval()(source_BS, target_BT)
+    assert not unused.called
     for own, other in zip(ours, reference, strict=True):
         torch.testing.assert_close(own, other, rtol=1e-4, atol=1e-6)

@@ -98,7 +98,7 @@ class DotProductAttention(Attention):
         sentences."""
         queries_BHTD, keys_BHSD, values_BHSD, mask = inputs
         queries, keys = queries_BHTD.size(2), keys_BHSD.size(2)
-        if is_short(queries_BHTD, keys_BHSD):
+        if self.training and is_short(queries_BHTD, keys_BHSD):
             hidden = mask.dense(queries, keys, queries_BHTD.device)
             return attend(queries_BHTD, keys_BHSD, values_BHSD, hidden, self.scale)
         only_causal = mask.causal and mask.hidden is None and queries == keys

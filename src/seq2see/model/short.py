@@ -64,7 +64,8 @@ class _Attend(torch.autograd.Function):
         weights_NTS = weights.flatten(0, 1)
         ctx.save_for_backward(queries_NTD, keys_NSD, values_NSD, weights_NTS)
         ctx.scale = scale
-        return (weights_NTS @ values_NSD).view_as(queries)
+        mixed_BHTD = (weights_NTS @ values_NSD).view_as(queries)
+        return mixed_BHTD.transpose(1, 2).contiguous().transpose(1, 2)  # as torch's kernel lays it
 
     @staticmethod
     @once_differentiable
