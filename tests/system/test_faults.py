@@ -44,6 +44,19 @@ from seq2see.cli import main
 main()
 """
 """A run that kills itself at the n-th call while it writes checkpoints."""
+SIGNALLED = """
+import signal, sys
+from seq2see.training.step import Stepper
+number, step = int(sys.argv.pop(1)), Stepper.__call__
+def signalled(self, update, batches):
+    if update == 7:
+        signal.raise_signal(number)
+    return step(self, update, batches)
+Stepper.__call__ = signalled
+from seq2see.cli import main
+main()
+"""
+"""A run that gets a signal in its seventh update, which is more than are made to measure."""
 CALLS = 9
 """Of each checkpoint: three files of tensors, and the flushes of four files and two folders."""
 
@@ -57,11 +70,16 @@ def assert_same_bits(ours: Path, theirs: Path, update: int = UPDATES) -> None:
         assert all(left[key].equal(right[key]) for key in left)
 
 
+def run_as(program: str, command: list[str], number: int) -> subprocess.CompletedProcess[str]:
+    """Let a run do something to itself."""
+    arguments = command[command.index("seq2see") + 1 :]
+    run = [sys.executable, "-c", program, str(int(number)), *arguments]
+    return subprocess.run(run, check=False, capture_output=True, text=True, timeout=600)
+
+
 def die(command: list[str], calls: int) -> int:
     """Let a run kill itself while it writes; return how it ended."""
-    arguments = command[command.index("seq2see") + 1 :]
-    run = [sys.executable, "-c", SUICIDE, str(calls), *arguments]
-    return subprocess.run(run, check=False, capture_output=True, timeout=600).returncode
+    return run_as(SUICIDE, command, calls).returncode
 
 
 def kill_after(
@@ -109,7 +127,13 @@ def test_a_signal_saves_and_leaves(
     train_here, command, undisturbed: Path, tmp_path: Path, number: int
 ) -> None:
     folder = tmp_path / "run"
-    assert kill_after(command(folder), number, has(folder, 4)) in {1, 0}
+    done = run_as(SIGNALLED, command(folder), number)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        f"seq2see: stopped by {signal.Signals(number).name} after update 7, which was saved; "
+        "--resume goes on from there"
+    )
+    assert last_of(folder) == 7
     train_here(folder, resume=True)
     assert_same_bits(folder, undisturbed)
 

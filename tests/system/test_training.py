@@ -16,7 +16,7 @@ from seq2see.bundle import Bundle
 from seq2see.cli.train import _prepared
 from seq2see.errors import ConfigError, InputError, TrainingError
 from seq2see.settings import Recipe
-from seq2see.training import machine
+from seq2see.training import machine, run
 from seq2see.training.log import read_log
 from seq2see.training.run import RUN, RunFolder
 from seq2see.training.train import prepare
@@ -26,6 +26,7 @@ STILL = (
     "model.dropout.residual=0.0",
     "model.dropout.embedding=0.0",
     "batches.subword_dropout=0.0",
+    "train.updates=50",
 )
 
 
@@ -131,6 +132,20 @@ def test_a_changed_text_is_refused(
         text.write_bytes(before)
 
 
+def test_a_folder_has_one_run_at_a_time(
+    train_here, undisturbed: Path, tmp_path: Path, monkeypatch
+) -> None:
+    """Workers whose agent was killed may be about to save when another goes on with their run."""
+    monkeypatch.setattr(run, "PATIENCE", 0.1)
+    folder = shutil.copytree(undisturbed, tmp_path / "run")
+    with (
+        RunFolder(folder).claimed(),
+        pytest.raises(InputError, match="another run is at work in .*run: wait until it has ended"),
+    ):
+        train_here(folder, resume=True)
+    train_here(folder, resume=True)
+
+
 @pytest.mark.parametrize("count", ["0", "1"])
 def test_a_restart_is_no_leave_to_go_on_with_the_run_of_another(
     train_here, undisturbed: Path, monkeypatch, count: str
@@ -142,17 +157,29 @@ def test_a_restart_is_no_leave_to_go_on_with_the_run_of_another(
         train_here(undisturbed)
 
 
+@pytest.mark.parametrize("count", ["0", "1"])
 def test_a_restart_goes_on_with_its_own_run(
-    train_here, undisturbed: Path, tmp_path: Path, monkeypatch
+    train_here, undisturbed: Path, tmp_path: Path, monkeypatch, count: str
 ) -> None:
+    """Of several agents, one that lost no worker starts its own again without counting."""
     folder = shutil.copytree(undisturbed, tmp_path / "run")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
-    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", count)
     content = json.loads((folder / RUN).read_text("utf-8"))
     (folder / RUN).write_text(json.dumps({**content, "agents": [own_agent()]}), "utf-8")
     train_here(folder)
     with pytest.raises(ConfigError, match="`train.threads` was 1 and is 2"):
         train_here(folder, "train.threads=2")
+
+
+def test_a_tag_that_the_first_model_does_not_know_is_refused(
+    train_here, undisturbed: Path, tmp_path: Path
+) -> None:
+    """Of the recipe's own tokenizer it is a symbol, but fine-tuning has that of the model."""
+    changes = "data.train=[{files=['valid.tsv'], tag='<bt>'}]", "tokenizer.symbols=['<bt>']"
+    with pytest.raises(ConfigError, match="`tag` must be a symbol of the tokenizer .none., but is"):
+        train_here(tmp_path / "run", *changes, f"train.start={undisturbed}")
+    assert not (tmp_path / "run").exists()
 
 
 def test_two_processes_learn_as_one_does(train_apart, still: Path, tmp_path: Path) -> None:
@@ -165,7 +192,7 @@ def test_two_processes_learn_as_one_does(train_apart, still: Path, tmp_path: Pat
 @pytest.mark.slow
 def test_two_processes_share_the_matrices(train_apart, train_here, tmp_path: Path) -> None:
     """Muon lets each worker make its part of them orthogonal."""
-    long = ("optimiser.kind=muon", "train.updates=50", *STILL)
+    long = ("optimiser.kind=muon", *STILL)
     alone = train_here(tmp_path / "one", *long)
     done = train_apart(tmp_path / "two", "train.processes=2", *long)
     assert done.returncode == 0, done.stderr
@@ -181,7 +208,7 @@ def test_shared_out_weights_learn_as_whole_ones_do(
     done = train_apart(tmp_path / "run", *changes)
     assert done.returncode == 0, done.stderr
     assert curve(tmp_path / "run") == pytest.approx(curve(still), abs=1e-4)
-    last = "checkpoints/000000024"
+    last = "checkpoints/000000050"
     for name in ("model", "optimiser", "average"):
         ours, theirs = (load(folder / last / name) for folder in (tmp_path / "run", still))
         assert {k: t.shape for k, t in ours.items()} == {k: t.shape for k, t in theirs.items()}
@@ -197,6 +224,11 @@ MISTAKES = {  # with the exit status: 2 where the recipe itself cannot be
     "an empty file": (
         ["data.valid.files=['empty.tsv']"],
         "empty.tsv must have pairs of text, but is empty",
+        1,
+    ),
+    "nothing that fits": (
+        ["data.valid.files=['long.tsv']"],
+        "long.tsv must have pairs of text, but has none that fits batches.max_length",
         1,
     ),
     "an unknown key": (["train.udpates=3"], "`train.udpates` is not a setting; did you mean", 2),
@@ -224,8 +256,10 @@ def test_a_mistake_is_one_line(
     capsys,
 ) -> None:
     """It comes before anything is written."""
-    for name in ("empty.tsv", "a.de", "a.en"):
-        (tiny_recipe.parent / name).write_text("" if name == "empty.tsv" else "1\n", "utf-8")
+    long = " ".join(["1"] * 40)
+    texts = {"empty.tsv": "", "a.de": "1\n", "a.en": "1\n", "long.tsv": f"{long}\t{long}\n"}
+    for name, text in texts.items():
+        (tiny_recipe.parent / name).write_text(text, "utf-8")
     argv = ["seq2see", "train", str(tiny_recipe), "-o", str(tmp_path / "run"), *changes]
     monkeypatch.setattr(sys, "argv", argv)
     with pytest.raises(SystemExit) as exit_:

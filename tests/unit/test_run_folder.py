@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from seq2see.errors import ConfigError, InputError
+from seq2see.training import run
 from seq2see.training.log import JsonLines, read_log
 from seq2see.training.run import RunFolder, RunPlan
 
@@ -36,6 +39,39 @@ def test_a_record_with_odd_line_ends_is_one_record(tmp_path: Path) -> None:
         file.write('{"samples": ["é'.encode()[:-1])  # killed inside a letter
     JsonLines(path, 1).write({"update": 2})
     assert list(read_log(path)) == [{"update": 1, "samples": [odd]}, {"update": 2}]
+
+
+def test_what_a_full_disk_has_cut_hides_nothing_behind_it(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"update": 1}\n{"upd{"update": 2}\n{"update": 3}\n')
+    assert [record["update"] for record in read_log(path)] == [1, 3]
+
+
+def test_a_folder_has_one_run_at_a_time(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(run, "PATIENCE", 0.1)
+    folder, other = RunFolder(tmp_path), RunFolder(tmp_path)
+    refused = pytest.raises(InputError, match="another run is at work in .*: wait until it has en")
+    with folder.claimed(), refused, other.claimed():
+        pass
+    with other.claimed():
+        pass
+    assert not any(tmp_path.iterdir())
+
+
+def test_who_was_killed_a_moment_ago_is_waited_for(tmp_path: Path) -> None:
+    folder, left = RunFolder(tmp_path), threading.Event()
+
+    def leave() -> None:
+        with folder.claimed():
+            left.set()
+            time.sleep(0.2)
+
+    thread = threading.Thread(target=leave)
+    thread.start()
+    left.wait()
+    with folder.claimed():
+        pass
+    thread.join()
 
 
 def test_another_recipe_is_refused_with_the_difference(tmp_path: Path) -> None:

@@ -56,6 +56,22 @@ def test_the_speed_is_that_of_updates_alone() -> None:
     assert progress.seconds > 0.3
 
 
+def test_a_signal_in_the_last_update_is_heard() -> None:
+    """Scoring may take longer than a machine that is to be turned off will wait."""
+    signal = Reason("SIGTERM", is_done=False)
+    loader: Any = SimpleNamespace(updates=updates)
+    stepper: Any = lambda *_: StepReport(1.0, 1.0, 60, 40, 1.0, 0.1)  # noqa: E731
+    late: Any = SimpleNamespace(after_update=lambda *_: signal)
+    assert Trainer(stepper, loader, Progress(), [Slow(1, 0), late]).run() == signal
+
+
+def test_the_time_has_what_comes_behind_the_last_update() -> None:
+    progress, loader = Progress(), SimpleNamespace(updates=updates)
+    stepper: Any = lambda *_: StepReport(1.0, 1.0, 60, 40, 1.0, 0.1)  # noqa: E731
+    Trainer(stepper, loader, progress, [Slow(1, 0.1)]).run()  # type: ignore[arg-type]
+    assert progress.seconds > 0.1
+
+
 def test_the_mean_of_some_updates() -> None:
     records, progress = Records(), Progress()
     log = TrainingLog([records], every=2)

@@ -190,8 +190,10 @@ def test_r_drop_and_distillation_learn() -> None:
             1 for _ in objective.model.parameters()
         )
         stepper = make_stepper(objective)
-        losses = [stepper(n, [batch_of(PAIRS)]).loss for n in range(1, 30)]
-        assert losses[-1] < losses[0]
+        reports = [stepper(n, [batch_of(PAIRS)]) for n in range(1, 30)]
+        assert reports[-1].loss < reports[0].loss
+        # R-Drop goes through them twice; they are as many as they are.
+        assert (reports[0].tokens, reports[0].source_tokens) == (13, 14)
 
 
 # The step
@@ -374,6 +376,8 @@ def test_minutes_are_planned_with_validations_and_the_end() -> None:
     builder = SimpleNamespace(ingredients=settings)
     assert _updates(builder, seconds=1.0, look=50.0, end=60.0) == 540 / 1.5
     assert _updates(builder, seconds=1.0, look=0.0, end=1e4) == 300  # half of the time is kept
+    assert _updates(builder, seconds=1.0, look=0.0, end=60.0, measured=40.0) == 500
+    assert _updates(builder, seconds=1.0, look=0.0, end=60.0, measured=700.0) == 1
 
 
 # The precision

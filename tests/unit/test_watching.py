@@ -120,9 +120,21 @@ def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: PLC0415
 
     board = TensorBoard(tmp_path, 0)
-    for record in (train_record(10), train_record(20), validation_record(20)):
+    for record in (train_record(10), validation_record(20), train_record(20)):
         board.write(record)
     events = EventAccumulator(str(tmp_path)).Reload()
     assert [(e.step, e.value) for e in events.Scalars("train/nll")] == [(10, 2.5), (20, 2.5)]
     assert [(e.step, e.value) for e in events.Scalars("validation/bleu")] == [(20, 12.5)]
     assert "sample 2/text_summary" in events.Tags()["tensors"]
+
+
+@pytest.mark.skipif(not is_installed(), reason="needs seq2see[tensorboard]")
+def test_tensorboard_on_a_full_disk_stops_no_run(tmp_path: Path, monkeypatch) -> None:
+    """The next checkpoint does, in good order."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    board = TensorBoard(tmp_path, 0)
+    monkeypatch.setattr(board._writer, "flush", full)
+    board.write(train_record(10))

@@ -75,8 +75,7 @@ def follow(recipe: Recipe, origin: Path, folder: Path, resume: bool = False) -> 
     ingredients, home = recipe.ingredients(origin), RunFolder(folder)
     arguments = recipe.model_dump(mode="json"), str(origin), str(folder)
     if is_worker():  # of torchrun, which starts a worker again with the same arguments
-        restarted = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
-        goes_on = resume or (restarted and home.begun_by(own_agent()))
+        goes_on = resume or home.begun_by(own_agent())
         results = [work(*arguments, lambda: _prepared(ingredients, home, goes_on))]
     else:
         with told():

@@ -149,6 +149,11 @@ def encode(
     return EncodedCorpus(home, left_out, encoding)
 
 
+def has_any(corpus: Corpus, encoding: Encoding) -> bool:
+    """Tell if anything would be in the encoded corpus, without writing it."""
+    return any(chunk.fits.any() for chunk in map(_Encoder(encoding, 1), corpus.blocks()))
+
+
 def _names(encoding: Encoding) -> list[str]:
     return ["source", "target"] + ["source-text", "target-text"] * encoding.keep_text
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from seq2see.training.checkpoints import undamaged
 from seq2see.training.parts import Progress, untied
-from seq2see.training.sharding import put, whole
+from seq2see.training.sharding import put
 from seq2see.training.step import StepReport
 
 
@@ -50,7 +50,7 @@ class MovingAverage:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the average."""
-        return {name: whole(tensor) for name, tensor in self._average.items()}
+        return dict(self._average)
 
     def state(self) -> dict[str, Any]:
         """Return nothing: the tensors are all."""

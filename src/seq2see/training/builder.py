@@ -13,7 +13,7 @@ import torch
 from seq2see.data.batches import BatchConfig
 from seq2see.data.config import DataConfig
 from seq2see.data.corpora import Corpus, CorpusConfig
-from seq2see.data.encoded import EncodedCorpus, Encoding, encode
+from seq2see.data.encoded import EncodedCorpus, Encoding, encode, has_any
 from seq2see.data.loader import Loader, Sampled, stored
 from seq2see.data.plan import Plan, Position
 from seq2see.errors import InputError
@@ -131,13 +131,23 @@ class RunBuilder:
         if not self.folder.begun:
             self.foundations.refuse_longer(self.ingredients.batches.max_length)
             inspect(self.training_corpora, self.held_out, self.ingredients.data.languages)
-            _ = self.new_tokenizers
+            self._refuse_unfit()
+
+    def _refuse_unfit(self) -> None:
+        """Refuse a corpus of which nothing can be used with the tokenizers that the run will have,
+        and a tag that they do not know."""
+        tags = [config.tag for config in self.ingredients.data.train]
+        learnt = zip(self.training_corpora, tags, strict=True)
+        for corpus, tag in (*learnt, *((corpus, "") for corpus in self.held_out)):
+            encoding = Encoding(self.new_tokenizers, self.ingredients.batches.max_length, tag)
+            if not has_any(corpus, encoding):
+                raise _unfit(corpus)
 
     def make_files(self) -> None:
         """Make all files that workers read. A run that has begun keeps its tokenizers."""
         if not self.folder.begun:
             self.new_tokenizers.save(self.folder.path)
-        _ = self.config, self.encoded
+        _ = self.config, self.plan
         for corpus in self.held_out:
             self.encoded_held_out(corpus)
 
@@ -180,7 +190,7 @@ class RunBuilder:
         self.workers.wait()
         encoded = encode(corpus, encoding, self.folder.cache)
         if not len(encoded):
-            raise InputError(f"{corpus.name} must have pairs of text, but has none that fits")
+            raise _unfit(corpus)
         return encoded
 
     @cached_property
@@ -204,15 +214,16 @@ class RunBuilder:
 
     def objective(self) -> Objective:
         """Make what is trained."""
-        teacher = self.foundations.teacher
+        if teacher := self.foundations.teacher:
+            model = teacher.model().to(self.workers.device)
+            return self._objective(model.requires_grad_(False))
+        return self._objective()
+
+    def _objective(self, teacher: Transformer | None = None) -> Objective:
         device = self.workers.device
-        return Objective(
-            self.model().to(device),
-            self.ingredients.loss,
-            PAD_ID,
-            teacher.model().to(device).requires_grad_(False) if teacher else None,
-            precision_of(self.ingredients.training.precision, device),
-        )
+        precision = precision_of(self.ingredients.training.precision, device)
+        loss = self.ingredients.loss
+        return Objective(self.model().to(device), loss, PAD_ID, teacher, precision)
 
     def stepper(self, objective: Objective, updates: int) -> Stepper:
         """Make what makes updates."""
@@ -257,6 +268,12 @@ class RunBuilder:
             self.tokenizers,
             self.ingredients.data.languages,
             self.workers,
-            self.objective,
+            self._objective,  # nobody is taught while being examined
             self.ingredients.batches,
         )
+
+
+def _unfit(corpus: Corpus) -> InputError:
+    return InputError(
+        f"{corpus.name} must have pairs of text, but has none that fits batches.max_length"
+    )

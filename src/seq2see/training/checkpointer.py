@@ -41,7 +41,8 @@ class Checkpointer:
         """Save now, unless it was done."""
         saved = progress.update in self._checkpoints.updates()
         if not self._workers.agreed(saved):
-            parts = {name: Snapshot(part) for name, part in self._parts.items()}
+            keep = self._workers.leads
+            parts = {name: Snapshot(part, keep) for name, part in self._parts.items()}
             best = {self._best_update()}
             self._workers.led(lambda: self._checkpoints.save(progress.update, parts, best))
 
@@ -55,7 +56,7 @@ class Checkpointer:
             case "mean":
                 chosen = self._checkpoints.final()
             case "ema":
-                return self._parts["average"].tensors()
+                return Snapshot(self._parts["average"]).tensors()
             case _:
                 chosen = updates[-1:]
         files = [self._checkpoints.path(update) / "model.safetensors" for update in chosen]

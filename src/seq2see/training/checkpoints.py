@@ -21,16 +21,19 @@ from torch import Tensor
 
 from seq2see.bundle.files import flush, write_readable
 from seq2see.errors import InputError, TrainingError
+from seq2see.training.sharding import whole
 
 STATE = "state.json"
 _PARTIAL = ".partial"
+_LATE = 0.75
+"""Of a run: from here on, weights are good enough to take the mean of."""
 
 
 class Readable(Protocol):
     """Something that has a state: tensors, and what JSON can hold."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return its tensors, none of them twice."""
+        """Return its tensors, none of them twice; those that are shared out as they are."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -47,10 +50,18 @@ class Part(Readable, Protocol):
 
 
 class Snapshot:
-    """The state of a part as it is now. What workers share out is put together by all of them."""
+    """The state of a part as it is now, for those who keep it.
 
-    def __init__(self, part: Readable) -> None:
-        self._tensors = part.tensors()
+    What workers share out is put together by all of them, one tensor at a time: no device ever
+    holds more of it than its share and that.
+    """
+
+    def __init__(self, part: Readable, keep: bool = True) -> None:
+        self._tensors = {}
+        for name, tensor in part.tensors().items():
+            together = whole(tensor)
+            if keep:
+                self._tensors[name] = together.cpu()
         self._state = part.state()
 
     def tensors(self) -> dict[str, Tensor]:
@@ -77,8 +88,7 @@ class Checkpoints:
         self, update: int, parts: Mapping[str, Readable], precious: Iterable[int] = ()
     ) -> Path:
         """Write a checkpoint, and delete old ones that are not precious."""
-        home = self.path(update)
-        aside = home.with_name(home.name + _PARTIAL)
+        home, aside = self.path(update), self._aside(update)
         shutil.rmtree(aside, ignore_errors=True)
         try:
             self._write(update, parts, aside, home)
@@ -94,11 +104,14 @@ class Checkpoints:
     def _write(self, update: int, parts: Mapping[str, Readable], aside: Path, home: Path) -> None:
         """Write all of it aside, flush it, and give it its name: the one moment at which it is."""
         aside.mkdir(parents=True)
+        files = []
         for name, part in parts.items():
             if tensors := part.tensors():
-                write_readable(aside / f"{name}.safetensors", partial(save_file, tensors))
+                files.append(f"{name}.safetensors")
+                write_readable(aside / files[-1], partial(save_file, tensors))
         state = {name: part.state() for name, part in parts.items()}
-        (aside / STATE).write_text(json.dumps({"update": update, **state}), "utf-8")
+        content = {"update": update, "files": files, **state}
+        (aside / STATE).write_text(json.dumps(content), "utf-8")
         _flush_all(aside)
         shutil.rmtree(home, ignore_errors=True)
         aside.rename(home)
@@ -109,6 +122,8 @@ class Checkpoints:
         home = self.path(update)
         with undamaged(home):
             state = json.loads((home / STATE).read_text("utf-8"))
+            for missing in (f for f in state.get("files", ()) if not (home / f).exists()):
+                raise FileNotFoundError(f"{missing} is missing")
             for name, part in parts.items():
                 file = home / f"{name}.safetensors"
                 part.restore(load_file(file) if file.exists() else {}, state[name])
@@ -119,9 +134,13 @@ class Checkpoints:
         return sorted(int(f.name) for f in folders if f.name.isdecimal())
 
     def final(self) -> list[int]:
-        """Return the last `keep` of a run that has ended, interrupted or not."""
+        """Return the last `keep` of a run that has ended, interrupted or not.
+
+        All are of its last quarter: a short run has others that had not learnt much yet.
+        """
         updates = self.updates()
-        return [*self._due(updates[:-1]), *updates[-1:]][-self._keep :]
+        late = [update for update in updates[:-1] if update >= _LATE * updates[-1]]
+        return [*self._due(late), *updates[-1:]][-self._keep :]
 
     def _due(self, updates: Iterable[int]) -> list[int]:
         return [update for update in updates if update % self._every == 0]
@@ -130,12 +149,20 @@ class Checkpoints:
         """Return where the checkpoint of this update is."""
         return self.folder / f"{update:09d}"
 
+    def _aside(self, update: int) -> Path:
+        return self.folder / f"{update:09d}{_PARTIAL}"
+
     def _forget(self, precious: set[int]) -> None:
         kept = {*self._due(self.updates())[-self._keep :], *precious}
+        self._sweep()
         for update in self.updates():
-            if update not in kept:
-                shutil.rmtree(self.path(update), ignore_errors=True)
-        for aside in self.folder.glob(f"*{_PARTIAL}"):  # of a run that was killed
+            if update not in kept:  # killed in the middle of it, no half of one keeps its name
+                self.path(update).rename(self._aside(update))
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove what is no whole checkpoint: none yet, when a run was killed, or no longer."""
+        for aside in self.folder.glob(f"*{_PARTIAL}"):
             shutil.rmtree(aside, ignore_errors=True)
 
 

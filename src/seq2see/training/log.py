@@ -42,8 +42,8 @@ def read_log(path: Path) -> Iterator[dict[str, Any]]:
     for line in _lines(path):
         try:
             yield json.loads(line)
-        except ValueError:  # the last line of a run that was killed
-            return
+        except ValueError:  # a run was killed here, or its disk was full
+            continue
 
 
 def _lines(path: Path) -> list[str]:

@@ -34,6 +34,7 @@ def planned(builder: RunBuilder, free: bool = True, seconds: float = SECONDS) ->
 
     Unless it is `free`, the number of processes was decided by whoever started them.
     """
+    start = time.perf_counter()
     training, workers = builder.ingredients.training, builder.workers
     torch.set_num_threads(threads_of(training.threads, workers.here, free))
     objective = builder.objective()
@@ -43,7 +44,8 @@ def planned(builder: RunBuilder, free: bool = True, seconds: float = SECONDS) ->
         paces[1] = _alone(builder)
     processes = min(paces, key=lambda count: paces[count])
     here = workers.here if processes == workers.count else 1
-    updates = _updates(builder, paces[processes], look, end)
+    measured = float(workers.agreed(time.perf_counter() - start))
+    updates = _updates(builder, paces[processes], look, end, measured)
     threads = threads_of(training.threads, here, free)
     return RunPlan(updates, processes, threads, paces[processes], look, end)
 
@@ -85,17 +87,22 @@ def _looks(builder: RunBuilder, objective: Objective) -> tuple[float, float]:
     return float(agreed(look)), float(agreed(times * last))
 
 
-def _updates(builder: RunBuilder, seconds: float, look: float, end: float) -> int:
-    return math.ceil(min(_limits(builder, seconds, look, end)))
+def _updates(
+    builder: RunBuilder, seconds: float, look: float, end: float, measured: float = 0.0
+) -> int:
+    """Return how many there will be, where measuring has taken its part of the time."""
+    return math.ceil(min(_limits(builder, seconds, look, end, measured)))
 
 
-def _limits(builder: RunBuilder, seconds: float, look: float, end: float) -> Iterator[float]:
+def _limits(
+    builder: RunBuilder, seconds: float, look: float, end: float, measured: float
+) -> Iterator[float]:
     training = builder.ingredients.training
     if training.updates:
         yield training.updates
     if training.epochs:
         yield training.epochs * builder.updates_per_epoch
     if training.minutes:
-        given = 60 * training.minutes
+        given = 60 * training.minutes - measured
         of_an_update = seconds + look / builder.ingredients.validation.every
         yield max(1.0, (given - min(end, _END * given)) / of_an_update)

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 from seq2see.data.plan import BEGINNING, Position
 from seq2see.errors import InputError
-from seq2see.training.sharding import parted, put, whole
+from seq2see.training.sharding import parted, put
 
 
 class ModelPart:
@@ -22,7 +22,7 @@ class ModelPart:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the weights."""
-        return {name: whole(tensor.detach()) for name, tensor in untied(self._model).items()}
+        return {name: tensor.detach() for name, tensor in untied(self._model).items()}
 
     def state(self) -> dict[str, Any]:
         """Return nothing: the weights are all."""
@@ -56,7 +56,7 @@ class OptimiserPart:
     def tensors(self) -> dict[str, Tensor]:
         """Return the moments."""
         return {
-            f"{self._names[id(parameter)]}/{key}": whole(value)
+            f"{self._names[id(parameter)]}/{key}": value
             for parameter, state in self._optimiser.state.items()
             for key, value in state.items()
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import islice
@@ -70,6 +71,7 @@ class Result:
         builder = self._builder
         valid = self._examined("validation set", builder.validation_corpus)
         test = self._examined("test set", builder.test_corpus) if builder.test_corpus else None
+        stop = self._stop(valid)
         named = (*builder.training_corpora, builder.validation_corpus, builder.test_corpus)
         return Origin(
             recipe=dict(builder.ingredients.recipe),
@@ -79,7 +81,7 @@ class Result:
                 if corpus
             ],
             scores=[*_signed("validation set", valid), *_signed("test set", test)],
-            notes={STOP: self._stop(valid)},
+            notes={STOP: stop},
             date=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=self._progress.seconds,
             updates=self._progress.update,
@@ -87,8 +89,14 @@ class Result:
 
     def _examined(self, name: str, corpus: Corpus) -> Examination:
         """Score the result, by beam search."""
-        found = self._builder.examiner(corpus).examine(self._objective, LAST_LOOK)
+        found = self._look(corpus, "exact")
         self._log.write("result", self._progress, {"data": name, **record_of(found)})
+        return found
+
+    def _look(self, corpus: Corpus, stop: Stop) -> Examination:
+        start = time.perf_counter()
+        found = self._builder.examiner(corpus).examine(self._objective, LAST_LOOK, stop)
+        self._progress.seconds += time.perf_counter() - start
         return found
 
     def _stop(self, exact: Examination) -> Stop:
@@ -96,8 +104,7 @@ class Result:
 
         A model that is sure of itself, with few pieces, fills its beam with wrong endings first.
         """
-        examiner = self._builder.examiner(self._builder.validation_corpus)
-        fast = examiner.examine(self._objective, LAST_LOOK, "beam_full")
+        fast = self._look(self._builder.validation_corpus, "beam_full")
         lost = exact.value("bleu") - fast.value("bleu")
         return "beam_full" if lost <= LITTLE else "exact"
 

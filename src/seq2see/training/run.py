@@ -6,16 +6,23 @@ may have been chosen by measuring. Going on takes them from there, so that nothi
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from seq2see.bundle.files import CONFIG, RUN
+from seq2see.bundle.files import CONFIG, RUN, flush, replace
 from seq2see.errors import ConfigError, InputError
 
 Completed = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+PATIENCE = 5.0
+"""Seconds to wait for another run to leave the folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,23 @@ class RunFolder:
         """Whether there is a run in it."""
         return (self.path / RUN).exists()
 
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep all other runs out of the folder, which must be there.
+
+        The lock is the kernel's, on the folder itself: whoever holds it may be killed, and leaves
+        nothing behind.
+        """
+        folder = os.open(self.path, os.O_RDONLY)
+        try:
+            if not _locked(folder):
+                raise InputError(
+                    f"another run is at work in {self.path}: wait until it has ended, or stop it"
+                )
+            yield
+        finally:
+            os.close(folder)
+
     def refuse_others(self) -> None:
         """Refuse a folder that has something which a new run would write over, or take for its own.
 
@@ -89,9 +113,9 @@ class RunFolder:
         """Write down what was decided, checksums of models and texts, and who started it."""
         sums = {"models": models or {}, "texts": texts or {}}
         content = {"recipe": recipe, "plan": asdict(plan), **sums, "agents": [*agents]}
-        aside = self.path / f"{RUN}.partial"
-        aside.write_text(json.dumps(content, indent=1), "utf-8")
-        aside.replace(self.path / RUN)
+        for tokenizer in self.path.glob("*.model"):  # no checkpoint is of use without it
+            flush(tokenizer)
+        replace(self.path / RUN, json.dumps(content, indent=1))
 
     def begun_by(self, agent: str) -> bool:
         """Whether there is a run in it that this agent of torchrun has begun."""
@@ -125,6 +149,22 @@ class RunFolder:
             raise ConfigError([f"a run must go on as it began, but {each}" for each in found])
         _refuse_others(content.get("texts", {}), texts or {})
         return plan
+
+
+def _locked(folder: int) -> bool:
+    """Lock a folder; one who was killed a moment ago may still hold it."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.05)
+        except OSError:  # a file system without locks
+            return True
+        else:
+            return True
 
 
 def _refuse_others(before: Mapping[str, str], now: Mapping[str, str]) -> None:

@@ -60,22 +60,25 @@ class Stepper:
         """Make the update of this number, from 1, out of this worker's batches."""
         self.objective.train()
         self.optimiser.zero_grad()
-        loss, nll, tokens, source_tokens = self._gradients(number, batches)
+        loss, nll, tokens, *of_text = self._gradients(number, batches)
         # Behind the last batch the gradients are the mean over the workers of sums over tokens.
         norm = scale_gradients(self._parameters, self._workers.count / tokens, self._clip)
         rate = self.schedule.rate(number)
         self._refuse_nonsense(number, loss / tokens, norm, rate)
         self._step(rate)
-        return StepReport(loss / tokens, nll / tokens, int(tokens), int(source_tokens), norm, rate)
+        targets, sources = map(int, of_text)
+        return StepReport(loss / tokens, nll / tokens, targets, sources, norm, rate)
 
     def _gradients(self, number: int, batches: Sequence[Batch]) -> list[float]:
-        """Make them, and return what loss, nll and both kinds of tokens sum up to, everywhere."""
-        sums = torch.zeros(4, dtype=torch.float64)
+        """Make them, and return what everything sums up to, over all workers: loss and nll, the
+        tokens that these are of (R-Drop has each twice), target and source tokens."""
+        sums = torch.zeros(5, dtype=torch.float64)
         for place, batch in enumerate(batches):
             is_last = place + 1 == len(batches)
             with self._workers.synchronised(self.objective, is_last):
                 loss = self._loss(number, place, batch)
-                parts = (loss.total.detach(), loss.nll, loss.tokens, batch.source_tokens)
+                of_text = batch.target_tokens, batch.source_tokens
+                parts = loss.total.detach(), loss.nll, loss.tokens, *of_text
                 sums += torch.tensor([float(part) for part in parts], dtype=torch.float64)
                 if is_last:  # the sums travel while the gradients are made
                     arrived = self._workers.summing(sums)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,11 @@ class TensorBoard:
         self._writer = SummaryWriter(str(folder), purge_step=resumed_at + 1)
 
     def write(self, record: Mapping[str, Any]) -> None:
+        """Add what a record has. A full disk ends a run at its next checkpoint, not here."""
+        with suppress(OSError):
+            self._add(record)
+
+    def _add(self, record: Mapping[str, Any]) -> None:
         """Add a record's numbers, and of a validation its translations."""
         kind, update = record["kind"], record["update"]
         for name in _NUMBERS.get(kind, ()):
@@ -35,5 +41,4 @@ class TensorBoard:
             for number, sample in enumerate(record["samples"], 1):
                 text = "  \n".join(sample)  # Markdown: two spaces end a line
                 self._writer.add_text(f"sample {number}", text, update)
-        if kind != "train":
-            self._writer.flush()
+        self._writer.flush()  # a run may be killed at any moment

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import torch
@@ -61,7 +62,8 @@ def prepare(ingredients: Ingredients, folder: RunFolder, resume: bool) -> Prepar
     builder.check()
     before = _begun(builder) if folder.begun else None
     folder.path.mkdir(parents=True, exist_ok=True)
-    builder.make_files()
+    with folder.claimed():
+        builder.make_files()
     processes = before.processes if before else _processes(builder)
     return Prepared(processes, [*_notes(builder, started() or processes)])
 
@@ -99,6 +101,14 @@ def train(
 
     Unless the number of workers is `free`, all of them are needed. Return None if this one is not.
     """
+    with ExitStack() as claim:
+        workers.led(lambda: claim.enter_context(folder.claimed()))
+        return _trained(ingredients, folder, workers, watch, free)
+
+
+def _trained(
+    ingredients: Ingredients, folder: RunFolder, workers: Workers, watch: Watch, free: bool
+) -> Outcome | None:
     keep_freed_memory()
     threads = threads_of(ingredients.training.threads, workers.here, free)
     torch.set_num_threads(threads)

@@ -41,8 +41,9 @@ class Trainer:
             start = self._advance(update, report, start)
             # Every listener hears of it, also behind one that wants to stop.
             reasons = [each.after_update(self._progress, report) for each in self._listeners]
-            if reason := next(filter(None, reasons), None):
-                return reason
+            if found := [reason for reason in reasons if reason]:
+                self._progress.seconds += time.perf_counter() - start
+                return min(found, key=lambda reason: reason.is_done)  # a signal cannot wait
             ready = time.perf_counter()
         raise AssertionError("updates have no end")
 

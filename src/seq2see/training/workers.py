@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -197,10 +198,22 @@ class ShardedGroup(Group):
 def own_agent() -> str:
     """Return what tells torchrun's agent that started this worker from all others.
 
-    The name of a launch does not: unless it is given, it is always the same.
+    The name of a launch does not: unless it is given, it is always the same. Nor does a count of
+    restarts: an agent that lost no worker itself starts its own again without counting.
     """
-    parent = f"{platform.node()} {os.getppid()} {os.environ.get('TORCHELASTIC_RUN_ID')}"
-    return hashlib.sha256(parent.encode()).hexdigest()[:16]
+    parent = os.getppid()
+    started = _started(Path(f"/proc/{parent}/stat"))
+    name = f"{platform.node()} {parent} {started} {os.environ.get('TORCHELASTIC_RUN_ID')}"
+    return hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def _started(status: Path) -> str:
+    """Return when a process was started, where that can be told: in a container, numbers of
+    processes are the same each time."""
+    try:
+        return status.read_text("utf-8").rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
 
 
 @contextmanager
