@@ -273,6 +273,20 @@ def test_killed_a_dozen_times_it_is_the_same_to_the_bit(
     assert_same_bits(disturbed, calm, 400)
 
 
+@pytest.mark.slow
+def test_killed_with_shared_out_weights_it_is_the_same_to_the_bit(
+    train_apart, command, tmp_path: Path
+) -> None:
+    changes = ("train.processes=2", "train.sharding=true", "train.updates=100")
+    calm, disturbed = tmp_path / "calm", tmp_path / "disturbed"
+    assert train_apart(calm, *changes).returncode == 0
+    killed = kill_after(command(disturbed, *changes), signal.SIGKILL, has(disturbed, 8))
+    assert killed == -signal.SIGKILL
+    done = train_apart(disturbed, *changes, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert_same_bits(disturbed, calm, 100)
+
+
 def last_of(folder: Path) -> int:
     """Return the update of the last whole checkpoint, or 0."""
     names = [path.name for path in folder.glob("checkpoints/*")]

@@ -200,6 +200,17 @@ def test_two_processes_share_the_matrices(train_apart, train_here, tmp_path: Pat
 
 
 @pytest.mark.slow
+def test_three_processes_sum_batches_up_as_one_does(
+    train_apart, train_here, tmp_path: Path
+) -> None:
+    long = ("train.batches_per_update=2", *STILL)
+    alone = train_here(tmp_path / "one", *long)
+    done = train_apart(tmp_path / "three", "train.processes=3", *long)
+    assert done.returncode == 0, done.stderr
+    assert curve(tmp_path / "three") == pytest.approx(curve(alone), abs=1e-4)
+
+
+@pytest.mark.slow
 def test_shared_out_weights_learn_as_whole_ones_do(
     train_apart, still: Path, tmp_path: Path
 ) -> None:

@@ -47,7 +47,8 @@ def planned(builder: RunBuilder, free: bool = True, seconds: float = SECONDS) ->
     measured = float(workers.agreed(time.perf_counter() - start))
     updates = _updates(builder, paces[processes], look, end, measured)
     threads = threads_of(training.threads, here, free)
-    return RunPlan(updates, processes, threads, paces[processes], look, end)
+    shares = bool(workers.shares_memory)
+    return RunPlan(updates, processes, threads, paces[processes], look, end, shares)
 
 
 def _alone(builder: RunBuilder) -> float:

@@ -38,6 +38,8 @@ class RunPlan:
     seconds_per_validation: float | None = None
     seconds_at_end: float | None = None
     """Of the last scores."""
+    shares_memory: bool = False
+    """Whether the workers sum gradients through memory that they share."""
     began_with: int | None = None
     """The processes that the run began with, if these are others."""
 

@@ -121,6 +121,7 @@ def _trained(
             return None
         workers = Workers()
         builder = RunBuilder(ingredients, folder, workers)
+    workers.shares_memory = plan.shares_memory
     torch.set_num_threads(plan.threads)
     return Session(builder, plan, watch).run()
 

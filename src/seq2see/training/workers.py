@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import platform
 import time
@@ -27,6 +28,7 @@ from seq2see.training.machine import own_device
 from seq2see.training.meeting import fresh
 from seq2see.training.objective import Objective
 from seq2see.training.sharding import put_together, shard
+from seq2see.training.shared_sums import FOLDER, SharedSums, shared_sums
 
 _PATIENCE = timedelta(days=1)
 """How long to wait for the others: the leader may have a large corpus to encode."""
@@ -46,6 +48,11 @@ class Workers:
     count = 1
     here = 1
     """How many of them are on this machine."""
+    shares_memory: bool | None = None
+    """Whether they sum gradients through memory that they share; None: wherever they can.
+
+    The order of a sum over three or more differs, so that a run must go on as it began.
+    """
 
     def __init__(self) -> None:
         self.device = own_device()
@@ -120,12 +127,27 @@ class Group(Workers):
         self.rank = dist.get_rank()
         self.count = dist.get_world_size()
         self.here = int(os.environ.get("LOCAL_WORLD_SIZE", self.count))
+        self._sums: SharedSums | None = None
 
     def wrapped(self, objective: Objective) -> nn.Module:
         """Return the module in DDP."""
         module = DistributedDataParallel(objective, gradient_as_bucket_view=True)
+        self._share_memory(module)
         _settle(module)
         return module
+
+    def _share_memory(self, module: DistributedDataParallel) -> None:
+        wanted, parameters = self.shares_memory, [*module.parameters()]
+        self._sums = shared_sums(self, parameters) if wanted is not False else None
+        self.shares_memory = bool(self._sums)
+        if self._sums:
+            self._sums.take_over(module)
+        elif wanted and self.count > 2:  # two numbers have one sum
+            size = math.ceil(self.count * sum(p.nbytes for p in parameters) / 2**20)
+            raise TrainingError(
+                f"the workers have shared memory since the run began, but {FOLDER} has not the "
+                f"{size:,} MB for it any more: make room there"
+            )
 
     def synchronised(self, objective: nn.Module, is_last: bool) -> Any:
         """Let gradients travel only behind the last batch of an update."""
@@ -141,6 +163,13 @@ class Group(Workers):
             return values
 
         return arrived
+
+    def summed(self, values: Tensor) -> Tensor:
+        """Return the sum over the workers."""
+        if self._sums and self._sums.fits(values):
+            self._sums.sum_([values])
+            return values
+        return super().summed(values)
 
     def gathered(self, value: Any) -> list[Any]:
         """Return what each worker has, in their order."""
