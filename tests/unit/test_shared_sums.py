@@ -26,16 +26,17 @@ from seq2see.training.workers import Group
 
 SMALL = ModelConfig(vocab_size=12, d_model=16, d_ff=16, heads=2, encoder_layers=1, decoder_layers=1)
 SIZES = 7, 1, 30
+REASONS = ["no folder", "no room", "another machine", "other numbers", "too many"]
 
 
 class Alone:
     """A worker of two, the other of which agrees with all it says but sees other files."""
 
     rank = 0
-    count = 2
 
-    def __init__(self, others_see: bool = True) -> None:
+    def __init__(self, others_see: bool = True, count: int = 2) -> None:
         self._others_see = others_see
+        self.count = count
 
     def agreed(self, value: Any) -> Any:
         return value
@@ -160,7 +161,7 @@ def full(file: int, start: int, size: int) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-@pytest.mark.parametrize("reason", ["no folder", "no room", "another machine", "other numbers"])
+@pytest.mark.parametrize("reason", REASONS)
 def test_who_shares_no_memory_has_no_such_sums(
     reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,7 +169,7 @@ def test_who_shares_no_memory_has_no_such_sums(
     if reason == "no room":
         monkeypatch.setattr(os, "posix_fallocate", full)
     dtype = torch.float64 if reason == "other numbers" else torch.float32
-    workers = Alone(others_see=reason != "another machine")
+    workers = Alone(reason != "another machine", 5 if reason == "too many" else 2)
     assert shared_sums(workers, [torch.zeros(3, dtype=dtype)]) is None
     assert not any(tmp_path.iterdir())
 

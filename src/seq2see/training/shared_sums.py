@@ -23,6 +23,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 FOLDER = Path("/dev/shm")  # noqa: S108 files with names that nobody can guess
 """Where files are memory. Linux has it; elsewhere gloo does the sums."""
+MOST = 4
+"""Workers, at most: each reads what all have written, and gloo's share of it gets no larger."""
 
 
 class Agreement(Protocol):
@@ -92,10 +94,12 @@ class SharedSums:
 
 def shared_sums(workers: Agreement, parameters: Iterable[Tensor]) -> SharedSums | None:
     """Return sums large enough for all parameters; nothing where they are no plain numbers in
-    memory, or where the workers have no memory in common.
+    memory, where the workers have no memory in common, or where there are too many of them.
     """
     parameters = list(parameters)
-    if any(p.dtype != torch.float32 or p.device.type != "cpu" for p in parameters):
+    if workers.count > MOST or any(
+        p.dtype != torch.float32 or p.device.type != "cpu" for p in parameters
+    ):
         return None
     shape = workers.count, sum(p.numel() for p in parameters)
     path = workers.agreed(_reserved(4 * math.prod(shape)) if workers.rank == 0 else None)
@@ -118,9 +122,10 @@ def _reserved(size: int) -> str | None:
 
     Whoever writes into memory that is not there is killed without a word, so it is reserved here.
     """
-    if not FOLDER.is_dir():
+    try:
+        file, path = mkstemp(prefix="seq2see-", dir=FOLDER)
+    except OSError:
         return None
-    file, path = mkstemp(prefix="seq2see-", dir=FOLDER)
     try:
         os.posix_fallocate(file, 0, size)
     except OSError:
