@@ -78,8 +78,21 @@ def test_another_recipe_is_refused_with_the_difference(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     folder.begin({"a": {"b": 1, "c": [1, 2]}}, RunPlan(5, 1, 2))
     assert folder.plan({"a": {"b": 1, "c": (1, 2)}}) == RunPlan(5, 1, 2)
-    with pytest.raises(ConfigError, match="but `a.b` was 1 and is 2"):
+    with pytest.raises(ConfigError, match="but `a.b` was 1 and is 2: add a.b=1$"):
         folder.plan({"a": {"b": 2, "c": [1, 2]}})
+
+
+def test_what_was_given_on_the_command_line_is_to_be_given_again(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.begin({"train": {"updates": 400, "epochs": None, "x": "a"}}, RunPlan(5, 1, 2))
+    with pytest.raises(ConfigError) as refused:
+        folder.plan({"train": {"updates": None, "epochs": 3, "x": "b"}})
+    began = "a run must go on as it began, but `train."
+    assert list(refused.value.problems) == [
+        f"{began}epochs` was unset and is 3: leave it out",
+        f"{began}updates` was 400 and is unset: add train.updates=400",
+        f'{began}x` was "a" and is "b": add train.x="a"',
+    ]
 
 
 def test_a_key_that_came_later_counts_as_its_default(tmp_path: Path) -> None:

@@ -185,4 +185,12 @@ def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
             inner = f"{path}.{key}" if path not in {"", "recipe"} else str(key)
             yield from _differences(before.get(key), now.get(key), inner)
     elif before != now:
-        yield f"`{path}` was {json.dumps(before)} and is {json.dumps(now)}"
+        then, today = ("unset" if value is None else json.dumps(value) for value in (before, now))
+        yield f"`{path}` was {then} and is {today}{_advice(path, before)}"
+
+
+def _advice(path: str, before: Any) -> str:
+    """Say how a setting becomes what it was; it may have been given on the command line."""
+    if path.startswith("models.") or isinstance(before, dict | list):
+        return ""
+    return ": leave it out" if before is None else f": add {path}={json.dumps(before)}"
