@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -323,6 +324,32 @@ def test_a_lost_worker_is_started_again(train_apart, command, tmp_path: Path) ->
     assert process.returncode == 0, said
     assert "Training from update" in said
     assert_same_bits(folder, tmp_path / "calm")
+
+
+@pytest.mark.slow
+def test_a_worker_lost_by_one_of_two_agents(train_apart, command, tmp_path: Path) -> None:
+    """As on two machines: the agent that lost none starts its own again too, with the leader."""
+    assert train_apart(tmp_path / "calm", "train.processes=2").returncode == 0
+    folder = tmp_path / "run"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        meeting = f"127.0.0.1:{free.getsockname()[1]}"
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1"]
+    where = ["--rdzv-backend=c10d", f"--rdzv-endpoint={meeting}", "--max-restarts=1"]
+    arguments = [*torchrun, *where, *command(folder, "train.processes=2")[1:]]
+    silent = {"stderr": subprocess.DEVNULL, "env": {**os.environ, "OMP_NUM_THREADS": "1"}}
+    agents = [subprocess.Popen(arguments, **silent) for _ in range(2)]
+    while not has(folder, 8)() and all(agent.poll() is None for agent in agents):
+        time.sleep(0.01)
+    workers = [worker for agent in agents for worker in children(agent.pid)]
+    os.kill(next(worker for worker in workers if rank_of(worker) == 1), signal.SIGKILL)
+    assert [agent.wait(timeout=600) for agent in agents] == [0, 0]
+    assert_same_bits(folder, tmp_path / "calm")
+
+
+def rank_of(pid: int) -> int:
+    """Return the number of a worker."""
+    variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return int(next(v for v in variables if v.startswith(b"RANK=")).removeprefix(b"RANK="))
 
 
 def children(pid: int) -> list[int]:
