@@ -108,6 +108,7 @@ def _without_echoes(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
 
 _KINDS = {"int", "float", "str", "bool"}
 """What pydantic puts behind a place that takes several kinds of value, one problem for each."""
+_MEANT = "did you mean "
 
 
 def _place(detail: ErrorDetails) -> tuple[int | str, ...]:
@@ -121,8 +122,7 @@ def _problems(config: type[BaseModel], details: Sequence[ErrorDetails]) -> Itera
     path = ".".join(str(step) for step in _place(detail))
     cause = detail.get("ctx", {}).get("error")
     if isinstance(cause, ConfigError):  # from a config inside this one, or from `conflicts`
-        inside = f"`{path}." if path else "`"
-        yield from (problem.replace("`", inside, 1) for problem in cause.problems)
+        yield from (inside(path, problem) for problem in cause.problems)
     elif detail["type"] == "extra_forbidden":
         yield f"`{path}` is not a setting{_nearest(path, config.model_fields)}"
     elif detail["type"] == "json_invalid":
@@ -134,10 +134,18 @@ def _problems(config: type[BaseModel], details: Sequence[ErrorDetails]) -> Itera
     elif detail["type"] == "union_tag_invalid":
         tag = _tag_name(detail)
         given = _shown(detail["ctx"]["tag"])
-        yield f"`{path}.{tag}` must be {_wanted(detail)}, but is {given} instead"
+        yield f"`{path}.{tag}` must be {wanted(detail)}, but is {given} instead"
     else:
-        wanted = " or ".join(dict.fromkeys(map(_wanted, details)))
-        yield f"`{path}` must be {wanted}, but is {_shown(detail['input'])} instead"
+        kinds = " or ".join(dict.fromkeys(map(wanted, details)))
+        yield f"`{path}` must be {kinds}, but is {_shown(detail['input'])} instead"
+
+
+def inside(path: str, problem: str) -> str:
+    """Return a problem of a config as one of the config that has it at this place."""
+    if not path:
+        return problem
+    said, meant, near = problem.partition(f"{_MEANT}`")
+    return said.replace("`", f"`{path}.", 1) + (f"{meant}{path}.{near}" if meant else "")
 
 
 def _tag_name(detail: ErrorDetails) -> str:
@@ -158,7 +166,7 @@ def _shown(value: object) -> str:
 
 def _nearest(name: str, valid: Mapping[str, object]) -> str:
     near = get_close_matches(name, valid, n=1)
-    return f"; did you mean `{near[0]}`?" if near else f"; valid are {', '.join(valid)}"
+    return f"; {_MEANT}`{near[0]}`?" if near else f"; valid are {', '.join(valid)}"
 
 
 _WANTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
@@ -188,6 +196,7 @@ _WANTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 }
 
 
-def _wanted(detail: ErrorDetails) -> str:
+def wanted(detail: ErrorDetails) -> str:
+    """Return what a value must be, in our words where we have any."""
     words = _WANTED.get(detail["type"])
     return words(detail.get("ctx", {})) if words else detail["msg"]

@@ -80,7 +80,7 @@ def test_help_answers_without_the_heavy_parts(arguments: list[str]) -> None:
         (["info", "tiny", "--vocab-size", "0"], 2, "--vocab-size"),
         (["info", "tiny", "--vocab-size", "9" * 20], 2, "--vocab-size"),
         (["demo", "--seed", "9" * 20], 2, "--seed"),
-        (["inof"], 2, "No such command 'inof'. Did you mean 'info'?"),
+        (["inof"], 2, "seq2see: `inof` is not a command; did you mean `info`?"),
         (["demo", "--epochs", "0"], 2, "--epochs"),
         (["lab", "run", "1", "--docs", "nowhere"], 1, "nowhere must be a folder, but is not there"),
         (["train", "nowhere.toml"], 1, "nowhere.toml cannot be read: No such file or directory"),

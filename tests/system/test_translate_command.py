@@ -538,7 +538,7 @@ MISTAKES = {
     "another setting": (
         ["translate", "{m}", "--search", "no_repeat=3"],
         2,
-        "did you mean `no_repeat_ngram`?",
+        "did you mean `--search no_repeat_ngram`?",
     ),
     "an ensemble on ctranslate2": (
         ["translate", "{m}", "--ensemble", "{m}", "--engine", "ctranslate2"],

@@ -73,6 +73,81 @@ def test_a_run_needs_a_folder(run, tiny_recipe, tmp_path, verb) -> None:
     )
 
 
+# --- what the parser finds ---
+
+PARSED = {
+    "a misspelt option": (
+        "translate m --beem 5",
+        "`--beem` is not an option; did you mean `--beam-size`?",
+    ),
+    "a dash too few": (
+        "translate m --nbest 2",
+        "`--nbest` is not an option; did you mean `--n-best`?",
+    ),
+    "half a name": ("translate m --out x", "`--out` is not an option; did you mean `--output`?"),
+    "nothing near": (
+        "translate m --bogus",
+        "`--bogus` is not an option: see `seq2see translate --help`",
+    ),
+    "a letter": ("translate m -x", "`-x` is not an option: see `seq2see translate --help`"),
+    "a setting": (
+        "train r.toml --updates 9",
+        "`--updates` is not an option: settings are given as `train.updates=VALUE`",
+    ),
+    "a whole setting": (
+        "train r.toml --train.updates=9",
+        "`--train.updates` is not an option: settings are given as `train.updates=VALUE`",
+    ),
+    "a misspelt setting": (
+        "train r.toml --warmpu 9",
+        "`--warmpu` is not an option: settings are given as `schedule.warmup=VALUE`",
+    ),
+    "no setting": (
+        "train r.toml --zzz 9",
+        "`--zzz` is not an option: settings are given as `section.key=VALUE`",
+    ),
+    "a command of a group": ("check a.tsv", "`check` is not a command; did you mean `data check`?"),
+    "one misspelt": ("chek a.tsv", "`chek` is not a command; did you mean `data check`?"),
+    "no command": ("xyz", "`xyz` is not a command: `seq2see --help` names them"),
+    "no argument": ("translate", "MODEL must be given: see `seq2see translate --help`"),
+    "no files": ("init", "FILES must be given: see `seq2see init --help`"),
+    "no option": ("import x", "`--output` must be given: see `seq2see import --help`"),
+    "too many": ("translate m a b", "`b` is too much: see `seq2see translate --help`"),
+    "no number": (
+        "translate m --beam-size x",
+        "`--beam-size` must be a whole number, but is x instead",
+    ),
+    "no fraction": (
+        "translate m --length-penalty x",
+        "`--length-penalty` must be a number, but is x instead",
+    ),
+    "too low": ("translate m --threads 0", "`--threads` must be at least 1, but is 0 instead"),
+    "no choice": (
+        "translate m --engine fast",
+        "`--engine` must be one of auto, torch, ctranslate2, but is fast instead",
+    ),
+    "no value": ("translate m --beam-size", "`--beam-size` needs a value"),
+    "a value too many": ("translate m --json=3", "`--json` takes no value"),
+    "one language": (
+        "import x -o y --languages en",
+        "`--languages` must be two with a comma between, but is 'en'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("typed", "line"), PARSED.values(), ids=PARSED)
+def test_what_cannot_be_parsed_is_one_line_as_well(run, typed, line) -> None:
+    done = run(*typed.split())
+    assert (done.status, done.out, done.err) == (2, "", f"seq2see: {line}\n")
+
+
+@pytest.mark.parametrize("verb", [[], ["translate"], ["data"], ["data", "check"], ["lab", "run"]])
+def test_a_letter_asks_for_help(run, verb) -> None:
+    done = run(*verb, "-h")
+    assert (done.status, done.err) == (0, "")
+    assert f"Usage: {' '.join(['seq2see', *verb])}" in done.out
+
+
 # --- options ---
 
 LENGTHS = "`--search lengths.max_length` must be at least 1, but is 0 instead"

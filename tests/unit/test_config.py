@@ -30,7 +30,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "unknown key": ({"d_modell": 512}, "`d_modell` is not a setting; did you mean `d_model`?"),
     "unknown key inside": (
         {"norm": {"placment": "pre"}},
-        "`norm.placment` is not a setting; did you mean `placement`?",
+        "`norm.placment` is not a setting; did you mean `norm.placement`?",
     ),
     "no near key": (
         {"norm": {"zzz": 1}},

@@ -97,10 +97,10 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         Recipe.read(path)
     text = str(refusal.value)
     for problem in [
-        "did you mean `weight`?",
+        "did you mean `data.train.0.weight`?",
         "`tokenizer.vocab_size` must be above 260",
         "`batches.tokens` must be at least 514",
-        "`model.d_modle` is not a setting; did you mean `d_model`?",
+        "`model.d_modle` is not a setting; did you mean `model.d_model`?",
         "`model.heads` must be a whole number",
     ]:
         assert text.count(problem) == 1
@@ -124,7 +124,10 @@ def test_a_problem_is_looked_for_where_it_was_made(tmp_path: Path) -> None:
         ({"model": {"preset": "huge"}}, "`model.preset` must be one of tiny, small, base, big"),
         ({"model": {"heads": 7}}, "`model.heads` must divide d_model = 512"),
         ({"model": {"vocab_size": 9}}, "`model.vocab_size` must be left out: the tokenizer"),
-        ({"model": {"d_modle": 9}}, "`model.d_modle` is not a setting; did you mean `d_model`?"),
+        (
+            {"model": {"d_modle": 9}},
+            "`model.d_modle` is not a setting; did you mean `model.d_model`?",
+        ),
         (
             {"model": {"positions": {"kind": "learned", "max_length": 256}}},
             "`model.positions.max_length` must be at least 257, for batches.max_length = 256",

@@ -37,6 +37,7 @@ app = typer.Typer(
     cls=Verbs,
     help="A Transformer that you train on your own text, run fast, serve, and see through.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["--help", "-h"]},
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -70,7 +71,7 @@ def main() -> None:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a tree with question marks beats none
     try:
-        app()
+        app(prog_name="seq2see")
     except Seq2SeeError as error:
         typer.echo(f"seq2see: {error}", err=True)
         sys.exit(STATUS if isinstance(error, ConfigError) else 1)

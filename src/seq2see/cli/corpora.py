@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2see.cli.verb import CODE
+from seq2see.errors import ConfigError
 
 if TYPE_CHECKING:
     from seq2see.data.corpora import Corpus
@@ -79,9 +80,8 @@ def stated(text: str | None) -> tuple[str, str] | None:
     """Return the languages that an option names."""
     pair = _pair(text, "--languages")
     if pair and (pair[0] == pair[1] or not all(map(CODE.fullmatch, pair))):
-        raise typer.BadParameter(
-            f"must be two different codes such as en,pt-BR, but is {text!r}",
-            param_hint="--languages",
+        raise ConfigError(
+            [f"`--languages` must be two different codes such as en,pt-BR, but is {text!r}"]
         )
     return pair
 
@@ -99,9 +99,7 @@ def _pair(text: str | None, option: str) -> tuple[str, str] | None:
         return None
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2 or not all(parts):
-        raise typer.BadParameter(
-            f"must be two with a comma between them, but is {text!r}", param_hint=option
-        )
+        raise ConfigError([f"`{option}` must be two with a comma between, but is {text!r}"])
     return parts[0], parts[1]
 
 

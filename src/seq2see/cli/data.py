@@ -12,6 +12,7 @@ from seq2see.cli.corpora import Columns, Files, Format, Languages, endings, open
 from seq2see.cli.reporting import Json, Plot, refuse_place, refuse_plot
 from seq2see.cli.train import let_threads_sleep
 from seq2see.cli.verb import Verb, Verbs
+from seq2see.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -141,7 +142,7 @@ def _held_out(files: list[str] | None, corpus: Corpus) -> Iterable[Pair]:
     if not files:
         return ()
     if STANDARD_INPUT in files:
-        raise typer.BadParameter("must be a file, not standard input", param_hint="--against")
+        raise ConfigError(["`--against` must be a file, not standard input"])
     config = CorpusConfig(files=tuple(files))
     if config.kind == corpus.config.kind:
         config = config.replace(columns=corpus.config.columns)

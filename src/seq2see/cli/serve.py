@@ -9,6 +9,7 @@ import typer
 
 from seq2see.cli.train import let_threads_sleep
 from seq2see.cli.translating import EngineName, Precision
+from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from socket import socket
@@ -56,7 +57,7 @@ def serve(
         _draw(api_keys, new_key)
         return
     if not models:
-        raise typer.BadParameter("give a model directory at least", param_hint="MODEL")
+        raise ConfigError(["MODEL must be given: give a model directory at least"])
     let_threads_sleep()
     _require_extra()
     from seq2see.serve.listening import listen
@@ -118,9 +119,7 @@ def _table(pairs: list[str]) -> dict[str, float]:
         try:
             table[name.strip()] = int(value) if value.strip().isdigit() else float(value)
         except ValueError:
-            raise typer.BadParameter(
-                f"must be NAME=VALUE, but is {pair} instead", param_hint="--limit"
-            ) from None
+            raise ConfigError([f"`--limit` must be NAME=VALUE, but is {pair} instead"]) from None
     return table
 
 
@@ -128,15 +127,13 @@ def _draw(path: Path | None, name: str) -> None:
     from seq2see.serve.keys import add_key
 
     if path is None:
-        raise typer.BadParameter("needs --api-keys", param_hint="--new-key")
+        raise ConfigError(["`--new-key` needs --api-keys"])
     typer.echo(add_key(path, name))
     typer.echo(f"Only its hash is in {path}: keep the key.", err=True)
 
 
 def _require_extra() -> None:
     from importlib.util import find_spec
-
-    from seq2see.errors import InputError
 
     names = ("fastapi", "uvicorn", "prometheus_client", "python_multipart")
     if missing := [name for name in names if find_spec(name) is None]:

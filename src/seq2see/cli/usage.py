@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from seq2see.cli.mistakes import UsageError, in_words
 from seq2see.errors import ConfigError
 
 STATUS = 2
@@ -21,7 +22,7 @@ _FLAGS = {
     "metrics": "metric",
     "methods": "method",
 }
-_NAME = re.compile(r"`(?P<search>search\.)?(?P<name>\w[\w.]*?)(?:\.\d+)?`")
+_NAME = re.compile(r"(?:^|(?<=did you mean ))`(?P<search>search\.)?(?P<name>\w[\w.]*?)(?:\.\d+)?`")
 _OPTIONS: ContextVar[Collection[str]] = ContextVar("options", default=())
 
 
@@ -41,8 +42,15 @@ def wrong_use() -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        typer.echo(f"seq2see: {'; '.join(map(_by_flag, error.problems))}", err=True)
-        raise typer.Exit(STATUS) from None
+        problem = "; ".join(map(_by_flag, error.problems))
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # no mistake: it shows the help
+            raise
+        problem = in_words(error)
+    else:
+        return
+    typer.echo(f"seq2see: {problem}", err=True)
+    raise typer.Exit(STATUS)
 
 
 def all_of(*makes: Callable[[], Any]) -> list[Any]:
@@ -80,8 +88,7 @@ def flag(name: str) -> str:
 def _by_flag(problem: str) -> str:
     if problem.startswith("`files`"):
         return problem.replace("`files`", "FILES", 1)  # they are arguments
-    match = _NAME.match(problem)
-    return _typed(match) + problem[match.end() :] if match else problem
+    return _NAME.sub(_typed, problem)
 
 
 def _typed(match: re.Match[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from seq2see.config import Config, assigned, merged
+from seq2see.config import Config, assigned, inside, merged
 from seq2see.data.batches import BatchConfig
 from seq2see.data.config import DataConfig
 from seq2see.errors import ConfigError, InputError
@@ -140,6 +140,19 @@ class Recipe(Config):
         return "\n".join(lines).strip() + "\n"
 
 
+def setting_names() -> list[str]:
+    """Return what can be changed, as it is typed: section.key."""
+    sections = {name: field.annotation for name, field in Recipe.model_fields.items()}
+    fields = {name: getattr(part, "model_fields", {}) for name, part in sections.items()}
+    fields["model"] = {"preset": None, **ModelConfig.model_fields}
+    return [
+        f"{section}.{key}"
+        for section, keys in fields.items()
+        for key in keys
+        if section != "model" or key not in _FROM_TOKENIZER
+    ]
+
+
 def _architecture(
     model: dict[str, Any], vocab_size: int, target_vocab_size: int | None = None
 ) -> ModelConfig:
@@ -170,5 +183,5 @@ def _wrong(model: Any) -> list[str]:
         if isinstance(model, dict):
             _architecture(model, TokenizerConfig().vocab_size)
     except ConfigError as error:
-        return [problem.replace("`", "`model.", 1) for problem in error.problems]
+        return [inside("model", problem) for problem in error.problems]
     return []
