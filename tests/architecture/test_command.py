@@ -123,12 +123,14 @@ def test_a_terminal_without_the_characters_gets_others(
     assert b"6,061,056" in done.stdout
 
 
-def test_a_full_disk_is_one_line() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_one_line(unbuffered: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "seq2see", "info", "big"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == "seq2see: No space left on device\n"
+    assert done.stderr == "seq2see: standard output cannot be written: No space left on device\n"
 
 
 def test_a_closed_pipe_is_no_traceback() -> None:

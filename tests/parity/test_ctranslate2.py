@@ -357,7 +357,7 @@ def _homeless() -> NoReturn:
 def test_int8_is_used_only_if_it_was_seen_to_work(home: Path, monkeypatch) -> None:
     translator = seq2see.load(home, precision="int8")
     assert translator.engine.name.startswith("ctranslate2 (float32)")
-    assert "no probes.txt" in translator.notes[0]
+    assert "no probes.txt: put some dozens of source sentences there" in translator.notes[0]
     (home / "probes.txt").write_text("\n".join(LINES[:6]), "utf-8")
     monkeypatch.setattr("seq2see.engines.precision.LEAST_CHRF", 0.0)
     translator = seq2see.load(home, precision="int8")

@@ -242,7 +242,7 @@ MISTAKES = {  # with the exit status: 2 where the recipe itself cannot be
         "long.tsv must have pairs of text, but has none that fits batches.max_length",
         1,
     ),
-    "an unknown key": (["train.udpates=3"], "`train.udpates` is not a setting; did you mean", 2),
+    "an unknown key": (["train.udpates=3"], "a setting; did you mean `train.updates`?", 2),
     "too many pieces": (["tokenizer.vocab_size=5000"], "`vocab_size` must be at most 2", 2),
     "no change": (["updates"], "`updates` must be section.key=value", 2),
     "swapped sides": (

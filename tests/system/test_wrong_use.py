@@ -35,6 +35,90 @@ def test_nor_is_what_standard_input_reads(model, tmp_path, monkeypatch) -> None:
             opened_target("-", text, model, {}, resume=False)
 
 
+@pytest.fixture
+def texts(tmp_path, monkeypatch) -> None:
+    """A folder to work in, with two files side by side."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.en", "a.de"):
+        (tmp_path / name).write_text("one\n", "utf-8")
+    (tmp_path / "en-de").mkdir()
+
+
+TYPED = {
+    "model and text swapped": (
+        1,
+        ["translate", "a.en", "{m}"],
+        "a.en is a file: give the directory of a model, then the text, such as seq2see translate "
+        "{m} a.en",
+    ),
+    "a file for a model": (
+        1,
+        ["translate", "a.en"],
+        "a.en is a file: give the directory of a model, then the text",
+    ),
+    "a text for a file": (
+        1,
+        ["translate", "{m}", "A dog runs."],
+        "'A dog runs.' is not a file: to translate it as text, echo 'A dog runs.' | "
+        "seq2see translate {m}",
+    ),
+    "texts for a recipe": (
+        2,
+        ["train", "a.en", "a.de"],
+        "RECIPE must be a recipe, but is a.en a.de: `seq2see init a.en a.de` writes one",
+    ),
+    "a text for a recipe": (
+        2,
+        ["train", "a.en"],
+        "RECIPE must be a recipe, but is a.en: `seq2see init a.en` writes one",
+    ),
+    "no text, but the folder": (
+        1,
+        ["init", "nope.en", "nope.de"],
+        "nope.en cannot be read: No such file or directory",
+    ),
+    "half a test set": (
+        2,
+        ["evaluate", "{m}", "--test", "a.en"],
+        "`--test` must be two text files, or one .tsv, .jsonl or .tmx, but has a.en instead",
+    ),
+    "nothing to score": (
+        1,
+        ["score", "{m}", "nope"],
+        "nope cannot be read: No such file or directory",
+    ),
+    "a file to import": (
+        1,
+        ["import", "a.en", "-o", "new"],
+        "`a.en` is a file: give the directory of a MarianMT model",
+    ),
+    "nothing to import": (
+        1,
+        ["import", "nope", "-o", "new"],
+        "`nope` is not there: give the directory of a MarianMT model",
+    ),
+    "our own to import": (
+        1,
+        ["import", "{m}", "-o", "new"],
+        "`{m}` is a model of seq2see already: there is nothing to import",
+    ),
+}
+
+
+@pytest.mark.usefixtures("texts")
+@pytest.mark.parametrize(("status", "arguments", "line"), TYPED.values(), ids=TYPED)
+def test_what_stands_in_a_wrong_place_is_said(run, model, status, arguments, line) -> None:
+    done = run(*(each.format(m=model) for each in arguments))
+    assert (done.status, done.out) == (status, "")
+    assert done.err == f"seq2see: {line.format(m=model)}\n"
+
+
+def test_a_long_text_is_no_file_either(run, model) -> None:
+    done = run("translate", model, "The dog sleeps. " * 100)
+    assert done.status == 1
+    assert "is not a file: to translate it as text, echo" in done.err
+
+
 # --- runs ---
 
 
@@ -358,6 +442,7 @@ def test_options_that_cannot_be_have_2_and_what_is_missing_1(
     done = run(*(each.format(**names) for each in arguments), stdin=b"a\n")
     assert (done.status, done.out) == (status, "")
     if "--device" in arguments:
-        assert done.err.startswith("seq2see: `--device` must be one that is here, but is gpu: ")
+        assert done.err.startswith("seq2see: `--device` must be one that is here (auto, cpu")
+        assert done.err.endswith("), but is gpu instead\n")
     if "ctranslate2" in arguments:
         assert "seq2see: `--engine` must be auto or torch, not ctranslate2: it " in done.err

@@ -8,6 +8,7 @@ reason, or found what it looks for: `data check`, `lab run`); one line says why.
 
 from __future__ import annotations
 
+import os
 import sys
 from io import TextIOWrapper
 from typing import Annotated
@@ -32,6 +33,7 @@ from seq2see.cli.usage import STATUS
 from seq2see.cli.verb import Verb, Verbs
 from seq2see.errors import ConfigError, Seq2SeeError
 
+_STANDARD_OUTPUT = 1
 app = typer.Typer(
     name="seq2see",
     cls=Verbs,
@@ -76,6 +78,19 @@ def main() -> None:
         typer.echo(f"seq2see: {error}", err=True)
         sys.exit(STATUS if isinstance(error, ConfigError) else 1)
     except OSError as error:  # a full disk
-        where = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"seq2see: {where}{error.strerror or error}", err=True)
+        typer.echo(f"seq2see: {_where(error)}{error.strerror or error}", err=True)
         sys.exit(1)
+
+
+def _where(error: OSError) -> str:
+    """Return what could not be read or written, if that is known."""
+    if error.filename:
+        return f"{error.filename}: "
+    try:
+        sys.stdout.flush()  # what it could not write, it tries to write again
+        os.write(_STANDARD_OUTPUT, b"")
+    except OSError:
+        # Python tries once more at its end, and would complain in its own words.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), _STANDARD_OUTPUT)
+        return "standard output cannot be written: "
+    return ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import sys
 import tempfile
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2see.cli.verb import CODE
-from seq2see.errors import ConfigError
+from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from seq2see.data.corpora import Corpus
@@ -66,7 +68,15 @@ def opened(
             files = [str(_kept_aside(Path(folder)))]
         table = {"files": files, "columns": columns_of(columns, form or ""), "format": form}
         config = CorpusConfig.model_validate(table)
+        refuse_missing(files)
         yield Corpus(config, stated(languages) or languages_of(files))
+
+
+def refuse_missing(files: list[str]) -> None:
+    """Complain of a file that is not there before anything else."""
+    for name in files:
+        if name != "-" and not name.startswith("builtin:") and not Path(name).exists():
+            raise InputError(f"{name} cannot be read: {os.strerror(errno.ENOENT)}")
 
 
 def _kept_aside(folder: Path) -> Path:

@@ -66,7 +66,11 @@ def corpus_config(
     if not test:
         return None
     table = {"files": test, "columns": columns_of(columns, form or ""), "format": form}
-    return CorpusConfig.model_validate(table)
+    try:
+        return CorpusConfig.model_validate(table)
+    except ConfigError as error:
+        problems = [problem.replace("`files`", "`--test`", 1) for problem in error.problems]
+        raise ConfigError(problems) from None
 
 
 def read_held_out(

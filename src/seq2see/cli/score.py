@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.corpora import Columns, Format, columns_of
+from seq2see.cli.corpora import Columns, Format, columns_of, refuse_missing
 from seq2see.cli.translating import (
     Device,
     Engine,
@@ -50,6 +50,7 @@ def score(
     from seq2see.cli.records import scored_as_json, scored_as_text
     from seq2see.data.corpora import Corpus, CorpusConfig
 
+    refuse_missing(files or [])
     table = {"files": files or ["-"], "columns": columns_of(columns, form or "")}
     config = CorpusConfig.model_validate({**table, "format": form})
     written = scored_as_json if as_json else scored_as_text

@@ -37,12 +37,27 @@ def train(
     from seq2see.settings import Recipe
     from seq2see.training.run import RunFolder
 
+    _refuse_text(recipe, changes or [])
     settings = Recipe.read(recipe, changes or [])
     folder = output or Path("runs", recipe.stem if recipe.stem != "recipe" else recipe.parent.name)
     refuse_file(folder)
     if resume and not RunFolder(folder).begun and _leads():  # a mistyped name costs hours
         typer.echo(f"seq2see: there is nothing to resume in {folder}: beginning anew", err=True)
     follow(settings, recipe.parent, folder, resume)
+
+
+def _refuse_text(recipe: Path, changes: list[str]) -> None:
+    """Refuse what to learn from in the place of the recipe that names it."""
+    from seq2see.cli.corpora import language_of
+
+    names = [str(recipe), *(change for change in changes if "=" not in change)]
+    if recipe.suffix == ".toml" or not all(Path(name).is_file() for name in names):
+        return
+    if len(names) > 1 or language_of(recipe.name):
+        files = " ".join(names)
+        raise ConfigError(
+            [f"RECIPE must be a recipe, but is {files}: `seq2see init {files}` writes one"]
+        )
 
 
 def refuse_file(folder: Path) -> None:

@@ -105,9 +105,10 @@ def translate(
     as_json: Json = False,
 ) -> None:
     """Translate text, line by line, or a document."""
-    from seq2see.cli.input import refuse_input
+    from seq2see.cli.input import refuse_input, refuse_swapped
 
-    refuse_input(file)
+    refuse_swapped(model, file)
+    refuse_input(file, model)
     search: Settings = {"beam_size": beam_size, "n_best": n_best}
     search |= {"length_penalty": length_penalty, "stop": stop}
     draw: Settings = {"sample": sample, "temperature": temperature}

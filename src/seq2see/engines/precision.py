@@ -35,7 +35,10 @@ def int8_refusal(home: Path, directory: Path, full: Translate, quick: Translate)
     """Return why int8 is not used here, if so. What was measured is kept with the conversion."""
     sentences = probes(home)
     if not sentences:
-        return f"its quality cannot be checked: the model directory has no {PROBES}"
+        return (
+            f"its quality cannot be checked, for {home} has no {PROBES}: put some dozens of source "
+            "sentences there, one a line"
+        )
     path, case = directory / RESULTS, _case(sentences)
     known = _read(path)
     if case not in known:

@@ -255,10 +255,19 @@ def _device(name: str) -> str:
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         torch.empty(0, device=name)
-    except (AssertionError, RuntimeError) as error:  # torch raises the one or the other
-        reason = str(error).partition("\n")[0]
-        raise ConfigError([f"`device` must be one that is here, but is {name}: {reason}"]) from None
+    except (AssertionError, RuntimeError):  # torch raises the one or the other
+        here = ", ".join(_devices())
+        problem = f"`device` must be one that is here ({here}), but is {name} instead"
+        raise ConfigError([problem]) from None
     return name
+
+
+def _devices() -> Iterator[str]:
+    """Yield what the usual devices of this machine are called."""
+    yield from ("auto", "cpu")
+    yield from (f"cuda:{number}" for number in range(torch.cuda.device_count()))
+    if torch.backends.mps.is_available():
+        yield "mps"
 
 
 def _check(engine: str, precision: str, threads: int | None) -> None:

@@ -34,7 +34,12 @@ _LANGUAGES = re.compile(r"opus-mt-(?:tc-(?:big|base)-)?(\w+)-(\w+)$")
 
 def read_marian(home: Path, languages: tuple[str, str] | None = None) -> Bundle:
     """Return the model of a directory, or say in one line why it cannot be read."""
+    if not home.is_dir():
+        what = "is a file" if home.exists() else "is not there"
+        raise InputError(f"`{home}` {what}: give the directory of a MarianMT model")
     settings = _json(home / "config.json")
+    if "checksums" in settings:
+        raise InputError(f"`{home}` is a model of seq2see already: there is nothing to import")
     if settings.get("model_type") != "marian":
         raise InputError(
             f"`{home}` must hold a MarianMT model, but its config.json says "
