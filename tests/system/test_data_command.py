@@ -174,6 +174,30 @@ def test_languages_with_a_comma_or_a_space(
     assert {path.suffix for path in tmp_path.iterdir()} == {".en", ".fr"}
 
 
+@pytest.mark.parametrize("clean", [[], ["--clean"]], ids=["all", "clean"])
+@pytest.mark.parametrize("stated", [[], ["--languages", "en,en"]], ids=["by name", "stated"])
+def test_a_translator_within_one_language(
+    run, tmp_path: Path, clean: list[str], stated: list[str]
+) -> None:
+    """From careless to careful: what is right already stays as it is."""
+    right = [fable.source for fable in load("train", short=True)[:300]]
+    ending = "txt" if stated else "en"
+    files = [tmp_path / f"{name}.{ending}" for name in ("careless", "careful")]
+    changed = [t if i % 2 else t.lower().removesuffix(".") for i, t in enumerate(right)]
+    for file, lines in zip(files, (changed, right), strict=True):
+        file.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    home = tmp_path / "careful"
+    done = run("init", *files, "-o", home, *stated, *clean)
+    assert done.status == 0, done.err
+    recipe = Recipe.read(home / "recipe.toml")
+    assert recipe.data.languages == ("en", "en")
+    parts = [*recipe.data.train, recipe.data.valid, recipe.data.test]
+    assert parts[0].files == ("train.source", "train.target")
+    kept = [pair for part in parts if part for pair in recipe.data.corpus(part, home)]
+    assert sum(pair.source == pair.target for pair in kept) >= 140
+    assert "both sides" not in done.out
+
+
 def test_cleaning_never_leaves_nothing(folder: Path, tmp_path: Path) -> None:
     done = seq2see(
         *("data", "clean", f"{folder}/test.tsv", "-o", str(tmp_path / "out")),
@@ -192,10 +216,15 @@ MISTAKES = {
         2,
         "--languages",
     ),
-    "the same language": (
-        ["data", "check", "{}/train.tsv", "--languages", "en,en"],
+    "the same file twice": (
+        ["init", "{}/train.en", "{}/./train.en", "-o", "{}/same"],
+        1,
+        "source and target must be two files, but both are",
+    ),
+    "keys by one language": (
+        ["data", "check", "{}/test.jsonl", "--languages", "en,en"],
         2,
-        "different",
+        "`--columns` must be given for test.jsonl",
     ),
     "a wrong pair": (["data", "check", "{}/train.tsv", "--columns", "1"], 2, "--columns"),
     "no such column": (

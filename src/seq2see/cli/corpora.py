@@ -89,10 +89,8 @@ def _kept_aside(folder: Path) -> Path:
 def stated(text: str | None) -> tuple[str, str] | None:
     """Return the languages that an option names."""
     pair = _pair(text, "--languages")
-    if pair and (pair[0] == pair[1] or not all(map(CODE.fullmatch, pair))):
-        raise ConfigError(
-            [f"`--languages` must be two different codes such as en,pt-BR, but is {text!r}"]
-        )
+    if pair and not all(map(CODE.fullmatch, pair)):
+        raise ConfigError([f"`--languages` must be two codes such as en,pt-BR, but is {text!r}"])
     return pair
 
 
@@ -118,7 +116,7 @@ def languages_of(files: list[str]) -> tuple[str, str] | None:
     if files[0].startswith("builtin:fables"):
         return "en", "fr"
     codes = [_ending(name) for name in files]
-    if len(set(codes)) == 2 and _ISO_639_1.issuperset(codes):
+    if len(codes) == 2 and _ISO_639_1.issuperset(codes):
         return codes[0], codes[1]
     return None
 
@@ -151,9 +149,9 @@ def progress() -> Iterator[Callable[[str, int], None]]:
         yield lambda doing, lines: bar.update(task, description=f"{doing}, {lines:,} lines")
 
 
-def endings(corpus: Corpus) -> tuple[str, str]:
-    """Return what files of this corpus end with: the languages, if they are known."""
-    return corpus.languages or ("source", "target")
+def endings(languages: tuple[str, str] | None) -> tuple[str, str]:
+    """Return what files of these languages end with: their codes, if they tell the sides apart."""
+    return languages if languages and languages[0] != languages[1] else ("source", "target")
 
 
 def spoken(files: list[str]) -> str:

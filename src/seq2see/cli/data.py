@@ -102,7 +102,7 @@ def clean(
     with opened(files, languages, columns, form) as corpus, progress() as told:
         tests = _held_out(against, corpus)
         verdicts = doctor.clean(corpus, None, corpus.languages, tests, told)
-        counts = write_clean(verdicts, output, endings(corpus))
+        counts = write_clean(verdicts, output, endings(corpus.languages))
     for rule, count in counts.most_common():
         typer.echo(f"{count:>12,}  {rule.replace('_', ' ')}", err=True)
     typer.echo(
@@ -128,9 +128,9 @@ def split(
 
     with opened(files, languages, columns, form) as corpus:
         choose = Splitter(corpus, valid, test, seed)
-        counts = write_split(corpus, output, endings(corpus), choose)
+        counts = write_split(corpus, output, endings(corpus.languages), choose)
     for part, count in counts.items():
-        names = " and ".join(f"{output / part}.{ending}" for ending in endings(corpus))
+        names = " and ".join(f"{output / part}.{ending}" for ending in endings(corpus.languages))
         typer.echo(f"{count:>12,}  {names}", err=True)
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.corpora import Columns, Files, Format, Languages, opened, progress, spoken
-from seq2see.errors import ConfigError
+from seq2see.cli.corpora import Columns, Files, Format, Languages, endings, opened, progress, spoken
+from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from seq2see.data.corpora import Corpus
@@ -46,6 +46,7 @@ def init(
     from seq2see.settings.commented import toml
 
     with opened(files, languages, columns, form) as corpus:
+        _refuse_same(corpus.paths)
         refuse_existing(filter(None, [_home(output, corpus.languages)]))  # before the work
         with progress() as told:
             report = examine(corpus, languages=corpus.languages, progress=told)
@@ -63,6 +64,12 @@ def init(
                 _tell(counts, 0 if clean else report.pairs - report.passing, home)
     advice = "mend the faults above first; then" if report.faults else f"read {home / RECIPE}, then"
     typer.echo(f"Next: {advice} `seq2see train {home / RECIPE}`.", err=True)
+
+
+def _refuse_same(paths: tuple[str, ...]) -> None:
+    """Raise an error if a text would be learnt as its own translation."""
+    if len(paths) == 2 and Path(paths[0]).resolve() == Path(paths[1]).resolve():
+        raise InputError(f"source and target must be two files, but both are {paths[0]}")
 
 
 def _home(output: Path | None, sides: tuple[str, str] | None) -> Path | None:
@@ -98,8 +105,9 @@ def _cleaned(corpus: Corpus, sides: tuple[str, str], folder: Path) -> Corpus:
 
     with progress() as told:
         verdicts = doctor.clean(corpus, languages=corpus.languages, progress=told)
-        write_clean(verdicts, folder, sides)
-    return Corpus(CorpusConfig(files=[f"clean.{side}" for side in sides]), sides, folder)
+        write_clean(verdicts, folder, endings(sides))
+    files = [f"clean.{ending}" for ending in endings(sides)]
+    return Corpus(CorpusConfig(files=files), sides, folder)
 
 
 def _split(
@@ -110,7 +118,7 @@ def _split(
 
     if held_out is None:
         held_out = suggested.held_out(sum(1 for _ in corpus))
-    return write_split(corpus, folder, sides, Splitter(corpus, held_out, held_out))
+    return write_split(corpus, folder, endings(sides), Splitter(corpus, held_out, held_out))
 
 
 def _parts(files: list[str], sides: tuple[str, str]) -> dict[str, list[str]]:
@@ -118,4 +126,4 @@ def _parts(files: list[str], sides: tuple[str, str]) -> dict[str, list[str]]:
     if files[0].startswith("builtin:"):
         name = files[0].partition("/")[0]
         return {part: [f"{name}/{part}"] for part in ("train", "valid", "test")}
-    return {part: [f"{part}.{side}" for side in sides] for part in ("train", "valid", "test")}
+    return {part: [f"{part}.{e}" for e in endings(sides)] for part in ("train", "valid", "test")}

@@ -148,7 +148,8 @@ class Corpus:
     @property
     def keys(self) -> tuple[str, str]:
         """What tells the sides apart inside a file: the names of columns, or the languages."""
-        keys = self.config.columns or self.languages
+        is_one = self.languages is not None and self.languages[0] == self.languages[1]
+        keys = self.config.columns or (None if is_one else self.languages)
         if keys is None:
             problem = f"`columns` must be given for {self.name}: the names of source and target"
             raise ConfigError([problem])

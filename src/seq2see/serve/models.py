@@ -150,7 +150,7 @@ class Models:
         if start is None or end is None:
             return None
         if start == end:
-            return Route(start, end, ())
+            return Route(start, end, self._direct(start, end))
         legs = self._direct(start, end) or self._chained(start, end)
         return Route(start, end, legs) if legs else None
 

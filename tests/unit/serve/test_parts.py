@@ -128,6 +128,12 @@ def test_routes_are_direct_or_through_one_language() -> None:
     assert known.targets("fr") == ["fr", "it", "en", "de"]
 
 
+def test_a_model_within_one_language_is_asked() -> None:
+    known = models("en-en", "en-de")
+    assert [leg.name for leg in known.route("en", "en").legs] == ["en-en"]  # type: ignore[union-attr]
+    assert known.route("de", "de").legs == ()  # type: ignore[union-attr]
+
+
 def test_a_direct_model_goes_before_a_chain() -> None:
     known = models("fr-en", "en-de", "fr-de")
     assert [leg.name for leg in known.route("fr", "de").legs] == ["fr-de"]  # type: ignore[union-attr]

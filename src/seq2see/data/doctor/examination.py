@@ -210,7 +210,8 @@ def _findings(
     yield from findings.of_rules(counts, examples, first.pairs, standard.config, overlap)
     yield from findings.of_overlap(overlap, counts["held_out"])
     yield from findings.of_line_ends(counts["line_ends"], examples, first.pairs)
-    yield from findings.of_copies(first, counts["same"], examples)
+    same = 0 if standard.languages.is_one else counts["same"]
+    yield from findings.of_copies(first, same, examples)
     yield from findings.of_characters(lacking)
 
 

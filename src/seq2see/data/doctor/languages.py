@@ -91,10 +91,16 @@ class LanguageCheck:
         crossed = source.fits(target.stated) and target.fits(source.stated)
         return crossed and source.is_other and target.is_other
 
+    @property
+    def is_one(self) -> bool:
+        """Both sides are stated to be in the same language."""
+        source, target = self.sides
+        return source.stated is not None and source.stated == target.stated
+
     def wrong(self, side: int, lines: Sequence[str], ids: Ragged) -> list[str]:
         """Return for each line of a side the language that it is in by mistake, or ""."""
         long = ids.lengths >= self.least_words
-        other = self._leaning(side, ids) < _OTHER
+        other = (self._leaning(side, ids) < _OTHER) & (not self.is_one)
         strange = _mean(ids, self.usual[side]) < self.cuts[side]
         found = [""] * len(lines)
         for line in map(int, np.flatnonzero(long)):
