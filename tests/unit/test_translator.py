@@ -18,7 +18,7 @@ from seq2see.bundle import Bundle
 from seq2see.data import fables
 from seq2see.engines.protocol import Batch, in_order
 from seq2see.engines.torch import TorchEngine
-from seq2see.errors import ConfigError
+from seq2see.errors import ConfigError, InputError
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import Beam, Hypothesis, SearchConfig, Source
 from seq2see.text import EOS_ID, TokenizerConfig, Tokenizers
@@ -73,6 +73,35 @@ def test_a_text_gives_one_and_a_list_a_list(translator: Translator) -> None:
     assert isinstance(one, Translation)
     assert translator.translate([LINES[0]]) == [one]
     assert translator.translate([]) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (b"abc", r"lines must be a list of texts, but are b'abc' \(bytes\) instead"),
+        (5, r"lines must be a list of texts, but are 5 \(int\) instead"),
+    ],
+)
+def test_what_is_neither_a_text_nor_texts_is_refused(
+    translator: Translator, given: object, words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        translator.translate(given)  # type: ignore[call-overload]
+    with pytest.raises(InputError, match=words):
+        list(translator.stream(given))  # type: ignore[arg-type]
+
+
+def test_a_stream_takes_no_text_apart(translator: Translator) -> None:
+    with pytest.raises(InputError, match="must be a list of texts, but are 'A dog runs.'"):
+        list(translator.stream("A dog runs."))
+
+
+@pytest.mark.parametrize("pair", ["abc", "ab", ("a",), ("a", "b", "c"), ("a", 5), 5])
+def test_only_pairs_are_scored(translator: Translator, pair: object) -> None:
+    with pytest.raises(InputError, match="pair 2 must be a text and its translation, but is"):
+        translator.score([("A dog.", "Un chien."), pair])  # type: ignore[list-item]
+    with pytest.raises(InputError, match="must be a list of texts"):
+        translator.score("ab")  # type: ignore[arg-type]
 
 
 def test_blank_lines_stay_and_bad_ones_fail_alone(translator: Translator) -> None:

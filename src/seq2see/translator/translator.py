@@ -13,6 +13,7 @@ from seq2see.errors import InputError
 from seq2see.search import Hypothesis, Source
 from seq2see.text import Tokenizers
 from seq2see.translator.describing import Describer, tokens
+from seq2see.translator.input import lines_of, pairs_of
 from seq2see.translator.options import TranslationOptions
 from seq2see.translator.segments import Cutter, Line, Segment
 from seq2see.translator.translation import Scored, Translation
@@ -101,7 +102,7 @@ class Translator:
         wishes = self._wishes(options)
         if isinstance(text, str):
             return self._translated([text], options, wishes, 0)[0]
-        return self._translated(list(text), options, wishes, 0)
+        return self._translated(list(lines_of(text)), options, wishes, 0)
 
     def stream(
         self,
@@ -119,7 +120,7 @@ class Translator:
         """
         options = (options or DEFAULT).changed(settings)
         wishes = self._wishes(options)
-        rest, size = iter(lines), at_once or FIRST_LINES
+        rest, size = iter(lines_of(lines)), at_once or FIRST_LINES
         while part := list(islice(rest, size)):
             yield from self._translated(part, options, wishes, first_line)
             first_line += len(part)
@@ -127,7 +128,8 @@ class Translator:
 
     def score(self, pairs: Iterable[tuple[str, str]], length_penalty: float = 1.0) -> list[Scored]:
         """Return what the model thinks of given translations, whole as they are."""
-        sources, targets = [list(side) for side in zip(*pairs, strict=True)] or ([], [])
+        sides = zip(*pairs_of(pairs), strict=True)
+        sources, targets = [list(side) for side in sides] or ([], [])
         ids = self.tokenizers.target.encode_batch(targets)
         ended = [[*target, self.engine.framing.target_end] for target in ids]
         given = list(zip(self.tokenizers.source.encode_batch(sources), ended, strict=True))
