@@ -224,6 +224,11 @@ def test_a_target_is_forced() -> None:
     assert made.translation.log_prob == pytest.approx(scored.log_prob, abs=1e-4)
 
 
+def test_a_target_without_words_has_an_end() -> None:
+    made = explain(translator(subject()), SENTENCE, "")
+    assert [token.text for token in made.target.tokens] == ["⟨end⟩"]
+
+
 def test_the_package_is_a_function() -> None:
     of = subject()
     made = seq2see.explain(translator(of), SENTENCE, search=SHORT)

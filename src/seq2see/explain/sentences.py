@@ -102,7 +102,7 @@ def _sentence(
         Token(
             id=number,
             piece=tokenizer.pieces[number],
-            text=shown(number, tokenizer) if place in owner else _end(place),
+            text=shown(number, tokenizer) if place in owner else _end(place < first),
             word=owner.get(place),
         )
         for place, number in enumerate(ids)
@@ -110,5 +110,5 @@ def _sentence(
     return Sentence(language=language, text=text, tokens=tokens, words=words)
 
 
-def _end(place: int) -> str:
-    return "⟨start⟩" if place == 0 else "⟨end⟩"
+def _end(is_before: bool) -> str:
+    return "⟨start⟩" if is_before else "⟨end⟩"
