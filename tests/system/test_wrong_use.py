@@ -8,6 +8,7 @@ import sys
 import pytest
 import typer
 
+from seq2see.bundle import Bundle
 from seq2see.cli.text import opened_target
 from seq2see.errors import InputError
 
@@ -117,6 +118,34 @@ def test_a_long_text_is_no_file_either(run, model) -> None:
     done = run("translate", model, "The dog sleeps. " * 100)
     assert done.status == 1
     assert "is not a file: to translate it as text, echo" in done.err
+
+
+NAMES = {
+    "packed": ("t.txt", "o.txt.gz", 2, "`--output` must be a plain file, but is {out} instead"),
+    "a packed page": ("p.html.gz", "o.html", 1, "{file} must be unpacked first: a document is"),
+    "a packed memory": ("m.TMX.xz", "o.txt", 1, "{file} must be unpacked first: a document is"),
+    "other subtitles": ("a.srt", "o.vtt", 2, "`--output` must be srt as {file} is, but is {out}"),
+    "lines as a page": ("t.en", "o.html", 2, "`--output` must be plain text as {file} is, but"),
+    "a page as lines": ("p.html", "o.txt", 2, "`--output` must be html as {file} is, but is"),
+    "a page packed": ("p.html", "o.html.zst", 2, "`--output` must be a plain file, but is {out}"),
+}
+
+
+@pytest.mark.parametrize(("file", "output", "status", "words"), NAMES.values(), ids=NAMES)
+def test_a_name_says_what_is_in_a_file(run, model, tmp_path, file, output, status, words) -> None:
+    text, out = tmp_path / file, tmp_path / output
+    text.write_text("The dog sleeps.\n", "utf-8")
+    done = run("translate", model, text, "-o", out, "--beam-size", "1")
+    assert (done.status, done.out) == (status, "")
+    assert done.err.startswith(f"seq2see: {words.format(file=text, out=out)}")
+    assert done.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [text]
+
+
+def test_standard_input_is_no_page(run, model, tmp_path) -> None:
+    done = run("translate", model, "-o", tmp_path / "o.html", stdin=b"The dog sleeps.\n")
+    assert done.status == 2
+    assert "must be plain text as standard input is, but is" in done.err
 
 
 # --- runs ---
@@ -230,6 +259,24 @@ def test_a_letter_asks_for_help(run, verb) -> None:
     done = run(*verb, "-h")
     assert (done.status, done.err) == (0, "")
     assert f"Usage: {' '.join(['seq2see', *verb])}" in done.out
+
+
+def test_a_folder_of_runs_must_be_there(run, model, tmp_path) -> None:
+    done = run("serve", model, "--port", "0", "--runs", tmp_path / "nope")
+    assert (done.status, done.out) == (1, "")
+    assert done.err == f"seq2see: {tmp_path / 'nope'} must be a folder, but is not there\n"
+
+
+def test_the_lab_asks_about_fables_who_knows_their_languages(run, model, tmp_path) -> None:
+    bundle = Bundle.load(model)
+    parts = bundle.config, bundle.tokenizers, ("en", "de"), bundle.weights
+    Bundle(*parts).save(tmp_path / "model")
+    done = run("lab", "run", "19", "--model", tmp_path / "model", "--cache", tmp_path)
+    assert (done.status, done.out) == (1, "")
+    assert done.err == (
+        "seq2see: the model must translate from en to fr to be asked about the fables, "
+        "but translates from en to de instead\n"
+    )
 
 
 # --- options ---
@@ -389,6 +436,12 @@ def test_reports_have_sentences_of_their_own(run, model) -> None:
     assert done.err == (
         "seq2see: `--off`, `--words`, `--beam-size` must be left out with `--pronoun`\n"
     )
+
+
+def test_progress_over_heads_is_for_a_terminal_alone(run, model, tmp_path) -> None:
+    (tmp_path / "a.tsv").write_text("The dog sleeps.\tLe chien dort.\n", "utf-8")
+    done = run("explain", model, "--heads", tmp_path / "a.tsv", "--json")
+    assert (done.status, done.err) == (0, "")
 
 
 # --- one kind of mistake, one status ---

@@ -57,6 +57,7 @@ def nothing_runs(bench: Bench) -> Finding:
         (["all", "--report", "nowhere/lab.html"], 1, "nowhere/lab.html cannot be written"),
         (["all", "--report", "."], 1, "it is a folder"),
         (["5", "--docs", "."], 2, "--docs must go with all"),
+        (["5", "--report", "lab.pdf"], 2, "`--report` must end with one of .html, .htm, but is"),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_the_work(

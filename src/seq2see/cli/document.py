@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from seq2see.cli.journal import sentence_bar
+from seq2see.data.corpora import PACKED
+from seq2see.data.readers import STANDARD_INPUT
 from seq2see.documents import DocumentReport, formats, translate_document
 
 if TYPE_CHECKING:
@@ -20,8 +22,29 @@ PLAIN = "txt"
 
 def is_document(file: str) -> bool:
     """Tell by its ending whether a file has words between other things."""
-    ending = Path(file).suffix.lower()
-    return any(ending in each.endings for each in formats() if each.name != PLAIN)
+    return _format(Path(file)) not in {None, PLAIN}
+
+
+def is_packed(file: str) -> bool:
+    """Tell by its ending whether a file is packed."""
+    return Path(file).suffix.lower() in PACKED
+
+
+def misnamed(file: str, output: Path) -> str | None:
+    """Say what is wrong if the translation of a file would not be what its name says."""
+    if is_packed(str(output)):
+        return f"`--output` must be a plain file, but is {output} instead: pack it afterwards"
+    own, named = _format(Path(file)) or PLAIN, _format(output)
+    if named in {None, own}:
+        return None
+    name = "standard input" if file == STANDARD_INPUT else file
+    kind = "plain text" if own == PLAIN else own
+    return f"`--output` must be {kind} as {name} is, but is {output} instead"
+
+
+def _format(path: Path) -> str | None:
+    ending = path.suffix.lower()
+    return next((each.name for each in formats() if ending in each.endings), None)
 
 
 def translate_file(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from unicodedata import combining, east_asian_width
@@ -98,7 +99,9 @@ def heads(
     def told(done: int, of: int) -> None:
         typer.echo(f"\rhead {done} of {of}", err=True, nl=done == of)
 
-    report = head_importance(_subject(translator), sources, references, told=told)
+    report = head_importance(
+        _subject(translator), sources, references, told=told if sys.stderr.isatty() else None
+    )
     _report(report, path, as_json, _head_lines(report))
 
 

@@ -7,7 +7,7 @@ import os
 import shlex
 from pathlib import Path
 
-from seq2see.cli.document import is_document
+from seq2see.cli.document import is_document, is_packed
 from seq2see.data.readers import BLOCK, STANDARD_INPUT, open_bytes
 from seq2see.documents.encodings import refuse_no_text
 from seq2see.documents.formats import refuse_unreadable
@@ -33,6 +33,8 @@ def refuse_input(file: str, model: Path) -> None:
         raise InputError(f"{file} cannot be read: {os.strerror(errno.ENOENT)}")
     if path.is_dir():
         raise InputError(f"{file} cannot be read: {os.strerror(errno.EISDIR)}")
+    if is_packed(file) and is_document(path.stem):
+        raise InputError(f"{file} must be unpacked first: a document is not read packed")
     refuse_unreadable(path)
     if path.is_file() and not is_document(file):  # a pipe can be read only once
         with open_bytes(file) as opened:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from seq2see.cli.reporting import Json, refuse_place
+from seq2see.cli.reporting import Json, refuse_missing, refuse_place
 from seq2see.cli.train import let_threads_sleep
+from seq2see.cli.usage import refuse_ending
 from seq2see.cli.verb import Verb, Verbs
 from seq2see.errors import ConfigError, InputError
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 Language = Literal["en", "zh"]
 Languages = Annotated[Language, typer.Option("--lang", help="English or Chinese.")]
+PAGES = (".html", ".htm")
 
 app = typer.Typer(
     name="lab",
@@ -69,8 +71,10 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run experiments; the exit status is 1 if a number is not as expected."""
-    _refuse_missing(docs, model)
+    refuse_missing(docs, model)
     refuse_place(report)
+    if report:
+        refuse_ending(report, PAGES, "--report")
     if docs is not None and names != ["all"]:
         raise ConfigError(["--docs must go with all: its pages hold every experiment"])
     let_threads_sleep()
@@ -79,6 +83,8 @@ def run(
     from seq2see.lab.table import plain
 
     wanted = _numbered(names)
+    if model and any(each.translates for each in wanted):
+        _refuse_languages(model)
     bench = Bench(cache, full, model, lambda line: typer.echo(f"     {line}", err=True))
     outcomes = []
     for outcome in run_all(wanted, bench, lambda e: typer.echo(f"{e.number:>3} …", err=True)):
@@ -95,15 +101,17 @@ def run(
         raise typer.Exit(1)
 
 
-def _refuse_missing(*folders: Path | None) -> None:
-    """Complain before the work."""
-    for folder in folders:
-        if folder is not None and not folder.is_dir():
-            raise InputError(f"{folder} must be a folder, but is {_kind(folder)}")
+def _refuse_languages(model: Path) -> None:
+    """Refuse a model that cannot be asked about the fables, which are English and French."""
+    from seq2see.bundle.files import CONFIG, read_config
+    from seq2see.bundle.manifest import parse
 
-
-def _kind(path: Path) -> str:
-    return "a file" if path.exists() else "not there"
+    languages = parse(model / CONFIG, read_config(model)).languages
+    if tuple(language[:2] for language in languages) != ("en", "fr"):
+        raise InputError(
+            f"the model must translate from en to fr to be asked about the fables, "
+            f"but translates from {' to '.join(languages)} instead"
+        )
 
 
 def _numbered(names: list[str]) -> tuple[Experiment, ...]:

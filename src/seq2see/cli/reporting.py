@@ -22,6 +22,14 @@ def refuse_plot(plot: Path | None) -> None:
         refuse_ending(plot, draw.FORMATS, "--plot")
 
 
+def refuse_missing(*folders: Path | None) -> None:
+    """Refuse folders that are none, before the work."""
+    for folder in folders:
+        if folder is not None and not folder.is_dir():
+            kind = "a file" if folder.exists() else "not there"
+            raise InputError(f"{folder} must be a folder, but is {kind}")
+
+
 def refuse_place(path: Path | None) -> None:
     """Refuse a file that cannot be written where it shall be, before the work."""
     if path and path.is_dir():

@@ -144,6 +144,10 @@ class _Job:
 
     def conflicts(self, n_best: int | None, alignment: bool) -> Iterator[str]:
         """Yield what cannot be asked for together."""
+        from seq2see.cli.document import misnamed
+
+        if self.output and (problem := misnamed(self.file, self.output)):
+            yield problem
         if self.resume and (self.output is None or self.file == "-" or self._is_document):
             yield "`--resume` needs lines of a file, and -o, to know what is done"
         if alignment and self.form != "json":
