@@ -222,9 +222,9 @@ MISTAKES = {
         "source and target must be two files, but both are",
     ),
     "keys by one language": (
-        ["data", "check", "{}/test.jsonl", "--languages", "en,en"],
+        ["data", "check", "{}/train.tsv", "--format", "jsonl", "--languages", "en,en"],
         2,
-        "`--columns` must be given for test.jsonl",
+        "`--columns` must be given for train.tsv",
     ),
     "a wrong pair": (["data", "check", "{}/train.tsv", "--columns", "1"], 2, "--columns"),
     "no such column": (
@@ -254,5 +254,5 @@ def test_a_mistake_is_one_line(folder: Path, arguments: list[str], status: int, 
     assert done.returncode == status
     assert words in done.stderr
     assert "Traceback" not in done.stderr
-    if done.stderr.startswith("seq2see: "):  # not in a box of Typer's
-        assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stderr.startswith("seq2see: ")
+    assert len(done.stderr.strip().splitlines()) == 1

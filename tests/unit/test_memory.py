@@ -8,12 +8,15 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from weakref import ref
 
 import pytest
 
 from seq2see.engines.memory import sparing_what_is_loaded
+from seq2see.training.run import RunFolder
 from seq2see.training.train import train
+from seq2see.training.workers import Workers
 
 LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 PROGRAM = """
@@ -86,8 +89,9 @@ def test_the_collector_spares_what_was_loaded_until_the_work_is_done() -> None:
     assert known() is None
 
 
-def test_a_run_is_spared_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_spared_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frozen = []
+    unused: Any = None
 
     def begun(*_: object) -> None:
         frozen.append(gc.get_freeze_count() > 100_000)
@@ -95,7 +99,7 @@ def test_a_run_is_spared_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("seq2see.training.train.keep_freed_memory", begun)
     with pytest.raises(InterruptedError):
-        train(*[None] * 4)  # type: ignore[list-item]
+        train(unused, RunFolder(tmp_path), Workers(), unused)
     assert frozen == [True]
     assert gc.get_freeze_count() < 100_000
 
