@@ -127,6 +127,7 @@ NAMES = {
     "other subtitles": ("a.srt", "o.vtt", 2, "`--output` must be srt as {file} is, but is {out}"),
     "lines as a page": ("t.en", "o.html", 2, "`--output` must be plain text as {file} is, but"),
     "a page as lines": ("p.html", "o.txt", 2, "`--output` must be html as {file} is, but is"),
+    "a page on paper": ("p.html", "o.pdf", 2, "`--output` must be html as {file} is, but is {out}"),
     "a page packed": ("p.html", "o.html.zst", 2, "`--output` must be a plain file, but is {out}"),
 }
 

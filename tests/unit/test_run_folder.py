@@ -41,9 +41,20 @@ def test_a_record_with_odd_line_ends_is_one_record(tmp_path: Path) -> None:
     assert list(read_log(path)) == [{"update": 1, "samples": [odd]}, {"update": 2}]
 
 
-def test_what_a_full_disk_has_cut_hides_nothing_behind_it(tmp_path: Path) -> None:
+def test_what_a_full_disk_has_cut_hides_nothing_behind_it(tmp_path: Path, monkeypatch) -> None:
     path = tmp_path / "log.jsonl"
-    path.write_text('{"update": 1}\n{"upd{"update": 2}\n{"update": 3}\n')
+    log = JsonLines(path, 0)
+    log.write({"update": 1})
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with path.open("a") as file:
+        file.write('{"upd')
+    with monkeypatch.context() as patched:
+        patched.setattr(type(path), "open", full)
+        log.write({"update": 2})
+    log.write({"update": 3})
     assert [record["update"] for record in read_log(path)] == [1, 3]
 
 
@@ -91,7 +102,7 @@ def test_what_was_given_on_the_command_line_is_to_be_given_again(tmp_path: Path)
     assert list(refused.value.problems) == [
         f"{began}epochs` was unset and is 3: leave it out",
         f"{began}updates` was 400 and is unset: add train.updates=400",
-        f'{began}x` was "a" and is "b": add train.x="a"',
+        f'{began}x` was "a" and is "b": add ' + "'" + 'train.x="a"' + "'",
     ]
 
 

@@ -12,6 +12,7 @@ from seq2see.cli.journal import sentence_bar
 from seq2see.data.corpora import PACKED
 from seq2see.data.readers import STANDARD_INPUT
 from seq2see.documents import DocumentReport, formats, translate_document
+from seq2see.documents.formats import UNREADABLE
 
 if TYPE_CHECKING:
     from seq2see.translator import TranslationOptions, Translator
@@ -35,7 +36,7 @@ def misnamed(file: str, output: Path) -> str | None:
     if is_packed(str(output)):
         return f"`--output` must be a plain file, but is {output} instead: pack it afterwards"
     own, named = _format(Path(file)) or PLAIN, _format(output)
-    if named in {None, own}:
+    if named == own or (named is None and output.suffix.lower() not in UNREADABLE):
         return None
     name = "standard input" if file == STANDARD_INPUT else file
     kind = "plain text" if own == PLAIN else own

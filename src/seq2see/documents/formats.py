@@ -42,7 +42,7 @@ _FORMATS = (
     Format("tmx", (".tmx",), "application/x-tmx+xml", "tmx"),
     Format("xliff", (".xlf", ".xliff"), "application/xliff+xml", "xliff"),
 )
-_UNREADABLE = {
+UNREADABLE = {
     *(".doc", ".docm", ".dot", ".dotx", ".rtf", ".odt", ".ott", ".fodt", ".pages"),
     *(".xls", ".xlsm", ".xlsx", ".ods", ".numbers", ".ppt", ".pptx", ".odp", ".odg"),
     *(".pdf", ".ps", ".xps", ".djvu", ".epub", ".mobi", ".azw3"),
@@ -68,7 +68,7 @@ def format_of(path: Path, name: str | None = None) -> Format:
 
 def refuse_unreadable(path: Path) -> None:
     """Raise an error if a file is a document that is of none of the formats, by its ending."""
-    if path.suffix.lower() in _UNREADABLE:
+    if path.suffix.lower() in UNREADABLE:
         known = ", ".join(ending for one in _FORMATS for ending in one.endings)
         what = f"must be one of {known}, but is {path.suffix} instead: convert it first"
         raise InputError(f"{path} {what}")

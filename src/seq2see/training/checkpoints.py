@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -157,7 +157,8 @@ class Checkpoints:
         self._sweep()
         for update in self.updates():
             if update not in kept:  # killed in the middle of it, no half of one keeps its name
-                self.path(update).rename(self._aside(update))
+                with suppress(OSError):
+                    self.path(update).rename(self._aside(update))
         self._sweep()
 
     def _sweep(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,11 +29,18 @@ class JsonLines:
         aside.write_text("".join(kept), "utf-8")
         aside.replace(path)
         self._path = path
+        self._before = ""
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Add a line. A full disk ends a run at its next checkpoint, in good order, not here."""
-        with suppress(OSError), self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        line = json.dumps(record, ensure_ascii=False) + "\n"
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(self._before + line)
+        except OSError:
+            self._before = "\n"  # there may be half a line
+        else:
+            self._before = ""
 
 
 def read_log(path: Path) -> Iterator[dict[str, Any]]:

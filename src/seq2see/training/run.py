@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -191,6 +192,9 @@ def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
 
 def _advice(path: str, before: Any) -> str:
     """Say how a setting becomes what it was; it may have been given on the command line."""
-    if path.startswith("models.") or isinstance(before, dict | list):
+    has_tables = isinstance(before, list) and any(isinstance(each, dict) for each in before)
+    if path.startswith("models.") or isinstance(before, dict) or has_tables:
         return ""
-    return ": leave it out" if before is None else f": add {path}={json.dumps(before)}"
+    if before is None:
+        return ": leave it out"
+    return f": add {shlex.quote(f'{path}={json.dumps(before, ensure_ascii=False)}')}"

@@ -52,9 +52,14 @@ class SharedSums:
         """Is over once all have read the last sum, so that the rows are free again."""
         self._travelling: list[tuple[Future[Tensor], Tensor]] = []
 
+    @property
+    def numbers(self) -> int:
+        """How many can be added up at once."""
+        return self._rows_WN.size(1)
+
     def fits(self, values: Tensor) -> bool:
         """Whether they can be added up here."""
-        return values.dtype == self._rows_WN.dtype and values.numel() <= self._rows_WN.size(1)
+        return values.dtype == self._rows_WN.dtype and values.numel() <= self.numbers
 
     def sum_(self, tensors: Sequence[Tensor], factor: float = 1.0) -> None:
         """Put into each tensor the sum over the workers of its values times the factor.

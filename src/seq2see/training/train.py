@@ -119,6 +119,7 @@ def _trained(
     if free and plan.processes < workers.count:  # the leader with several threads is faster
         if not workers.leads:
             return None
+        workers.release()
         workers = Workers()
         builder = RunBuilder(ingredients, folder, workers)
     workers.shares_memory = plan.shares_memory

@@ -114,6 +114,9 @@ class Workers:
     def wait(self) -> None:
         """Wait until all are here."""
 
+    def release(self) -> None:
+        """Let go of what was kept for working together."""
+
     def agents(self) -> list[str]:
         """Return who started them, if anybody did."""
         return []
@@ -138,16 +141,24 @@ class Group(Workers):
 
     def _share_memory(self, module: DistributedDataParallel) -> None:
         wanted, parameters = self.shares_memory, [*module.parameters()]
-        self._sums = shared_sums(self, parameters) if wanted is not False else None
+        numbers = sum(p.numel() for p in parameters)
+        if wanted is False:
+            self._sums = None
+        elif not self._sums or self._sums.numbers != numbers:  # or else that of the measuring
+            self._sums = shared_sums(self, parameters)
         self.shares_memory = bool(self._sums)
         if self._sums:
             self._sums.take_over(module)
         elif wanted and self.count > 2:  # two numbers have one sum
-            size = math.ceil(self.count * sum(p.nbytes for p in parameters) / 2**20)
+            size = math.ceil(4 * self.count * numbers / 2**20)
             raise TrainingError(
-                f"the workers have shared memory since the run began, but {FOLDER} has not the "
-                f"{size:,} MB for it any more: make room there"
+                "the workers shared memory when the run began, and must go on so to be exact: on "
+                f"the CPU of one machine, with {size:,} MB free in {FOLDER}"
             )
+
+    def release(self) -> None:
+        """Let go of memory that was kept for sums."""
+        self._sums = None
 
     def synchronised(self, objective: nn.Module, is_last: bool) -> Any:
         """Let gradients travel only behind the last batch of an update."""
