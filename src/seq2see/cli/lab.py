@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from seq2see.cli.reporting import Json, refuse_missing, refuse_place
+from seq2see.cli.reporting import Json, refuse_no_folder, refuse_place
 from seq2see.cli.train import let_threads_sleep
 from seq2see.cli.usage import refuse_ending
 from seq2see.cli.verb import Verb, Verbs
@@ -71,7 +71,7 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run experiments; the exit status is 1 if a number is not as expected."""
-    refuse_missing(docs, model)
+    refuse_no_folder(docs, model)
     refuse_place(report)
     if report:
         refuse_ending(report, PAGES, "--report")

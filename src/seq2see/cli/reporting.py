@@ -22,7 +22,7 @@ def refuse_plot(plot: Path | None) -> None:
         refuse_ending(plot, draw.FORMATS, "--plot")
 
 
-def refuse_missing(*folders: Path | None) -> None:
+def refuse_no_folder(*folders: Path | None) -> None:
     """Refuse folders that are none, before the work."""
     for folder in folders:
         if folder is not None and not folder.is_dir():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.reporting import refuse_missing
+from seq2see.cli.reporting import refuse_no_folder
 from seq2see.cli.train import let_threads_sleep
 from seq2see.cli.translating import EngineName, Precision
 from seq2see.errors import ConfigError, InputError
@@ -59,7 +59,7 @@ def serve(
         return
     if not models:
         raise ConfigError(["MODEL must be given: give a model directory at least"])
-    refuse_missing(runs)
+    refuse_no_folder(runs)
     let_threads_sleep()
     _require_extra()
     from seq2see.serve.listening import listen
