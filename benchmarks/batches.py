@@ -15,9 +15,9 @@ from pathlib import Path
 
 from seq2see.bundle import Bundle, files
 from seq2see.data.readers import read_lines
-from seq2see.engines.ctranslate2 import CTranslate2Engine, Precision
-from seq2see.engines.protocol import in_order
-from seq2see.engines.torch import TorchEngine
+from seq2see.engines.base import in_order
+from seq2see.engines.ctranslate2_engine import CTranslate2Engine, Precision
+from seq2see.engines.torch_engine import TorchEngine
 from seq2see.search import Hypothesis, SearchConfig, Source
 
 SIZES = (1, 7, 64)

@@ -27,11 +27,10 @@ from statistics import median
 from sentencepiece import SentencePieceProcessor
 
 from benchmarks.machine import seconds
-from seq2see.data.batches import Batch, BatchConfig
-from seq2see.data.corpora import Corpus, CorpusConfig
-from seq2see.data.encoded import EncodedCorpus, Encoding, encode
-from seq2see.data.loader import Loader
-from seq2see.data.plan import Plan
+from seq2see.data.batch_loader import Batch, BatchConfig, Loader
+from seq2see.data.batch_sampler import Plan
+from seq2see.data.corpus import Corpus, CorpusConfig
+from seq2see.data.encoded_corpus import EncodedCorpus, Encoding, encode
 from seq2see.text import Tokenizer, TokenizerConfig, Tokenizers
 
 BATCHES = BatchConfig(tokens=4096, max_length=256)

@@ -26,14 +26,14 @@ import torch
 from benchmarks.machine import matmul_work, seconds
 from benchmarks.model import Pair, flops
 from seq2see import draw
-from seq2see.data.batches import Batch
-from seq2see.engines.memory import keep_freed_memory
+from seq2see.cpu import keep_freed_memory
+from seq2see.data.batch_loader import Batch
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer, count_parameters
 from seq2see.training.objective import Objective
-from seq2see.training.optimiser import OptimiserConfig, build_optimiser
+from seq2see.training.optimizer import OptimiserConfig, build_optimiser
 from seq2see.training.schedule import ScheduleConfig, build_schedule
-from seq2see.training.step import Stepper
+from seq2see.training.trainer import Stepper
 from seq2see.training.workers import Workers
 
 VOCABULARY = 8000

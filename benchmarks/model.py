@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.machine import matmul_work, seconds
-from seq2see.engines.memory import keep_freed_memory
+from seq2see.cpu import keep_freed_memory
 from seq2see.model import ModelConfig, Transformer, sinusoid
 
 # Lengths in SentencePiece pieces (joint BPE of 8,000, end symbol included) of the 29,000 training

@@ -28,14 +28,13 @@ import torch
 import seq2see
 from benchmarks.machine import seconds
 from seq2see.data.readers import read_lines
+from seq2see.engines.base import Ids
 from seq2see.engines.batching import filled
-from seq2see.engines.output import OutputLayer
-from seq2see.engines.protocol import Ids
-from seq2see.engines.torch import TorchDecoder, TorchEngine
+from seq2see.engines.torch_decoder import OutputLayer, TorchDecoder
+from seq2see.engines.torch_engine import TorchEngine
 from seq2see.model import AttentionListener, LayerListener, Site, Stack, Transformer
-from seq2see.model.decoder import Decoder
-from seq2see.model.encoder import Encoder
-from seq2see.model.multihead import CrossAttention, MultiHead
+from seq2see.model.attention import CrossAttention, MultiHead
+from seq2see.model.layers import Decoder, Encoder
 from seq2see.search import SearchConfig
 
 BEAMS = (1, 5)

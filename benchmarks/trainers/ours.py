@@ -9,16 +9,16 @@ import torch
 from safetensors.torch import load_file
 
 from benchmarks.turns import take_turns
-from seq2see.data.batches import Batch
-from seq2see.engines.memory import keep_freed_memory, sparing_what_is_loaded
+from seq2see.cpu import keep_freed_memory, sparing_what_is_loaded
+from seq2see.data.batch_loader import Batch
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PAD_ID
+from seq2see.training.launch import joined
 from seq2see.training.objective import Objective
-from seq2see.training.optimiser import OptimiserConfig, build_optimiser
+from seq2see.training.optimizer import OptimiserConfig, build_optimiser
 from seq2see.training.schedule import ScheduleConfig, build_schedule
-from seq2see.training.step import Stepper
-from seq2see.training.workers import joined
+from seq2see.training.trainer import Stepper
 
 
 def main() -> None:

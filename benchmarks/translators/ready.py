@@ -7,7 +7,7 @@ from typing import Any
 
 import seq2see
 from seq2see.engines.batching import framed
-from seq2see.engines.selection import Engines
+from seq2see.engines.loading import Engines
 
 SIZES = (16, 32, 64, 128)
 

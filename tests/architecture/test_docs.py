@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2see.data.doctor import RULES
+from seq2see.data.quality.config import RULES
 from seq2see.search import SearchConfig
 from seq2see.translator import TranslationOptions
 

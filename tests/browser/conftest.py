@@ -17,15 +17,14 @@ import torch
 
 from seq2see.bundle import Bundle
 from seq2see.model import ModelConfig, Transformer
+from seq2see.serve.auth import ApiKeys
 from seq2see.serve.config import ServeConfig
-from seq2see.serve.journal import Journal
-from seq2see.serve.keys import ApiKeys
-from seq2see.serve.listening import listen
-from seq2see.serve.models import Models, read
-from seq2see.serve.server import server
+from seq2see.serve.model_registry import Models, read
+from seq2see.serve.monitoring import Journal
+from seq2see.serve.server import listen, server
 from seq2see.serve.service import Service
 from seq2see.text import TokenizerConfig, Tokenizers
-from seq2see.text.specials import EOS_ID
+from seq2see.text.tokenizer_training import EOS_ID
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from seq2see.explain.tensors import unpack
+from seq2see.explain.trace import unpack
 
 
 @pytest.fixture(scope="module")

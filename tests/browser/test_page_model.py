@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 import torch
 
-from seq2see.explain.tensors import unpack
-from seq2see.model.positions import Frequencies, WaveLayout, sinusoid
+from seq2see.explain.trace import unpack
+from seq2see.model.embeddings import Frequencies, WaveLayout, sinusoid
 
 
 def test_numbers_of_positions(watched: Any) -> None:

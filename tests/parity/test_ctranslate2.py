@@ -18,10 +18,10 @@ import torch
 import seq2see
 from seq2see.bundle import Bundle, files
 from seq2see.data import fables
-from seq2see.engines import conversion, ctranslate2, selection
-from seq2see.engines.ctranslate2 import AHEAD, CTranslate2Engine
-from seq2see.engines.protocol import in_order
-from seq2see.engines.torch import TorchEngine
+from seq2see.engines import ctranslate2_conversion, ctranslate2_engine, loading
+from seq2see.engines.base import in_order
+from seq2see.engines.ctranslate2_engine import AHEAD, CTranslate2Engine
+from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError
 from seq2see.interop import read_marian
 from seq2see.model import ModelConfig, Transformer
@@ -229,7 +229,7 @@ def test_what_it_refuses_of_a_sentence(source: Source, tokenizers, tmp_path: Pat
 )
 def test_models_that_it_cannot_run(settings, reason, tokenizers, tmp_path: Path) -> None:
     bundle = bundle_of(tokenizers, settings)
-    assert reason in " ".join(conversion.refusals(bundle.config))
+    assert reason in " ".join(ctranslate2_conversion.refusals(bundle.config))
     bundle.save(tmp_path)
     translator = seq2see.load(tmp_path)
     assert translator.engine.name == "torch"
@@ -359,13 +359,13 @@ def test_int8_is_used_only_if_it_was_seen_to_work(home: Path, monkeypatch) -> No
     assert translator.engine.name.startswith("ctranslate2 (float32)")
     assert "no probes.txt: put some dozens of source sentences there" in translator.notes[0]
     (home / "probes.txt").write_text("\n".join(LINES[:6]), "utf-8")
-    monkeypatch.setattr("seq2see.engines.precision.LEAST_CHRF", 0.0)
+    monkeypatch.setattr("seq2see.engines.ctranslate2_engine.LEAST_CHRF", 0.0)
     translator = seq2see.load(home, precision="int8")
     assert translator.engine.name.startswith("ctranslate2 (int8)")
     (kept,) = (home / "ctranslate2").iterdir()
     (value,) = json.loads((kept / "int8.json").read_text()).values()
     assert 0 <= value <= 100
-    monkeypatch.setattr("seq2see.engines.precision.LEAST_CHRF", 101.0)
+    monkeypatch.setattr("seq2see.engines.ctranslate2_engine.LEAST_CHRF", 101.0)
     translator = seq2see.load(home, precision="int8")
     assert translator.engine.name.startswith("ctranslate2 (float32)")
     assert f"chrF {value:.1f}" in translator.notes[0]
@@ -382,7 +382,7 @@ def test_probes_beyond_the_positions_are_no_reason_to_fail(tokenizers, tmp_path:
 
 
 def test_without_it_torch_does_all(home: Path, monkeypatch) -> None:
-    monkeypatch.setattr(ctranslate2, "missing", lambda: "it is not installed")
+    monkeypatch.setattr(ctranslate2_engine, "missing", lambda: "it is not installed")
     translator = seq2see.load(home)
     assert translator.engine.name == "torch"
     assert translator.notes == ("ctranslate2 is not used: it is not installed",)
@@ -406,7 +406,7 @@ def test_the_heads_for_alignment_can_be_set(tokenizers: Tokenizers) -> None:
     origin = bundle.origin.replace(notes={"alignment": {"layer": 5}})
     other = Bundle(bundle.config, tokenizers, ("en", "fr"), bundle.weights, origin=origin)
     with pytest.raises(ValueError, match=r"`origin.notes.alignment.layer` must be below 2"):
-        selection.torch_engine(other)
+        loading.torch_engine(other)
 
 
 SHARED = Path(os.environ.get("SEQ2SEE_DATA", "../shared/data"))

@@ -21,7 +21,7 @@ from seq2see.model import (
     padding_mask,
     sinusoid,
 )
-from seq2see.model.dropout import Dropout
+from seq2see.model.modules import Dropout
 
 BATCH, HEADS, LENGTH, D_HEAD = 2, 3, 6, 4
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.model import CAUSAL, Builder, Layout, ModelConfig, Site, padding_mask
+from seq2see.model.attention import CrossAttention, SelfAttention
 from seq2see.model.layers import DecoderLayer, EncoderLayer
-from seq2see.model.multihead import CrossAttention, SelfAttention
 
 BATCH, SOURCE, TARGET, D_MODEL, HEADS, D_FF = 4, 9, 7, 24, 3, 40
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5}

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, strategies as st
 
-from seq2see.data.mixture import Mixture
-from seq2see.data.plan import Plan, Position, Round, cut
-from seq2see.data.shuffle import Permutation, uniform
+from seq2see.data.batch_sampler import Mixture, Permutation, Plan, Position, Round, cut, uniform
 from seq2see.errors import InputError
 
 LENGTHS = st.lists(st.tuples(st.integers(2, 40), st.integers(2, 40)), min_size=1, max_size=80)

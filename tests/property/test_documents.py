@@ -14,12 +14,12 @@ import polib
 from hypothesis import given, strategies as st
 
 from seq2see.documents import translate_html, translate_protected, translate_text
-from seq2see.documents.guards import find
-from seq2see.documents.html_tokens import tokens
-from seq2see.documents.passages import Closing, Event, Extent, Opening, Passage, Thing
-from seq2see.documents.po_file import entries, written
-from seq2see.documents.projection import project
-from seq2see.documents.ties import Tie
+from seq2see.documents.html_tokenizer import tokens
+from seq2see.documents.markup import Closing, Event, Extent, Opening, Passage, Thing
+from seq2see.documents.markup_transfer import project
+from seq2see.documents.placeholders import find
+from seq2see.documents.po import entries, written
+from seq2see.documents.word_alignment import Tie
 from seq2see.translator import Link, Translation
 
 WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from hypothesis import given, settings, strategies as st
 
-from seq2see.engines.protocol import in_order
-from seq2see.engines.torch import TorchEngine
+from seq2see.engines.base import in_order
+from seq2see.engines.torch_engine import TorchEngine
 from seq2see.explain import Detail, HeadsOff, Hide, Scale, Subject, Trace, altered, trace
-from seq2see.explain.agreement import ranks
-from seq2see.explain.tensors import pack, unpack
+from seq2see.explain.attribution import ranks
+from seq2see.explain.trace import pack, unpack
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import LengthsConfig, SearchConfig, Source
 from seq2see.text import TokenizerConfig, Tokenizers

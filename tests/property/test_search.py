@@ -24,7 +24,7 @@ from seq2see.search import (
     SearchConfig,
     Source,
     StepRecord,
-    assembly,
+    beam_search,
     missing,
     search,
 )
@@ -179,12 +179,12 @@ def test_exact_stops_without_missing_anything(
         stop="exact",
         **more,
     )
-    stopped, rule = run([name], config), assembly.stop_rule
+    stopped, rule = run([name], config), beam_search._build_stopping_criterion
     try:
-        assembly.stop_rule = lambda config: Never()
+        beam_search._build_stopping_criterion = lambda config: Never()
         assert_equal(stopped, run([name], config))
     finally:
-        assembly.stop_rule = rule
+        beam_search._build_stopping_criterion = rule
 
 
 def assert_equal(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:

@@ -18,8 +18,8 @@ from seq2see.text import (
     split,
     split_long,
 )
-from seq2see.text.normalise import prepare, protect, restore
-from seq2see.text.sampling import Pieces, UnigramSegmenter
+from seq2see.text.normalization import prepare, protect, restore
+from seq2see.text.subword_sampling import Pieces, UnigramSegmenter
 
 SYMBOLS = ("⟦0⟧", "<x>", "<x>y")
 NASTY = [

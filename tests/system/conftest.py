@@ -17,7 +17,7 @@ import torch
 from seq2see.bundle import Bundle
 from seq2see.cli import main
 from seq2see.cli.train import follow
-from seq2see.data import digits, fables
+from seq2see.data import digit_tasks, fables
 from seq2see.model import ModelConfig, Transformer
 from seq2see.settings import Recipe
 from seq2see.text import TokenizerConfig, Tokenizers
@@ -64,7 +64,7 @@ Command = Callable[..., list[str]]
 def tiny_recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("recipe") / "reverse.toml"
     path.write_text(RECIPE, "utf-8")
-    pairs = digits.load("reverse", "valid")[:20]
+    pairs = digit_tasks.load("reverse", "valid")[:20]
     lines = [f"{source}\t{target}\n" for source, target in pairs]
     path.with_name("valid.tsv").write_text("".join(lines), "utf-8")
     return path

@@ -17,13 +17,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from seq2see.cli.watch import TerminalWatch
+from seq2see.cli.training_progress import TerminalWatch
 from seq2see.errors import TrainingError
 from seq2see.training import checkpoints as checkpoints_module, train as train_module
-from seq2see.training.log import read_log
 from seq2see.training.objective import Objective
-from seq2see.training.result import Result
-from seq2see.training.step import Stepper
+from seq2see.training.train import Result
+from seq2see.training.trainer import Stepper
+from seq2see.training.training_log import read_log
 from seq2see.training.validation import Examination
 
 UPDATES = 24

@@ -30,20 +30,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 
 from seq2see.bundle import Bundle, Origin, files
-from seq2see.engines.torch import TorchEngine
+from seq2see.engines.torch_engine import TorchEngine
 from seq2see.explain import explainer
-from seq2see.explain.tape import Tape
+from seq2see.explain.explained_model import Tape
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search.observer import StepRecord
-from seq2see.serve import laboratory, server as serving, streaming
+from seq2see.serve import lab_runner, server as serving, unbatched
 from seq2see.serve.config import LimitsConfig, ServeConfig
-from seq2see.serve.listening import listen
-from seq2see.serve.models import Loaded, Model, Models, read
-from seq2see.serve.problems import Late
-from seq2see.serve.server import server
+from seq2see.serve.errors import Late
+from seq2see.serve.model_registry import Loaded, Model, Models, read
+from seq2see.serve.server import listen, server
 from seq2see.serve.service import Service
-from seq2see.serve.texts import Manner
-from seq2see.serve.tickets import Call
+from seq2see.serve.text_translation import Manner
+from seq2see.serve.work_queue import Call
 from seq2see.text import TokenizerConfig, Tokenizers
 from seq2see.translator import Translation, TranslationOptions
 
@@ -402,14 +401,14 @@ def test_a_client_that_leaves_a_stream_ends_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[object] = []
-    step = streaming._ListeningEngine.step
+    step = unbatched._ListeningEngine.step
 
     def slow_step(self: Any, record: StepRecord) -> None:
         steps.append(record)
         time.sleep(0.02)
         step(self, record)
 
-    monkeypatch.setattr(streaming._ListeningEngine, "step", slow_step)
+    monkeypatch.setattr(unbatched._ListeningEngine, "step", slow_step)
     sentences = 50
     text = " ".join(["The animal crossed the street."] * sentences)
     body = json.dumps({"text": text, "source": "en", "target": "de"}).encode()
@@ -656,7 +655,7 @@ def operations(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     config = ServeConfig(port=0, limits=limits, beam_size=2)
     service = Service(config, Models.load([folder], read_torch), runs=runs)
     with running(service) as port, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(laboratory, "_outcome", lambda _, number: {"number": number})  # takes minutes
+        patch.setattr(lab_runner, "_outcome", lambda _, number: {"number": number})  # takes minutes
         schema = schemathesis.openapi.from_url(f"http://127.0.0.1:{port}/spec")
         yield {one.ok().label: one.ok() for one in schema.get_all_operations()}
 

@@ -11,15 +11,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from seq2see import cli
+from seq2see import cli, cpu
 from seq2see.bundle import Bundle
+from seq2see.bundle.files import RUN
 from seq2see.cli.train import _prepared
 from seq2see.errors import ConfigError, InputError, TrainingError
 from seq2see.settings import Recipe
-from seq2see.training import machine, run
-from seq2see.training.log import read_log
-from seq2see.training.run import RUN, RunFolder
+from seq2see.training import run_directory
+from seq2see.training.run_directory import RunFolder
 from seq2see.training.train import prepare
+from seq2see.training.training_log import read_log
 from seq2see.training.workers import own_agent
 
 STILL = (
@@ -77,7 +78,7 @@ def test_it_says_what_of_the_text_is_left_out(tiny_recipe: Path, tmp_path: Path,
 def test_batch_norm_takes_one_process_or_is_told(
     tiny_recipe: Path, tmp_path: Path, monkeypatch, wanted: int | None, count: int
 ) -> None:
-    monkeypatch.setattr(machine, "cores", lambda: 4)
+    monkeypatch.setattr(cpu, "cores", lambda: 4)
     settings = Recipe.read(tiny_recipe, ["batches.tokens=8192", "model.norm.kind=batch"])
     training = settings.train.replace(processes=wanted)
     recipe = settings.replace(train=training.model_dump())
@@ -136,7 +137,7 @@ def test_a_folder_has_one_run_at_a_time(
     train_here, undisturbed: Path, tmp_path: Path, monkeypatch
 ) -> None:
     """Workers whose agent was killed may be about to save when another goes on with their run."""
-    monkeypatch.setattr(run, "PATIENCE", 0.1)
+    monkeypatch.setattr(run_directory, "PATIENCE", 0.1)
     folder = shutil.copytree(undisturbed, tmp_path / "run")
     with (
         RunFolder(folder).claimed(),

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from seq2see.cli.records import as_text
-from seq2see.cli.text import TextJob, opened_target
+from seq2see.cli.resumable_output import opened_target
+from seq2see.cli.translate import TextJob, as_text
 from seq2see.data import fables
 from seq2see.translator import Translation, TranslationOptions, load
 

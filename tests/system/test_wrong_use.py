@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from seq2see.bundle import Bundle
-from seq2see.cli.text import opened_target
+from seq2see.cli.resumable_output import opened_target
 from seq2see.errors import InputError
 
 # --- files that are read and written ---

@@ -18,7 +18,7 @@ from seq2see.lab.registry import chosen
 from seq2see.lab.runner import run_one
 from seq2see.lab.scaling.softmax import third
 from seq2see.model import DotProductAttention
-from seq2see.model.multihead import SelfAttention
+from seq2see.model.attention import SelfAttention
 
 HOLDS, HOLDS_IF, FALSE = Verdict.HOLDS, Verdict.HOLDS_IF, Verdict.FALSE
 VERDICTS = {

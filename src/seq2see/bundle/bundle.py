@@ -13,8 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from seq2see.bundle import files
-from seq2see.bundle.card import card
-from seq2see.bundle.manifest import Description, Framing, Manifest, Origin, parse
+from seq2see.bundle.manifest import Description, Framing, Manifest, Origin, card, parse
 from seq2see.bundle.weights import filled, fitted, stored
 from seq2see.errors import InputError
 from seq2see.model import ModelConfig, Transformer

@@ -29,8 +29,7 @@ from seq2see.cli.score import score
 from seq2see.cli.serve import serve
 from seq2see.cli.train import train
 from seq2see.cli.translate import translate
-from seq2see.cli.usage import STATUS
-from seq2see.cli.verb import Verb, Verbs
+from seq2see.cli.usage import STATUS, Verb, Verbs
 from seq2see.errors import ConfigError, Seq2SeeError
 
 _STANDARD_OUTPUT = 1

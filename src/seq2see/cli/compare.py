@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seq2see.cli import held_out, translating
-from seq2see.cli.reporting import Json
+from seq2see.cli import inputs, options
+from seq2see.cli.options import Json
 from seq2see.cli.usage import all_of, given
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from seq2see.data.corpora import CorpusConfig
+    from seq2see.data.corpus import CorpusConfig
 
 METRICS = ["bleu", "chrf", "ter"]
 """Unless others are named."""
@@ -40,43 +40,43 @@ def compare(
         list[str] | None,
         typer.Argument(metavar="FILES…", help="Further files of --test or --references."),
     ] = None,
-    test: held_out.Test = None,
-    references: held_out.References = None,
-    columns: held_out.Columns = None,
-    form: held_out.Format = None,
-    language: held_out.Language = None,
-    metrics: held_out.Metrics = None,
-    tokenize: held_out.Tokenize = None,
-    lowercase: held_out.Lowercase = None,
+    test: options.Test = None,
+    references: options.References = None,
+    columns: options.TestColumnsOption = None,
+    form: options.TestFormatOption = None,
+    language: options.Language = None,
+    metrics: options.Metrics = None,
+    tokenize: options.Tokenize = None,
+    lowercase: options.Lowercase = None,
     trials: Trials = None,
     examples: Annotated[int, typer.Option(min=0, help="Differences that are shown.")] = 5,
-    engine: translating.Engine = "auto",
-    device: translating.Device = "auto",
-    threads: translating.Threads = None,
-    beam_size: translating.BeamSize = None,
-    length_penalty: translating.LengthPenalty = None,
+    engine: options.Engine = "auto",
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    beam_size: options.BeamSize = None,
+    length_penalty: options.LengthPenalty = None,
     as_json: Json = False,
 ) -> None:
     """Tell which of two systems is better on the same sentences, and whether that is chance."""
     from seq2see.cli import comparison
-    from seq2see.cli.journal import sentence_bar
+    from seq2see.cli.progress import sentence_bar
     from seq2see.evaluate import compared
 
     names = first, second
     _refuse_missing(names)
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
     chosen: dict[str, Any] = {"engine": engine, "device": device, "threads": threads}
-    corpus = partial(held_out.corpus_config, columns=columns, form=form)
+    corpus = partial(inputs.corpus_config, columns=columns, form=form)
     _, (tests, further), scoring, options = all_of(
         lambda: _refuse_unused(names, {**search, **chosen}),
         lambda: _files(files, test, references, names, corpus),
-        lambda: held_out.scoring_config(metrics or METRICS, tokenize, lowercase),
-        lambda: translating.translation_options(search),
+        lambda: options.scoring_config(metrics or METRICS, tokenize, lowercase),
+        lambda: options.translation_options(search),
     )
-    with translating.dying_of_interrupts(), sentence_bar() as told:
-        models = {n: translating.loaded(Path(n), **chosen) for n in names if _is_model(n)}
+    with options.dying_of_interrupts(), sentence_bar() as told:
+        models = {n: options.loaded(Path(n), **chosen) for n in names if _is_model(n)}
         languages = next((model.languages for model in models.values()), None)
-        test_set = held_out.read_held_out(tests, further, languages, language)
+        test_set = inputs.read_held_out(tests, further, languages, language)
         ours, theirs = (
             comparison.translations(name, models.get(name), test_set, options, told)
             for name in names

@@ -10,12 +10,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from seq2see.cli.evaluation import read_translations
-from seq2see.cli.journal import Told
+from seq2see.cli.inputs import read_translations
+from seq2see.cli.progress import Told
 from seq2see.evaluate import HeldOut, SystemComparison
-from seq2see.evaluate.comparison import Difference
-from seq2see.evaluate.diff import word_diff
-from seq2see.evaluate.report import translated
+from seq2see.evaluate.comparison import Difference, word_diff
+from seq2see.evaluate.evaluation import translated
 from seq2see.translator import TranslationOptions, Translator
 
 _MARKS = {"both": ("", ""), "first": ("[-", "-]"), "second": ("{+", "+}")}

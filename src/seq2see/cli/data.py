@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.corpora import Columns, Files, Format, Languages, endings, opened, progress, spoken
-from seq2see.cli.reporting import Json, Plot, refuse_place, refuse_plot
-from seq2see.cli.train import let_threads_sleep
-from seq2see.cli.verb import Verb, Verbs
+from seq2see.cli.inputs import endings, opened, refuse_place, refuse_plot, spoken
+from seq2see.cli.options import Columns, Files, Format, Json, Languages, Plot, let_threads_sleep
+from seq2see.cli.progress import show_corpus_progress
+from seq2see.cli.usage import Verb, Verbs
 from seq2see.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from seq2see.data.corpora import Corpus
-    from seq2see.data.doctor import Progress, Report
+    from seq2see.data.corpus import Corpus
+    from seq2see.data.quality.corpus_model import Progress
+    from seq2see.data.quality.report import Report
     from seq2see.data.readers import Pair
     from seq2see.text import Tokenizers
 
@@ -59,28 +60,29 @@ def check(
 ) -> None:
     """Say what is wrong with a corpus, and which model fits its size; status 1 if it has faults."""
     let_threads_sleep()
-    from seq2see.cli import diagnosis
-    from seq2see.data.doctor import DoctorConfig, examine
+    from seq2see.cli import corpus_report
+    from seq2see.data.quality.analysis import examine
+    from seq2see.data.quality.config import DoctorConfig
 
     refuse_plot(plot)
     refuse_place(plot)
     config = DoctorConfig(examples=max(examples, DoctorConfig().examples))
-    with opened(files, languages, columns, form) as corpus, progress() as told:
+    with opened(files, languages, columns, form) as corpus, show_corpus_progress() as told:
         tests = _held_out(against, corpus)
         report = examine(corpus, config, corpus.languages, _tokenizers(tokenizer), tests, told)
         seconds = _training_seconds(report, corpus, told) if estimate else None
     if plot:
-        diagnosis.plot(report, spoken(files), plot)
+        corpus_report.plot(report, spoken(files), plot)
     if as_json:
-        typer.echo(json.dumps(diagnosis.record(report, seconds), ensure_ascii=False))
+        typer.echo(json.dumps(corpus_report.record(report, seconds), ensure_ascii=False))
     else:
-        diagnosis.show(report, spoken(files), examples, seconds)
+        corpus_report.show(report, spoken(files), examples, seconds)
     if report.faults:
         raise typer.Exit(1)
 
 
 def _training_seconds(report: Report, corpus: Corpus, told: Progress) -> float | None:
-    from seq2see.cli.estimate import training_seconds
+    from seq2see.settings.suggest_recipe import training_seconds
 
     told("measuring", report.pairs)
     return training_seconds(report, corpus)
@@ -96,12 +98,12 @@ def clean(
     against: Against = None,
 ) -> None:
     """Write what passes the doctor's rules, and each pair that does not with its reason."""
-    from seq2see.data import doctor
-    from seq2see.data.cleaning import REJECTED, write_clean
+    from seq2see.data.quality import analysis
+    from seq2see.data.writers import REJECTED, write_clean
 
-    with opened(files, languages, columns, form) as corpus, progress() as told:
+    with opened(files, languages, columns, form) as corpus, show_corpus_progress() as told:
         tests = _held_out(against, corpus)
-        verdicts = doctor.clean(corpus, None, corpus.languages, tests, told)
+        verdicts = analysis.clean(corpus, None, corpus.languages, tests, told)
         counts = write_clean(verdicts, output, endings(corpus.languages))
     for rule, count in counts.most_common():
         typer.echo(f"{count:>12,}  {rule.replace('_', ' ')}", err=True)
@@ -124,7 +126,7 @@ def split(
     ] = 1,
 ) -> None:
     """Split off validation and test sets; pairs with the same source stay together."""
-    from seq2see.data.split import Splitter, write_split
+    from seq2see.data.writers import Splitter, write_split
 
     with opened(files, languages, columns, form) as corpus:
         choose = Splitter(corpus, valid, test, seed)
@@ -136,7 +138,7 @@ def split(
 
 def _held_out(files: list[str] | None, corpus: Corpus) -> Iterable[Pair]:
     """Return the pairs of a test set, which is read as the corpus is."""
-    from seq2see.data.corpora import Corpus, CorpusConfig
+    from seq2see.data.corpus import Corpus, CorpusConfig
     from seq2see.data.readers import STANDARD_INPUT
 
     if not files:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from seq2see.cli import held_out, translating
-from seq2see.cli.reporting import Json, Plot, refuse_place, refuse_plot
+from seq2see.cli import inputs, options
+from seq2see.cli.inputs import refuse_place, refuse_plot
+from seq2see.cli.options import Json, Plot
 from seq2see.cli.usage import all_of, given
 from seq2see.errors import ConfigError
 
 if TYPE_CHECKING:
-    from seq2see.data.corpora import CorpusConfig
+    from seq2see.data.corpus import CorpusConfig
     from seq2see.evaluate import Evaluation
 
 Arguments = Annotated[
@@ -38,52 +39,52 @@ Output = Annotated[Path | None, typer.Option("--output", "-o", help="Also write 
 
 def evaluate(
     arguments: Arguments = None,
-    test: held_out.Test = None,
+    test: options.Test = None,
     hypotheses: Hypotheses = None,
-    references: held_out.References = None,
-    columns: held_out.Columns = None,
-    form: held_out.Format = None,
-    language: held_out.Language = None,
-    metrics: held_out.Metrics = None,
-    tokenize: held_out.Tokenize = None,
-    lowercase: held_out.Lowercase = None,
+    references: options.References = None,
+    columns: options.TestColumnsOption = None,
+    form: options.TestFormatOption = None,
+    language: options.Language = None,
+    metrics: options.Metrics = None,
+    tokenize: options.Tokenize = None,
+    lowercase: options.Lowercase = None,
     samples: Samples = 1000,
-    engine: translating.Engine = "auto",
-    device: translating.Device = "auto",
-    threads: translating.Threads = None,
-    precision: translating.Precision = "float32",
-    ensemble: translating.Ensemble = None,
-    beam_size: translating.BeamSize = None,
-    length_penalty: translating.LengthPenalty = None,
-    further: translating.Search = None,
+    engine: options.Engine = "auto",
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    precision: options.Precision = "float32",
+    ensemble: options.Ensemble = None,
+    beam_size: options.BeamSize = None,
+    length_penalty: options.LengthPenalty = None,
+    further: options.Search = None,
     output: Output = None,
     as_json: Json = False,
     plot: Plot = None,
 ) -> None:
     """Score a model on a test set, or a file of translations against references."""
     from seq2see.cli import evaluation
-    from seq2see.cli.journal import sentence_bar
+    from seq2see.cli.progress import sentence_bar
 
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
     of_model: dict[str, object] = {"output": output, **search, "search": further}
     of_model |= {"ensemble": ensemble, "precision": precision != "float32"}
     of_model |= {"engine": engine != "auto", "device": device != "auto", "threads": threads}
-    corpus = partial(held_out.corpus_config, columns=columns, form=form)
+    corpus = partial(inputs.corpus_config, columns=columns, form=form)
     asked: _Asked
     asked, scoring, options, _ = all_of(
         lambda: _asked(list(arguments or ()), hypotheses, test, references, of_model, corpus),
-        lambda: held_out.scoring_config(metrics, tokenize, lowercase, samples),
-        lambda: translating.translation_options(search, further=further or ()),
+        lambda: options.scoring_config(metrics, tokenize, lowercase, samples),
+        lambda: options.translation_options(search, further=further or ()),
         lambda: refuse_plot(plot),
     )
     for place in (output, plot):
         refuse_place(place)
-    with translating.dying_of_interrupts(), sentence_bar() as told:
-        load = partial(translating.loaded, engine=engine, device=device, threads=threads)
+    with options.dying_of_interrupts(), sentence_bar() as told:
+        load = partial(options.loaded, engine=engine, device=device, threads=threads)
         load = partial(load, precision=precision, ensemble=ensemble)
         translator = load(asked.model) if asked.model else None
         languages = translator.languages if translator else None
-        test_set = held_out.read_held_out(asked.test, asked.references, languages, language)
+        test_set = inputs.read_held_out(asked.test, asked.references, languages, language)
         if translator:
             report = evaluation.of_model(translator, test_set, options, scoring, told)
         else:

@@ -12,9 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from seq2see import draw
-from seq2see.cli.journal import FLAGS, Told
-from seq2see.data.readers import read_lines
-from seq2see.data.writers import one_line
+from seq2see.cli.inputs import read_translations
+from seq2see.cli.progress import FLAGS, Told
+from seq2see.data.readers import one_line
 from seq2see.errors import InputError
 from seq2see.evaluate import (
     Evaluation,
@@ -53,17 +53,6 @@ def of_model(
 def of_file(name: str, held_out: HeldOut, scoring: ScoringConfig) -> Evaluation:
     """Score translations that are there already."""
     return judged(read_translations(name, held_out), held_out, scoring)
-
-
-def read_translations(name: str, held_out: HeldOut) -> list[str]:
-    """Read a file with a line for each sentence of a test set."""
-    texts = list(read_lines(name))
-    if len(texts) != len(held_out):
-        raise InputError(
-            f"{name} must have a line for each of the {len(held_out):,} of {held_out.name}, "
-            f"but has {len(texts):,} instead"
-        )
-    return texts
 
 
 def show(report: Evaluation) -> None:

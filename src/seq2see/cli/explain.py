@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from seq2see.cli.reporting import refuse_place
-from seq2see.cli.translating import (
+from seq2see.cli.inputs import refuse_place
+from seq2see.cli.options import (
     BeamSize,
     Device,
     LengthPenalty,
@@ -123,7 +123,7 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Show how a translation came about: attention, the beam, and what changes without a part."""
-    from seq2see.cli import explanation, interventions
+    from seq2see.cli import explain_output, interventions
 
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
     shown: dict[str, object] = {"target": target, "off": off, "scale": scale, "hide": hide}
@@ -133,22 +133,24 @@ def explain(
         lambda: _refuse_misuse(text, pronoun, heads, sentences, shown),
         lambda: interventions.changes(off, scale, hide, shift, force),
         lambda: interventions.detail(layers, method or (), words),
-        lambda: explanation.place(site),
-        lambda: explanation.refuse_name(output, site),
+        lambda: explain_output.parse_plot_attention(site),
+        lambda: explain_output.refuse_name(output, site),
         lambda: translation_options(search),
     )
     refuse_place(output)
     with dying_of_interrupts():
         translator = loaded(model, engine, device, threads)
         if pronoun:
-            explanation.pronoun(translator, sentences, output, as_json)
+            explain_output.pronoun(translator, sentences, output, as_json)
         elif heads:
-            explanation.heads(translator, heads, sentences, output, as_json)
+            explain_output.heads(translator, heads, sentences, output, as_json)
         else:
             wanted = interventions.Wanted(changes, detail, place)
             assert text is not None
-            trace = explanation.traced(translator, _sentence(text), target, options.search, wanted)
-            explanation.show(trace, output, wanted.site, as_json)
+            trace = explain_output.traced(
+                translator, _sentence(text), target, options.search, wanted
+            )
+            explain_output.show(trace, output, wanted.site, as_json)
 
 
 def _refuse_misuse(

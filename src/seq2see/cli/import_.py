@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from seq2see.cli.corpora import stated
+from seq2see.cli.inputs import stated
 
 
 def import_(

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import typer
 
-from seq2see.cli.reporting import Json
+from seq2see.cli.options import Json
 from seq2see.errors import InputError
 
 Preset = Literal["tiny", "small", "base", "big"]
@@ -36,7 +36,7 @@ def info(
 
 def _show_directory(home: Path, as_json: bool) -> None:
     from seq2see.bundle import Bundle
-    from seq2see.engines.selection import unusable
+    from seq2see.engines.loading import unusable
 
     bundle = Bundle.load(home)
     reason = unusable(bundle)

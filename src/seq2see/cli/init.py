@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.corpora import Columns, Files, Format, Languages, endings, opened, progress, spoken
+from seq2see.cli.inputs import endings, opened, spoken
+from seq2see.cli.options import Columns, Files, Format, Languages
+from seq2see.cli.progress import show_corpus_progress
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from seq2see.data.corpora import Corpus
-    from seq2see.data.doctor import Report
-    from seq2see.data.split import Part
+    from seq2see.data.corpus import Corpus
+    from seq2see.data.quality.report import Report
+    from seq2see.data.writers import Part
 
 RECIPE = "recipe.toml"
 _HEADER = """\
@@ -40,21 +42,22 @@ def init(
     clean: Annotated[bool, typer.Option(help="Leave out what the doctor would remove.")] = False,
 ) -> None:
     """Look at your files, split off validation and test sets, and write a recipe for training."""
-    from seq2see.cli import diagnosis, suggested
-    from seq2see.data.doctor import examine
+    from seq2see.cli import corpus_report
+    from seq2see.data.quality.analysis import examine
     from seq2see.data.writers import new_folder, refuse_existing
-    from seq2see.settings.commented import toml
+    from seq2see.settings import suggest_recipe
+    from seq2see.settings.toml_writer import toml
 
     with opened(files, languages, columns, form) as corpus:
         _refuse_same(corpus.paths)
         refuse_existing(filter(None, [_home(output, corpus.languages)]))  # before the work
-        with progress() as told:
+        with show_corpus_progress() as told:
             report = examine(corpus, languages=corpus.languages, progress=told)
         sides = _languages(report)
         home = output or Path("-".join(sides))
         refuse_existing([home])
-        diagnosis.show(report, spoken(files), examples=1)
-        recipe = suggested.recipe(report, sides, _parts(files, sides))
+        corpus_report.show(report, spoken(files), examples=1)
+        recipe = suggest_recipe.suggest_recipe(report, sides, _parts(files, sides))
         header = _HEADER.format(name=toml(spoken(files)), path=toml(str(home / RECIPE)))
         with new_folder(home) as folder:
             (folder / RECIPE).write_text(header + recipe.to_toml(), "utf-8")
@@ -99,12 +102,12 @@ def _languages(report: Report) -> tuple[str, str]:
 
 
 def _cleaned(corpus: Corpus, sides: tuple[str, str], folder: Path) -> Corpus:
-    from seq2see.data import doctor
-    from seq2see.data.cleaning import write_clean
-    from seq2see.data.corpora import Corpus, CorpusConfig
+    from seq2see.data.corpus import Corpus, CorpusConfig
+    from seq2see.data.quality import analysis
+    from seq2see.data.writers import write_clean
 
-    with progress() as told:
-        verdicts = doctor.clean(corpus, languages=corpus.languages, progress=told)
+    with show_corpus_progress() as told:
+        verdicts = analysis.clean(corpus, languages=corpus.languages, progress=told)
         write_clean(verdicts, folder, endings(sides))
     files = [f"clean.{ending}" for ending in endings(sides)]
     return Corpus(CorpusConfig(files=files), sides, folder)
@@ -113,11 +116,11 @@ def _cleaned(corpus: Corpus, sides: tuple[str, str], folder: Path) -> Corpus:
 def _split(
     corpus: Corpus, sides: tuple[str, str], folder: Path, held_out: int | None
 ) -> dict[Part, int]:
-    from seq2see.cli import suggested
-    from seq2see.data.split import Splitter, write_split
+    from seq2see.data.writers import Splitter, write_split
+    from seq2see.settings import suggest_recipe
 
     if held_out is None:
-        held_out = suggested.held_out(sum(1 for _ in corpus))
+        held_out = suggest_recipe.choose_evaluation_size(sum(1 for _ in corpus))
     return write_split(corpus, folder, endings(sides), Splitter(corpus, held_out, held_out))
 
 

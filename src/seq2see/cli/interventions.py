@@ -12,9 +12,10 @@ from seq2see.cli.explain import METHODS
 from seq2see.cli.usage import all_of
 from seq2see.engines.batching import framed
 from seq2see.errors import ConfigError, InputError
-from seq2see.explain import Detail, Intervention, Subject, addresses
-from seq2see.explain.interventions import altered, refuse_missing_keys
-from seq2see.model.multihead import MultiHead
+from seq2see.explain import Detail, Intervention, Subject, interventions
+from seq2see.explain.interventions import refuse_missing_keys
+from seq2see.explain.patched import altered
+from seq2see.model.attention import MultiHead
 
 Place = tuple[str, int, str, int | None]
 """Stack, layer, kind and head of an attention."""
@@ -90,11 +91,11 @@ def changes(
 ) -> list[Change]:
     """Read the options that change something, or say of all of them what is wrong."""
     asked: list[tuple[str, Callable[[str], Intervention], Sequence[str] | None]] = [
-        ("--off", addresses.parse_off, off),
-        ("--scale", addresses.parse_scale, scale),
-        ("--hide", addresses.parse_hide, hide),
-        ("--shift", addresses.parse_shift, shift),
-        ("--force", addresses.parse_force, None if force is None else [force]),
+        ("--off", interventions.parse_off, off),
+        ("--scale", interventions.parse_scale, scale),
+        ("--hide", interventions.parse_hide, hide),
+        ("--shift", interventions.parse_shift, shift),
+        ("--force", interventions.parse_force, None if force is None else [force]),
     ]
     return all_of(
         *(

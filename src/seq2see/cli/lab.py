@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from seq2see.cli.reporting import Json, refuse_no_folder, refuse_place
-from seq2see.cli.train import let_threads_sleep
-from seq2see.cli.usage import refuse_ending
-from seq2see.cli.verb import Verb, Verbs
+from seq2see.cli.inputs import refuse_ending, refuse_no_folder, refuse_place
+from seq2see.cli.options import Json, let_threads_sleep
+from seq2see.cli.usage import Verb, Verbs
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:

@@ -1,18 +1,22 @@
-"""`seq2see score`: how likely a model finds translations that somebody else made."""
+"""`seq2see score`: log-probability of given translations."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.corpora import Columns, Format, columns_of, refuse_missing
-from seq2see.cli.translating import (
+from seq2see.cli.inputs import columns_of, refuse_missing
+from seq2see.cli.options import (
+    Columns,
     Device,
     Engine,
+    Format,
     Model,
     Threads,
     dying_of_interrupts,
@@ -47,8 +51,7 @@ def score(
     ] = False,
 ) -> None:
     """Print the log-probability of each pair: in all, by token, and the number of tokens."""
-    from seq2see.cli.records import scored_as_json, scored_as_text
-    from seq2see.data.corpora import Corpus, CorpusConfig
+    from seq2see.data.corpus import Corpus, CorpusConfig
 
     refuse_missing(files or [])
     table = {"files": files or ["-"], "columns": columns_of(columns, form or "")}
@@ -84,3 +87,17 @@ def _scored(translator: Translator, pairs: Iterator[Pair]) -> Iterator[Scored | 
                     yield from translator.score([pair])
                 except InputError as error:
                     yield str(error)
+
+
+def scored_as_text(scored: Scored | str) -> str:
+    """Return the log-probability, that of a token on average, and the number of tokens."""
+    if isinstance(scored, str):
+        return ""
+    return f"{scored.log_prob:.4f}\t{scored.score:.4f}\t{len(scored.tokens)}"
+
+
+def scored_as_json(scored: Scored | str) -> str:
+    """Return an object; a text says why there is no score."""
+    if isinstance(scored, str):
+        return json.dumps({"error": scored}, ensure_ascii=False)
+    return json.dumps(asdict(scored), ensure_ascii=False)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.reporting import refuse_no_folder
-from seq2see.cli.train import let_threads_sleep
-from seq2see.cli.translating import EngineName, Precision
+from seq2see.cli.inputs import refuse_no_folder
+from seq2see.cli.options import EngineName, Precision, let_threads_sleep
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def serve(
     refuse_no_folder(runs)
     let_threads_sleep()
     _require_extra()
-    from seq2see.serve.listening import listen
+    from seq2see.serve.server import listen
 
     config = _config(
         host=host,
@@ -86,10 +85,10 @@ def _serve(
     api_keys: Path | None,
     runs: Path | None,
 ) -> None:
-    from seq2see.engines.memory import keep_what_is_loaded
-    from seq2see.serve.journal import Journal
-    from seq2see.serve.keys import ApiKeys
-    from seq2see.serve.models import Models, read
+    from seq2see.cpu import keep_what_is_loaded
+    from seq2see.serve.auth import ApiKeys
+    from seq2see.serve.model_registry import Models, read
+    from seq2see.serve.monitoring import Journal
     from seq2see.serve.server import run
     from seq2see.serve.service import Service
 
@@ -126,7 +125,7 @@ def _table(pairs: list[str]) -> dict[str, float]:
 
 
 def _draw(path: Path | None, name: str) -> None:
-    from seq2see.serve.keys import add_key
+    from seq2see.serve.auth import add_key
 
     if path is None:
         raise ConfigError(["`--new-key` needs --api-keys"])

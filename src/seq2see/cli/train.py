@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seq2see.errors import ConfigError, InputError, Seq2SeeError, TrainingError
+from seq2see.cli.inputs import refuse_file
+from seq2see.cli.options import let_threads_sleep
+from seq2see.errors import ConfigError, Seq2SeeError, TrainingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from seq2see.settings import Recipe
-    from seq2see.training.builder import Ingredients
-    from seq2see.training.parts import Progress
-    from seq2see.training.run import RunFolder, RunPlan
+    from seq2see.training.config import Ingredients
+    from seq2see.training.run_directory import RunFolder, RunPlan
+    from seq2see.training.trainer import Progress
 
 
 def train(
@@ -35,7 +37,7 @@ def train(
     """Train a translator by a recipe; killed at any moment, it goes on exactly."""
     let_threads_sleep()
     from seq2see.settings import Recipe
-    from seq2see.training.run import RunFolder
+    from seq2see.training.run_directory import RunFolder
 
     _refuse_text(recipe, changes or [])
     settings = Recipe.read(recipe, changes or [])
@@ -48,7 +50,7 @@ def train(
 
 def _refuse_text(recipe: Path, changes: list[str]) -> None:
     """Refuse what to learn from in the place of the recipe that names it."""
-    from seq2see.cli.corpora import language_of
+    from seq2see.cli.inputs import language_of
 
     names = [str(recipe), *(change for change in changes if "=" not in change)]
     if recipe.suffix == ".toml" or not all(Path(name).is_file() for name in names):
@@ -60,31 +62,16 @@ def _refuse_text(recipe: Path, changes: list[str]) -> None:
         )
 
 
-def refuse_file(folder: Path) -> None:
-    """Complain before the work of a name that no folder can have."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} must be a folder, but is a file: name another with --output")
-
-
 def _leads() -> bool:
     """Tell if this process speaks for all: torchrun starts several."""
     return os.environ.get("RANK", "0") == "0"
 
 
-def let_threads_sleep() -> None:
-    """Let threads that wait for others give up their core; before torch is imported.
-
-    By default they wait in a loop and take the cores from whoever has work: with other programs on
-    the machine, two threads were slower than one.
-    """
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-
-
 def follow(recipe: Recipe, origin: Path, folder: Path, resume: bool = False) -> None:
     """Train by a recipe, in as many processes as it takes, and say how it ended."""
     from seq2see.training.launch import is_worker, launch
-    from seq2see.training.run import RunFolder
-    from seq2see.training.stops import told
+    from seq2see.training.run_directory import RunFolder
+    from seq2see.training.trainer import told
     from seq2see.training.workers import own_agent
 
     ingredients, home = recipe.ingredients(origin), RunFolder(folder)
@@ -117,11 +104,11 @@ def work(
 
     An error that a user can mend is returned, not raised.
     """
-    from seq2see.cli.watch import TerminalWatch
+    from seq2see.cli.training_progress import TerminalWatch
     from seq2see.settings import Recipe
-    from seq2see.training.run import RunFolder
+    from seq2see.training.launch import joined
+    from seq2see.training.run_directory import RunFolder
     from seq2see.training.train import train as train_worker
-    from seq2see.training.workers import joined
 
     ingredients = Recipe(**recipe).ingredients(Path(origin))
     home = RunFolder(Path(folder))

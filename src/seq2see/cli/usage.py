@@ -1,28 +1,147 @@
-"""Wrong use: one line that names the options as they are typed, and the exit status 2."""
+"""Typer command classes, and usage errors as one line with exit status 2."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
+from difflib import SequenceMatcher
 from typing import Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from seq2see.cli.mistakes import UsageError, in_words
+from seq2see.config import wanted
 from seq2see.errors import ConfigError
+
+UsageError: Any = typer.BadParameter.__mro__[1]  # typer gives it no name of its own
+"""What the parser raises."""
+
+
+_NEAR = 0.7
+"""Names that are less alike are not suggested."""
+
+
+_PARTS = re.compile(r"[-_. ]")
+
+
+_CHOICE = re.compile(r"'(?P<given>.*)' is not one of (?P<choices>.*?)\.?$")
+
+
+_OTHERS = {
+    r"Got unexpected extra argument\S* \((.*)\)": r"`\1` is too much",
+    r"Option '(.*)' requires an argument\.": r"`\1` needs a value",
+    r"Option '(.*)' does not take a value\.": r"`\1` takes no value",
+}
+
+
+def in_words(error: Any) -> str:
+    """Say what is wrong with an option or an argument, and what to do."""
+    kind = type(error).__name__  # of typer, which has them from click or has its own
+    if kind == "NoSuchOption":
+        return _no_option(error.option_name, error.ctx)
+    if kind == "MissingParameter":
+        return f"{_name(error)} must be given{_help(error.ctx)}"
+    if kind == "BadParameter":
+        return f"{_name(error)} {_misfit(error)}"
+    for pattern, words in _OTHERS.items():
+        if match := re.fullmatch(pattern, error.message):
+            return match.expand(words) + _help(error.ctx)
+    return str(error.format_message())
+
+
+def no_command(name: str, names: Iterable[str]) -> str:
+    """Say that there is no such command, and which is nearest."""
+    near = nearest(name, names)
+    return f"`{name}` is not a command" + (_meant(near) or ": `seq2see --help` names them")
+
+
+def nearest(name: str, names: Iterable[str]) -> list[str]:
+    """Return the names that may have been meant, the likeliest first: none that is far."""
+    closeness = {each: _closeness(name, each) for each in names}
+    least = max(_NEAR, max(closeness.values(), default=0) - 0.05)
+    near = [each for each in closeness if closeness[each] >= least]
+    return sorted(near, key=lambda each: -closeness[each])[:3]
+
+
+def _closeness(name: str, other: str) -> float:
+    """Return how alike two names are, 1 at most; one word is compared with each of the other's."""
+    name, other = name.lstrip("-").lower(), other.lstrip("-").lower()
+    found = [_ratio(_PARTS.sub("", name), _PARTS.sub("", other))]
+    if not _PARTS.search(name):
+        for part in _PARTS.split(other):
+            begins = len(name) > 2 and part.startswith(name)
+            found.append(max(_ratio(name, part), 0.9 * begins))
+    return max(found)
+
+
+def _ratio(a: str, b: str) -> float:
+    return SequenceMatcher(None, a, b).ratio()
+
+
+def _no_option(name: str, ctx: Any) -> str:
+    parameters = ctx.command.get_params(ctx) if ctx else []
+    options = [each for p in parameters for each in p.opts if each.startswith("--")]
+    if name.startswith("--"):
+        if near := nearest(name, options):
+            return f"`{name}` is not an option{_meant(near)}"
+        if any(each.name == "changes" for each in parameters):
+            return f"`{name}` is not an option{_as_setting(name)}"
+    return f"`{name}` is not an option{_help(ctx)}"
+
+
+def _as_setting(name: str) -> str:
+    from seq2see.settings.recipe import setting_names
+
+    near = nearest(name, setting_names())
+    return f": settings are given as {' or '.join(f'`{n}=VALUE`' for n in near or ['section.key'])}"
+
+
+def _meant(near: list[str]) -> str:
+    return f"; did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
+
+
+def _help(ctx: Any) -> str:
+    return f": see `{ctx.command_path} --help`" if ctx else ""
+
+
+def _name(error: Any) -> str:
+    """Return an option or an argument as its help names it."""
+    parameter = error.param
+    if parameter is None:
+        return str(error.param_hint or "the value")
+    if parameter.param_type_name == "option":
+        return f"`{max(parameter.opts, key=len)}`"
+    return str(parameter.metavar or parameter.name.upper()).rstrip("…")
+
+
+def _misfit(error: Any) -> str:
+    """Return what a value must be, and what it is."""
+    if match := _CHOICE.search(error.message):
+        choices = match["choices"].replace("'", "")
+        return f"must be one of {choices}, but is {match['given']} instead"
+    details = error.__cause__.errors() if hasattr(error.__cause__, "errors") else []
+    if details:
+        return f"must be {wanted(details[0])}, but is {details[0]['input']} instead"
+    return f"cannot be so: {error.message}"
+
 
 STATUS = 2
 """Of options, arguments and settings that cannot be; whatever else fails has 1."""
+
+
 _FLAGS = {
     "forbidden": "forbid",
     "token_scores": "scores",
     "metrics": "metric",
     "methods": "method",
 }
+
+
 _NAME = re.compile(r"(?:^|(?<=did you mean ))`(?P<search>search\.)?(?P<name>\w[\w.]*?)(?:\.\d+)?`")
+
+
 _OPTIONS: ContextVar[Collection[str]] = ContextVar("options", default=())
 
 
@@ -67,13 +186,6 @@ def all_of(*makes: Callable[[], Any]) -> list[Any]:
     return made
 
 
-def refuse_ending(path: Path, endings: Sequence[str], option: str) -> None:
-    """Refuse a name that no file of these kinds has."""
-    if path.suffix.lower() not in endings:
-        wanted = ", ".join(endings)
-        raise ConfigError([f"`{option}` must end with one of {wanted}, but is {path} instead"])
-
-
 def given(settings: Mapping[str, object]) -> str:
     """Name the options that were typed, by the values of their settings."""
     found = (k for k, v in settings.items() if v is not None and v is not False and v != [])
@@ -97,3 +209,75 @@ def _typed(match: re.Match[str]) -> str:
     if option in _OPTIONS.get():
         return f"`{option}`"
     return f"`--search {match['name']}`" if match["search"] else match[0]
+
+
+CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
+"""A language: en, pt-BR."""
+
+
+class _Ours:
+    """What single commands and groups have in common."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read what is typed; what is wrong with it is one line."""
+        with wrong_use():
+            return super().make_context(*args, **kwargs)  # type: ignore[misc]
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, `--help` among them.
+
+        Flags show no type: `--json <bool>` would look as if a value had to follow.
+        """
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for each in parameters:
+            if getattr(each, "is_flag", False):
+                each.metavar = ""
+        return parameters
+
+
+class Verb(_Ours, TyperCommand):
+    """A command."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take `--languages en de` for `--languages en,de`, as many type it."""
+        parsed: list[str] = super().parse_args(ctx, with_pairs(args))
+        return parsed
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it; what is wrong is named by its own options, wherever it is found."""
+        names = {option for each in self.params for option in each.opts}
+        with options_of(names), wrong_use():
+            return super().invoke(ctx)
+
+
+class Verbs(_Ours, TyperGroup):
+    """Several commands under one name."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run one of them."""
+        with wrong_use():
+            return super().invoke(ctx)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that is named first, or the one that was meant."""
+        if self.get_command(ctx, args[0]) is None:
+            raise ConfigError([no_command(args[0], self.paths())])
+        return super().resolve_command(ctx, args)
+
+    def paths(self) -> list[str]:
+        """Return the commands with those of groups, such as `data check`."""
+        groups = {name: each for name, each in self.commands.items() if isinstance(each, Verbs)}
+        inner = [f"{name} {path}" for name, group in groups.items() for path in group.paths()]
+        return [*self.commands, *inner]
+
+
+def with_pairs(arguments: Sequence[str]) -> list[str]:
+    """Put a comma between the two languages where a space is."""
+    result: list[str] = []
+    for word in arguments:
+        is_second = result[-2:-1] == ["--languages"] and CODE.fullmatch(result[-1])
+        if is_second and CODE.fullmatch(word):
+            result[-1] += f",{word}"
+        else:
+            result.append(word)
+    return result

@@ -1,8 +1,8 @@
-"""From files to pairs of lines, with nothing lost on the way.
+"""Read parallel text from text, TSV, JSONL and TMX files, plain or compressed (.gz, .xz, .zst).
 
-A line ends at \\n (or \\r\\n) and nowhere else: form feeds, U+2028 and the like are text and never
-shift the alignment. Files are UTF-8, plain or packed (.gz, .xz, .zst); `-` is standard input. What
-cannot be read is refused with the file and the line, never guessed at.
+A line ends at \\n or \\r\\n only: form feeds, U+2028 and similar characters are part of the text
+and never shift the alignment. Files are UTF-8; `-` is standard input. A file that cannot be read
+raises an error with its name and the line number.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,17 +23,24 @@ from typing import IO, Any, NamedTuple, cast
 from lxml import etree
 
 from seq2see.errors import InputError
-from seq2see.text.normalise import refuse_surrogates
+from seq2see.text.normalization import refuse_surrogates
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
 
+
 STANDARD_INPUT = "-"
+
+
 BOM = b"\xef\xbb\xbf"
+
+
 BLOCK = 1 << 18
 """Read about so many bytes at once."""
+
+
 LINES = 8192
 """Of two files, read so many lines at once."""
 
@@ -242,6 +250,8 @@ def _value(record: Any, key: str, where: str) -> str:
 
 # Elements of a segment that hold the codes of some editor, not words.
 CODES = {"bpt", "ept", "ph", "it", "ut"}
+
+
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
@@ -331,3 +341,52 @@ def _forget(unit: etree._Element) -> None:
     parent = unit.getparent()
     while parent is not None and unit.getprevious() is not None:
         del parent[0]
+
+
+_LINE_ENDS = re.compile(r"\r*\n|\r+\Z")
+
+
+def one_line(text: str) -> str:
+    """Return the text with spaces for line ends."""
+    return _LINE_ENDS.sub(" ", text) if "\n" in text or "\r" in text else text
+
+
+class Lines:
+    """The lines of a file or of standard input, without their ends.
+
+    A line ends at \\n (or \\r\\n) and nowhere else. One that is not UTF-8 is given as an empty
+    line,
+    and `problems` says why, by its number.
+    """
+
+    def __init__(self, path: str, skip: int = 0) -> None:
+        self.path = path
+        self.problems: dict[int, str] = {}
+        """By the number of the line, from 1 on; whoever has told of one takes it out."""
+        self._skip = skip
+
+    def __iter__(self) -> Iterator[str]:
+        with open_bytes(self.path) as file:
+            for number, raw in enumerate(file, 1):
+                if number > self._skip:
+                    yield self._text(raw.removeprefix(BOM) if number == 1 else raw, number)
+
+    def _text(self, raw: bytes, number: int) -> str:
+        try:
+            return raw.removesuffix(b"\n").removesuffix(b"\r").decode()
+        except UnicodeDecodeError as error:
+            byte = raw[error.start]
+            column = error.start + 1
+            self.problems[number] = f"must be UTF-8, but has the byte 0x{byte:02x} at {column}"
+            return ""
+
+
+def count(path: str) -> int | None:
+    """Return how many lines a file has; None for what can be read only once."""
+    if path == STANDARD_INPUT or not Path(path).is_file():
+        return None
+    newlines, last = 0, b"\n"
+    with open_bytes(path) as file:
+        while block := file.read(BLOCK):
+            newlines, last = newlines + block.count(b"\n"), block[-1:]
+    return newlines + (last != b"\n")

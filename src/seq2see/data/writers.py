@@ -1,19 +1,24 @@
-"""Pairs to files: all of them whole, or none."""
+"""Write parallel corpora: new files, train, valid and test splits, and filtered corpora."""
 
 from __future__ import annotations
 
-import re
+import hashlib
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TextIO
+from typing import Literal, TextIO, get_args
 
-from seq2see.data.readers import Pair
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2see.data.batch_sampler import uniform
+from seq2see.data.quality.analysis import Kept, Rejection
+from seq2see.data.quality.words import fold
+from seq2see.data.readers import Pair, one_line
 from seq2see.errors import InputError
-
-_LINE_ENDS = re.compile(r"\r*\n|\r+\Z")
 
 
 @contextmanager
@@ -72,6 +77,99 @@ def write_pair(files: Sequence[TextIO], pair: Pair) -> None:
         file.write(one_line(text) + "\n")
 
 
-def one_line(text: str) -> str:
-    """Return the text with spaces for line ends."""
-    return _LINE_ENDS.sub(" ", text) if "\n" in text or "\r" in text else text
+Part = Literal["train", "valid", "test"]
+
+
+PARTS: tuple[Part, ...] = get_args(Part)
+
+
+class Splitter:
+    """Decides for each pair where it belongs."""
+
+    def __init__(self, pairs: Iterable[Pair], valid: int, test: int, seed: int = 1) -> None:
+        keys = np.fromiter((_key(pair.source) for pair in pairs), np.int64)
+        if valid + test >= len(keys):
+            raise InputError(
+                f"validation and test sets must leave something to learn from, but {valid} and "
+                f"{test} of {len(keys)} pairs would leave nothing"
+            )
+        sources, counts = np.unique(keys, return_counts=True)
+        order = np.argsort(uniform(sources, seed), kind="stable")
+        self._parts: dict[int, Part] = {}
+        self._choose("valid", sources[order], counts[order], valid)
+        self._choose("test", sources[order], counts[order], test)
+
+    def __call__(self, pair: Pair) -> Part:
+        """Return where a pair belongs."""
+        return self._parts.get(_key(pair.source), "train")
+
+    def _choose(
+        self, part: Part, sources: NDArray[np.int64], counts: NDArray[np.int64], wanted: int
+    ) -> None:
+        """Take sources until their pairs are so many; one that has too many is passed over."""
+        left = wanted
+        for source, count in _python(sources, counts):
+            if left == 0:
+                return
+            if count <= left and source not in self._parts:
+                self._parts[source] = part
+                left -= count
+
+
+def write_split(
+    pairs: Iterable[Pair], folder: Path, endings: Sequence[str], choose: Callable[[Pair], Part]
+) -> dict[Part, int]:
+    """Write `train.en`, `train.de` and so on, each pair where it belongs; return the counts."""
+    names = [f"{part}.{ending}" for part in PARTS for ending in endings]
+    counts = dict.fromkeys(PARTS, 0)
+    with new_files(folder, names) as files:
+        pair_of_files = {part: files[2 * i : 2 * i + 2] for i, part in enumerate(PARTS)}
+        for pair in pairs:
+            part = choose(pair)
+            write_pair(pair_of_files[part], pair)
+            counts[part] += 1
+    return counts
+
+
+def _python(sources: NDArray[np.int64], counts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    for start in range(0, len(sources), 4096):
+        end = start + 4096
+        yield from zip(sources[start:end].tolist(), counts[start:end].tolist(), strict=True)
+
+
+def _key(source: str) -> int:
+    text = fold(source) or source.strip()  # nothing but punctuation
+    digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
+REJECTED = "rejected.tsv"
+
+
+def write_clean(
+    verdicts: Iterable[Kept | Rejection], folder: Path, endings: Sequence[str]
+) -> Counter[str]:
+    """Write `clean.en`, `clean.de`, and `rejected.tsv` with line, rule, reason, source and target.
+
+    Return how many were `kept`, and how many left out by each rule.
+    """
+    counts = Counter[str]()
+    names = [*(f"clean.{ending}" for ending in endings), REJECTED]
+    with new_files(folder, names) as (source, target, rejected):
+        for verdict in verdicts:
+            if isinstance(verdict, Rejection):
+                rejected.write(_row(verdict))
+                counts[verdict.rule] += 1
+            else:
+                write_pair((source, target), verdict.pair)
+                counts["kept"] += 1
+        if counts and not counts["kept"]:
+            raise InputError(
+                f"none of the {counts.total():,} pairs would be left: `seq2see data check` says why"
+            )
+    return counts
+
+
+def _row(rejection: Rejection) -> str:
+    cells = str(rejection.line), rejection.rule, rejection.reason, *rejection.pair
+    return "\t".join(one_line(cell).replace("\t", " ") for cell in cells) + "\n"

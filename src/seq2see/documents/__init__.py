@@ -1,9 +1,14 @@
 """Documents in and out through a translator, their structure kept."""
 
-from seq2see.documents.documents import translate_document, translate_html, translate_text
-from seq2see.documents.formats import Format, formats
-from seq2see.documents.placeholders import translate_protected
-from seq2see.documents.report import DocumentReport, Finding
+from seq2see.documents.document_translator import DocumentReport, Finding
+from seq2see.documents.protected_translation import translate_protected
+from seq2see.documents.translate import (
+    Format,
+    formats,
+    translate_document,
+    translate_html,
+    translate_text,
+)
 
 __all__ = [
     "DocumentReport",

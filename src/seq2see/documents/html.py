@@ -11,12 +11,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from seq2see.documents.encodings import Decoded
-from seq2see.documents.html_tokens import Token, attributes, tokens
-from seq2see.documents.job import Job, Translated
-from seq2see.documents.languages import is_same
-from seq2see.documents.letters import has_letter
-from seq2see.documents.passages import Closing, Event, Opening, Passage, Thing
+from seq2see.documents.document_translator import Job, Translated
+from seq2see.documents.html_tokenizer import Token, attributes, tokens
+from seq2see.documents.markup import Closing, Event, Opening, Passage, Thing, has_letter
+from seq2see.documents.plain_text import Decoded
+from seq2see.text.languages import is_same
 
 
 def _names(names: str) -> frozenset[str]:

@@ -1,263 +1,249 @@
-"""What must come through a translation untouched: `{name}`, `%s`, `${x}`, links, addresses.
-
-A model that has never seen a placeholder may do anything with it. So nothing is hoped for:
-
-1. The line is translated as it is; many models copy what they do not know. If every placeholder is
-   there, as often as before, and the model shows no sign of confusion, that is the translation.
-2. Else it is translated without its placeholders, which go in where their neighbours went.
-3. Where that cannot be known, the stretches between placeholders are translated one by one.
-4. What even then has gained or lost one, since the model invents some, stays in its own language.
-
-So each placeholder is in the translation exactly as often as in the source. Words that stand in for
-placeholders were tried: small models do not bring them back ("7 people" becomes "Fünf Personen").
-"""
+"""Find placeholders, remove them from a sentence, and insert them into its translation."""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from seq2see.documents.guards import Guarded, Line, Task, occurrences, starting_in
-from seq2see.documents.insertion import Insertion, rest, widened
-from seq2see.documents.letters import has_letter
-from seq2see.documents.passages import Extent
-from seq2see.documents.projection import boundaries
-from seq2see.documents.ties import Anchor, Tie, sharpened
-from seq2see.translator import Link, Translation
+from seq2see.documents.markup import Extent, has_letter
+from seq2see.documents.word_alignment import Anchor
+from seq2see.text.languages import goes_on
+from seq2see.translator import Flag, Translation
 
-if TYPE_CHECKING:
-    from seq2see.translator import TranslationOptions, Translator
-
-Call = Callable[[Sequence[str]], list[Translation]]
-"""Translates lines, with alignments."""
-
-_CONFUSED = frozenset({"repetition", "length_limit", "long"})
-"""Flags of a translation that shows that the model could not read what it got."""
-_MOST_TO_COPY = 2000
-"""Characters of all that a model is trusted to copy in one line: more is no sentence, and it would
-take long to look for it."""
+_NESTED = r"\{[^{}]*(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}[^{}]*)*\}"
 
 
-def translate_protected(
-    translator: Translator,
-    lines: Sequence[str],
-    options: TranslationOptions | None = None,
-    *,
-    numbers: bool = False,
-) -> list[Translation]:
-    """Translate lines so that each placeholder is in the translation as often as in the line."""
-
-    def call(texts: Sequence[str]) -> list[Translation]:
-        return aligned(translator, texts, options)
-
-    guarded = guard([Line(text) for text in lines], call, numbers=numbers)
-    found = [one.translation for one in guarded]
-    return found if options and options.alignment else [_without_alignment(one) for one in found]
-
-
-def _without_alignment(translation: Translation) -> Translation:
-    """Return a translation without what only the placeholders had need of."""
-    others = tuple(map(_without_alignment, translation.alternatives))
-    return replace(translation, alignment=(), alternatives=others)
+# Possessive signs (`*+`): zeros may be signs or digits, and to try all ways to share them out
+# would take the square of their number.
+_KINDS = (
+    r"(?:https?|ftp)://[^\s<>\"']*[^\s<>\"'.,;:!?)\]}…。，、]",
+    r"www\.[^\s<>\"']*[^\s<>\"'.,;:!?)\]}…。，、]",
+    r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",  # looks behind: else every letter is a start
+    r"\{\{[^{}]*\}\}",  # mustache
+    r"[$#%]\{[^{}\s]+\}",  # shells, JavaScript, Ruby
+    rf"(?=\{{\s*\w+\s*,\s*(?:plural|select|selectordinal|number|date|time|choice)\b){_NESTED}",
+    r"\{[\w.\[\]-]*(?:![rsa])?(?::[^{}\s]*)?\}",  # Python, C#, Java
+    r"%\([^()\s]+\)[-+0#]*+\d*(?:\.\d+)?[a-zA-Z]",  # Python
+    r"(?<!\d)%(?:\d+\$)?[-+0#]*+(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[jztL])?[diouxXeEfFgGaAcsSpn@%]",
+    r"(?<=\d)%(?:\d+\$)?[-+0#]*+(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[jztL])?[dsfx](?![a-zA-Z])",
+    r"%[A-Z][A-Z0-9_]*%",  # Windows
+)
 
 
-def aligned(
-    translator: Translator, texts: Sequence[str], options: TranslationOptions | None
-) -> list[Translation]:
-    """Translate lines with alignments."""
-    return translator.translate(list(texts), options, alignment=True)
+_NUMBER = r"\d+(?:[.,:/\u00a0\u202f]\d+)*"
 
 
-def guard(lines: Sequence[Line], call: Call, *, numbers: bool = False) -> list[Guarded]:
-    """Translate lines; what must stay as it is does."""
-    tasks = [Task(line, numbers=numbers) for line in lines]
-    for attempt in (_AsItIs, _Without, _InPieces):
-        waiting = [attempt(task) for task in tasks if attempt.may_help(task)]
-        texts = [text for one in waiting for text in one.texts]
-        found = iter(call(texts) if texts else [])
-        for one in waiting:
-            one.task.result = one.result([next(found) for _ in one.texts])
-    return [task.result or task.given_up() for task in tasks]
+_PLACEHOLDER = re.compile("|".join(_KINDS))
 
 
-def ties_of(translation: Translation) -> list[Tie]:
-    """Return which words became which, as told by the translator."""
-    return [
-        Tie(
-            Extent(link.source_start, link.source_end),
-            Extent(link.target_start, link.target_end),
-            link.weight,
-        )
-        for link in translation.alignment
-        if link.source_start < link.source_end and link.target_start < link.target_end
+_OR_NUMBER = re.compile("|".join([*_KINDS, _NUMBER]))
+
+
+def find(text: str, *, numbers: bool = False) -> tuple[Extent, ...]:
+    """Return where the placeholders of a text are; with `numbers`, where its numbers are too."""
+    pattern = _OR_NUMBER if numbers else _PLACEHOLDER
+    return tuple(Extent(*match.span()) for match in pattern.finditer(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line to be translated, and what else than placeholders must stay as it is."""
+
+    text: str
+    kept: tuple[Extent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """A translation, and where the kept words are in it."""
+
+    translation: Translation
+    anchors: tuple[Anchor, ...] = ()
+
+
+class Task:
+    """A line, what must stay in it, and its translation once there is one."""
+
+    def __init__(self, line: Line, *, numbers: bool) -> None:
+        self.text = line.text
+        self._numbers = numbers
+        self.extents = united([*find(line.text, numbers=numbers), *line.kept])
+        self.literals = {line.text[start:end] for start, end in self.extents}
+        self.result: Guarded | None = None
+        if self.extents and not has_letter(outside(line.text, self.extents)):
+            self.result = self.unchanged()
+
+    def agrees(self, text: str) -> bool:
+        """Tell if a text has the same placeholders, each as often, and no number less."""
+        if _found(text) != _found(self.text):
+            return False
+        return not (self._numbers and _found(self.text, numbers=True) - _found(text, numbers=True))
+
+    def unchanged(self) -> Guarded:
+        """Return the line itself, since there is nothing in it to translate."""
+        anchors = tuple(Anchor(extent, extent) for extent in self.extents)
+        return Guarded(Translation(self.text, 0.0, 0.0), anchors)
+
+    def given_up(self) -> Guarded:
+        """Return the line itself, for want of a translation that keeps what must be kept."""
+        line = self.unchanged()
+        return replace(line, translation=replace(line.translation, flags=(Flag.COPIED_SOURCE,)))
+
+
+def _found(text: str, *, numbers: bool = False) -> Counter[str]:
+    return Counter(text[start:end] for start, end in find(text, numbers=numbers))
+
+
+def occurrences(text: str, literals: Iterable[str]) -> dict[str, list[Extent]]:
+    """Return where each of these is in a text, the longer ones first, never inside a word."""
+    patterns = [
+        (r"(?<!\w)" if literal[0].isalnum() else "")
+        + re.escape(literal)
+        + (r"(?!\w)" if literal[-1].isalnum() else "")
+        for literal in sorted(literals, key=len, reverse=True)
     ]
+    found: dict[str, list[Extent]] = {}
+    for match in re.finditer("|".join(patterns), text):
+        found.setdefault(match[0], []).append(Extent(*match.span()))
+    return found
 
 
-class _Attempt:
-    """A way to translate a line: what the translator is asked, and what is made of its answers."""
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self.texts = [task.text]
-
-    @classmethod
-    def may_help(cls, task: Task) -> bool:
-        """Tell if a line is worth this try."""
-        return task.result is None and bool(task.extents)
-
-    def result(self, translations: Sequence[Translation]) -> Guarded | None:
-        """Return what stands the test, with the alternatives that do, or None."""
-        (best,) = translations
-        if best.error is not None:
-            return Guarded(best)
-        made = [self._made(one) for one in (best, *best.alternatives)]
-        good = [one for one in made if one and self.task.agrees(one.translation.text)]
-        if made[0] is None or made[0] not in good:
-            return None
-        others = tuple(one.translation for one in good[1:])
-        return replace(good[0], translation=replace(good[0].translation, alternatives=others))
-
-    def _made(self, translation: Translation) -> Guarded | None:
-        raise NotImplementedError
+def united(extents: Iterable[Extent]) -> tuple[Extent, ...]:
+    """Return the extents in their order; those that overlap become one."""
+    result: list[Extent] = []
+    for extent in sorted(extents):
+        if result and extent.start < result[-1].end:
+            result[-1] = Extent(result[-1].start, max(result[-1].end, extent.end))
+        else:
+            result.append(extent)
+    return tuple(result)
 
 
-class _AsItIs(_Attempt):
-    """Leave everything in, and look if it is still there."""
-
-    @classmethod
-    def may_help(cls, task: Task) -> bool:
-        """Tell if a line is worth this try: also one in which there is nothing to keep."""
-        return task.result is None and sum(map(len, task.literals)) <= _MOST_TO_COPY
-
-    def _made(self, translation: Translation) -> Guarded | None:
-        if not self.task.extents:
-            return Guarded(translation)
-        if _CONFUSED & set(translation.flags):
-            return None
-        texts = self.task.text, translation.text
-        before, now = (occurrences(text, self.task.literals) for text in texts)
-        if {k: len(v) for k, v in before.items()} != {k: len(v) for k, v in now.items()}:
-            return None
-        places = {
-            s: t for key, found in before.items() for s, t in zip(found, now[key], strict=True)
-        }
-        if not places.keys() >= set(self.task.extents):
-            return None  # one is part of a longer one
-        return Guarded(translation, tuple(Anchor(e, places[e]) for e in self.task.extents))
+def starting_in(whole: Extent, extents: Sequence[Extent]) -> Sequence[Extent]:
+    """Return those of the extents, which are in order, that start inside another."""
+    first = bisect_left(extents, whole.start, key=lambda extent: extent.start)
+    return extents[first : bisect_left(extents, whole.end, key=lambda extent: extent.start)]
 
 
-class _Without(_Attempt):
-    """Take everything out, and put it back where its neighbours went."""
-
-    def __init__(self, task: Task) -> None:
-        super().__init__(task)
-        self._chunks = widened(task.text, task.extents)
-        self._kept = rest(task.text, self._chunks)
-        """The characters that stay, by their places in the line."""
-        self._residue = "".join(task.text[place] for place in self._kept)
-        self.texts = [self._residue]
-
-    def _made(self, translation: Translation) -> Guarded | None:
-        ties = sharpened(ties_of(translation), self._residue, translation.text)
-        if not ties:
-            return None
-        points = [bisect_left(self._kept, chunk.start) for chunk in self._chunks]
-        places = boundaries(self._residue, translation.text, ties, points)
-        row = sorted(zip(places, self._chunks, strict=True))
-        text = Insertion(self.task.text, translation.text)
-        moved = [text.insert(place, chunk) for place, chunk in row]
-        return self._put_together(translation, text, ties, moved)
-
-    def _put_together(
-        self, translation: Translation, text: Insertion, ties: Sequence[Tie], moved: list[Anchor]
-    ) -> Guarded:
-        anchors = tuple(
-            Anchor(extent, _shifted(extent, chunk.target.start - chunk.source.start))
-            for chunk in moved
-            for extent in starting_in(chunk.source, self.task.extents)
-        )
-        origin = [*self._kept, len(self.task.text)]
-        links = [
-            *(Tie(_carried(t.source, origin), text.carried(t.target), t.weight) for t in ties),
-            *(Tie(anchor.source, anchor.target) for anchor in anchors),
-        ]
-        tokens = [
-            replace(token, start=where.start, end=where.end)
-            for token in translation.tokens
-            for where in [text.carried(Extent(token.start, token.end))]
-        ]
-        changed = replace(
-            translation,
-            text=text.text,
-            tokens=tuple(tokens),
-            alignment=tuple(map(_link, links)),
-            sentences=(),
-        )
-        return Guarded(changed, anchors)
+def outside(text: str, extents: Sequence[Extent]) -> str:
+    """Return what is left of a text without the extents."""
+    places = [0, *(place for extent in extents for place in extent), len(text)]
+    return "".join(text[places[i] : places[i + 1]] for i in range(0, len(places), 2))
 
 
-class _InPieces(_Attempt):
-    """Translate what stands between the placeholders, stretch by stretch."""
-
-    def __init__(self, task: Task) -> None:
-        super().__init__(task)
-        ends = [0, *(place for extent in task.extents for place in extent), len(task.text)]
-        stretches = [_stripped(task.text, Extent(*ends[i : i + 2])) for i in range(0, len(ends), 2)]
-        self._stretches = [e for e in stretches if has_letter(task.text[e.start : e.end])]
-        self.texts = [task.text[start:end] for start, end in self._stretches]
-
-    def result(self, translations: Sequence[Translation]) -> Guarded | None:
-        """Return the line with each stretch translated."""
-        if not translations:
-            return None
-        failed = next((one for one in translations if one.error is not None), None)
-        if failed:
-            return Guarded(failed)
-        text, done, shifts = "", 0, []
-        for stretch, translation in zip(self._stretches, translations, strict=True):
-            text += self.task.text[done : stretch.start]
-            shifts.append((stretch.end, len(text) + len(translation.text) - stretch.end))
-            text += translation.text
-            done = stretch.end
-        text += self.task.text[done:]
-        if not self.task.agrees(text):
-            return None
-        anchors = [
-            Anchor(extent, _shifted(extent, _shift(shifts, extent.start)))
-            for extent in self.task.extents
-        ]
-        links = tuple(_link(Tie(anchor.source, anchor.target)) for anchor in anchors)
-        whole = Translation(
-            text,
-            sum(one.score for one in translations) / len(translations),
-            sum(one.log_prob for one in translations),
-            alignment=links,
-            flags=tuple(dict.fromkeys(flag for one in translations for flag in one.flags)),
-            unmet=tuple(dict.fromkeys(term for one in translations for term in one.unmet)),
-        )
-        return Guarded(whole, tuple(anchors))
+_BRACKETS = frozenset(
+    map("".join, zip("([{<\"'“‘«‹„「『（《", ")]}>\"'”’»›“」』）》", strict=True))
+)
 
 
-def _stripped(text: str, extent: Extent) -> Extent:
-    part = text[extent.start : extent.end]
-    start = extent.start + len(part) - len(part.lstrip())
-    return Extent(start, start + len(part.strip()))
+_SIGNS = "$€£¥#@%+*=~/\\|^&_-"
 
 
-def _shifted(extent: Extent, by: int) -> Extent:
-    return Extent(extent.start + by, extent.end + by)
+_OPENERS = "([{<“‘«‹„「『（《¿¡"
 
 
-def _shift(shifts: Sequence[tuple[int, int]], place: int) -> int:
-    before = bisect_right(shifts, place, key=lambda shift: shift[0])
-    return shifts[before - 1][1] if before else 0
+_CLOSERS = ".,;:!?…)]}»”’。，、！？；："
 
 
-def _carried(extent: Extent, origin: Sequence[int]) -> Extent:
-    return Extent(origin[extent.start], origin[extent.end - 1] + 1)
+def widened(text: str, extents: Sequence[Extent]) -> tuple[Extent, ...]:
+    """Return placeholders with the brackets, quotes and signs that they would leave bare: "(%s)".
+
+    What lies in one that was widened before is part of it, as each `%%` is in a long row of them.
+    """
+    result: list[Extent] = []
+    for extent in extents:
+        if not result or extent.end > result[-1].end:
+            result.append(_widened(text, extent))
+    return united(result)
 
 
-def _link(tie: Tie) -> Link:
-    return Link(*tie.source, *tie.target, tie.weight)
+def _widened(text: str, extent: Extent) -> Extent:
+    start, end = extent
+    while start > 0 and end < len(text) and text[start - 1] + text[end] in _BRACKETS:
+        start, end = start - 1, end + 1
+    while start > 0 and text[start - 1] in _SIGNS:
+        start -= 1
+    while end < len(text) and text[end] in _SIGNS:
+        end += 1
+    return Extent(start, end)
+
+
+def rest(text: str, chunks: Sequence[Extent]) -> list[int]:
+    """Return the places of what is left without the chunks, and without a space too many."""
+    kept: list[int] = []
+    done = 0
+    for start, end in chunks:
+        kept += range(done, start)
+        done = end
+        apart = not kept or text[kept[-1]].isspace()
+        if apart and text[end : end + 1].isspace():
+            done += 1
+        elif apart and kept and (end == len(text) or text[end] in _CLOSERS):
+            kept.pop()
+    return [*kept, *range(done, len(text))]
+
+
+class Insertion:
+    """A text that things are put into, from left to right."""
+
+    def __init__(self, source: str, target: str) -> None:
+        self._source, self._target = source, target
+        self._done = 0
+        self._parts: list[str] = []
+        self._length = 0
+        self._places: list[int] = []
+        """Where in the target something was put in."""
+        self._growth = [0]
+        """By how much the text grew in all, before and behind each of them."""
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return "".join([*self._parts, self._target[self._done :]])
+
+    def insert(self, place: int, chunk: Extent) -> Anchor:
+        """Put a chunk of the source in, with spaces around it where it had some, or needs them."""
+        self._append(self._target[self._done : place])
+        self._done = place
+        if self._needs_space_before(chunk):
+            self._append(" ")
+        start = self._length
+        self._append(self._source[chunk.start : chunk.end])
+        end = self._length
+        if self._needs_space_behind(place, chunk):
+            self._append(" ")
+        self._places.append(place)
+        self._growth.append(self._length - place)
+        return Anchor(chunk, Extent(start, end))
+
+    def _append(self, text: str) -> None:
+        if text:
+            self._parts.append(text)
+            self._length += len(text)
+
+    def _needs_space_before(self, chunk: Extent) -> bool:
+        here = self._parts[-1][-1] if self._parts else ""
+        there = self._source[chunk.start - 1] if chunk.start else ""
+        return _needs_space(here, there, _OPENERS)
+
+    def _needs_space_behind(self, place: int, chunk: Extent) -> bool:
+        here, there = self._target[place : place + 1], self._source[chunk.end : chunk.end + 1]
+        return _needs_space(here, there, _CLOSERS)
+
+    def carried(self, extent: Extent) -> Extent:
+        """Return where characters of the target are now."""
+        first = bisect_right(self._places, extent.start)
+        last = max(first, bisect_left(self._places, extent.end))
+        return Extent(extent.start + self._growth[first], extent.end + self._growth[last])
+
+
+def _needs_space(here: str, there: str, close: str) -> bool:
+    """Tell if a space goes between a thing and its new neighbour, by what its old one was."""
+    if not here or here.isspace():
+        return False
+    if there.isspace():
+        return here not in close
+    return goes_on(here) and not (there and goes_on(there))

@@ -1,24 +1,27 @@
-"""Gettext's PO files: what has no translation gets one, marked as fuzzy.
+"""Translate gettext PO files.
 
-Fuzzy means that a person should look at it: msgfmt leaves such entries out until the mark is gone.
+Messages without a translation get one with the flag `fuzzy`: msgfmt ignores such messages until a
+person has reviewed them and removed the flag. All other lines are copied.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
-from seq2see.documents import accelerators, tagged
-from seq2see.documents.encodings import Decoded
-from seq2see.documents.job import Job, Translated
-from seq2see.documents.passages import Passage
-from seq2see.documents.plurals import plural_forms
-from seq2see.documents.po_file import Entry, entries, written
+from seq2see.documents import markup
+from seq2see.documents.document_translator import Job, Translated
+from seq2see.documents.markup import Passage
+from seq2see.documents.plain_text import Decoded
 from seq2see.errors import InputError
 
 _CHARSET = re.compile(rb'^"Content-Type:[^"\n]*charset=([\w:.-]+)', re.MULTILINE)
+
+
 _COUNT = re.compile(r"nplurals\s*=\s*(\d{1,3})")
+
+
 _MOST_FORMS = 6
 
 
@@ -109,10 +112,10 @@ class _Messages:
 
 def _translated(texts: Sequence[str], places: Sequence[str], job: Job) -> list[str | None]:
     """Translate strings line by line, since a program breaks lines on purpose; None: it failed."""
-    stripped = [accelerators.without(text) for text in texts]
+    stripped = [without(text) for text in texts]
     cut = [text.split("\n") for text, _ in stripped]
     rows = zip(cut, places, strict=True)
-    passages = [Passage.of(tagged.events(line), place) for lines, place in rows for line in lines]
+    passages = [Passage.of(markup.events(line), place) for lines, place in rows for line in lines]
     found = iter(job.translate(passages))
     results = ([next(found) for _ in lines] for lines in cut)
     return [_joined(lines, letter) for lines, (_, letter) in zip(results, stripped, strict=True)]
@@ -121,7 +124,7 @@ def _translated(texts: Sequence[str], places: Sequence[str], job: Job) -> list[s
 def _joined(lines: Sequence[Translated], letter: str) -> str | None:
     if any(line.has_failed for line in lines):
         return None
-    return accelerators.with_one("\n".join(tagged.text_of(line.events) for line in lines), letter)
+    return with_one("\n".join(markup.text_of(line.events) for line in lines), letter)
 
 
 def _replaced(entry: Entry, strings: Sequence[str]) -> list[Change]:
@@ -151,3 +154,216 @@ def _changed(lines: Sequence[str], changes: dict[tuple[int, int], list[str]]) ->
         result += [*lines[done:start], *new]
         done = end
     return [*result, *lines[done:]]
+
+
+_FIELD = re.compile(
+    r"\s*(?P<old>#~\s*)?(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[(?P<index>\d+)\])?)\s*"
+    r'(?P<string>".*")\s*'
+)
+
+
+_MORE = re.compile(r'\s*(?:#~\s*)?(".*")\s*')
+
+
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+
+
+_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{2})|(.))")
+
+
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+
+
+_WRITTEN = {"\\": "\\\\", '"': '\\"'} | {value: f"\\{key}" for key, value in _ESCAPED.items()}
+
+
+_WIDTH = 79
+
+
+@dataclass(slots=True)
+class Field:
+    """A keyword with its string, over the lines from `start` to before `end`."""
+
+    key: str
+    start: int
+    end: int
+    parts: list[str]
+    """What stands on each of its lines."""
+
+    @property
+    def text(self) -> str:
+        """The whole string."""
+        return "".join(self.parts)
+
+
+@dataclass(slots=True)
+class Entry:
+    """A message."""
+
+    start: int
+    fields: list[Field] = field(default_factory=list)
+    flags: int | None = None
+    """The line of its flags, if it has one."""
+    is_obsolete: bool = False
+
+    def text(self, key: str) -> str | None:
+        """Return the string of a keyword."""
+        return next((one.text for one in self.fields if one.key == key), None)
+
+    @property
+    def translations(self) -> list[Field]:
+        """Its strings in the other language: one, or one for each plural."""
+        return [one for one in self.fields if one.key.startswith("msgstr")]
+
+    @property
+    def is_complete(self) -> bool:
+        """Tell if it has come to its translations, behind which nothing else belongs to it."""
+        return bool(self.fields) and self.fields[-1].key.startswith("msgstr")
+
+    @property
+    def is_header(self) -> bool:
+        """Tell if it holds what is to know about the file."""
+        return self.text("msgid") == "" and self.text("msgctxt") is None and not self.is_obsolete
+
+
+def entries(lines: Sequence[str], name: str) -> Iterator[Entry]:
+    """Yield the messages of a file."""
+    entry = Entry(0)
+    for number, line in enumerate(lines):
+        match = _FIELD.fullmatch(line)
+        if _starts_another(entry, line, match):
+            yield entry
+            entry = Entry(number)
+        if match:
+            text = _unquoted(match["string"], name, number)
+            entry.fields.append(Field(match["key"], number, number + 1, [text]))
+            entry.is_obsolete = bool(match["old"])
+        elif (more := _MORE.fullmatch(line)) and entry.fields:
+            entry.fields[-1].parts.append(_unquoted(more[1], name, number))
+            entry.fields[-1].end = number + 1
+        elif line.startswith("#,"):
+            entry.flags = number
+        elif line.strip() and not line.lstrip().startswith("#"):
+            raise _refusal(name, number)
+    if entry.fields:
+        yield entry
+
+
+def _starts_another(entry: Entry, line: str, match: re.Match[str] | None) -> bool:
+    if not entry.is_complete:
+        return False
+    if match:
+        return not match["key"].startswith("msgstr")
+    return line.startswith("#") and not _MORE.fullmatch(line)
+
+
+def _unquoted(string: str, name: str, number: int) -> str:
+    match = _STRING.fullmatch(string)
+    if not match:
+        raise _refusal(name, number)
+    return _ESCAPE.sub(_character, match[1])
+
+
+def _character(match: re.Match[str]) -> str:
+    octal, digits, letter = match.groups()
+    if letter is None:
+        return chr(int(octal, 8) if octal else int(digits, 16))
+    return _ESCAPED.get(letter, letter)
+
+
+def _refusal(name: str, number: int) -> InputError:
+    return InputError(f"{name}, line {number + 1} must be a line of a PO file, but is none")
+
+
+def written(key: str, text: str) -> list[str]:
+    """Return the lines of a keyword and its string, broken as gettext's own tools do."""
+    quoted = "".join(_WRITTEN.get(character, character) for character in text)
+    if "\\n" not in quoted[:-2] and len(key) + len(quoted) + 3 <= _WIDTH:
+        return [f'{key} "{quoted}"']
+    parts = re.findall(r"(?:[^\\]|\\[^n])*?\\n|(?:[^\\]|\\.)+$", quoted)
+    return [f'{key} ""', *(f'"{line}"' for part in parts for line in _wrapped(part))]
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    """Yield pieces that fit on a line, cut behind spaces."""
+    line = ""
+    for word in re.findall(r"\S+\s*|\s+", text):
+        if line and len(line) + len(word.rstrip()) > _WIDTH - 2:
+            yield line
+            line = ""
+        line += word
+    if line:
+        yield line
+
+
+_SLAVIC = (
+    "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : "
+    "n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2);"
+)
+
+
+_ONE_AND_OTHERS = "nplurals=2; plural=(n != 1);"
+
+
+_FORMS = {
+    "nplurals=1; plural=0;": "bo dz id ja jv km ko lo ms my su th tt ug vi wo yo yue zh",
+    "nplurals=2; plural=(n > 1);": "ak am br fa fil fr hy ln mg oc pt-br ti tr uz wa",
+    _SLAVIC: "be bs hr ru sh sr uk",
+    "nplurals=3; plural=(n==1) ? 0 : (n>=2 && n<=4) ? 1 : 2;": "cs sk",
+    "nplurals=3; plural=(n==1 ? 0 : n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2);": "pl",
+    "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : "
+    "n%10>=2 && (n%100<10 || n%100>=20) ? 1 : 2);": "lt",
+    "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n != 0 ? 1 : 2);": "lv",
+    "nplurals=3; plural=(n==1 ? 0 : (n==0 || (n%100 > 0 && n%100 < 20)) ? 1 : 2);": "ro",
+    "nplurals=4; plural=(n%100==1 ? 0 : n%100==2 ? 1 : n%100==3 || n%100==4 ? 2 : 3);": "sl",
+    "nplurals=4; plural=(n==1 ? 0 : n==0 || (n%100>1 && n%100<11) ? 1 : "
+    "(n%100>10 && n%100<20) ? 2 : 3);": "mt",
+    "nplurals=5; plural=(n==1 ? 0 : n==2 ? 1 : n<7 ? 2 : n<11 ? 3 : 4);": "ga",
+    "nplurals=6; plural=(n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : "
+    "n%100>=11 ? 4 : 5);": "ar",
+}
+
+
+_BY_LANGUAGE = {code: form for form, codes in _FORMS.items() for code in codes.split()}
+
+
+def plural_forms(language: str) -> str:
+    """Return the header of a language; those not known have one form for 1 and one for the rest."""
+    tag = language.lower().replace("_", "-")
+    return _BY_LANGUAGE.get(tag) or _BY_LANGUAGE.get(re.split("-", tag)[0]) or _ONE_AND_OTHERS
+
+
+_SIGNS, _MARKUP = frozenset("_&"), frozenset("<>{}%$\n")
+
+
+_WORD = re.compile(r"[^\W\d_][^\W_]*")
+
+
+def without(text: str) -> tuple[str, str]:
+    """Return a string without its accelerator, and the sign with its letter, or nothing.
+
+    `my_name`, `AT&T` and `&amp;` have none, and where there is markup, nothing is sure.
+    """
+    places = [place for place, character in enumerate(text) if character in _SIGNS]
+    if len(places) != 1 or _MARKUP & set(text):
+        return text, ""
+    (place,) = places
+    behind = _WORD.match(text, place + 1)
+    if not behind or text[behind.end() : behind.end() + 1] == ";":
+        return text, ""
+    start = place
+    while start and text[start - 1].isalnum():
+        start -= 1
+    if start < place and not (text[start].isupper() and behind[0][0].islower()):
+        return text, ""
+    return text[:place] + text[place + 1 :], text[place : place + 2]
+
+
+def with_one(text: str, accelerator: str) -> str:
+    """Return a string with the accelerator: at a word with the same letter, or at the first."""
+    if not accelerator:
+        return text
+    sign, letter = accelerator[0], accelerator[1]
+    same = re.search(rf"\b{re.escape(letter)}", text, re.IGNORECASE)
+    first = same or _WORD.search(text)
+    return f"{text[: first.start()]}{sign}{text[first.start() :]}" if first else text

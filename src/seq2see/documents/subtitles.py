@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from seq2see.documents import tagged
-from seq2see.documents.encodings import Decoded
-from seq2see.documents.job import Job
-from seq2see.documents.passages import Event, Passage
+from seq2see.documents import markup
+from seq2see.documents.document_translator import Job
+from seq2see.documents.markup import Event, Passage
+from seq2see.documents.plain_text import Decoded
 from seq2see.errors import InputError
 
 _TIMES = re.compile(r"\s*(?:\d+:)?\d+:\d+[.,]\d+\s*-->\s*(?:\d+:)?\d+:\d+[.,]\d+")
@@ -94,7 +94,7 @@ def _turns(lines: Sequence[str], first: int, last: int, place: str) -> Iterator[
         text = " ".join(lines[start:end])
         match = _DASH.match(text)
         dash = match[0] if match else ""
-        yield _Speech(start, end, dash, Passage.of(tagged.events(text[len(dash) :]), place))
+        yield _Speech(start, end, dash, Passage.of(markup.events(text[len(dash) :]), place))
 
 
 def _broken(events: Sequence[Event], lines: Sequence[str]) -> Iterator[Event]:
@@ -161,9 +161,9 @@ def _breaks(words: Sequence[tuple[int, int]], width: int) -> set[int]:
 def _written(events: Iterator[Event], *, is_web: bool) -> str:
     """Return a cue as it is written; in WebVTT, words cannot be tags."""
     if not is_web:
-        return tagged.text_of(events)
+        return markup.text_of(events)
     escaped = (_escaped(event) if isinstance(event, str) else event for event in events)
-    return tagged.text_of(escaped)
+    return markup.text_of(escaped)
 
 
 def _escaped(text: str) -> str:

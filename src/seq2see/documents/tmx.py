@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from lxml import etree
 
-from seq2see.documents import xml
-from seq2see.documents.job import Job
-from seq2see.documents.languages import is_same
-from seq2see.documents.passages import Passage
+from seq2see.documents import inline_xml
+from seq2see.documents.document_translator import Job
+from seq2see.documents.markup import Passage
 from seq2see.errors import InputError
+from seq2see.text.languages import is_same
 
 CREATOR = "seq2see"
 """Who made a translation, so that nobody takes it for a person's."""
@@ -16,7 +16,7 @@ CREATOR = "seq2see"
 
 def translate(data: bytes, name: str, job: Job) -> bytes:
     """Translate the units of a memory that have no translation yet."""
-    tree = xml.parse(data, name, "TMX")
+    tree = inline_xml.parse(data, name, "TMX")
     units = list(tree.getroot().iter("{*}tu"))
     sources = [_variant(unit, job.source) for unit in units]
     if units and not any(source is not None for source in sources):
@@ -27,18 +27,18 @@ def translate(data: bytes, name: str, job: Job) -> bytes:
         if variant is not None and _is_wanted(unit, job)
     ]
     passages = [
-        Passage.of(xml.events(_segment(variant), _inline), f"unit {number}")
+        Passage.of(inline_xml.events(_segment(variant), _inline), f"unit {number}")
         for _, variant, number in rows
     ]
     for (unit, variant, _), result in zip(rows, job.translate(passages), strict=True):
         if not result.has_failed:
-            xml.fill(_segment(_target(unit, variant, job.target)), result.events)
-    return xml.serialise(tree, data)
+            inline_xml.fill(_segment(_target(unit, variant, job.target)), result.events)
+    return inline_xml.serialise(tree, data)
 
 
 def _is_wanted(unit: etree._Element, job: Job) -> bool:
     target = _variant(unit, job.target)
-    has_one = target is not None and xml.has_words(_segment(target))
+    has_one = target is not None and inline_xml.has_words(_segment(target))
     job.report.kept += has_one and not job.overwrite
     return not has_one or job.overwrite
 
@@ -52,12 +52,14 @@ def _variant(unit: etree._Element, language: str) -> etree._Element | None:
 
 
 def _language(variant: etree._Element) -> str:
-    return variant.get(xml.XML_LANGUAGE) or variant.get("lang") or ""
+    return variant.get(inline_xml.XML_LANGUAGE) or variant.get("lang") or ""
 
 
 def _segment(variant: etree._Element) -> etree._Element:
     segment = variant.find("{*}seg")
-    return etree.SubElement(variant, xml.sister(variant, "seg")) if segment is None else segment
+    return (
+        etree.SubElement(variant, inline_xml.sister(variant, "seg")) if segment is None else segment
+    )
 
 
 def _target(unit: etree._Element, source: etree._Element, language: str) -> etree._Element:
@@ -65,19 +67,19 @@ def _target(unit: etree._Element, source: etree._Element, language: str) -> etre
     found = _variant(unit, language)
     if found is not None:
         return found
-    new = etree.Element(source.tag, {xml.XML_LANGUAGE: language, "creationid": CREATOR})
-    etree.SubElement(new, xml.sister(source, "seg"))
-    xml.insert_behind(source, new)
+    new = etree.Element(source.tag, {inline_xml.XML_LANGUAGE: language, "creationid": CREATOR})
+    etree.SubElement(new, inline_xml.sister(source, "seg"))
+    inline_xml.insert_behind(source, new)
     return new
 
 
-def _inline(element: etree._Element) -> xml.Inline:
-    match xml.local_name(element):
+def _inline(element: etree._Element) -> inline_xml.Inline:
+    match inline_xml.local_name(element):
         case "hi":
-            return xml.Inline("around")
+            return inline_xml.Inline("around")
         case "bpt":
-            return xml.Inline("opening", element.get("i"))
+            return inline_xml.Inline("opening", element.get("i"))
         case "ept":
-            return xml.Inline("closing", element.get("i"))
+            return inline_xml.Inline("closing", element.get("i"))
         case _:
-            return xml.Inline("thing")
+            return inline_xml.Inline("thing")

@@ -1,4 +1,4 @@
-"""XLIFF 1.2 and 2.0: units without a target get one, which says that a machine made it."""
+"""Translate XLIFF 1.2 and 2.0: units without a target get one, marked as machine translation."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from seq2see.documents import xml
-from seq2see.documents.job import Job
-from seq2see.documents.languages import refuse_other
-from seq2see.documents.passages import Passage
+from seq2see.documents import inline_xml
+from seq2see.documents.document_translator import Job
+from seq2see.documents.markup import Passage
 from seq2see.errors import InputError
+from seq2see.text.languages import is_same
+
+
+def refuse_other(name: str, what: str, found: str, wanted: str) -> None:
+    """Raise an error if a file is in another language than the translator."""
+    if found and not is_same(found, wanted):
+        raise InputError(f"the {what} of {name} must be {wanted}, but is {found} instead")
+
 
 _REVIEW = {"state": "needs-review-translation", "state-qualifier": "leveraged-mt"}
 """What a target of XLIFF 1.2 says about itself."""
@@ -32,22 +39,24 @@ class _Unit:
     def attach(self) -> None:
         """Put the target behind the source, or in the place of an old one."""
         old = self.owner.find("{*}target")
-        if xml.local_name(self.owner) == "segment":
+        if inline_xml.local_name(self.owner) == "segment":
             self.owner.set("state", "translated")
         if old is not None:
             self.target.tail = old.tail
             self.owner.replace(old, self.target)
             return
-        sources = [one for one in self.owner if xml.local_name(one) in {"source", "seg-source"}]
-        xml.insert_behind(sources[-1], self.target)
+        sources = [
+            one for one in self.owner if inline_xml.local_name(one) in {"source", "seg-source"}
+        ]
+        inline_xml.insert_behind(sources[-1], self.target)
 
 
 def translate(data: bytes, name: str, job: Job) -> bytes:
     """Translate the units of a file that have no target yet."""
-    tree = xml.parse(data, name, "XLIFF")
+    tree = inline_xml.parse(data, name, "XLIFF")
     root = tree.getroot()
     version = root.get("version", "")
-    if xml.local_name(root) != "xliff" or version[:2] not in {"1.", "2."}:
+    if inline_xml.local_name(root) != "xliff" or version[:2] not in {"1.", "2."}:
         raise InputError(f"{name} must be XLIFF 1 or 2, but is {root.tag} {version} instead")
     read = _first if version.startswith("1.") else _second
     units = [unit for unit in read(root, name, job) if _is_wanted(unit.owner, job)]
@@ -56,13 +65,13 @@ def translate(data: bytes, name: str, job: Job) -> bytes:
         results = [next(found) for _ in unit.slots]
         if not any(result.has_failed for result in results):
             for slot, result in zip(unit.slots, results, strict=True):
-                xml.fill(slot, result.events)
+                inline_xml.fill(slot, result.events)
             unit.attach()
-    return xml.serialise(tree, data)
+    return inline_xml.serialise(tree, data)
 
 
 def _is_wanted(owner: etree._Element, job: Job) -> bool:
-    has_one = xml.has_words(owner.find("{*}target"))
+    has_one = inline_xml.has_words(owner.find("{*}target"))
     job.report.kept += has_one and not job.overwrite
     return not has_one or job.overwrite
 
@@ -83,11 +92,13 @@ def _first_unit(owner: etree._Element) -> _Unit:
     place = f"unit {owner.get('id', '')}"
     source, segmented = owner.find("{*}source"), owner.find("{*}seg-source")
     assert source is not None
-    target = etree.Element(xml.sister(source, "target"), _REVIEW)
+    target = etree.Element(inline_xml.sister(source, "target"), _REVIEW)
     slots = _segments(segmented, target) if segmented is not None else []
     if not slots:
-        return _Unit(owner, target, [target], [Passage.of(xml.events(source, _inline), place)])
-    passages = [Passage.of(xml.events(slot, _inline), place) for slot in slots]
+        return _Unit(
+            owner, target, [target], [Passage.of(inline_xml.events(source, _inline), place)]
+        )
+    passages = [Passage.of(inline_xml.events(slot, _inline), place) for slot in slots]
     return _Unit(owner, target, slots, passages)
 
 
@@ -110,8 +121,10 @@ def _second(root: etree._Element, name: str, job: Job) -> Iterator[_Unit]:
         if source is not None and _may_change(owner):
             unit = owner.getparent()
             place = f"unit {unit.get('id', '') if unit is not None else ''}"
-            target = etree.Element(xml.sister(source, "target"))
-            yield _Unit(owner, target, [target], [Passage.of(xml.events(source, _inline), place)])
+            target = etree.Element(inline_xml.sister(source, "target"))
+            yield _Unit(
+                owner, target, [target], [Passage.of(inline_xml.events(source, _inline), place)]
+            )
 
 
 def _may_change(element: etree._Element) -> bool:
@@ -120,19 +133,19 @@ def _may_change(element: etree._Element) -> bool:
     return next((one.get("translate") for one in around if one.get("translate")), "yes") != "no"
 
 
-def _inline(element: etree._Element) -> xml.Inline:
+def _inline(element: etree._Element) -> inline_xml.Inline:
     """Tell what an element inside a text is, in either version."""
-    name, key = xml.local_name(element), element.get("rid") or element.get("id")
+    name, key = inline_xml.local_name(element), element.get("rid") or element.get("id")
     match name:
         case "mrk" if element.get("mtype") == "protected" or element.get("translate") == "no":
-            return xml.Inline("kept")
+            return inline_xml.Inline("kept")
         case "g" | "pc" | "mrk":
-            return xml.Inline("around")
+            return inline_xml.Inline("around")
         case "bpt" | "bx" | "sc" | "sm":
-            return xml.Inline("opening", key)
+            return inline_xml.Inline("opening", key)
         case "ept" | "ex":
-            return xml.Inline("closing", key)
+            return inline_xml.Inline("closing", key)
         case "ec" | "em":
-            return xml.Inline("closing", element.get("startRef"))
+            return inline_xml.Inline("closing", element.get("startRef"))
         case _:
-            return xml.Inline("thing")
+            return inline_xml.Inline("thing")

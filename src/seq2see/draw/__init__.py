@@ -1,19 +1,8 @@
 """Pictures from plain numbers: the only importer of matplotlib. The ending names the format."""
 
-from seq2see.draw.attention import Series, Thumbnails, attention
-from seq2see.draw.grids import Grid, Signed, grids, signed
-from seq2see.draw.panels import Bars, Curves, Histogram, panels
-from seq2see.draw.paper import (
-    BLUE,
-    FORMATS,
-    GREEN,
-    GREY,
-    ORANGE,
-    RED,
-    figure,
-    fonts,
-    refuse_name,
-)
+from seq2see.draw.charts import Bars, Curves, Histogram, panels
+from seq2see.draw.figures import BLUE, FORMATS, GREEN, GREY, ORANGE, RED, figure, fonts, refuse_name
+from seq2see.draw.heatmaps import Grid, Series, Signed, Thumbnails, attention, grids, signed
 
 __all__ = [
     "BLUE",

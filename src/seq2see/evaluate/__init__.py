@@ -17,10 +17,16 @@ from seq2see.evaluate.alignment import (
     alignment_report,
 )
 from seq2see.evaluate.comparison import SystemComparison, compared
-from seq2see.evaluate.held_out import HeldOut
-from seq2see.evaluate.pronouns import Pronouns, pronouns
-from seq2see.evaluate.report import Evaluation, evaluate, judged
-from seq2see.evaluate.scoring import ScoringConfig, scored
+from seq2see.evaluate.evaluation import (
+    Evaluation,
+    Pronouns,
+    ScoringConfig,
+    evaluate,
+    judged,
+    pronouns,
+    scored,
+)
+from seq2see.evaluate.evaluation_set import HeldOut
 
 __all__ = [
     "Aligner",

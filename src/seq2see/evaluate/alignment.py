@@ -18,10 +18,10 @@ from seq2see.bundle import Bundle, Framing
 from seq2see.data.fables import Fable
 from seq2see.data.fables.phrases import WORD
 from seq2see.engines.batching import by_length, filled, framed
-from seq2see.engines.listening import AlignmentConfig
+from seq2see.engines.torch_decoder import AlignmentConfig
 from seq2see.model import AttentionListener, AttentionRecord, Site, Stack, Transformer
 from seq2see.text import Tokenizers
-from seq2see.translator.spans import Span, piece_spans, source_spans
+from seq2see.text.tokenizer import Span, piece_spans, source_spans
 
 # B sentences, L layers of the decoder, H heads, T target tokens, S source tokens,
 # U target words, W source words

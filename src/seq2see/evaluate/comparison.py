@@ -1,17 +1,21 @@
-"""Two systems on the same sentences: who is better, and where."""
+"""Compare two systems on the same sentences: significance tests, and a word diff."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from difflib import SequenceMatcher
+from typing import Any, Literal, NamedTuple
 
 from seq2see import metrics
-from seq2see.evaluate.held_out import HeldOut
-from seq2see.evaluate.scoring import ScoringConfig, score_record
-from seq2see.metrics import Comparison, Judge, MetricName, Score, Test
+from seq2see.evaluate.evaluation import ScoringConfig, score_record
+from seq2see.evaluate.evaluation_set import HeldOut
+from seq2see.metrics import Comparison, Judge, MetricName, MetricScore, Test
 
 SIGNIFICANT = 0.05
+
+
 PER_SENTENCE: MetricName = "chrf"
 """What single sentences are compared by: BLEU says little about one."""
 
@@ -159,7 +163,7 @@ def _evidence(tests: Mapping[Test, Comparison]) -> str:
 
 def _record(tests: Mapping[Test, Comparison]) -> dict[str, Any]:
     one = _any(tests)
-    sides: dict[str, Score] = {"first": one.first, "second": one.second}
+    sides: dict[str, MetricScore] = {"first": one.first, "second": one.second}
     return {
         **{side: score_record(score) for side, score in sides.items()},
         "difference": one.difference,
@@ -170,3 +174,34 @@ def _record(tests: Mapping[Test, Comparison]) -> dict[str, Any]:
             for test, comparison in tests.items()
         },
     }
+
+
+Side = Literal["both", "first", "second"]
+
+
+_UNIT = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+|\s+|[^\w\s]")
+"""A word, a mark, white space; where words have no spaces between them, a character."""
+
+
+class Stretch(NamedTuple):
+    """Words that both texts have, or one of them."""
+
+    side: Side
+    text: str
+
+
+def word_diff(first: str, second: str) -> list[Stretch]:
+    """Return both texts as one. What is not of `second` alone adds up to the first, and so on."""
+    return list(_stretches(_UNIT.findall(first), _UNIT.findall(second)))
+
+
+def _stretches(first: list[str], second: list[str]) -> Iterator[Stretch]:
+    matcher = SequenceMatcher(None, first, second, autojunk=False)
+    for kind, a, b, c, d in matcher.get_opcodes():
+        if kind == "equal":
+            yield Stretch("both", "".join(first[a:b]))
+            continue
+        if a < b:
+            yield Stretch("first", "".join(first[a:b]))
+        if c < d:
+            yield Stretch("second", "".join(second[c:d]))

@@ -8,6 +8,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from seq2see.explain.explained_model import Subject
 from seq2see.explain.explainer import Detail, explain, trace
 from seq2see.explain.interventions import (
     Force,
@@ -19,10 +20,9 @@ from seq2see.explain.interventions import (
     PositionsShift,
     Scale,
     SublayerOff,
-    altered,
     every_head,
 )
-from seq2see.explain.subject import Subject
+from seq2see.explain.patched import altered
 from seq2see.explain.trace import AttentionMap, Attribution, BeamNode, Step, Trace
 
 

@@ -1,14 +1,14 @@
-"""Which source words mattered for each step: five methods, one axis.
+"""Attribution of target tokens to source words: five methods, and their rank correlation.
 
-Three ask the model itself, and explain the log-probability of each emitted token given those before
-it: the gradient times the input, integrated gradients, and occlusion. Two look at attention alone:
-its mean, and its rollout through all layers. Where they agree is a question, not a fact.
+`gradient_x_input`, `integrated_gradients` and `occlusion` explain the log-probability of each
+target token given the tokens before it. `attention` and `rollout` use attention weights only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seq2see.errors import InputError
-from seq2see.explain.subject import Subject
-from seq2see.explain.trace import AttentionMap, Attribution, Method, Sentence, Trace
+from seq2see.explain.explained_model import Subject
+from seq2see.explain.trace import Agreement, AttentionMap, Attribution, Method, Sentence, Trace
 from seq2see.model import Memory
 
 # B batch, T steps, S source tokens, W source words, M features of the model, P points, N pieces of
@@ -25,12 +25,19 @@ from seq2see.model import Memory
 
 POINTS, PIECES, MOST_PIECES, AT_ONCE = 4, 8, 256, 8
 """Integrated gradients: points on a piece of the way; pieces at first, at most, and in a batch."""
+
+
 GAP = 0.01
 """The share by which they may miss the difference that they should sum to ..."""
+
+
 LEAST_DIFFERENCE = 0.1
 """... or of so many nats, where the source makes less of a difference than that."""
 
+
 Floats = NDArray[np.float32]
+
+
 Doubles = NDArray[np.float64]
 
 
@@ -252,3 +259,36 @@ def _points(span_N2: Tensor) -> tuple[Tensor, Tensor]:
 def _array(values: Tensor) -> Floats:
     found: Floats = values.detach().cpu().numpy().astype(np.float32)
     return found
+
+
+FEWEST_WORDS = 3
+"""Fewer have no order worth comparing."""
+
+
+def agreement(found: Sequence[Attribution]) -> Agreement | None:
+    """Return how alike the methods rank source words, or None where there is nothing to compare."""
+    if len(found) < 2 or found[0].words.shape[1] < FEWEST_WORDS:
+        return None
+    ranked = [np.stack([ranks(row) for row in np.abs(each.words)]) for each in found]
+    table = [[_mean_correlation(a, b) for b in ranked] for a in ranked]
+    return Agreement(
+        methods=tuple(each.method for each in found), correlation=np.array(table, np.float32)
+    )
+
+
+def ranks(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the rank of each value, the mean rank of equals."""
+    _, group, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    means: NDArray[np.float64] = ends - (counts + 1) / 2
+    return means[group]
+
+
+def _mean_correlation(a_TW: NDArray[np.float64], b_TW: NDArray[np.float64]) -> float:
+    a_TW = a_TW - a_TW.mean(1, keepdims=True)
+    b_TW = b_TW - b_TW.mean(1, keepdims=True)
+    spread_T = np.sqrt((a_TW**2).sum(1) * (b_TW**2).sum(1))
+    told = spread_T > 0  # a row of equals says nothing
+    if not told.any():
+        return 0.0
+    return float(((a_TW * b_TW).sum(1)[told] / spread_T[told]).mean())

@@ -1,8 +1,9 @@
-"""How a translation came about: the model translates as always, and everything is written down."""
+"""Builds a trace: runs the usual search with a recorder, with or without interventions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from difflib import SequenceMatcher
 from typing import Annotated, Literal
 
 import torch
@@ -10,12 +11,11 @@ from pydantic import Field
 
 from seq2see.config import Config
 from seq2see.engines.batching import framed
-from seq2see.engines.torch import TorchEngine
+from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
-from seq2see.explain import assembly, maps
-from seq2see.explain.agreement import agreement
-from seq2see.explain.attribution import attributions
-from seq2see.explain.changes import forced_prefix, outcome, with_change
+from seq2see.explain import trace_builder
+from seq2see.explain.attribution import agreement, attributions
+from seq2see.explain.explained_model import Subject, Tape
 from seq2see.explain.interventions import (
     Force,
     Intervention,
@@ -23,11 +23,17 @@ from seq2see.explain.interventions import (
     refuse_missing_keys,
     rescaled,
 )
-from seq2see.explain.sentences import source_sentence, start_token, target_sentence
-from seq2see.explain.subject import Subject
-from seq2see.explain.tape import Tape
-from seq2see.explain.trace import AttentionMap, Attribution, Method, Sentence, Shape, Trace
-from seq2see.explain.words import word_choices
+from seq2see.explain.trace import (
+    AttentionMap,
+    Attribution,
+    Change,
+    Method,
+    Outcome,
+    Sentence,
+    Shape,
+    Trace,
+)
+from seq2see.explain.words import source_sentence, start_token, target_sentence, word_choices
 from seq2see.model import (
     DotProductAttention,
     LinformerAttention,
@@ -36,10 +42,73 @@ from seq2see.model import (
     Stack,
     count_parameters,
 )
-from seq2see.model.layers import PreNormResidual, Residual
-from seq2see.model.multihead import MultiHead
+from seq2see.model.attention import MultiHead
+from seq2see.model.modules import PreNormResidual, Residual
 from seq2see.search import Hypothesis, SearchConfig, StepRecord
+from seq2see.text.languages import is_unspaced
 from seq2see.translator import Translator
+
+
+def outcome(subject: Subject, found: Hypothesis) -> Outcome:
+    """Return a hypothesis in words."""
+    return Outcome(
+        text=subject.text(found),
+        log_prob=found.log_prob,
+        score=found.score,
+        finished=found.finished,
+    )
+
+
+def forced_prefix(
+    subject: Subject, baseline: Hypothesis, interventions: Sequence[Intervention]
+) -> list[int]:
+    """Return how the translation must start: the baseline's first words, and what is forced."""
+    forces = [each for each in interventions if isinstance(each, Force)]
+    if not forces:
+        return []
+    if len(forces) > 1:
+        raise InputError("a text must be forced at one place, but two are given")
+    tokenizer = subject.tokenizers.target
+    words = target_sentence(
+        "", baseline.tokens, baseline.finished, tokenizer, subject.languages[1]
+    ).words
+    if forces[0].word > len(words):
+        raise InputError(
+            f"`word` must be at most {len(words)}, the words of the translation, "
+            f"but is {forces[0].word} instead"
+        )
+    ends = [0, *(word.end for word in words)]
+    before = tokenizer.decode(baseline.tokens[: ends[forces[0].word]])
+    space = "" if before.endswith(("'", "’")) or is_unspaced(subject.languages[1]) else " "
+    return tokenizer.encode(f"{before}{space}{forces[0].text}")
+
+
+def with_change(made: Trace, subject: Subject, baseline: Hypothesis, now: Hypothesis) -> Trace:
+    """Return a trace that says what the interventions did."""
+    before = target_sentence(
+        "", baseline.tokens, baseline.finished, subject.tokenizers.target, subject.languages[1]
+    )
+    change = Change(
+        baseline=outcome(subject, baseline),
+        baseline_now=now.log_prob,
+        words=tuple(
+            difference([w.text for w in before.words], [w.text for w in made.target.words])
+        ),
+    )
+    return made.model_copy(update={"change": change})
+
+
+def difference(
+    before: Sequence[str], after: Sequence[str]
+) -> Iterator[tuple[Literal["same", "gone", "new"], str]]:
+    """Yield the words of both in one row, each with what became of it."""
+    for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if kind == "equal":
+            yield from (("same", word) for word in after[c:d])
+        else:
+            yield from (("gone", word) for word in before[a:b])
+            yield from (("new", word) for word in after[c:d])
+
 
 Names = Annotated[tuple[str, ...], Field(strict=False)]
 
@@ -208,11 +277,11 @@ class _Tracing:
         """Translate, and return what was seen."""
         subject, tape = self.subject, self.tape
         best = subject.search(self.ids, self.search, prefix=prefix, forced=forced, tape=tape)
-        nodes = assembly.forest(tape, self.search.length_penalty, subject.shown)
-        path = assembly.path_of(tape, nodes, best)
+        nodes = trace_builder.forest(tape, self.search.length_penalty, subject.shown)
+        path = trace_builder.path_of(tape, nodes, best)
         start = start_token(subject.framing, subject.tokenizers.target)
-        steps = assembly.steps(tape, nodes, path, start.piece, subject.shown)
-        lenses = assembly.lenses(subject.model, tape, path, best.tokens, subject.shown)
+        steps = trace_builder.steps(tape, nodes, path, start.piece, subject.shown)
+        lenses = trace_builder.lenses(subject.model, tape, path, best.tokens, subject.shown)
         plain = Trace(
             model=_shape(self.original, self.modules),
             search=self.search,
@@ -223,9 +292,9 @@ class _Tracing:
             start=start,
             translation=outcome(subject, best),
             steps=tuple(steps),
-            beam=assembly.beam(tape, nodes, path),
+            beam=trace_builder.beam(tape, nodes, path),
             attention=tuple(self._maps(path)),
-            layers=tuple(assembly.layer_outputs(tape, path)),
+            layers=tuple(trace_builder.layer_outputs(tape, path)),
             lens=tuple(lenses),
         )
         return self._with_explanations(plain)
@@ -256,19 +325,19 @@ class _Tracing:
         text = subject.text(best)
         return target_sentence(text, best.tokens, best.finished, tokenizer, language)
 
-    def _maps(self, path: assembly.Path) -> Iterator[AttentionMap]:
+    def _maps(self, path: trace_builder.Path) -> Iterator[AttentionMap]:
         for site in sorted(self.tape.encoder, key=_order):
             whole = (site.stack, site.layer) in self.tape.whole
             record = self.tape.encoder[site]
-            yield maps.encoder_map(site, record, whole, self._common(site))
+            yield trace_builder.encoder_map(site, record, whole, self._common(site))
         for site in sorted(self.tape.steps[0].attention, key=_order):
-            yield maps.decoder_map(site, self.tape, path, self._common(site))
+            yield trace_builder.decoder_map(site, self.tape, path, self._common(site))
 
-    def _common(self, site: Site) -> maps.Common:
+    def _common(self, site: Site) -> trace_builder.Common:
         heads = self.modules[site]
         inside = getattr(heads.attention, "inner", heads.attention)
         scale = inside.scale if isinstance(inside, DotProductAttention) else None
-        return maps.Common(
+        return trace_builder.Common(
             scale=None if rescaled(site, self.interventions) else scale,
             off=heads_off(site, self.interventions, heads.heads),
             mixtures=isinstance(inside, LinformerAttention),

@@ -1,43 +1,38 @@
-"""What to change in a model to see what it was good for, and the model with the change.
+"""Intervention types, their syntax on the command line, and checks against a model.
 
-    altered(model, [HeadsOff(stack="decoder", layer=1, attention="cross", heads=(3,))])
+Addresses are written as `decoder.1.cross.3` (a head):
 
-The altered model shares its weights with the original. Every attention runs in the plain form, so
-that `altered(model, [])` is the baseline, to the bit. `Force` changes no model: see `Explainer`.
+ablate           decoder.1.cross.3 (a head), decoder.1.cross or decoder.1.feed_forward (a sublayer),
+                 decoder.1 (a layer), decoder.positions
+scale_scores     decoder.1.cross.3=0.5; without a head: all heads
+mask             decoder.cross=4,5 (all layers), decoder.1.cross=4,5, decoder.1.cross.3=4,5
+shift_positions  encoder=5
+force            3=elle (after three words)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Annotated, Literal
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
-from torch import nn
 
 from seq2see.config import Config
-from seq2see.errors import InputError
-from seq2see.model import Attention, RelativeAttention, Site, Transformer
-from seq2see.model.altered import (
-    AlteredAttention,
-    Edit,
-    HeadChanges,
-    NoDistances,
-    ShiftedPositions,
-    SilencedResidual,
-    SkippedDecoderLayer,
-    SkippedEncoderLayer,
-    with_parts,
-)
-from seq2see.model.layers import DecoderLayer, Residual
-from seq2see.model.multihead import MultiHead
-from seq2see.model.positions import Positions
+from seq2see.errors import ConfigError, InputError
+from seq2see.model import Site, Transformer
+from seq2see.model.attention import MultiHead
 
 Stack = Literal["encoder", "decoder"]
-Kind = Literal["self", "cross"]
-Index = Annotated[int, Field(ge=0)]
-Indices = Annotated[tuple[Index, ...], Field(min_length=1, strict=False)]
 
-_SUBLAYERS = {"self": "attention", "cross": "cross_attention", "feed_forward": "feed_forward"}
+
+Kind = Literal["self", "cross"]
+
+
+Index = Annotated[int, Field(ge=0)]
+
+
+Indices = Annotated[tuple[Index, ...], Field(min_length=1, strict=False)]
 
 
 class HeadsOff(Config):
@@ -122,18 +117,6 @@ Intervention = Annotated[
 ]
 
 
-def altered(model: Transformer, interventions: Sequence[Intervention]) -> Transformer:
-    """Return the model with these changes; without any, the plain form of the model itself."""
-    _refuse_misfits(model, interventions)
-    edits: dict[str, Edit] = {}
-    for name, heads in _attentions(model):
-        changes = _changes(heads, interventions)
-        edits[f"{name}.attention"] = _attention_edit(heads.heads, changes)
-    for intervention in interventions:
-        edits |= _EDITS.get(intervention.kind, _nothing)(model, intervention)
-    return with_parts(model, edits)
-
-
 def every_head(model: Transformer) -> list[HeadsOff]:
     """Return one intervention for each head of the model, from the bottom up."""
     sites = [heads for _, heads in _attentions(model)]
@@ -182,81 +165,6 @@ def _heads(intervention: HeadsOff | Scale | Hide, heads: int) -> Sequence[int]:
     return range(heads) if intervention.heads is None else intervention.heads
 
 
-def _changes(heads: MultiHead, interventions: Sequence[Intervention]) -> HeadChanges:
-    """Gather all that is said of one attention; factors multiply, hidden keys add up."""
-    scales: dict[int, float] = {}
-    hidden: dict[int, frozenset[int]] = {}
-    for each in interventions:
-        if isinstance(each, Scale | Hide) and _meets(each, heads.site):
-            for head in _heads(each, heads.heads):
-                if isinstance(each, Scale):
-                    scales[head] = scales.get(head, 1.0) * each.factor
-                else:
-                    hidden[head] = hidden.get(head, frozenset()).union(each.keys)
-    off = frozenset(heads_off(heads.site, interventions, heads.heads))
-    return HeadChanges(off, scales, hidden)
-
-
-def _attention_edit(heads: int, changes: HeadChanges) -> Edit:
-    def altered_attention(inner: nn.Module) -> nn.Module:
-        assert isinstance(inner, Attention)
-        return AlteredAttention(inner, heads, changes)
-
-    return altered_attention
-
-
-def _skip(model: Transformer, layer: LayerOff) -> dict[str, Edit]:  # noqa: ARG001
-    def skipped(inner: nn.Module) -> nn.Module:
-        if isinstance(inner, DecoderLayer):
-            return SkippedDecoderLayer(inner)
-        return SkippedEncoderLayer()
-
-    return {f"{layer.stack}.layers.{layer.layer}": skipped}
-
-
-def _silence(model: Transformer, off: SublayerOff) -> dict[str, Edit]:  # noqa: ARG001
-    def silenced(inner: nn.Module) -> nn.Module:
-        assert isinstance(inner, Residual)
-        return SilencedResidual(inner)
-
-    residual = f"{_SUBLAYERS[off.sublayer]}_residual"
-    return {f"{off.stack}.layers.{off.layer}.{residual}": silenced}
-
-
-def _unplace(model: Transformer, off: PositionsOff) -> dict[str, Edit]:
-    def nothing(_: nn.Module) -> nn.Module:
-        return Positions()
-
-    def no_distances(_: nn.Module) -> nn.Module:
-        return NoDistances()
-
-    edits: dict[str, Edit] = {f"{off.stack}.embeddings.positions": nothing}
-    for name, heads in _attentions(model):
-        if heads.site.stack == off.stack and isinstance(heads.attention, RelativeAttention):
-            edits[f"{name}.attention.distances"] = no_distances
-    return edits
-
-
-def _shift(model: Transformer, shift: PositionsShift) -> dict[str, Edit]:  # noqa: ARG001
-    def shifted(inner: nn.Module) -> nn.Module:
-        assert isinstance(inner, Positions)
-        return ShiftedPositions(inner, shift.by)
-
-    return {f"{shift.stack}.embeddings.positions": shifted}
-
-
-def _nothing(model: Transformer, intervention: object) -> dict[str, Edit]:  # noqa: ARG001
-    return {}
-
-
-_EDITS: dict[str, Callable[..., dict[str, Edit]]] = {
-    "layer_off": _skip,
-    "sublayer_off": _silence,
-    "positions_off": _unplace,
-    "positions_shift": _shift,
-}
-
-
 def _refuse_misfits(model: Transformer, interventions: Iterable[Intervention]) -> None:
     layers = {"encoder": len(model.encoder.layers), "decoder": len(model.decoder.layers)}
     heads = next(m.heads for _, m in _attentions(model))
@@ -274,3 +182,98 @@ def _refuse_misfits(model: Transformer, interventions: Iterable[Intervention]) -
         wanted = getattr(each, "attention", None) or getattr(each, "sublayer", None)
         if each.stack == "encoder" and wanted == "cross":
             raise InputError("`cross` must be in the decoder: the encoder has self-attention only")
+
+
+_ADDRESS = re.compile(
+    r"(?P<stack>encoder|decoder)(?:\.(?P<layer>\d+))?(?:\.(?P<part>self|cross|feed_forward|positions))?"
+    r"(?:\.(?P<head>\d+))?"
+)
+
+
+def parse_off(text: str) -> Intervention:
+    """Return what switches off a head, a sublayer, a layer or the positions."""
+    where = _address(text, "off")
+    stack, layer, part, head = where["stack"], where["layer"], where["part"], where["head"]
+    if part == "positions" and layer is None and head is None:
+        return PositionsOff(stack=stack)
+    if layer is not None and part is None and head is None:
+        return LayerOff(stack=stack, layer=layer)
+    if layer is not None and part in {"self", "cross"} and head is not None:
+        return HeadsOff(stack=stack, layer=layer, attention=part, heads=(head,))
+    if layer is not None and part in {"self", "cross", "feed_forward"} and head is None:
+        return SublayerOff(stack=stack, layer=layer, sublayer=part)
+    raise _wrong("off", "such as decoder.1.cross.3, decoder.1.cross or decoder.1", text)
+
+
+def parse_scale(text: str) -> Intervention:
+    """Return what multiplies the scores of heads."""
+    where, factor = _split(text, "scale", "decoder.1.cross.3=0.5")
+    parts = _attention(where, "scale", text)
+    if parts.get("layer") is None:
+        raise _wrong("scale", "of one layer, such as decoder.1.cross=0.5", text)
+    try:
+        return Scale(**parts, factor=float(factor))
+    except ValueError:
+        raise _wrong("scale", "a number behind =", text) from None
+
+
+def parse_hide(text: str) -> Intervention:
+    """Return what hides positions."""
+    where, keys = _split(text, "hide", "decoder.cross=4,5")
+    if not re.fullmatch(r"\d+(,\d+)*", keys):
+        raise _wrong("hide", "positions behind =, such as 4,5", text)
+    places = tuple(int(key) for key in keys.split(","))
+    return Hide(**_attention(where, "hide", text), keys=places)
+
+
+def parse_shift(text: str) -> Intervention:
+    """Return what lets a sentence begin elsewhere."""
+    stack, by = _split(text, "shift", "encoder=5")
+    if stack not in {"encoder", "decoder"} or not by.isdecimal():
+        raise _wrong("shift", "such as encoder=5", text)
+    return PositionsShift.model_validate({"stack": stack, "by": int(by)})
+
+
+def parse_force(text: str) -> Intervention:
+    """Return what forces a text behind so many words."""
+    word, forced = _split(text, "force", "3=elle")
+    if not word.isdecimal() or not forced:
+        raise _wrong("force", "a number of words, = and a text, such as 3=elle", text)
+    return Force(word=int(word), text=forced)
+
+
+def parse_attention(text: str) -> tuple[str, int, str, int | None]:
+    """Return stack, layer, kind and head of an attention."""
+    parts = _attention(text, "site", text)
+    if parts.get("layer") is None:
+        raise _wrong("site", "of one layer, such as decoder.1.cross", text)
+    heads = parts.get("heads")
+    return parts["stack"], parts["layer"], parts["attention"], heads[0] if heads else None
+
+
+def _address(text: str, name: str) -> dict[str, Any]:
+    match = _ADDRESS.fullmatch(text)
+    if not match:
+        raise _wrong(name, "such as decoder.1.cross.3, counted from 0", text)
+    found = match.groupdict()
+    numbers = {key: int(found[key]) for key in ("layer", "head") if found[key] is not None}
+    return {"layer": None, "head": None, "stack": found["stack"], "part": found["part"], **numbers}
+
+
+def _attention(text: str, name: str, whole: str) -> dict[str, Any]:
+    where = _address(text, name)
+    if where["part"] not in {"self", "cross"}:
+        raise _wrong(name, "an attention, such as decoder.1.cross", whole)
+    found = {"stack": where["stack"], "layer": where["layer"], "attention": where["part"]}
+    return found if where["head"] is None else {**found, "heads": (where["head"],)}
+
+
+def _split(text: str, name: str, example: str) -> tuple[str, str]:
+    before, equals, behind = text.partition("=")
+    if not equals:
+        raise _wrong(name, f"such as {example}", text)
+    return before, behind
+
+
+def _wrong(name: str, wanted: str, text: str) -> ConfigError:
+    return ConfigError([f"`{name}` must be {wanted}, but is {text} instead"])

@@ -1,21 +1,132 @@
-"""A trace as a file: JSON, one self-contained page, or a picture."""
+"""Writes traces and reports: JSON, self-contained HTML pages, figures."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable, Sequence
 from functools import cache
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from seq2see import draw
+from seq2see.draw import Signed
 from seq2see.errors import InputError
-from seq2see.explain.pictures import picture
-from seq2see.explain.reports import asset
-from seq2see.explain.trace import Trace
+from seq2see.explain.trace import AttentionMap, Trace
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title} – seq2see</title>
+<link rel="icon" href="data:,"><style>{style}</style></head>
+<body><header class="top"><div class="pair"><p id="target">{title}</p></div></header>
+<main>{notes}{body}</main></body></html>
+"""
+
+
+def report_page(title: str, notes: Iterable[str], body: str) -> str:
+    """Return a page that needs nothing but itself."""
+    told = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    return _PAGE.format(title=escape(title), notes=told, body=body, style=asset("style.css"))
+
+
+def heat_table(table: Signed, most: float, shares: bool = False) -> str:
+    """Return numbers with colours behind them: blue below 0, red above; or shares, all blue."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in ("", *table.columns))
+    rows = "".join(
+        f"<tr><td>{escape(name)}</td>{''.join(_cell(v, most, shares) for v in values)}</tr>"
+        for name, values in zip(table.rows, table.values, strict=True)
+    )
+    return (
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+        "</div>"
+    )
+
+
+def plain_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return words in rows."""
+    head = "".join(f"<th>{escape(title)}</th>" for title in titles)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
+    )
+    return (
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        "</div>"
+    )
+
+
+def _cell(value: float, most: float, shares: bool) -> str:
+    if math.isnan(value):
+        return "<td></td>"
+    colour = "--mark" if shares or value < 0 else "--against"
+    share = round(70 * min(1, abs(value) / most))
+    text = f"{value:.2f}" if shares else f"{value:+.2f}"
+    behind = f"background:color-mix(in srgb, var({colour}) {share}%, transparent)"
+    return f'<td style="{behind}">{text}</td>'
+
+
+@cache
+def asset(name: str) -> str:
+    """Return a file of the page."""
+    return (files("seq2see.explain") / "page" / name).read_text(encoding="utf-8")
+
+
+FLAT = 0.25
+"""Weights that are all below must look faint, as they are."""
+
+
+def picture(trace: Trace, path: Path) -> None:
+    """Draw cross-attention, mean over all, its heads, and how sure each step was."""
+    cross = [each for each in trace.attention if each.kind == "cross"]
+    if not cross:
+        raise InputError("a picture must have cross-attention to show, but every layer is off")
+    who = "cross-attention, mean over heads and layers"
+    grid = _grid(who, trace.labels("output"), trace.labels("source"), trace.cross())
+    steps = draw.Series("probability", [step.probability for step in trace.steps])
+    title = f"{trace.source.text}\n{trace.translation.text}"
+    draw.attention(path, title, grid, _thumbnails(cross), steps)
+
+
+def head_picture(trace: Trace, path: Path, found: AttentionMap, head: int | None) -> None:
+    """Draw one attention alone: a head, or the mean of all."""
+    if head is not None and head >= len(found.weights):
+        raise InputError(f"`head` must be below {len(found.weights)}, but is {head} instead")
+    weights = found.weights.mean(0) if head is None else found.weights[head]
+    who = "mean over heads" if head is None else f"head {head}"
+    rows = trace.labels(found.rows, weights.shape[0])
+    columns = trace.labels(found.columns, weights.shape[1])
+    grid = _grid(f"{found.name}, {who}", rows, columns, weights)
+    draw.attention(path, trace.source.text, grid, None, None)
+
+
+def _grid(
+    what: str, rows: list[str], columns: list[str], weights: NDArray[np.float32]
+) -> draw.Grid:
+    most = max(FLAT, float(weights.max()))
+    return draw.Grid(f"{what} (darkest: {most:.2f})", rows, columns, weights.tolist(), most)
+
+
+def _thumbnails(maps: list[AttentionMap]) -> draw.Thumbnails:
+    top_first = maps[::-1]
+    return draw.Thumbnails(
+        "Every head",
+        [f"layer {each.layer}" for each in top_first],
+        [f"head {head}" for head in range(len(maps[0].weights))],
+        [list(each.weights) for each in top_first],
+    )
+
 
 FORMATS = (".json", ".html", *draw.FORMATS)
+
+
 _SCRIPTS = ("base", "figures", "attention", "worked", "steps", "beam", "attribution", "main")
 """Each after those that it imports: in the page they are one."""
+
+
 _MODULE_WORDS = re.compile(r"^import .*$|^export (?=\w)", re.MULTILINE)
 
 

@@ -1,32 +1,95 @@
-"""What a translation was made of: the types that the command line, notebooks and pages share.
+"""Types of a trace: everything that was recorded while one sentence was translated.
 
-`docs/trace.md` describes the JSON. Whoever changes a field raises `VERSION` if an older reader
-would go wrong. Layers, heads, tokens and steps count from 0.
+The command line, notebooks and web pages read these types. `docs/trace.md` describes the JSON.
+Raise `VERSION` when a change would break a reader of the old format. Layers, heads, tokens and
+steps are counted from 0.
 """
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from math import prod
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from torch import Tensor
 
 from seq2see import __version__
 from seq2see.config import Config
-from seq2see.errors import InputError
+from seq2see.errors import ConfigError, InputError
 from seq2see.explain.interventions import Intervention
-from seq2see.explain.tensors import Array
 from seq2see.search import SearchConfig
 
 # T target tokens (steps), S source tokens, H heads, D features of a head, M of the model,
 # W source words, R rows of the beam
 
+_KINDS: dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "uint8": np.dtype("u1")}
+
+
+def pack(array: NDArray[Any]) -> dict[str, object]:
+    """Return the JSON form: uint8 for masks, float32 for all else."""
+    kind = "uint8" if array.dtype.kind in "ub" else "float32"
+    data = np.ascontiguousarray(array, _KINDS[kind]).tobytes()
+    return {"shape": list(array.shape), "dtype": kind, "data": b64encode(data).decode("ascii")}
+
+
+def unpack(value: object) -> NDArray[Any]:
+    """Return the array of a JSON form, or the array itself; anything else is refused."""
+    if isinstance(value, np.ndarray):
+        return value
+    if not isinstance(value, dict) or value.get("dtype") not in _KINDS:
+        raise ConfigError(["`dtype` must be float32 or uint8, of a tensor with shape and data"])
+    kind = _KINDS[value["dtype"]]
+    try:
+        numbers = np.frombuffer(b64decode(value["data"], validate=True), kind)
+        shape = [int(size) for size in value["shape"]]
+    except (Base64Error, KeyError, TypeError, ValueError) as error:
+        raise ConfigError([f"`data` must be base64 of such numbers, but: {error}"]) from None
+    if numbers.size != prod(shape):
+        raise ConfigError(
+            [f"`data` must have {prod(shape)} numbers, but has {numbers.size} instead"]
+        )
+    found: NDArray[Any] = numbers.reshape(shape)
+    return found
+
+
+def array(tensor: Tensor, kind: Any = np.float32) -> NDArray[Any]:
+    """Return a tensor as NumPy has it."""
+    return tensor.detach().cpu().numpy().astype(kind)
+
+
+Array = Annotated[
+    NDArray[Any],
+    PlainValidator(unpack),
+    PlainSerializer(pack, when_used="json"),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "properties": {
+                "shape": {"type": "array", "items": {"type": "integer"}},
+                "dtype": {"enum": list(_KINDS)},
+                "data": {"type": "string", "contentEncoding": "base64"},
+            },
+            "required": ["shape", "dtype", "data"],
+        }
+    ),
+]
+"""A NumPy array that is a packed tensor in JSON."""
+
+
 FORMAT: Literal["seq2see-trace"] = "seq2see-trace"
+
+
 VERSION = 1
 
+
 Axis = Literal["source", "input", "output", "mixture"]
+
+
 Method = Literal["attention", "rollout", "gradient_x_input", "integrated_gradients", "occlusion"]
 
 

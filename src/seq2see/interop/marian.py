@@ -15,11 +15,11 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from seq2see.bundle import Bundle, Framing, Origin
-from seq2see.engines.selection import STOP
+from seq2see.engines.loading import STOP
 from seq2see.errors import InputError
-from seq2see.interop.pieces import with_ids
 from seq2see.model import ModelConfig
 from seq2see.text import Tokenizer, Tokenizers
+from seq2see.text.sentencepiece_file import with_ids
 
 _ACTIVATIONS = {
     "relu": "relu",

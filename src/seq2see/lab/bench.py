@@ -24,21 +24,21 @@ from safetensors.torch import load_model, save_model
 from torch import Generator
 
 from seq2see.bundle import Bundle
-from seq2see.data import digits
-from seq2see.data.batches import Batch
-from seq2see.data.digits import Split, Task
-from seq2see.engines.memory import keep_freed_memory
-from seq2see.engines.protocol import in_order
-from seq2see.engines.torch import TorchEngine
+from seq2see.cpu import keep_freed_memory
+from seq2see.data import digit_tasks
+from seq2see.data.batch_loader import Batch
+from seq2see.data.digit_tasks import Split, Task
+from seq2see.engines.base import in_order
+from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import TrainingError
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import SearchConfig, Source
 from seq2see.text import PAD_ID, Packed
 from seq2see.training.objective import Objective
-from seq2see.training.optimiser import OptimiserConfig, build_optimiser
+from seq2see.training.optimizer import OptimiserConfig, build_optimiser
 from seq2see.training.schedule import ScheduleConfig, build_schedule
-from seq2see.training.step import Stepper, mixed
+from seq2see.training.trainer import Stepper, mixed
 from seq2see.training.workers import Workers
 
 ZERO = 4
@@ -229,7 +229,9 @@ def default_cache() -> Path:
 
 def pairs(task: Task, split: Split, longest: int = 12) -> list[tuple[list[int], list[int]]]:
     """Return sources and targets of a digit task as ids, without their ends."""
-    return [(_ids(source), _ids(target)) for source, target in digits.load(task, split, longest)]
+    return [
+        (_ids(source), _ids(target)) for source, target in digit_tasks.load(task, split, longest)
+    ]
 
 
 def batch_of(chosen: Sequence[tuple[list[int], list[int]]]) -> Batch:

@@ -17,8 +17,8 @@ from seq2see.model import (
     Stack,
     Transformer,
 )
+from seq2see.model.attention import MultiHead
 from seq2see.model.layers import EncoderLayer
-from seq2see.model.multihead import MultiHead
 
 # B batch, H heads, T queries, S keys, N tokens in a row, M features of the model
 

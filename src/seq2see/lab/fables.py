@@ -8,16 +8,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from seq2see.data.batches import BatchConfig
-from seq2see.data.config import DataConfig
-from seq2see.data.corpora import CorpusConfig, TrainingCorpusConfig
+from seq2see.data.batch_loader import BatchConfig
+from seq2see.data.corpus import CorpusConfig, DataConfig, TrainingCorpusConfig
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig
 from seq2see.text import TokenizerConfig
-from seq2see.training.builder import Ingredients
-from seq2see.training.config import CheckpointsConfig, TrainingConfig, ValidationConfig
-from seq2see.training.optimiser import OptimiserConfig
-from seq2see.training.run import RunFolder
+from seq2see.training.config import CheckpointsConfig, Ingredients, TrainingConfig, ValidationConfig
+from seq2see.training.optimizer import OptimiserConfig
+from seq2see.training.run_directory import RunFolder
 from seq2see.training.schedule import ScheduleConfig
 from seq2see.training.train import prepare, train
 from seq2see.training.workers import Workers

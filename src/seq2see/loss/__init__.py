@@ -13,11 +13,16 @@ Sums and softmax are in float32 at least, whatever the states are in; a float32 
 good to about six digits. Matrix products are in the type of states and weights, or of autocast.
 """
 
-from seq2see.loss.config import LossConfig
-from seq2see.loss.forms import cross_entropy, distillation, r_drop, training_loss
-from seq2see.loss.fused import rows_of_a_chunk
-from seq2see.loss.output import Head, LossSum, Teacher
-from seq2see.loss.plain import kl_divergence, smoothed_cross_entropy, symmetric_kl
+from seq2see.loss.chunked import rows_of_a_chunk
+from seq2see.loss.loss import LossConfig, cross_entropy, distillation, r_drop, training_loss
+from seq2see.loss.reference import (
+    Head,
+    LossSum,
+    Teacher,
+    kl_divergence,
+    smoothed_cross_entropy,
+    symmetric_kl,
+)
 
 __all__ = [
     "Head",

@@ -10,21 +10,29 @@ is tokenised already.
 
 from __future__ import annotations
 
-from seq2see.metrics.judge import (
+from seq2see.metrics.metric import (
     BleuDetails,
     Judge,
     Lines,
     MetricName,
+    MetricScore,
     Options,
     References,
-    Score,
     Tokenization,
     at_hand,
     refuse,
 )
-from seq2see.metrics.resampling import SEED
-from seq2see.metrics.scoring import score, score_of, scores, sentence_scores
-from seq2see.metrics.significance import Comparison, Test, compare, comparisons
+from seq2see.metrics.scoring import (
+    SEED,
+    Comparison,
+    Test,
+    compare,
+    comparisons,
+    score,
+    score_of,
+    scores,
+    sentence_scores,
+)
 
 __all__ = [
     "SEED",
@@ -33,9 +41,9 @@ __all__ = [
     "Judge",
     "Lines",
     "MetricName",
+    "MetricScore",
     "Options",
     "References",
-    "Score",
     "Test",
     "Tokenization",
     "at_hand",

@@ -1,12 +1,71 @@
-"""Scores of a test set, and of each of its sentences."""
+"""Scores of a test set, confidence intervals, and significance tests between two systems."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Unpack, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Unpack, get_args
 
-from seq2see.metrics.judge import Judge, Lines, MetricName, Options, References, Score
-from seq2see.metrics.resampling import SEED, bootstrapped, middle
+import numpy as np
+
+from seq2see.errors import InputError
+from seq2see.metrics.metric import (
+    Floats,
+    Judge,
+    Lines,
+    MetricName,
+    MetricScore,
+    Options,
+    References,
+)
+
+SEED = 12345
+"""sacrebleu's own."""
+
+
+def bootstrapped(judge: Judge, samples: int, seed: int) -> Floats:
+    """Return the score of each system on each resampled test set; the first are the same for any
+    number of samples."""
+    check_samples(samples)
+    rng, lines = np.random.default_rng(seed), len(judge.stats[0])
+    draws = (rng.integers(lines, size=lines) for _ in range(samples))
+    values = [[judge.value(stats[draw].sum(axis=0)) for stats in judge.stats] for draw in draws]
+    return np.array(values).T
+
+
+def resampled_differences(judge: Judge, samples: int, seed: int) -> Floats:
+    """Return second minus first on each resampled test set."""
+    first, second = bootstrapped(judge, samples, seed)
+    return np.array(second - first)
+
+
+def centred(differences: Floats) -> Floats:
+    """Return how much larger than usual each difference is."""
+    sizes = np.abs(differences)
+    return np.array(sizes - sizes.mean())
+
+
+def swapped_differences(judge: Judge, samples: int, seed: int) -> Floats:
+    """Return how much two systems differ whose outputs were swapped at random."""
+    check_samples(samples)
+    first, second = judge.stats
+    rng = np.random.default_rng(seed)
+    swaps = rng.integers(2, size=(samples, len(first)), dtype=bool)
+    total, apart = (first + second).sum(axis=0), first - second
+    mixed = [second.sum(axis=0) + apart[swap].sum(axis=0) for swap in swaps]
+    return np.array([abs(judge.value(part) - judge.value(total - part)) for part in mixed])
+
+
+def check_samples(samples: int) -> None:
+    """Refuse to draw nothing."""
+    if samples < 1:
+        raise InputError(f"`samples` must be at least 1, but is {samples} instead")
+
+
+def middle(values: Floats) -> tuple[float, float]:
+    """Return where the middle 95 % begin and end."""
+    ordered, cut = np.sort(values), len(values) // 40
+    return float(ordered[cut]), float(ordered[-cut - 1])
 
 
 def score(
@@ -16,12 +75,12 @@ def score(
     samples: int = 0,
     seed: int = SEED,
     **options: Unpack[Options],
-) -> Score:
+) -> MetricScore:
     """Score a test set. With `samples`, also resample it so often for an interval."""
     return score_of(Judge(metric, [hypotheses], references, options), samples, seed)
 
 
-def score_of(judge: Judge, samples: int = 0, seed: int = SEED) -> Score:
+def score_of(judge: Judge, samples: int = 0, seed: int = SEED) -> MetricScore:
     """Score the test set that a judge has counted."""
     (stats,) = judge.stats
     if not samples:
@@ -37,7 +96,7 @@ def scores(
     samples: int = 0,
     seed: int = SEED,
     **options: Unpack[Options],
-) -> dict[MetricName, Score]:
+) -> dict[MetricName, MetricScore]:
     """Score a test set by several metrics."""
     return {m: score(hypotheses, references, m, samples, seed, **options) for m in metrics}
 
@@ -47,8 +106,119 @@ def sentence_scores(
     references: References,
     metric: MetricName = "chrf",
     **options: Unpack[Options],
-) -> list[Score]:
+) -> list[MetricScore]:
     """Score each sentence by itself. BLEU stops at the longest n-gram that a sentence has."""
     judge = Judge(metric, [hypotheses], references, options, effective_order=True)
     (stats,) = judge.stats
     return [judge.score(row[None]) for row in stats]
+
+
+Test = Literal["bootstrap", "randomisation"]
+
+
+_TRIALS: Mapping[Test, int] = {"bootstrap": 1000, "randomisation": 10_000}
+
+
+_KEYS: Mapping[Test, str] = {"bootstrap": "bs", "randomisation": "ar"}
+"""In the signature."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two systems on the same sentences."""
+
+    first: MetricScore
+    second: MetricScore
+    difference: float
+    """Second minus first."""
+    interval: tuple[float, float]
+    """Of the difference on 95 % of the resampled test sets."""
+    p_value: float
+    """How likely a difference at least as large is if the systems are equally good."""
+    test: Test
+    signature: str
+
+    @property
+    def better(self) -> Literal["first", "second"] | None:
+        """The system that is better, whether or not the difference means something."""
+        gain = self.difference if self.first.higher_is_better else -self.difference
+        return None if gain == 0 else "second" if gain > 0 else "first"
+
+
+def compare(
+    first: Lines,
+    second: Lines,
+    references: References,
+    metric: MetricName = "bleu",
+    test: Test = "bootstrap",
+    samples: int | None = None,
+    seed: int = SEED,
+    **options: Unpack[Options],
+) -> Comparison:
+    """Tell whether two systems differ by more than the choice of sentences would explain.
+
+    `bootstrap` draws sentences with replacement (1,000 times unless `samples` says otherwise),
+    `randomisation` swaps the systems' outputs at random (10,000 times).
+    """
+    if test not in _TRIALS:
+        raise InputError(f"`test` must be one of {', '.join(_TRIALS)}, but is {test} instead")
+    judge = Judge(metric, [first, second], references, options)
+    return comparisons(judge, (test,), samples, seed)[test]
+
+
+def comparisons(
+    judge: Judge,
+    tests: Sequence[Test] = get_args(Test),
+    samples: int | None = None,
+    seed: int = SEED,
+) -> dict[Test, Comparison]:
+    """Compare the two systems that a judge has counted, by several tests on the same samples."""
+    trials = {test: _trials(test, samples) for test in tests}
+    most = max(counts["bs"] for counts in trials.values())
+    resampled = resampled_differences(judge, most, seed)
+    return {
+        test: _comparison(judge, test, counts, seed, resampled[: counts["bs"]])
+        for test, counts in trials.items()
+    }
+
+
+def _trials(test: Test, samples: int | None) -> dict[str, int]:
+    """Return how often to draw, as the signature has it. The interval is of the bootstrap's usual
+    samples where the test draws others."""
+    own = _TRIALS[test] if samples is None else samples
+    check_samples(own)
+    return {"bs": _TRIALS["bootstrap"], _KEYS[test]: own}
+
+
+def _comparison(
+    judge: Judge, test: Test, trials: Mapping[str, int], seed: int, resampled: Floats
+) -> Comparison:
+    ours, theirs = map(judge.score, judge.stats)
+    difference = theirs.value - ours.value
+    if test == "bootstrap":
+        by_chance = centred(resampled)
+    else:
+        by_chance = swapped_differences(judge, trials["ar"], seed)
+    return Comparison(
+        ours,
+        theirs,
+        difference,
+        middle(resampled),
+        _p_value(by_chance, difference),
+        test,
+        judge.signature(seed=seed, **trials),
+    )
+
+
+_ROUNDING = 1e-9
+"""Differences that are the same, summed in another order."""
+
+
+def _p_value(by_chance: Floats, difference: float) -> float:
+    """Return how often chance does as much; never 0, which no number of samples can show.
+
+    sacrebleu counts only what does more. That calls a system significantly different from itself,
+    and two sentences enough to tell.
+    """
+    as_much = by_chance >= abs(difference) - _ROUNDING
+    return (int(as_much.sum()) + 1) / (len(by_chance) + 1)

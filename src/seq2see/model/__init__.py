@@ -22,11 +22,17 @@ from seq2see.model.config import (
     NormConfig,
     PositionsConfig,
 )
-from seq2see.model.decoder import Decoder
-from seq2see.model.encoder import Encoder
-from seq2see.model.layout import Layout, RaggedLayout
-from seq2see.model.masks import CAUSAL, OPEN, Mask, masked_softmax, padding_mask
-from seq2see.model.positions import RelativeDistances, sinusoid
+from seq2see.model.embeddings import RelativeDistances, sinusoid
+from seq2see.model.layers import Decoder, Encoder
+from seq2see.model.masks import (
+    CAUSAL,
+    OPEN,
+    Layout,
+    Mask,
+    RaggedLayout,
+    masked_softmax,
+    padding_mask,
+)
 from seq2see.model.recorder import (
     SILENCE,
     AttentionListener,

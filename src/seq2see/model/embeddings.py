@@ -1,18 +1,23 @@
-"""From ids to vectors, and from vectors to scores over the vocabulary."""
+"""Token embeddings, positional encodings, and the output projection.
+
+Absolute positions are added to the embeddings. Relative positions are a part of self-attention.
+"""
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seq2see.errors import InputError
-from seq2see.model.dropout import Dropout
-from seq2see.model.positions import Positions
+from seq2see.model.modules import Dropout
 
 # B batch, T tokens, M features of the model, V vocabulary
+# B batch, T tokens or queries, S keys, M features of the model, D features of a head, R distances
 
 
 class TokenTable(nn.Module):
@@ -36,6 +41,144 @@ class TokenTable(nn.Module):
             raise InputError(
                 f"an id must be from 0 to {last}, the table's last, but is {wrong} instead"
             ) from None
+
+
+WaveLayout = Literal["interleaved", "halves"]
+
+
+Frequencies = Literal["paper", "tensor2tensor"]
+
+
+class Positions(nn.Module):
+    """Adds to each token what tells its position; this one adds nothing."""
+
+    @property
+    def longest(self) -> int | None:
+        """How many positions there are; None: any number."""
+        return None
+
+    def forward(self, x_BTM: Tensor, offset: int = 0) -> Tensor:  # noqa: ARG002
+        """Return `x`, whose first token stands at position `offset`."""
+        return x_BTM
+
+
+class SinusoidPositions(Positions):
+    """Waves of geometrically growing length; any position has its vector, trained or not."""
+
+    def __init__(self, layout: WaveLayout, frequencies: Frequencies) -> None:
+        super().__init__()
+        self.layout = layout
+        self.frequencies = frequencies
+
+    def forward(self, x_BTM: Tensor, offset: int = 0) -> Tensor:
+        """Add the waves to `x`, whose first token stands at position `offset`."""
+        end = offset + x_BTM.size(1)
+        size = max(512, 1 << (end - 1).bit_length())
+        waves = _table(
+            size, x_BTM.size(2), self.layout, self.frequencies, x_BTM.dtype, x_BTM.device
+        )
+        return x_BTM + waves[offset:end]
+
+    def extra_repr(self) -> str:
+        """Show the variant."""
+        return f"layout={self.layout}, frequencies={self.frequencies}"
+
+
+@lru_cache(maxsize=16)
+def _table(
+    size: int,
+    d_model: int,
+    layout: WaveLayout,
+    frequencies: Frequencies,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Tensor:
+    """Return the first positions, kept since they are asked for at each step.
+
+    Not a buffer of the module: that would be rounded by each change of dtype and lost on the meta
+    device, while this is a function of its arguments.
+    """
+    with torch.inference_mode(mode=False):
+        positions = torch.arange(size, device=device)
+        return sinusoid(positions, d_model, layout, frequencies).to(dtype)
+
+
+def sinusoid(
+    positions_T: Tensor,
+    d_model: int,
+    layout: WaveLayout = "interleaved",
+    frequencies: Frequencies = "paper",
+) -> Tensor:
+    """Return sin(position·f) and cos(position·f) for d_model/2 frequencies f, in float64.
+
+    The two choices are independent: the paper interleaves, and its frequencies are 10000^(−2i/d);
+    Tensor2Tensor puts the sines first, and its frequencies end at 1/10000 exactly.
+    """
+    pairs = d_model // 2
+    last = pairs if frequencies == "paper" else max(pairs - 1, 1)
+    steps_F = torch.arange(pairs, dtype=torch.float64, device=positions_T.device) / last
+    angles_TF = positions_T.double()[:, None] * torch.exp(-math.log(10000.0) * steps_F)
+    waves = (angles_TF.sin(), angles_TF.cos())
+    if layout == "halves":
+        return torch.cat(waves, dim=1)
+    return torch.stack(waves, dim=2).flatten(1)
+
+
+class LearnedPositions(Positions):
+    """A vector for each position up to `max_length`, learned."""
+
+    def __init__(self, d_model: int, max_length: int) -> None:
+        super().__init__()
+        self.weight_NM = nn.Parameter(torch.randn(max_length, d_model) * d_model**-0.5)
+
+    @property
+    def longest(self) -> int:
+        """As many as were learned."""
+        return len(self.weight_NM)
+
+    def forward(self, x_BTM: Tensor, offset: int = 0) -> Tensor:
+        """Add the vectors to `x`, whose first token stands at position `offset`."""
+        end, known = offset + x_BTM.size(1), len(self.weight_NM)
+        if end > known:
+            raise InputError(
+                f"a sentence must have at most {known} tokens with learned positions "
+                f"(`positions.max_length`), but has {end} instead"
+            )
+        return x_BTM + self.weight_NM[offset:end]
+
+
+class RelativeDistances(nn.Module):
+    """A key and a value vector for each distance, clipped at ±`max_distance` (Shaw et al., 2018).
+
+    Shared by the heads of a layer. Distances are gathered from 2·max_distance + 1 products, so that
+    no tensor of all query–key pairs with features exists.
+    """
+
+    def __init__(self, d_head: int, max_distance: int) -> None:
+        super().__init__()
+        self.max_distance = max_distance
+        shape = (2 * max_distance + 1, d_head)
+        self.key_RD = nn.Parameter(nn.init.xavier_uniform_(torch.empty(shape)))
+        self.value_RD = nn.Parameter(nn.init.xavier_uniform_(torch.empty(shape)))
+
+    def scores(self, queries_BHTD: Tensor, keys: int) -> Tensor:
+        """Return q·a for the distance of each query to each of so many keys."""
+        by_distance_BHTR = queries_BHTD @ self.key_RD.T
+        return by_distance_BHTR.gather(-1, self._index(by_distance_BHTR, keys))
+
+    def mix(self, weights_BHTS: Tensor) -> Tensor:
+        """Return the sum over keys of weight × the value vector of their distance."""
+        by_distance_BHTR = weights_BHTS.new_zeros(*weights_BHTS.shape[:-1], len(self.value_RD))
+        index_BHTS = self._index(weights_BHTS, weights_BHTS.size(-1))
+        return by_distance_BHTR.scatter_add(-1, index_BHTS, weights_BHTS) @ self.value_RD
+
+    def _index(self, like_BHTx: Tensor, keys: int) -> Tensor:
+        """Return the row of each query–key distance; the last query stands at the last key."""
+        queries = like_BHTx.size(2)
+        key_S = torch.arange(keys, device=like_BHTx.device)
+        query_T = torch.arange(keys - queries, keys, device=like_BHTx.device)
+        distance_TS = (key_S - query_T[:, None]).clamp(-self.max_distance, self.max_distance)
+        return (distance_TS + self.max_distance).expand(*like_BHTx.shape[:2], -1, -1)
 
 
 class Embeddings(nn.Module):

@@ -1,88 +1,27 @@
-"""The layers of encoder and decoder, and the residual connections that hold them together."""
+"""Encoder and decoder layers, and the stacks that are built from them.
+
+The decoder uses the same code for a full target sentence and for one step. The encoder can be used
+alone, for example as BERT.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from seq2see.errors import InputError
-from seq2see.model.cache import LayerCache
-from seq2see.model.config import Activation
-from seq2see.model.dropout import Dropout
-from seq2see.model.layout import Layout
-from seq2see.model.linear import Linear
-from seq2see.model.masks import CAUSAL, Mask
-from seq2see.model.multihead import CrossAttention, SelfAttention
+from seq2see.model.attention import CrossAttention, SelfAttention
+from seq2see.model.cache import DecoderCache, LayerCache, Memory
+from seq2see.model.embeddings import Embeddings
+from seq2see.model.masks import CAUSAL, Layout, Mask, padding_mask
+from seq2see.model.modules import FeedForward, Residual
 from seq2see.model.recorder import SILENCE, Recorder
 
 # N tokens in a row, M features of the model
-
-Sublayer = Callable[[Tensor], Tensor]
-
-ACTIVATIONS: Mapping[Activation, Sublayer] = {
-    "relu": torch.relu,
-    "gelu": F.gelu,
-    "gelu_tanh": partial(F.gelu, approximate="tanh"),
-    "silu": F.silu,
-}
-
-
-class BatchNorm(nn.BatchNorm1d):
-    """Over the tokens in a row, so that padding takes no part."""
-
-    def forward(self, x_NM: Tensor) -> Tensor:
-        """Return `x` with mean 0 and variance 1 over the tokens, then scaled and shifted."""
-        if self.training and len(x_NM) == 1:
-            raise InputError("batch norm must have at least 2 tokens to learn from, but has 1")
-        return super().forward(x_NM)
-
-
-class FeedForward(nn.Module):
-    """Two linear layers with a non-linearity between them, for each position by itself."""
-
-    def __init__(self, d_model: int, d_ff: int, activation: Sublayer, dropout: Dropout) -> None:
-        super().__init__()
-        self.up = Linear(d_model, d_ff)
-        self.down = Linear(d_ff, d_model)
-        self.activation = activation
-        self.dropout = dropout
-
-    def forward(self, x_NM: Tensor) -> Tensor:
-        """Return W₂·activation(W₁·x)."""
-        return self.down(self.dropout(self.activation(self.up(x_NM))))
-
-
-class Residual(nn.Module):
-    """Adds to x what a sublayer makes of it, with a norm on the way."""
-
-    def __init__(self, norm: nn.Module, dropout: Dropout) -> None:
-        super().__init__()
-        self.norm = norm
-        self.dropout = dropout
-
-    def forward(self, x_NM: Tensor, sublayer: Sublayer) -> Tensor:
-        """Return the sum."""
-        raise NotImplementedError
-
-
-class PostNormResidual(Residual):
-    """norm(x + sublayer(x)), as in the paper."""
-
-    def forward(self, x_NM: Tensor, sublayer: Sublayer) -> Tensor:
-        """Normalise behind the sum."""
-        return self.norm(x_NM + self.dropout(sublayer(x_NM)))
-
-
-class PreNormResidual(Residual):
-    """x + sublayer(norm(x)): the sum itself is never normalised, so a last norm stands on top."""
-
-    def forward(self, x_NM: Tensor, sublayer: Sublayer) -> Tensor:
-        """Normalise in front of the sublayer."""
-        return x_NM + self.dropout(sublayer(self.norm(x_NM)))
+# B batch, S source tokens, N tokens in a row, M features of the model
+# B batch, T target tokens, N tokens in a row, M features of the model
 
 
 class EncoderLayer(nn.Module):
@@ -162,3 +101,107 @@ class DecoderLayer(nn.Module):
         x_NM = self.attention_residual(x_NM, attend)
         x_NM = self.cross_attention_residual(x_NM, look_at_source)
         return self.feed_forward_residual(x_NM, self.feed_forward), new
+
+
+class Encoder(nn.Module):
+    """Embeddings, layers, and a last norm (which does nothing in a post-norm model).
+
+    A share of padding above `least_padding` is left out.
+    """
+
+    def __init__(
+        self,
+        embeddings: Embeddings,
+        layers: Iterable[EncoderLayer],
+        norm: nn.Module,
+        pad_id: int,
+        least_padding: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.embeddings = embeddings
+        self.layers = nn.ModuleList(layers)
+        self.norm = norm
+        self.pad_id = pad_id
+        self.least_padding = least_padding
+
+    def forward(
+        self, ids_BS: Tensor, types_BS: Tensor | None = None, recorder: Recorder = SILENCE
+    ) -> Memory:
+        """Encode a batch of sources, padded with the pad id."""
+        x_BSM = self.embeddings(ids_BS, types_BT=types_BS)
+        return self.encode_vectors(x_BSM, ids_BS == self.pad_id, recorder)
+
+    def encode_vectors(
+        self, x_BSM: Tensor, padding_BS: Tensor, recorder: Recorder = SILENCE
+    ) -> Memory:
+        """Encode what was embedded already."""
+        layout, mask = Layout.without(padding_BS, self.least_padding), padding_mask(padding_BS)
+        x_NM = layout.row(x_BSM)
+        for i, layer in enumerate(self.layers):
+            x_NM = layer(x_NM, layout, mask, recorder)
+            if listener := recorder.layer_listener("encoder", i):
+                listener(layout.sentences(x_NM))
+        return Memory(layout.sentences(self.norm(x_NM)), padding_BS)
+
+
+class Decoder(nn.Module):
+    """Embeddings, layers, and a last norm (which does nothing in a post-norm model).
+
+    A share of padding above `least_padding` is left out in training.
+    """
+
+    layers: Sequence[DecoderLayer]
+
+    def __init__(
+        self,
+        embeddings: Embeddings,
+        layers: Iterable[DecoderLayer],
+        norm: nn.Module,
+        pad_id: int,
+        least_padding: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.embeddings = embeddings
+        self.layers = nn.ModuleList(layers)  # type: ignore[assignment]
+        self.norm = norm
+        self.pad_id = pad_id
+        self.least_padding = least_padding
+
+    def start(self, memory: Memory) -> DecoderCache:
+        """Compute the keys and values of the memory, once for all steps."""
+        layout = Layout.without(memory.padding_BS, self.least_padding)
+        memory_NM = layout.row(memory.states_BSM)
+        layers = [layer.remember(memory_NM, layout) for layer in self.layers]
+        return DecoderCache(layers, memory.padding_BS)
+
+    def forward(self, ids_BT: Tensor, cache: DecoderCache, recorder: Recorder = SILENCE) -> Tensor:
+        """Decode the next tokens, one or many, and remember them in the cache."""
+        x_BTM = self.embeddings(ids_BT, offset=cache.length)
+        if len(ids_BT) != cache.rows:
+            raise InputError(
+                f"there must be a target for each of the {cache.rows} sources, "
+                f"but there are {len(ids_BT)} instead"
+            )
+        layout, memory_mask = self._layout(ids_BT), padding_mask(cache.memory_padding_BS)
+        x_NM, new = layout.row(x_BTM), list(cache.layers)
+        for i, layer in enumerate(self.layers):
+            x_NM, new[i] = layer(x_NM, layout, cache.layers[i], memory_mask, recorder)
+            if listener := recorder.layer_listener("decoder", i):
+                listener(layout.sentences(x_NM))
+        cache.extend(new, ids_BT.size(1))
+        return layout.sentences(self.norm(x_NM))
+
+    def _layout(self, ids_BT: Tensor) -> Layout:
+        """Leave out, while training, the padding behind each sentence, which causality hides.
+
+        A pad id inside a sentence, or as its first token, is a token like every other: some models
+        start with it. When not training every place counts, so that later tokens change no bit of
+        earlier states, not even by changing the shape of a product.
+        """
+        if not self.training:
+            return Layout(*ids_BT.shape)
+        real_BT = ids_BT != self.pad_id
+        real_BT[:, 0] = True
+        last_B1 = real_BT.int().cumsum(1).argmax(1, keepdim=True)
+        padding_BT = torch.arange(ids_BT.size(1), device=ids_BT.device) > last_B1
+        return Layout.without(padding_BT, self.least_padding)

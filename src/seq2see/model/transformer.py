@@ -11,33 +11,34 @@ from torch import Tensor, nn
 from seq2see.model.attention import (
     AdditiveAttention,
     Attention,
+    CrossAttention,
     DotProductAttention,
     LinformerAttention,
+    MultiHead,
     QKNormAttention,
     RelativeAttention,
+    SelfAttention,
 )
 from seq2see.model.cache import DecoderCache, Memory
 from seq2see.model.config import AttentionConfig, ModelConfig
-from seq2see.model.decoder import Decoder
-from seq2see.model.dropout import Dropout
-from seq2see.model.embeddings import Embeddings, Output, TokenTable
-from seq2see.model.encoder import Encoder
-from seq2see.model.layers import (
+from seq2see.model.embeddings import (
+    Embeddings,
+    LearnedPositions,
+    Output,
+    Positions,
+    RelativeDistances,
+    SinusoidPositions,
+    TokenTable,
+)
+from seq2see.model.layers import Decoder, DecoderLayer, Encoder, EncoderLayer
+from seq2see.model.modules import (
     ACTIVATIONS,
     BatchNorm,
-    DecoderLayer,
-    EncoderLayer,
+    Dropout,
     FeedForward,
     PostNormResidual,
     PreNormResidual,
     Residual,
-)
-from seq2see.model.multihead import CrossAttention, MultiHead, SelfAttention
-from seq2see.model.positions import (
-    LearnedPositions,
-    Positions,
-    RelativeDistances,
-    SinusoidPositions,
 )
 from seq2see.model.recorder import SILENCE, Recorder, Site
 

@@ -5,16 +5,13 @@ from one to the other. Everything that shapes the result is a part of its own: p
 what may follow, a choice orders the candidates, a stop rule says when a row is done.
 """
 
-from seq2see.search.beam import Beam, Candidates
-from seq2see.search.config import LengthsConfig, SamplingConfig, SearchConfig, Stop
-from seq2see.search.decoders import Decoder, Prediction
-from seq2see.search.ensemble import Ensemble, mean_log_probability
-from seq2see.search.finished import Hypothesis
-from seq2see.search.glossary import missing
-from seq2see.search.loop import search
+from seq2see.search.beam_search import search
+from seq2see.search.config import LengthsConfig, Phrase, SamplingConfig, SearchConfig, Source, Stop
+from seq2see.search.decoder import Decoder, Ensemble, Prediction, mean_log_probability
+from seq2see.search.hypotheses import Beam, Candidates, Hypothesis
+from seq2see.search.lexical_constraints import missing
 from seq2see.search.observer import Fate, SearchObserver, StepRecord
 from seq2see.search.processors import StepProcessor
-from seq2see.search.sources import Phrase, Source
 
 __all__ = [
     "Beam",

@@ -1,15 +1,20 @@
-"""How to search: the settings of every search, with what cannot be together."""
+"""Settings of a search, and the sentences that it searches for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from pydantic import Field
 
 from seq2see.config import Config
+from seq2see.errors import InputError
 
 DEFAULT_BEAM_SIZE = 5
+
+
 Stop = Literal["exact", "beam_full"]
 
 
@@ -117,3 +122,46 @@ class SearchConfig(Config):
             )
         if self.groups > 1:
             yield f"`groups` must be 1 with sampling, but is {self.groups} instead"
+
+
+Phrase = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One sentence to translate, with what its translation must and must not hold."""
+
+    length: int
+    """Its tokens as the model reads them, the stop symbol included."""
+    line: int = 0
+    """Which line it is: sampling draws from the seed and this number."""
+    prefix: Phrase = ()
+    """How the translation starts. It stands above every other wish, and leaves room for more."""
+    forbidden: tuple[Phrase, ...] = ()
+    """What it must not hold; a phrase is one token or several in a row."""
+    terms: tuple[Phrase, ...] = ()
+    """What it must hold, each at least once. The first come first where room is short."""
+
+    def longest(self, lengths: LengthsConfig) -> int:
+        """Return the greatest length of its translation: a prefix never fills it alone."""
+        return max(lengths.longest(self.length), len(self.prefix) + 1)
+
+    def shortest(self, lengths: LengthsConfig) -> int:
+        """Return the least length of its translation."""
+        return lengths.shortest(self.length)
+
+
+def check(sources: Sequence[Source], reserved: frozenset[int]) -> None:
+    """Refuse what no translation could have: special ids inside, phrases without a token."""
+    for index, source in enumerate(sources):
+        phrases = (*source.forbidden, *source.terms)
+        if not all(phrases):
+            raise InputError(
+                f"a phrase must have at least one token, but source {index} has one without"
+            )
+        taken = reserved.intersection(chain(source.prefix, *source.terms))
+        if taken:
+            raise InputError(
+                f"`prefix` and `terms` must be text, "
+                f"but source {index} has the special id {min(taken)} in one"
+            )

@@ -1,8 +1,7 @@
 """How a search is seen through: whoever observes hears every hypothesis, and the search keeps none.
 
 The whole tree can be drawn from it: candidate `c` of a step goes on from beam `parents[c]`, which
-was the candidate of the step before whose `beams` says so.
-"""
+was the candidate of the step before whose `beams` says so."""
 
 from __future__ import annotations
 
@@ -10,11 +9,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
-import torch
 from torch import Tensor
 
-from seq2see.search.beam import Beam, Candidates
-from seq2see.search.pruning import Verdict
+from seq2see.search.hypotheses import Beam, Candidates
 
 # B rows, K beams, C candidates
 
@@ -56,18 +53,3 @@ class SearchObserver(Protocol):
 
     def step(self, record: StepRecord) -> None:
         """Take a step's record. Its tensors are the search's own: read only."""
-
-
-def fates(candidates: Candidates, verdict: Verdict, alive_BK: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what became of each candidate, and which beam each living one is next."""
-    fates_BC = torch.full_like(candidates.tokens_BC, Fate.PRUNED)
-    beams_BC = torch.full_like(candidates.tokens_BC, -1)
-    taken_BK = verdict.values_BK > -torch.inf
-    kept_BK = torch.where(alive_BK, Fate.ALIVE, Fate.STOPPED)
-    old_BK = fates_BC.gather(1, verdict.places_BK)
-    fates_BC.scatter_(1, verdict.places_BK, torch.where(taken_BK, kept_BK, old_BK))
-    numbers_BK = torch.arange(alive_BK.size(1), device=alive_BK.device).expand_as(alive_BK)
-    beams_BC.scatter_(1, verdict.places_BK, numbers_BK.masked_fill(~alive_BK, -1))
-    fates_BC.masked_fill_(verdict.ends_BC, Fate.FINISHED)
-    fates_BC.masked_fill_(candidates.values_BC == -torch.inf, Fate.NONE)
-    return fates_BC, beams_BC

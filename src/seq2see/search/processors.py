@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from seq2see.search.beam import Beam
-from seq2see.search.sources import Phrase
+from seq2see.search.config import Phrase
+from seq2see.search.hypotheses import Beam
 
 # B rows, K beams, V vocabulary, E emitted tokens, S sources, P phrases of a source,
 # L tokens of a phrase, W windows, N findings

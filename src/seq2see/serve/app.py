@@ -1,11 +1,10 @@
-"""The application: routes, guards and the page, around a service."""
+"""The ASGI application: routes, middleware and the web page."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI
@@ -18,24 +17,17 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from seq2see import __version__
-from seq2see.serve import api, libretranslate, spec
+from seq2see.serve import api, libretranslate, openapi
 from seq2see.serve.config import ServeConfig
-from seq2see.serve.desk import Desk
-from seq2see.serve.documentation import page
-from seq2see.serve.guards import (
-    BUG,
-    App,
-    Bodiless,
-    Bounded,
-    NamedHost,
-    Recorded,
-    Sealed,
-    error_body,
-)
-from seq2see.serve.problems import Bug, Invalid, NotFound, Problem
+from seq2see.serve.errors import BUG, Bug, Invalid, NotFound, Problem, error_body
+from seq2see.serve.executor import Desk
+from seq2see.serve.middleware import App, Bodiless, Bounded, NamedHost, Recorded, Sealed
+from seq2see.serve.openapi import build_openapi, render_docs_page
 from seq2see.serve.service import Service
 
 PAGE = Path(__file__).parent / "page"
+
+
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -101,7 +93,7 @@ def _documents(app: FastAPI, service: Service) -> None:
     @app.get(
         "/ready",
         summary="Tell whether new work should be sent here.",
-        responses=spec.answers(spec.table(status=spec.TEXT), 503),
+        responses=openapi.answers(openapi.table(status=openapi.TEXT), 503),
     )
     async def ready() -> Response:
         if service.is_ready:
@@ -109,22 +101,15 @@ def _documents(app: FastAPI, service: Service) -> None:
         state = "draining" if service.drains else "stalled"
         return JSONResponse({"status": state, "error": f"the service is {state}"}, 503)
 
-    @app.get("/spec", summary="This document.", responses=spec.answers({"type": "object"}))
+    @app.get("/spec", summary="This document.", responses=openapi.answers({"type": "object"}))
     async def document() -> Response:
-        return JSONResponse(openapi(app))
+        return JSONResponse(build_openapi(app))
 
     @app.get("/docs", include_in_schema=False)
     async def documentation(request: Request) -> Response:
-        return HTMLResponse(page(openapi(app), service.config.public_url or str(request.base_url)))
-
-
-def openapi(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document; our errors are 400, never FastAPI's 422."""
-    document = app.openapi()
-    for operations in document["paths"].values():
-        for operation in operations.values():
-            operation["responses"].pop("422", None)
-    return document
+        return HTMLResponse(
+            render_docs_page(build_openapi(app), service.config.public_url or str(request.base_url))
+        )
 
 
 def _errors(app: FastAPI) -> None:

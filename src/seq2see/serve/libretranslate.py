@@ -9,43 +9,46 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 
-from seq2see.serve import metrics, reading, spec
-from seq2see.serve.desk import Desk, require_key
-from seq2see.serve.detection import Guess
-from seq2see.serve.languages import name
-from seq2see.serve.problems import Failed, Forbidden, Invalid
-from seq2see.serve.queued import ENGINE_FAILED
+from seq2see.serve import monitoring, openapi, requests
+from seq2see.serve.errors import Failed, Forbidden, Invalid
+from seq2see.serve.executor import Desk, require_key
+from seq2see.serve.file_translation import disposition, safe_name
+from seq2see.serve.queued_translator import ENGINE_FAILED
 from seq2see.serve.service import Answer, Service, TranslatedFile
-from seq2see.serve.texts import Manner
-from seq2see.serve.tickets import Call
-from seq2see.serve.uploads import disposition, safe_name
+from seq2see.serve.text_translation import Manner
+from seq2see.serve.work_queue import Call
+from seq2see.text.language_detection import Guess
+from seq2see.text.languages import name
 from seq2see.translator import TranslationOptions
 
 _FORMS = ("application/json", "application/x-www-form-urlencoded")
 _FILE = "multipart/form-data"
-_KEY = {**spec.TEXT, "description": "If the service needs one."}
-_LANGUAGE = spec.table(confidence=spec.NUMBER, language=spec.TEXT)
-_TRANSLATED = spec.table(
+_KEY = {**openapi.TEXT, "description": "If the service needs one."}
+_LANGUAGE = openapi.table(confidence=openapi.NUMBER, language=openapi.TEXT)
+_TRANSLATED = openapi.table(
     ["translatedText"],
-    translatedText=spec.either(spec.TEXT, spec.listed(spec.TEXT)),
-    detectedLanguage=spec.either(_LANGUAGE, spec.listed(_LANGUAGE)),
-    alternatives=spec.listed(spec.either(spec.TEXT, spec.listed(spec.TEXT))),
-    via={**spec.listed(spec.TEXT), "description": "Languages that the text went through."},
+    translatedText=openapi.either(openapi.TEXT, openapi.listed(openapi.TEXT)),
+    detectedLanguage=openapi.either(_LANGUAGE, openapi.listed(_LANGUAGE)),
+    alternatives=openapi.listed(openapi.either(openapi.TEXT, openapi.listed(openapi.TEXT))),
+    via={**openapi.listed(openapi.TEXT), "description": "Languages that the text went through."},
 )
-_TRANSLATED_FILE = spec.table(
+_TRANSLATED_FILE = openapi.table(
     ["translatedFileUrl"],
-    translatedFileUrl=spec.TEXT,
-    errors={**spec.COUNT, "description": "Sentences that stayed as they were, if there are any."},
+    translatedFileUrl=openapi.TEXT,
+    errors={
+        **openapi.COUNT,
+        "description": "Sentences that stayed as they were, if there are any.",
+    },
 )
-_SETTINGS = spec.table(
+_SETTINGS = openapi.table(
     apiKeys={"type": "boolean"},
-    charLimit=spec.NUMBER,
+    charLimit=openapi.NUMBER,
     filesTranslation={"type": "boolean"},
-    frontendTimeout=spec.NUMBER,
+    frontendTimeout=openapi.NUMBER,
     keyRequired={"type": "boolean"},
     language={"type": "object"},
     suggestions={"type": "boolean"},
-    supportedFilesFormat=spec.listed(spec.TEXT),
+    supportedFilesFormat=openapi.listed(openapi.TEXT),
 )
 
 
@@ -65,15 +68,15 @@ def _texts(routes: APIRouter, service: Service, desk: Desk) -> None:
     @routes.post(
         "/translate",
         summary="Translate a text or a list of texts.",
-        responses=spec.answers(_TRANSLATED, *spec.WORK),
-        openapi_extra=spec.body(
-            spec.table(
+        responses=openapi.answers(_TRANSLATED, *openapi.WORK),
+        openapi_extra=openapi.body(
+            openapi.table(
                 ["q", "source", "target"],
-                q=spec.either(spec.TEXT, spec.listed(spec.TEXT)),
-                source={**spec.TEXT, "description": "A code, or auto."},
-                target=spec.TEXT,
+                q=openapi.either(openapi.TEXT, openapi.listed(openapi.TEXT)),
+                source={**openapi.TEXT, "description": "A code, or auto."},
+                target=openapi.TEXT,
                 format={"type": "string", "enum": ["text", "html"]},
-                alternatives=spec.COUNT,
+                alternatives=openapi.COUNT,
                 api_key=_KEY,
             ),
             _FORMS,
@@ -81,12 +84,12 @@ def _texts(routes: APIRouter, service: Service, desk: Desk) -> None:
         ),
     )
     async def translate(request: Request) -> Response:
-        values = await reading.parameters(request, limits)
-        client = desk.admit(request, reading.key(values))
-        texts, many = reading.texts(values, limits)
-        pair = reading.text(values, "source"), reading.text(values, "target")
-        alternatives = reading.count(values, "alternatives", limits.alternatives)
-        html = reading.choice(values, "format", ("text", "html")) == "html"
+        values = await requests.parameters(request, limits)
+        client = desk.admit(request, requests.key(values))
+        texts, many = requests.texts(values, limits)
+        pair = requests.text(values, "source"), requests.text(values, "target")
+        alternatives = requests.count(values, "alternatives", limits.alternatives)
+        html = requests.choice(values, "format", ("text", "html")) == "html"
         manner = Manner(_options(service, alternatives), html)
         request.state.note.update(texts=len(texts), characters=sum(map(len, texts)))
 
@@ -99,16 +102,16 @@ def _texts(routes: APIRouter, service: Service, desk: Desk) -> None:
     @routes.post(
         "/detect",
         summary="Tell the language of a text.",
-        responses=spec.answers(spec.listed(_LANGUAGE), *spec.WORK),
-        openapi_extra=spec.body(
-            spec.table(["q"], q=spec.TEXT, api_key=_KEY), _FORMS, {"q": "Hello world!"}
+        responses=openapi.answers(openapi.listed(_LANGUAGE), *openapi.WORK),
+        openapi_extra=openapi.body(
+            openapi.table(["q"], q=openapi.TEXT, api_key=_KEY), _FORMS, {"q": "Hello world!"}
         ),
     )
     async def detect(request: Request) -> Response:
-        values = await reading.parameters(request, limits)
-        client = desk.admit(request, reading.key(values))
-        text = reading.text(values, "q")
-        reading.refuse_excess([text], limits)
+        values = await requests.parameters(request, limits)
+        client = desk.admit(request, requests.key(values))
+        text = requests.text(values, "q")
+        requests.refuse_excess([text], limits)
         guesses = await desk.work(request, client, lambda _: service.detect(text))
         return JSONResponse([_guess(guess) for guess in guesses])
 
@@ -120,13 +123,13 @@ def _files(routes: APIRouter, service: Service, desk: Desk) -> None:
     @routes.post(
         "/translate_file",
         summary="Translate a file; the answer says where to fetch it.",
-        responses=spec.answers(_TRANSLATED_FILE, *spec.WORK),
-        openapi_extra=spec.body(
-            spec.table(
+        responses=openapi.answers(_TRANSLATED_FILE, *openapi.WORK),
+        openapi_extra=openapi.body(
+            openapi.table(
                 ["file", "source", "target"],
                 file={"type": "string", "format": "binary"},
-                source=spec.TEXT,
-                target=spec.TEXT,
+                source=openapi.TEXT,
+                target=openapi.TEXT,
                 api_key=_KEY,
             ),
             [_FILE],
@@ -134,12 +137,12 @@ def _files(routes: APIRouter, service: Service, desk: Desk) -> None:
         ),
     )
     async def translate_file(request: Request) -> Response:
-        values = await reading.parameters(request, config.limits)
-        client = desk.admit(request, reading.key(values))
+        values = await requests.parameters(request, config.limits)
+        client = desk.admit(request, requests.key(values))
         if not config.files:
             raise Forbidden("Files translation are disabled on this server.")
-        pair = reading.text(values, "source"), reading.text(values, "target")
-        file = reading.upload(values)
+        pair = requests.text(values, "source"), requests.text(values, "target")
+        file = requests.upload(values)
         request.state.note.update(bytes=len(file.content))
 
         def work(call: Call) -> TranslatedFile:
@@ -153,7 +156,7 @@ def _files(routes: APIRouter, service: Service, desk: Desk) -> None:
     @routes.get(
         "/download_file/{name}",
         summary="Fetch a translated file, for some time.",
-        responses=spec.answers({}, 404, kind="application/octet-stream"),
+        responses=openapi.answers({}, 404, kind="application/octet-stream"),
     )
     async def download_file(name: str) -> Response:
         result = service.files.find(name)
@@ -170,8 +173,12 @@ def _facts(routes: APIRouter, service: Service) -> None:
     @routes.get(
         "/languages",
         summary="List the languages, and what each can become.",
-        responses=spec.answers(
-            spec.listed(spec.table(code=spec.TEXT, name=spec.TEXT, targets=spec.listed(spec.TEXT)))
+        responses=openapi.answers(
+            openapi.listed(
+                openapi.table(
+                    code=openapi.TEXT, name=openapi.TEXT, targets=openapi.listed(openapi.TEXT)
+                )
+            )
         ),
     )
     async def languages() -> Response:
@@ -186,7 +193,7 @@ def _facts(routes: APIRouter, service: Service) -> None:
     @routes.get(
         "/frontend/settings",
         summary="Tell a page what it may offer.",
-        responses=spec.answers(_SETTINGS),
+        responses=openapi.answers(_SETTINGS),
     )
     async def settings() -> Response:
         source, target = _pair(service)
@@ -209,7 +216,7 @@ def _facts(routes: APIRouter, service: Service) -> None:
     @routes.get(
         "/health",
         summary="Tell whether the process lives.",
-        responses=spec.answers(spec.table(status=spec.TEXT)),
+        responses=openapi.answers(openapi.table(status=openapi.TEXT)),
     )
     async def health() -> Response:
         return JSONResponse({"status": "ok"})
@@ -217,11 +224,11 @@ def _facts(routes: APIRouter, service: Service) -> None:
     @routes.get(
         "/metrics",
         summary="Numbers for Prometheus.",
-        responses=spec.answers(spec.TEXT, kind="text/plain"),
+        responses=openapi.answers(openapi.TEXT, kind="text/plain"),
     )
     async def numbers(request: Request) -> Response:
         require_key(request, service)
-        return Response(service.metrics.text(), media_type=metrics.CONTENT_TYPE)
+        return Response(service.metrics.text(), media_type=monitoring.CONTENT_TYPE)
 
 
 def _pair(service: Service) -> tuple[str, str]:

@@ -9,31 +9,29 @@ from pathlib import Path
 from typing import TypeVar
 
 from seq2see.errors import Seq2SeeError
-from seq2see.explain.contrasts import Removals
-from seq2see.serve import alone
+from seq2see.explain.head_ablation import Removals
+from seq2see.serve import unbatched
+from seq2see.serve.auth import ApiKeys, Rates
 from seq2see.serve.config import ServeConfig
-from seq2see.serve.detection import Detection, Guess
-from seq2see.serve.files import (
+from seq2see.serve.errors import Busy, Failed, Indirect, Invalid, UnknownLanguage
+from seq2see.serve.file_translation import (
+    FileStore,
     refuse_file,
     suffixes,
     translate_file,
+    translated_name,
     words_of_file,
     words_of_page,
 )
-from seq2see.serve.journal import Journal
-from seq2see.serve.keys import ApiKeys, Rates
-from seq2see.serve.languages import match, name
-from seq2see.serve.metrics import Metrics
-from seq2see.serve.models import Model, Models, Route
-from seq2see.serve.problems import Busy, Failed, Indirect, Invalid, UnknownLanguage
-from seq2see.serve.queue import WorkQueue
-from seq2see.serve.queued import chained
+from seq2see.serve.model_registry import Model, Models, Route
+from seq2see.serve.monitoring import Journal, Metrics
+from seq2see.serve.queued_translator import chained
 from seq2see.serve.requests import ExplainRequest, HeadsRequest
-from seq2see.serve.streaming import Emit
-from seq2see.serve.texts import Manner, translate_texts
-from seq2see.serve.tickets import Call
-from seq2see.serve.uploads import FileStore, translated_name
-from seq2see.serve.worker import Workers
+from seq2see.serve.text_translation import Manner, translate_texts
+from seq2see.serve.unbatched import Emit
+from seq2see.serve.work_queue import Call, Workers, WorkQueue
+from seq2see.text.language_detection import Detection, Guess
+from seq2see.text.languages import match, name
 from seq2see.translator import Translation, TranslationOptions, Translator
 
 T = TypeVar("T")
@@ -158,13 +156,15 @@ class Service:
         """Return a trace as JSON; only one model can be seen through at a time."""
         route = self.wanted_route(wanted.source, wanted.target, wanted.model, wanted.text)
         return self._guarded(
-            lambda: alone.explain(self.queue, call, _single(route), wanted, self.config)
+            lambda: unbatched.explain_text(self.queue, call, _single(route), wanted, self.config)
         )
 
     def heads(self, call: Call, wanted: HeadsRequest) -> Removals:
         """Return what is left of a preference without each head."""
         route = self.wanted_route(wanted.source, wanted.target, wanted.model, wanted.text)
-        return self._guarded(lambda: alone.heads(self.queue, call, _single(route), wanted))
+        return self._guarded(
+            lambda: unbatched.ablate_heads(self.queue, call, _single(route), wanted)
+        )
 
     def stream(
         self, call: Call, text: str, route: Route, options: TranslationOptions, emit: Emit
@@ -172,7 +172,9 @@ class Service:
         """Translate a text and emit it while it grows."""
         leg = _single(route)
         found = self._guarded(
-            lambda: alone.stream(self.queue, call, leg, text, options, emit, self.config)
+            lambda: unbatched.stream_translation(
+                self.queue, call, leg, text, options, emit, self.config
+            )
         )
         return Answer(found, route)
 

@@ -10,17 +10,16 @@ from typing import Any, Self
 from pydantic import Field
 
 from seq2see.config import Config, assigned, inside, merged
-from seq2see.data.batches import BatchConfig
-from seq2see.data.config import DataConfig
+from seq2see.data.batch_loader import BatchConfig
+from seq2see.data.corpus import DataConfig
 from seq2see.errors import ConfigError, InputError
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig
-from seq2see.settings.commented import overrides, section, toml
+from seq2see.settings.toml_writer import overrides, section, toml
 from seq2see.text import PAD_ID, TokenizerConfig
-from seq2see.training.builder import Ingredients
-from seq2see.training.config import CheckpointsConfig, TrainingConfig, ValidationConfig
-from seq2see.training.models import greatest_lengths
-from seq2see.training.optimiser import OptimiserConfig
+from seq2see.training.builder import greatest_lengths
+from seq2see.training.config import CheckpointsConfig, Ingredients, TrainingConfig, ValidationConfig
+from seq2see.training.optimizer import OptimiserConfig
 from seq2see.training.schedule import ScheduleConfig
 
 _SECTIONS = (

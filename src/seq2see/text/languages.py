@@ -1,8 +1,11 @@
-"""Tags of languages: which language they name, and whether it puts spaces between its words."""
+"""Language tags and names, and word boundaries in scripts with and without spaces."""
 
 from __future__ import annotations
 
-_UNSPACED = frozenset({"bo", "cmn", "ja", "km", "lo", "my", "th", "yue", "zh"})
+import re
+from collections.abc import Iterable
+
+_UNSPACED_LANGUAGES = frozenset({"bo", "cmn", "ja", "km", "lo", "my", "th", "yue", "zh"})
 
 
 def primary(tag: str | None) -> str:
@@ -12,4 +15,113 @@ def primary(tag: str | None) -> str:
 
 def is_unspaced(tag: str | None) -> bool:
     """Tell whether a language has no spaces between its words."""
-    return primary(tag) in _UNSPACED
+    return primary(tag) in _UNSPACED_LANGUAGES
+
+
+def is_same(one: str, other: str) -> bool:
+    """Tell if two tags name the same language."""
+    return primary(one) == primary(other)
+
+
+_SHORT = {
+    **dict.fromkeys(("zh", "zh-cn", "zh-sg"), "zh-hans"),
+    **dict.fromkeys(("zt", "zh-tw", "zh-hk", "zh-mo"), "zh-hant"),
+    "pb": "pt-br",
+}
+
+
+_SCRIPT = 4
+"""Letters of the part of a code that names a script."""
+
+
+_NAMES = """
+af Afrikaans,ar Arabic,az Azerbaijani,be Belarusian,bg Bulgarian,bn Bengali,bs Bosnian,ca Catalan,
+cs Czech,cy Welsh,da Danish,de German,el Greek,en English,eo Esperanto,es Spanish,et Estonian,
+eu Basque,fa Persian,fi Finnish,fr French,ga Irish,gl Galician,gu Gujarati,he Hebrew,hi Hindi,
+hr Croatian,hu Hungarian,hy Armenian,id Indonesian,is Icelandic,it Italian,ja Japanese,ka Georgian,
+kk Kazakh,ko Korean,ky Kyrgyz,la Latin,lt Lithuanian,lv Latvian,mk Macedonian,mn Mongolian,
+mr Marathi,ms Malay,mt Maltese,nb Norwegian Bokmål,nl Dutch,nn Norwegian Nynorsk,no Norwegian,
+pa Punjabi,pl Polish,pt Portuguese,pt-br Portuguese (Brazil),ro Romanian,ru Russian,sk Slovak,
+sl Slovenian,so Somali,sq Albanian,sr Serbian,sv Swedish,sw Swahili,ta Tamil,te Telugu,th Thai,
+tl Tagalog,tr Turkish,uk Ukrainian,ur Urdu,uz Uzbek,vi Vietnamese,yi Yiddish,zh-hans Chinese,
+zh-hant Chinese (Traditional),zu Zulu
+"""
+
+
+NAMES = dict(entry.strip().split(" ", 1) for entry in _NAMES.split(","))
+
+
+def canonical(code: str) -> str:
+    """Return the form by which codes are compared."""
+    plain = code.strip().lower().replace("_", "-")
+    return _SHORT.get(plain, plain)
+
+
+def normalize_primary_language(code: str) -> str:
+    """Return the language of a code, without script and region."""
+    return canonical(code).split("-")[0]
+
+
+def script(code: str) -> str | None:
+    """Return the script of a code, if it names one."""
+    return next((part for part in canonical(code).split("-")[1:] if len(part) == _SCRIPT), None)
+
+
+def name(code: str) -> str:
+    """Return what English calls a language; for one that is not in the list, its code."""
+    form = canonical(code)
+    return NAMES.get(form) or NAMES.get(normalize_primary_language(form)) or code
+
+
+def match(code: str, known: Iterable[str]) -> str | None:
+    """Return which of the known codes is meant, or None."""
+    by_form = {canonical(k): k for k in known}
+    if found := by_form.get(canonical(code)):
+        return found
+    alike = [
+        k
+        for k in by_form.values()
+        if normalize_primary_language(k) == normalize_primary_language(code) and _may_share(k, code)
+    ]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _may_share(one: str, other: str) -> bool:
+    """Tell if two codes may be of one script: not if each names its own."""
+    scripts = {script(one), script(other)}
+    return None in scripts or len(scripts) == 1
+
+
+UNSPACED_CHARACTERS = (
+    "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Tibetan, Burmese, Khmer
+    "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"  # radicals, 々, kana
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+)
+
+
+_WORD_END = re.compile(rf"[^\W{UNSPACED_CHARACTERS}]")
+
+
+_WORD = re.compile(r"\w+(?:[-'’.]\w+)*|\S")
+
+
+_UNSPACED_CHARACTER = re.compile(f"[{UNSPACED_CHARACTERS}]")
+
+
+def goes_on(character: str) -> bool:
+    """Tell whether a character behind a word makes it another word."""
+    return _WORD_END.match(character) is not None
+
+
+def word_spans(text: str, cuts: set[int]) -> list[tuple[int, int]]:
+    """Return where words and punctuation marks stand; without spaces, cut where pieces are."""
+    spans = []
+    for match in _WORD.finditer(text):
+        start, end = match.span()
+        if _UNSPACED_CHARACTER.search(match[0]):
+            inside = [cut for cut in sorted(cuts) if start < cut < end]
+            ends = [*inside, end]
+            spans += list(zip([start, *inside], ends, strict=True))
+        else:
+            spans.append((start, end))
+    return spans

@@ -1,8 +1,8 @@
-"""Text to ids and back.
+"""Tokenizers: text to ids and back, and the character offsets of pieces.
 
-A tokenizer is a SentencePiece file. Ours carries its config inside and works on text that
-`seq2see.text.normalise` has prepared, so that `decode(encode(x)) == normalise(x)` for any text. A
-file from elsewhere works as plain SentencePiece would have it, with its own normalisation.
+A tokenizer is a SentencePiece file. A file that seq2see trained contains its config and works on
+text normalized by `seq2see.text.normalization`, so that `decode(encode(x)) == normalize(x)` for any
+text. Any other SentencePiece file works as it does in SentencePiece, with its own normalization.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Self
 
 from sentencepiece import SentencePieceProcessor
 
 from seq2see.errors import InputError
-from seq2see.text import model_file
-from seq2see.text.config import TokenizerConfig
-from seq2see.text.normalise import normalise, prepare, refuse_surrogates, restore
-from seq2see.text.packed import Packed
-from seq2see.text.sampling import BpeSegmenter, Pieces, Sampler, Segmenter, UnigramSegmenter
-from seq2see.text.specials import Specials
-from seq2see.text.training import Report, learn
-from seq2see.text.words import WordEncoder
+from seq2see.text import sentencepiece_file
+from seq2see.text.batch_encoding import Packed, WordEncoder
+from seq2see.text.normalization import normalise, prepare, refuse_surrogates, restore
+from seq2see.text.subword_sampling import BpeSegmenter, Pieces, Sampler, Segmenter, UnigramSegmenter
+from seq2see.text.tokenizer_training import Report, Specials, TokenizerConfig, learn
 
 _SEGMENTERS: dict[str, Callable[[Pieces], Segmenter]] = {
     "bpe": BpeSegmenter,
     "unigram": UnigramSegmenter,
 }
+
+
 _FILES = ("tokenizer.model", "source.model", "target.model")
 
 
@@ -42,7 +42,7 @@ class Tokenizer:
     def __init__(self, model: bytes) -> None:
         self.model = model
         self._processor = _processor(model)
-        about = model_file.read(model)
+        about = sentencepiece_file.read(model)
         self.kind = about.kind
         """`bpe` or `unigram`."""
         self.symbols = about.symbols
@@ -285,3 +285,47 @@ def _processor(model: bytes) -> SentencePieceProcessor:
     except RuntimeError:
         raise InputError("this must be a SentencePiece model, but is something else") from None
     return processor
+
+
+Span = tuple[int, int]
+
+
+def piece_spans(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[Span]:
+    """Return the characters of each id in the text that they decode to, without spaces before.
+
+    A character that several ids spell out, byte by byte, belongs to the last of them.
+    """
+    ends = [0]
+    for count in range(1, len(ids) + 1):
+        so_far = tokenizer.decode(ids[:count])
+        ends.append(len(so_far) if text.startswith(so_far) else ends[-1])  # half a character
+    ends[-1] = len(text)
+    return [(_behind_space(text, a, b), b) for a, b in pairwise(ends)]
+
+
+def source_spans(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[Span]:
+    """Return the characters of each id in the text that they were made from."""
+    read = tokenizer.decode(ids)
+    carry = carried(read, text)
+    return [(carry(start), carry(end)) for start, end in piece_spans(tokenizer, ids, read)]
+
+
+def carried(read: str, text: str) -> Callable[[int], int]:
+    """Return what leads from a place in a normalised text to the place in the text itself."""
+    start = text.find(read)
+    if start >= 0:
+        return lambda place: place + start
+    blocks = SequenceMatcher(None, read, text, autojunk=False).get_matching_blocks()
+
+    def carry(place: int) -> int:
+        best = blocks[0]
+        for block in blocks:
+            if block.a <= place:
+                best = block
+        return min(best.b + min(place - best.a, best.size), len(text)) if place >= best.a else 0
+
+    return carry
+
+
+def _behind_space(text: str, start: int, end: int) -> int:
+    return start + len(text[start:end]) - len(text[start:end].lstrip())

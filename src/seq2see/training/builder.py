@@ -1,68 +1,123 @@
-"""Puts a run together: the one place that knows every setting."""
+"""Build every part of a training run from its settings, and load the models that it starts from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from seq2see.data.batches import BatchConfig
-from seq2see.data.config import DataConfig
-from seq2see.data.corpora import Corpus, CorpusConfig
-from seq2see.data.encoded import EncodedCorpus, Encoding, encode, has_any
-from seq2see.data.loader import Loader, Sampled, stored
-from seq2see.data.plan import Plan, Position
-from seq2see.errors import InputError
-from seq2see.loss import LossConfig
+from seq2see.bundle import Bundle, Framing
+from seq2see.data.batch_loader import Loader, Sampled, stored
+from seq2see.data.batch_sampler import Plan, Position
+from seq2see.data.corpus import Corpus, CorpusConfig
+from seq2see.data.encoded_corpus import EncodedCorpus, Encoding, encode, has_any
+from seq2see.data.quality.preflight import inspect
+from seq2see.errors import ConfigError, InputError
 from seq2see.model import ModelConfig, Transformer
-from seq2see.text import PAD_ID, TokenizerConfig, Tokenizers
-from seq2see.training.config import CheckpointsConfig, TrainingConfig, ValidationConfig
-from seq2see.training.inspection import inspect
-from seq2see.training.machine import precision_of
-from seq2see.training.models import Foundations, checksums, fine_tuned
+from seq2see.text import PAD_ID, Tokenizers
+from seq2see.training.config import Ingredients, _path
 from seq2see.training.objective import Objective
-from seq2see.training.optimiser import OptimiserConfig, build_optimiser
-from seq2see.training.run import Completed, RunFolder
-from seq2see.training.schedule import ScheduleConfig, build_schedule
-from seq2see.training.step import Stepper, mixed
+from seq2see.training.optimizer import build_optimiser
+from seq2see.training.run_directory import RunFolder
+from seq2see.training.schedule import build_schedule
+from seq2see.training.trainer import Stepper, mixed
 from seq2see.training.validation import Examiner
-from seq2see.training.workers import Workers
-
-Architecture = Callable[[int, int | None], ModelConfig]
-"""The model's config, for a number of source pieces and, if it is another, of target pieces."""
+from seq2see.training.workers import Workers, precision_of
 
 
 @dataclass(frozen=True)
-class Ingredients:
-    """What a recipe has, part by part."""
+class Foundations:
+    """What a run builds on, if anything."""
 
-    data: DataConfig
-    tokenizer: TokenizerConfig
-    batches: BatchConfig
-    architecture: Architecture
-    loss: LossConfig
-    optimiser: OptimiserConfig
-    schedule: ScheduleConfig
-    training: TrainingConfig
-    validation: ValidationConfig
-    checkpoints: CheckpointsConfig
-    origin: Path
-    """The folder of the recipe, from which names of files are seen."""
-    recipe: Mapping[str, Any]
-    """All of it as plain JSON, to be kept with the run."""
-    completed: Completed = dict
-    """Gives such a recipe of an earlier version the keys that have come since."""
-    model: Mapping[str, Any] = field(default_factory=dict)
-    """What the recipe says of the model beyond its preset. Fine-tuning may change dropout alone."""
+    start: Bundle | None = None
+    """Whose weights are trained on."""
+    teacher: Bundle | None = None
+    """Whose answers are learnt."""
+
+    @classmethod
+    def load(cls, start: str | None, teacher: str | None, origin: Path) -> Foundations:
+        """Read the directories, seen from the recipe's; refuse what does not go together."""
+        found = cls(
+            _trainable(start, origin, "train.start"), _trainable(teacher, origin, "loss.teacher")
+        )
+        prints = {bundle.tokenizers.fingerprint for bundle in found if bundle}
+        if len(prints) > 1:
+            raise InputError(
+                "`train.start` and `loss.teacher` must have the same tokenizer, but do not"
+            )
+        return found
+
+    def __iter__(self) -> Iterator[Bundle | None]:
+        return iter((self.start, self.teacher))
 
     @property
-    def models(self) -> dict[str, str]:
-        """The checksums of the models that the run builds on."""
-        return checksums(self.training.start, self.loss.teacher, self.origin)
+    def tokenizers(self) -> Tokenizers | None:
+        """Their tokenizers, which the run must take over."""
+        return next((bundle.tokenizers for bundle in self if bundle), None)
+
+    def refuse_longer(self, max_length: int) -> None:
+        """Refuse text that one of them could not take, which would show only midway."""
+        named = {"train.start": self.start, "loss.teacher": self.teacher}
+        problems = [
+            f"`batches.max_length` must be at most {limit - 1}, since `{key}` takes {limit} "
+            f"tokens with the sentence's end, but is {max_length} instead"
+            for key, bundle in named.items()
+            for limit in (greatest_lengths(bundle.config).values() if bundle else ())
+            if limit <= max_length
+        ]
+        if problems:
+            raise ConfigError(problems)
+
+
+def greatest_lengths(config: ModelConfig) -> dict[str, int]:
+    """Return the tokens that a model can take at most, by what sets the limit."""
+    attention = config.source_attention
+    limits = {
+        "positions": config.longest,
+        "encoder_attention": attention.max_length if attention.kind == "linformer" else None,
+    }
+    return {name: limit for name, limit in limits.items() if limit is not None}
+
+
+def fine_tuned(config: ModelConfig, settings: Mapping[str, Any]) -> ModelConfig:
+    """Return the config of a model to be trained on; only its dropout may become another."""
+    changed = config.replace(**settings)
+    before, now = dict(_leaves(config.model_dump())), dict(_leaves(changed.model_dump()))
+    problems = [
+        f"`model.{path}` must be {before.get(path)} as in `train.start`, but is {value} instead: "
+        f"leave it out, or add model.{path}={before.get(path)}"
+        for path, value in now.items()
+        if before.get(path) != value and not path.startswith("dropout.")
+    ]
+    if problems:
+        raise ConfigError(problems)
+    return changed
+
+
+def _leaves(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of a table and of those inside it, by their paths."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{path}{name}.")
+        else:
+            yield f"{path}{name}", value
+
+
+def _trainable(path: str | None, origin: Path, key: str) -> Bundle | None:
+    """Read a model that has its sentence ends where training puts them."""
+    if path is None:
+        return None
+    bundle = Bundle.load(_path(path, origin, key))
+    if bundle.framing != Framing() or bundle.config.pad_id != PAD_ID:
+        raise InputError(
+            f"`{key}` must be a model that seq2see has trained, but {path} frames its sentences "
+            "in another way"
+        )
+    return bundle
 
 
 class RunBuilder:

@@ -1,30 +1,33 @@
-"""Everything that a run needs to go on as if it had not been stopped.
-
-A checkpoint is a folder `checkpoints/000012000`, named by the update: for each part its tensors
-(`model.safetensors`) and one `state.json`. It is written aside, flushed and renamed, so there is a
-whole one or none, and killing the run at any moment leaves the last one intact.
-"""
+"""Checkpoints of a run: the state of its parts, saved atomically, and averages of weights."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from seq2see.bundle.files import flush, write_readable
 from seq2see.errors import InputError, TrainingError
-from seq2see.training.sharding import whole
+from seq2see.training.config import CheckpointsConfig
+from seq2see.training.trainer import Progress, StepReport
+from seq2see.training.workers import Workers, parted, put, whole
 
 STATE = "state.json"
+
+
 _PARTIAL = ".partial"
+
+
 _LATE = 0.75
 """Of a run: from here on, weights are good enough to take the mean of."""
 
@@ -182,3 +185,196 @@ def _flush_all(folder: Path) -> None:
     """Wait until the files of a folder are on the disk, and the folder too."""
     for path in (*folder.iterdir(), folder):
         flush(path)
+
+
+class ModelPart:
+    """The weights, each under one name, although tied ones have several."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the weights."""
+        return {name: tensor.detach() for name, tensor in untied(self._model).items()}
+
+    def state(self) -> dict[str, Any]:
+        """Return nothing: the weights are all."""
+        return {}
+
+    def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+        """Take over the weights."""
+        del state
+        own = untied(self._model)
+        if own.keys() != tensors.keys():
+            different = sorted(own.keys() ^ tensors.keys())
+            raise InputError(f"weights must be those of this model, but differ in {different[0]}")
+        for name, tensor in own.items():
+            put(tensors[name], tensor)
+
+
+def untied(module: nn.Module) -> dict[str, Tensor]:
+    """Return the state of a module, what is shared under its first name only."""
+    seen: set[int] = set()
+    state = module.state_dict(keep_vars=True).items()
+    return {name: t for name, t in state if id(t) not in seen and not seen.add(id(t))}  # type: ignore[func-returns-value]
+
+
+class OptimiserPart:
+    """The moments of every weight, by its name."""
+
+    def __init__(self, optimiser: Optimizer, model: nn.Module) -> None:
+        self._optimiser = optimiser
+        self._names = {id(parameter): name for name, parameter in model.named_parameters()}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the moments."""
+        return {
+            f"{self._names[id(parameter)]}/{key}": value
+            for parameter, state in self._optimiser.state.items()
+            for key, value in state.items()
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Return nothing: rates come from the schedule."""
+        return {}
+
+    def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+        """Take over the moments."""
+        del state
+        for group in self._optimiser.param_groups:
+            for parameter in group["params"]:
+                start = f"{self._names[id(parameter)]}/"
+                self._optimiser.state[parameter] = {
+                    name.removeprefix(start): parted(tensor, parameter)
+                    for name, tensor in tensors.items()
+                    if name.startswith(start)
+                }
+
+
+class Plain(Protocol):
+    """A part whose state JSON can hold."""
+
+    def state(self) -> dict[str, Any]:
+        """Return its state."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take it over."""
+        ...
+
+
+class PlainPart:
+    """A part without tensors."""
+
+    def __init__(self, part: Plain) -> None:
+        self._part = part
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return nothing."""
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        """Return its state."""
+        return self._part.state()
+
+    def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+        """Take it over."""
+        del tensors
+        self._part.restore(state)
+
+
+def mean_of_checkpoints(files: Sequence[Path]) -> dict[str, Tensor]:
+    """Return the mean of the weights in these files, summed in float64."""
+    total: dict[str, Tensor] = {}
+    for file in files:
+        with undamaged(file.parent):
+            weights = load_file(file)
+        for name, tensor in weights.items():
+            total[name] = total.get(name, 0) + tensor.double()
+    return {name: (t / len(files)).to(weights[name].dtype) for name, t in total.items()}
+
+
+class MovingAverage:
+    """An exponential moving average of the weights: each update keeps `decay` of what it was.
+
+    It starts as the plain mean of the first updates, so that it soon forgets the first weights.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self._model = model
+        self._decay = decay
+        self._average = {name: t.detach().clone() for name, t in untied(model).items()}
+
+    def after_update(self, progress: Progress, report: StepReport) -> None:
+        """Take the new weights in."""
+        del report
+        decay = min(self._decay, (progress.update - 1) / progress.update)
+        for name, tensor in untied(self._model).items():
+            if tensor.is_floating_point():
+                self._average[name].lerp_(tensor.detach(), 1 - decay)
+            else:
+                self._average[name].copy_(tensor.detach())
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the average."""
+        return dict(self._average)
+
+    def state(self) -> dict[str, Any]:
+        """Return nothing: the tensors are all."""
+        return {}
+
+    def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+        """Take an average over."""
+        del state
+        with torch.no_grad():
+            for name, tensor in self._average.items():
+                put(tensors[name], tensor)
+
+
+class Checkpointer:
+    """Saves every part of a run, now and then. It listens last, so that all others are in it."""
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        config: CheckpointsConfig,
+        parts: Mapping[str, Part],
+        workers: Workers,
+        best_update: Callable[[], int],
+    ) -> None:
+        self._checkpoints = checkpoints
+        self._config = config
+        self._parts = parts
+        self._workers = workers
+        self._best_update = best_update
+
+    def after_update(self, progress: Progress, report: StepReport) -> None:
+        """Save if it is time, or if this is the best so far."""
+        del report
+        if progress.update % self._config.every == 0 or progress.update == self._best_update():
+            self.save(progress)
+
+    def save(self, progress: Progress) -> None:
+        """Save now, unless it was done."""
+        saved = progress.update in self._checkpoints.updates()
+        if not self._workers.agreed(saved):
+            keep = self._workers.leads
+            parts = {name: Snapshot(part, keep) for name, part in self._parts.items()}
+            best = {self._best_update()}
+            self._workers.led(lambda: self._checkpoints.save(progress.update, parts, best))
+
+    def result(self) -> dict[str, Tensor]:
+        """Return the weights that become the model."""
+        updates = self._checkpoints.updates()
+        best = self._best_update()
+        match self._config.result:
+            case "best" if best in updates:
+                chosen = [best]
+            case "mean":
+                chosen = self._checkpoints.final()
+            case "ema":
+                return Snapshot(self._parts["average"]).tensors()
+            case _:
+                chosen = updates[-1:]
+        files = [self._checkpoints.path(update) / "model.safetensors" for update in chosen]
+        return mean_of_checkpoints(files)

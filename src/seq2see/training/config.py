@@ -1,13 +1,28 @@
-"""How long to train, and how often to look."""
+"""Settings of a training run: the recipe's sections on training, and `RunConfig` with all of
+them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
 
 from pydantic import Field
 
 from seq2see.config import Config
+from seq2see.data.batch_loader import BatchConfig
+from seq2see.data.corpus import DataConfig
+from seq2see.errors import ConfigError, InputError
+from seq2see.loss import LossConfig
+from seq2see.model import ModelConfig
+from seq2see.text import TokenizerConfig
+from seq2see.training.optimizer import OptimiserConfig
+from seq2see.training.run_directory import Completed
+from seq2see.training.schedule import ScheduleConfig
 
 
 class TrainingConfig(Config):
@@ -89,3 +104,57 @@ class CheckpointsConfig(Config):
         """Refuse a result that is never made."""
         if self.result == "ema" and not self.ema:
             yield "`ema` must be above 0 if it is the result, but is 0 instead"
+
+
+def checksums(start: str | None, teacher: str | None, origin: Path) -> dict[str, str]:
+    """Return what tells other weights in the same place: the SHA-256 of their files."""
+    named = {"train.start": start, "loss.teacher": teacher}
+    return {key: _checksum(_path(path, origin, key)) for key, path in named.items() if path}
+
+
+def _path(path: str, origin: Path, key: str) -> Path:
+    expanded = os.path.expandvars(path)
+    if "$" in expanded:
+        raise ConfigError([f"`{key}` must name variables that are set, but is {expanded} instead"])
+    return origin / expanded
+
+
+def _checksum(directory: Path) -> str:
+    try:
+        with (directory / "model.safetensors").open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{directory} cannot be read: {error.strerror}") from None
+
+
+Architecture = Callable[[int, int | None], ModelConfig]
+"""The model's config, for a number of source pieces and, if it is another, of target pieces."""
+
+
+@dataclass(frozen=True)
+class Ingredients:
+    """What a recipe has, part by part."""
+
+    data: DataConfig
+    tokenizer: TokenizerConfig
+    batches: BatchConfig
+    architecture: Architecture
+    loss: LossConfig
+    optimiser: OptimiserConfig
+    schedule: ScheduleConfig
+    training: TrainingConfig
+    validation: ValidationConfig
+    checkpoints: CheckpointsConfig
+    origin: Path
+    """The folder of the recipe, from which names of files are seen."""
+    recipe: Mapping[str, Any]
+    """All of it as plain JSON, to be kept with the run."""
+    completed: Completed = dict
+    """Gives such a recipe of an earlier version the keys that have come since."""
+    model: Mapping[str, Any] = field(default_factory=dict)
+    """What the recipe says of the model beyond its preset. Fine-tuning may change dropout alone."""
+
+    @property
+    def models(self) -> dict[str, str]:
+        """The checksums of the models that the run builds on."""
+        return checksums(self.training.start, self.loss.teacher, self.origin)

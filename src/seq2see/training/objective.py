@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from seq2see.data.batches import Batch
+from seq2see.data.batch_loader import Batch
 from seq2see.loss import Head, LossConfig, LossSum, Teacher, cross_entropy, training_loss
 from seq2see.model import Transformer
-from seq2see.model.layout import Layout
+from seq2see.model.masks import Layout
 from seq2see.text import Packed
 
 _EMPTY = Packed.of([[]])

@@ -1,30 +1,146 @@
-"""A training run from its beginning, or from its last checkpoint, to a model directory."""
+"""Prepare a run, train it from the start or from its last checkpoint, and write the model
+directory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
 
 import torch
+from torch import Tensor
 
-from seq2see.engines.memory import keep_freed_memory, sparing_what_is_loaded
+from seq2see.bundle import Bundle, DataOrigin, Origin, SignedScore
+from seq2see.cpu import keep_freed_memory, sparing_what_is_loaded
+from seq2see.data.corpus import Corpus
+from seq2see.engines.ctranslate2_engine import PROBES
+from seq2see.engines.loading import STOP
 from seq2see.errors import InputError
-from seq2see.training.averages import MovingAverage
-from seq2see.training.builder import Ingredients, RunBuilder
-from seq2see.training.checkpointer import Checkpointer
-from seq2see.training.checkpoints import Checkpoints, Part
-from seq2see.training.log import JsonLines, Sink, TrainingLog
-from seq2see.training.machine import started, threads_of, workers_of
-from seq2see.training.pace import planned
-from seq2see.training.parts import ModelPart, OptimiserPart, PlainPart, Progress
-from seq2see.training.result import Result
-from seq2see.training.run import RunFolder, RunPlan
-from seq2see.training.stops import DONE, Planned, Reason, Signals
-from seq2see.training.tensorboard import TensorBoard, is_installed
-from seq2see.training.trainer import Listener, Trainer
-from seq2see.training.validation import Validator
+from seq2see.search import Stop
+from seq2see.training.builder import RunBuilder
+from seq2see.training.checkpoints import (
+    Checkpointer,
+    Checkpoints,
+    ModelPart,
+    MovingAverage,
+    OptimiserPart,
+    Part,
+    PlainPart,
+)
+from seq2see.training.config import Ingredients
+from seq2see.training.objective import Objective
+from seq2see.training.planning import LAST_LOOK, planned, started, threads_of, workers_of
+from seq2see.training.run_directory import RunFolder, RunPlan
+from seq2see.training.trainer import DONE, Listener, Planned, Progress, Reason, Signals, Trainer
+from seq2see.training.training_log import (
+    JsonLines,
+    Sink,
+    TensorBoard,
+    TrainingLog,
+    draw_curves,
+    is_installed,
+    read_log,
+)
+from seq2see.training.validation import Examination, Validator, record_of
 from seq2see.training.workers import Workers
+
+LITTLE = 0.2
+"""BLEU that a faster search may cost."""
+
+
+class Result:
+    """Scores the weights that were chosen, and writes them down."""
+
+    def __init__(
+        self, builder: RunBuilder, objective: Objective, log: TrainingLog, progress: Progress
+    ) -> None:
+        self._builder = builder
+        self._objective = objective
+        self._log = log
+        self._progress = progress
+
+    def write(self, weights: Mapping[str, Tensor]) -> None:
+        """Write the model directory and the picture. The workers share the translating."""
+        ModelPart(self._objective.model).restore(weights, {})
+        origin, builder = self._origin(), self._builder
+        bundle = Bundle(
+            builder.config,
+            builder.tokenizers,
+            builder.ingredients.data.languages,
+            weights,
+            max_length=builder.ingredients.batches.max_length,
+            origin=origin,
+        )
+        builder.workers.led(lambda: self._save(bundle))
+
+    def _save(self, bundle: Bundle) -> None:
+        folder = self._builder.folder
+        bundle.save(folder.path)
+        self._keep_probes()
+        draw_curves(read_log(folder.log), folder.curves, " → ".join(bundle.languages))
+
+    def _keep_probes(self) -> None:
+        """Leave some sentences that int8 can be checked by, on any CPU."""
+        count = self._builder.ingredients.checkpoints.probes
+        lines = [pair.source for pair in islice(self._builder.validation_corpus, count)]
+        path = self._builder.folder.path / PROBES
+        if lines:
+            path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        else:
+            path.unlink(missing_ok=True)
+
+    def _origin(self) -> Origin:
+        builder = self._builder
+        valid = self._examined("validation set", builder.validation_corpus)
+        test = self._examined("test set", builder.test_corpus) if builder.test_corpus else None
+        stop = self._stop(valid)
+        named = (*builder.training_corpora, builder.validation_corpus, builder.test_corpus)
+        return Origin(
+            recipe=dict(builder.ingredients.recipe),
+            data=[
+                DataOrigin(name=corpus.name, fingerprint=corpus.fingerprint)
+                for corpus in named
+                if corpus
+            ],
+            scores=[*_signed("validation set", valid), *_signed("test set", test)],
+            notes={STOP: stop},
+            date=datetime.now(UTC).isoformat(timespec="seconds"),
+            seconds=self._progress.seconds,
+            updates=self._progress.update,
+        )
+
+    def _examined(self, name: str, corpus: Corpus) -> Examination:
+        """Score the result, by beam search."""
+        found = self._look(corpus, "exact")
+        self._log.write("result", self._progress, {"data": name, **record_of(found)})
+        return found
+
+    def _look(self, corpus: Corpus, stop: Stop) -> Examination:
+        start = time.perf_counter()
+        found = self._builder.examiner(corpus).examine(self._objective, LAST_LOOK, stop)
+        self._progress.seconds += time.perf_counter() - start
+        return found
+
+    def _stop(self, exact: Examination) -> Stop:
+        """Return the faster stop rule if it loses next to nothing on the validation set.
+
+        A model that is sure of itself, with few pieces, fills its beam with wrong endings first.
+        """
+        fast = self._look(self._builder.validation_corpus, "beam_full")
+        lost = exact.value("bleu") - fast.value("bleu")
+        return "beam_full" if lost <= LITTLE else "exact"
+
+
+def _signed(name: str, found: Examination | None) -> Iterator[SignedScore]:
+    for score in found.scores.values() if found else ():
+        yield SignedScore(
+            data=name, metric=score.name, value=score.value, signature=score.signature
+        )
+
 
 Watch = Callable[[RunPlan, Progress], Sink]
 """Makes what shows a run to a person."""

@@ -11,19 +11,17 @@ import numpy as np
 import torch
 
 from seq2see import metrics
-from seq2see.data.batches import Batch, BatchConfig
-from seq2see.data.encoded import EncodedCorpus
-from seq2see.data.plan import cut
+from seq2see.data.batch_loader import Batch, BatchConfig
+from seq2see.data.batch_sampler import cut
+from seq2see.data.encoded_corpus import EncodedCorpus
 from seq2see.data.readers import Pair
-from seq2see.engines.torch import TorchEngine
+from seq2see.engines.torch_engine import TorchEngine
 from seq2see.evaluate import scored
 from seq2see.search import LengthsConfig, SearchConfig, Stop
 from seq2see.text import Packed, Tokenizers
 from seq2see.training.config import ValidationConfig
 from seq2see.training.objective import Objective
-from seq2see.training.parts import Progress
-from seq2see.training.step import StepReport
-from seq2see.training.stops import Reason
+from seq2see.training.trainer import Progress, Reason, StepReport
 from seq2see.training.workers import Workers
 from seq2see.translator import Translator
 
@@ -41,7 +39,7 @@ class Examination:
 
     nll: float
     """The mean of −log p over its tokens."""
-    scores: Mapping[str, metrics.Score]
+    scores: Mapping[str, metrics.MetricScore]
     samples: list[tuple[str, str, str]]
     """Some sources with their reference and translation."""
 

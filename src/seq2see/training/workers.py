@@ -1,4 +1,4 @@
-"""The processes that train together: one, or as many as torchrun started."""
+"""Worker processes of a run: a single process, DDP or FSDP, with their devices and collectives."""
 
 from __future__ import annotations
 
@@ -6,39 +6,81 @@ import hashlib
 import math
 import os
 import platform
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from datetime import timedelta
+import warnings
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule
-from torch.distributed.rendezvous import rendezvous
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
+from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from seq2see.data.batches import Batch
-from seq2see.data.loader import Shard
+from seq2see.data.batch_loader import Batch, Shard
 from seq2see.errors import Seq2SeeError, TrainingError
 from seq2see.text import Packed
-from seq2see.training.machine import own_device
-from seq2see.training.meeting import fresh
 from seq2see.training.objective import Objective
-from seq2see.training.sharding import put_together, shard
-from seq2see.training.shared_sums import FOLDER, SharedSums, shared_sums
+from seq2see.training.shm_allreduce import FOLDER, SharedSums, shared_sums
 
-_PATIENCE = timedelta(days=1)
-"""How long to wait for the others: the leader may have a large corpus to encode."""
 
-_TO_LET_GO = 0.3
-"""Seconds that gloo's threads get to let go of the last tensors before the process may end.
+def own_device() -> torch.device:
+    """Return where this worker computes."""
+    if not torch.accelerator.is_available():
+        return torch.device("cpu")
+    index = int(os.environ.get("LOCAL_RANK", "0"))
+    torch.accelerator.set_device_index(index)
+    kind = torch.accelerator.current_accelerator()
+    assert kind is not None
+    return torch.device(kind.type, index)
 
-They do so a moment after those who wait were woken, and need the interpreter for it. One that is
-about to end throws them out, and that aborts the process (torch 2.13; nothing says they are done).
-"""
+
+def precision_of(wanted: str, device: torch.device) -> torch.dtype:
+    """Return the type of matrix products."""
+    if wanted == "auto":
+        has_it = device.type == "cuda" and torch.cuda.is_bf16_supported()
+        return torch.bfloat16 if has_it else torch.float32
+    return torch.bfloat16 if wanted == "bfloat16" else torch.float32
+
+
+def shard(objective: Objective, device: str) -> Objective:
+    """Share the weights out, layer by layer: each is whole only while it computes."""
+    # Keys and values come as views, which nobody writes into.
+    warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
+    mesh = init_device_mesh(device, (dist.get_world_size(),))
+    model = objective.model
+    for layer in (*model.encoder.layers, *model.decoder.layers):
+        fully_shard(layer, mesh=mesh)
+    for layer in model.decoder.layers:
+        register_fsdp_forward_method(layer, "remember")  # it computes outside of `forward`
+    fully_shard(objective, mesh=mesh)
+    return objective
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """Return a tensor with the shares of all workers; all of them must ask for it."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def parted(values: Tensor, like: Tensor) -> Tensor:
+    """Return values shared out in the way of another tensor of their shape, if that is."""
+    if isinstance(like, DTensor) and values.dim():  # but for counters, which each worker has
+        return distribute_tensor(values.to(like.device), like.device_mesh, like.placements)
+    return values.to(like.device)
+
+
+def put(values: Tensor, place: Tensor) -> None:
+    """Copy values into a tensor; of one that is shared out, each worker takes its share."""
+    place.detach().copy_(parted(values, place))
+
+
+def put_together(model: nn.Module, plain: nn.Module) -> None:
+    """Fill a plain model with the weights of one that is shared out."""
+    for values, place in zip(model.state_dict().values(), plain.state_dict().values(), strict=True):
+        put(whole(values), place)
 
 
 class Workers:
@@ -254,20 +296,3 @@ def _started(status: Path) -> str:
         return status.read_text("utf-8").rpartition(")")[2].split()[19]
     except OSError:
         return ""
-
-
-@contextmanager
-def joined(sharding: bool = False) -> Iterator[Workers]:
-    """Give the workers that torchrun started, or this process alone."""
-    if "WORLD_SIZE" not in os.environ:
-        yield Workers()
-        return
-    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    store, rank, count = next(rendezvous("env://", timeout=_PATIENCE))
-    store = fresh(store, rank, count)
-    dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=_PATIENCE)
-    try:
-        yield ShardedGroup() if sharding else Group()
-    finally:
-        dist.destroy_process_group()
-        time.sleep(_TO_LET_GO)

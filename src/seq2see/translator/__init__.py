@@ -1,9 +1,15 @@
 """Text in, text out: where tokenizers, an engine and options meet."""
 
-from seq2see.translator.loading import load
-from seq2see.translator.options import TranslationOptions
-from seq2see.translator.translation import Flag, Link, Scored, Sentence, Token, Translation
-from seq2see.translator.translator import Translator
+from seq2see.translator.translation import (
+    Flag,
+    Link,
+    Scored,
+    Sentence,
+    Token,
+    Translation,
+    TranslationOptions,
+)
+from seq2see.translator.translator import Translator, load
 
 __all__ = [
     "Flag",

@@ -1,29 +1,63 @@
-"""The translator: where lines, an engine and options meet."""
+"""The translator: text in, text out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple, overload
 
-from seq2see.bundle import Bundle
-from seq2see.engines.protocol import Batch, Engine, in_order
+from seq2see.bundle import Bundle, files
+from seq2see.cpu import threads_of
+from seq2see.engines.base import Batch, Engine, in_order
+from seq2see.engines.batching import framed
+from seq2see.engines.ctranslate2_engine import Precision
+from seq2see.engines.loading import EngineName, choose
 from seq2see.errors import InputError
 from seq2see.search import Hypothesis, Source
 from seq2see.text import Tokenizers
-from seq2see.translator.describing import Describer, tokens
-from seq2see.translator.input import lines_of, pairs_of
-from seq2see.translator.options import TranslationOptions
-from seq2see.translator.segments import Cutter, Line, Segment
-from seq2see.translator.translation import Scored, Translation
-from seq2see.translator.wishes import ROUNDS, Wishes
+from seq2see.translator.constraints import ROUNDS, Wishes
+from seq2see.translator.results import Describer, tokens
+from seq2see.translator.segmentation import Cutter, Line, Segment
+from seq2see.translator.translation import Scored, Translation, TranslationOptions
+
+
+def lines_of(given: Any) -> Iterable[Any]:
+    """Return it if it can be lines: a text itself would be taken apart into characters."""
+    if isinstance(given, str | bytes | bytearray) or not isinstance(given, Iterable):
+        raise InputError(f"lines must be a list of texts, but are {_kind(given)} instead")
+    return given
+
+
+def pairs_of(given: Any) -> list[tuple[str, str]]:
+    """Return pairs of texts, if they are such."""
+    pairs = list(lines_of(given))
+    for number, pair in enumerate(pairs, 1):
+        two = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
+        if not two or not all(isinstance(text, str) for text in pair):
+            raise InputError(
+                f"pair {number} must be a text and its translation, but is {_kind(pair)} instead"
+            )
+    return pairs
+
+
+def _kind(given: Any) -> str:
+    """Name what it is, shortly."""
+    return f"{repr(given)[:40]} ({type(given).__name__})"
+
 
 DEFAULT = TranslationOptions()
+
+
 UNKNOWN_LIMIT = 512
 """The most tokens of a sentence where it is not known how long those of training were."""
+
+
 FIRST_LINES, MOST_LINES = 32, 2048
 """A stream is read in parts that double: the first answer comes soon, and the rest is fast."""
+
+
 NEXT_SENTENCE = 1 << 40
 """Sampling draws by line; from the second sentence of a line on, so much is added to its number."""
 
@@ -241,3 +275,61 @@ class Translator:
     @property
     def _same_language(self) -> bool:
         return self.languages[0] == self.languages[1]
+
+
+def load(
+    path: Path | str | Sequence[Path | str],
+    engine: EngineName = "auto",
+    device: str = "auto",
+    threads: int | None = None,
+    precision: Precision = "float32",
+) -> Translator:
+    """Return the translator of a model directory, or of several as one: an ensemble, on torch.
+
+    `engine` is torch, ctranslate2, or auto: ctranslate2 for whatever it does in the same way,
+    torch for the rest. `threads` is how many of the CPU's it uses; left out, all. `precision`
+    int8 is faster and a little less exact; it is used only if it passes a check on this CPU.
+    What came of these wishes is in `Translator.notes`.
+    """
+    homes = [Path(path)] if isinstance(path, str | Path) else [*map(Path, path)]
+    if not homes:
+        raise InputError("there must be a model directory at least, but there is none")
+    bundle, config = _read(homes[0])
+    others = [Bundle.load(home) for home in homes[1:]]
+    chosen = choose(
+        bundle,
+        homes[0],
+        config,
+        engine=engine,
+        device=device,
+        threads=threads,
+        precision=precision,
+        others=others,
+    )
+    known = [limit for each in (bundle, *others) for limit in _limits(each)]
+    return Translator(
+        chosen.engine,
+        bundle.tokenizers,
+        bundle.languages,
+        min(known, default=None),
+        bundle,
+        chosen.notes,
+        threads_of(threads),
+    )
+
+
+def _limits(bundle: Bundle) -> Iterator[int]:
+    """Yield how many tokens a sentence may have: as in training, and where the positions end."""
+    if bundle.max_length is not None:
+        yield bundle.max_length
+    if bundle.config.longest is not None:
+        yield bundle.config.longest - len(framed([], bundle.framing))
+
+
+def _read(home: Path) -> tuple[Bundle, bytes]:
+    """Return a bundle and its `config.json`; another model may come in between."""
+    while True:
+        config = files.read_config(home)
+        bundle = Bundle.load(home)
+        if config == files.read_config(home):
+            return bundle, config

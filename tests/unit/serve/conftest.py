@@ -14,10 +14,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from seq2see.serve.app import create_app
+from seq2see.serve.auth import ApiKeys
 from seq2see.serve.config import LimitsConfig, ServeConfig
-from seq2see.serve.journal import Journal
-from seq2see.serve.keys import ApiKeys
-from seq2see.serve.models import Loaded, Model, Models
+from seq2see.serve.model_registry import Loaded, Model, Models
+from seq2see.serve.monitoring import Journal
 from seq2see.serve.service import Service
 from seq2see.translator import Link, Token, Translation, TranslationOptions
 

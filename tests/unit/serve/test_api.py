@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from seq2see.serve import api
-from seq2see.serve.problems import Busy
+from seq2see.serve.errors import Busy
 
 HELLO = {"q": "hello world", "source": "en", "target": "de"}
 Serving = Callable[..., TestClient]

@@ -13,7 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from seq2see.errors import InputError
-from seq2see.serve.keys import ApiKeys, add_key
+from seq2see.serve.auth import ApiKeys, add_key
 
 HELLO = {"q": "hello world", "source": "en", "target": "de"}
 JSON = {"content-type": "application/json"}

@@ -20,26 +20,23 @@ import pytest
 from hypothesis import given, strategies as st
 
 from seq2see.errors import InputError
-from seq2see.serve import detection, laboratory
+from seq2see.serve import lab_runner
+from seq2see.serve.auth import ApiKeys, Rates, add_key
 from seq2see.serve.config import ServeConfig
-from seq2see.serve.detection import Detection
-from seq2see.serve.events import Latest
-from seq2see.serve.journal import Journal
-from seq2see.serve.keys import ApiKeys, Rates, add_key
-from seq2see.serve.laboratory import Laboratory, cards
-from seq2see.serve.languages import match, name
-from seq2see.serve.models import Loaded, Model, Models
-from seq2see.serve.paragraphs import cut, joined
-from seq2see.serve.problems import Busy, Forbidden, Gone, Invalid, Late, NotFound, SlowDown
-from seq2see.serve.queue import WorkQueue
-from seq2see.serve.queued import ENGINE_FAILED, chained
-from seq2see.serve.responses import Json
-from seq2see.serve.runs import Runs
+from seq2see.serve.errors import Busy, Forbidden, Gone, Invalid, Late, NotFound, SlowDown
+from seq2see.serve.file_translation import FileStore, disposition, refuse_bombs, safe_name
+from seq2see.serve.inspection import Runs
+from seq2see.serve.lab_runner import Laboratory, cards
+from seq2see.serve.model_registry import Loaded, Model, Models
+from seq2see.serve.monitoring import Journal
+from seq2see.serve.queued_translator import ENGINE_FAILED, chained
+from seq2see.serve.responses import Json, Latest
 from seq2see.serve.service import Service
-from seq2see.serve.texts import Manner
-from seq2see.serve.tickets import Call
-from seq2see.serve.uploads import FileStore, disposition, refuse_bombs, safe_name
-from seq2see.serve.worker import Workers
+from seq2see.serve.text_translation import Manner, cut, joined
+from seq2see.serve.work_queue import Call, Workers, WorkQueue
+from seq2see.text import language_detection
+from seq2see.text.language_detection import Detection
+from seq2see.text.languages import match, name
 from seq2see.translator import Flag, Link, Translation, TranslationOptions
 
 
@@ -277,7 +274,7 @@ def test_detection_knows_only_what_is_loaded() -> None:
 
 
 def test_detection_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(detection, "is_installed", lambda: False)
+    monkeypatch.setattr(language_detection, "is_installed", lambda: False)
     with pytest.raises(InputError, match=r"pip install 'seq2see\[serve\]'"):
         Detection(["en", "de"])
 
@@ -370,7 +367,7 @@ def test_a_file_that_holds_no_keys_is_refused(tmp_path: Path, text: str) -> None
 
 def test_rates_fill_up_again_and_are_each_client_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr("seq2see.serve.keys.time.monotonic", lambda: now)
+    monkeypatch.setattr("seq2see.serve.auth.time.monotonic", lambda: now)
     rates = Rates(3)
     for _ in range(3):
         rates.spend("a")
@@ -386,7 +383,7 @@ def test_rates_fill_up_again_and_are_each_client_s_own(monkeypatch: pytest.Monke
 
 
 def test_rates_of_many_clients_take_little_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seq2see.serve.keys._MOST_CLIENTS", 3)
+    monkeypatch.setattr("seq2see.serve.auth._MOST_CLIENTS", 3)
     rates = Rates(1)
     for client in "abcd":
         rates.spend(client)
@@ -535,7 +532,7 @@ def test_an_experiment_runs_once_and_one_at_a_time(monkeypatch: pytest.MonkeyPat
             lab.run(Call.within(9), cards()[1]["number"])
         return {"number": wanted}
 
-    monkeypatch.setattr(laboratory, "_outcome", outcome)
+    monkeypatch.setattr(lab_runner, "_outcome", outcome)
     assert lab.run(Call.within(9), number) == lab.run(Call.within(9), number) == {"number": number}
     assert runs == [number]
     with pytest.raises(NotFound):
@@ -549,7 +546,7 @@ def test_an_experiment_ends_with_its_client_and_its_deadline(
     script = tmp_path / "forever.sh"
     script.write_text("#!/bin/sh\nsleep 100 & sleep 100\n", "utf-8")
     script.chmod(0o700)
-    monkeypatch.setattr(laboratory, "sys", SimpleNamespace(executable=str(script)))
+    monkeypatch.setattr(lab_runner, "sys", SimpleNamespace(executable=str(script)))
     call = Call.within(0.3 if how == "late" else 60)
     if how == "cancelled":
         threading.Timer(0.2, call.cancel).start()

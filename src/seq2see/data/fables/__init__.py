@@ -27,8 +27,8 @@ from seq2see.data.fables.corpus import (
     novel_pairs,
     pronoun_cases,
 )
-from seq2see.data.fables.frames import HIDDEN
 from seq2see.data.fables.phrases import words
+from seq2see.data.fables.pronoun_pairs import HIDDEN
 
 __all__ = [
     "HIDDEN",

@@ -12,17 +12,16 @@ from functools import cache, lru_cache
 from random import Random
 from typing import Literal
 
-from seq2see.data.fables import descriptions, english, french, questions, sentences, statements
-from seq2see.data.fables.adjectives import ADJECTIVES
-from seq2see.data.fables.constructions import CONSTRUCTIONS
-from seq2see.data.fables.nouns import NOUNS
+from seq2see.data.fables import complex_sentences, morphology, phrases, simple_sentences
+from seq2see.data.fables.lexicon import ADJECTIVES, NOUNS
 from seq2see.data.fables.phrases import Mark, Phrase, Word, alignment, capitalised, written
-from seq2see.data.fables.twins import Twin, famous, reserved, twins
-from seq2see.data.fables.writer import FULL, SHORT, Writer
+from seq2see.data.fables.pronoun_pairs import Twin, famous, reserved, twins
+from seq2see.data.fables.simple_sentences import CONSTRUCTIONS
+from seq2see.data.fables.word_choice import FULL, SHORT, Writer
 
 Split = Literal["train", "valid", "test"]
 
-GRAMMAR = (statements, descriptions, questions, sentences)
+GRAMMAR = (simple_sentences, simple_sentences, complex_sentences, complex_sentences)
 """The files that fill the list of constructions when they are imported."""
 SEED = 1706
 SHORTEST = 3
@@ -179,12 +178,12 @@ def _fits(phrase: Phrase, longest: int) -> bool:
 
 @lru_cache(maxsize=16)  # each is asked for several times on end
 def _english(phrase: Phrase) -> tuple[Word, ...]:
-    return capitalised(english.finished(phrase.en))
+    return capitalised(phrases.adjust_english_articles(phrase.en))
 
 
 @lru_cache(maxsize=16)
 def _french(phrase: Phrase) -> tuple[Word, ...]:
-    return capitalised(french.finished(phrase.fr))
+    return capitalised(phrases.finished(phrase.fr))
 
 
 def _target(phrase: Phrase) -> str:
@@ -233,7 +232,7 @@ def _apart() -> dict[str, frozenset[str]]:
 
 
 def _forms(adjective: str) -> tuple[str, ...]:
-    graded = english.comparative(adjective), english.superlative(adjective)
+    graded = morphology.comparative(adjective), morphology.superlative(adjective)
     return adjective, *(word for word in graded if " " not in word)
 
 

@@ -1,122 +1,23 @@
-"""The verbs: English, French, who does it to what; and their conjugation."""
+"""Verbs in English and French: conjugation, and which nouns they take."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
-from typing import Literal
 
-from seq2see.data.fables import english
-from seq2see.data.fables.nouns import Kind
-
-Person = Literal["I", "we", "you", "it", "they"]
-Tense = Literal["present", "progressive", "past", "perfect", "imperfect", "future"]
+from seq2see.data.fables import morphology
+from seq2see.data.fables.lexicon import GROUPS, Kind
+from seq2see.data.fables.morphology import Conjugation, Person, Tense, conjugation
 
 BE_PAST: dict[Person, str] = {"I": "was", "we": "were", "you": "were", "it": "was", "they": "were"}
-BE: dict[Person, str] = {"I": "am", "we": "are", "you": "are", "it": "is", "they": "are"}
 
 
-@dataclass(frozen=True, slots=True)
-class Conjugation:
-    """The principal parts of a French verb."""
-
-    infinitive: str
-    je: str
-    il: str
-    ils: str
-    stem: str
-    """Of "nous" and of the imparfait."""
-    future: str
-    participle: str
-
-    def present(self, person: Person) -> str:
-        """Return the présent."""
-        special = {"être": ("sommes", "êtes"), "dire": ("disons", "dites")}.get(self.infinitive)
-        nous, vous = special or (_joined(self.stem, "ons"), self.stem + "ez")
-        return {"I": self.je, "we": nous, "you": vous, "it": self.il, "they": self.ils}[person]
-
-    def imperfect(self, person: Person) -> str:
-        """Return the imparfait."""
-        endings = {"I": "ais", "we": "ions", "you": "iez", "it": "ait", "they": "aient"}
-        return _joined("ét" if self.infinitive == "être" else self.stem, endings[person])
-
-    def coming(self, person: Person) -> str:
-        """Return the futur simple."""
-        endings = {"I": "ai", "we": "ons", "you": "ez", "it": "a", "they": "ont"}
-        return self.future + endings[person]
+BE_PRESENT: dict[Person, str] = {"I": "am", "we": "are", "you": "are", "it": "is", "they": "are"}
 
 
-def _joined(stem: str, ending: str) -> str:
-    """Keep the sound of g and c before a and o: mangeait, commençait."""
-    if ending[0] in "ao" and stem[-1] in "gc":
-        stem = stem + "e" if stem[-1] == "g" else stem[:-1] + "ç"
-    return stem + ending
-
-
-IRREGULAR = """
-être suis est sont somm ser été
-avoir ai a ont av aur eu
-aller vais va vont all ir allé
-voir vois voit voient voy verr vu
-suivre suis suit suivent suiv suivr suivi
-poursuivre poursuis poursuit poursuivent poursuiv poursuivr poursuivi
-craindre crains craint craignent craign craindr craint
-peindre peins peint peignent peign peindr peint
-connaître connais connaît connaissent connaiss connaîtr connu
-reconnaître reconnais reconnaît reconnaissent reconnaiss reconnaîtr reconnu
-appeler appelle appelle appellent appel appeller appelé
-acheter achète achète achètent achet achèter acheté
-lever lève lève lèvent lev lèver levé
-soulever soulève soulève soulèvent soulev soulèver soulevé
-promener promène promène promènent promen promèner promené
-essayer essaie essaie essaient essay essaier essayé
-effrayer effraie effraie effraient effray effraier effrayé
-balayer balaie balaie balaient balay balaier balayé
-nettoyer nettoie nettoie nettoient nettoy nettoier nettoyé
-envoyer envoie envoie envoient envoy enverr envoyé
-espérer espère espère espèrent espér espérer espéré
-protéger protège protège protègent protég protéger protégé
-construire construis construit construisent construis construir construit
-ouvrir ouvre ouvre ouvrent ouvr ouvrir ouvert
-offrir offre offre offrent offr offrir offert
-dormir dors dort dorment dorm dormir dormi
-endormir endors endort endorment endorm endormir endormi
-partir pars part partent part partir parti
-courir cours court courent cour courr couru
-rire ris rit rient ri rir ri
-sourire souris sourit sourient souri sourir souri
-venir viens vient viennent ven viendr venu
-revenir reviens revient reviennent reven reviendr revenu
-tenir tiens tient tiennent ten tiendr tenu
-vouloir veux veut veulent voul voudr voulu
-pouvoir peux peut peuvent pouv pourr pu
-apprendre apprends apprend apprennent appren apprendr appris
-boire bois boit boivent buv boir bu
-dire dis dit disent dis dir dit
-croire crois croit croient croy croir cru
-savoir sais sait savent sav saur su
-"""
-PARTS = {line.split()[0]: line.split() for line in IRREGULAR.strip().splitlines()}
 GOING = frozenset(
     ["aller", "venir", "revenir", "entrer", "arriver", "partir", "tomber", "rester", "passer"]
 )
-
-
-def conjugation(infinitive: str) -> Conjugation:
-    """Return the principal parts, by rule unless they are listed: -er, -ir like finir, -dre."""
-    if infinitive in PARTS:
-        return Conjugation(*PARTS[infinitive])
-    root = infinitive[:-2]
-    if infinitive.endswith("er"):
-        return Conjugation(
-            infinitive, root + "e", root + "e", root + "ent", root, infinitive, root + "é"
-        )
-    if infinitive.endswith("dre"):
-        return Conjugation(
-            infinitive, root + "s", root, root + "ent", root, infinitive[:-1], root + "u"
-        )
-    assert infinitive.endswith("ir"), infinitive
-    s = root + "iss"
-    return Conjugation(infinitive, root + "is", root + "it", s + "ent", s, infinitive, root + "i")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,19 +53,21 @@ class Verb:
         if self.en == "be":
             return self._being(tense, person)
         if tense == "present" or (self.state and tense == "progressive"):
-            return "", english.third(self.en) if person == "it" else self.en
+            return "", morphology.third(self.en) if person == "it" else self.en
         if tense == "past" or (self.state and tense == "imperfect"):
             return "", self.en_past
         if tense == "perfect":
             return "has" if person == "it" else "have", self.en_participle
         if tense == "future":
             return "will", self.en
-        return (BE if tense == "progressive" else BE_PAST)[person], english.gerund(self.en)
+        return (BE_PRESENT if tense == "progressive" else BE_PAST)[person], morphology.gerund(
+            self.en
+        )
 
     def _being(self, tense: Tense, person: Person) -> tuple[str, str]:
         if tense == "future":
             return "will", "be"
-        return (BE if tense == "present" else BE_PAST)[person], ""
+        return (BE_PRESENT if tense == "present" else BE_PAST)[person], ""
 
     def french(self, tense: Tense, person: Person) -> str:
         """Return the verb in a simple tense, or its auxiliary in a compound one."""
@@ -176,3 +79,196 @@ class Verb:
 
 
 ETRE, AVOIR = conjugation("être"), conjugation("avoir")
+
+
+TRANSITIVE = """
+cross                    | traverser        | animate | road water land
+see (saw seen) ~         | voir             | animate | animate place item fruit
+eat (ate eaten)          | manger           | animate | food
+climb                    | gravir           | animate | height
+enter                    | entrer dans      | animate | hollow building land
+carry                    | porter           | animate | load
+find (found) ~           | trouver          | animate | animate item fruit hollow
+love *                   | aimer            | animate | animate land food water
+look at                  | regarder         | animate | animate place item
+leave (left) ~           | quitter          | animate | building hollow land
+look for                 | chercher         | animate | animate item fruit
+push                     | pousser          | animate | load
+avoid ~                  | éviter           | animate | animate road water building
+taste                    | goûter           | animate | food
+follow                   | suivre           | animate | animate road water
+explore                  | explorer         | animate | hollow land
+lift                     | soulever         | animate | load
+wait for                 | attendre         | animate | animate
+go around (went gone)    | contourner       | animate | water height building
+steal (stole stolen) ~   | voler            | animate | fruit belonging dish
+hate *                   | détester         | animate | animate food water
+hear (heard) ~           | entendre         | animate | animate
+help                     | aider            | animate | animate
+thank ~                  | remercier        | animate | animate
+greet ~                  | saluer           | animate | animate
+chase                    | poursuivre       | animate | animal
+bite (bit bitten) ~      | mordre           | animal  | animate
+frighten ~               | effrayer         | animate | animate
+wake (woke woken) ~      | réveiller        | animate | animate
+admire                   | admirer          | animate | animate place item
+fear *                   | craindre         | animate | animate
+know (knew known) *      | connaître        | animate | animate road land building
+recognise ~              | reconnaître      | animate | animate road building belonging
+invite ~                 | inviter          | animate | animate
+protect                  | protéger         | animate | animate
+comfort                  | consoler         | animate | animate
+scold                    | gronder          | person  | animate
+feed (fed)               | nourrir          | person  | animal
+stroke                   | caresser         | person  | animal
+wash                     | laver            | person  | animal
+brush                    | brosser          | person  | animal
+call                     | appeler          | person  | animate
+buy (bought)             | acheter          | person  | fruit dish provision load belonging
+sell (sold)              | vendre           | person  | fruit dish provision load belonging
+lose (lost) ~            | perdre           | person  | belonging
+hide (hid hidden)        | cacher           | animate | belonging fruit
+touch ~                  | toucher          | animate | item
+pull                     | tirer            | animate | load
+visit                    | visiter          | person  | building land hollow
+clean                    | nettoyer         | person  | building hollow item
+paint                    | peindre          | person  | building opening
+repair                   | réparer          | person  | building road opening
+sweep (swept)            | balayer          | person  | building hollow road
+build (built)            | construire       | person  | building
+decorate                 | décorer          | person  | building hollow
+open ~                   | ouvrir           | animate | opening
+close ~                  | fermer           | animate | opening
+draw (drew drawn)        | dessiner         | person  | animal building height
+guard                    | garder           | animate | building load
+go to (went gone)        | aller à          | animate | building water
+come back from (came come) | revenir de     | animate | land building
+fall into (fell fallen) ~ | tomber dans      | animate | water
+walk past                | passer devant    | animate | building
+stop in_front_of ~       | se arrêter devant | animate | building opening hollow
+think of (thought)       | penser à         | animate | animate land
+dream of                 | rêver de         | animate | animate land fruit
+talk to                  | parler à         | animate | animate
+answer                   | répondre à       | animate | animate
+obey ~                   | obéir à          | animal  | person
+play with                | jouer avec       | animate | animate
+laugh at                 | se moquer de     | animate | animate
+take care of (took taken) | se occuper de   | person  | animal
+live in *                | habiter dans     | animate | building hollow
+jump over                | sauter par-dessus | animal | load
+hold (held)              | tenir            | person  | item
+"""
+
+
+INTRANSITIVE = """
+sleep (slept)            | dormir           | animate
+run (ran run)            | courir           | animate
+sing (sang sung)         | chanter          | animate
+arrive ~                 | arriver          | animate
+rest                     | se reposer       | animate
+laugh                    | rire             | animate
+fall (fell fallen) ~     | tomber           | animate
+work                     | travailler       | animate
+jump                     | sauter           | animate
+wake up (woke woken)     | se réveiller     | animate
+swim (swam swum)         | nager            | animate
+dance                    | danser           | animate
+leave (left) ~           | partir           | animate
+hide (hid hidden)        | se cacher        | animate
+tremble                  | trembler         | animate
+cry                      | pleurer          | animate
+come back (came come)    | revenir          | animate
+hurry                    | se dépêcher      | animate
+smile                    | sourire          | person
+walk                     | marcher          | animate
+fall asleep (fell fallen) | se endormir     | animate
+wait                     | attendre         | animate
+get up (got)             | se lever         | animate
+snore                    | ronfler          | animate
+stay ~                   | rester           | animate
+go for_a_walk (went gone) | se promener     | animate
+breathe                  | respirer         | animate
+grow up (grew grown)     | grandir          | animate
+"""
+
+
+GIVING = """
+give to (gave given)     | donner à         | person  | item fruit dish
+show to (showed shown)   | montrer à        | person  | item fruit dish
+bring to (brought)       | apporter à       | animate | item fruit dish
+sell to (sold)           | vendre à         | person  | item fruit dish
+send to (sent)           | envoyer à        | person  | item
+offer to                 | offrir à         | animate | belonging fruit dish
+lend to (lent)           | prêter à         | person  | belonging
+steal from (stole stolen) | voler à         | animate | belonging fruit
+"""
+
+
+WANTING = """
+want *                   | vouloir          | animate
+try                      | essayer de       | animate
+begin (began begun)      | commencer à      | animate
+refuse ~                 | refuser de       | animate
+decide ~                 | décider de       | animate
+hope *                   | espérer          | animate
+learn                    | apprendre à      | animate
+forget (forgot forgotten) ~ | oublier de   | animate
+"""
+
+
+SAYING = """
+say (said)               | dire             | animate
+think (thought) *        | croire           | animate
+know (knew known) *      | savoir           | animate
+explain                  | expliquer        | animate
+"""
+
+
+def _kinds(codes: str) -> tuple[Kind, ...]:
+    return tuple(kind for code in codes.split() for kind in GROUPS.get(code, (code,)))  # type: ignore[misc]
+
+
+def verb(line: str) -> Verb:
+    """Read a line of a table."""
+    en, fr, subjects, objects = [*(part.strip() for part in line.split("|")), "", ""][:4]
+    base, *rest = re.sub(r"\(.*\)|[*~]", "", en).replace("_", " ").split(" ")
+    bracket = re.search(r"\((.*)\)", en)
+    past = bracket[1].split() if bracket else [morphology.past(base)]
+    reflexive = fr.startswith("se ")
+    infinitive, *fr_rest = fr.removeprefix("se ").split(" ")
+    return Verb(
+        base,
+        past[0],
+        past[-1],
+        " ".join(rest).strip(),
+        conjugation(infinitive),
+        " ".join(fr_rest).replace("_", " "),
+        reflexive,
+        _kinds(subjects),
+        _kinds(objects),
+        en.endswith("*"),
+        en.endswith("~"),
+    )
+
+
+def _read(table: str) -> tuple[Verb, ...]:
+    return tuple(verb(line) for line in table.strip().splitlines())
+
+
+TRANSITIVES, INTRANSITIVES = _read(TRANSITIVE), _read(INTRANSITIVE)
+
+
+GIVERS, WANTERS, SAYERS = _read(GIVING), _read(WANTING), _read(SAYING)
+
+
+BE = Verb("be", "was", "been", "", conjugation("être"), "", state=True)
+
+
+FEEL = Verb("be", "was", "been", "", conjugation("avoir"), "", state=True)
+"""Of "be hungry", which is "avoir faim"."""
+
+
+HAVE = Verb("have", "had", "had", "", conjugation("avoir"), "", state=True)
+
+
+DRINK = verb("drink (drank drunk) | boire | animate | provision")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seq2see.data import fables
-from seq2see.engines.torch import padded
+from seq2see.engines.batching import padded
 from seq2see.lab.attention.steps import attended, dot_product, heads_of, sentence
 from seq2see.lab.bench import Bench, Lesson, batch_of, pairs
 from seq2see.lab.ear import Ear

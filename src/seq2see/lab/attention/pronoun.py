@@ -12,16 +12,16 @@ from torch import Tensor
 
 from seq2see.bundle import Bundle
 from seq2see.data import fables
-from seq2see.data.batches import Batch
+from seq2see.data.batch_loader import Batch
 from seq2see.data.fables import Fable
-from seq2see.engines.torch import padded
+from seq2see.engines.batching import padded
 from seq2see.lab.bench import Bench
 from seq2see.lab.ear import Ear, cut, encoder_heads
 from seq2see.lab.expectation import NOTED, at_least, at_most, equal
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import bars, grids
 from seq2see.model import ModelConfig, Transformer
-from seq2see.model.multihead import MultiHead
+from seq2see.model.attention import MultiHead
 from seq2see.text import PAD_ID, Packed, Tokenizer
 
 # B sentences, L layers, H heads, T target tokens, S source tokens

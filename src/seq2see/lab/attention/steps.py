@@ -24,8 +24,8 @@ from seq2see.model import (
     ModelConfig,
     Site,
 )
-from seq2see.model.dropout import Dropout
-from seq2see.model.multihead import SelfAttention
+from seq2see.model.attention import SelfAttention
+from seq2see.model.modules import Dropout
 
 # B batch, H heads, T tokens, D features of a head, M features of the model
 

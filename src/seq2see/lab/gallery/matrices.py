@@ -11,7 +11,7 @@ from seq2see.lab.ear import Ear
 from seq2see.lab.experiment import Figure, Text
 from seq2see.lab.pictures import sketch
 from seq2see.model import CAUSAL, DotProductAttention, Site, masked_softmax, padding_mask
-from seq2see.model.dropout import Dropout
+from seq2see.model.modules import Dropout
 from seq2see.text import BOS_ID, EOS_ID
 
 # B batch, H heads, T queries, S keys, D features of a head

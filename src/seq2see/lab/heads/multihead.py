@@ -15,7 +15,7 @@ from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, 
 from seq2see.lab.pictures import grids
 from seq2see.lab.timing import cpu_seconds
 from seq2see.model import OPEN, Layout, count_parameters
-from seq2see.model.multihead import SelfAttention
+from seq2see.model.attention import SelfAttention
 
 # B batch, H heads, T tokens, D features of a head, M features of the model
 

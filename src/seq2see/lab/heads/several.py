@@ -14,7 +14,7 @@ from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, 
 from seq2see.lab.pictures import bars
 from seq2see.loss import LossConfig
 from seq2see.model import Transformer
-from seq2see.model.multihead import MultiHead
+from seq2see.model.attention import MultiHead
 from seq2see.text import PAD_ID
 from seq2see.training.objective import Objective
 

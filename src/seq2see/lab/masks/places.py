@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from seq2see.data.corpora import Corpus, CorpusConfig
-from seq2see.data.encoded import Encoding, encode
+from seq2see.data.corpus import Corpus, CorpusConfig
+from seq2see.data.encoded_corpus import Encoding, encode
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench, Lesson, batch_of, pairs, untrained
 from seq2see.lab.closeness import apart, differing

@@ -13,8 +13,7 @@ from seq2see.lab.closeness import apart, differing
 from seq2see.lab.expectation import at_least, at_most, equal, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import OPEN, Builder, Layout, ModelConfig, Site
-from seq2see.model.dropout import Dropout
-from seq2see.model.layers import ACTIVATIONS, FeedForward
+from seq2see.model.modules import ACTIVATIONS, Dropout, FeedForward
 
 # N tokens in a row, M features of the model
 

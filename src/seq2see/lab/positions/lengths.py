@@ -14,7 +14,7 @@ from seq2see.lab.closeness import apart
 from seq2see.lab.expectation import at_least, at_most, between
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import RelativeAttention, RelativeDistances
-from seq2see.model.dropout import Dropout
+from seq2see.model.modules import Dropout
 
 # B batch, H heads, T queries, S keys, D features of a head
 

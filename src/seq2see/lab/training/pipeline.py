@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seq2see.data import fables
-from seq2see.engines.torch import padded
+from seq2see.engines.batching import padded
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench
 from seq2see.lab.closeness import apart, differing

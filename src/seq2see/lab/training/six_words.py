@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from seq2see.data.batches import Batch
-from seq2see.engines.protocol import in_order
-from seq2see.engines.torch import TorchEngine
+from seq2see.data.batch_loader import Batch
+from seq2see.engines.base import in_order
+from seq2see.engines.torch_engine import TorchEngine
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench, batch_of
 from seq2see.lab.closeness import apart
@@ -21,9 +21,9 @@ from seq2see.model import EmbeddingsConfig, ModelConfig, Transformer
 from seq2see.search import SearchConfig, Source
 from seq2see.text import EOS_ID, PAD_ID
 from seq2see.training.objective import Objective
-from seq2see.training.optimiser import OptimiserConfig, build_optimiser
+from seq2see.training.optimizer import OptimiserConfig, build_optimiser
 from seq2see.training.schedule import ScheduleConfig, build_schedule
-from seq2see.training.step import Stepper
+from seq2see.training.trainer import Stepper
 from seq2see.training.workers import Workers
 
 # B batch, T target tokens, V vocabulary

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from seq2see.engines.protocol import in_order
-from seq2see.engines.torch import TorchEngine
+from seq2see.engines.base import in_order
+from seq2see.engines.torch_engine import TorchEngine
 from seq2see.lab.bench import Bench, Lesson, batch_of, pairs
 from seq2see.lab.closeness import apart
 from seq2see.lab.ear import Ear

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.data import fables
-from seq2see.engines.torch import padded
+from seq2see.engines.batching import padded
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench, Lesson
 from seq2see.lab.expectation import at_least, equal, near

@@ -1,0 +1,111 @@
+"""Histograms, bar charts and line charts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+
+from seq2see.draw.figures import BLUE, GREEN, GREY, ORANGE, RED, figure
+
+_SERIES = (BLUE, ORANGE)
+
+
+_LINES = (BLUE, ORANGE, GREEN, RED, GREY)
+
+
+_FEW = 40
+"""Points that are marked one by one."""
+
+
+class Histogram(NamedTuple):
+    """Counts in bins, for one series or several in the same bins or their own."""
+
+    title: str
+    label: str
+    """Of the x-axis."""
+    series: Mapping[str, tuple[Sequence[float], Sequence[int]]]
+    """Edges of the bins, one more than there are, and counts."""
+
+
+class Bars(NamedTuple):
+    """A number for each name."""
+
+    title: str
+    values: Mapping[str, float]
+    colours: Sequence[str]
+
+
+class Curves(NamedTuple):
+    """Lines through points, for one series or several."""
+
+    title: str
+    label: str
+    """Of the x-axis."""
+    series: Mapping[str, tuple[Sequence[float], Sequence[float]]]
+    """The x and the y of each point."""
+    top: float | None = None
+    """Where the y-axis ends; it begins with 0 then."""
+    log: bool = False
+    """The x-axis by its logarithm, with a tick at each point; the y-axis begins with 0."""
+
+
+def panels(path: Path | str, title: str, parts: Sequence[Histogram | Bars | Curves]) -> None:
+    """Draw histograms, bars and curves, two in a row."""
+    rows = -(-len(parts) // 2)
+    with figure(path, (10, 3.2 * rows)) as picture:
+        picture.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+        for number, part in enumerate(parts, 1):
+            axes = picture.add_subplot(rows, 2, number)
+            axes.set_title(part.title)
+            if isinstance(part, Histogram):
+                _histogram(axes, part)
+            elif isinstance(part, Curves):
+                _curves(axes, part)
+            else:
+                _bars(axes, part)
+
+
+def _histogram(axes: Axes, histogram: Histogram) -> None:
+    for (name, (edges, counts)), colour in zip(histogram.series.items(), _SERIES, strict=False):
+        axes.stairs(counts, edges, fill=True, color=colour, alpha=0.55, label=name)
+    axes.set_xlabel(histogram.label)
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    if len(histogram.series) > 1:
+        axes.legend()
+
+
+def _curves(axes: Axes, curves: Curves) -> None:
+    for (name, (x, y)), colour in zip(curves.series.items(), _LINES, strict=False):
+        mark = "o" if len(x) <= _FEW else ""
+        axes.plot(x, y, color=colour, label=name, linewidth=1.2, marker=mark, markersize=3)
+    axes.set_xlabel(curves.label)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    if curves.log:
+        ticks = sorted({x for xs, _ in curves.series.values() for x in xs})
+        axes.set_xscale("log")
+        axes.set_xticks(ticks, [_short(x) for x in ticks])
+        axes.minorticks_off()
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+    if curves.top:
+        axes.set_ylim(0, curves.top)
+    if len(curves.series) > 1:
+        axes.legend()
+
+
+def _short(number: float) -> str:
+    return f"{number / 1e6:.1f}M" if number >= 1e6 else f"{number:,.0f}"
+
+
+def _bars(axes: Axes, bars: Bars) -> None:
+    names = list(bars.values)
+    drawn = axes.barh(names, list(bars.values.values()), color=bars.colours)
+    are_counts = all(float(value).is_integer() for value in bars.values.values())
+    axes.bar_label(drawn, fmt="{:,.0f}" if are_counts else "{:,.1f}", padding=3)
+    axes.invert_yaxis()  # the first on top
+    axes.margins(x=0.15)
+    axes.xaxis.set_visible(False)
+    axes.spines["bottom"].set_visible(False)

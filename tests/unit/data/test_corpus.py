@@ -1,0 +1,121 @@
+"""A corpus by its name."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from seq2see.data.corpus import Corpus, CorpusConfig, TrainingCorpusConfig
+from seq2see.data.readers import Pair
+from seq2see.errors import ConfigError, InputError
+
+PAIRS = [Pair("a dog", "ein Hund"), Pair("a cat", "eine Katze")]
+TMX = "<tmx><body>{}</body></tmx>".format(
+    "".join(
+        f'<tu><tuv xml:lang="en"><seg>{s}</seg></tuv><tuv xml:lang="de"><seg>{t}</seg></tuv></tu>'
+        for s, t in PAIRS
+    )
+)
+FILES = {
+    "a.en": "".join(f"{s}\n" for s, _ in PAIRS),
+    "a.de": "".join(f"{t}\n" for _, t in PAIRS),
+    "a.tsv": "".join(f"{s}\t{t}\n" for s, t in PAIRS),
+    "A.TSV": "".join(f"{s}\t{t}\n" for s, t in PAIRS),
+    "third.tsv": "".join(f"x\t{t}\t{s}\n" for s, t in PAIRS),
+    "a.jsonl": "".join(json.dumps({"en": s, "de": t}) + "\n" for s, t in PAIRS),
+    "a.tmx": TMX,
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    (tmp_path / "a.tsv.gz").write_bytes(gzip.compress(FILES["a.tsv"].encode()))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"files": ["a.en", "a.de"]},
+        {"files": ["a.tsv"]},
+        {"files": ["a.tsv.gz"]},
+        {"files": ["third.tsv"], "columns": [3, 2]},
+        {"files": ["a.jsonl"]},
+        {"files": ["a.tmx"]},
+        {"files": ["A.TSV"]},
+        {"files": ["a.tmx"], "columns": ["EN", "de"]},
+    ],
+    ids=str,
+)
+def test_every_format(folder: Path, settings: dict) -> None:
+    corpus = Corpus(CorpusConfig(**settings), ("en", "de"), folder)
+    assert list(corpus) == list(corpus) == PAIRS
+
+
+def test_the_format_can_be_given(folder: Path) -> None:
+    (folder / "table.txt").write_text(FILES["a.tsv"], "utf-8")
+    corpus = Corpus(CorpusConfig(files=["table.txt"], format="tsv"), root=folder)
+    assert list(corpus) == PAIRS
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [("fables-short", "train"), ("copy", "train"), ("reverse", "test"), ("sort", "valid")],
+)
+def test_what_is_built_in(name: str, split: str) -> None:
+    pairs = list(Corpus(CorpusConfig(files=[f"builtin:{name}/{split}"])))
+    assert len(pairs) >= 1000
+    if split == "train":
+        assert list(Corpus(CorpusConfig(files=[f"builtin:{name}"]))) == pairs
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (
+            {"files": ["a.en"]},
+            "`files` must be two text files, or one .tsv, .jsonl or .tmx, but has a.en instead",
+        ),
+        ({"files": ["a.tsv", "b.tsv"]}, "`files` must be one, but has a.tsv, b.tsv instead"),
+        ({"files": ["builtin:fable"]}, "`files` must name a built-in corpus (fables, fables-short"),
+        ({"files": ["builtin:copy/dev"]}, "must name the split train, valid or test, but has"),
+        ({"files": ["a", "b"], "columns": [1, 2]}, "`columns` must be left out for text"),
+        ({"files": ["a.tsv"], "columns": [0, 1]}, "`columns` must be numbers from 1 on for tsv"),
+        ({"files": ["a.tsv"], "columns": ["a", "b"]}, "`columns` must be numbers from 1 on"),
+        ({"files": ["a.jsonl"], "columns": [1, 2]}, "`columns` must be names for jsonl"),
+        ({"files": ["a", "b"], "weight": 0}, "`weight` must be above 0"),
+    ],
+    ids=str,
+)
+def test_refused(settings: dict, problem: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        TrainingCorpusConfig(**settings)
+    assert problem in str(refusal.value)
+
+
+def test_keys_must_come_from_somewhere(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="`columns` must be given for a.jsonl"):
+        list(Corpus(CorpusConfig(files=["a.jsonl"]), root=folder))
+
+
+def test_the_fingerprint_tells_what_is_read(folder: Path) -> None:
+    def fingerprint(**settings) -> str:
+        return Corpus(TrainingCorpusConfig(**settings), ("en", "de"), folder).fingerprint
+
+    before = fingerprint(files=["a.tsv"])
+    assert before == fingerprint(files=["a.tsv"], weight=3)
+    assert before != fingerprint(files=["a.tsv"], columns=[2, 1])
+    assert fingerprint(files=["a.en", "a.de"]) != fingerprint(files=["a.de", "a.en"])
+    (folder / "a.tsv").write_text(FILES["a.tsv"].replace("dog", "cow"), "utf-8")
+    assert before != fingerprint(files=["a.tsv"])
+    assert fingerprint(files=["builtin:copy"]) != fingerprint(files=["builtin:sort"])
+
+
+def test_a_missing_file_is_named(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"b.tsv cannot be read: No such file"):
+        _ = Corpus(CorpusConfig(files=["b.tsv"]), root=folder).fingerprint

@@ -1,0 +1,429 @@
+"""Fables: enough of them, distinct, in good French, and undecidable but by the predicate."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from itertools import pairwise
+
+import pytest
+
+from seq2see.data.fables import (
+    HIDDEN,
+    Fable,
+    Pronoun,
+    Split,
+    load,
+    novel_pairs,
+    phrases,
+    pronoun_cases,
+    words,
+)
+from seq2see.data.fables.lexicon import ADJECTIVES, NOUNS
+from seq2see.data.fables.morphology import conjugation
+from seq2see.data.fables.phrases import spell
+from seq2see.data.fables.pronoun_pairs import FRAMES
+from seq2see.data.fables.simple_sentences import CONSTRUCTIONS
+from seq2see.data.fables.verbs import GIVERS, INTRANSITIVES, SAYERS, TRANSITIVES, WANTERS
+
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+FORMS = pytest.mark.parametrize("short", [False, True], ids=["full", "short"])
+MARKS = set(".,?!")
+
+
+def everything(short: bool) -> list[Fable]:
+    return [f for split in SPLITS for f in load(split, short)] + novel_pairs(short)
+
+
+def case(fable: Fable) -> Pronoun:
+    assert fable.pronoun is not None
+    return fable.pronoun
+
+
+def said_of(fable: Fable) -> tuple[str, str]:
+    """Return the antecedent and the predicate of a case."""
+    source = words(fable.source)
+    return source[case(fable).antecedent], source[case(fable).predicate]
+
+
+# how much there is
+
+
+def test_there_is_enough() -> None:
+    assert all(len(load(split)) >= n for split, n in zip(SPLITS, (32_000, 2000, 2000), strict=True))
+    assert all(
+        len(load(split, short=True)) >= n
+        for split, n in zip(SPLITS, (10_000, 1000, 1000), strict=True)
+    )
+    assert len(pronoun_cases("train")) >= 10_000
+    assert len(pronoun_cases("test")) >= 500
+    assert len(novel_pairs()) >= 1000
+    assert len(novel_pairs(short=True)) >= 400
+
+
+def test_there_are_hundreds_of_words() -> None:
+    verbs = TRANSITIVES + INTRANSITIVES + GIVERS + WANTERS + SAYERS
+    assert len(NOUNS) >= 120
+    assert len({verb.fr.infinitive for verb in verbs}) >= 80
+    assert len(ADJECTIVES) >= 60
+    genders = Counter(noun.gender for noun in NOUNS)
+    assert abs(genders["m"] - genders["f"]) < 0.1 * len(NOUNS)
+
+
+def test_every_construction_occurs() -> None:
+    names = {each.name for each in CONSTRUCTIONS} | {frame.name for frame in FRAMES}
+    assert len(names) == len(CONSTRUCTIONS) + len(FRAMES) >= 45
+    assert min(Counter(fable.construction for fable in load("train")).values()) >= 100
+    assert {fable.construction for fable in load("train")} == names
+
+
+def test_every_word_is_learned() -> None:
+    known = Counter(word.lower() for fable in load("train") for word in words(fable.source))
+    assert all(known[noun.en] >= 5 for noun in NOUNS)
+    assert all(known[adjective.en] >= 5 for adjective in ADJECTIVES)
+    morphology = {word.lower() for fable in load("train") for word in words(fable.target)}
+    for split in ("valid", "test"):
+        unknown = {w.lower() for f in load(split) for w in words(f.target)} - morphology
+        assert len(unknown) <= 0.02 * len(morphology), unknown
+
+
+@FORMS
+def test_sentences_have_3_to_30_words(short: bool) -> None:
+    longest = 18 if short else 30
+    for fable in everything(short):
+        for text in (fable.source, fable.target):
+            assert 3 <= sum(word not in MARKS for word in words(text)) <= longest, text
+    lengths = {len(words(fable.source)) for fable in load("train", short)}
+    assert lengths >= set(range(4, 15 if short else 27))
+
+
+def test_the_short_form_is_simpler() -> None:
+    full, short = (
+        {word.lower() for fable in load("train", short) for word in words(fable.source)}
+        for short in (False, True)
+    )
+    assert len(short) < len(full) / 2
+
+
+# that the splits are sound
+
+
+@FORMS
+def test_no_source_comes_twice(short: bool) -> None:
+    sources = [fable.source.lower() for fable in everything(short)]
+    assert len(sources) == len(set(sources))
+
+
+def test_a_source_has_one_translation_in_both_forms() -> None:
+    targets: dict[str, str] = {}
+    for fable in everything(short=False) + everything(short=True):
+        assert targets.setdefault(fable.source.lower(), fable.target) == fable.target
+
+
+@pytest.mark.parametrize(
+    ("short", "checksum"), [(False, "ab72399b9f0e9b5e"), (True, "2a067cdbe7e88db5")]
+)
+def test_they_never_change(short: bool, checksum: str) -> None:
+    """A change of the grammar changes the corpus: say so in the CHANGELOG, and put the new sum."""
+    text = "\n".join(repr(fable) for fable in everything(short))
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == checksum
+
+
+# that the French is French
+
+
+def test_the_famous_sentences() -> None:
+    for short in (False, True):
+        tired, wide = load("test", short)[:2]
+        assert tired.source == "The animal didn't cross the street because it was too tired."
+        assert tired.target == "L'animal n'a pas traversé la rue parce qu'il était trop fatigué."
+        assert wide.source == "The animal didn't cross the street because it was too wide."
+        assert wide.target == "L'animal n'a pas traversé la rue parce qu'elle était trop large."
+        assert said_of(tired) == ("animal", "tired")
+        assert said_of(wide) == ("street", "wide")
+        known = {word for fable in load("train", short) for word in words(fable.source)}
+        assert set(words(tired.source)) | set(words(wide.source)) <= known
+
+
+ASPIRATED = "hibou|hérisson|héron|hache|hutte|hangar|haut|huit|onze"
+VOWEL = rf"(?!(?:{ASPIRATED}))[aeiouyhàâéèêîôœ]"
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        rf"\b(le|la|je|me|se|ne|de|que|lorsque) {VOWEL}",
+        rf"\b[ldnsjmc]'(?!{VOWEL})",
+        rf"\bqu'(?!{VOWEL})",
+        rf"\w'(?:{ASPIRATED})",
+        r"\b(de|à) les? ",
+        r"\b(de|d'|des) des?\b",
+        r"\bsi ils?\b",
+        r"\bce (est|était)\b",
+        rf"\b(ce|beau|nouveau) (?!(?:et|est|était|étaient|à|au|aux|en|où)\b){VOWEL}",
+        rf"\b(ma|ta|sa) {VOWEL}",
+        r"\bpas (un|une)\b",
+        r"(?<! )[?!]",
+        r" [.,]",
+        r"  |[’_]",
+    ],
+)
+def test_words_meet_as_they_must(mistake: str) -> None:
+    pattern = re.compile(mistake, re.IGNORECASE)
+    found = [f.target for short in (False, True) for f in everything(short)]
+    assert [target for target in found if pattern.search(target)][:3] == []
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        r"\ba [aeio]",
+        r"\ban [^aeio]",
+        r"\b(didn't|doesn't|don't|won't|will|can't|couldn't) \w+(ed|es)\b(?<!need)",
+        r" [.,?!]",
+        r"  |_",
+    ],
+)
+def test_english_is_english(mistake: str) -> None:
+    pattern = re.compile(mistake, re.IGNORECASE)
+    found = [f.source for f in everything(short=False) if pattern.search(f.source)]
+    assert [source for source in found if "feed" not in source][:3] == []
+
+
+@pytest.mark.parametrize(
+    ("plain", "right"),
+    [
+        ("le animal", "l' animal"),
+        ("le hérisson", "le hérisson"),
+        ("de le hibou", "du hibou"),
+        ("de le âne", "de l' âne"),
+        ("à le homme", "à l' homme"),
+        ("à les hommes", "aux hommes"),
+        ("de des arbres", "d' arbres"),
+        ("de de vieux chats", "de vieux chats"),
+        ("parce que il", "parce qu' il"),
+        ("si il", "s' il"),
+        ("si elle", "si elle"),
+        ("ce est", "c' est"),
+        ("il ne y a pas de eau", "il n' y a pas d' eau"),
+        ("le onze", "le onze"),
+    ],
+)
+def test_elision_and_contraction(plain: str, right: str) -> None:
+    assert " ".join(word.text for word in phrases.finished(spell(plain))) == right
+
+
+@pytest.mark.parametrize(
+    ("plain", "right"),
+    [
+        ("ce ours", "cet ours"),
+        ("ce héron", "ce héron"),
+        ("ma abeille", "mon abeille"),
+        ("un vieux âne", "un vieil âne"),
+        ("sa hache", "sa hache"),
+        ("le beau hôtel", "le bel hôtel"),
+    ],
+)
+def test_euphony(plain: str, right: str) -> None:
+    assert " ".join(word.text for word in phrases.euphonic(spell(plain))) == right
+
+
+def test_ne_never_stands_alone() -> None:
+    second = {"pas", "plus", "jamais", "rien"}
+    for fable in load("train"):
+        target = [word.lower() for word in words(fable.target)]
+        negations = sum(word in {"ne", "n'"} for word in target)
+        assert negations <= sum(word in second for word in target), fable.target
+
+
+@pytest.mark.parametrize(
+    ("infinitive", "forms"),
+    [
+        ("manger", "mange mangeons mangeait mangera mangé"),
+        ("commencer", "commence commençons commençait commencera commencé"),
+        ("gravir", "gravit gravissons gravissait gravira gravi"),
+        ("attendre", "attend attendons attendait attendra attendu"),
+        ("voir", "voit voyons voyait verra vu"),
+        ("être", "est sommes était sera été"),
+    ],
+)
+def test_conjugation(infinitive: str, forms: str) -> None:
+    verb = conjugation(infinitive)
+    found = [verb.present("it"), verb.present("we"), verb.imperfect("it"), verb.coming("it")]
+    assert [*found, verb.participle] == forms.split()
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (r"^Some (small|old|big|pretty|young)\b", r"^De (petit|vie|grand|joli|jeune)"),
+        (r"^I ", r"^(J'|Je )"),
+        (r"\bwon't\b.*\bif it is\b", r"s'il |si elle "),
+        (r"\bhas never\b", r"\bn'(a|est) jamais \w|\bne s'est jamais"),
+        (r"\bsome (bread|cheese|honey|rice|butter|fish)\b", r"\bdu "),
+        (r"\bsome (soup|meat|salad|jam|cream)\b", r"\bde la "),
+        (r"\bany water\b", r"\bd'eau\b"),
+    ],
+)
+def test_phenomena(source: str, target: str) -> None:
+    found = [fable for fable in load("train") if re.search(source, fable.source)]
+    assert len(found) >= 3
+    assert all(re.search(target, fable.target) for fable in found)
+
+
+def test_a_pair_is_feminine_only_if_both_are() -> None:
+    genders = {noun.en: noun.gender for noun in NOUNS}
+    arrivals = re.compile(r"\b(arrivé|parti|revenu)(e?)s\b")
+    found = [
+        (fable, feminine[2])
+        for fable in load("train")
+        if fable.construction == "pair_of_subjects" and (feminine := arrivals.search(fable.target))
+    ]
+    assert len(found) >= 5
+    for fable, feminine in found:
+        subjects = [genders[word] for word in words(fable.source) if word in genders][:2]
+        assert (feminine == "e") == (subjects == ["f", "f"]), fable.target
+
+
+# alignments
+
+
+@FORMS
+def test_alignments(short: bool) -> None:
+    for fable in everything(short):
+        source, target = words(fable.source), words(fable.target)
+        assert list(fable.alignment) == sorted(set(fable.alignment))
+        assert all(i < len(source) and j < len(target) for i, j in fable.alignment)
+        left = set(range(len(source))) - {i for i, _ in fable.alignment}
+        assert not left, (fable.source, [source[i] for i in left])
+        right = set(range(len(target))) - {j for _, j in fable.alignment}
+        assert {target[j].lower() for j in right} <= {"pour", "est-ce", "que", "qu'"}, fable.target
+
+
+def test_nouns_align_with_their_translation() -> None:
+    pairs = {noun.en: noun.fr for noun in NOUNS} | {n.en_plural: n.fr_plural for n in NOUNS}
+    ambiguous = {"watch", "fish", "back"}
+    for fable in load("test"):
+        source, target = words(fable.source), words(fable.target)
+        for i, word in enumerate(source):
+            if word in pairs and word not in ambiguous:
+                linked = [target[j] for k, j in fable.alignment if k == i]
+                assert linked == [pairs[word]], fable
+
+
+def test_words() -> None:
+    assert words("It didn't rain, did it?") == ["It", "didn't", "rain", ",", "did", "it", "?"]
+    assert words("L'animal n'a pas vu qu'il l'a.") == (
+        ["L'", "animal", "n'", "a", "pas", "vu", "qu'", "il", "l'", "a", "."]
+    )
+    assert words("Est-ce aujourd'hui ?") == ["Est-ce", "aujourd'hui", "?"]
+
+
+# the pronoun
+
+
+@FORMS
+def test_a_case_points_at_its_words(short: bool) -> None:
+    nouns = {noun.en: noun for noun in NOUNS}
+    for fable in everything(short):
+        if fable.pronoun is None:
+            continue
+        source, target, it = words(fable.source), words(fable.target), fable.pronoun
+        antecedent, rival = nouns[source[it.antecedent]], nouns[source[it.rival]]
+        assert source[it.source].lower() == "it"
+        assert (it.source, it.target) in fable.alignment
+        assert target[it.target].lower() in (
+            {"il", "le"} if antecedent.gender == "m" else {"elle", "la"}
+        )
+        assert (it.contrast is not None) == (antecedent.gender != rival.gender)
+
+
+@FORMS
+def test_right_and_wrong_differ_in_the_pronoun_and_its_agreement(short: bool) -> None:
+    other = {"il": "elle", "elle": "il", "le": "la", "la": "le"}
+    for fable in [*pronoun_cases("test", short), *novel_pairs(short)]:
+        contrast, it = case(fable).contrast, case(fable).target
+        assert contrast is not None
+        assert (contrast.source, contrast.right) == (fable.source, fable.target)
+        right, wrong = words(contrast.right), words(contrast.wrong)
+        assert len(right) == len(wrong)
+        assert wrong[it].lower() == other[right[it].lower()]
+        changed = [i for i, (r, w) in enumerate(zip(right, wrong, strict=True)) if r != w]
+        # s'il, si elle before it; its adjective behind it
+        assert set(changed) <= set(range(it - 1, len(right)))
+        assert len(changed) <= 3
+
+
+@FORMS
+@pytest.mark.parametrize("split", ["train", "valid", "test", "novel"])
+def test_controls_are_undecidable(split: str, short: bool) -> None:
+    """Each hidden source comes with both answers equally often: any rule is right half the time."""
+    cases = novel_pairs(short) if split == "novel" else pronoun_cases(split, short)  # type: ignore[arg-type]
+    answers: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    for fable in cases:
+        control = case(fable).control
+        assert control is not None
+        hidden = words(fable.source)
+        hidden[case(fable).predicate] = HIDDEN
+        assert words(control.source) == hidden
+        assert HIDDEN in control.right
+        answers[control.source][control.right, control.wrong] += 1
+    for counts in answers.values():
+        (one, n), (two, m) = counts.most_common()
+        assert one == two[::-1]
+        assert n == m
+
+
+def test_nothing_but_the_predicate_tells() -> None:
+    """Neither position nor gender nor construction says more than a coin."""
+    nouns = {noun.en: noun for noun in NOUNS}
+    seen: dict[tuple[str, str], Counter[bool]] = defaultdict(Counter)
+    for fable in pronoun_cases("train"):
+        source, it = words(fable.source), case(fable)
+        first = min(it.antecedent, it.rival)
+        masculine = nouns[source[it.antecedent]].gender == "m"
+        for key in (("all", ""), ("first", nouns[source[first]].gender)):
+            seen[key][masculine] += 1
+        seen["construction", fable.construction][masculine] += 1
+        seen["position", fable.construction][it.antecedent == first] += 1
+    for key, counts in seen.items():
+        assert 0.45 <= counts[True] / counts.total() <= 0.55, (key, counts)
+
+
+def test_no_predicate_has_a_gender() -> None:
+    nouns = {noun.en: noun for noun in NOUNS}
+    seen: dict[str, Counter[str]] = defaultdict(Counter)
+    for fable in pronoun_cases("train"):
+        noun, predicate = said_of(fable)
+        seen[predicate][nouns[noun].gender] += 1
+    assert len(seen) >= 40
+    for predicate, counts in seen.items():
+        assert 0.2 <= counts["m"] / counts.total() <= 0.8, (predicate, counts)
+
+
+@FORMS
+def test_novel_pairs_are_novel(short: bool) -> None:
+    plural = {noun.en: noun.en_plural for noun in NOUNS}
+    together, alone = set(), set()
+    for split in SPLITS:
+        for fable in load(split, short):
+            present = {word.lower() for word in words(fable.source)}
+            together |= {(a, b) for a in present for b in present} if split != "train" else set()
+            alone |= present if split == "train" else set()
+    train = [{word.lower() for word in words(f.source)} for f in load("train", short)]
+    places: dict[str, set[int]] = defaultdict(set)
+    for i, present in enumerate(train):
+        for word in present:
+            places[word].add(i)
+    for noun, predicate in {said_of(fable) for fable in novel_pairs(short)}:
+        for form in (noun, plural[noun]):
+            assert not places[form] & places[predicate], (form, predicate)
+            assert (form, predicate) not in together
+        assert {noun, predicate} <= alone
+
+
+def test_novel_pairs_are_decisive_and_many() -> None:
+    assert all(case(fable).contrast for fable in novel_pairs())
+    assert len({said_of(fable) for fable in novel_pairs()}) >= 150
+    assert all(a.source != b.source for a, b in pairwise(novel_pairs()))

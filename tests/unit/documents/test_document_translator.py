@@ -1,0 +1,478 @@
+"""HTML, plain text and placeholders through a translator whose every move is known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seq2see.documents import (
+    Finding,
+    formats,
+    translate_document,
+    translate_html,
+    translate_protected,
+    translate_text,
+)
+from seq2see.documents.html_tokenizer import attributes, tokens
+from seq2see.engines.torch_engine import TorchEngine
+from seq2see.errors import InputError
+from seq2see.model import ModelConfig, Transformer
+from seq2see.search import SearchConfig
+from seq2see.text import TokenizerConfig, Tokenizers
+from seq2see.translator import Flag, Link, Translation, TranslationOptions, Translator
+
+WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
+
+
+class Fake:
+    """Changes each word, and the order of all; tells which became which."""
+
+    languages = ("en", "fr")
+
+    def __init__(
+        self,
+        word: Callable[[str], str] = str.upper,
+        order: Callable[[int], Sequence[int]] = range,
+        *,
+        aligns: bool = True,
+    ) -> None:
+        self.word, self.order, self.aligns = word, order, aligns
+        self.calls: list[list[str]] = []
+
+    def translate(
+        self, lines: list[str], options: Any = None, **settings: Any
+    ) -> list[Translation]:
+        self.calls.append(lines)
+        return [self.one(line) for line in lines]
+
+    def one(self, line: str) -> Translation:
+        if "POISON" in line:
+            return Translation("", 0.0, 0.0, error="cannot be read")
+        spans = [match.span() for match in WORD.finditer(line)]
+        text, links = "", []
+        for start, end in (spans[place] for place in self.order(len(spans))):
+            word = self.word(line[start:end])
+            text += " " if text and word[:1] not in set(".,:!?;") else ""
+            links.append(Link(start, end, len(text), len(text) + len(word), 1.0))
+            text += word
+        return Translation(text, -1.0, -1.0, alignment=tuple(links) if self.aligns else ())
+
+
+def backwards(count: int) -> Sequence[int]:
+    """The last word first; what ends a sentence still does."""
+    return [*range(count - 2, -1, -1), count - 1]
+
+
+SAME = Fake(str)
+UPPER = Fake()
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("The <b>big</b> dog runs.", "runs dog <b>big</b> The."),
+        ("The <b>big dog</b> runs.", "runs <b>dog big</b> The."),
+        ("<i>The <b>big</b> dog</i> runs.", "runs <i>dog <b>big</b> The</i>."),
+        ("<p><b>The dog runs.</b></p>", "<p><b>runs dog The.</b></p>"),
+        ('A <a href="x">red car</a>, a dog.', 'dog a, <a href="x">car red</a> A.'),
+        ("A dog<sup>1</sup> runs here.", "here runs dog<sup>1</sup> A."),
+        ("Drink H<sub>2</sub>O now.", "now H<sub>2</sub>O Drink."),
+        ("The <img src=i> dog runs.", "runs <img src=i> dog The."),
+        ("One two. <b>Three four.</b> Five six.", "two One. <b>four Three.</b> six Five."),
+        ("One <b>two. Three four</b> five.", "two One. five <b>four Three</b>."),
+    ],
+)
+def test_tags_go_where_their_words_went(html: str, expected: str) -> None:
+    assert translate_html(Fake(str, backwards), html) == expected
+
+
+def test_a_pair_takes_the_stretch_that_fits_best() -> None:
+    """ "give up" is split: the tags stay on the one that has more of it."""
+    fake = Fake(str, lambda count: [0, 1, 2, 5, 6, 7, 3, 4, 8][:count])
+    html = "They all <b>will give up</b> too the fight soon."
+    assert translate_html(fake, html).count("<b>") == 1
+    fake = Fake(str, lambda _: [0, 3, 1, 2, 4])
+    assert translate_html(fake, "We <b>eat up it</b> all") == "We <b>it eat up</b> all"
+
+
+def test_several_runs_of_a_sentence_are_translated_together() -> None:
+    fake = Fake()
+    translate_html(fake, "<p>The <b>big</b> <i>red</i> dog<br>A cat</p><p>The big red dog</p>")
+    assert sorted(line for call in fake.calls for line in call) == ["A cat", "The big red dog"]
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<script>var hello = 'a world';</script>",
+        "<script><!-- <script> </script> hello world --></script>",
+        "<style>p { color: red }</style>",
+        "<!-- a comment with words -->",
+        "<pre>some code here</pre>",
+        '<p translate="no">Keep these words</p>',
+        '<p class="a notranslate b">Keep these words</p>',
+        "<svg><title>A picture</title><text>words</text></svg>",
+        "<textarea>what was typed</textarea>",
+        "<noscript><p>no script here</p></noscript>",
+        "<p>1 + 1 = 2 &lt; 3</p>",
+        "<plaintext>all the rest </plaintext>",
+        "<p title='unclosed>words",
+        "<!doctype html>",
+        "<![CDATA[ words ]]>",
+        "<?php echo words ?>",
+        "<iframe><p>words</p></iframe>",
+        "<title><script>words</script></title>",
+    ],
+)
+def test_what_is_not_for_readers_stays_to_the_letter(html: str) -> None:
+    assert translate_html(UPPER, html) == html
+    whole = translate_html(UPPER, f"<div>before</div>{html}")
+    assert whole == f"<div>BEFORE</div>{html}"
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("a &amp; b &lt;i&gt; &copy; d", "A &amp; B &lt; I &gt; © D"),
+        ("x < y and <b>z", "X &lt; Y AND <b>Z"),
+        ("<p>one<p>two<li>three", "<p>ONE<p>TWO<li>THREE"),
+        ("<b>one <i>two</b> three</i>", "<b>ONE <i>TWO</b> THREE</i>"),
+        ("</b>one</p>", "</b>ONE</p>"),
+        ("<P CLASS=x>one</P >", "<P CLASS=x>ONE</P >"),
+        ("<p>\n   one\n   two\n</p>", "<p>\n   ONE TWO\n</p>"),
+        ("one <x-y>two</x-y>", "ONE <x-y>TWO</x-y>"),
+        ("a<br/>b", "A<br/>B"),
+        ("<p translate=no>one<p>two", "<p translate=no>one<p>TWO"),
+        ('<code translate="yes">one</code>', '<code translate="yes">ONE</code>'),
+        ("", ""),
+        ("<", "<"),
+        ("</", "</"),
+        ("words <", "WORDS &lt;"),
+    ],
+)
+def test_odd_html(html: str, expected: str) -> None:
+    assert translate_html(UPPER, html) == expected
+
+
+def test_attributes_that_people_read_are_translated_and_the_others_kept() -> None:
+    html = (
+        """<html lang=en-GB><meta name=description content="a &amp; b">"""
+        """<meta name=x content="y z">"""
+        """<img alt='two "big" dogs' src="a.png" data-x="one two"><input type=submit value=send>"""
+        """<input value=typed placeholder="your name" title=one title=two>"""
+        """<a href=x title=''>go</a>"""
+    )
+    assert translate_html(UPPER, html) == (
+        """<html lang="fr"><meta name=description content="A &amp; B"><meta name=x content="y z">"""
+        """<img alt='TWO " BIG " DOGS' src="a.png" data-x="one two">"""
+        """<input type=submit value="SEND">"""
+        """<input value=typed placeholder="YOUR NAME" title="ONE" title=two>"""
+        """<a href=x title=''>GO</a>"""
+    )
+
+
+def test_no_translation_brings_a_tag_into_a_page() -> None:
+    evil = Fake(lambda word: "<script>alert(1)</script>\"'" if word.isalpha() else word)
+    page = translate_html(evil, '<p title="one" alt=two>three <b>four</b></p>')
+    kinds = [token.name for token in tokens(page) if token.kind in {"start", "end"}]
+    assert kinds == ["p", "b", "b", "p"]
+    (tag,) = [token.raw for token in tokens(page) if token.name == "p" and token.kind == "start"]
+    assert [one.name for one in attributes(tag)] == ["title", "alt"]
+
+
+def test_code_inside_a_sentence_is_kept_and_moves_with_it() -> None:
+    html = "Call <code class=x>foo()</code> twice now."
+    assert translate_html(UPPER, html) == "CALL <code class=x>foo()</code> TWICE NOW."
+    moved = translate_html(Fake(str, backwards), "Use <code>abc</code> twice now.")
+    assert moved == "now twice <code>abc</code> Use."
+
+
+def test_without_alignments_tags_keep_about_their_places() -> None:
+    html = "<b>one</b> two <i>three</i>"
+    assert translate_html(Fake(aligns=False), html) == "<b>ONE</b> TWO <i>THREE</i>"
+
+
+def test_deep_and_long_pages_take_no_time_and_no_stack() -> None:
+    deep = "<b>" * 2000 + "word" + "</b>" * 2000
+    assert translate_html(UPPER, deep) == deep.replace("word", "WORD")
+    flat = "<p>" + "<b>word</b> and <i>" * 500
+    assert translate_html(UPPER, flat) == flat.replace("word", "WORD").replace("and", "AND")
+    assert translate_html(UPPER, "<code>" * 20_000) == "<code>" * 20_000
+
+
+PLACEHOLDERS = [
+    *("{name}", "{0}", "{}", "{a.b}", "{x!r}", "{x:.2f}", "{{x}}", "{{ a.b }}", "${x}", "#{x}"),
+    *("%s", "%d", "%1$s", "%(name)d", "%-5.2f", "%%", "%{x}", "%USER%", "%ld", "%@"),
+    *("https://a.org/b?c=d", "www.a.org/x", "a.b@c.org", "{n, plural, one {# dog} other {#}}"),
+]
+
+
+@pytest.mark.parametrize("one", PLACEHOLDERS)
+def test_placeholders_survive_whatever_the_model_does(one: str) -> None:
+    line = f"The dog {one} runs, and ({one}) barks."
+    for fake in (
+        SAME,
+        UPPER,
+        Fake(str, backwards),
+        Fake(lambda word: word[::-1]),
+        Fake(lambda word: word[0] if word.isalpha() else ""),
+        Fake(lambda _: "x", aligns=False),
+        Fake(lambda word: f"{word} {one}"),
+    ):
+        (translation,) = translate_protected(fake, [line])
+        assert translation.text.count(one) == 2, translation.text
+        for link in translation.alignment:
+            assert 0 <= link.source_start < link.source_end <= len(line)
+            assert 0 <= link.target_start < link.target_end <= len(translation.text)
+
+
+@pytest.mark.parametrize(
+    "text", ["50% of it", "100%sure", "a { b }", "50 % done", "if (a) {b c}", "me @ home", "5 %"]
+)
+def test_what_is_no_placeholder(text: str) -> None:
+    fake = Fake()
+    translate_protected(fake, [text])
+    assert fake.calls == [[text]]
+
+
+def test_placeholders_go_back_where_their_neighbours_went() -> None:
+    fake = Fake(lambda word: word.upper() if word.isalpha() else word, backwards)
+    lines = ["Delete {file} from disk now!", "{count}: files here.", "Hello, {name}!"]
+    found = [one.text for one in translate_protected(fake, lines)]
+    assert found == ["NOW DISK {file} FROM DELETE!", "{count} HERE FILES:.", ", {name} HELLO!"]
+
+
+def test_a_model_that_copies_placeholders_is_asked_once() -> None:
+    fake = Fake(str)
+    fake.one = lambda line: Translation(line.replace("dog", "chien"), -1.0, -1.0)  # type: ignore[method-assign]
+    assert translate_protected(fake, ["dog {x}"])[0].text == "chien {x}"
+    assert len(fake.calls) == 1
+
+
+def test_a_model_in_a_loop_is_not_believed() -> None:
+    fake = Fake()
+    plain = fake.one
+
+    def one(line: str) -> Translation:
+        if "{x}" in line:
+            return Translation(f"ha ha ha {line}", -1.0, -1.0, flags=(Flag.REPETITION,))
+        return plain(line)
+
+    fake.one = one  # type: ignore[method-assign]
+    assert translate_protected(fake, ["a dog {x}"])[0].text == "A DOG {x}"
+
+
+def test_alternatives_keep_placeholders_or_go() -> None:
+    fake = Fake()
+    others = tuple(Translation(text, -2.0, -2.0) for text in ("un {x}", "le x"))
+    fake.one = lambda line: Translation(line, -1.0, -1.0, alternatives=others)  # type: ignore[method-assign]
+    (found,) = translate_protected(fake, ["a {x}"])
+    assert [one.text for one in found.alternatives] == ["un {x}"]
+
+
+def test_numbers_stay_where_asked() -> None:
+    fake = Fake(lambda word: "9" if word.isdigit() else word)
+    assert translate_protected(fake, ["7 dogs"])[0].text == "9 dogs"
+    assert translate_protected(fake, ["7 dogs"], numbers=True)[0].text == "7 dogs"
+    assert translate_text(fake, "7 dogs", numbers=True) == "7 dogs"
+
+
+def test_a_model_that_invents_placeholders_is_not_believed() -> None:
+    fake = Fake(lambda word: f"%s {word}")
+    (found,) = translate_protected(fake, ["a dog"])
+    assert (found.text, found.flags) == ("a dog", (Flag.COPIED_SOURCE,))
+    assert translate_protected(Fake(lambda _: "7"), ["seven"], numbers=True)[0].text == "7"
+
+
+def test_kept_words_are_never_cut_into_sentences() -> None:
+    html = "Use <code>One. Two</code> here."
+    assert translate_html(UPPER, html) == "USE <code>One. Two</code> HERE."
+    assert translate_html(Fake(str, backwards), html).count("<code>One. Two</code>") == 1
+
+
+def test_text_keeps_its_lines_and_white_space() -> None:
+    text = "One two.  Three!\r\n\r\n\t- four\n  2) five six\rseven\n\n"
+    assert translate_text(UPPER, text) == text.upper()
+
+
+def test_between_sentences_without_spaces_comes_one_where_needed() -> None:
+    fake = Fake(lambda word: "dog" if word.isalnum() else ".")
+    fake.languages = ("zh", "en")
+    assert translate_text(fake, "狗跑了。猫睡了。") == "dog. dog."
+
+
+def test_all_sentences_go_in_one_call_and_each_only_once(tmp_path: Path) -> None:
+    fake = Fake()
+    (tmp_path / "a.txt").write_text("One. Two. One.\nTwo.\n")
+    report = translate_document(fake, tmp_path / "a.txt", tmp_path / "b.txt")
+    assert fake.calls == [["One.", "Two."]]
+    assert (report.units, report.sentences) == (2, 4)
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    (tmp_path / "a.txt").write_text(
+        "".join(f"Line {chr(97 + n % 26) * (n + 1)}\n" for n in range(600))
+    )
+    translate_document(
+        Fake(), tmp_path / "a.txt", tmp_path / "b.txt", progress=lambda *now: told.append(now)
+    )
+    assert told == [(256, 600), (512, 600), (600, 600)]
+
+
+def test_a_sentence_that_fails_stays_and_the_others_are_done(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("<p>one POISON two</p>\n<p>three <b>four</b></p>")
+    report = translate_document(Fake(), tmp_path / "a.html", tmp_path / "b.html")
+    assert (tmp_path / "b.html").read_text() == "<p>one POISON two</p>\n<p>THREE <b>FOUR</b></p>"
+    assert report.errors == [Finding("line 1", "cannot be read")]
+
+
+def test_the_report_names_flags_and_unmet_terms(tmp_path: Path) -> None:
+    fake = Fake()
+    fake.one = lambda line: Translation(line, 0, 0, flags=(Flag.SHORT,), unmet=("chat",))  # type: ignore[method-assign]
+    (tmp_path / "a.txt").write_text("\nA cat.\n")
+    report = translate_document(fake, tmp_path / "a.txt", tmp_path / "b.txt")
+    assert report.flags == [Finding("line 2", "short")]
+    assert report.unmet == [Finding("line 2", "chat")]
+
+
+@pytest.mark.parametrize(
+    ("content", "written"),
+    [
+        (b"\xef\xbb\xbfone", b"\xef\xbb\xbfONE"),
+        ("né à".encode(), "NÉ À".encode()),
+        (b"", b""),
+        (b"one\r\ntwo", b"ONE\r\nTWO"),
+    ],
+)
+def test_encodings_are_kept(content: bytes, written: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(content)
+    translate_document(UPPER, tmp_path / "a.txt", tmp_path / "b.txt")
+    assert (tmp_path / "b.txt").read_bytes() == written
+
+
+def test_html_in_the_charset_that_it_declares(tmp_path: Path) -> None:
+    page = '<meta charset="iso-8859-1"><p>né</p>'
+    fake = Fake(lambda word: f"{word}…‰→")
+    (tmp_path / "a.html").write_bytes(page.encode("latin-1"))
+    translate_document(fake, tmp_path / "a.html", tmp_path / "b.html")
+    expected = '<meta charset="iso-8859-1"><p>né…‰&#8594;</p>'
+    assert (tmp_path / "b.html").read_bytes() == expected.encode("windows-1252")
+
+
+PO_LATIN = """\
+msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=ISO-8859-1\\n"
+
+msgid "a ÿ"
+msgstr ""
+""".encode("latin-1")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.txt", b"one\ntwo \xff", "a.txt, line 2 must be UTF-8, but has the byte 0xff"),
+        ("a.txt", "one".encode("utf-16"), "UTF-16"),
+        ("a.txt", b"a\0b", "zero bytes"),
+        ("a.html", b"<meta charset=klingon>", "says that it is klingon"),
+        ("a.html", b"<meta charset=utf-7>", "says that it is utf-7"),
+        ("a.po", b'"Content-Type: text/plain; charset=hex\\n"', "says that it is hex"),
+        ("a.po", PO_LATIN, "must be UTF-8 for this translation, which has 'Ÿ'"),
+        ("a.pdf", b"", "must be one of txt, html"),
+        ("a.srt", b"no cues here", "no cue"),
+        ("a.po", b'msgid "a"\nmsgstr "b', "line 2 must be a line of a PO file"),
+        ("a.tmx", b"<tmx><body>", "must be TMX"),
+        ("a.xlf", b"<xliff version='3'/>", "XLIFF 1 or 2"),
+        ("a.docx", b"PK nonsense", "Word document"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line_and_leaves_nothing(
+    name: str, content: bytes, words: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    target = tmp_path / "out" / name
+    target.parent.mkdir()
+    target.write_text("as before")
+    with pytest.raises(InputError, match=re.escape(words)) as caught:
+        translate_document(UPPER, tmp_path / name, target)
+    assert "\n" not in str(caught.value)
+    assert target.read_text() == "as before"
+    assert [path.name for path in target.parent.iterdir()] == [name]
+
+
+def test_a_document_is_never_written_over_itself(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one")
+    with pytest.raises(InputError, match="another file"):
+        translate_document(UPPER, tmp_path / "a.txt", tmp_path / "a.txt")
+    with pytest.raises(InputError, match="cannot be read"):
+        translate_document(UPPER, tmp_path / "none.txt", tmp_path / "b.txt")
+    for place in (tmp_path / "no" / "b.txt", tmp_path):
+        with pytest.raises(InputError, match="cannot be written"):
+            translate_document(UPPER, tmp_path / "a.txt", place)
+
+
+def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
+    fake = Fake()
+
+    def stop(line: str) -> Translation:
+        raise KeyboardInterrupt
+
+    fake.one = stop  # type: ignore[method-assign]
+    (tmp_path / "a.txt").write_text("one")
+    with pytest.raises(KeyboardInterrupt):
+        translate_document(fake, tmp_path / "a.txt", tmp_path / "b.txt")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_the_formats() -> None:
+    names = [one.name for one in formats()]
+    assert names == ["txt", "html", "srt", "vtt", "po", "docx", "tmx", "xliff"]
+    assert all(callable(one.load()) for one in formats())
+
+
+def test_a_named_format_goes_before_the_ending(tmp_path: Path) -> None:
+    (tmp_path / "a.dat").write_text("<b>one</b>")
+    translate_document(UPPER, tmp_path / "a.dat", tmp_path / "b.dat", format="html")
+    assert (tmp_path / "b.dat").read_text() == "<b>ONE</b>"
+
+
+@pytest.fixture(scope="module")
+def untrained() -> Translator:
+    """A real translator that has learnt nothing, and so says anything."""
+    words = permutations(["old", "dog", "cat", "red", "sun"], 3)
+    lines = [f"The {a} {b} saw the {c}." for a, b, c in words]
+    tokenizers = Tokenizers.train(lines, lines, TokenizerConfig(vocab_size=290))
+    config = ModelConfig(
+        vocab_size=290, d_model=32, d_ff=48, heads=2, encoder_layers=1, decoder_layers=2
+    )
+    engine = TorchEngine(Transformer.from_config(config).eval())
+    return Translator(engine, tokenizers, ("en", "fr"), 24)
+
+
+def test_structure_survives_a_model_that_says_anything(
+    untrained: Translator, tmp_path: Path
+) -> None:
+    options = TranslationOptions(search=SearchConfig(beam_size=2))
+    page = (
+        "<p>The <b>dog</b> and <a href=x>the <i>old</i> cat</a> saw <code>foo()</code><img src=i>."
+        " See https://a.org/b?c=d, {name}!</p><script>a < b</script>\n"
+    )
+    (tmp_path / "a.html").write_text(page * 3)
+    report = translate_document(untrained, tmp_path / "a.html", tmp_path / "b.html", options)
+    new = (tmp_path / "b.html").read_text()
+
+    def markup(html: str) -> list[str]:
+        return sorted(token.raw for token in tokens(html) if token.kind != "text")
+
+    assert markup(new) == markup(page * 3)
+    assert (new.count("{name}"), new.count("https://a.org/b?c=d")) == (3, 3)
+    assert (report.units, report.sentences, report.errors) == (3, 6, [])
+    (line,) = translate_protected(untrained, ["The {x} dog"], options)
+    assert line.text.count("{x}") == 1

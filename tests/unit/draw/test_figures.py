@@ -1,0 +1,91 @@
+"""Pictures are written, in the format that the name asks for."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from seq2see import draw
+from seq2see.draw import figures
+from seq2see.errors import InputError
+
+PARTS = [
+    draw.Histogram(
+        "Lengths", "words", {"source": ((0, 1, 2), (3, 4)), "target": ((0, 2, 4), (1, 1))}
+    ),
+    draw.Bars("Findings", {"empty": 3, "misaligned": 1}, [draw.RED, draw.GREY]),
+]
+
+
+@pytest.mark.parametrize(
+    ("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
+)
+def test_formats(tmp_path: Path, ending: str, start: bytes) -> None:
+    path = tmp_path / f"a.{ending}"
+    draw.panels(path, "a corpus", PARTS)
+    assert path.read_bytes().startswith(start)
+
+
+def test_words_of_an_svg_stay_words(tmp_path: Path) -> None:
+    draw.panels(tmp_path / "a.svg", "a corpus", PARTS)
+    text = (tmp_path / "a.svg").read_text("utf-8")
+    for words in ("a corpus", "Lengths", "misaligned", "target"):
+        assert words in text
+
+
+def test_a_name_without_a_format(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="must end with one of .png, .svg, .pdf"):
+        draw.panels(tmp_path / "a", "a corpus", PARTS)
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be written: there is no folder"):
+        draw.panels(tmp_path / "b" / "a.png", "a corpus", PARTS)
+
+
+TOKENS = ["The", "animal", "did", "n't", "cross", "the", "street", "because", "it", "was", "tired"]
+CHINESE = list("一个穿着蓝色衬衫的男人站在梯子上擦窗户")
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        (["Le", "."], ["The", "."]),
+        (TOKENS * 5, TOKENS),
+        (["a"], TOKENS * 5),
+        (["Donaudampfschifffahrtsgesellschaft"], ["x", "Donaudampfschifffahrtsgesellschaft"]),
+        (TOKENS[:2], CHINESE),
+    ],
+    ids=["short", "tall", "wide", "long words", "chinese"],
+)
+@pytest.mark.skipif(len(draw.fonts()) < 2, reason="this computer has no font for Chinese")
+def test_no_words_of_an_attention_overlap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[str], columns: list[str]
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(figures, "_write", lambda picture, path: drawn.append(picture))
+    values = [[1 / len(columns)] * len(columns)] * len(rows)
+    grid = draw.Grid("cross-attention, mean over heads and layers", rows, columns, values)
+    names = [f"head {head}" for head in range(8)]
+    small = draw.Thumbnails("Every head", ["layer 1", "layer 0"], names, [[values] * 8] * 2)
+    series = draw.Series("probability", [0.5] * len(rows))
+    title = f"{' '.join(columns)}\n{' '.join(rows)}"
+    draw.attention(tmp_path / "a.png", title, grid, small, series)
+    (picture,) = drawn
+    with mpl.rc_context({"font.family": list(draw.fonts())}):
+        picture.draw_without_rendering()
+        renderer = FigureCanvasAgg(picture).get_renderer()
+        upright = [text for text in picture.texts if text.get_text()]
+        slanted = [label for label in picture.axes[0].get_xticklabels() if label.get_text()]
+        boxes = [text.get_window_extent(renderer) for text in upright]
+        ends = [text.get_window_extent(renderer) for text in slanted]
+    assert all(box.x0 >= 0 and box.x1 <= picture.bbox.x1 for box in [*boxes, *ends])
+    assert all(box.y0 >= 0 and box.y1 <= picture.bbox.y1 for box in [*boxes, *ends])
+    pairs = [*combinations(boxes, 2), *product(boxes, ends)]
+    assert not [pair for pair in pairs if pair[0].overlaps(pair[1])]
+    assert len(picture.axes) == 2 + 16

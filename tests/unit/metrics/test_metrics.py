@@ -1,0 +1,399 @@
+"""Scores: sacrebleu's numbers to the digit, under its signatures, and refusals that name counts."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.significance import PairedTest
+
+from seq2see.errors import InputError
+from seq2see.metrics import (
+    Judge,
+    at_hand,
+    compare,
+    comparisons,
+    score,
+    scores,
+    sentence_scores,
+)
+from seq2see.metrics.scoring import resampled_differences
+
+WORDS = ["A", "the", "Dog", "dog", "runs", "over", ",", ".", "Straße", "läuft", "!", "3.5", "don't"]
+
+
+def sentences(count: int, seed: int) -> list[str]:
+    draw = random.Random(seed)  # noqa: S311
+    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 14))) for _ in range(count)]
+
+
+def worse(lines: list[str], rate: float, seed: int) -> list[str]:
+    """Replace some of the words."""
+    draw = random.Random(seed)  # noqa: S311
+    return [
+        " ".join(draw.choice(WORDS) if draw.random() < rate else w for w in line.split())
+        for line in lines
+    ]
+
+
+REFERENCES = sentences(80, 1)
+OTHERS = worse(REFERENCES, 0.2, 2)
+GOOD, BAD = worse(REFERENCES, 0.25, 3), worse(REFERENCES, 0.35, 4)
+GOOD[7] = ""
+THEIRS = {"bleu": BLEU, "chrf": CHRF, "ter": TER}
+METRICS = list(THEIRS)
+
+
+# --- by hand ---
+
+
+@pytest.mark.parametrize(("metric", "best"), [("bleu", 100), ("chrf", 100), ("ter", 0)])
+def test_nothing_is_better_than_the_reference(metric, best) -> None:
+    perfect, real = (score(lines, REFERENCES, metric) for lines in (REFERENCES, GOOD))
+    assert perfect.value == pytest.approx(best)
+    assert (real.value < perfect.value) == perfect.higher_is_better
+    assert real.value != best
+
+
+def test_bleu_by_hand() -> None:
+    """5 of 6 words, 3 of 5 pairs, 2 of 4 triples, 1 of 3 quadruples; 6 words for 7."""
+    result = score(["a b c d e x"], ["a b c d y e z"], tokenize="none")
+    precisions = (5 / 6, 3 / 5, 2 / 4, 1 / 3)
+    penalty = 2.718281828459045 ** (1 - 7 / 6)
+    assert result.details.precisions == pytest.approx([100 * p for p in precisions])
+    assert result.details.brevity_penalty == pytest.approx(penalty)
+    assert (result.details.hypothesis_length, result.details.reference_length) == (6, 7)
+    product = precisions[0] * precisions[1] * precisions[2] * precisions[3]
+    assert result.value == pytest.approx(100 * penalty * product**0.25)
+
+
+def test_ter_by_hand() -> None:
+    assert score(["a b c"], ["a b c d"], "ter").value == pytest.approx(25)
+    assert score(["c d a b"], ["a b c d"], "ter").value == pytest.approx(25)  # a shift is one edit
+
+
+def test_exact_match_by_hand() -> None:
+    hypotheses, others = ["a b", "c ", "D"], ["x", "c", "x"]
+    ours = score(hypotheses, [["a b", "x", "d"], others], "exact")
+    assert ours.value == pytest.approx(100 * 2 / 3)  # the second by its second reference
+    assert ours.signature.startswith("nrefs:2|case:mixed|")
+    assert score(hypotheses, ["a b", "c", "d"], "exact", lowercase=True).value == 100
+    assert [s.value for s in sentence_scores(hypotheses, others, "exact")] == [0, 100, 0]
+
+
+def test_exact_match_has_an_interval_and_can_be_compared() -> None:
+    half = [line if number % 2 else "x" for number, line in enumerate(REFERENCES)]
+    low, high = score(half, REFERENCES, "exact", samples=200).interval
+    assert 30 < low < 50 < high < 70
+    assert compare(half, REFERENCES, REFERENCES, "exact", samples=200).p_value < 0.01
+
+
+# --- as sacrebleu has it ---
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("references", [[REFERENCES], [REFERENCES, OTHERS]], ids=["one", "two"])
+def test_equal_to_the_api(metric, references) -> None:
+    theirs = THEIRS[metric]()
+    result = theirs.corpus_score(GOOD, references)
+    ours = score(GOOD, references if len(references) > 1 else references[0], metric)
+    assert ours.value == result.score
+    assert ours.signature == str(theirs.get_signature())
+    assert ours.name == result.name
+    assert f"nrefs:{len(references)}|" in ours.signature
+    assert ours.interval is None
+    assert score(GOOD, references, metric) == ours
+    if metric == "bleu":
+        assert ours.details.precisions == tuple(result.precisions)
+        assert ours.details.brevity_penalty == result.bp
+    else:
+        assert ours.details is None
+
+
+COMMANDS = {
+    "": [{}, {}, {}],
+    "-tok none -lc --chrf-lowercase --ter-case-sensitive": [
+        {"tokenize": "none", "lowercase": True},
+        {"lowercase": True},
+        {"lowercase": False},
+    ],
+    "-tok zh --ter-normalized --ter-asian-support": [{"language": "zh-Hans"}] * 3,
+    "-tok intl": [{"tokenize": "intl"}] * 3,
+    "-tok char": [{"tokenize": "char", "language": "en"}] * 3,
+}
+
+
+@pytest.mark.parametrize("flags", COMMANDS)
+def test_equal_to_the_command(flags: str, tmp_path: Path) -> None:
+    for name, lines in (("hyp", GOOD), ("ref", REFERENCES)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", "-f", "json", "-w", "12"]
+    command += ["--force", "-m", *METRICS, *flags.split()]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, text=True)
+    for metric, options, theirs in zip(
+        METRICS, COMMANDS[flags], json.loads(ran.stdout), strict=True
+    ):
+        ours = score(GOOD, REFERENCES, metric, **options)
+        assert ours.value == pytest.approx(theirs["score"], abs=1e-11)
+        assert ours.signature == theirs["signature"]
+        assert ours.name == theirs["name"]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_interval_is_theirs(metric, monkeypatch) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", "7")
+    theirs = THEIRS[metric]()
+    result = theirs.corpus_score(GOOD, [REFERENCES], n_bootstrap=200)
+    ours = score(GOOD, REFERENCES, metric, samples=200, seed=7)
+    low, high = ours.interval
+    assert (high - low) / 2 == pytest.approx(result._ci, abs=1e-4)
+    assert low < ours.value < high
+    assert ours.signature == str(theirs.get_signature())
+    assert "|bs:200|seed:7|" in ours.signature
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("rate", [0.26, 0.3])
+@pytest.mark.parametrize(
+    ("test", "theirs", "samples"), [("bootstrap", "bs", 300), ("randomisation", "ar", 400)]
+)
+def test_the_p_value_is_theirs(metric, rate, test, theirs, samples, monkeypatch) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", "11")
+    second = worse(REFERENCES, rate, 5)
+    paired = PairedTest(
+        [("a", GOOD), ("b", second)],
+        {metric: THEIRS[metric]()},
+        [REFERENCES],
+        test_type=theirs,
+        n_samples=samples,
+        n_ar_confidence=1000 if theirs == "ar" else -1,
+    )
+    signatures, results = paired()
+    ours = compare(GOOD, second, REFERENCES, metric, test, samples, seed=11)
+    first, last = results[ours.first.name]
+    assert (ours.first.value, ours.second.value) == (first.score, last.score)
+    if (metric, test) == ("ter", "randomisation"):  # few edits: chance often does just as much
+        assert last.p_value < ours.p_value < last.p_value + 0.1
+    else:
+        assert ours.p_value == last.p_value
+    assert 0.005 < ours.p_value <= 1
+    assert ours.signature == str(signatures[ours.first.name])
+
+
+# --- comparing ---
+
+
+@pytest.mark.parametrize("test", ["bootstrap", "randomisation"])
+def test_a_real_difference_and_none(test) -> None:
+    real = compare(BAD, REFERENCES, REFERENCES, "chrf", test, samples=200)
+    assert real.difference == pytest.approx(100 - score(BAD, REFERENCES, "chrf").value)
+    assert real.p_value == pytest.approx(1 / 201)
+    assert real.interval[0] > 0
+    assert real.better == "second"
+    none = compare(BAD, BAD, REFERENCES, "chrf", test, samples=200)
+    assert (none.difference, none.interval, none.better) == (0, (0, 0), None)
+    assert none.p_value == 1
+
+
+@pytest.mark.parametrize("samples", [None, 30, 1100])
+def test_both_tests_on_one_count_are_each_test_alone(samples) -> None:
+    both = comparisons(Judge("exact", [GOOD, BAD], REFERENCES, {}), samples=samples, seed=3)
+    assert list(both) == ["bootstrap", "randomisation"]
+    for test, found in both.items():
+        assert found == compare(GOOD, BAD, REFERENCES, "exact", test, samples, seed=3)
+
+
+def test_both_tests_draw_the_test_sets_once(monkeypatch) -> None:
+    drawn: list[int] = []
+
+    def counted(judge: Judge, samples: int, seed: int):
+        drawn.append(samples)
+        return resampled_differences(judge, samples, seed)
+
+    monkeypatch.setattr("seq2see.metrics.scoring.resampled_differences", counted)
+    comparisons(Judge("exact", [GOOD, BAD], REFERENCES, {}), samples=20)
+    assert drawn == [1000]
+
+
+def test_fewer_errors_are_better() -> None:
+    result = compare(REFERENCES, BAD, REFERENCES, "ter", samples=50)
+    assert result.difference > 0
+    assert result.better == "first"
+    assert compare(BAD, REFERENCES, REFERENCES, "ter", samples=50).better == "second"
+
+
+@pytest.mark.parametrize("test", ["bootstrap", "randomisation"])
+def test_the_seed_decides(test) -> None:
+    def run(seed: int):
+        return compare(GOOD, BAD, REFERENCES, "bleu", test, 60, seed)
+
+    assert run(0) == run(0)
+    assert run(0).interval != run(1).interval
+
+
+# --- several sentences, several metrics ---
+
+
+def test_several_metrics_at_once() -> None:
+    both = scores(GOOD, REFERENCES, ("ter", "bleu"), language="de")
+    assert list(both) == ["ter", "bleu"]
+    assert both["bleu"] == score(GOOD, REFERENCES, "bleu")
+    assert both["ter"] == score(GOOD, REFERENCES, "ter")
+    assert list(scores(GOOD, REFERENCES)) == [*METRICS, "exact"]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("references", [[REFERENCES], [REFERENCES, OTHERS]], ids=["one", "two"])
+def test_each_sentence_by_itself(metric, references) -> None:
+    theirs = BLEU(effective_order=True) if metric == "bleu" else THEIRS[metric]()
+    ours = sentence_scores(GOOD, references, metric)
+    for line, result, *lines in zip(GOOD, ours, *references, strict=True):
+        assert result.value == theirs.sentence_score(line, lines).score
+        assert result.signature == str(theirs.get_signature())
+    assert ("eff:yes" in ours[0].signature) == (metric in {"bleu", "chrf"})
+    assert len({result.value for result in ours}) > 10
+
+
+def test_a_short_sentence_may_be_perfect() -> None:
+    assert sentence_scores(["Ja ."], ["Ja ."], "bleu")[0].value == pytest.approx(100)
+
+
+# --- signatures ---
+
+
+def test_tokenised_and_lower_cased() -> None:
+    """What papers on multi30k count."""
+    ours = score(["A dog 's bone ."], ["a dog 's bone ."], tokenize="none", lowercase=True)
+    assert ours.value == pytest.approx(100)
+    assert "|case:lc|" in ours.signature
+    assert "|tok:none|" in ours.signature
+    assert score(["A dog."], ["a dog ."], lowercase=True, tokenize="none").value < 50
+    assert score(["A dog's bone ."], ["a dog's bone ."]).value < 100
+    assert str(ours) == f"BLEU 100.00 ({ours.signature})"
+
+
+def test_tokenised_text_is_scored_without_a_warning(caplog) -> None:
+    lines = ["a dog runs ."] * 200
+    score(lines, lines)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("language", "tok"),
+    [(None, "13a"), ("de", "13a"), ("zh", "zh"), ("zh_CN", "zh"), ("ZH-Hant", "zh"), ("yue", "zh")],
+)
+def test_the_language_chooses_how_words_are_found(language, tok) -> None:
+    ours = score(["我喜欢猫。"], ["我喜欢狗。"], language=language)
+    assert f"|tok:{tok}|" in ours.signature
+    assert (ours.value > 0) == (tok == "zh")
+
+
+def test_errors_of_chinese_are_counted_by_character() -> None:
+    ours = score(["我喜欢猫。"], ["我喜欢狗。"], "ter", language="zh")
+    assert ours.value == pytest.approx(20)
+    assert "|norm:yes|" in ours.signature
+    assert "|asian:yes|" in ours.signature
+
+
+THAI, NEARLY = "แมวนอนบนโต๊ะ", "แมวนอนบนเตียง"
+
+
+@pytest.mark.parametrize("language", ["th", "th-TH", "lo", "km", "my", "bo"])
+def test_without_spaces_or_words_characters_are_counted(language) -> None:
+    """Words of 13a and Tercom stand between spaces: a whole sentence would be wrong."""
+    bleu = score([NEARLY], [THAI], language=language)
+    assert bleu.value == score([" ".join(NEARLY)], [" ".join(THAI)], tokenize="none").value > 50
+    assert "|tok:char|" in bleu.signature
+    ter = score([NEARLY], [THAI], "ter", language=language)
+    assert ter.value == score([" ".join(NEARLY)], [" ".join(THAI)], "ter").value < 50
+    assert "|tok:char|" in ter.signature
+    assert score([THAI], [THAI], "ter", language=language).value == 0
+
+
+def test_characters_keep_their_case_if_asked() -> None:
+    assert score(["กA"], ["กa"], "ter", language="th").value == 0
+    assert score(["กA"], ["กa"], "ter", language="th", lowercase=False).value == 50
+
+
+@pytest.mark.parametrize(("language", "extra"), [("ja", "japanese"), ("ko", "korean")])
+def test_a_missing_extra_is_named(language, extra, monkeypatch) -> None:
+    module = pytest.importorskip(f"sacrebleu.tokenizers.tokenizer_{language}_mecab")
+    monkeypatch.setattr(module, "MeCab", None)
+    message = rf"{language}-mecab needs .* pip install 'seq2see\[{extra}\]'.* char"
+    with pytest.raises(InputError, match=message):
+        score(["猫"], ["猫"], language=language)
+    assert score(["猫"], ["猫"], "chrf", language=language).value == pytest.approx(100)
+    assert (at_hand(language), at_hand("zh"), at_hand("de")) == ("char", None, None)
+
+
+# --- edges ---
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_empty_hypotheses(metric) -> None:
+    worst = score(["", ""], ["a dog", "a cat"], metric)
+    assert worst.value == (100 if metric == "ter" else 0)
+    assert len(sentence_scores(["", "a cat"], ["a dog", "a cat"], metric)) == 2
+    assert compare(["", ""], ["", ""], ["a dog", "a cat"], metric, samples=5).difference == 0
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_one_sentence(metric) -> None:
+    ours = score(["the cat sat on the mat"], ["the cat sat on a mat"], metric, samples=40)
+    assert ours.interval == pytest.approx((ours.value, ours.value))
+
+
+def test_counts_must_agree() -> None:
+    for function in (score, sentence_scores):
+        with pytest.raises(InputError, match="must be as many, but are 2 and 3 instead"):
+            function(["a", "b"], ["a", "b", "c"])
+        with pytest.raises(InputError, match="must be as many, but are 2 and 2, 1 instead"):
+            function(["a", "b"], [["a", "b"], ["c"]])
+        with pytest.raises(InputError, match="must be as many, but are 1 and 0 instead"):
+            function(["a"], [])
+        for nothing in ([], [[]], [[], []]):
+            with pytest.raises(InputError, match="at least one sentence"):
+                function([], nothing)
+    with pytest.raises(InputError, match="must be as many, but are 2, 1 and 2 instead"):
+        compare(["a", "b"], ["a"], ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("text", ["t", "e", "x", "t"]), (["a"], "a"), (["a", None], ["a", "b"]), (["a"], [None])],
+)
+def test_only_lists_of_texts(arguments) -> None:
+    with pytest.raises(InputError, match="must be lists of texts"):
+        score(*arguments)
+
+
+def test_wrong_words_are_named() -> None:
+    for wrong, message in (
+        ({"metric": "bleurt"}, "`metric` must be one of bleu, chrf, ter, exact, but is bleurt"),
+        ({"tokenize": "flores200"}, "`tokenize` must be one of 13a, .*, but is flores200"),
+        ({"samples": -1}, "`samples` must be at least 1, but is -1"),
+    ):
+        with pytest.raises(InputError, match=message):
+            score(["a"], ["a"], **wrong)
+    with pytest.raises(InputError, match="`test` must be one of bootstrap, randomisation, but"):
+        compare(["a"], ["a"], ["a"], test="t")
+    for test in ("bootstrap", "randomisation"):
+        with pytest.raises(InputError, match="`samples` must be at least 1, but is 0"):
+            compare(["a"], ["a"], ["a"], test=test, samples=0)
+
+
+def test_no_torch(tmp_path: Path) -> None:
+    code = "import sys, seq2see.metrics; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("test", ["bootstrap", "randomisation"])
+def test_two_sentences_are_too_few_to_tell(test) -> None:
+    references = ["the cat sleeps on the mat", "the dog runs in the park"]
+    worse = ["the cat sleeps on the mat", "a cow is there"]
+    assert compare(references, worse, references, test=test).p_value > 0.2

@@ -1,0 +1,236 @@
+"""The builder chooses what the config names, with the right numbers, at the right place."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from seq2see.model import (
+    OPEN,
+    AdditiveAttention,
+    AttentionRecord,
+    Builder,
+    DotProductAttention,
+    Layout,
+    LinformerAttention,
+    ModelConfig,
+    QKNormAttention,
+    RelativeAttention,
+    Site,
+    Stack,
+    Transformer,
+)
+from seq2see.model.modules import ACTIVATIONS, Dropout
+
+SRC, TGT = torch.tensor([[1, 2, 3], [4, 5, 0]]), torch.tensor([[1, 6], [2, 7]])
+SELF, CROSS = Site("encoder", 0, "self"), Site("decoder", 0, "cross")
+SIZES: dict[str, Any] = {
+    "vocab_size": 10,
+    "d_model": 8,
+    "heads": 2,
+    "d_ff": 12,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+}
+
+
+def config(**settings: Any) -> ModelConfig:
+    return ModelConfig(**{**SIZES, **settings})
+
+
+@pytest.mark.parametrize(
+    ("attention", "kind", "scale"),
+    [
+        ({"kind": "scaled_dot"}, DotProductAttention, 0.5),
+        ({"kind": "scaled_dot", "scale": 0.3}, DotProductAttention, 0.3),
+        ({"kind": "dot"}, DotProductAttention, 1.0),
+        ({"kind": "dot", "scale": 0.3}, DotProductAttention, 0.3),
+        ({"kind": "qk_norm"}, QKNormAttention, 1.0),
+        ({"kind": "qk_norm", "scale": 2.0}, QKNormAttention, 2.0),
+        ({"kind": "linformer"}, LinformerAttention, 0.5),
+        ({"kind": "linformer", "scale": 0.3}, LinformerAttention, 0.3),
+        ({"kind": "additive"}, AdditiveAttention, None),
+    ],
+)
+def test_attention(attention: dict[str, Any], kind: type, scale: float | None) -> None:
+    settings = config(encoder_attention=attention)
+    built = Builder(settings).attention(settings.source_attention, SELF)
+    assert type(built) is kind
+    assert getattr(built, "scale", None) == scale
+
+
+@pytest.mark.parametrize(
+    ("attention", "scale"),
+    [({}, 0.5), ({"kind": "dot"}, 1.0), ({"scale": 0.3}, 0.3)],
+)
+def test_relative_positions_stand_in_self_attention_alone(
+    attention: dict[str, Any], scale: float
+) -> None:
+    settings = config(positions={"kind": "relative"}, attention=attention)
+    built = [Builder(settings).attention(settings.attention, site) for site in (SELF, CROSS)]
+    assert [type(a) for a in built] == [RelativeAttention, DotProductAttention]
+    assert [a.scale for a in built] == [scale, scale]
+
+
+def test_activations() -> None:
+    x = torch.linspace(-4, 4, 81, dtype=torch.float64)
+    cube = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+    expected = {
+        "relu": x.clamp(min=0),
+        "gelu": x * 0.5 * (1 + torch.erf(x / math.sqrt(2))),
+        "gelu_tanh": 0.5 * x * (1 + cube.tanh()),
+        "silu": x / (1 + (-x).exp()),
+    }
+    for name, activation in ACTIVATIONS.items():
+        torch.testing.assert_close(activation(x), expected[name], rtol=0, atol=1e-12)
+    assert set(ACTIVATIONS) == set(expected)
+
+
+def test_each_dropout_has_the_rate_of_its_place() -> None:
+    rates = {"embedding": 0.1, "residual": 0.2, "attention": 0.3, "activation": 0.4}
+    model = Transformer.from_config(config(dropout=rates))
+    places = {
+        "embeddings.dropout": "embedding",
+        "attention.attention.dropout": "attention",
+        "feed_forward.dropout": "activation",
+        "residual.dropout": "residual",
+    }
+    found = [(name, m.rate) for name, m in model.named_modules() if isinstance(m, Dropout)]
+    assert len(found) == 2 + 4 + 6
+    for name, rate in found:
+        (place,) = (place for end, place in places.items() if name.endswith(end))
+        assert rate == rates[place], name
+
+
+class Nothing(Dropout):
+    """Drops everything: what is left shows where it stands."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.zeros_like(x)
+
+
+@pytest.mark.parametrize("placement", ["post", "pre"])
+def test_residual_dropout_stands_before_the_sum(placement: str) -> None:
+    """If the sublayers give nothing, x passes: normalised behind each sum, or untouched."""
+    builder = Builder(config(norm={"placement": placement}))
+    layer = builder.encoder_layer(0)
+    layer.attention_residual.dropout = layer.feed_forward_residual.dropout = Nothing(0.5)
+    x = torch.randn(3, 8)
+    norm = nn.LayerNorm(8, 1e-6)
+    expected = norm(norm(x)) if placement == "post" else x
+    layout = Layout(1, 3)
+    torch.testing.assert_close(layer(x, layout, OPEN), expected)
+
+
+def test_activation_dropout_stands_behind_the_activation() -> None:
+    """silu(0) and relu(0) are 0, so shift it: with x + 1 the place shows."""
+    network = Builder(config()).feed_forward()
+    network.activation, network.dropout = (lambda x: x + 1), Nothing(0.5)
+    torch.testing.assert_close(network(torch.randn(2, 8)), network.down.bias.expand(2, 8))
+
+
+def test_a_shared_matrix_makes_queries_and_keys() -> None:
+    settings = config(attention={"shared_qk": True})
+    x, layout = torch.randn(6, 8), Layout(2, 3)
+    own = Builder(settings).self_attention(settings.attention, SELF)
+    queries, memory = own.project(x, layout)
+    assert torch.equal(queries, memory.keys_BHSD)
+    cross = Builder(settings).cross_attention(settings.attention, CROSS)
+    memory = cross.remember(x, layout)
+    assert torch.equal(cross.split(layout.sentences(cross.query(x))), memory.keys_BHSD)
+    assert not torch.equal(memory.keys_BHSD, memory.values_BHSD)
+
+
+def test_the_record_shows_weights_before_dropout() -> None:
+    model = Transformer.from_config(config(dropout={"attention": 0.5})).train()
+    records: list[AttentionRecord] = []
+
+    class Ear:
+        def attention_listener(self, site: Site) -> Any:
+            return records.append
+
+        def layer_listener(self, stack: Stack, layer: int) -> None: ...
+
+    model(SRC, TGT, Ear())
+    for record in records:
+        total = record.weights_BHTS.sum(-1)
+        real = total[0]  # the first sentence has no padding
+        torch.testing.assert_close(real, torch.ones_like(real))
+
+
+def test_an_interrupted_step_leaves_the_cache_as_it_was() -> None:
+    model = Transformer.from_config(config(decoder_layers=2)).eval()
+
+    class Broken:
+        def attention_listener(self, site: Site) -> None:
+            if site == Site("decoder", 1, "cross"):
+                raise KeyboardInterrupt
+
+        def layer_listener(self, stack: Stack, layer: int) -> None: ...
+
+    cache = model.start(model.encode(SRC))
+    model.step(TGT[:, :1], cache)
+    with pytest.raises(KeyboardInterrupt):
+        model.step(TGT[:, 1:], cache, Broken())
+    expected = model.decode(TGT, model.encode(SRC))[:, 1:]
+    torch.testing.assert_close(model.step(TGT[:, 1:], cache), expected)
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "gelu_tanh": {"activation": "gelu_tanh"},
+    "relative": {"positions": {"kind": "relative"}},
+    "learned": {"positions": {"kind": "learned"}},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_copies_and_files_give_the_same_model(variant: str) -> None:
+    model = Transformer.from_config(config(**VARIANTS[variant])).eval()
+    expected = model(SRC, TGT)
+    with torch.device("meta"):
+        empty = Transformer.from_config(config(**VARIANTS[variant])).eval()
+    filled = copy.deepcopy(empty).to_empty(device="cpu")
+    filled.load_state_dict(model.state_dict())
+    empty.load_state_dict(model.state_dict(), assign=True)
+    copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model)), filled, empty]  # noqa: S301
+    for other in copies:
+        assert torch.equal(other(SRC, TGT), expected)
+
+
+def test_positions_do_not_remember_a_lower_precision() -> None:
+    model = Transformer.from_config(config()).eval()
+    expected = model(SRC, TGT)
+    weights = copy.deepcopy(model.state_dict())
+    model.bfloat16()(SRC, TGT)
+    model.float().load_state_dict(weights)
+    assert torch.equal(model(SRC, TGT), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_half_precision_comes_near(dtype: torch.dtype) -> None:
+    model = Transformer.from_config(config()).eval()
+    expected = model(SRC, TGT)
+    actual = model.to(dtype)(SRC.int(), TGT.int())
+    assert actual.dtype == dtype
+    torch.testing.assert_close(actual.float(), expected, rtol=0.1, atol=0.2)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # the fused kernel, batched
+def test_functional_gradients_with_padding() -> None:
+    """`torch.func` works through the custom gradients of the row layout."""
+    model = Transformer.from_config(config()).double().eval()
+    x = torch.randn(*SRC.shape, 8, dtype=torch.float64)
+
+    def states(x: Tensor) -> Tensor:
+        return model.encoder.encode_vectors(x, SRC == 0).states_BSM.sum(dim=(0, 1))
+
+    jacobian = torch.func.jacrev(states)(x)
+    torch.testing.assert_close(jacobian, torch.autograd.functional.jacobian(states, x))
+    assert jacobian[:, 1, 2].eq(0).all()  # the padding

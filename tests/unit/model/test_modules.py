@@ -1,0 +1,263 @@
+"""Dropout, positions, norms, embeddings and the output, each by itself."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from seq2see.errors import InputError
+from seq2see.model import (
+    Builder,
+    Layout,
+    LinformerAttention,
+    ModelConfig,
+    Transformer,
+    count_parameters,
+    sinusoid,
+    summary,
+)
+from seq2see.model.embeddings import LearnedPositions, SinusoidPositions
+from seq2see.model.modules import Dropout, Linear, keep_mask
+
+
+def tiny(**settings: object) -> Transformer:
+    sizes = {"d_model": 8, "heads": 2, "d_ff": 8, "encoder_layers": 1, "decoder_layers": 1}
+    return Transformer.from_config(ModelConfig(**{"vocab_size": 10, **sizes, **settings}))
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.9])
+def test_dropout_meets_its_rate_and_keeps_the_mean(rate: float) -> None:
+    count = 1_000_001  # no multiple of the four elements that one draw decides
+    kept = keep_mask(torch.Size([count]), rate, torch.float64)
+    deviation = (rate * (1 - rate) / count) ** 0.5
+    assert (kept == 0).double().mean().item() == pytest.approx(rate, abs=5 * deviation)
+    assert kept.mean().item() == pytest.approx(1, abs=5 * deviation / (1 - rate))
+    assert kept.unique().tolist() == pytest.approx([0, 1 / (1 - rate)])
+
+
+def test_dropout_at_rates_that_almost_drop_all() -> None:
+    assert keep_mask(torch.Size([100]), 0.9999999, torch.float32).isfinite().all()
+
+
+def test_dropout_follows_the_seed_and_rests_in_evaluation() -> None:
+    dropout, x = Dropout(0.5), torch.ones(64)
+    first, second = dropout(x), dropout(x)
+    torch.manual_seed(3)
+    third = dropout(x)
+    torch.manual_seed(3)
+    assert not torch.equal(first, second)
+    assert torch.equal(third, dropout(x))
+    assert dropout.eval()(x) is x
+
+
+def test_dropout_drops_neighbours_independently() -> None:
+    dropped = keep_mask(torch.Size([400_000]), 0.5, torch.float64).eq(0).double()
+    for distance in (1, 2, 3, 4, 8):
+        both = (dropped[:-distance] * dropped[distance:]).mean().item()
+        assert both == pytest.approx(0.25, abs=0.005)
+
+
+def test_the_gradient_of_dropout_is_its_mask() -> None:
+    x = torch.randn(100, requires_grad=True)
+    dropped = Dropout(0.4)(x)
+    (gradient,) = torch.autograd.grad(dropped.sum(), x)
+    torch.testing.assert_close(dropped, x * gradient)
+
+
+@pytest.mark.parametrize("place", ["embedding", "residual", "attention", "activation"])
+def test_each_of_the_four_places_drops_by_its_own_rate(place: str) -> None:
+    rates = dict.fromkeys(("embedding", "residual", "attention", "activation"), 0.0)
+    src, tgt = torch.tensor([[1, 2, 3]]), torch.tensor([[4, 5]])
+    still = tiny(dropout=rates).train()
+    assert torch.equal(still(src, tgt), still(src, tgt))
+    noisy = tiny(dropout={**rates, place: 0.5}).train()
+    assert not torch.equal(noisy(src, tgt), noisy(src, tgt))
+
+
+def test_stacked_matrices_start_as_if_they_stood_alone() -> None:
+    stacked = Linear(256, 256, blocks=3).weight
+    alone = Linear(256, 256).weight
+    assert stacked.std().item() == pytest.approx(alone.std().item(), rel=0.02)
+    assert stacked.shape == (768, 256)
+
+
+def test_token_vectors_times_root_d_have_variance_one() -> None:
+    config = ModelConfig(vocab_size=4000, d_model=256)
+    table = Builder(config).tokens(config.vocab_size)
+    assert table.weight_VM.var().item() == pytest.approx(1 / 256, rel=0.02)
+    embed = Builder(config.replace(positions={"kind": "none"})).embeddings(table).eval()
+    assert embed(torch.arange(4000)[None]).var().item() == pytest.approx(1, rel=0.02)
+
+
+def test_sinusoid_beyond_its_table_goes_on() -> None:
+    positions = SinusoidPositions("interleaved", "paper")
+    far = positions(torch.zeros(1, 3, 8), offset=100_000)
+    expected = sinusoid(torch.arange(100_000, 100_003), 8).float()
+    torch.testing.assert_close(far[0], expected)
+    across = positions(torch.zeros(1, 600, 8))
+    torch.testing.assert_close(across[0], sinusoid(torch.arange(600), 8).float())
+
+
+def test_layout_and_frequencies_differ_as_the_lab_says() -> None:
+    """Tensor2Tensor's frequencies differ from the paper's, not only its layout."""
+    position = torch.arange(512)
+    paper = sinusoid(position, 512, "halves", "paper")
+    other = sinusoid(position, 512, "halves", "tensor2tensor")
+    assert (paper - other).abs().max().item() > 0.2
+    interleaved = sinusoid(position, 512, "interleaved", "paper")
+    torch.testing.assert_close(torch.cat((interleaved[:, 0::2], interleaved[:, 1::2]), 1), paper)
+
+
+def test_a_sentence_longer_than_a_learned_table_is_refused() -> None:
+    positions = LearnedPositions(8, max_length=5)
+    assert positions(torch.zeros(1, 5, 8)).shape == (1, 5, 8)
+    with pytest.raises(InputError, match="at most 5 tokens .* but has 6 instead"):
+        positions(torch.zeros(1, 6, 8))
+    with pytest.raises(InputError, match="but has 7 instead"):
+        positions(torch.zeros(1, 1, 8), offset=6)
+
+
+def test_a_sentence_longer_than_linformer_is_refused() -> None:
+    attention = LinformerAttention(4, 2, 1.0, Dropout(0.0))
+    x = torch.zeros(1, 1, 5, 8)
+    with pytest.raises(InputError, match="at most 4 tokens .* but has 5 instead"):
+        attention(x, x, x)
+
+
+def test_a_row_leaves_padding_out_and_puts_zeros_back() -> None:
+    padding = torch.tensor([[0, 0, 0], [0, 1, 1], [1, 0, 1]]).bool()
+    x = torch.arange(1.0, 19.0).view(3, 3, 2)
+    layout = Layout.without(padding)
+    row = layout.row(x)
+    assert row[:, 0].tolist() == [1, 3, 5, 7, 15]
+    assert torch.equal(layout.sentences(row), x.masked_fill(padding[:, :, None], 0))
+    whole = Layout.without(torch.zeros(3, 3).bool())
+    assert whole.row(x).data_ptr() == x.data_ptr()
+    assert torch.equal(whole.sentences(whole.row(x)), x)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_batch_norm_leaves_padding_out(side: str) -> None:
+    """However long the padding, the running statistics are those of the real tokens."""
+    ids = {"source": torch.tensor([[1, 2, 3], [4, 5, 0]]), "target": torch.tensor([[1, 2], [3, 0]])}
+    longer = {**ids, side: nn.functional.pad(ids[side], (0, 7))}
+    means = []
+    for batch in (ids, longer):
+        torch.manual_seed(5)
+        model = tiny(norm={"kind": "batch"}, dropout={"embedding": 0, "residual": 0}).train()
+        model(batch["source"], batch["target"])
+        means.append([b for name, b in model.named_buffers() if "running" in name])
+    assert len(means[0]) == 10
+    for a, b in zip(*means, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_a_start_symbol_that_is_the_padding_is_a_token() -> None:
+    decoder = tiny().train().decoder
+    layout = decoder._layout(torch.tensor([[0, 4, 0], [0, 0, 0]]))
+    assert layout.row(torch.arange(6).view(2, 3, 1)).flatten().tolist() == [0, 1, 3]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_log_probabilities_are_the_same_where_no_gradient_is_wanted(dtype: torch.dtype) -> None:
+    model, states = tiny().to(dtype), torch.randn(2, 3, 8).to(dtype)
+    wanted = model.output.log_probabilities(states)
+    with torch.inference_mode():
+        found = model.output.log_probabilities(states)
+    assert found.dtype == wanted.dtype
+    assert torch.equal(found, wanted.detach())
+
+
+def test_half_precision_gives_log_probabilities_in_single() -> None:
+    model = tiny().bfloat16()
+    assert model.output.log_probabilities(torch.randn(1, 2, 8).bfloat16()).dtype == torch.float32
+
+
+REFUSED = {
+    "an id beyond the vocabulary": (torch.tensor([[1, 10]]), "from 0 to 9.* but is 10 instead"),
+    "a negative id": (torch.tensor([[1, -3]]), "from 0 to 9.* but is -3 instead"),
+    "an empty batch": (torch.empty(0, 3, dtype=torch.long), "at least one sentence.* but is 0 × 3"),
+    "an empty sentence": (torch.empty(2, 0, dtype=torch.long), "one token, but is 2 × 0"),
+    "a list": ([[1, 2]], "a tensor, but are list instead"),
+    "one axis": (torch.tensor([1, 2]), "two axes .* but have 1 instead"),
+    "no ids": (torch.ones(1, 2), "int64 or int32, but are torch.float32 instead"),
+}
+
+
+@pytest.mark.parametrize(("ids", "message"), REFUSED.values(), ids=REFUSED)
+def test_bad_ids_are_refused_with_their_value(ids: torch.Tensor, message: str) -> None:
+    model, good = tiny(), torch.tensor([[1, 2]])
+    with pytest.raises(InputError, match=message):
+        model(ids, good)
+    with pytest.raises(InputError, match=message):
+        model.decode(ids, model.encode(good))
+
+
+def test_a_target_without_its_source_is_refused() -> None:
+    ids = torch.tensor([[1, 2], [3, 4]])
+    with pytest.raises(InputError, match="each of the 2 sources, but there are 1 instead"):
+        tiny()(ids, ids[:1])
+
+
+def test_token_types_without_a_table_are_refused() -> None:
+    ids = torch.tensor([[1, 2]])
+    with pytest.raises(InputError, match="this model has none"):
+        tiny().encoder(ids, types_BS=ids)
+
+
+@pytest.mark.parametrize(
+    ("types", "message"),
+    [
+        (torch.tensor([[1]]), "the shape of the ids, 1 × 2, but have 1 × 1 instead"),
+        (torch.ones(1, 2), "int64 or int32, but are torch.float32"),
+        (torch.tensor([[0, 2]]), "from 0 to 1, the table's last, but is 2 instead"),
+    ],
+)
+def test_bad_token_types_are_refused(types: torch.Tensor, message: str) -> None:
+    encoder = tiny(embeddings={"token_types": 2}).encoder
+    with pytest.raises(InputError, match=message):
+        encoder(torch.tensor([[1, 2]]), types)
+
+
+def test_token_types_count_and_are_0_unless_given() -> None:
+    encoder, ids = tiny(embeddings={"token_types": 2}).eval().encoder, torch.tensor([[1, 2]])
+    states = [encoder(ids, types).states_BSM for types in (None, ids * 0, ids * 0 + 1)]
+    assert torch.equal(states[0], states[1])
+    assert not torch.allclose(states[0], states[2])
+
+
+def test_batch_norm_of_one_token_is_refused() -> None:
+    model = tiny(norm={"kind": "batch"})
+    one = torch.tensor([[1]])
+    with pytest.raises(InputError, match="at least 2 tokens"):
+        model.train()(one, one)
+    assert model.eval()(one, one).isfinite().all()
+
+
+def test_the_summary_shows_each_weight_once() -> None:
+    model = Transformer.from_config(ModelConfig.preset("tiny", vocab_size=100))
+    lines = summary(model).splitlines()
+    assert lines[0].split() == ["Transformer", f"{count_parameters(model):,}"]
+    assert any("layers 0–3" in line and "4 × EncoderLayer" in line for line in lines)
+    assert any(line.endswith("shared") and "100×128" in line for line in lines)
+    tops = [line for line in lines if line.startswith(("├─ ", "└─ "))]
+    numbers = [
+        int(n.replace(",", "")) for n in (line.split()[-1] for line in tops) if n[0].isdigit()
+    ]
+    assert sum(numbers) == count_parameters(model)
+
+
+def test_a_part_of_ones_own_is_passed_in_by_the_builder() -> None:
+    class Doubling(nn.Module):
+        def forward(self, x_BTM: torch.Tensor) -> torch.Tensor:
+            return 2 * x_BTM
+
+    class MyBuilder(Builder):
+        def feed_forward(self) -> nn.Module:  # type: ignore[override]
+            return Doubling()
+
+    config = ModelConfig(vocab_size=10, d_model=8, heads=2, encoder_layers=2, decoder_layers=1)
+    model = MyBuilder(config).transformer()
+    assert sum(isinstance(m, Doubling) for m in model.modules()) == 3
+    assert model(torch.tensor([[1, 2]]), torch.tensor([[3]])).shape == (1, 1, 10)

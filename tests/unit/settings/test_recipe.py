@@ -1,0 +1,195 @@
+"""Recipes: read, refused, and written so that they explain themselves."""
+
+from __future__ import annotations
+
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from seq2see.data.corpus import CorpusConfig
+from seq2see.errors import ConfigError, InputError
+from seq2see.model import ModelConfig
+from seq2see.settings import Recipe
+from seq2see.settings.toml_writer import toml
+
+DATA: dict[str, Any] = {
+    "languages": ["en", "de"],
+    "train": [
+        {"files": ["a.en", "a.de"]},
+        {"files": ["b.tsv"], "weight": 0.5, "tag": "<bt>", "columns": [2, 1]},
+    ],
+    "valid": {"files": ["valid.en", "valid.de"]},
+}
+RECIPE: dict[str, Any] = {
+    "data": DATA,
+    "tokenizer": {"vocab_size": 500, "symbols": ["<bt>"]},
+    "train": {"epochs": 3.0},
+    "model": {"preset": "tiny", "heads": 8, "dropout": {"residual": 0.3}},
+}
+
+
+def keys_of(table: dict[str, Any], path: str = "") -> set[str]:
+    """Return the names of all keys, lists and tables resolved."""
+    names = set()
+    for key, value in table.items():
+        if isinstance(value, dict):
+            names |= keys_of(value, f"{path}{key}.")
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            names |= set().union(*(keys_of(each, f"{path}{key}.") for each in value))
+        else:
+            names.add(f"{path}{key}")
+    return names
+
+
+def test_what_is_written_is_what_was_read() -> None:
+    recipe = Recipe(**RECIPE)
+    assert Recipe(**tomllib.loads(recipe.to_toml())) == recipe
+
+
+def test_every_key_is_explained() -> None:
+    """Above each key stands a line of explanation; none is left out."""
+    lines = Recipe(**RECIPE).to_toml().splitlines()
+    for above, line in pairwise(lines):
+        is_key = not line.startswith(("# ", "[")) and "=" in line
+        if is_key and not line.startswith("preset"):
+            assert above.startswith("# "), line
+    written = {line.split(" =")[0].lstrip("#") for line in lines if " =" in line}
+    for part in (CorpusConfig, ModelConfig):
+        flat = {
+            name
+            for name in part.model_fields
+            if name not in ("vocab_size", "target_vocab_size", "pad_id")
+        }
+        missing = {n for n in flat if not any(w == n or w.startswith(f"{n}.") for w in written)}
+        assert not missing
+
+
+def test_what_is_not_set_holds_when_it_is(tmp_path: Path) -> None:
+    """Removing the # of every key that is not set changes nothing."""
+    chosen = {"preset": "small", "norm": {"placement": "pre"}, "dropout": {"residual": 0.3}}
+    recipe = Recipe(**{**RECIPE, "model": chosen})
+    lines = recipe.to_toml().splitlines()
+    assert 'norm.placement = "pre"' in lines
+    plain = [line[1:] if line[:1] == "#" and line[:2] != "# " else line for line in lines]
+    settings = tomllib.loads("\n".join(line for line in plain if not line.endswith("=")))
+    assert Recipe(**settings).architecture(500) == recipe.architecture(500)
+
+
+def test_the_model_is_the_preset_and_what_differs() -> None:
+    config = Recipe(**RECIPE).architecture(500)
+    assert (config.d_model, config.heads) == (128, 8)
+    assert (config.dropout.residual, config.dropout.embedding) == (0.3, 0.1)
+    assert config.vocab_size == 500
+
+
+def test_all_problems_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text(
+        "[data]\nlanguages = ['en', 'd/e']\ntrain = [{files = ['a'], wight = 1}]\n"
+        "valid = {files = ['a.tsv']}\n[tokenizer]\nvocab_size = 8\n[batches]\ntokens = 3\n"
+        "[model]\nd_modle = 9\nheads = 'x'\n"
+    )
+    with pytest.raises(ConfigError) as refusal:
+        Recipe.read(path)
+    text = str(refusal.value)
+    for problem in [
+        "did you mean `data.train.0.weight`?",
+        "`tokenizer.vocab_size` must be above 260",
+        "`batches.tokens` must be at least 514",
+        "`model.d_modle` is not a setting; did you mean `model.d_model`?",
+        "`model.heads` must be a whole number",
+    ]:
+        assert text.count(problem) == 1
+    assert str(path) in text
+
+
+def test_a_problem_is_looked_for_where_it_was_made(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text(Recipe(**RECIPE).to_toml() + "wide = 1\n")
+    overrides = ["train.updates = x", "modl.wide=3", "schedule.warmup=9", "model.hight=2"]
+    with pytest.raises(ConfigError) as refusal:
+        Recipe.read(path, overrides)
+    assert sorted(problem.partition(": ")[0] for problem in refusal.value.problems) == sorted(
+        [str(path), *overrides[:2], overrides[3]]
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"model": {"preset": "huge"}}, "`model.preset` must be one of tiny, small, base, big"),
+        ({"model": {"heads": 7}}, "`model.heads` must divide d_model = 512"),
+        ({"model": {"vocab_size": 9}}, "`model.vocab_size` must be left out: the tokenizer"),
+        (
+            {"model": {"d_modle": 9}},
+            "`model.d_modle` is not a setting; did you mean `model.d_model`?",
+        ),
+        (
+            {"model": {"positions": {"kind": "learned", "max_length": 256}}},
+            "`model.positions.max_length` must be at least 257, for batches.max_length = 256",
+        ),
+        (
+            {"model": {"encoder_attention": {"kind": "linformer", "max_length": 99, "rank": 9}}},
+            "`model.encoder_attention.max_length` must be at least 257, for",
+        ),
+        (
+            {"train": {"updates": 9, "sharding": True}, "optimiser": {"kind": "muon"}},
+            "`optimiser.kind` must be adam or adamw with `train.sharding`: muon needs",
+        ),
+        ({"tokenizer": {"vocab_size": 500}}, "`tokenizer.symbols` must have '<bt>', the tag of"),
+        ({"data": {**DATA, "languages": ["en", "d/e"]}}, "`data.languages` must be codes such as"),
+        (
+            {"data": {**DATA, "valid": {"files": ["a", "b"], "weight": 2}}},
+            "`data.valid.weight` is not",
+        ),
+    ],
+    ids=str,
+)
+def test_refused(changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        Recipe(**{**RECIPE, **changes})
+    assert problem in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"[data", "must be TOML, but:"),
+        (b"\xff", "must be UTF-8"),
+        (None, "cannot be read: No such file"),
+    ],
+)
+def test_files_that_are_no_recipe(tmp_path: Path, content: bytes | None, problem: str) -> None:
+    path = tmp_path / "recipe.toml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=problem):
+        Recipe.read(path)
+
+
+VALUES = st.recursive(
+    st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    st.lists,
+)
+
+
+@given(VALUES)
+def test_values_survive_toml(value: object) -> None:
+    assert tomllib.loads(f"x = {toml(value)}")["x"] == value
+
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.toml")), ids=lambda p: p.stem)
+def test_every_recipe_can_be_read_and_is_whole(path: Path) -> None:
+    recipe = Recipe.read(path)
+    written = recipe.to_toml()
+    assert path.read_text("utf-8").endswith(written), "written anew, it would be another file"

@@ -1,0 +1,161 @@
+"""Paragraphs to sentences and back, and what is too long for a model."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from seq2see.errors import InputError
+from seq2see.text import Span, join, sentence_splitting, split, split_long
+
+HUNDRED_THOUSAND = 100_000
+
+
+def texts(spans: list[Span]) -> list[str]:
+    return [span.text for span in spans]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("en", "Mr. Smith is here.  How are you?\n\nFine!", 3),
+        ("de", "Das ist z. B. gut. Der 3. Mai war schön.", 2),
+        ("fr", "Quoi\u00a0? Oui\u202f! Bon.", 3),
+        ("zh", "你好。今天天气很好！我们去吧？", 3),
+        ("zh_Hant", "你好。今天天氣很好！", 2),
+        ("ja", "そうです。行きましょう。", 2),
+        ("hi", "यह एक है। यह दो है।", 2),
+        ("EN-gb", "One. Two.", 2),
+        ("tlh", "One. Two.", 2),
+        ("", "One. Two.", 2),
+        ("en", "no end", 1),
+        ("en", "", 0),
+        ("en", " \n\t ", 0),
+    ],
+)
+def test_sentences_are_found(language: str, text: str, expected: int) -> None:
+    spans = split(text, language)
+    assert len(spans) == expected
+    assert all(text[span.start : span.end] == span.text == span.text.strip() for span in spans)
+    assert join(text, spans, texts(spans)) == text
+
+
+def test_translations_take_the_places_of_sentences() -> None:
+    text = "  One.  Two!\n\n\tThree? "
+    spans = split(text, "en")
+    assert texts(spans) == ["One.", "Two!", "Three?"]
+    assert join(text, spans, ["Eins.", "Zwei!", "Drei?"]) == "  Eins.  Zwei!\n\n\tDrei? "
+    assert join(" \n", [], []) == " \n"
+
+
+def test_a_filler_parts_what_nothing_parted() -> None:
+    text = "你好。再见。\n好。"
+    spans = split(text, "zh")
+    assert join(text, spans, ["Hello.", "Bye.", "Good."], " ") == "Hello. Bye.\nGood."
+    assert join(text, spans, ["Hello.", "Bye.", "Good."]) == "Hello.Bye.\nGood."
+
+
+def test_each_sentence_needs_its_translation() -> None:
+    with pytest.raises(InputError, match="as many as the 2 spans, but are 1 instead"):
+        join("One. Two.", split("One. Two.", "en"), ["Eins."])
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def cut(text: str, limit: int) -> list[str]:
+    return texts(split_long(Span(text, 0), limit, len))
+
+
+def test_what_fits_is_left_alone() -> None:
+    span = Span("some words, and more", 5)
+    assert split_long(span, 4, words) == [span]
+
+
+def test_clauses_come_first() -> None:
+    assert cut("one two, three; four five", 16) == ["one two, three;", "four five"]
+    assert cut("costs 1,000 or 2,000, not more", 22) == ["costs 1,000 or 2,000,", "not more"]
+    assert cut("一二三，四五六、七八九。", 5) == ["一二三，", "四五六、", "七八九。"]
+
+
+def test_then_white_space() -> None:
+    assert cut("one two three four", 9) == ["one two", "three", "four"]
+    assert cut("a, one two three, b", 9) == ["a,", "one two", "three,", "b"]
+
+
+def test_then_between_characters_as_a_reader_sees_them() -> None:
+    assert cut("abcdefgh", 3) == ["abc", "def", "gh"]
+    assert cut("e\u0301e\u0301e\u0301", 3) == ["e\u0301"] * 3
+    assert cut("👩‍👩‍👧👩‍👩‍👧", 7) == ["👩‍👩‍👧"] * 2
+    assert cut("🇫🇷🇩🇪🇪🇸", 3) == ["🇫🇷", "🇩🇪", "🇪🇸"]
+    assert cut("👍🏽👍🏽", 3) == ["👍🏽", "👍🏽"]
+    assert cut("\u1100\u1161\u11a8\u1100\u1161\u11a8", 4) == ["\u1100\u1161\u11a8"] * 2
+    assert cut("कि कि", 2) == ["कि", "कि"]
+
+
+def test_and_last_between_code_points() -> None:
+    assert cut("e\u0301\u0302\u0303", 2) == ["e\u0301", "\u0302\u0303"]
+    assert texts(split_long(Span("漢字", 0), 2, lambda text: 3 * len(text))) == ["漢", "字"]
+
+
+def test_places_are_those_of_the_whole_text() -> None:
+    text = "First. A rather long second sentence."
+    second = split(text, "en")[1]
+    parts = split_long(second, 10, len)
+    assert all(text[part.start : part.end] == part.text for part in parts)
+    assert join(text, parts, texts(parts)) == text
+
+
+def test_a_limit_must_be() -> None:
+    with pytest.raises(InputError, match="`limit` must be at least 1, but is 0 instead"):
+        split_long(Span("a", 0), 0, len)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *("a", ".", "\n", " ", "A. ", "你好。", "«a. ", '"', "(", "word ", "a.", "A.\n\n"),
+        *("e\u0301", "🇫", ", ", "，", "Mr. ", "\u200d", "\0", "... ", "1,0"),
+    ],
+)
+def test_a_hundred_thousand_characters(unit: str) -> None:
+    text = (unit * HUNDRED_THOUSAND)[:HUNDRED_THOUSAND]
+    start = time.process_time()
+    spans = split(text, "en")
+    parts = [part for span in spans for part in split_long(span, 100, len)]
+    assert time.process_time() - start < 2
+    assert join(text, spans, texts(spans)) == text
+    assert join(text, parts, texts(parts)) == text
+
+
+def test_sentences_are_found_through_the_window() -> None:
+    """Ends must not depend on where the window happened to stand."""
+    text = "The animal did not cross the street. It was too tired! " * 300
+    assert len(split(text, "en")) == 600
+    assert len(split("word " * 2000 + "end. Next one. " + "word " * 2000 + "end.", "en")) == 3
+
+
+def test_a_panic_of_the_splitter_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    class PanicException(BaseException):
+        pass
+
+    def panic(code: str, text: str) -> list[str]:
+        raise PanicException
+
+    monkeypatch.setattr(sentence_splitting.sentencex, "segment", panic)
+    assert texts(split(" One. Two. ", "en")) == ["One. Two."]
+
+
+@pytest.mark.parametrize("space", ["\u2028", "\x85", "\u00a0", "\u3000"])
+def test_wide_spaces_before_a_full_stop(space: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """These make sentencex panic if it sees them."""
+    text = f"i.e.A{space}. “B”"
+    assert join(text, split(text, "pt"), texts(split(text, "pt"))) == text
+    assert capfd.readouterr().err == ""
+
+
+def test_half_a_surrogate_pair_is_refused() -> None:
+    with pytest.raises(InputError, match="half of a surrogate pair"):
+        split("One\ud83d. Two.", "en")

@@ -1,0 +1,431 @@
+"""The tokenizer: what it learns, keeps, refuses and samples."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sentencepiece
+
+from seq2see.errors import ConfigError, InputError
+from seq2see.text import (
+    BOS_ID,
+    EOS_ID,
+    PAD_ID,
+    UNK_ID,
+    Specials,
+    Tokenizer,
+    TokenizerConfig,
+    Tokenizers,
+    normalise,
+    subword_sampling,
+)
+
+KINDS = ["bpe", "unigram"]
+DATA = Path(os.environ.get("SEQ2SEE_DATA", Path(__file__).parents[4] / "shared" / "data"))
+MARIAN = DATA.parent / "models" / "multi30k-en-de-marian" / "spm.model"
+
+
+def corpus() -> list[str]:
+    """Sentences enough for a few hundred pieces."""
+    stems = ["anim", "street", "tir", "cross", "hous", "größ", "lauf", "voilà", "jump", "aaaaa"]
+    ends = ["", "s", "ed", "ing", "er", "en", "ation", "'t", "ly", "aaa"]
+    words = [start + stem + end for start, stem, end in product(["", "un", "re"], stems, ends)]
+    return [" ".join(words[i * k % len(words)] for k in range(1, 9)) + "." for i in range(299)]
+
+
+def train(**settings: Any) -> Tokenizer:
+    return Tokenizer.train(corpus(), TokenizerConfig(**{"vocab_size": 320, **settings}))
+
+
+def plain(**settings: Any) -> bytes:
+    """Train as plain SentencePiece does, with its own ids and normalisation."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(corpus()), model_writer=model, minloglevel=3, **settings
+    )
+    return model.getvalue()
+
+
+@pytest.fixture(scope="session", params=KINDS)
+def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    return train(kind=request.param, symbols=("⟦0⟧", "a,b"))
+
+
+@pytest.fixture(scope="session")
+def bpe() -> Tokenizer:
+    return train()
+
+
+def test_special_ids_have_their_places(tokenizer: Tokenizer) -> None:
+    places = dict(enumerate(tokenizer.pieces[:4]))
+    assert places == {PAD_ID: "<pad>", UNK_ID: "<unk>", BOS_ID: "<s>", EOS_ID: "</s>"}
+    assert tokenizer.specials == Specials()
+    assert tokenizer.decode([BOS_ID, *tokenizer.encode("streets"), EOS_ID, PAD_ID]) == "streets"
+
+
+def test_vocabulary(tokenizer: Tokenizer) -> None:
+    assert tokenizer.vocab_size == len(tokenizer.pieces) == len(set(tokenizer.pieces)) == 320
+    assert tokenizer.config is not None
+    assert tokenizer.kind == tokenizer.config.kind
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_lines_give_the_same_bytes(kind: str) -> None:
+    assert train(kind=kind).model == train(kind=kind).model
+    assert train(kind=kind).fingerprint == train(kind=kind).fingerprint
+
+
+def test_the_fingerprint_knows_the_options() -> None:
+    options: list[dict[str, Any]] = [
+        {},
+        {"kind": "unigram"},
+        {"vocab_size": 321},
+        {"normalisation": "none"},
+        {"symbols": ("⟦0⟧",)},
+    ]
+    assert len({train(**settings).fingerprint for settings in options}) == len(options)
+
+
+def test_a_saved_file_comes_back(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    tokenizer.save(tmp_path / "a.model")
+    again = Tokenizer.load(tmp_path / "a.model")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.model"]
+    assert (again.model, again.config) == (tokenizer.model, tokenizer.config)
+    assert (again.fingerprint, again.symbols) == (tokenizer.fingerprint, ("⟦0⟧", "a,b"))
+
+
+def test_a_saved_file_is_a_plain_one(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    tokenizer.save(tmp_path / "a.model")
+    theirs = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "a.model"))
+    for line in corpus()[:50]:
+        assert theirs.encode(line) == tokenizer.encode(line)
+        assert theirs.decode(tokenizer.encode(line)) == line
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_plain_file_works_as_it_is(kind: str) -> None:
+    model = plain(model_type=kind, vocab_size=100, user_defined_symbols=["⟦0⟧"])
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=model)
+    ours = Tokenizer(model)
+    assert ours.config is None
+    assert (ours.kind, ours.symbols) == (kind, ("⟦0⟧",))
+    assert ours.specials == Specials(pad=None, unk=0, bos=1, eos=2)
+    for line in [*corpus()[:50], "  ½ ▁x  ⟦0⟧漢字 漢\x1b_字 "]:
+        assert ours.encode(line) == theirs.encode(line)
+        assert ours.encode_batch([line]) == [theirs.encode(line)]
+        assert ours.decode(ours.encode(line)) == theirs.decode(theirs.encode(line))
+        assert ours.sample(line, 1e-15, 0, 0, 0) == theirs.encode(line)
+
+
+def test_pieces_across_words_are_sampled_as_well() -> None:
+    ours = Tokenizer(plain(model_type="bpe", vocab_size=200, split_by_whitespace=False))
+    assert any("▁" in piece[1:] for piece in ours.pieces)
+    for line in corpus()[:50]:
+        assert ours.sample(line, 1e-15, 0, 0, 0) == ours.encode(line)
+
+
+@pytest.mark.skipif(not MARIAN.exists(), reason=f"there is no {MARIAN}")
+def test_the_file_of_a_real_model() -> None:
+    ours = Tokenizer.load(MARIAN)
+    theirs = sentencepiece.SentencePieceProcessor(model_file=str(MARIAN))
+    line = "Zwei junge Männer stehen im Freien – “hallo” ½"
+    assert ours.encode(line) == theirs.encode(line)
+    assert ours.vocab_size == 8000
+    assert ours.sample(line, 1e-15, 0, 0, 0) == theirs.encode(line)
+
+
+def test_tokenizers_can_be_pickled(tokenizer: Tokenizer) -> None:
+    again = pickle.loads(pickle.dumps(tokenizer))  # noqa: S301
+    assert again.encode("streets ⟦0⟧") == tokenizer.encode("streets ⟦0⟧")
+
+
+def test_symbols_have_one_id_wherever_they_stand(tokenizer: Tokenizer) -> None:
+    symbol = tokenizer.pieces.index("⟦0⟧")
+    for text in ["⟦0⟧", "a ⟦0⟧ b", "street⟦0⟧s", "(⟦0⟧),", "⟦0⟧⟦0⟧"]:
+        assert tokenizer.encode(text).count(symbol) == text.count("⟦0⟧")
+    assert tokenizer.pieces.index("a,b") in tokenizer.encode("xa,by")
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_many_are_decoded_as_one_by_one(tokenizer: Tokenizer, threads: int) -> None:
+    rows = [tokenizer.encode("streets ⟦0⟧"), [], np.array(tokenizer.encode("café")), (EOS_ID,)]
+    texts = tokenizer.decode_batch(rows, threads)
+    assert texts == ["streets ⟦0⟧", "", "café", ""] == [*map(tokenizer.decode, rows)]
+    assert tokenizer.decode_batch([], threads) == []
+    with pytest.raises(InputError, match="ids must be from 0 to"):
+        tokenizer.decode_batch([[5], [-1]], threads)
+
+
+def test_arrays_are_decoded_as_well(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode("streets ⟦0⟧")
+    assert tokenizer.decode(np.array(ids)) == tokenizer.decode(tuple(ids)) == "streets ⟦0⟧"
+
+
+def test_nothing_is_unknown(tokenizer: Tokenizer) -> None:
+    text = "漢字 😀 \x00 ਪੰਜਾਬੀ"
+    assert UNK_ID not in tokenizer.encode(text)
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_without_bytes_the_unknown_is_unknown() -> None:
+    tokenizer = train(byte_fallback=False, vocab_size=100)
+    ids = tokenizer.encode("street 漢字 street")
+    assert ids.count(UNK_ID) == 1
+    assert tokenizer.sample("street 漢字 street", 1e-15, 0, 0, 0) == ids
+
+
+@pytest.mark.parametrize(
+    ("how", "text", "expected"),
+    [
+        ("nfc", "  cafe\u0301 \t\n x  ", "café x"),
+        ("nfc", "½ ﬁ Ａ Bonjour\u202f!\u00a0", "½ ﬁ Ａ Bonjour\u202f!\u00a0"),
+        ("nfc", "全角\u3000空白\u2028\x85.", "全角 空白 ."),
+        ("nfkc", "½ ﬁ Ａ Bonjour\u202f!\u00a0", "1⁄2 fi A Bonjour !"),
+        ("none", "  cafe\u0301 \t\n ▁ ", "  cafe\u0301 \t\n ▁ "),
+    ],
+)
+def test_normalisation_does_what_is_written(how: Any, text: str, expected: str) -> None:
+    assert normalise(text, how) == expected
+    tokenizer = train(normalisation=how)
+    assert tokenizer.normalise(text) == tokenizer.decode(tokenizer.encode(text)) == expected
+
+
+def test_training_is_quiet_and_reports(capfd: pytest.CaptureFixture[str]) -> None:
+    said: list[str] = []
+    lines = corpus() * 40
+    Tokenizer.train(lines, TokenizerConfig(vocab_size=300), said.append)
+    assert said == ["read 10,000 lines", "learning 300 pieces from 11,960 lines"]
+    Tokenizer.train(corpus(), TokenizerConfig(vocab_size=300))
+    with pytest.raises(ConfigError):
+        train(vocab_size=100_000)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_terminal_shows_the_progress(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    train()
+    shown = capsys.readouterr()
+    assert "tokenizer" in shown.err
+    assert shown.out == ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_too_large_a_vocabulary_names_the_largest(kind: str) -> None:
+    with pytest.raises(ConfigError, match=r"^`vocab_size` must be at most \d+ for this") as caught:
+        train(kind=kind, vocab_size=50_000)
+    largest = int(str(caught.value).split("at most ")[1].split()[0])
+    assert train(kind=kind, vocab_size=largest).vocab_size == largest
+
+
+def test_too_small_a_vocabulary_names_the_smallest() -> None:
+    with pytest.raises(ConfigError, match=r"^`vocab_size` must be at least \d+ for this") as caught:
+        train(vocab_size=262)
+    smallest = int(str(caught.value).split("at least ")[1].split()[0])
+    assert train(vocab_size=smallest).vocab_size == smallest
+
+
+@pytest.mark.parametrize("lines", [[], [""], ["", " \t", "\u2028"]])
+def test_no_text(lines: list[str]) -> None:
+    with pytest.raises(InputError, match="must have a line that is not blank"):
+        Tokenizer.train(lines, TokenizerConfig())
+
+
+def test_lines_that_sentencepiece_would_leave_out_are_learnt() -> None:
+    odd = [f"{line}\0▅" for line in corpus()]
+    assert "▁street" in Tokenizer.train(odd, TokenizerConfig(vocab_size=400)).pieces
+    long = [" ".join(corpus())]
+    assert "▁street" in Tokenizer.train(long, TokenizerConfig(vocab_size=400)).pieces
+
+
+def test_no_more_lines_than_allowed_from_everywhere() -> None:
+    lines = ["abcdef"] * 1000 + ["uvwxyz"] * 1000
+    said: list[str] = []
+    config = TokenizerConfig(vocab_size=275, max_lines=100, character_coverage=1)
+    first = Tokenizer.train(lines, config, said.append)
+    assert said[-1] == "learning 275 pieces from 100 lines"
+    assert {"a", "z"} <= set(first.pieces)
+    assert first.model == Tokenizer.train(iter(lines), config).model
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"kind": "word"}, "`kind` must be one of bpe or unigram, but is 'word' instead"),
+        ({"vocab_size": 260}, "`vocab_size` must be above 260, the special pieces, bytes and"),
+        ({"vocab_size": 261, "symbols": ("x",)}, "`vocab_size` must be above 261"),
+        ({"character_coverage": 0.5}, "`character_coverage` must be at least 0.98, but is 0.5"),
+        ({"normalisation": "nfd"}, "`normalisation` must be one of nfc, nfkc or none"),
+        ({"symbols": ("a b",)}, "`symbols` must have visible characters and no spaces"),
+        ({"symbols": ("",)}, "`symbols` must have visible characters"),
+        ({"symbols": ("<s>",)}, "`symbols` must not be names of special pieces, but has '<s>'"),
+        ({"symbols": ("<0x41>",)}, "`symbols` must not be names of special pieces"),
+        ({"symbols": ("e\u0301",)}, "`symbols` must be left alone by normalisation nfc"),
+        ({"symbols": ("▁",)}, "`symbols` must be left alone"),
+        ({"symbols": ("x", "x")}, "`symbols` must all be different"),
+        ({"max_lines": 0}, "`max_lines` must be at least 1"),
+        ({"vocab": 9}, "`vocab` is not a setting"),
+    ],
+)
+def test_bad_settings(settings: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        TokenizerConfig(**settings)
+    assert str(caught.value).startswith(problem)
+    assert "\n" not in str(caught.value)
+
+
+def test_half_a_surrogate_pair_is_refused(bpe: Tokenizer) -> None:
+    problem = "half of a surrogate pair, '.ud83d', as character 3"
+    with pytest.raises(InputError, match=problem):
+        bpe.encode("ab\ud83dc")
+    with pytest.raises(InputError, match=f"{problem} of line 2$"):
+        bpe.encode_batch(["fine", "ab\ud83dc"])
+    with pytest.raises(InputError, match=problem):
+        bpe.sample("ab\ud83dc", 0.5, 0, 0, 0)
+    with pytest.raises(InputError, match=f"{problem} of line 300$"):
+        Tokenizer.train([*corpus(), "ab\ud83dc"], TokenizerConfig(vocab_size=300))
+
+
+@pytest.mark.parametrize("ids", [[320], [-1], [5, 2**40]])
+def test_ids_beyond_the_vocabulary_are_refused(bpe: Tokenizer, ids: list[int]) -> None:
+    with pytest.raises(InputError, match="ids must be from 0 to 319"):
+        bpe.decode(ids)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model", b"\0" * 100])
+def test_files_that_are_no_models(
+    tmp_path: Path, content: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.model").write_bytes(content)
+    with pytest.raises(InputError, match="a.model`: this must be a SentencePiece model"):
+        Tokenizer.load(tmp_path / "a.model")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_missing_or_cut_file(bpe: Tokenizer, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a.model` cannot be read: No such file"):
+        Tokenizer.load(tmp_path / "a.model")
+    for length in (10, len(bpe.model) // 2, len(bpe.model) - 1):
+        with pytest.raises(InputError, match="must be a SentencePiece model"):
+            Tokenizer(bpe.model[:length])
+
+
+def test_samples_follow_from_seed_epoch_and_line(tokenizer: Tokenizer) -> None:
+    text = corpus()[7]
+    keys = list(product([0, 1], [0, 1], [0, 1]))
+    first = {key: tokenizer.sample(text, 0.5, *key) for key in keys}
+    assert len({tuple(ids) for ids in first.values()}) > 4
+    fresh = Tokenizer(tokenizer.model)
+    assert {key: fresh.sample(text, 0.5, *key) for key in reversed(keys)} == first
+
+
+def test_rate_1_leaves_single_characters(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.sample("streets and housing", 1.0, 0, 0, 0)
+    assert {len(tokenizer.pieces[i]) for i in ids} <= {1, 6}  # 6: a byte, <0x..>
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan")])
+def test_rates_that_cannot_be(bpe: Tokenizer, rate: float) -> None:
+    with pytest.raises(InputError, match="`rate` must be from 0 to 1"):
+        bpe.sample("street", rate, 0, 0, 0)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.4])
+def test_bpe_dropout_is_that_of_sentencepiece(bpe: Tokenizer, rate: float) -> None:
+    """The two draw other numbers, so that only the mean length can be compared."""
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=bpe.model)
+    lines = corpus() * 10
+    sampled = {"enable_sampling": True, "alpha": rate, "nbest_size": -1}
+    their_mean = sum(len(theirs.encode(line, **sampled)) for line in lines) / len(lines)
+    ours = [len(bpe.sample(line, rate, 0, 0, i)) for i, line in enumerate(lines)]
+    assert sum(ours) / len(lines) == pytest.approx(their_mean, rel=0.01)
+
+
+def test_long_words_are_sampled_like_short_ones(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words too long to be remembered take another way through the same decisions."""
+
+    def total() -> int:
+        lines = enumerate(corpus() * 5)
+        return sum(len(tokenizer.sample(line, 0.3, 0, 0, i)) for i, line in lines)
+
+    remembered = total()
+    assert remembered > 1.1 * 5 * sum(map(len, tokenizer.encode_batch(corpus())))
+    monkeypatch.setattr(subword_sampling, "_LONG", 0)
+    assert total() == pytest.approx(remembered, rel=0.01)
+    text = "".join(corpus())
+    assert tokenizer.decode(tokenizer.sample(text, 0.3, 0, 0, 0)) == text
+
+
+def test_threads_may_share_one(tokenizer: Tokenizer) -> None:
+    lines = corpus() * 3
+    shared = Tokenizer(tokenizer.model)
+    expected = [tokenizer.sample(line, 0.2, 1, 1, i) for i, line in enumerate(lines)]
+    with ThreadPoolExecutor(4) as pool:
+        sampled = list(pool.map(lambda i: shared.sample(lines[i], 0.2, 1, 1, i), range(len(lines))))
+        encoded = list(pool.map(shared.encode, lines))
+    assert sampled == expected
+    assert encoded == tokenizer.encode_batch(lines, threads=2)
+
+
+def test_joint_is_one_and_the_same(tmp_path: Path) -> None:
+    source = ["abc abd abe"] * 300
+    both = Tokenizers.train(source, corpus(), TokenizerConfig(vocab_size=400))
+    assert both.joint
+    assert both.source is both.target
+    assert {"▁abc", "street"} <= set(both.source.pieces)
+    both.save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["tokenizer.model"]
+    again = Tokenizers.load(tmp_path)
+    assert again.joint
+    assert again.fingerprint == both.fingerprint
+
+
+def test_one_a_side(tmp_path: Path, bpe: Tokenizer) -> None:
+    Tokenizers(bpe, bpe).save(tmp_path)  # something older in the same place
+    config = TokenizerConfig(vocab_size=300, joint=False)
+    each = Tokenizers.train(corpus(), [line.upper() for line in corpus()], config)
+    assert not each.joint
+    assert each.source.pieces != each.target.pieces
+    each.save(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source.model", "target.model"]
+    again = Tokenizers.load(tmp_path)
+    assert not again.joint
+    assert again.fingerprint == each.fingerprint
+    assert again.fingerprint != Tokenizers(each.target, each.source).fingerprint
+
+
+def test_text_needs_no_torch() -> None:
+    code = "import sys, seq2see.text; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_many_lines_are_many_single_lines() -> None:
+    """Also when words come again, in other lines and calls, and when too many are remembered."""
+    lines = ["a dog", "", "a", "dog dog  cat", "\u2581 x", "the cat's dog", "a dog"] * 3
+    tokenizer = Tokenizer.train(lines, TokenizerConfig(vocab_size=290))
+    alone = [tokenizer.encode(line) for line in lines]
+    for _ in range(2):
+        assert tokenizer.encode_batch(lines) == alone
+    assert tokenizer.encode_batch([]) == []
+    assert tokenizer.encode_packed(lines).ids.tolist() == [i for ids in alone for i in ids]
+
+
+def test_words_are_forgotten_when_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seq2see.text.batch_encoding.MOST", 3)
+    lines = [f"word{n} word" for n in range(20)]
+    tokenizer = Tokenizer.train(lines, TokenizerConfig(vocab_size=280))
+    for line in lines:
+        assert tokenizer.encode_batch([line]) == [tokenizer.encode(line)]

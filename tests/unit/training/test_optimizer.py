@@ -1,0 +1,118 @@
+"""Muon beside torch's own, by blocks, and by several workers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from seq2see.model import ModelConfig, Transformer
+from seq2see.model.modules import Linear
+from seq2see.training.optimizer import (
+    Muon,
+    OptimiserConfig,
+    build_optimiser,
+    matrices_of,
+    orthogonal,
+)
+
+SMALL = ModelConfig(vocab_size=12, d_model=16, d_ff=24, heads=2, encoder_layers=1, decoder_layers=1)
+
+
+def rest() -> torch.optim.Optimizer:
+    return torch.optim.Adam([nn.Parameter(torch.zeros(1))])
+
+
+def with_gradients(*shapes: tuple[int, int], seed: int = 1) -> list[nn.Parameter]:
+    torch.manual_seed(seed)
+    weights = [nn.Parameter(torch.randn(shape)) for shape in shapes]
+    for weight in weights:
+        weight.grad = torch.randn_like(weight)
+    return weights
+
+
+def stepped(optimiser: torch.optim.Optimizer, rate: float = 0.1, steps: int = 2) -> None:
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+    for _ in range(steps):
+        optimiser.step()
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (16, 40)])
+def test_every_direction_becomes_as_long(shape: tuple[int, int]) -> None:
+    torch.manual_seed(2)
+    left, _, right = torch.linalg.svd(torch.randn(3, *shape), full_matrices=False)
+    matrices = left * torch.logspace(-2, 0, shape[0]) @ right
+    inner = left.mT @ orthogonal(matrices) @ right.mT
+    lengths = inner.diagonal(dim1=1, dim2=2)
+    assert lengths.min() > 0.6
+    assert lengths.max() < 1.3
+    torch.testing.assert_close(inner, torch.diag_embed(lengths), rtol=0, atol=1e-4)
+
+
+def test_no_gradient_is_no_step() -> None:
+    assert not orthogonal(torch.zeros(2, 3, 4)).any()
+    (weight,) = with_gradients((3, 4))
+    weight.grad = None
+    before = weight.detach().clone()
+    stepped(Muon({weight: 1}, rest()))
+    assert weight.equal(before)
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (16, 40), (40, 16)])
+def test_it_steps_as_torchs_own(shape: tuple[int, int]) -> None:
+    (ours,), (theirs,) = with_gradients(shape), with_gradients(shape)
+    stepped(Muon({ours: 1}, rest()))
+    stepped(torch.optim.Muon([theirs], weight_decay=0.0, adjust_lr_fn="match_rms_adamw"))
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=5e-3)  # theirs is in bfloat16
+
+
+def test_stacked_matrices_step_as_if_each_stood_alone() -> None:
+    parts = with_gradients((8, 8), (8, 8), (8, 8))
+    stacked = nn.Parameter(torch.cat([part.detach() for part in parts]))
+    stacked.grad = torch.cat([part.grad for part in parts if part.grad is not None])
+    stepped(Muon({stacked: 3}, rest()))
+    stepped(Muon(dict.fromkeys(parts, 1), rest()))
+    torch.testing.assert_close(stacked, torch.cat(parts), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("workers", [2, 3, 9])
+def test_workers_share_the_work(workers: int) -> None:
+    """Each makes its own part; the sum over all of them is what one worker makes."""
+    shapes = (8, 8), (12, 8), (8, 12), (8, 8), (8, 8)
+    alone = with_gradients(*shapes)
+    stepped(Muon(dict.fromkeys(alone, 1), rest()), steps=1)
+    moved = []
+    for rank in range(workers):
+        mine = with_gradients(*shapes)
+        stepped(Muon(dict.fromkeys(mine, 1), rest(), share=slice(rank, None, workers)), steps=1)
+        moved.append(
+            [a.detach() - b.detach() for a, b in zip(mine, with_gradients(*shapes), strict=True)]
+        )
+    for weight, start, moves in zip(
+        alone, with_gradients(*shapes), zip(*moved, strict=True), strict=True
+    ):
+        torch.testing.assert_close(weight.detach(), start.detach() + sum(moves), rtol=0, atol=1e-6)
+        assert sum(bool(move.any()) for move in moves) == 1
+
+
+def test_it_moves_the_matrices_of_the_layers_and_adam_the_rest() -> None:
+    model = Transformer.from_config(SMALL)
+    matrices = matrices_of(model)
+    names = {name: matrices[p] for name, p in model.named_parameters() if p in matrices}
+    assert names["decoder.layers.0.attention.qkv.weight"] == 3
+    assert names["decoder.layers.0.cross_attention.key_value.weight"] == 2
+    assert not any("embeddings" in name or "norm" in name or "bias" in name for name in names)
+    optimiser = build_optimiser(OptimiserConfig(kind="muon"), model)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    stepped(optimiser)
+    assert not any(p.equal(before[name]) for name, p in model.named_parameters())
+    kept = {name: set(optimiser.state[p]) for name, p in model.named_parameters()}
+    adams = {"step", "exp_avg", "exp_avg_sq"}
+    assert all(kept[name] == ({"momentum"} if name in names else adams) for name in kept)
+    optimiser.zero_grad()
+    assert all(p.grad is None for p in model.parameters())
+    assert sum(len(group["params"]) for group in optimiser.param_groups) == len(before)
+    assert all(isinstance(m, Linear) for m in model.modules() if isinstance(m, nn.Linear))

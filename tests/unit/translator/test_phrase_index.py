@@ -1,0 +1,90 @@
+"""Phrases in texts: what the index finds is what a look at each would find."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, strategies as st
+
+from seq2see.translator import constraints
+from seq2see.translator.constraints import Phrases, keys, whole, whole_in_any_case
+
+CASED = "".join(
+    character
+    for character in map(chr, range(0x110000))
+    if character.lower() != character or character.upper() != character
+)
+letters = st.sampled_from("aAbİiıßẞsſéΣς3_-'.,猫がแमि\u0301  \n")
+INSIDE = r"[^\W猫がแ]"
+texts = st.text(letters, max_size=16)
+phrases = st.text(letters, min_size=1, max_size=4).filter(str.strip)
+
+
+def plain(phrase: str, any_case: bool = False) -> re.Pattern[str]:
+    """Return one pattern for all of it: easy to believe."""
+    parts = phrase.split()
+    before = f"(?<!{INSIDE})" if re.match(INSIDE, parts[0]) else ""
+    behind = f"(?!{INSIDE})" if re.match(INSIDE, parts[-1][-1]) else ""
+    flags = re.IGNORECASE if any_case and phrase == phrase.lower() else 0
+    return re.compile(before + r"\s+".join(map(re.escape, parts)) + behind, flags)
+
+
+@given(phrases, texts)
+def test_phrases_stand_where_one_pattern_finds_them(phrase: str, text: str) -> None:
+    ours, theirs = whole(phrase).spans(text), plain(phrase).finditer(text)
+    assert list(ours) == [match.span() for match in theirs]
+    ours, theirs = whole_in_any_case(phrase).spans(text), plain(phrase, True).finditer(text)
+    assert list(ours) == [match.span() for match in theirs]
+
+
+@given(st.lists(phrases, max_size=6), texts, texts)
+def test_the_index_misses_none(some: list[str], left: str, right: str) -> None:
+    text = left + "".join(some[:1]).upper() + right
+    expected = [place for place, phrase in enumerate(some) if plain(phrase, True).search(text)]
+    assert Phrases([whole_in_any_case(phrase) for phrase in some]).found(text) == expected
+
+
+def test_keys_ignore_case_as_patterns_do() -> None:
+    for letter in CASED:
+        for other in re.findall(letter, CASED, re.IGNORECASE):
+            assert constraints._fold(letter) == constraints._fold(other), (letter, other)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text"),
+    [
+        ("New York", "in NEW \n YORK!"),
+        ("l'eau", "De l'eau."),
+        ("istanbul", "İstanbul"),
+        ("猫", "黒猫がいる"),
+        ("แมว", "มีแมวนอน"),
+        ("हिन्दी", "मैं हिन्दी बोलता हूँ"),
+        ("(c)", "x(C)"),
+    ],
+)
+def test_by_hand(phrase: str, text: str) -> None:
+    finder = whole_in_any_case(phrase.lower())
+    assert finder.key in keys(text)
+    assert finder.search(text) is not None
+
+
+def test_a_phrase_may_begin_inside_of_what_was_none() -> None:
+    assert list(whole("a a").spans("xa a a")) == [(3, 6)]
+
+
+@pytest.mark.parametrize("script", ["Wort{}", "語{}", "ค{}ำ"])
+def test_of_many_phrases_only_the_likely_are_looked_for(script: str, monkeypatch) -> None:
+    compiled: list[str] = []
+    compile_pattern = re.compile
+
+    def counted(pattern: str, flags: int = 0) -> re.Pattern[str]:
+        compiled.append(pattern)
+        return compile_pattern(pattern, flags)
+
+    numbered = [script.format(f"{chr(ord('a') + number % 26)}{number}") for number in range(5000)]
+    monkeypatch.setattr(constraints.re, "compile", counted)
+    many = Phrases([whole(phrase) for phrase in numbered])
+    assert not compiled
+    assert many.found(f"Nichts davon, aber {numbered[7]}!") == [7]
+    assert len(compiled) < 5000 / 20

@@ -1,0 +1,110 @@
+"""Where the sentences of a translation stand: in a line, in a text, and where nobody can know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from seq2see.documents import translate_protected
+from seq2see.serve.queued_translator import Chain, QueuedTranslator
+from seq2see.serve.text_translation import cut, joined
+from seq2see.text import TokenizerConfig, Tokenizers
+from seq2see.translator import Flag, Link, Sentence, Translation, TranslationOptions, Translator
+from seq2see.translator.segmentation import Cutter
+
+LINES = ["The cat sleeps. The old dog runs.", "A cat and a dog."] * 20
+
+
+@pytest.fixture(scope="module")
+def cutter() -> Cutter:
+    pieces = Tokenizers.train(LINES, LINES, TokenizerConfig(vocab_size=60, byte_fallback=False))
+    return Cutter(pieces.source, ("en", "de"), 40, "always")
+
+
+def shouted(text: str) -> Translation:
+    """Translate a sentence: the first word looks at the first one."""
+    other = Translation(text.lower(), -2.0, -2.0)
+    end = text.index(" ")
+    links = (Link(0, end, 0, end, 1.0),)
+    said = text.upper() + "!"
+    unmet = ("Hund",) if "dog" in text else ()
+    flags = (Flag.LONG,)
+    return Translation(said, -1.0, -1.5, (other,), alignment=links, flags=flags, unmet=unmet)
+
+
+def whole(cutter: Cutter, line: str) -> Translation:
+    (found,) = cutter.cut([line])
+    parts = [shouted(segment.span.text) for segment in found.segments]
+    return cutter.joined(found, parts, [[3, 3]] * len(parts))
+
+
+def shown(source: str, translation: Translation) -> list[tuple[str, str]]:
+    return [
+        (
+            source[each.source_start : each.source_end],
+            translation.text[each.target_start : each.target_end],
+        )
+        for each in translation.sentences
+    ]
+
+
+def test_sentences_of_a_line(cutter: Cutter) -> None:
+    line = "  The cat sleeps.  The old dog runs. "
+    found = whole(cutter, line)
+    first, second = "The cat sleeps.", "The old dog runs."
+    assert shown(line, found) == [(first, "THE CAT SLEEPS.!"), (second, "THE OLD DOG RUNS.!")]
+    assert [(each.log_prob, each.flags) for each in found.sentences] == [(-1.5, (Flag.LONG,))] * 2
+    assert [each.unmet for each in found.sentences] == [(), ("Hund",)]
+    others = [(text, text.lower()) for text in (first, second)]
+    assert shown(line, found.alternatives[0]) == others
+
+
+def test_a_line_of_one_sentence_has_one_and_its_links_stand_where_it_does(cutter: Cutter) -> None:
+    line = "  The cat sleeps. "
+    found = whole(cutter, line)
+    assert shown(line, found) == [("The cat sleeps.", "THE CAT SLEEPS.!")]
+    assert [line[link.source_start : link.source_end] for link in found.alignment] == ["The"]
+    assert found.score == -1.0
+
+
+def test_sentences_of_a_text_with_several_lines(cutter: Cutter) -> None:
+    text = "- The cat sleeps. The old dog runs.\n\n  A cat and a dog.\n"
+    lines = cut(text, "en")
+    found = joined(text, lines, [whole(cutter, line.text) for line in lines])
+    assert [source for source, _ in shown(text, found)] == [
+        "The cat sleeps.",
+        "The old dog runs.",
+        "A cat and a dog.",
+    ]
+    assert all(target == source.upper() + "!" for source, target in shown(text, found))
+
+
+class Model:
+    """Translates as one model, and tells of one sentence."""
+
+    languages = ("en", "de")
+
+    def translate(self, lines: Sequence[str], *_: Any, **__: Any) -> list[Translation]:
+        return [
+            Translation(
+                line.replace("{x}", ""),
+                0.0,
+                0.0,
+                alignment=(Link(0, 3, 0, 3, 1.0),),
+                sentences=(place := (Sentence(0, len(line), 0, len(line), 0.0),)),
+                alternatives=(Translation(line, 0.0, 0.0, sentences=place),),
+            )
+            for line in lines
+        ]
+
+
+def test_nobody_knows_behind_another_language_or_a_placeholder_that_was_put_back() -> None:
+    legs = [cast("QueuedTranslator", Model()) for _ in range(2)]
+    assert Chain(legs[:1]).translate("the cat", TranslationOptions()).sentences
+    found = Chain(legs).translate("the cat", TranslationOptions())
+    assert not any(each.sentences for each in (found, *found.alternatives))
+    (kept,) = translate_protected(cast("Translator", Model()), ["the {x} cat"])
+    assert "{x}" in kept.text
+    assert not kept.sentences

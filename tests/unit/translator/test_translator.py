@@ -1,0 +1,606 @@
+"""Text in, text out: every line has its answer, and every number can be checked."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+import torch
+
+import seq2see
+from seq2see.bundle import Bundle
+from seq2see.data import fables
+from seq2see.engines.base import Batch, in_order
+from seq2see.engines.torch_engine import TorchEngine
+from seq2see.errors import ConfigError, InputError
+from seq2see.model import ModelConfig, Transformer
+from seq2see.search import Beam, Hypothesis, SearchConfig, Source
+from seq2see.text import EOS_ID, TokenizerConfig, Tokenizers
+from seq2see.text.languages import word_spans
+from seq2see.text.tokenizer import piece_spans, source_spans
+from seq2see.translator import Flag, Translation, TranslationOptions, Translator
+from seq2see.translator.constraints import Wishes, WordEnds, whole
+from seq2see.translator.results import Case, flags, links, loops
+
+LIMIT = 24
+FEW = {"lengths": {"max_ratio": 0.5, "max_extra": 6}}
+LINES = [fable.source for fable in fables.load("test")[:40]]
+
+
+@pytest.fixture(scope="module")
+def tokenizers() -> Tokenizers:
+    texts = fables.load("valid")
+    config = TokenizerConfig(vocab_size=600)
+    return Tokenizers.train((f.source for f in texts), (f.target for f in texts), config)
+
+
+@pytest.fixture(scope="module")
+def engine(tokenizers: Tokenizers) -> TorchEngine:
+    """Random weights that end some sentences soon, some late and some never."""
+    torch.manual_seed(1)
+    config = ModelConfig(
+        vocab_size=600, d_model=32, d_ff=48, heads=2, encoder_layers=2, decoder_layers=2
+    ).replace(embeddings={"output_bias": True})
+    model = Transformer.from_config(config).eval()
+    with torch.no_grad():
+        for weight in model.decoder.parameters():
+            weight.mul_(1.6)
+        model.output.bias_V[EOS_ID] = 4.0
+    return TorchEngine(model)
+
+
+@pytest.fixture(scope="module")
+def translator(engine: TorchEngine, tokenizers: Tokenizers) -> Translator:
+    return Translator(engine, tokenizers, ("en", "fr"), LIMIT)
+
+
+def alike(ours: list[Translation], theirs: list[Translation]) -> None:
+    assert [t.text for t in ours] == [t.text for t in theirs]
+    for name in ("score", "log_prob"):
+        pairs = zip(ours, theirs, strict=True)
+        assert max(abs(getattr(a, name) - getattr(b, name)) for a, b in pairs) < 1e-4
+
+
+def test_a_text_gives_one_and_a_list_a_list(translator: Translator) -> None:
+    one = translator.translate(LINES[0])
+    assert isinstance(one, Translation)
+    assert translator.translate([LINES[0]]) == [one]
+    assert translator.translate([]) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (b"abc", r"lines must be a list of texts, but are b'abc' \(bytes\) instead"),
+        (5, r"lines must be a list of texts, but are 5 \(int\) instead"),
+    ],
+)
+def test_what_is_neither_a_text_nor_texts_is_refused(
+    translator: Translator, given: object, words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        translator.translate(given)  # type: ignore[call-overload]
+    with pytest.raises(InputError, match=words):
+        list(translator.stream(given))  # type: ignore[arg-type]
+
+
+def test_a_stream_takes_no_text_apart(translator: Translator) -> None:
+    with pytest.raises(InputError, match="must be a list of texts, but are 'A dog runs.'"):
+        list(translator.stream("A dog runs."))
+
+
+@pytest.mark.parametrize("pair", ["abc", "ab", ("a",), ("a", "b", "c"), ("a", 5), 5])
+def test_only_pairs_are_scored(translator: Translator, pair: object) -> None:
+    with pytest.raises(InputError, match="pair 2 must be a text and its translation, but is"):
+        translator.score([("A dog.", "Un chien."), pair])  # type: ignore[list-item]
+    with pytest.raises(InputError, match="must be a list of texts"):
+        translator.score("ab")  # type: ignore[arg-type]
+
+
+def test_blank_lines_stay_and_bad_ones_fail_alone(translator: Translator) -> None:
+    lines = [LINES[0], "", " \t", "half \ud800 pair", LINES[1], "\u3000", "\x00\x1b▁", "🦊 שלום"]
+    found = translator.translate(lines)
+    assert [found[i].text for i in (1, 2, 5)] == ["", " \t", "\u3000"]
+    assert found[3].text == ""
+    assert "half of a surrogate pair" in str(found[3].error)
+    assert [t.error is None for t in found] == [True] * 3 + [False] + [True] * 4
+    alike([found[0], found[4]], translator.translate(LINES[:2]))
+
+
+def test_something_else_than_text_fails_alone(translator: Translator) -> None:
+    found = translator.translate([LINES[0], None])  # type: ignore[list-item]
+    assert found[0].error is None
+    assert found[1].error == "a line must be a text, but is NoneType instead"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["The cat sleeps. " * 6000, "x" * 100_000, "\u202eשלום 🦊\x07 " * 12_000, "ab\u0301" * 30_000],
+    ids=["sentences", "one word", "right to left", "marks"],
+)
+def test_a_very_long_line_has_an_answer(line: str, tokenizers: Tokenizers) -> None:
+    counting = Counting()
+    translator = Translator(counting, tokenizers, ("en", "fr"), 200)
+    (found,) = translator.translate([line])
+    assert found.error is None
+    assert max(counting.lengths) <= 200
+    assert sum(counting.lengths) >= len(tokenizers.source.encode(line)) - len(counting.lengths)
+
+
+class Counting:
+    """An engine that answers with nothing, and notes how long the sentences were."""
+
+    name = "counting"
+    framing = TorchEngine.__init__.__defaults__[0]  # type: ignore[index]
+
+    def __init__(self) -> None:
+        self.lengths: list[int] = []
+
+    def search(self, sentences, sources, config, processors=None):  # type: ignore[no-untyped-def]
+        self.lengths += map(len, sentences)
+        found = [[Hypothesis((EOS_ID,), True, -1.0, -1.0, 0.0, (-1.0,))] for _ in sentences]
+        yield Batch(range(len(found)), found)
+
+    def force(self, pairs, *, attention=False):  # type: ignore[no-untyped-def]
+        raise NotImplementedError
+
+
+def test_a_long_line_is_its_sentences_with_the_same_white_space(translator: Translator) -> None:
+    sentences = ["The cat sleeps on the old table.", "A dog runs.", "The king eats an apple."]
+    line = f"  {sentences[0]}  {sentences[1]}\t{sentences[2]} "
+    assert len(translator.tokenizers.source.encode(line)) > LIMIT
+    asked = {"token_scores": True, "alignment": True, "n_best": 2, **FEW}
+    whole_line, parts = (
+        translator.translate(line, **asked),
+        translator.translate(sentences, **asked),
+    )
+    texts = [part.text for part in parts]
+    assert whole_line.text == f"{texts[0]}  {texts[1]}\t{texts[2]}"
+    assert whole_line.log_prob == pytest.approx(sum(part.log_prob for part in parts), abs=1e-4)
+    tokens = [token for part in parts for token in part.tokens]
+    assert whole_line.score == pytest.approx(whole_line.log_prob / len(tokens), abs=1e-5)
+    shown = [(t.piece, whole_line.text[t.start : t.end]) for t in whole_line.tokens]
+    assert shown == [(t.piece, part.text[t.start : t.end]) for part in parts for t in part.tokens]
+    words = [
+        (line[x.source_start : x.source_end], whole_line.text[x.target_start : x.target_end])
+        for x in whole_line.alignment
+    ]
+    assert words == [
+        (s[x.source_start : x.source_end], part.text[x.target_start : x.target_end])
+        for s, part in zip(sentences, parts, strict=True)
+        for x in part.alignment
+    ]
+    others = [part.alternatives[0].text for part in parts]
+    assert whole_line.alternatives[0].text == f"{others[0]}  {others[1]}\t{others[2]}"
+
+
+def test_split_can_be_forced_or_refused(translator: Translator) -> None:
+    two = "A cat sleeps. A dog runs."
+    together, apart = translator.translate(two), translator.translate(two, split="always")
+    parts = translator.translate(["A cat sleeps.", "A dog runs."])
+    assert apart.text == " ".join(part.text for part in parts)
+    assert together.log_prob != apart.log_prob
+    refused = translator.translate("A cat sleeps. " * 20, split="never")
+    assert str(refused.error).startswith(f"a line must have at most {LIMIT} tokens, but has ")
+
+
+def test_chinese_sentences_get_a_space_in_english(engine, tokenizers) -> None:
+    translator = Translator(engine, tokenizers, ("zh", "en"), LIMIT)
+    found = translator.translate("狐狸。狐狸。", split="always", **FEW)
+    one = translator.translate("狐狸。", **FEW)
+    assert found.text == f"{one.text} {one.text}"
+
+
+SEARCHES = {
+    "greedy": {"beam_size": 1},
+    "beam": {"beam_size": 4, "n_best": 3},
+    "exact": {"beam_size": 3, "stop": "exact", "length_penalty": 0.6},
+    "penalties": {"repetition_penalty": 1.5, "no_repeat_ngram": 2, "coverage_penalty": 0.2},
+    "sampling": {"sampling": {"temperature": 1.3, "top_k": 20, "seed": 5}, "n_best": 3},
+    "diverse": {"beam_size": 4, "groups": 2, "diversity": 0.7, "n_best": 2},
+    "prefix": {"prefix": "Le chat"},
+    "glossary": {"glossary": {"the": "roi"}, "beam_size": 4},
+    "least length": {"lengths": {"min_ratio": 1.0, "max_ratio": 1.5}},
+}
+
+
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
+def test_scores_are_those_of_forcing_the_tokens(search, engine, tokenizers) -> None:
+    translator = Translator(engine, tokenizers, ("en", "fr"))
+    found = translator.translate(LINES[:12], token_scores=True, **{**FEW, **search})
+    every = [t for best in found for t in (best, *best.alternatives)]
+    pairs = [
+        (line, t)
+        for line, best in zip(LINES, found, strict=False)
+        for t in (best, *best.alternatives)
+    ]
+    ids = {piece: i for i, piece in enumerate(translator.tokenizers.target.pieces)}
+    forced = translator.engine.force(
+        [
+            (translator.tokenizers.source.encode(s), [ids[k.piece] for k in t.tokens])
+            for s, t in pairs
+        ]
+    )
+    for translation, seen in zip(every, forced, strict=True):
+        assert translation.log_prob == pytest.approx(sum(seen.log_probs), abs=1e-4)
+        given = [token.log_prob for token in translation.tokens]
+        assert given == pytest.approx(list(seen.log_probs), abs=1e-4)
+
+
+def test_score_agrees_with_translate_unless_it_is_flagged(engine, tokenizers) -> None:
+    terse = deepcopy(engine.model)
+    with torch.no_grad():
+        terse.output.tokens.weight_VM.mul_(0.5)  # what is rounded grows with the logits
+        terse.output.bias_V[EOS_ID] = 8.0
+    translator = Translator(TorchEngine(terse), tokenizers, ("en", "fr"))
+    found = translator.translate(LINES, prefix="Le chat", beam_size=2)
+    whole_ones = [
+        (line, t)
+        for line, t in zip(LINES, found, strict=True)
+        if not {Flag.RETOKENISED, Flag.LENGTH_LIMIT}.intersection(t.flags)
+    ]
+    assert len(whole_ones) > 3
+    scored = translator.score([(line, t.text) for line, t in whole_ones])
+    for (_, translation), again in zip(whole_ones, scored, strict=True):
+        assert again.log_prob == pytest.approx(translation.log_prob, abs=1e-4)
+        assert again.score == pytest.approx(translation.score, abs=1e-4)
+        assert again.tokens[-1].piece == "</s>"
+        assert sum(token.log_prob for token in again.tokens) == pytest.approx(again.log_prob)
+    assert translator.score([]) == []
+
+
+@pytest.mark.parametrize("name", ["greedy", "beam", "sampling", "glossary"])
+def test_the_batch_does_not_matter(name: str, engine, tokenizers) -> None:
+    ids = tokenizers.source.encode_batch(LINES)
+    options = TranslationOptions().changed({**FEW, **SEARCHES[name]})
+    wishes = Wishes(options, tokenizers.target, "fr")
+    sources = [
+        wishes.applied(Source(len(sentence) + 1, line), text, True)
+        for line, (sentence, text) in enumerate(zip(ids, LINES, strict=True))
+    ]
+    order = random.Random(3).sample(range(len(ids)), len(ids))  # noqa: S311
+    results = []
+    for size, places in ((1, range(len(ids))), (7, range(len(ids))), (64, order)):
+        sized = TorchEngine(engine.model, batch_size=size, workers=1 if size == 1 else 2)
+        chosen = [ids[i] for i in places], [sources[i] for i in places]
+        found = in_order(sized.search(*chosen, options.search, wishes.processors))
+        results.append(dict(zip(places, found, strict=True)))
+    for other in results[1:]:
+        for place, hypotheses in results[0].items():
+            assert [h.tokens for h in hypotheses] == [h.tokens for h in other[place]]
+            scores = [h.score for h in other[place]]
+            assert [h.score for h in hypotheses] == pytest.approx(scores, abs=1e-4)
+
+
+def test_threads_share_a_translator(translator: Translator) -> None:
+    parts = [LINES[i::4] for i in range(4)] * 2
+    alone = [translator.translate(part, beam_size=2, **FEW) for part in parts]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda p: translator.translate(p, beam_size=2, **FEW), parts))
+    for ours, theirs in zip(together, alone, strict=True):
+        alike(ours, theirs)
+
+
+def test_batches_are_translated_as_one(translator: Translator, engine) -> None:
+    whole = translator.translate(LINES, sampling={"seed": 5}, **FEW)  # which draws by line
+    for workers in (1, 2):
+        few = TorchEngine(engine.model, batch_size=3, workers=workers)
+        other = Translator(few, translator.tokenizers, translator.languages, translator.limit)
+        alike(other.translate(LINES, sampling={"seed": 5}, **FEW), whole)
+
+
+def test_what_is_found_comes_before_the_rest(translator, engine, monkeypatch) -> None:
+    few = TorchEngine(engine.model, batch_size=3)
+    asked = [translator.tokenizers.source.encode_batch(LINES), [Source(9)] * len(LINES)]
+    begun = []
+    monkeypatch.setattr(few, "_decoder", lambda *a, m=few._decoder: begun.append(1) or m(*a))
+    batches = few.search(*asked, SearchConfig(**FEW))
+    first = next(batches)
+    assert len(first.places) == len(first.found) == 3
+    assert len(begun) == 1
+    places = [*first.places, *(place for batch in batches for place in batch.places)]
+    assert sorted(places) == [*range(len(LINES))]
+
+
+def test_a_model_in_training_stays_so(engine, tokenizers) -> None:
+    quiet = Translator(engine, tokenizers).translate(LINES[:3], **FEW)
+    engine.model.train()
+    try:
+        alike(Translator(engine, tokenizers).translate(LINES[:3], **FEW), quiet)
+        assert engine.model.training
+        assert engine.model.decoder.training
+    finally:
+        engine.model.eval()
+
+
+def test_a_stream_reads_no_more_than_it_needs(translator: Translator) -> None:
+    read = []
+
+    def source() -> Iterator[str]:
+        for line in LINES:
+            read.append(line)
+            yield line
+
+    stream = translator.stream(source(), at_once=4, beam_size=1, **FEW)
+    first = next(stream)
+    assert len(read) == 4
+    alike([first, *stream], translator.translate(LINES, beam_size=1, **FEW))
+
+
+def test_a_stream_that_goes_on_draws_the_same(translator: Translator) -> None:
+    options = TranslationOptions().changed({"sampling": {"seed": 3}, **FEW})
+    whole_stream = list(translator.stream(LINES[:6], options))
+    alike(list(translator.stream(LINES[4:6], options, first_line=4)), whole_stream[4:])
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"beem_size": 3}, "`beem_size` is not a setting; did you mean `beam_size`?"),
+        ({"forbiden": ("x",)}, "`forbiden` is not a setting; did you mean `forbidden`?"),
+        ({"n_best": 9}, "`n_best` must be at most beam_size = 5"),
+        ({"split": "seldom"}, "`split` must be one of long, always or never"),
+        ({"forbidden": ["", "x"]}, "`forbidden` must be words"),
+        ({"glossary": {"cat": " "}}, "`glossary` must lead to words"),
+        ({"glossary": {"a": "b"}, "sampling": {}}, "`glossary` must be left out with sampling"),
+    ],
+)
+def test_options_that_cannot_be(settings, problem: str, translator: Translator) -> None:
+    with pytest.raises(ConfigError, match=problem.replace("?", r"\?")):
+        translator.translate("A cat.", **settings)
+
+
+def test_settings_change_the_search_that_is_given_beside_them(translator: Translator) -> None:
+    asked = {"length_penalty": 0.5}
+    for search in (SearchConfig(**asked), asked):
+        found = translator.translate("A cat.", search=search, n_best=3)
+        assert len(found.alternatives) == 2
+        assert found == translator.translate("A cat.", length_penalty=0.5, n_best=3)
+
+
+def test_a_prefix_starts_each_line_once(translator: Translator) -> None:
+    found = translator.translate("A cat sleeps. A dog runs.", prefix="La reine", split="always")
+    assert found.text.startswith("La reine")
+    assert found.text.count("La reine") == 1
+
+
+def test_terms_are_met_as_whole_words(translator: Translator) -> None:
+    glossary = {"the": "roi", "a": "jardin"}
+    found = translator.translate(LINES, glossary=glossary, lengths={"max_extra": 30})
+    for line, translation in zip(LINES, found, strict=True):
+        for source, target in glossary.items():
+            asked = whole(source).search(line.lower()) is not None
+            assert not asked or whole(target).search(translation.text), translation
+        assert translation.unmet == ()
+    assert any(whole("jardin").search(t.text) for t in found)
+
+
+def test_what_loops_is_cut_where_the_positions_end(tokenizers: Tokenizers) -> None:
+    torch.manual_seed(1)
+    positions = {"kind": "learned", "max_length": 26}
+    config = ModelConfig(
+        vocab_size=600, d_model=32, d_ff=48, heads=2, encoder_layers=1, decoder_layers=1
+    ).replace(positions=positions, embeddings={"output_bias": True})
+    model = Transformer.from_config(config).eval()
+    with torch.no_grad():
+        model.output.bias_V[EOS_ID] = -50.0
+    translator = Translator(TorchEngine(model), tokenizers, ("en", "fr"), LIMIT)
+    for beam_size in (1, 2):
+        found = translator.translate(LINES[:3], beam_size=beam_size, token_scores=True)
+        assert {len(each.tokens) for each in found} == {26}
+        assert all(Flag.LENGTH_LIMIT in each.flags for each in found)
+
+
+def test_a_line_beyond_the_positions_is_split_and_the_others_are_done(
+    tokenizers: Tokenizers, tmp_path: Path
+) -> None:
+    positions = {"kind": "learned", "max_length": 40}
+    config = ModelConfig(vocab_size=600, d_model=32, d_ff=48, heads=2).replace(positions=positions)
+    model = Transformer.from_config(config)
+    Bundle(config, tokenizers, ("en", "fr"), model.state_dict()).save(tmp_path)
+    long = "The cat sees the dog. " * 40
+    found = seq2see.load(tmp_path, "torch").translate([LINES[0], long], beam_size=1)
+    assert [each.error for each in found] == [None, None]
+
+
+def test_scores_of_a_split_line_are_weighted_by_their_own_lengths(translator: Translator) -> None:
+    asked = {"n_best": 3, "beam_size": 4, "token_scores": True}
+    several = set()
+    for lines in (LINES[i : i + 2] for i in range(6, 12, 2)):
+        whole = translator.translate(" ".join(lines), split="always", **asked)
+        parts = [(p, *p.alternatives) for p in translator.translate(lines, **asked)]
+        for said, *found in zip((whole, *whole.alternatives), *parts, strict=True):
+            sizes = [len(part.tokens) for part in found]
+            mean = sum(p.score * n for p, n in zip(found, sizes, strict=True)) / sum(sizes)
+            assert said.score == pytest.approx(mean, abs=1e-5)
+        lengths = [{len(each.tokens) for each in part} for part in parts]
+        several.add(any(len(one) > 1 for one in lengths))
+    assert True in several, "all translations are equally long, which shows nothing"
+
+
+def test_a_term_that_begins_another_is_met_as_well(translator: Translator) -> None:
+    encode = translator.tokenizers.target.encode
+    words = [word for fable in fables.load("valid") for word in fable.target.split()]
+    term = next(w for w in words if w.isalpha() and encode(w + "te")[: len(encode(w))] == encode(w))
+    for beam_size in (1, 4):
+        found = translator.translate(
+            "The cat sleeps.",
+            glossary={"the": term, "cat": term + "te"},
+            beam_size=beam_size,
+            lengths={"max_extra": 30},
+        )
+        assert found.unmet == (), found.text
+
+
+def test_what_cannot_be_met_is_reported(translator: Translator) -> None:
+    found = translator.translate(
+        "The cat sleeps.", glossary={"cat": "un roi dans le jardin"}, lengths={"max_length": 3}
+    )
+    assert found.unmet == ("un roi dans le jardin",)
+
+
+def test_forbidden_words_do_not_come_up(translator: Translator) -> None:
+    before = translator.translate(LINES[:10], beam_size=2, **FEW)
+    words = {word for t in before for word in t.text.split()}
+    forbidden = sorted(word for word in words if word.isalpha())[::2]
+    found = translator.translate(LINES[:10], beam_size=2, forbidden=forbidden, **FEW)
+    assert any(a.text != b.text for a, b in zip(before, found, strict=True))
+    for translation in found:
+        present = [w for w in forbidden if whole(w).search(translation.text)]
+        assert list(translation.unmet) == present
+    assert sum(bool(t.unmet) for t in found) <= 1
+
+
+def test_unmet_is_read_from_the_text(tokenizers: Tokenizers) -> None:
+    options = TranslationOptions(glossary={"lord": "Herr"}, forbidden=("Hund",))
+    wishes = Wishes(options, tokenizers.target, "de")
+    assert wishes.unmet("My Lord.", "Meine Herrin.") == ("Herr",)
+    assert wishes.unmet("My lord.", "Mein (Herr).") == ()
+    assert wishes.unmet("My lords.", "Meine Herrin.") == ()
+    assert wishes.unmet("A dog.", "Hundert Hunde.") == ()
+    assert wishes.unmet("A dog.", "Ein Hund!") == ("Hund",)
+
+
+def test_the_first_whole_term_closes_its_word() -> None:
+    """Piece 5 goes on with a word; the term is (3, 4)."""
+    inside = torch.tensor([False] * 5 + [True] + [False])
+    ends = WordEnds.of([[(3, 4)]], inside)
+
+    def forbids(*emitted: int) -> bool:
+        tokens = torch.tensor([[[2, *emitted]]])
+        beam = Beam.start(torch.tensor([9]), torch.tensor([3]), 1, 2)
+        beam = Beam(
+            **{name: getattr(beam, name) for name in beam.__slots__ if name != "tokens_BKT"},
+            tokens_BKT=tokens,
+        )
+        values = torch.zeros(1, 1, 7)
+        ends.process(beam, values, values.clone())
+        assert torch.isinf(values).sum() == torch.isinf(values[..., 5]).sum()
+        return bool(torch.isinf(values[0, 0, 5]))
+
+    assert not forbids()
+    assert not forbids(3)
+    assert not forbids(4)
+    assert forbids(3, 4)
+    assert forbids(1, 3, 4)
+    assert not forbids(3, 4, 6)
+    assert not forbids(3, 4, 6, 3, 4)
+
+
+def case(source: str = "a b c d", text: str = "w x y z", **more) -> Case:
+    ids = list(range(len(text.split())))
+    usual = {"source_ids": list(range(len(source.split()))), "ids": ids, "finished": True}
+    more = {
+        "same_language": False,
+        "unknown": False,
+        "again": more.get("ids", ids),
+        **usual,
+        **more,
+    }
+    return Case(source, text, **more)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (case(), []),
+        (case(text="A b C d"), [Flag.COPIED_SOURCE]),
+        (case(text="A b C d", same_language=True), []),
+        (case(source="OK", text="OK"), []),
+        (case(ids=[1, 7, 8, 7, 8, 7, 8]), [Flag.REPETITION]),
+        (case(ids=[1, 7, 8, 7, 8, 7, 8], source_ids=[5] * 6), []),
+        (case(finished=False), [Flag.LENGTH_LIMIT]),
+        (case(source_ids=list(range(30)), ids=[1, 2, 3, 4, 5, 6]), [Flag.SHORT]),
+        (case(source_ids=list(range(30)), ids=[1, 2, 3, 4, 5, 6, 7]), []),
+        (case(ids=list(range(23))), [Flag.LONG]),
+        (case(ids=list(range(22))), []),
+        (case(unknown=True), [Flag.UNKNOWN]),
+        (case(again=[9, 9]), [Flag.RETOKENISED]),
+    ],
+)
+def test_flags(given: Case, expected: list[Flag]) -> None:
+    assert list(flags(given)) == expected
+
+
+def test_characters_known_only_as_bytes_are_flagged(translator: Translator) -> None:
+    plain, strange = translator.translate([LINES[0], f"日本語 🙂 {LINES[0]}"])
+    assert Flag.UNKNOWN not in plain.flags
+    assert Flag.UNKNOWN in strange.flags
+
+
+def test_loops_need_repetition_in_a_row() -> None:
+    assert loops([4] * 6)
+    assert not loops([4] * 5)
+    assert loops([1, 2, 3] * 3)
+    assert not loops([1, 2, 3] * 2 + [1, 2])
+    assert not loops([1, 2, 3, 9, 1, 2, 3, 8, 1, 2, 3])
+
+
+def test_pieces_stand_where_their_characters_are(tokenizers: Tokenizers) -> None:
+    text = "The cat — 🦊 slept ▁ here."
+    ids = tokenizers.target.encode(text)
+    spans = piece_spans(tokenizers.target, ids, text)
+    assert "".join(text[a:b] for a, b in spans) == text.replace(" ", "")
+    fox = [text[a:b] for a, b in spans if a <= text.index("🦊") < b]
+    assert fox == ["🦊"]
+
+
+def test_places_lead_back_to_the_source_as_it_was(tokenizers: Tokenizers) -> None:
+    text = " The  cat\u2028slept cafe\u0301."
+    spans = source_spans(tokenizers.source, tokenizers.source.encode(text), text)
+    assert "".join("".join(text[a:b] for a, b in spans).split()) == "".join(text.split())
+    assert any(text[a:b].endswith("e\u0301") for a, b in spans)
+
+
+def test_links_by_hand(tokenizers: Tokenizers) -> None:
+    source, target = "The cat.", "Le chat."
+    ids = [tokenizers.source.encode(source), tokenizers.target.encode(target)]
+    columns = source_spans(tokenizers.source, ids[0], source)
+    rows = piece_spans(tokenizers.target, ids[1], target)
+    attention = torch.zeros(len(rows) + 1, len(columns))
+    for row, (start, _) in enumerate(rows):  # the word at the same place, and a little of the first
+        same = [c for c, (a, _) in enumerate(columns) if (a >= 4) == (start >= 3)]
+        attention[row, same] = 0.9 / len(same)
+        attention[row, 0] += 0.04
+    found = links(tokenizers, (source, ids[0]), (target, ids[1]), attention)
+    best = [link for link in found if link.target_start == 0]
+    assert (best[0].source_start, best[0].source_end) == (0, 3)
+    assert best[0].weight == pytest.approx(0.94)
+    cat = next(link for link in found if link.target_start == 3)
+    assert target[cat.target_start : cat.target_end] == "chat"
+    assert cat.source_start >= 4
+    assert all(link.weight >= 0.05 for link in found)
+
+
+def test_words_with_and_without_spaces() -> None:
+    assert word_spans("It's 3.5, ok?", set()) == [(0, 4), (5, 8), (8, 9), (10, 12), (12, 13)]
+    assert word_spans("猫が寝る。", {2}) == [(0, 2), (2, 4), (4, 5)]
+
+
+def test_alignment_covers_every_target_word(translator: Translator) -> None:
+    for translation in translator.translate(LINES[:5], alignment=True, **FEW):
+        words = word_spans(translation.text, set())
+        starts = [link.target_start for link in translation.alignment]
+        assert sorted(set(starts)) == [start for start, _ in words]
+        assert starts == sorted(starts)
+
+
+def test_importing_is_light() -> None:
+    code = (
+        "import sys, seq2see\n"
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules\n"
+        "assert {'load', 'explain', 'Translator', 'Translation'} <= set(dir(seq2see))\n"
+        "try: seq2see.nothing\n"
+        "except AttributeError as error: print(error)\n"
+        "from seq2see import Translator\n"
+        "import seq2see.translator\n"
+        "assert seq2see.translator.Translator is Translator is seq2see.Translator\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "module 'seq2see' has no attribute 'nothing'\n"
