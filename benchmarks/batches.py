@@ -15,10 +15,10 @@ from pathlib import Path
 
 from seq2see.bundle import Bundle, files
 from seq2see.data.readers import read_lines
-from seq2see.engines.base import in_order
+from seq2see.engines.base import collect_in_order
 from seq2see.engines.ctranslate2_engine import CTranslate2Engine, Precision
 from seq2see.engines.torch_engine import TorchEngine
-from seq2see.search import Hypothesis, SearchConfig, Source
+from seq2see.search import Hypothesis, SearchConfig, SearchInput
 
 SIZES = (1, 7, 64)
 SEED = 1
@@ -34,20 +34,23 @@ def engines(home: Path) -> Iterator[tuple[str, Make]]:
     bundle, config = Bundle.load(home), files.read_config(home)
 
     def fast(precision: Precision) -> Make:
-        return lambda size: CTranslate2Engine.open(
-            bundle, home, config, precision=precision, threads=2, batch_size=size
+        return lambda size: CTranslate2Engine.from_bundle(
+            bundle, home, config, precision=precision, threads=2, max_batch_size=size
         )
 
-    yield "torch", lambda size: TorchEngine(bundle.model(), bundle.framing, batch_size=size)
+    yield (
+        "torch",
+        lambda size: TorchEngine(bundle.build_model(), bundle.special_tokens, max_batch_size=size),
+    )
     yield "ctranslate2", fast("float32")
     yield "ctranslate2 int8", fast("int8")
 
 
 def best(engine: Engine, ids: Sequence[Sequence[int]], beam: int) -> list[Hypothesis]:
     """Return the translation of each sentence."""
-    sources = [Source(len(sentence) + 1, line) for line, sentence in enumerate(ids)]
-    config = SearchConfig(beam_size=beam, stop="beam_full")
-    return [found[0] for found in in_order(engine.search(ids, sources, config))]
+    sources = [SearchInput(len(sentence) + 1, line) for line, sentence in enumerate(ids)]
+    config = SearchConfig(beam_size=beam, stop_rule="beam_full")
+    return [found[0] for found in collect_in_order(engine.search(ids, sources, config))]
 
 
 def shuffled(engine: Engine, ids: Sequence[Sequence[int]], beam: int) -> list[Hypothesis]:

@@ -27,13 +27,13 @@ from statistics import median
 from sentencepiece import SentencePieceProcessor
 
 from benchmarks.machine import seconds
-from seq2see.data.batch_loader import Batch, BatchConfig, Loader
-from seq2see.data.batch_sampler import Plan
+from seq2see.data.batch_loader import Batch, BatchConfig, BatchLoader
+from seq2see.data.batch_sampler import BatchSampler
 from seq2see.data.corpus import Corpus, CorpusConfig
-from seq2see.data.encoded_corpus import EncodedCorpus, Encoding, encode
-from seq2see.text import Tokenizer, TokenizerConfig, Tokenizers
+from seq2see.data.encoded_corpus import EncodedCorpus, EncodingOptions, encode_corpus
+from seq2see.text import Tokenizer, TokenizerConfig, TokenizerPair
 
-BATCHES = BatchConfig(tokens=4096, max_length=256)
+BATCHES = BatchConfig(max_tokens=4096, max_length=256)
 PIECES = 8000
 
 
@@ -43,26 +43,28 @@ def default_files() -> list[str]:
     return [str(tatoeba)] if tatoeba.exists() else ["builtin:fables"]
 
 
-def go_through(corpus: Corpus, tokenizers: Tokenizers, cache: Path, threads: int) -> None:
+def go_through(corpus: Corpus, tokenizers: TokenizerPair, cache: Path, threads: int) -> None:
     """Prepare a corpus and make every batch of an epoch."""
-    encoded = encode(corpus, Encoding(tokenizers, BATCHES.max_length), cache, threads)
+    encoded = encode_corpus(corpus, EncodingOptions(tokenizers, BATCHES.max_length), cache, threads)
     for _ in epoch_of(encoded):
         pass
 
 
 def epoch_of(encoded: EncodedCorpus) -> Iterator[Batch]:
     """Yield the batches of the first epoch."""
-    for update in Loader([encoded], Plan([encoded], BATCHES.tokens, seed=1)).updates():
+    for update in BatchLoader(
+        [encoded], BatchSampler([encoded], BATCHES.max_tokens, seed=1)
+    ).updates():
         yield from update.batches
-        if update.after.epoch:
+        if update.next_position.epoch:
             return
 
 
-def measure_speed(corpus: Corpus, tokenizers: Tokenizers, rounds: int) -> None:
+def measure_speed(corpus: Corpus, tokenizers: TokenizerPair, rounds: int) -> None:
     """Print pairs per second of both, on one and on two threads."""
     sides = [[pair.source for pair in corpus], [pair.target for pair in corpus]]
     pairs = len(sides[0])
-    theirs = SentencePieceProcessor(model_proto=tokenizers.source.model)
+    theirs = SentencePieceProcessor(model_proto=tokenizers.source.serialized_model)
     print(f"{corpus.name}: {pairs:,} pairs, {PIECES:,} pieces, {rounds} rounds")
     print("| threads | ours, pairs/s | SentencePiece | ratio |\n|---|---|---|---|")
     for threads in (1, 2):
@@ -79,23 +81,25 @@ def _encode_all(theirs: SentencePieceProcessor, sides: list[list[str]], threads:
         theirs.encode(side, num_threads=threads)
 
 
-def _from_scratch(corpus: Corpus, tokenizers: Tokenizers, threads: int) -> None:
-    fresh = Tokenizer(tokenizers.source.model)  # one that remembers no words
+def _from_scratch(corpus: Corpus, tokenizers: TokenizerPair, threads: int) -> None:
+    fresh = Tokenizer(tokenizers.source.serialized_model)  # one that remembers no words
     again = Corpus(corpus.config)  # and no fingerprint
     with tempfile.TemporaryDirectory() as cache:
-        go_through(again, Tokenizers(fresh, fresh), Path(cache), threads)
+        go_through(again, TokenizerPair(fresh, fresh), Path(cache), threads)
 
 
-def measure_padding(corpus: Corpus, tokenizers: Tokenizers) -> None:
+def measure_padding(corpus: Corpus, tokenizers: TokenizerPair) -> None:
     """Print the share of places that are padding."""
     with tempfile.TemporaryDirectory() as cache:
-        encoded = encode(corpus, Encoding(tokenizers, BATCHES.max_length), Path(cache))
+        encoded = encode_corpus(
+            corpus, EncodingOptions(tokenizers, BATCHES.max_length), Path(cache)
+        )
         batches = list(epoch_of(encoded))
-        share = 1 - sum(b.tokens for b in batches) / sum(b.places for b in batches)
-    print(f"padding {share:.1%} of {BATCHES.tokens:,} tokens a batch")
+        share = 1 - sum(b.num_tokens for b in batches) / sum(b.num_positions for b in batches)
+    print(f"padding {share:.1%} of {BATCHES.max_tokens:,} tokens a batch")
 
 
-def measure_memory(corpus: Corpus, tokenizers: Tokenizers, lines: int) -> None:
+def measure_memory(corpus: Corpus, tokenizers: TokenizerPair, lines: int) -> None:
     """Print the peak memory of a process of its own that goes through so many lines."""
     with tempfile.TemporaryDirectory() as folder:
         large, model = Path(folder, "large.tsv"), Path(folder, "tokenizer.model")
@@ -116,12 +120,14 @@ def _repeat(corpus: Corpus, path: Path, lines: int) -> None:
 def run_child(large: str, model: str) -> None:
     """Go through a large corpus and print the peak memory."""
     started = _peak()
-    tokenizers = Tokenizers.load(Path(model).parent)
+    tokenizers = TokenizerPair.load(Path(model).parent)
     corpus = Corpus(CorpusConfig(files=(large,)))
     with tempfile.TemporaryDirectory() as cache:
         first = seconds(lambda: go_through(corpus, tokenizers, Path(cache), threads=2))
         prepared = _peak()
-        again = seconds(lambda: encode(corpus, Encoding(tokenizers, 256), Path(cache)))
+        again = seconds(
+            lambda: encode_corpus(corpus, EncodingOptions(tokenizers, 256), Path(cache))
+        )
     print(f"peak memory {prepared:,.0f} MB ({started:,.0f} MB of it after the imports)")
     print(f"prepared and gone through in {first:.0f} s; opened again in {again:.1f} s")
 
@@ -149,7 +155,7 @@ def main() -> None:
         run_child(*options.files)
         return
     corpus = Corpus(CorpusConfig(files=options.files or default_files()))
-    tokenizers = Tokenizers.train(
+    tokenizers = TokenizerPair.train(
         (pair.source for pair in corpus),
         (pair.target for pair in corpus),
         TokenizerConfig(vocab_size=PIECES),

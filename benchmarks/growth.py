@@ -26,15 +26,15 @@ import torch
 from benchmarks.machine import matmul_work, seconds
 from benchmarks.model import Pair, flops
 from seq2see import draw
-from seq2see.cpu import keep_freed_memory
+from seq2see.cpu import tune_malloc
 from seq2see.data.batch_loader import Batch
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer, count_parameters
 from seq2see.training.objective import Objective
-from seq2see.training.optimizer import OptimiserConfig, build_optimiser
+from seq2see.training.optimizer import OptimizerConfig, build_optimizer
 from seq2see.training.schedule import ScheduleConfig, build_schedule
-from seq2see.training.trainer import Stepper
-from seq2see.training.workers import Workers
+from seq2see.training.trainer import ModelUpdater
+from seq2see.training.workers import WorkerGroup
 
 VOCABULARY = 8000
 TOKENS, LENGTH, PRESET = 4096, 24, "tiny"
@@ -63,25 +63,25 @@ class Bench:
     """Times updates; models are kept, one a preset."""
 
     def __init__(self) -> None:
-        self._steppers: dict[str, Stepper] = {}
+        self._steppers: dict[str, ModelUpdater] = {}
 
     def speed(self, point: Point) -> float:
         """Return tokens a second."""
         batch, stepper = point.batch(), self.stepper(point.preset)
-        return batch.tokens / seconds(lambda: stepper(1, [batch]))
+        return batch.num_tokens / seconds(lambda: stepper(1, [batch]))
 
-    def stepper(self, preset: str) -> Stepper:
+    def stepper(self, preset: str) -> ModelUpdater:
         """Return what makes updates of this model."""
         if preset not in self._steppers:
-            model = Transformer.from_config(ModelConfig.preset(preset, vocab_size=VOCABULARY))
+            model = Transformer.from_config(ModelConfig.from_preset(preset, vocab_size=VOCABULARY))
             objective = Objective(model, LossConfig(), pad_id=0)
-            self._steppers[preset] = Stepper(
+            self._steppers[preset] = ModelUpdater(
                 objective,
-                build_optimiser(OptimiserConfig(), objective),
-                build_schedule(ScheduleConfig(kind="constant", peak=1e-4), 1, 1),
-                clip=0.0,
+                build_optimizer(OptimizerConfig(), objective),
+                build_schedule(ScheduleConfig(kind="constant", peak_lr=1e-4), 1, 1),
+                max_grad_norm=0.0,
                 seed=1,
-                workers=Workers(),
+                workers=WorkerGroup(),
             )
         return self._steppers[preset]
 
@@ -133,16 +133,16 @@ def work_of_a_token(preset: str) -> float:
     """Return the operations of a token, half of them of a source and half of a target."""
     one = torch.ones(1, 1, dtype=torch.int64)
     pair = Pair(one, torch.ones(1, 2, dtype=torch.int64), torch.empty(0))
-    return flops(ModelConfig.preset(preset, vocab_size=VOCABULARY), [pair]) / 2
+    return flops(ModelConfig.from_preset(preset, vocab_size=VOCABULARY), [pair]) / 2
 
 
 def picture(bench: Bench, speeds: Mapping[Point, float], peak: float, path: Path) -> None:
     """Draw the speed by each of the three, and by the size also the share of the peak."""
 
-    def curve(title: str, label: str, xs: Mapping[float, Point]) -> draw.Curves:
+    def curve(title: str, label: str, xs: Mapping[float, Point]) -> draw.LineChart:
         found = {x: speeds[point] for x, point in xs.items() if point in speeds}
         line = list(found), list(found.values())
-        return draw.Curves(title, label, {"tokens/s": line}, log=True)
+        return draw.LineChart(title, label, {"tokens/s": line}, has_log_x=True)
 
     sizes = {
         preset: bench.parameters(preset)
@@ -170,14 +170,14 @@ def picture(bench: Bench, speeds: Mapping[Point, float], peak: float, path: Path
             by_size,
             {size: Point(preset, TOKENS, LENGTH) for preset, size in sizes.items()},
         ),
-        draw.Curves(
+        draw.LineChart(
             "Percent of the matmul peak, by size of the model",
             by_size,
             {"percent": (list(sizes.values()), shares)},
-            log=True,
+            has_log_x=True,
         ),
     ]
-    draw.panels(path, "How training speed grows", parts)
+    draw.draw_charts(path, "How training speed grows", parts)
 
 
 def main() -> None:
@@ -188,7 +188,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=BATCHES[-1], help="tokens of a batch")
     parser.add_argument("--presets", nargs="+", default=PRESETS, choices=PRESETS)
     options = parser.parse_args()
-    keep_freed_memory()
+    tune_malloc()
     torch.manual_seed(1)
     bench = Bench()
     every = list(points(options.most, options.presets))

@@ -22,8 +22,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from benchmarks.machine import seconds
-from seq2see.cpu import keep_freed_memory
-from seq2see.loss import Head, cross_entropy
+from seq2see.cpu import tune_malloc
+from seq2see.loss import OutputWeights, cross_entropy
 
 SIZES = [(8_000, 128, 2048), (8_000, 128, 4096), (32_000, 512, 2048)]
 SMOOTHING = 0.1
@@ -35,7 +35,7 @@ Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 def fused(states_NM: Tensor, weight_VM: Tensor, labels_N: Tensor) -> Tensor:
     """Return our loss."""
-    return cross_entropy(states_NM, Head(weight_VM), labels_N, SMOOTHING).total
+    return cross_entropy(states_NM, OutputWeights(weight_VM), labels_N, SMOOTHING).total
 
 
 def plain(states_NM: Tensor, weight_VM: Tensor, labels_N: Tensor) -> Tensor:
@@ -107,7 +107,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     args = parser.parse_args()
     torch.manual_seed(1)
-    keep_freed_memory()
+    tune_malloc()
     print("vocabulary features tokens fused ms plain ms  ratio fused MB plain MB")
     for size in SIZES:
         compare(size, args.rounds)

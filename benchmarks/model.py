@@ -27,8 +27,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.machine import matmul_work, seconds
-from seq2see.cpu import keep_freed_memory
-from seq2see.model import ModelConfig, Transformer, sinusoid
+from seq2see.cpu import tune_malloc
+from seq2see.model import ModelConfig, Transformer, compute_sinusoids
 
 # Lengths in SentencePiece pieces (joint BPE of 8,000, end symbol included) of the 29,000 training
 # pairs of multi30k en–de: source, target, how often.
@@ -103,7 +103,7 @@ class TorchTransformer(nn.Module):
         self.tokens = nn.Embedding(config.vocab_size, config.d_model)
         self.dropout = nn.Dropout(config.dropout.embedding)
         self.scale = math.sqrt(config.d_model)
-        table_NM = sinusoid(torch.arange(512), config.d_model).float()
+        table_NM = compute_sinusoids(torch.arange(512), config.d_model).float()
         self.register_buffer("table_NM", table_NM, persistent=False)
         self.stacks = nn.Transformer(
             config.d_model,
@@ -154,7 +154,7 @@ def flops(config: ModelConfig, pairs: list[Pair]) -> float:
     source = config.encoder_layers * (4 * square + feed_forward)
     source += config.decoder_layers * 2 * square  # the memory's keys and values
     target = config.decoder_layers * (6 * square + feed_forward)
-    target += config.d_model * config.output_size
+    target += config.d_model * config.output_vocab_size
     sources, targets = (sum(n) for n in zip(*(pair.tokens for pair in pairs), strict=True))
     return 6.0 * (source * sources + target * targets)
 
@@ -182,7 +182,7 @@ def alternate(ours: Run, theirs: Run, matmul: Run, pairs: list[Pair], rounds: in
 
 def compare(preset: str, bucketed: bool, budget: int, rounds: int) -> None:
     """Time both systems on the same batches and print a row."""
-    config = ModelConfig.preset(preset, vocab_size=VOCABULARY[preset])
+    config = ModelConfig.from_preset(preset, vocab_size=VOCABULARY[preset])
     ours, theirs = Transformer.from_config(config), TorchTransformer(config)
     pairs = list(ragged_batches(config.vocab_size, budget, BATCHES[preset], bucketed))
     matmul, matmul_flops = matmul_work()
@@ -217,7 +217,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=4096, help="of source and target, a batch")
     args = parser.parse_args()
     torch.manual_seed(1)
-    keep_freed_memory()
+    tune_malloc()
     print("preset lengths  padding  our tok/s  torch tok/s   ratio  of peak  peak, GFLOP/s")
     for preset in args.presets:
         for bucketed in (True, False):

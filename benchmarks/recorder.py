@@ -28,20 +28,20 @@ import torch
 import seq2see
 from benchmarks.machine import seconds
 from seq2see.data.readers import read_lines
-from seq2see.engines.base import Ids
-from seq2see.engines.batching import filled
-from seq2see.engines.torch_decoder import OutputLayer, TorchDecoder
+from seq2see.engines.base import TokenIds
+from seq2see.engines.batching import pad_sequences
+from seq2see.engines.torch_decoder import SupportsLogProbabilities, TorchDecoder
 from seq2see.engines.torch_engine import TorchEngine
-from seq2see.model import AttentionListener, LayerListener, Site, Stack, Transformer
-from seq2see.model.attention import CrossAttention, MultiHead
+from seq2see.model import AttentionListener, AttentionSite, LayerListener, StackName, Transformer
+from seq2see.model.attention import CrossAttention, MultiHeadAttention
 from seq2see.model.layers import Decoder, Encoder
 from seq2see.search import SearchConfig
 
 BEAMS = (1, 5)
 ASKED: tuple[tuple[type, str], ...] = (
-    (Encoder, "encode_vectors"),
+    (Encoder, "encode_embeddings"),
     (Decoder, "forward"),
-    (MultiHead, "attend"),
+    (MultiHeadAttention, "attend"),
     (CrossAttention, "forward"),
 )
 """Where the model asks the recorder."""
@@ -52,14 +52,14 @@ class Idle:
     """Keeps the places that it was asked to hear, which are none."""
 
     def __init__(self) -> None:
-        self.sites: dict[Site, AttentionListener] = {}
-        self.layers: dict[tuple[Stack, int], LayerListener] = {}
+        self.sites: dict[AttentionSite, AttentionListener] = {}
+        self.layers: dict[tuple[StackName, int], LayerListener] = {}
 
-    def attention_listener(self, site: Site) -> AttentionListener | None:
+    def attention_listener(self, site: AttentionSite) -> AttentionListener | None:
         """Look the place up."""
         return self.sites.get(site)
 
-    def layer_listener(self, stack: Stack, layer: int) -> LayerListener | None:
+    def layer_listener(self, stack: StackName, layer: int) -> LayerListener | None:
         """Look the layer up."""
         return self.layers.get((stack, layer))
 
@@ -68,11 +68,14 @@ class IdlyHeard(TorchEngine):
     """The engine with a recorder that hears nothing."""
 
     def _decoder(
-        self, rows: Sequence[Ids], config: SearchConfig, outputs: Sequence[OutputLayer]
+        self,
+        rows: Sequence[TokenIds],
+        config: SearchConfig,
+        outputs: Sequence[SupportsLogProbabilities],
     ) -> TorchDecoder:
         del config
-        source_BS = filled(rows, self.pad).to(self.device)
-        return TorchDecoder(self.model, source_BS, Idle(), output=outputs[0])
+        source_BS = pad_sequences(rows, self.pad_id).to(self.device)
+        return TorchDecoder(self.model, source_BS, Idle(), output_projection=outputs[0])
 
 
 class _NoQuestions(ast.NodeTransformer):

@@ -61,7 +61,14 @@ class Server:
 
     def __init__(self, model: Path, engine: str) -> None:
         command = [sys.executable, "-m", "seq2see", "serve", str(model), "--port", "0"]
-        command += ["--engine", engine, "--limit", "seconds=120", "--beam-size", str(BEAM_SIZE)]
+        command += [
+            "--engine",
+            engine,
+            "--limit",
+            "request_seconds=120",
+            "--beam-size",
+            str(BEAM_SIZE),
+        ]
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )

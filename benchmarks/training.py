@@ -87,7 +87,7 @@ def compare(preset: str, tokens: int, rounds: int) -> None:
         pairs = write_batches(batches, preset, tokens)
         running = {name: stack.enter_context(system) for name, system in systems(batches, preset)}
         turns, peaks = alternate(running, rounds)
-    config = ModelConfig.preset(preset, vocab_size=VOCABULARY[preset])
+    config = ModelConfig.from_preset(preset, vocab_size=VOCABULARY[preset])
     report(preset, turns, matmul_work()[1] / median(peaks), pairs, config)
 
 

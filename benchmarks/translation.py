@@ -60,7 +60,7 @@ def systems(
     quick = seq2see.load(home, "ctranslate2", threads=threads, precision="int8")
     yield OURS, texts(own, beam)
     yield FAST, texts(fast, beam)
-    yield ", ".join((QUICK, *quick.notes)), texts(quick, beam)
+    yield ", ".join((QUICK, *quick.engine_notes)), texts(quick, beam)
     yield best(READY, partial(ready.translator, fast, beam), ready.SIZES, lines)
     peer = hugging_face.HuggingFace(marian, own, beam, threads)
     stack.enter_context(peer.process)
@@ -177,7 +177,7 @@ def main() -> None:
     reference = list(read_lines(str(target)))[: asked.lines] if target else None
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder, "model")
-        bundle = interop.read(asked.marian, tuple(asked.languages))
+        bundle = interop.import_marian(asked.marian, tuple(asked.languages))
         bundle.save(home)
         pieces = bundle.tokenizers.target
         Path(home, "probes.txt").write_text("\n".join(lines[-PROBES:]))  # for int8's check

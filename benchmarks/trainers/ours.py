@@ -9,27 +9,27 @@ import torch
 from safetensors.torch import load_file
 
 from benchmarks.turns import take_turns
-from seq2see.cpu import keep_freed_memory, sparing_what_is_loaded
+from seq2see.cpu import gc_frozen, tune_malloc
 from seq2see.data.batch_loader import Batch
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PAD_ID
-from seq2see.training.launch import joined
+from seq2see.training.launch import join_worker_group
 from seq2see.training.objective import Objective
-from seq2see.training.optimizer import OptimiserConfig, build_optimiser
+from seq2see.training.optimizer import OptimizerConfig, build_optimizer
 from seq2see.training.schedule import ScheduleConfig, build_schedule
-from seq2see.training.trainer import Stepper
+from seq2see.training.trainer import ModelUpdater
 
 
 def main() -> None:
     """Train on the batches, turn by turn."""
     path, preset, vocabulary = sys.argv[1:]
-    keep_freed_memory()
+    tune_malloc()
     torch.manual_seed(1)
-    config = ModelConfig.preset(preset, vocab_size=int(vocabulary))
-    with sparing_what_is_loaded(), joined() as workers:
+    config = ModelConfig.from_preset(preset, vocab_size=int(vocabulary))
+    with gc_frozen(), join_worker_group() as workers:
         tensors = load_file(path)
-        share = slice(workers.rank, None, workers.count)
+        share = slice(workers.rank, None, workers.world_size)
         batches = [
             Batch(tensors[f"source.{i}"][share], tensors[f"target.{i}"][share])
             for i in range(len(tensors) // 2)
@@ -37,10 +37,12 @@ def main() -> None:
         objective = Objective(
             Transformer.from_config(config), LossConfig(label_smoothing=0.1), PAD_ID
         )
-        wrapped = workers.wrapped(objective)
-        optimiser = build_optimiser(OptimiserConfig(), wrapped)
+        wrapped = workers.wrap_module(objective)
+        optimiser = build_optimizer(OptimizerConfig(), wrapped)
         schedule = build_schedule(ScheduleConfig(), config.d_model, 1000)
-        stepper = Stepper(wrapped, optimiser, schedule, clip=0.0, seed=1, workers=workers)
+        stepper = ModelUpdater(
+            wrapped, optimiser, schedule, max_grad_norm=0.0, seed=1, workers=workers
+        )
         numbers = count(1)
         take_turns(lambda: [stepper(next(numbers), [batch]) for batch in batches])
 

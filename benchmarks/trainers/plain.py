@@ -22,7 +22,7 @@ def main() -> None:
     """Train on the batches, turn by turn."""
     path, preset, vocabulary = sys.argv[1:]
     torch.manual_seed(1)
-    config = ModelConfig.preset(preset, vocab_size=int(vocabulary))
+    config = ModelConfig.from_preset(preset, vocab_size=int(vocabulary))
     model = TorchTransformer(config)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
     tensors = load_file(path)

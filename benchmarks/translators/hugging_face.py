@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 import seq2see
-from seq2see.engines.batching import by_length, filled, framed
+from seq2see.engines.batching import add_special_tokens, batch_by_length, pad_sequences
 
 SIZES = (32, 64, 128, 256)
 
@@ -34,7 +34,7 @@ class HuggingFace:
         """Return what translates in batches of this size."""
 
         def translate(lines: list[str]) -> list[str]:
-            rows = [framed(ids) for ids in self._tokenizers.source.encode_batch(lines)]
+            rows = [add_special_tokens(ids) for ids in self._tokenizers.source.encode_batch(lines)]
             found = self.process.submit(_generated, rows, self._beam, batch).result()
             return [self._tokenizers.target.decode(tokens) for tokens in found]
 
@@ -57,8 +57,8 @@ def _generated(rows: list[list[int]], beam: int, batch: int) -> list[list[int]]:
     pad = _model.config.pad_token_id
     found: list[list[int]] = [[] for _ in rows]
     lengths = [*map(len, rows)]
-    for places in by_length(lengths, batch * max(lengths), batch):
-        ids = filled([rows[place] for place in places], pad)
+    for places in batch_by_length(lengths, batch * max(lengths), batch):
+        ids = pad_sequences([rows[place] for place in places], pad)
         tokens = _model.generate(
             input_ids=ids,
             attention_mask=(ids != pad).long(),

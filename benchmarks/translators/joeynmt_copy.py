@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import seq2see
 from benchmarks.turns import System
-from seq2see.engines.batching import framed
+from seq2see.engines.batching import add_special_tokens
 from seq2see.model import Transformer
 
 PEERS = Path(".peers/bin/python")
@@ -80,21 +80,21 @@ class JoeyNMT:
     """JoeyNMT at work in a process of its own, on our weights."""
 
     def __init__(self, ours: seq2see.Translator, folder: Path, beam: int, threads: int) -> None:
-        self._tokenizers, self._framing = ours.tokenizers, ours.engine.framing
+        self._tokenizers, self._framing = ours.tokenizers, ours.engine.special_tokens
         self._job = folder / f"job-{beam}.json"
         config = ours.bundle.config
         self._settings = {
             "beam": beam,
             "alpha": 1.0,
-            "start": self._framing.target_start,
-            "end": self._framing.target_end,
+            "start": self._framing.decoder_start_id,
+            "end": self._framing.target_eos_id,
             "pad": config.pad_id,
             "layers": config.encoder_layers,
             "heads": config.heads,
             "inner": config.d_ff,
             "eps": config.norm.eps,
         }
-        save_file(weights(ours.bundle.model()), folder / "joeynmt.safetensors")
+        save_file(weights(ours.bundle.build_model()), folder / "joeynmt.safetensors")
         self._job.write_text(json.dumps(self._settings))
         script = [str(PEERS), "-m", "benchmarks.translators.joeynmt"]
         command = [*script, str(folder / "joeynmt.safetensors"), str(self._job)]
@@ -108,7 +108,7 @@ class JoeyNMT:
             job = {
                 **self._settings,
                 "batch": batch,
-                "sentences": [framed(sentence, self._framing) for sentence in ids],
+                "sentences": [add_special_tokens(sentence, self._framing) for sentence in ids],
             }
             self._job.write_text(json.dumps(job))
             self.system.turn()
@@ -119,6 +119,6 @@ class JoeyNMT:
 
     def _content(self, tokens: list[int]) -> Iterator[int]:
         for token in tokens:
-            if token == self._framing.target_end:
+            if token == self._framing.target_eos_id:
                 return
             yield token

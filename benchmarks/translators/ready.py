@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import seq2see
-from seq2see.engines.batching import framed
-from seq2see.engines.loading import Engines
+from seq2see.engines.batching import add_special_tokens
+from seq2see.engines.loading import FallbackEngine
 
 SIZES = (16, 32, 64, 128)
 
@@ -15,11 +15,14 @@ SIZES = (16, 32, 64, 128)
 def translator(ours: seq2see.Translator, beam: int, batch: int) -> Callable[[list[str]], Any]:
     """Return its loop in batches of this size; tokens are made when lines are seen first."""
     engine, tokenizer = ours.engine, ours.tokenizers.source
-    assert isinstance(engine, Engines)
-    model, known = engine.fast.model, dict[tuple[str, ...], list[list[str]]]()
+    assert isinstance(engine, FallbackEngine)
+    model, known = engine.ctranslate2_engine.model, dict[tuple[str, ...], list[list[str]]]()
 
     def tokens(lines: tuple[str, ...]) -> list[list[str]]:
-        return [[tokenizer.pieces[i] for i in framed(ids)] for ids in tokenizer.encode_batch(lines)]
+        return [
+            [tokenizer.pieces[i] for i in add_special_tokens(ids)]
+            for ids in tokenizer.encode_batch(lines)
+        ]
 
     def translate(lines: list[str]) -> Any:
         key = tuple(lines)

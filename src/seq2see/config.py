@@ -60,22 +60,22 @@ class Config(BaseModel):
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with other values in some fields, checked anew; tables are merged."""
-        return type(self)(**merged(self.model_dump(), changes))
+        return type(self)(**deep_merge(self.model_dump(), changes))
 
 
-def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def deep_merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return `base` with the changes; where both have a table, it is merged field by field."""
     result = dict(base)
     for key, value in changes.items():
         old = result.get(key)
         if isinstance(old, Mapping) and isinstance(value, Mapping):
-            result[key] = merged(old, value)
+            result[key] = deep_merge(old, value)
         else:
             result[key] = value
     return result
 
 
-def assigned(text: str) -> dict[str, Any]:
+def parse_override(text: str) -> dict[str, Any]:
     """Return `a.b=value` as a table; the value is TOML, or else a text."""
     path, equals, value = text.partition("=")
     keys = path.strip().split(".")
@@ -122,7 +122,7 @@ def _problems(config: type[BaseModel], details: Sequence[ErrorDetails]) -> Itera
     path = ".".join(str(step) for step in _place(detail))
     cause = detail.get("ctx", {}).get("error")
     if isinstance(cause, ConfigError):  # from a config inside this one, or from `conflicts`
-        yield from (inside(path, problem) for problem in cause.problems)
+        yield from (with_prefix(path, problem) for problem in cause.problems)
     elif detail["type"] == "extra_forbidden":
         yield f"`{path}` is not a setting{_nearest(path, config.model_fields)}"
     elif detail["type"] == "json_invalid":
@@ -134,18 +134,18 @@ def _problems(config: type[BaseModel], details: Sequence[ErrorDetails]) -> Itera
     elif detail["type"] == "union_tag_invalid":
         tag = _tag_name(detail)
         given = _shown(detail["ctx"]["tag"])
-        yield f"`{path}.{tag}` must be {wanted(detail)}, but is {given} instead"
+        yield f"`{path}.{tag}` must be {expected_type(detail)}, but is {given} instead"
     else:
-        kinds = " or ".join(dict.fromkeys(map(wanted, details)))
+        kinds = " or ".join(dict.fromkeys(map(expected_type, details)))
         yield f"`{path}` must be {kinds}, but is {_shown(detail['input'])} instead"
 
 
-def inside(path: str, problem: str) -> str:
+def with_prefix(prefix: str, problem: str) -> str:
     """Return a problem of a config as one of the config that has it at this place."""
-    if not path:
+    if not prefix:
         return problem
     said, meant, near = problem.partition(f"{_MEANT}`")
-    return said.replace("`", f"`{path}.", 1) + (f"{meant}{path}.{near}" if meant else "")
+    return said.replace("`", f"`{prefix}.", 1) + (f"{meant}{prefix}.{near}" if meant else "")
 
 
 def _tag_name(detail: ErrorDetails) -> str:
@@ -196,7 +196,7 @@ _WANTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 }
 
 
-def wanted(detail: ErrorDetails) -> str:
+def expected_type(detail: ErrorDetails) -> str:
     """Return what a value must be, in our words where we have any."""
     words = _WANTED.get(detail["type"])
     return words(detail.get("ctx", {})) if words else detail["msg"]

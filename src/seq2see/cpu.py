@@ -23,9 +23,9 @@ from torch import Tensor
 
 
 @torch.no_grad()
-def product(x_NI: Tensor, weight_IO: Tensor, bias_O: Tensor | None = None) -> Tensor:
+def matmul(x_NI: Tensor, weight_IO: Tensor, bias_O: Tensor | None = None) -> Tensor:
     """Return x · weight + bias, [N, O]."""
-    if is_for_onednn(x_NI, weight_IO) and len(x_NI) > 0:
+    if supports_onednn(x_NI, weight_IO) and len(x_NI) > 0:
         return _linear(x_NI, weight_IO.t(), bias_O)
     return x_NI @ weight_IO if bias_O is None else torch.addmm(bias_O, x_NI, weight_IO)
 
@@ -47,7 +47,7 @@ class PackedLinear:
         return _linear(x_NI, self._packed, self._bias_O)
 
 
-def is_for_onednn(*tensors: Tensor) -> bool:
+def supports_onednn(*tensors: Tensor) -> bool:
     """Whether oneDNN multiplies these."""
     return torch.backends.mkldnn.is_available() and all(
         tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors
@@ -67,7 +67,7 @@ _LARGEST = 1 << 30
 
 
 @cache
-def keep_freed_memory() -> None:
+def tune_malloc() -> None:
     """Let glibc keep what is freed, for the next tensor of the size; elsewhere do nothing.
 
     Fresh pages cost more than most of what is written to them. Threads that start later share the
@@ -98,7 +98,7 @@ def _ask_for_large_pages(libc: ctypes.CDLL) -> None:
         libc.free(start)
 
 
-def keep_what_is_loaded() -> None:
+def freeze_gc() -> None:
     """Take all that there is now from Python's collector, for a program that has loaded its models.
 
     Torch brings half a million objects along. A full pass over them stops every thread for a tenth
@@ -108,7 +108,7 @@ def keep_what_is_loaded() -> None:
 
 
 @contextmanager
-def sparing_what_is_loaded() -> Iterator[None]:
+def gc_frozen() -> Iterator[None]:
     """Do the same until some long work is done; then the collector has all of it again.
 
     For one work at a time: whoever did so again and again would leave it nothing to collect.
@@ -121,13 +121,13 @@ def sparing_what_is_loaded() -> Iterator[None]:
         gc.unfreeze()
 
 
-def cores() -> int:
+def count_available_cores() -> int:
     """Return how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def threads_of(wanted: int | None) -> int:
+def resolve_threads(threads: int | None) -> int:
     """Return how many threads to use: as many as are wanted, or one a core that we may have."""
-    return wanted or len(os.sched_getaffinity(0))
+    return threads or len(os.sched_getaffinity(0))

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from seq2see import __version__
 from seq2see.cli import app
-from seq2see.cli.info import Preset
+from seq2see.cli.info import PresetName
 from seq2see.model import PRESETS
 
 VERBS = [
@@ -39,17 +39,17 @@ def seq2see(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
-def test_the_verbs() -> None:
+def test_commands_are_listed_in_order() -> None:
     assert [command.name for command in typer.main.get_command(app).commands.values()] == VERBS  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("verb", [["translate"], ["data", "check"], ["lab", "run"], []])
-def test_a_flag_asks_for_no_value(verb: list[str]) -> None:
+def test_help_shows_no_value_for_flags(verb: list[str]) -> None:
     assert "<bool>" not in seq2see(*verb, "--help").stdout
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help(verb: str) -> None:
+def test_every_command_has_help(verb: str) -> None:
     done = seq2see(verb, "--help")
     assert done.returncode == 0
     assert f"seq2see {verb}" in done.stdout
@@ -60,7 +60,7 @@ def test_version() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["info", "--help"]])
-def test_help_answers_without_the_heavy_parts(arguments: list[str]) -> None:
+def test_help_does_not_import_torch_or_numpy(arguments: list[str]) -> None:
     """`--help` in under half a second means: no torch."""
     code = (
         "import sys, atexit, runpy\n"
@@ -76,19 +76,25 @@ def test_help_answers_without_the_heavy_parts(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "line"),
     [
-        (["info", "huge"], 1, "huge is not the directory of a model, nor one of tiny,"),
+        (["info", "huge"], 1, "huge must be a model directory or one of tiny,"),
         (["info", "tiny", "--vocab-size", "0"], 2, "--vocab-size"),
         (["info", "tiny", "--vocab-size", "9" * 20], 2, "--vocab-size"),
         (["demo", "--seed", "9" * 20], 2, "--seed"),
         (["inof"], 2, "seq2see: `inof` is not a command; did you mean `info`?"),
-        (["demo", "--epochs", "0"], 2, "--epochs"),
-        (["lab", "run", "1", "--docs", "nowhere"], 1, "nowhere must be a folder, but is not there"),
+        (["demo", "--max-epochs", "0"], 2, "--max-epochs"),
+        (
+            ["lab", "run", "1", "--markdown", "nowhere"],
+            1,
+            "nowhere must be a directory, but does not exist",
+        ),
         (["train", "nowhere.toml"], 1, "nowhere.toml cannot be read: No such file or directory"),
         (["train", "nowhere.toml", "x"], 2, "seq2see: `x` must be section.key=value"),
         (["import", "nowhere", "-o", "x", "--languages", "en"], 2, "--languages"),
     ],
 )
-def test_mistakes(arguments: list[str], status: int, line: str) -> None:
+def test_usage_error_is_one_line_with_its_status(
+    arguments: list[str], status: int, line: str
+) -> None:
     done = seq2see(*arguments)
     assert done.returncode == status
     assert line in done.stderr
@@ -96,12 +102,12 @@ def test_mistakes(arguments: list[str], status: int, line: str) -> None:
     assert done.stdout == ""
 
 
-def test_a_number_of_no_experiment_is_wrong_use() -> None:
+def test_unknown_experiment_number_exits_with_status_2() -> None:
     done = CliRunner().invoke(app, ["lab", "run", "999"])
     assert done.exit_code == 2
 
 
-def test_info_prints_a_tree_and_json() -> None:
+def test_info_prints_modules_and_json() -> None:
     tree = seq2see("info", "base").stdout
     assert "63,082,496" in tree.splitlines()[0]
     data = json.loads(seq2see("info", "base", "--json").stdout)
@@ -109,12 +115,12 @@ def test_info_prints_a_tree_and_json() -> None:
     assert data["config"]["d_model"] == 512
 
 
-def test_the_presets_in_help_are_those_of_the_model() -> None:
-    assert get_args(Preset) == tuple(PRESETS)
+def test_preset_names_equal_model_presets() -> None:
+    assert get_args(PresetName) == tuple(PRESETS)
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_terminal_without_the_characters_gets_others(
+def test_unencodable_characters_are_replaced(
     encoding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", encoding)
@@ -124,7 +130,7 @@ def test_a_terminal_without_the_characters_gets_others(
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_full_disk_is_one_line(unbuffered: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_prints_one_line(unbuffered: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "seq2see", "info", "big"]
@@ -133,7 +139,7 @@ def test_a_full_disk_is_one_line(unbuffered: str, monkeypatch: pytest.MonkeyPatc
     assert done.stderr == "seq2see: standard output cannot be written: No space left on device\n"
 
 
-def test_a_closed_pipe_is_no_traceback() -> None:
+def test_closed_pipe_prints_no_traceback() -> None:
     command = [sys.executable, "-m", "seq2see", "info", "big"]
     pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, **pipe, text=True) as running:  # type: ignore[call-overload]

@@ -37,7 +37,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_the_wheel_holds_the_whole_package(wheel: Path) -> None:
+def test_wheel_contains_all_package_files(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     package = ROOT / "src"
@@ -46,7 +46,7 @@ def test_the_wheel_holds_the_whole_package(wheel: Path) -> None:
     assert not any(name.startswith(("tests", "benchmarks")) for name in names)
 
 
-def test_it_runs_outside_the_repository(wheel: Path, tmp_path: Path) -> None:
+def test_wheel_runs_outside_the_repository(wheel: Path, tmp_path: Path) -> None:
     """Dependencies are borrowed from this environment, the package itself is not."""
     environment = tmp_path / "venv"
     venv.create(environment)
@@ -62,7 +62,7 @@ def test_it_runs_outside_the_repository(wheel: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_installs_with_all_that_it_needs(wheel: Path, tmp_path: Path) -> None:
+def test_wheel_installs_with_its_dependencies(wheel: Path, tmp_path: Path) -> None:
     environment = tmp_path / "venv"
     venv.create(environment, with_pip=True)
     python = environment / "bin" / "python"
@@ -79,5 +79,5 @@ def check_the_command(environment: Path, site: Path, folder: Path) -> None:
     )
     assert Path(where.strip()).is_relative_to(site)
     assert "63,082,496" in run(environment / "bin" / "seq2see", "info", "base", cwd=folder)
-    demo = run(environment / "bin" / "seq2see", "demo", "--epochs", "0.01", cwd=folder)
-    assert "decisive pronouns are right" in demo
+    demo = run(environment / "bin" / "seq2see", "demo", "--max-epochs", "0.01", cwd=folder)
+    assert "ambiguous pronouns are correct" in demo

@@ -12,12 +12,13 @@ from seq2see import errors
 from seq2see.model import Transformer
 
 MODEL = """
-    CAUSAL OPEN PRESETS SILENCE AdditiveAttention Attention AttentionConfig AttentionListener
-    AttentionRecord Builder Decoder DecoderCache DotProductAttention DropoutConfig
-    EmbeddingsConfig Encoder KeyValues LayerListener Layout LinformerAttention Mask Memory
-    ModelConfig NormConfig PositionsConfig QKNormAttention RaggedLayout Recorder
-    RelativeAttention RelativeDistances Site Stack Transformer count_parameters masked_softmax
-    padding_mask sinusoid summary
+    AdditiveAttention Attention AttentionConfig AttentionListener AttentionMask AttentionRecord
+    AttentionSite BatchLayout CAUSAL_MASK Decoder DecoderCache DotProductAttention DropoutConfig
+    EmbeddingsConfig Encoder EncoderOutput KeyValues LayerListener LinformerAttention
+    ModelBuilder ModelConfig NO_MASK NULL_RECORDER NormConfig PRESETS PositionsConfig
+    QKNormAttention Recorder RelativeAttention RelativePositionEmbeddings StackName Transformer
+    UnpaddedLayout build_padding_mask compute_sinusoids count_parameters format_model_summary
+    masked_softmax
 """
 
 
@@ -32,7 +33,7 @@ def test_the_model() -> None:
         ("from_config", ["config"]),
         ("encode", ["self", "src_BS", "recorder"]),
         ("decode", ["self", "tgt_BT", "memory", "recorder"]),
-        ("start", ["self", "memory"]),
+        ("init_cache", ["self", "memory"]),
         ("step", ["self", "tgt_BT", "cache", "recorder"]),
         ("forward", ["self", "src_BS", "tgt_BT", "recorder"]),
     ],

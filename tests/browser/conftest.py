@@ -17,13 +17,13 @@ import torch
 
 from seq2see.bundle import Bundle
 from seq2see.model import ModelConfig, Transformer
-from seq2see.serve.auth import ApiKeys
+from seq2see.serve.auth import ApiKeyStore
 from seq2see.serve.config import ServeConfig
-from seq2see.serve.model_registry import Models, read
-from seq2see.serve.monitoring import Journal
-from seq2see.serve.server import listen, server
+from seq2see.serve.model_registry import ModelRegistry, load_served_model
+from seq2see.serve.monitoring import JsonLog
+from seq2see.serve.server import create_server, open_socket
 from seq2see.serve.service import Service
-from seq2see.text import TokenizerConfig, Tokenizers
+from seq2see.text import TokenizerConfig, TokenizerPair
 from seq2see.text.tokenizer_training import EOS_ID
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Site:
 def bundle() -> Bundle:
     """Make a model that understands nothing, always says the same, and soon comes to an end."""
     pieces = TokenizerConfig(vocab_size=90, byte_fallback=False)
-    tokenizers = Tokenizers.train(LINES, LINES, pieces)
+    tokenizers = TokenizerPair.train(LINES, LINES, pieces)
     sizes = {"d_model": 32, "d_ff": 64, "heads": 2, "encoder_layers": 2, "decoder_layers": 2}
     settings: Any = {**sizes, "embeddings": {"tie": "none", "output_bias": True}}
     config = ModelConfig(vocab_size=tokenizers.source.vocab_size, **settings)
@@ -92,7 +92,7 @@ def write_run(folder: Path) -> None:
     folder.mkdir(parents=True)
     train = [
         {"kind": "train", "update": n, "epoch": 0, "nll": 9 - n / 10, "loss": 9 - n / 10}
-        | {"rate": n / 1e4, "gradient_norm": 1.5, "tokens_per_second": 5000.0}
+        | {"learning_rate": n / 1e4, "gradient_norm": 1.5, "tokens_per_second": 5000.0}
         for n in range(1, 21)
     ]
     sample = ["<b>a</b>", "ein", "<img src=x onerror=window.hacked=1>"]
@@ -101,7 +101,7 @@ def write_run(folder: Path) -> None:
         "update": 20,
         "nll": 7.5,
         "bleu": 12.25,
-        "samples": [sample],
+        "examples": [sample],
     }
     lines = "".join(json.dumps(record) + "\n" for record in [*train, validation])
     (folder / "log.jsonl").write_text(lines)
@@ -125,10 +125,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     bundle().save(home / "tiny")
     write_run(home / "runs" / "first")
     config = ServeConfig(port=0, threads=1)
-    models = Models.load([home / "tiny"], lambda folder: read(folder, "torch", 1))
-    service = Service(config, models, ApiKeys(None), Journal(), home / "runs")
-    with listen(config) as listener:
-        one = server(service)
+    models = ModelRegistry.load(
+        [home / "tiny"], lambda folder: load_served_model(folder, "torch", 1)
+    )
+    service = Service(config, models, ApiKeyStore(None), JsonLog(), home / "runs")
+    with open_socket(config) as listener:
+        one = create_server(service)
         thread = threading.Thread(target=one.run, kwargs={"sockets": [listener]})
         thread.start()
         while not one.started:

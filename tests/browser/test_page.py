@@ -48,7 +48,7 @@ def test_two_languages_and_two_themes(watched: Any) -> None:
     page = watched(color_scheme="light").open("translate")
     page.wait("translate")
     title = page.locator("h1").inner_text()
-    page.locator('[data-key="Language of the page:zh"]').click()
+    page.locator('[data-key="Page language:zh"]').click()
     page.wait_for_selector("html[lang=zh-Hans]")
     assert page.locator("h1").inner_text() != title
     before = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -103,8 +103,8 @@ def test_by_keyboard_alone(watched: Any, sentence: str) -> None:
     tab_to(".target-text .word")
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     page.keyboard.press("Enter")
-    page.wait_for_selector('[data-key^="instead:"]')
-    tab_to('[data-key^="instead:"]')
+    page.wait_for_selector('[data-key^="alternative:"]')
+    tab_to('[data-key^="alternative:"]')
     page.keyboard.press("Enter")
     page.until("location.hash.includes('prefix=')")
     page.wait_for_selector(".chip.is")
@@ -131,10 +131,10 @@ def test_by_keyboard_alone(watched: Any, sentence: str) -> None:
 
 
 BY_KEY = {
-    "intervene": (".switch", "Space", "off=decoder.0.cross.0"),
+    "intervene": (".switch", "Space", "ablate=decoder.0.cross.0"),
     "positions": ('input[type="range"]', "ArrowRight", "row=6"),
     "lab": ('[data-key="Topics:heads"]', "Enter", "topic=heads"),
-    "architecture": ('[data-part="decoder.layers.0"]', "Enter", "part=decoder.layers.0"),
+    "architecture": ('[data-module="decoder.layers.0"]', "Enter", "module=decoder.layers.0"),
 }
 
 

@@ -41,7 +41,9 @@ def test_a_trace_of_several_sentences_says_that_they_go_through_at_once(watched:
     page.wait("decoding")
     assert page.locator(".sentence .status").inner_text() == ""
     page.go("decoding", text="The animal slept. It was wide.")
-    page.until("document.querySelector('.sentence .status').textContent.includes('at once')")
+    page.until(
+        "document.querySelector('.sentence .status').textContent.includes('as one sequence')"
+    )
 
 
 def test_text_never_becomes_script(watched: Any) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from seq2see.explain.trace import unpack
+from seq2see.explain.trace import decode_tensor
 
 
 @pytest.fixture(scope="module")
 def trace(site: Any) -> Any:
-    return site.explained(detail={"layers": "all", "top": 10})
+    return site.explained(detail={"layers": "all", "top_k": 10})
 
 
 @pytest.mark.parametrize("stage", ["weights", "scores"])
@@ -20,7 +20,7 @@ def test_numbers_of_attention(watched: Any, trace: Any, stage: str) -> None:
     page = watched().open("attention", stage=stage)
     for each in trace["attention"]:
         kind = f"{each['stack']}.{each['kind']}"
-        numbers = unpack(each[stage])
+        numbers = decode_tensor(each[stage])
         head, row, column = 1, min(4, numbers.shape[1] - 1), 2
         names = {"kind": kind, "layer": each["layer"], "head": head, "row": row, "column": column}
         page.go("attention", stage=stage, **names)
@@ -33,18 +33,18 @@ def test_numbers_of_attention(watched: Any, trace: Any, stage: str) -> None:
 
 def test_the_worked_head_comes_to_the_weights_of_the_model(watched: Any, trace: Any) -> None:
     each = next(m for m in trace["attention"] if (m["layer"], m["kind"]) == (1, "cross"))
-    query = unpack(each["weights"]).shape[1] - 1
+    query = decode_tensor(each["weights"]).shape[1] - 1
     page = watched().open("attention", layer=1, head=1, row=query)
     page.wait("attention")
     cells = "row => [...row.cells].map(cell => cell.textContent.replaceAll('−', '-'))"
     table = page.locator(".attention .card:last-child table")
     *rows, total = table.locator("tbody tr").evaluate_all(f"rows => rows.map({cells})")
-    products = unpack(each["keys"])[1] @ unpack(each["queries"])[1, query]
+    products = decode_tensor(each["keys"])[1] @ decode_tensor(each["queries"])[1, query]
     for (_, _, product, score, _, weight, _), theirs, scaled, ours in zip(
         rows,
         products,
-        unpack(each["scores"])[1, query],
-        unpack(each["weights"])[1, query],
+        decode_tensor(each["scores"])[1, query],
+        decode_tensor(each["weights"])[1, query],
         strict=True,
     ):
         assert float(product) == pytest.approx(theirs, abs=1e-3)
@@ -62,7 +62,7 @@ def test_the_worked_sum_of_relative_positions_says_what_it_lacks(watched: Any) -
     view = watched()
     view.context.route("**/api/v1/explain", with_distances)
     for kind, label in (
-        ("decoder.self", "sum, without the values of the distances"),
+        ("decoder.self", "sum, without the relative position values"),
         ("decoder.cross", "z"),
     ):
         page = view.open("attention", kind=kind, layer=1, head=1, row=1)
@@ -77,7 +77,7 @@ def test_words_look_by_the_mean_and_are_looked_at_by_the_sum(watched: Any, trace
     query, key = 4, 1
     rows = [i for i, word in enumerate(words) if word == query]
     columns = [i for i, word in enumerate(words) if word == key]
-    wanted = unpack(each["weights"])[0][np.ix_(rows, columns)].sum(1).mean()
+    wanted = decode_tensor(each["weights"])[0][np.ix_(rows, columns)].sum(1).mean()
     names = {"unit": "words", "kind": "encoder.self", "layer": 1, "row": query, "column": key}
     page = watched().open("attention", **names)
     page.wait("attention")

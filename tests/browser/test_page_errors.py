@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 
-from seq2see.serve.api import reason_of
-from seq2see.serve.errors import Busy, Indirect, Problem, UnknownFormat
-from seq2see.serve.queued_translator import ENGINE_FAILED
-from seq2see.translator.results import NOTHING
+from seq2see.serve.api import find_error_code
+from seq2see.serve.errors import (
+    DirectModelRequired,
+    Overloaded,
+    ServiceError,
+    UnsupportedFileFormat,
+)
+from seq2see.serve.queued_translator import ENGINE_FAILED_MESSAGE
+from seq2see.translator.results import NO_TRANSLATION_MESSAGE
 
 LONG = " ".join(["the old animal didn't cross the wide street because it slept"] * 4)
 """More than the page asks for at once: one layer comes with its scores."""
@@ -17,12 +22,12 @@ LONG = " ".join(["the old animal didn't cross the wide street because it slept"]
 
 def test_what_the_model_does_not_have_is_left_out(watched: Any) -> None:
     view = watched()
-    page = view.open("intervene", off="decoder.1.cross.0,decoder.5.cross.0,encoder.0.self.7")
-    page.wait_for_selector('[data-number="now"]')
+    page = view.open("intervene", ablate="decoder.1.cross.0,decoder.5.cross.0,encoder.0.self.7")
+    page.wait_for_selector('[data-number="after"]')
     assert page.locator('[data-key="reset"]').is_enabled()
-    page.go("intervene", scale="decoder.5.cross:2", site="decoder.5.cross")
-    page.until("!document.querySelector('[data-number=now]')")
-    assert page.locator('[data-key="site"]').input_value() == "decoder.0.cross"
+    page.go("intervene", scale="decoder.5.cross:2", attention="decoder.5.cross")
+    page.until("!document.querySelector('[data-number=after]')")
+    assert page.locator('[data-key="attention"]').input_value() == "decoder.0.cross"
     page.go("attention", text=LONG, layer=5, kind="encoder.self", stage="scores")
     page.wait("attention")
     assert page.locator(".status.error").count() == 0
@@ -35,7 +40,7 @@ def test_a_pronoun_that_fails_is_no_longer_worked_on(watched: Any) -> None:
     page.wait("intervene")
     answer = {"status": 429, "json": {"error": "busy"}}
     view.context.route("**/api/v1/explain", lambda route: route.fulfill(**answer))
-    page.locator('[data-key="pronoun:a"]').fill("another animal")
+    page.locator('[data-key="pronoun:sentence_a"]').fill("another animal")
     page.clock.run_for(400)
     page.wait_for_selector(".pronoun .status.error")
     page.clock.run_for(300)
@@ -44,14 +49,20 @@ def test_a_pronoun_that_fails_is_no_longer_worked_on(watched: Any) -> None:
 
 
 def test_curves_go_on_behind_a_failure_and_a_restart(watched: Any) -> None:
-    record = {"kind": "train", "epoch": 0, "rate": 0.1, "gradient_norm": 1, "tokens_per_second": 9}
+    record = {
+        "kind": "train",
+        "epoch": 0,
+        "learning_rate": 0.1,
+        "gradient_norm": 1,
+        "tokens_per_second": 9,
+    }
     first, second, third = ({**record, "update": n, "nll": 9 - n} for n in (1, 2, 3))
-    runs: list[Any] = [{"runs": []}, None, {"runs": [{"name": "r", "changed": 1}]}]
+    runs: list[Any] = [{"runs": []}, None, {"runs": [{"name": "r", "modified_at": 1}]}]
     logs = [
-        {"records": [first, second], "next": 20},
-        {"records": [], "next": 20},
-        {"records": [third], "next": 10, "restarted": True},
-        {"records": [], "next": 10},
+        {"records": [first, second], "next_offset": 20},
+        {"records": [], "next_offset": 20},
+        {"records": [third], "next_offset": 10, "truncated": True},
+        {"records": [], "next_offset": 10},
     ]
 
     def listed(route: Any) -> None:
@@ -66,7 +77,7 @@ def test_curves_go_on_behind_a_failure_and_a_restart(watched: Any) -> None:
     view.context.route("**/api/v1/runs", listed)
     view.context.route("**/api/v1/runs/r?*", grown)
     page = view.open("training")
-    page.until("document.querySelector('.status').textContent.startsWith('No runs')")
+    page.until("document.querySelector('.status').textContent.startsWith('No training runs')")
     page.clock.run_for(3000)
     page.wait_for_selector(".status.error")
     page.clock.run_for(3000)
@@ -75,7 +86,7 @@ def test_curves_go_on_behind_a_failure_and_a_restart(watched: Any) -> None:
     page.clock.run_for(3000)
     page.until("document.querySelector('[data-number=update]').textContent === '3'")
     kept = page.evaluate(
-        "async () => Object.entries((await import('./js/api.js')).usedAnswers())"
+        "async () => Object.entries((await import('./js/api.js')).usedResponses())"
         ".filter(([name]) => name.startsWith('api/v1/runs/'))"
     )
     assert [(name, len(log["records"])) for name, log in kept] == [("api/v1/runs/r", 1)]
@@ -86,7 +97,7 @@ def test_a_link_says_what_it_leaves_out_by_the_models(watched: Any) -> None:
     page = watched().open("translate")
     page.wait("translate")
     models = [{"source": "en", "target": "de"}, {"source": "de", "target": "fr"}]
-    pair = "async ([state, models]) => (await import('./js/sentence.js')).pairOf(state, {models})"
+    pair = "async ([state, models]) => (await import('./js/service_info.js')).languagePair(state, {models})"
     for state, wanted in [
         ({}, ("en", "de")),
         ({"source": "de"}, ("de", "fr")),
@@ -111,11 +122,11 @@ def test_a_link_with_languages_that_are_not_served_shows_them(watched: Any) -> N
 
 
 def test_another_link_brings_its_own_options(watched: Any) -> None:
-    page = watched().open("translate", glossary="a=b", beam=6)
+    page = watched().open("translate", glossary="a=b", beam_size=6)
     page.wait("translate")
-    page.go("translate", glossary="c=d", beam=7)
+    page.go("translate", glossary="c=d", beam_size=7)
     page.until("document.querySelector('.options textarea').value === 'c=d'")
-    assert page.locator('.options [data-key="beam"]').input_value() == "7"
+    assert page.locator('.options [data-key="beam_size"]').input_value() == "7"
 
 
 def test_the_page_asks_for_no_more_than_the_operator_allows(watched: Any) -> None:
@@ -123,22 +134,22 @@ def test_the_page_asks_for_no_more_than_the_operator_allows(watched: Any) -> Non
     asked = []
 
     def narrow(route: Any) -> None:
-        search = {"beam_size": 2, "most_beam_size": 3, "most_n_best": 2}
+        search = {"beam_size": 2, "max_beam_size": 3, "max_n_best": 2}
         route.fulfill(json={**route.fetch().json(), "search": search})
 
     view = watched()
     view.context.route("**/api/v1/models", narrow)
     view.context.on("request", lambda request: asked.append(request.post_data_json))
-    page = view.open("translate", beam=9)
+    page = view.open("translate", beam_size=9)
     page.wait("translate")
-    beam = page.locator('.options [data-key="beam"]')
+    beam = page.locator('.options [data-key="beam_size"]')
     assert [beam.get_attribute(name) for name in ("min", "max")] == ["2", "3"]
     page.go("translate")
-    page.until("document.querySelector('.options [data-key=beam]').value === '2'")
+    page.until("document.querySelector('.options [data-key=beam_size]').value === '2'")
     page.turn_to("decoding")
     page.wait("decoding")
-    assert page.locator('select[data-key="beam"]').inner_text().split() == ["1", "2", "3"]
-    assert page.locator('select[data-key="beam"]').input_value() == "2"
+    assert page.locator('select[data-key="beam_size"]').inner_text().split() == ["1", "2", "3"]
+    assert page.locator('select[data-key="beam_size"]').input_value() == "2"
     sizes = [(body.get("beam_size"), body.get("n_best", 1)) for body in asked if body]
     assert set(sizes) == {(3, 2), (None, 2), (2, 1)}
 
@@ -162,7 +173,7 @@ def test_a_page_that_cannot_be_saved_says_so(watched: Any) -> None:
     view = watched()
     page = view.open("positions")
     page.wait("positions")
-    view.context.route("**/js/store.js", lambda route: route.fulfill(status=500))
+    view.context.route("**/js/state.js", lambda route: route.fulfill(status=500))
     page.locator('[data-key="save"]').click()
     page.locator(".notice").wait_for()
     view.errors.clear()
@@ -179,24 +190,24 @@ def test_the_service_refuses_in_the_language_of_the_page(watched: Any) -> None:
     page = view.open("attention", text="x" * 600, lang="zh")
     page.wait_for_selector(".status.error")
     assert page.locator(".status.error").inner_text() == "文本太长：最多 500 个字符。"
-    busy = Busy("the queue is full", 1.0)
+    busy = Overloaded("the queue is full", 1.0)
     answer = {"status": busy.status, "json": {"error": str(busy)}, "headers": busy.headers}
     view.context.route("**/api/v1/translate", lambda route: route.fulfill(**answer))
     page.turn_to("translate")
     page.wait_for_selector(".status.error")
-    assert "正忙" in page.locator(".status.error").inner_text()
+    assert "过载" in page.locator(".status.error").inner_text()
     view.errors.clear()
 
 
 OWN = {
-    ENGINE_FAILED: "未能翻译：模型未能处理这段文本。",
-    NOTHING: "未能翻译：以此开头，没有译文可以接下去。",
-    "no text": "未能翻译：no text",
+    ENGINE_FAILED_MESSAGE: "翻译失败：模型处理这段文本时出错。",
+    NO_TRANSLATION_MESSAGE: "翻译失败：没有以此文本开头的译文。",
+    "no text": "翻译失败：no text",
 }
 REFUSED = {
-    Indirect("one model"): "这需要一个直达目标语言的模型，而这两种语言之间要经过第三种语言。",
-    UnknownFormat("a format"): "服务不能翻译这种文件。",
-    Problem("`x` must be a text"): "服务没有接受这个请求：`x` must be a text",
+    DirectModelRequired("one model"): "这需要直接翻译的模型，而这个语言对要经过另一种语言。",
+    UnsupportedFileFormat("a format"): "服务不支持这种文件格式。",
+    ServiceError("`x` must be a text"): "请求失败：`x` must be a text",
 }
 
 
@@ -206,7 +217,7 @@ def test_a_text_that_failed_says_so_in_the_language_of_the_page(watched: Any) ->
     def failed(route: Any) -> None:
         (found,) = route.fetch().json()["translations"]
         error = errors.pop(0)
-        failure = {"text": "", "error": error, "reason": reason_of(error)}
+        failure = {"text": "", "error": error, "error_code": find_error_code(error)}
         route.fulfill(json={"translations": [{**found, **failure, "alternatives": []}]})
 
     view = watched()
@@ -234,15 +245,15 @@ def test_no_refusal_is_in_english_alone(watched: Any) -> None:
 
 
 def test_words_that_the_next_sentence_does_not_have_are_not_hidden(watched: Any) -> None:
-    page = watched().open("intervene", hide="decoder.cross:1,8")
-    page.wait_for_selector('[data-number="now"]')
+    page = watched().open("intervene", mask="decoder.cross:1,8")
+    page.wait_for_selector('[data-number="after"]')
     page.locator('[data-key="sentence"]').fill("the animal")
     page.until("location.hash.includes('text=the+animal&')")
     page.wait("intervene")
-    page.until("document.querySelectorAll('.chip.gone').length === 1")
+    page.until("document.querySelectorAll('.chip.removed').length === 1")
     assert page.locator(".status.error").count() == 0
-    page.go("intervene", text="the animal", hide="decoder.cross:40")
-    page.until("!document.querySelector('[data-number=now]')")
+    page.go("intervene", text="the animal", mask="decoder.cross:40")
+    page.until("!document.querySelector('[data-number=after]')")
     assert page.locator(".status.error").count() == 0
 
 

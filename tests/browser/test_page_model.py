@@ -7,15 +7,17 @@ from typing import Any, get_args
 
 import torch
 
-from seq2see.explain.trace import unpack
-from seq2see.model.embeddings import Frequencies, WaveLayout, sinusoid
+from seq2see.explain.trace import decode_tensor
+from seq2see.model.embeddings import SinusoidFrequencies, SinusoidLayout, compute_sinusoids
 
 
 def test_numbers_of_positions(watched: Any) -> None:
     page = watched().open("positions")
     page.wait("positions")
-    for layout, frequencies in itertools.product(get_args(WaveLayout), get_args(Frequencies)):
-        waves = sinusoid(torch.arange(64), 32, layout, frequencies)
+    for layout, frequencies in itertools.product(
+        get_args(SinusoidLayout), get_args(SinusoidFrequencies)
+    ):
+        waves = compute_sinusoids(torch.arange(64), 32, layout, frequencies)
         for row, column in [(3, 0), (17, 5), (63, 31)]:
             names = {"variant": f"{layout}.{frequencies}", "size": 32, "row": row, "column": column}
             page.go("positions", **names)
@@ -28,16 +30,16 @@ def test_numbers_of_positions(watched: Any) -> None:
 
 def test_numbers_of_the_model_itself(watched: Any, site: Any) -> None:
     model = site.ask("api/v1/models/tiny")
-    vectors = unpack(site.ask("api/v1/models/tiny/positions")["vectors"])
+    vectors = decode_tensor(site.ask("api/v1/models/tiny/positions")["vectors"])
     view = watched()
     page = view.open("architecture")
     page.wait("architecture")
     assert page.shown("parameters") == model["parameters"]
-    page.locator('[data-part="decoder.layers.1.cross_attention"]').click()
-    page.until("document.querySelector('.part h2').textContent.endsWith('cross_attention')")
-    decoder = next(part for part in model["tree"]["parts"] if part["name"] == "decoder")
-    layers = next(part for part in decoder["parts"] if part["name"] == "layers")["parts"]
-    cross = next(part for part in layers[1]["parts"] if part["name"] == "cross_attention")
+    page.locator('[data-module="decoder.layers.1.cross_attention"]').click()
+    page.until("document.querySelector('.details h2').textContent.endsWith('cross_attention')")
+    decoder = next(part for part in model["module_tree"]["children"] if part["name"] == "decoder")
+    layers = next(part for part in decoder["children"] if part["name"] == "layers")["children"]
+    cross = next(part for part in layers[1]["children"] if part["name"] == "cross_attention")
     assert page.shown("parameters") == cross["parameters"]
     page = view.open("positions", row=9, column=4)
     page.wait("positions")
@@ -45,13 +47,13 @@ def test_numbers_of_the_model_itself(watched: Any, site: Any) -> None:
 
 
 LEADS: list[tuple[dict[str, str], str, str]] = [
-    ({}, "model", "fast ones on the left"),
-    ({}, "halves.paper", "the sines in the left half"),
-    ({"layout": "halves"}, "model", "the sines in the left half"),
-    ({"kind": "learned"}, "model", "learned in training"),
-    ({"kind": "relative"}, "model", "the distances between them"),
-    ({"kind": "none"}, "model", "adds no positions"),
-    ({"kind": "none"}, "interleaved.paper", "fast ones on the left"),
+    ({}, "model", "high frequencies on the left"),
+    ({}, "halves.paper", "sines in the left half"),
+    ({"layout": "halves"}, "model", "sines in the left half"),
+    ({"kind": "learned"}, "model", "a learned vector"),
+    ({"kind": "relative"}, "model", "relative positions in its attention"),
+    ({"kind": "none"}, "model", "has no positional encodings"),
+    ({"kind": "none"}, "interleaved.paper", "high frequencies on the left"),
 ]
 
 

@@ -53,7 +53,7 @@ def choose(page: Any, text: Text, at: int) -> str:
     )
     key = page.evaluate(word, [source["source_start"], source["source_end"]])
     page.locator(f'[data-key="{key}"]').click()
-    page.locator('[data-key^="instead:"]').last.click()
+    page.locator('[data-key^="alternative:"]').last.click()
     page.until("() => !location.hash.includes('word=')")
     page.wait("translate")
     lines = page.evaluate("new URLSearchParams(location.hash.split('?')[1]).get('prefix')")
@@ -76,7 +76,7 @@ def test_sentences_begin_otherwise_while_the_others_stay(watched: Any, text: Tex
     page.until(shown, text.whole(s1=first["text"]))
     total = text.answer["log_prob"] - text.sentences[1]["log_prob"] + first["log_prob"]
     page.assert_shows("log_prob", total)
-    other = page.locator('[data-key="other:1"]')
+    other = page.locator('[data-key="candidate:1"]')
     assert other.locator("span").text_content() == text.whole(s1=first["alternatives"][0]["text"])
     other.click()
     page.until(shown, text.whole(s1=first["alternatives"][0]["text"]))
@@ -93,7 +93,7 @@ def test_sentences_begin_otherwise_while_the_others_stay(watched: Any, text: Tex
 
 
 def test_the_others_stay_as_they_were_picked(watched: Any, text: Text) -> None:
-    page = watched().open("translate", text=TEXT, pick=2)
+    page = watched().open("translate", text=TEXT, candidate=2)
     page.wait("translate")
     part = text.part(0, choose(page, text, 0))
     shown = "text => document.querySelector('.target-text').textContent === text"
@@ -120,8 +120,8 @@ def test_a_sentence_that_is_anew_takes_what_was_wrong_with_it_along(watched: Any
         (found,) = route.fetch().json()["translations"]
         terms = ["Tier", "breit", "Tier"] if len(found["sentences"]) == 3 else [None]
         for term, each in zip(terms, found["sentences"], strict=True):
-            each["unmet"] = [term] if term else []
-        found["unmet"] = [term for term in dict.fromkeys(terms) if term]
+            each["unmet_constraints"] = [term] if term else []
+        found["unmet_constraints"] = [term for term in dict.fromkeys(terms) if term]
         route.fulfill(json={"translations": [found]})
 
     view = watched()
@@ -133,7 +133,7 @@ def test_a_sentence_that_is_anew_takes_what_was_wrong_with_it_along(watched: Any
     assert page.evaluate(told, "“Tier”")
     assert page.evaluate(told, "“breit”")
     page.locator(".chip.warn", has_text="breit").hover()
-    assert page.locator("#tip").inner_text() == "“it was wide.”"
+    assert page.locator("#tooltip").inner_text() == "“it was wide.”"
     page.go("translate", text=TEXT, prefix="wide", sentence=1)
     page.wait_for_selector(".chip.is")
     page.until(f"term => !({told})(term)", "“breit”")

@@ -19,7 +19,7 @@ def test_every_state_works_from_a_file(
     offline = watched()
     offline.home = "file:"  # nothing else may be asked for
     for view in views:
-        names = {"off": "decoder.0.cross.1"} if view == "intervene" else {"word": 0}
+        names = {"ablate": "decoder.0.cross.1"} if view == "intervene" else {"word": 0}
         page.go(view, text=sentence + " </script>", lang="zh", **names)
         page.wait(view)
         if view == "intervene":

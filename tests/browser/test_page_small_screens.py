@@ -20,7 +20,7 @@ def test_a_long_text_leaves_room_for_its_translation(watched: Any) -> None:
 
 
 def test_two_matrices_side_by_side_are_whole(watched: Any) -> None:
-    page = watched().open("intervene", a=WIDE, b=WIDE)
+    page = watched().open("intervene", sentence_a=WIDE, sentence_b=WIDE)
     page.wait_for_selector('[data-key="matrix:pronoun:1"]')
     places = "[...document.querySelectorAll('.pronoun .scroll:has(svg)')]"
     hidden = page.evaluate(f"{places}.map((each) => each.scrollWidth - each.clientWidth)")
@@ -30,7 +30,7 @@ def test_two_matrices_side_by_side_are_whole(watched: Any) -> None:
 def test_data_goes_upwards_on_a_phone_too(watched: Any) -> None:
     page = watched(390).open("architecture")
     page.wait("architecture")
-    top = "name => document.querySelector(`[data-part='${name}']`).getBoundingClientRect().top"
+    top = "name => document.querySelector(`[data-module='${name}']`).getBoundingClientRect().top"
     names = "output", "decoder.layers.0", "decoder.embeddings", "encoder.layers.1"
     places = [page.evaluate(top, name) for name in (*names, "encoder.embeddings")]
     assert places == sorted(places)

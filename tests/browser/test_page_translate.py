@@ -25,7 +25,7 @@ def test_a_word_shows_its_source(watched: Any) -> None:
     page.wait("translate")
     page.locator(".target-text .word").first.hover()
     page.wait_for_selector(".mirror mark")
-    assert "%" in page.locator("#tip").inner_text()
+    assert "%" in page.locator("#tooltip").inner_text()
 
 
 def test_files(watched: Any, sentence: str, tmp_path: Path) -> None:

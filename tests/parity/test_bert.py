@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from transformers import BertConfig, BertModel
 
-from seq2see.model import Builder, ModelConfig
+from seq2see.model import ModelBuilder, ModelConfig
 
 VOCABULARY, LONGEST, LAYERS = 29, 16, 3
 
@@ -78,7 +78,10 @@ def renamed(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     ("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-5)], ids=str
 )
 def test_hidden_states(dtype: torch.dtype, tolerance: float) -> None:
-    their_model, our_model = theirs().to(dtype), Builder(CONFIG).encoder().to(dtype).eval()
+    their_model, our_model = (
+        theirs().to(dtype),
+        ModelBuilder(CONFIG).build_encoder().to(dtype).eval(),
+    )
     our_model.load_state_dict(renamed(their_model.state_dict()))
     ids = torch.randint(1, VOCABULARY, (3, LONGEST))
     ids[1, 10:] = ids[2, 1:] = 0

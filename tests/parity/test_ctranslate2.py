@@ -19,18 +19,18 @@ import seq2see
 from seq2see.bundle import Bundle, files
 from seq2see.data import fables
 from seq2see.engines import ctranslate2_conversion, ctranslate2_engine, loading
-from seq2see.engines.base import in_order
-from seq2see.engines.ctranslate2_engine import AHEAD, CTranslate2Engine
+from seq2see.engines.base import collect_in_order
+from seq2see.engines.ctranslate2_engine import QUEUED_BATCHES_PER_THREAD, CTranslate2Engine
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError
-from seq2see.interop import read_marian
+from seq2see.interop import import_marian
 from seq2see.model import ModelConfig, Transformer
-from seq2see.search import Hypothesis, SearchConfig, Source
-from seq2see.text import EOS_ID, TokenizerConfig, Tokenizers
+from seq2see.search import Hypothesis, SearchConfig, SearchInput
+from seq2see.text import EOS_ID, TokenizerConfig, TokenizerPair
 
 pytest.importorskip("ctranslate2")
 
-LINES = [fable.source for fable in fables.load("test")[:24]]
+LINES = [fable.source for fable in fables.load_fables("test")[:24]]
 PIECES = 400
 SHORT = {"max_ratio": 0.7, "max_extra": 4}
 
@@ -49,13 +49,13 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def tokenizers() -> Tokenizers:
-    texts = fables.load("valid")
+def tokenizers() -> TokenizerPair:
+    texts = fables.load_fables("valid")
     config = TokenizerConfig(vocab_size=PIECES)
-    return Tokenizers.train((f.source for f in texts), (f.target for f in texts), config)
+    return TokenizerPair.train((f.source for f in texts), (f.target for f in texts), config)
 
 
-def bundle_of(tokenizers: Tokenizers, settings: dict[str, Any], seed: int = 1) -> Bundle:
+def bundle_of(tokenizers: TokenizerPair, settings: dict[str, Any], seed: int = 1) -> Bundle:
     """Return a model with random weights, some of whose translations end in time."""
     torch.manual_seed(seed)
     small = {"d_model": 32, "d_ff": 48, "heads": 2, "encoder_layers": 2, "decoder_layers": 2}
@@ -73,30 +73,30 @@ def bundle_of(tokenizers: Tokenizers, settings: dict[str, Any], seed: int = 1) -
 
 def both(bundle: Bundle, home: Path, **more: Any) -> tuple[TorchEngine, CTranslate2Engine]:
     bundle.save(home)
-    fast = CTranslate2Engine.open(bundle, home, files.read_config(home), **more)
-    return TorchEngine(bundle.model()), fast
+    fast = CTranslate2Engine.from_bundle(bundle, home, files.read_config(home), **more)
+    return TorchEngine(bundle.build_model()), fast
 
 
-def sources_of(bundle: Bundle) -> tuple[list[list[int]], list[Source]]:
+def sources_of(bundle: Bundle) -> tuple[list[list[int]], list[SearchInput]]:
     ids = bundle.tokenizers.source.encode_batch(LINES)
-    return ids, [Source(len(sentence) + 1, line) for line, sentence in enumerate(ids)]
+    return ids, [SearchInput(len(sentence) + 1, line) for line, sentence in enumerate(ids)]
 
 
 def compare(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
     for own, other in zip(ours, theirs, strict=True):
         assert [h.tokens for h in own] == [h.tokens for h in other]
-        assert [h.finished for h in own] == [h.finished for h in other]
+        assert [h.is_finished for h in own] == [h.is_finished for h in other]
         for a, b in zip(own, other, strict=True):
             assert a.score == pytest.approx(b.score, abs=1e-4)
             assert a.log_prob == pytest.approx(b.log_prob, abs=1e-3)
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_architectures(name: str, tokenizers: Tokenizers, tmp_path: Path) -> None:
+def test_architectures(name: str, tokenizers: TokenizerPair, tmp_path: Path) -> None:
     bundle = bundle_of(tokenizers, ARCHITECTURES[name])
     own, fast = both(bundle, tmp_path)
-    config = SearchConfig(beam_size=1, lengths=SHORT)
-    ours, theirs = (in_order(e.search(*sources_of(bundle), config)) for e in (own, fast))
+    config = SearchConfig(beam_size=1, length=SHORT)
+    ours, theirs = (collect_in_order(e.search(*sources_of(bundle), config)) for e in (own, fast))
     compare(ours, theirs)
 
 
@@ -112,29 +112,29 @@ def test_architectures(name: str, tokenizers: Tokenizers, tmp_path: Path) -> Non
     ids=str,
 )
 @pytest.mark.parametrize("lengths", [SHORT, {"max_length": 30}], ids=["relative", "absolute"])
-def test_searches(search, lengths, tokenizers: Tokenizers, tmp_path: Path) -> None:
+def test_searches(search, lengths, tokenizers: TokenizerPair, tmp_path: Path) -> None:
     bundle = bundle_of(tokenizers, {})
     own, fast = both(bundle, tmp_path, threads=2)
-    config = SearchConfig(lengths=lengths, stop="beam_full", **search)
-    ours, theirs = (in_order(e.search(*sources_of(bundle), config)) for e in (own, fast))
+    config = SearchConfig(length=lengths, stop_rule="beam_full", **search)
+    ours, theirs = (collect_in_order(e.search(*sources_of(bundle), config)) for e in (own, fast))
     compare(ours, theirs)
-    finished = {h.finished for best in ours for h in best}
+    finished = {h.is_finished for best in ours for h in best}
     assert finished == ({True, False} if config.length_penalty == 1 else finished)
     assert len({len(h.tokens) for best in ours for h in best}) > 2
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_the_batch_does_not_matter(beam: int, tokenizers: Tokenizers, tmp_path: Path) -> None:
+def test_the_batch_does_not_matter(beam: int, tokenizers: TokenizerPair, tmp_path: Path) -> None:
     bundle = bundle_of(tokenizers, {})
     bundle.save(tmp_path)
-    config = SearchConfig(beam_size=beam, lengths=SHORT, stop="beam_full")
+    config = SearchConfig(beam_size=beam, length=SHORT, stop_rule="beam_full")
     ids, sources = sources_of(bundle)
     results = []
     for size in (1, 7, 64):
         order = random.Random(size).sample(range(len(ids)), len(ids))  # noqa: S311
-        _, fast = both(bundle, tmp_path, batch_size=size)
+        _, fast = both(bundle, tmp_path, max_batch_size=size)
         chosen = [ids[i] for i in order], [sources[i] for i in order]
-        found = in_order(fast.search(*chosen, config))
+        found = collect_in_order(fast.search(*chosen, config))
         results.append([found[order.index(i)] for i in range(len(ids))])
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
@@ -146,16 +146,16 @@ def test_the_batch_does_not_matter(beam: int, tokenizers: Tokenizers, tmp_path: 
 def test_a_call_leaves_room_in_the_queue(size, tokenizers, tmp_path: Path, monkeypatch) -> None:
     """What is in it is done, wanted or not, before whatever another asks for."""
     bundle = bundle_of(tokenizers, {})
-    _, fast = both(bundle, tmp_path, batch_size=size)
+    _, fast = both(bundle, tmp_path, max_batch_size=size)
     begun: list[int] = []
     start = fast._start
     monkeypatch.setattr(fast, "_start", lambda rows, *a: begun.append(len(rows)) or start(rows, *a))
     ids, sources = ([*some] * 3 for some in sources_of(bundle))
-    assert len(ids) > 2 * AHEAD * size
-    batches = fast.search(ids, sources, SearchConfig(beam_size=1, lengths=SHORT))
+    assert len(ids) > 2 * QUEUED_BATCHES_PER_THREAD * size
+    batches = fast.search(ids, sources, SearchConfig(beam_size=1, length=SHORT))
     for taken, _ in enumerate(batches):
-        assert len(begun) <= taken + AHEAD
-        if taken == AHEAD + 1:
+        assert len(begun) <= taken + QUEUED_BATCHES_PER_THREAD
+        if taken == QUEUED_BATCHES_PER_THREAD + 1:
             break
     before = len(begun)
     batches.close()
@@ -166,53 +166,58 @@ def test_what_must_be_searched_again_does_not_wait_for_the_rest(
     tokenizers, tmp_path: Path, monkeypatch
 ) -> None:
     bundle = bundle_of(tokenizers, {})
-    _, fast = both(bundle, tmp_path, batch_size=2)
+    _, fast = both(bundle, tmp_path, max_batch_size=2)
     begun: list[list[str]] = []
     start = fast._start
     monkeypatch.setattr(fast, "_start", lambda rows, *a: begun.extend(rows) or start(rows, *a))
     ids, sources = sources_of(bundle)
-    found = [*fast.search(ids, sources, SearchConfig(beam_size=1, lengths=SHORT))]
+    found = [*fast.search(ids, sources, SearchConfig(beam_size=1, length=SHORT))]
     again = [place for place, row in enumerate(begun) if row in begun[:place]]
     first = [place for place in range(len(begun)) if place not in again]
     assert again[0] < first[-1]
-    assert sorted(place for batch in found for place in batch.places) == [*range(len(ids))]
+    assert sorted(place for batch in found for place in batch.indices) == [*range(len(ids))]
 
 
 @pytest.mark.parametrize(
     ("search", "reason"),
     [
         ({"sampling": {}}, "samples"),
-        ({"beam_size": 4, "groups": 2, "diversity": 0.5}, "diverse"),
+        ({"beam_size": 4, "num_beam_groups": 2, "diversity_penalty": 0.5}, "diverse"),
         ({"coverage_penalty": 0.1}, "coverage"),
         ({"repetition_penalty": 1.2}, "repetition"),
-        ({"no_repeat_ngram": 2}, "repetition"),
-        ({"lengths": {"min_ratio": 0.5}}, "least length"),
-        ({"stop": "exact"}, "stop when they are full"),
-        ({"stop": "exact", "length_penalty": 0.0, "n_best": 2}, "stop when they are full"),
-        ({"stop": "exact", "length_penalty": 0.0}, None),
-        ({"stop": "exact", "beam_size": 1}, None),
+        ({"no_repeat_ngram_size": 2}, "repetition"),
+        ({"length": {"min_ratio": 0.5}}, "least length"),
+        ({"stop_rule": "exact"}, "stop when they are full"),
+        ({"stop_rule": "exact", "length_penalty": 0.0, "n_best": 2}, "stop when they are full"),
+        ({"stop_rule": "exact", "length_penalty": 0.0}, None),
+        ({"stop_rule": "exact", "beam_size": 1}, None),
         ({}, "stop when they are full"),
-        ({"stop": "beam_full"}, None),
+        ({"stop_rule": "beam_full"}, None),
     ],
     ids=str,
 )
-def test_what_it_refuses(search, reason, tokenizers: Tokenizers, tmp_path: Path) -> None:
+def test_what_it_refuses(search, reason, tokenizers: TokenizerPair, tmp_path: Path) -> None:
     bundle = bundle_of(tokenizers, {})
     _, fast = both(bundle, tmp_path)
-    refusal = fast.refusal(SearchConfig(**search), Source(5))
+    refusal = fast.unsupported_reason(SearchConfig(**search), SearchInput(5))
     assert refusal is None if reason is None else reason in str(refusal)
     if refusal:
         with pytest.raises(InputError, match="ctranslate2 cannot do this"):
-            next(fast.search([[5]], [Source(2)], SearchConfig(**search)))
+            next(fast.search([[5]], [SearchInput(2)], SearchConfig(**search)))
 
 
 @pytest.mark.parametrize(
     "source",
-    [Source(5, prefix=(7,)), Source(5, forbidden=((7,),)), Source(5, terms=((7,),)), Source(1025)],
+    [
+        SearchInput(5, prefix=(7,)),
+        SearchInput(5, forbidden=((7,),)),
+        SearchInput(5, required=((7,),)),
+        SearchInput(1025),
+    ],
 )
-def test_what_it_refuses_of_a_sentence(source: Source, tokenizers, tmp_path: Path) -> None:
+def test_what_it_refuses_of_a_sentence(source: SearchInput, tokenizers, tmp_path: Path) -> None:
     _, fast = both(bundle_of(tokenizers, {}), tmp_path)
-    assert fast.refusal(SearchConfig(stop="beam_full"), source)
+    assert fast.unsupported_reason(SearchConfig(stop_rule="beam_full"), source)
 
 
 @pytest.mark.parametrize(
@@ -229,17 +234,17 @@ def test_what_it_refuses_of_a_sentence(source: Source, tokenizers, tmp_path: Pat
 )
 def test_models_that_it_cannot_run(settings, reason, tokenizers, tmp_path: Path) -> None:
     bundle = bundle_of(tokenizers, settings)
-    assert reason in " ".join(ctranslate2_conversion.refusals(bundle.config))
+    assert reason in " ".join(ctranslate2_conversion.unsupported_features(bundle.config))
     bundle.save(tmp_path)
     translator = seq2see.load(tmp_path)
     assert translator.engine.name == "torch"
-    assert reason in translator.notes[0]
+    assert reason in translator.engine_notes[0]
     with pytest.raises(InputError, match=reason):
         seq2see.load(tmp_path, engine="ctranslate2")
 
 
 @pytest.fixture
-def home(tokenizers: Tokenizers, tmp_path: Path, monkeypatch) -> Iterator[Path]:
+def home(tokenizers: TokenizerPair, tmp_path: Path, monkeypatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     bundle_of(tokenizers, {}).save(tmp_path / "model")
     return tmp_path / "model"
@@ -251,13 +256,13 @@ def test_auto_takes_each_request_where_it_can_be_done(home: Path) -> None:
     assert seq2see.load(home, "ctranslate2").engine.name == "ctranslate2 (float32)"
     for settings in (
         {},
-        {"stop": "beam_full"},
+        {"stop_rule": "beam_full"},
         {"glossary": {"the": "roi"}},
         {"forbidden": ["le"]},
-        {"stop": "exact"},
+        {"stop_rule": "exact"},
         {"alignment": True, "token_scores": True},
     ):
-        asked = {"lengths": {"max_extra": 6, "max_ratio": 0.5}, **settings}
+        asked = {"length": {"max_extra": 6, "max_ratio": 0.5}, **settings}
         ours, theirs = own.translate(LINES, **asked), automatic.translate(LINES, **asked)
         assert [t.text for t in ours] == [t.text for t in theirs]
         assert [t.flags for t in ours] == [t.flags for t in theirs]
@@ -273,21 +278,21 @@ def test_auto_takes_each_request_where_it_can_be_done(home: Path) -> None:
 def test_wishes_are_refused_before_the_first_line_that_needs_them(wish, home: Path) -> None:
     strict = seq2see.load(home, "ctranslate2")
     with pytest.raises(ConfigError, match="knows no prefix, forbidden words or glossary"):
-        strict.translate(LINES[:2], stop="beam_full", **wish)
+        strict.translate(LINES[:2], stop_rule="beam_full", **wish)
 
 
 @pytest.mark.parametrize("noted", [None, "exact", "beam_full", 7])
 def test_the_directory_says_when_beams_stop(noted, tokenizers, tmp_path: Path) -> None:
     bundle = bundle_of(tokenizers, {})
-    notes = {} if noted is None else {"stop": noted}
-    replace(bundle, origin=bundle.origin.replace(notes=notes)).save(tmp_path)
+    notes = {} if noted is None else {"stop_rule": noted}
+    replace(bundle, provenance=bundle.provenance.replace(notes=notes)).save(tmp_path)
     expected = "beam_full" if noted == "beam_full" else "exact"
     for engine in ("auto", "torch"):
         loaded = seq2see.load(tmp_path, engine=engine).engine
-        assert loaded.resolved(SearchConfig()).stop == expected
-        assert loaded.resolved(SearchConfig(stop="exact")).stop == "exact"
+        assert loaded.resolve_config(SearchConfig()).stop_rule == expected
+        assert loaded.resolve_config(SearchConfig(stop_rule="exact")).stop_rule == "exact"
     strict = seq2see.load(tmp_path, engine="ctranslate2").engine
-    assert strict.resolved(SearchConfig()).stop == "beam_full"
+    assert strict.resolve_config(SearchConfig()).stop_rule == "beam_full"
 
 
 def test_what_it_should_never_say_is_searched_by_torch(home: Path, monkeypatch) -> None:
@@ -329,7 +334,7 @@ def test_where_nothing_can_be_written_torch_translates(cache, home: Path, monkey
         monkeypatch.setattr(Path, "home", _homeless)
     translator = seq2see.load(home)
     assert translator.engine.name == "torch"
-    (note,) = translator.notes
+    (note,) = translator.engine_notes
     assert note.startswith(
         f"ctranslate2 is not used: its copy of the model cannot be written to {home}"
     )
@@ -357,18 +362,18 @@ def _homeless() -> NoReturn:
 def test_int8_is_used_only_if_it_was_seen_to_work(home: Path, monkeypatch) -> None:
     translator = seq2see.load(home, precision="int8")
     assert translator.engine.name.startswith("ctranslate2 (float32)")
-    assert "no probes.txt: put some dozens of source sentences there" in translator.notes[0]
+    assert "no probes.txt: put some dozens of source sentences there" in translator.engine_notes[0]
     (home / "probes.txt").write_text("\n".join(LINES[:6]), "utf-8")
-    monkeypatch.setattr("seq2see.engines.ctranslate2_engine.LEAST_CHRF", 0.0)
+    monkeypatch.setattr("seq2see.engines.ctranslate2_engine.MIN_INT8_CHRF", 0.0)
     translator = seq2see.load(home, precision="int8")
     assert translator.engine.name.startswith("ctranslate2 (int8)")
     (kept,) = (home / "ctranslate2").iterdir()
     (value,) = json.loads((kept / "int8.json").read_text()).values()
     assert 0 <= value <= 100
-    monkeypatch.setattr("seq2see.engines.ctranslate2_engine.LEAST_CHRF", 101.0)
+    monkeypatch.setattr("seq2see.engines.ctranslate2_engine.MIN_INT8_CHRF", 101.0)
     translator = seq2see.load(home, precision="int8")
     assert translator.engine.name.startswith("ctranslate2 (float32)")
-    assert f"chrF {value:.1f}" in translator.notes[0]
+    assert f"chrF {value:.1f}" in translator.engine_notes[0]
     (home / "probes.txt").write_text("\n".join(LINES[:3]), "utf-8")
     seq2see.load(home, precision="int8")
     assert len(json.loads((kept / "int8.json").read_text())) == 2  # others are another check
@@ -382,10 +387,10 @@ def test_probes_beyond_the_positions_are_no_reason_to_fail(tokenizers, tmp_path:
 
 
 def test_without_it_torch_does_all(home: Path, monkeypatch) -> None:
-    monkeypatch.setattr(ctranslate2_engine, "missing", lambda: "it is not installed")
+    monkeypatch.setattr(ctranslate2_engine, "import_problem", lambda: "it is not installed")
     translator = seq2see.load(home)
     assert translator.engine.name == "torch"
-    assert translator.notes == ("ctranslate2 is not used: it is not installed",)
+    assert translator.engine_notes == ("ctranslate2 is not used: it is not installed",)
 
 
 @pytest.mark.parametrize(
@@ -401,12 +406,12 @@ def test_loading_what_cannot_be(settings, problem: str, home: Path) -> None:
         seq2see.load(home, **settings)
 
 
-def test_the_heads_for_alignment_can_be_set(tokenizers: Tokenizers) -> None:
+def test_the_heads_for_alignment_can_be_set(tokenizers: TokenizerPair) -> None:
     bundle = bundle_of(tokenizers, {})
-    origin = bundle.origin.replace(notes={"alignment": {"layer": 5}})
-    other = Bundle(bundle.config, tokenizers, ("en", "fr"), bundle.weights, origin=origin)
-    with pytest.raises(ValueError, match=r"`origin.notes.alignment.layer` must be below 2"):
-        loading.torch_engine(other)
+    origin = bundle.provenance.replace(notes={"alignment": {"layer": 5}})
+    other = Bundle(bundle.config, tokenizers, ("en", "fr"), bundle.weights, provenance=origin)
+    with pytest.raises(ValueError, match=r"`provenance.notes.alignment.layer` must be below 2"):
+        loading.load_torch_engine(other)
 
 
 SHARED = Path(os.environ.get("SEQ2SEE_DATA", "../shared/data"))
@@ -420,7 +425,7 @@ TEST = SHARED / "multi30k/test_2016_flickr.en.gz"
 )
 def test_multi30k(beam: int, count: int, tmp_path: Path) -> None:
     """At least 99.5 % of the texts are the same, and scores within 1e-3."""
-    read_marian(MODEL, ("en", "de")).save(tmp_path)
+    import_marian(MODEL, ("en", "de")).save(tmp_path)
     with gzip.open(TEST, "rt", encoding="utf-8") as file:
         lines = file.read().splitlines()[:count]
     engines = (seq2see.load(tmp_path, name) for name in ("torch", "ctranslate2"))

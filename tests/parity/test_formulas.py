@@ -9,17 +9,17 @@ import torch
 from torch import Tensor
 
 from seq2see.model import (
-    CAUSAL,
-    OPEN,
+    CAUSAL_MASK,
+    NO_MASK,
     AdditiveAttention,
+    AttentionMask,
     DotProductAttention,
     LinformerAttention,
-    Mask,
     QKNormAttention,
     RelativeAttention,
-    RelativeDistances,
-    padding_mask,
-    sinusoid,
+    RelativePositionEmbeddings,
+    build_padding_mask,
+    compute_sinusoids,
 )
 from seq2see.model.modules import Dropout
 
@@ -34,17 +34,17 @@ def close(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("mask", [OPEN, CAUSAL], ids=["open", "causal"])
-def test_relative_positions_follow_shaw(mask: Mask) -> None:
+@pytest.mark.parametrize("mask", [NO_MASK, CAUSAL_MASK], ids=["open", "causal"])
+def test_relative_positions_follow_shaw(mask: AttentionMask) -> None:
     """e_ij = scale · q_i·(k_j + a^K_ij), z_i = Σ_j α_ij (v_j + a^V_ij), a clipped at ±2."""
-    distances = RelativeDistances(D_HEAD, max_distance=2).double()
+    distances = RelativePositionEmbeddings(D_HEAD, max_distance=2).double()
     attention = RelativeAttention(0.5, distances, Dropout(0.0))
     q, k, v = heads(), heads(), heads()
     expected = torch.zeros_like(q)
     for b in range(BATCH):
         for h in range(HEADS):
             for i in range(LENGTH):
-                seen = range(i + 1 if mask.causal else LENGTH)
+                seen = range(i + 1 if mask.is_causal else LENGTH)
                 rows = [min(max(j - i, -2), 2) + 2 for j in seen]
                 scores = torch.stack(
                     [
@@ -76,7 +76,7 @@ def test_linformer_mixes_keys_and_values_without_padding() -> None:
             for i in range(LENGTH):
                 weights = torch.stack([0.5 * q[b, h, i] @ keys[r] for r in range(rank)]).softmax(0)
                 expected[b, h, i] = sum(weights[r] * values[r] for r in range(rank))
-    close(attention(q, k, v, padding_mask(padding)), expected)
+    close(attention(q, k, v, build_padding_mask(padding)), expected)
 
 
 def test_additive_attention_follows_bahdanau() -> None:
@@ -84,7 +84,7 @@ def test_additive_attention_follows_bahdanau() -> None:
     attention = AdditiveAttention(HEADS, D_HEAD, Dropout(0.0)).double()
     torch.nn.init.normal_(attention.bias_HD)
     q, k = heads(), heads(5)
-    scores = attention.scores(q, k)
+    scores = attention.compute_scores(q, k)
     for b, h, i, j in [(0, 0, 0, 0), (1, 2, 5, 4), (0, 1, 3, 2)]:
         hidden = (q[b, h, i] + k[b, h, j] + attention.bias_HD[h]).tanh()
         close(scores[b, h, i, j], torch.dot(attention.vector_HD[h], hidden))
@@ -120,7 +120,7 @@ def test_qk_norm_normalises_each_head() -> None:
 def test_sinusoid(layout: str, frequencies: str) -> None:
     """Layout and frequencies are two choices, not one."""
     d_model, length = 10, 40
-    actual = sinusoid(torch.arange(length), d_model, layout, frequencies)
+    actual = compute_sinusoids(torch.arange(length), d_model, layout, frequencies)
     half = d_model // 2
     for position in range(length):
         for i in range(half):

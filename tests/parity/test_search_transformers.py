@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import MarianMTModel
 
-from seq2see.search import Hypothesis, Prediction, SearchConfig, Source, search
+from seq2see.search import Hypothesis, SearchConfig, SearchInput, StepOutput, search
 
 VOCABULARY, EOS, PAD = 23, 0, 22  # Marian starts with its padding
 SENTENCES, LONGEST = 16, 14
@@ -36,7 +36,7 @@ class Whole:
         self.src_BS = src_BS
         self.tokens_BKT = torch.empty(len(src_BS), 1, 0, dtype=torch.long)
 
-    def step(self, tokens_BK: Tensor) -> Prediction:
+    def step(self, tokens_BK: Tensor) -> StepOutput:
         self.tokens_BKT = torch.cat((self.tokens_BKT, tokens_BK[:, :, None]), dim=2)
         rows, beams, _ = self.tokens_BKT.shape
         src = self.src_BS.repeat_interleave(beams, 0)
@@ -46,7 +46,7 @@ class Whole:
             decoder_input_ids=self.tokens_BKT.flatten(0, 1),
             use_cache=False,
         ).logits
-        return Prediction(logits[:, -1].log_softmax(-1).unflatten(0, (rows, beams)))
+        return StepOutput(logits[:, -1].log_softmax(-1).unflatten(0, (rows, beams)))
 
     def reorder(self, rows_B: Tensor, parents_BK: Tensor) -> None:
         self.src_BS = self.src_BS[rows_B]
@@ -54,7 +54,7 @@ class Whole:
 
 
 def ours(model: MarianMTModel, src: Tensor, config: SearchConfig) -> list[list[Hypothesis]]:
-    lengths = [Source(int(length)) for length in (src != PAD).sum(1)]
+    lengths = [SearchInput(int(length)) for length in (src != PAD).sum(1)]
     return search(Whole(model, src), lengths, config, bos=PAD, eos=EOS, pad=PAD)
 
 
@@ -69,8 +69,8 @@ def config(beam: int, alpha: float, n_best: int) -> SearchConfig:
         beam_size=beam,
         n_best=n_best,
         length_penalty=alpha,
-        lengths={"max_ratio": 0.0, "max_extra": LONGEST},
-        stop="exact",
+        length={"max_ratio": 0.0, "max_extra": LONGEST},
+        stop_rule="exact",
     )
 
 
@@ -105,4 +105,4 @@ def test_beam(model: MarianMTModel, alpha: float, n_best: int) -> None:
     assert [h.tokens for h in flat] == [generated(row) for row in expected.sequences]
     scores = torch.tensor([h.score for h in flat])
     torch.testing.assert_close(scores, expected.sequences_scores, rtol=0, atol=1e-5)
-    assert {h.finished for h in flat} == ({True, False} if alpha else {True})
+    assert {h.is_finished for h in flat} == ({True, False} if alpha else {True})

@@ -6,7 +6,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seq2see.model import CAUSAL, Builder, Layout, ModelConfig, Site, padding_mask
+from seq2see.model import (
+    CAUSAL_MASK,
+    AttentionSite,
+    BatchLayout,
+    ModelBuilder,
+    ModelConfig,
+    build_padding_mask,
+)
 from seq2see.model.attention import CrossAttention, SelfAttention
 from seq2see.model.layers import DecoderLayer, EncoderLayer
 
@@ -30,9 +37,9 @@ def source(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     return torch.randn(BATCH, SOURCE, D_MODEL, dtype=dtype), padding
 
 
-def layouts(padding: Tensor) -> list[Layout]:
+def layouts(padding: Tensor) -> list[BatchLayout]:
     """Return the layout that keeps padding and the one that leaves it out."""
-    return [Layout(*padding.shape), Layout.without(padding)]
+    return [BatchLayout(*padding.shape), BatchLayout.from_padding(padding)]
 
 
 def close_where_real(actual: Tensor, expected: Tensor, padding: Tensor) -> None:
@@ -106,13 +113,13 @@ def test_self_attention(dtype: torch.dtype) -> None:
     x, padding = source(dtype)
     theirs = nn.MultiheadAttention(D_MODEL, HEADS, batch_first=True, dtype=dtype)
     shake(theirs)
-    site = Site("encoder", 0, "self")
-    ours = Builder(config()).self_attention(config().attention, site).to(dtype)
+    site = AttentionSite("encoder", 0, "self")
+    ours = ModelBuilder(config()).build_self_attention(config().attention, site).to(dtype)
     copy_attention(theirs, ours)
     expected, _ = theirs(x, x, x, key_padding_mask=padding)
     for layout in layouts(padding):
-        actual, _ = ours(layout.row(x), layout, padding_mask(padding))
-        close_where_real(layout.sentences(actual), expected, padding)
+        actual, _ = ours(layout.flatten(x), layout, build_padding_mask(padding))
+        close_where_real(layout.unflatten(actual), expected, padding)
 
 
 @precision
@@ -121,8 +128,8 @@ def test_cross_attention_and_its_weights(dtype: torch.dtype) -> None:
     x = torch.randn(BATCH, TARGET, D_MODEL, dtype=dtype)
     theirs = nn.MultiheadAttention(D_MODEL, HEADS, batch_first=True, dtype=dtype)
     shake(theirs)
-    site = Site("decoder", 0, "cross")
-    ours = Builder(config()).cross_attention(config().attention, site).to(dtype)
+    site = AttentionSite("decoder", 0, "cross")
+    ours = ModelBuilder(config()).build_cross_attention(config().attention, site).to(dtype)
     copy_attention(theirs, ours)
     expected, expected_weights = theirs(
         x, memory, memory, key_padding_mask=padding, average_attn_weights=False
@@ -130,14 +137,14 @@ def test_cross_attention_and_its_weights(dtype: torch.dtype) -> None:
     weights = []
 
     class Listening:
-        def attention_listener(self, site: Site) -> object:
+        def attention_listener(self, site: AttentionSite) -> object:
             return lambda record: weights.append(record.weights_BHTS)
 
-    whole = Layout(BATCH, TARGET)
+    whole = BatchLayout(BATCH, TARGET)
     for recorder in ({}, {"recorder": Listening()}):  # the fused form, then the plain one
         for layout in layouts(padding):
-            past = ours.remember(layout.row(memory), layout)
-            actual = ours(whole.row(x), past, whole, padding_mask(padding), **recorder)
+            past = ours.project_memory(layout.flatten(memory), layout)
+            actual = ours(whole.flatten(x), past, whole, build_padding_mask(padding), **recorder)
             expect = expected.flatten(0, 1)
             torch.testing.assert_close(actual, expect, rtol=0, atol=TOLERANCE[dtype])
     torch.testing.assert_close(weights[0], expected_weights, rtol=0, atol=TOLERANCE[dtype])
@@ -149,13 +156,13 @@ def test_cross_attention_and_its_weights(dtype: torch.dtype) -> None:
 def test_encoder_layer(dtype: torch.dtype, placement: str, activation: str) -> None:
     x, padding = source(dtype)
     theirs = torch_layer(nn.TransformerEncoderLayer, dtype, placement, activation)
-    builder = Builder(config(norm={"placement": placement}, activation=activation))
-    ours = builder.encoder_layer(0).to(dtype).eval()
+    builder = ModelBuilder(config(norm={"placement": placement}, activation=activation))
+    ours = builder.build_encoder_layer(0).to(dtype).eval()
     copy_layer(theirs, ours)
     expected = theirs(x, src_key_padding_mask=padding)
     for layout in layouts(padding):
-        actual = ours(layout.row(x), layout, padding_mask(padding))
-        close_where_real(layout.sentences(actual), expected, padding)
+        actual = ours(layout.flatten(x), layout, build_padding_mask(padding))
+        close_where_real(layout.unflatten(actual), expected, padding)
 
 
 @precision
@@ -165,14 +172,14 @@ def test_decoder_layer(dtype: torch.dtype, placement: str, activation: str) -> N
     memory, padding = source(dtype)
     x = torch.randn(BATCH, TARGET, D_MODEL, dtype=dtype)
     theirs = torch_layer(nn.TransformerDecoderLayer, dtype, placement, activation)
-    builder = Builder(config(norm={"placement": placement}, activation=activation))
-    ours = builder.decoder_layer(0).to(dtype).eval()
+    builder = ModelBuilder(config(norm={"placement": placement}, activation=activation))
+    ours = builder.build_decoder_layer(0).to(dtype).eval()
     copy_layer(theirs, ours)
     later = nn.Transformer.generate_square_subsequent_mask(TARGET, dtype=dtype)
     expected = theirs(x, memory, tgt_mask=later, memory_key_padding_mask=padding)
-    source_layout, layout = Layout.without(padding), Layout(BATCH, TARGET)
-    cache = ours.remember(source_layout.row(memory), source_layout)
-    actual, _ = ours(layout.row(x), layout, cache, padding_mask(padding))
+    source_layout, layout = BatchLayout.from_padding(padding), BatchLayout(BATCH, TARGET)
+    cache = ours.init_cache(source_layout.flatten(memory), source_layout)
+    actual, _ = ours(layout.flatten(x), layout, cache, build_padding_mask(padding))
     expected = expected.flatten(0, 1)
     torch.testing.assert_close(actual, expected, rtol=0, atol=TOLERANCE[dtype])
 
@@ -182,8 +189,10 @@ def test_decoder_layer(dtype: torch.dtype, placement: str, activation: str) -> N
 def test_the_fused_form_agrees_with_the_plain_one(dtype: torch.dtype, causal: bool) -> None:
     _, padding = source(dtype)
     q, k, v = (torch.randn(BATCH, HEADS, SOURCE, 8, dtype=dtype, requires_grad=True) for _ in "qkv")
-    attention = Builder(config()).attention(config().attention, Site("decoder", 0, "self"))
-    mask = padding_mask(padding) | CAUSAL if causal else padding_mask(padding)
+    attention = ModelBuilder(config()).build_attention(
+        config().attention, AttentionSite("decoder", 0, "self")
+    )
+    mask = build_padding_mask(padding) | CAUSAL_MASK if causal else build_padding_mask(padding)
     fused = attention(q, k, v, mask)
     plain = attention(q, k, v, mask, listener=lambda record: None)
     torch.testing.assert_close(fused, plain, rtol=0, atol=TOLERANCE[dtype])

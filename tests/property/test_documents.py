@@ -14,13 +14,20 @@ import polib
 from hypothesis import given, strategies as st
 
 from seq2see.documents import translate_html, translate_protected, translate_text
-from seq2see.documents.html_tokenizer import tokens
-from seq2see.documents.markup import Closing, Event, Extent, Opening, Passage, Thing
-from seq2see.documents.markup_transfer import project
-from seq2see.documents.placeholders import find
-from seq2see.documents.po import entries, written
-from seq2see.documents.word_alignment import Tie
-from seq2see.translator import Link, Translation
+from seq2see.documents.html_tokenizer import tokenize_html
+from seq2see.documents.markup import (
+    CloseTag,
+    IndexRange,
+    MarkupNode,
+    OpenTag,
+    StandaloneTag,
+    TextUnit,
+)
+from seq2see.documents.markup_transfer import transfer_tags
+from seq2see.documents.placeholders import find_placeholders
+from seq2see.documents.po import format_po_field, parse_po_entries
+from seq2see.documents.word_alignment import WeightedLink
+from seq2see.translator import AlignmentLink, Translation
 
 WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
 
@@ -36,8 +43,10 @@ class Same:
         return [Translation(line, 0.0, 0.0, alignment=self.links(line)) for line in lines]
 
     @staticmethod
-    def links(line: str) -> tuple[Link, ...]:
-        return tuple(Link(*match.span(), *match.span(), 1.0) for match in WORD.finditer(line))
+    def links(line: str) -> tuple[AlignmentLink, ...]:
+        return tuple(
+            AlignmentLink(*match.span(), *match.span(), 1.0) for match in WORD.finditer(line)
+        )
 
 
 class Wild:
@@ -62,7 +71,7 @@ class Wild:
             text += random.choice(("", " ", " "))
             word = random.choice((str, str.upper, str.title, lambda w: w[::-1]))(line[start:end])
             origin = random.choice(spans)
-            links.append(Link(*origin, len(text), len(text) + len(word), random.random()))
+            links.append(AlignmentLink(*origin, len(text), len(text) + len(word), random.random()))
             text += word
         chosen = random.choice((links, links, []))
         return Translation(text, -1.0, -1.0, alignment=tuple(chosen))
@@ -118,12 +127,12 @@ WILD = st.integers(0, 1000).map(Wild)
 
 
 def tags(html: str) -> Counter[str]:
-    return Counter(token.raw for token in tokens(html) if token.kind != "text")
+    return Counter(token.raw for token in tokenize_html(html) if token.kind != "text")
 
 
 @given(st.text() | SOUP)
 def test_tokens_are_the_page_to_the_letter(html: str) -> None:
-    assert "".join(token.raw for token in tokens(html)) == html
+    assert "".join(token.raw for token in tokenize_html(html)) == html
 
 
 @given(PAGE | SOUP, WILD)
@@ -183,7 +192,7 @@ LINES = st.lists(
 def test_each_placeholder_survives_as_often_as_it_was(
     lines: list[str], wild: Wild, numbers: bool
 ) -> None:
-    found = translate_protected(wild, lines, numbers=numbers)
+    found = translate_protected(wild, lines, keep_numbers=numbers)
     for line, translation in zip(lines, found, strict=True):
         assert holders(translation.text) == holders(line)
         if numbers:
@@ -191,48 +200,55 @@ def test_each_placeholder_survives_as_often_as_it_was(
 
 
 def holders(text: str, *, numbers: bool = False) -> Counter[str]:
-    return Counter(text[start:end] for start, end in find(text, numbers=numbers))
+    return Counter(
+        text[start:end] for start, end in find_placeholders(text, include_numbers=numbers)
+    )
 
 
 EVENTS = st.lists(
     st.sampled_from(["dog", " ", "A cat", ". "])
-    | st.sampled_from("ab").map(Opening)
-    | st.sampled_from("ab").map(Closing)
-    | st.builds(Thing, st.none(), st.sampled_from(["", "", "kept"])),
+    | st.sampled_from("ab").map(OpenTag)
+    | st.sampled_from("ab").map(CloseTag)
+    | st.builds(StandaloneTag, st.none(), st.sampled_from(["", "", "kept"])),
     max_size=12,
 )
 
 
 @given(EVENTS, st.text("xy .", max_size=15), st.data())
 def test_events_come_out_once_and_nested_around_any_words(
-    row: Sequence[Event], target: str, data: st.DataObject
+    row: Sequence[MarkupNode], target: str, data: st.DataObject
 ) -> None:
-    row = [Thing(event.payload) if isinstance(event, Thing) else event for event in row]
-    passage = Passage.of(row)
+    row = [
+        StandaloneTag(event.payload) if isinstance(event, StandaloneTag) else event for event in row
+    ]
+    passage = TextUnit.from_nodes(row)
     extent = lambda size: st.tuples(st.integers(0, size - 1), st.integers(1, size)).map(  # noqa: E731
-        lambda ends: Extent(min(ends), max(ends) + (ends[0] == ends[1]))
+        lambda ends: IndexRange(min(ends), max(ends) + (ends[0] == ends[1]))
     )
-    ties: list[Tie] = []
+    ties: list[WeightedLink] = []
     if passage.text and target:
         sides = st.builds(
-            Tie, extent(len(passage.text)), extent(len(target)), st.floats(0, 1, allow_nan=False)
+            WeightedLink,
+            extent(len(passage.text)),
+            extent(len(target)),
+            st.floats(0, 1, allow_nan=False),
         )
         ties = data.draw(st.lists(sides, max_size=6))
         ties = [
             t for t in ties if t.source.end <= len(passage.text) and t.target.end <= len(target)
         ]
-    out = list(passage.events(target, project(passage, target, ties)))
+    out = list(passage.to_nodes(target, transfer_tags(passage, target, ties)))
     assert "".join(e for e in out if isinstance(e, str)).replace(" ", "") == target.replace(" ", "")
     ours = [event for event in row if not isinstance(event, str)]
     assert Counter(map(id, ours)) == Counter(id(e) for e in out if not isinstance(e, str))
-    for mark in passage.marks:
-        if mark.closing:
-            assert out.index(mark.event) < out.index(mark.closing)
+    for mark in passage.tags:
+        if mark.close_tag:
+            assert out.index(mark.node) < out.index(mark.close_tag)
             parent = mark.parent
             if parent >= 0:
-                outer = passage.marks[parent]
-                assert out.index(outer.event) < out.index(mark.event)
-                assert out.index(mark.closing) < out.index(outer.closing)  # type: ignore[arg-type]
+                outer = passage.tags[parent]
+                assert out.index(outer.node) < out.index(mark.node)
+                assert out.index(mark.close_tag) < out.index(outer.close_tag)  # type: ignore[arg-type]
 
 
 PO_TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from('\n\t"\\ '))
@@ -240,9 +256,9 @@ PO_TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_fr
 
 @given(PO_TEXT)
 def test_strings_of_po_files_are_written_and_read(text: str) -> None:
-    lines = ['msgid "x"', *written("msgstr", text)]
+    lines = ['msgid "x"', *format_po_field("msgstr", text)]
     assert all("\n" not in line for line in lines)
-    ((entry),) = entries(lines, "x")
-    assert entry.text("msgstr") == text
+    ((entry),) = parse_po_entries(lines, "x")
+    assert entry.get_text("msgstr") == text
     if not re.search("[\x85\u2028\u2029]", text):  # polib takes these for ends of lines
         assert polib.pofile("\n".join(["", *lines, ""]))[0].msgstr == text

@@ -9,26 +9,35 @@ import numpy as np
 import torch
 from hypothesis import given, settings, strategies as st
 
-from seq2see.engines.base import in_order
+from seq2see.engines.base import collect_in_order
 from seq2see.engines.torch_engine import TorchEngine
-from seq2see.explain import Detail, HeadsOff, Hide, Scale, Subject, Trace, altered, trace
-from seq2see.explain.attribution import ranks
-from seq2see.explain.trace import pack, unpack
+from seq2see.explain import (
+    AblateHeads,
+    ExplainedModel,
+    MaskKeys,
+    ScaleScores,
+    Trace,
+    TraceOptions,
+    patch_model,
+    trace_translation,
+)
+from seq2see.explain.attribution import average_ranks
+from seq2see.explain.trace import decode_tensor, encode_tensor
 from seq2see.model import ModelConfig, Transformer
-from seq2see.search import LengthsConfig, SearchConfig, Source
-from seq2see.text import TokenizerConfig, Tokenizers
+from seq2see.search import LengthConfig, SearchConfig, SearchInput
+from seq2see.text import TokenizerConfig, TokenizerPair
 
 LINES = ["the cat sleeps .", "a dog runs and the cat sleeps .", "l'eau coule !", "我喜欢猫。"]
 WORDS = ["the", "cat", "sleeps", "dog", "runs", "l'eau", "猫", ".", "!"]
 
 
 @cache
-def tokenizers() -> Tokenizers:
-    return Tokenizers.train(LINES, LINES, TokenizerConfig(vocab_size=300))
+def tokenizers() -> TokenizerPair:
+    return TokenizerPair.train(LINES, LINES, TokenizerConfig(vocab_size=300))
 
 
 @st.composite
-def subjects(draw: Any) -> Subject:
+def subjects(draw: Any) -> ExplainedModel:
     kind = draw(st.sampled_from(["scaled_dot", "additive", "qk_norm"]))
     positions = "sinusoid" if kind != "scaled_dot" else draw(st.sampled_from(["relative", "none"]))
     config = ModelConfig(
@@ -47,7 +56,7 @@ def subjects(draw: Any) -> Subject:
     with torch.no_grad():
         for weight in model.parameters():
             weight.mul_(2.0)
-    return Subject(model, tokenizers(), ("en", "fr"))
+    return ExplainedModel(model, tokenizers(), ("en", "fr"))
 
 
 sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
@@ -55,20 +64,22 @@ searches = st.builds(
     SearchConfig,
     beam_size=st.integers(1, 4),
     length_penalty=st.sampled_from([0.0, 0.6, 1.0]),
-    lengths=st.just(LengthsConfig(max_ratio=1.0, max_extra=3)),
+    length=st.just(LengthConfig(max_ratio=1.0, max_extra=3)),
 )
 
 
 @settings(max_examples=15)
 @given(subjects(), sentences, searches)
-def test_a_trace_keeps_its_promises(subject: Subject, text: str, search: SearchConfig) -> None:
-    made = trace(subject, text, search=search, detail=Detail(layers="all"))
-    ids = subject.source_ids(text)
-    found = TorchEngine(subject.model).search([ids], [Source(len(ids) + 1)], search)
-    (best,) = in_order(found)
+def test_a_trace_keeps_its_promises(
+    subject: ExplainedModel, text: str, search: SearchConfig
+) -> None:
+    made = trace_translation(subject, text, search=search, options=TraceOptions(layers="all"))
+    ids = subject.encode_source(text)
+    found = TorchEngine(subject.model).search([ids], [SearchInput(len(ids) + 1)], search)
+    (best,) = collect_in_order(found)
     assert tuple(token.id for token in made.target.tokens) == best[0].tokens
     np.testing.assert_allclose(made.translation.log_prob, best[0].log_prob, atol=1e-3)
-    path = [made.beam.nodes[number] for number in made.beam.path]
+    path = [made.beam.nodes[number] for number in made.beam.best_path]
     np.testing.assert_allclose(
         sum(node.token_log_prob for node in path), made.translation.log_prob, atol=1e-3
     )
@@ -81,31 +92,31 @@ def test_a_trace_keeps_its_promises(subject: Subject, text: str, search: SearchC
 
 @settings(max_examples=15)
 @given(subjects(), sentences)
-def test_nothing_that_does_nothing_changes_a_bit(subject: Subject, text: str) -> None:
-    model, source = subject.model, subject.source_BS(subject.source_ids(text))
+def test_nothing_that_does_nothing_changes_a_bit(subject: ExplainedModel, text: str) -> None:
+    model, source = subject.model, subject.build_source_BS(subject.encode_source(text))
     target = torch.tensor([[2, 9, 8]])
     with torch.inference_mode():
-        plain = altered(model, [])(source, target)
+        plain = patch_model(model, [])(source, target)
         for nothing in (
-            Scale(stack="encoder", layer=0, attention="self", factor=1.0),
-            Hide(stack="decoder", attention="cross", keys=(999,)),
+            ScaleScores(stack="encoder", layer=0, attention="self", factor=1.0),
+            MaskKeys(stack="decoder", attention="cross", keys=(999,)),
         ):
-            assert torch.equal(altered(model, [nothing])(source, target), plain)
-        off = HeadsOff(stack="decoder", layer=0, attention="cross")
-        twice = altered(altered(model, [off]), [])(source, target)
-        assert torch.equal(twice, altered(model, [off])(source, target))
+            assert torch.equal(patch_model(model, [nothing])(source, target), plain)
+        off = AblateHeads(stack="decoder", layer=0, attention="cross")
+        twice = patch_model(patch_model(model, [off]), [])(source, target)
+        assert torch.equal(twice, patch_model(model, [off])(source, target))
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=8), st.sampled_from(["<f4", "u1"]))
 def test_tensors_there_and_back(numbers: list[int], kind: str) -> None:
     array = np.array(numbers, kind)[None]
-    assert np.array_equal(unpack(pack(array)), array)
-    assert unpack(pack(array)).dtype == array.dtype
+    assert np.array_equal(decode_tensor(encode_tensor(array)), array)
+    assert decode_tensor(encode_tensor(array)).dtype == array.dtype
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=9))
 def test_ranks_are_a_fair_order(values: list[int]) -> None:
-    found = ranks(np.array(values))
+    found = average_ranks(np.array(values))
     assert found.sum() == len(values) * (len(values) - 1) / 2
     for a, x in zip(found, values, strict=True):
         below, equal = sum(y < x for y in values), sum(y == x for y in values)

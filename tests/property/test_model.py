@@ -10,9 +10,9 @@ from hypothesis import given, strategies as st
 from torch import Tensor
 
 from seq2see.model import (
-    Builder,
+    AttentionSite,
+    ModelBuilder,
     ModelConfig,
-    Site,
     Transformer,
     count_parameters,
 )
@@ -85,7 +85,7 @@ def test_cached_equals_full(variant: str, shape: dict[str, int]) -> None:
     net = model(variant, shape["heads"])
     src = sentences(shape["batch"], shape["source"])
     tgt = torch.randint(0, VOCABULARY, (shape["batch"], shape["target"]))
-    cache = net.start(net.encode(src))
+    cache = net.init_cache(net.encode(src))
     widths = [1] * shape["target"]
     if shape["target"] > 2:  # several tokens in one step, as for a forced prefix
         widths = [1, 2, *[1] * (shape["target"] - 3)]
@@ -103,9 +103,9 @@ def test_reordered_cache_equals_reordered_batch(variant: str, shape: dict[str, i
     tgt = torch.randint(0, VOCABULARY, (shape["batch"], shape["target"]))
     index = torch.randint(0, shape["batch"], (shape["batch"] + 2,))  # rows double and vanish
     last = torch.randint(0, VOCABULARY, (len(index), 1))
-    cache = net.start(net.encode(src))
+    cache = net.init_cache(net.encode(src))
     net.step(tgt, cache)
-    cache.reorder(index)
+    cache.select_targets(index)
     whole = torch.cat((tgt[index], last), dim=1)
     expected = net.decode(whole, net.encode(src).reorder(index))
     close(net.step(last, cache), expected[:, -1:])
@@ -192,10 +192,10 @@ def test_gradients_are_finite_with_padding_whole_and_partial(variant: str) -> No
 @given(st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128, 256, 512]))
 def test_parameters_do_not_depend_on_the_heads(heads: int) -> None:
     config = ModelConfig(vocab_size=8, heads=heads, attention={"bias": False})
-    builder = Builder(config)
+    builder = ModelBuilder(config)
     attentions = [
-        builder.self_attention(config.attention, Site("encoder", 0, "self")),
-        builder.cross_attention(config.attention, Site("decoder", 0, "cross")),
+        builder.build_self_attention(config.attention, AttentionSite("encoder", 0, "self")),
+        builder.build_cross_attention(config.attention, AttentionSite("decoder", 0, "cross")),
     ]
     assert [count_parameters(a) for a in attentions] == [1_048_576] * 2
 

@@ -18,14 +18,14 @@ from hypothesis import given, settings, strategies as st
 from torch import Tensor
 
 from seq2see.search import (
-    Fate,
+    CandidateStatus,
     Hypothesis,
-    Prediction,
     SearchConfig,
-    Source,
+    SearchInput,
+    StepOutput,
     StepRecord,
     beam_search,
-    missing,
+    missing_phrases,
     search,
 )
 
@@ -50,11 +50,11 @@ class Toy:
         self.states_BK = torch.tensor(names)[:, None]
         self.rows_seen: list[int] = []
 
-    def step(self, tokens_BK: Tensor) -> Prediction:
+    def step(self, tokens_BK: Tensor) -> StepOutput:
         assert tokens_BK.shape == self.states_BK.shape
         self.rows_seen.append(len(tokens_BK))
         self.states_BK = (self.states_BK * 31 + tokens_BK * 7 + 11) % STATES
-        return Prediction(self.log_probs[self.states_BK], self.attention[self.states_BK])
+        return StepOutput(self.log_probs[self.states_BK], self.attention[self.states_BK])
 
     def reorder(self, rows_B: Tensor, parents_BK: Tensor) -> None:
         self.states_BK = self.states_BK[rows_B].gather(1, parents_BK)
@@ -73,10 +73,10 @@ class Toy:
 def run(
     names: Sequence[int],
     config: SearchConfig,
-    sources: Sequence[Source] | None = None,
+    sources: Sequence[SearchInput] | None = None,
     **settings: Any,
 ) -> list[list[Hypothesis]]:
-    sources = sources or [Source(PLACES, line=name) for name in names]
+    sources = sources or [SearchInput(PLACES, line_number=name) for name in names]
     return search(Toy(names), sources, config, bos=BOS, eos=EOS, pad=BOS, **settings)
 
 
@@ -135,8 +135,8 @@ def test_a_beam_as_wide_as_the_space_finds_the_best(
         n_best=n_best,
         length_penalty=alpha,
         coverage_penalty=beta,
-        stop=stop,
-        lengths=lengths(4),
+        stop_rule=stop,
+        length=lengths(4),
     )
     (found,) = run([name], config)
     expected = exhaustive(name, config, longest=4)[:n_best]
@@ -147,8 +147,8 @@ def test_a_beam_as_wide_as_the_space_finds_the_best(
 class Never:
     """The stop rule that waits for the greatest length."""
 
-    def stops(self, standing: Any) -> Tensor:
-        return torch.zeros_like(standing.limits_B, dtype=torch.bool)
+    def should_stop(self, state: Any) -> Tensor:
+        return torch.zeros_like(state.max_lengths_B, dtype=torch.bool)
 
 
 @given(
@@ -156,7 +156,7 @@ class Never:
     alpha=alphas,
     beta=betas,
     beam=st.integers(2, 6),
-    more=st.sampled_from([{}, {"repetition_penalty": 1.5}, {"no_repeat_ngram": 2}]),
+    more=st.sampled_from([{}, {"repetition_penalty": 1.5}, {"no_repeat_ngram_size": 2}]),
     least=st.integers(0, 3),
     data=st.data(),
 )
@@ -175,8 +175,8 @@ def test_exact_stops_without_missing_anything(
         n_best=data.draw(st.integers(1, beam)),
         length_penalty=alpha,
         coverage_penalty=beta,
-        lengths=lengths(9, min_ratio=least / PLACES),
-        stop="exact",
+        length=lengths(9, min_ratio=least / PLACES),
+        stop_rule="exact",
         **more,
     )
     stopped, rule = run([name], config), beam_search._build_stopping_criterion
@@ -195,46 +195,46 @@ def assert_equal(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -
 
 
 def numbers(h: Hypothesis) -> tuple[Any, ...]:
-    return h.tokens, h.finished, h.score, h.log_prob, h.penalty, h.token_log_probs
+    return h.tokens, h.is_finished, h.score, h.log_prob, h.penalty, h.token_log_probs
 
 
 SEARCHES: dict[str, dict[str, Any]] = {
     "greedy": {"beam_size": 1},
     "beam": {"beam_size": 4, "n_best": 3},
-    "beam, full": {"beam_size": 4, "n_best": 2, "stop": "beam_full"},
-    "beam, no penalty, full": {"beam_size": 3, "stop": "beam_full", "length_penalty": 0.0},
+    "beam, full": {"beam_size": 4, "n_best": 2, "stop_rule": "beam_full"},
+    "beam, no penalty, full": {"beam_size": 3, "stop_rule": "beam_full", "length_penalty": 0.0},
     "coverage": {"beam_size": 3, "coverage_penalty": 0.3},
-    "long": {"beam_size": 3, "lengths": {"min_ratio": 0.9, "max_ratio": 1.5, "max_extra": 2}},
-    "no repetition": {"beam_size": 4, "no_repeat_ngram": 2, "repetition_penalty": 1.2},
+    "long": {"beam_size": 3, "length": {"min_ratio": 0.9, "max_ratio": 1.5, "max_extra": 2}},
+    "no repetition": {"beam_size": 4, "no_repeat_ngram_size": 2, "repetition_penalty": 1.2},
     "sampling": {"sampling": {"seed": 5}, "n_best": 3},
     "narrow sampling": {"sampling": {"temperature": 0.8, "top_k": 3, "top_p": 0.7}},
-    "diverse": {"beam_size": 6, "groups": 3, "diversity": 0.7, "n_best": 4},
+    "diverse": {"beam_size": 6, "num_beam_groups": 3, "diversity_penalty": 0.7, "n_best": 4},
 }
 searches = pytest.mark.parametrize("kind", SEARCHES)
 
 
 def config_of(kind: str) -> SearchConfig:
-    return SearchConfig(**{"lengths": lengths(8), **SEARCHES[kind]})
+    return SearchConfig(**{"length": lengths(8), **SEARCHES[kind]})
 
 
 phrases = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(tuple)
 
 
 @st.composite
-def wishes(draw: st.DrawFn, terms: bool = False) -> Source:
+def wishes(draw: st.DrawFn, terms: bool = False) -> SearchInput:
     """Draw a source with any length, prefix and forbidden phrases, and terms if asked for."""
-    return Source(
-        length=draw(st.integers(1, PLACES)),
-        line=draw(st.integers(0, 3)),
+    return SearchInput(
+        source_length=draw(st.integers(1, PLACES)),
+        line_number=draw(st.integers(0, 3)),
         prefix=draw(st.just(()) | phrases),
         forbidden=tuple(draw(st.lists(phrases.filter(lambda p: len(p) > 1), max_size=2))),
-        terms=tuple(draw(st.lists(phrases, max_size=3))) if terms else (),
+        required=tuple(draw(st.lists(phrases, max_size=3))) if terms else (),
     )
 
 
 def plain(kind: str) -> bool:
     """Whether this search can meet terms."""
-    return "sampling" not in SEARCHES[kind] and "groups" not in SEARCHES[kind]
+    return "sampling" not in SEARCHES[kind] and "num_beam_groups" not in SEARCHES[kind]
 
 
 @searches
@@ -255,7 +255,7 @@ def test_the_batch_does_not_matter(kind: str, data: st.DataObject) -> None:
 @searches
 @settings(max_examples=20)
 @given(name=names, source=wishes())
-def test_scores_are_true(kind: str, name: int, source: Source) -> None:
+def test_scores_are_true(kind: str, name: int, source: SearchInput) -> None:
     """`log_prob` is that of forcing the tokens; `score` follows from it by the definition."""
     config = config_of(kind)
     for h in run([name], config, [source])[0]:
@@ -266,28 +266,31 @@ def test_scores_are_true(kind: str, name: int, source: Source) -> None:
         assert h.score == pytest.approx(h.log_prob / scale - h.penalty, abs=1e-5)
         if not (config.coverage_penalty or config.repetition_penalty > 1):
             assert h.penalty == 0
-        assert torch.equal(h.attention_ES, attention[:, : source.length])
+        assert torch.equal(h.attention_ES, attention[:, : source.source_length])
         assert h.alignment == tuple(h.attention_ES.argmax(1).tolist())
 
 
 @searches
 @settings(max_examples=20)
 @given(name=names, source=wishes())
-def test_every_wish_holds(kind: str, name: int, source: Source) -> None:
+def test_every_wish_holds(kind: str, name: int, source: SearchInput) -> None:
     config = config_of(kind)
-    longest, shortest = source.longest(config.lengths), source.shortest(config.lengths)
+    longest, shortest = (
+        source.max_target_length(config.length),
+        source.min_target_length(config.length),
+    )
     for h in run([name], config, [source])[0]:
         assert BOS not in h.tokens
-        assert EOS not in h.content
-        assert h.finished == (h.tokens[-1] == EOS)
+        assert EOS not in h.tokens_without_eos
+        assert h.is_finished == (h.tokens[-1] == EOS)
         assert shortest <= len(h.tokens) <= longest
-        assert h.finished or len(h.tokens) == longest
+        assert h.is_finished or len(h.tokens) == longest
         assert h.tokens[: len(source.prefix)] == source.prefix
         behind = range(len(source.prefix), len(h.tokens))
         for phrase in source.forbidden:
             ends = [i for i in behind if h.tokens[max(i + 1 - len(phrase), 0) : i + 1] == phrase]
             assert not ends
-        if n := config.no_repeat_ngram:
+        if n := config.no_repeat_ngram_size:
             ngrams = [h.tokens[i - n + 1 : i + 1] for i in behind if i >= n - 1]
             before = [h.tokens[i - n + 1 : i + 1] for i in range(n - 1, len(source.prefix))]
             assert len(set(ngrams)) == len(ngrams)
@@ -299,7 +302,11 @@ def test_every_wish_holds(kind: str, name: int, source: Source) -> None:
 def test_the_best_are_the_first_of_more(name: int, beam: int, alpha: float) -> None:
     def tokens(n_best: int) -> list[tuple[int, ...]]:
         config = SearchConfig(
-            beam_size=beam, n_best=n_best, length_penalty=alpha, lengths=lengths(8), stop="exact"
+            beam_size=beam,
+            n_best=n_best,
+            length_penalty=alpha,
+            length=lengths(8),
+            stop_rule="exact",
         )
         hypotheses = run([name], config)[0]
         assert all(a.score >= b.score for a, b in pairwise(hypotheses))
@@ -323,8 +330,8 @@ def greedy(name: int, longest: int) -> tuple[int, ...]:
     "settings",
     [
         {"beam_size": 1},
-        {"beam_size": 1, "stop": "beam_full"},
-        {"beam_size": 1, "stop": "beam_full", "length_penalty": 0.0},
+        {"beam_size": 1, "stop_rule": "beam_full"},
+        {"beam_size": 1, "stop_rule": "beam_full", "length_penalty": 0.0},
         {"sampling": {"top_k": 1}},
         {"sampling": {"temperature": 1e-4}},
         {"sampling": {"top_p": 1e-6}},
@@ -334,23 +341,28 @@ def greedy(name: int, longest: int) -> tuple[int, ...]:
 @settings(max_examples=10)
 @given(batch=st.lists(names, min_size=1, max_size=9))
 def test_greedy_by_all_its_names(settings: dict[str, Any], batch: list[int]) -> None:
-    config = SearchConfig(lengths=lengths(8), **settings)
+    config = SearchConfig(length=lengths(8), **settings)
     found = [hypotheses[0].tokens for hypotheses in run(batch, config)]
     assert found == [greedy(name, 8) for name in batch]
 
 
 @given(name=names, groups=st.sampled_from([1, 2, 3]))
 def test_groups_that_hardly_differ_are_narrower_beams(name: int, groups: int) -> None:
-    narrow = run([name], SearchConfig(beam_size=2, n_best=2, lengths=lengths(8)))
-    little = {"groups": groups, "diversity": 1e-30} if groups > 1 else {}
-    config = SearchConfig(beam_size=2 * groups, n_best=2, lengths=lengths(8), **little)
+    narrow = run([name], SearchConfig(beam_size=2, n_best=2, length=lengths(8)))
+    little = {"num_beam_groups": groups, "diversity_penalty": 1e-30} if groups > 1 else {}
+    config = SearchConfig(beam_size=2 * groups, n_best=2, length=lengths(8), **little)
     assert_equal(run([name], config), narrow)
 
 
 def test_diversity_makes_groups_differ() -> None:
     def firsts(diversity: float) -> float:
-        settings = {"beam_size": 4, "groups": 4, "n_best": 4, "diversity": diversity}
-        found = run(range(50), SearchConfig(lengths=lengths(6), **settings))
+        settings = {
+            "beam_size": 4,
+            "num_beam_groups": 4,
+            "n_best": 4,
+            "diversity_penalty": diversity,
+        }
+        found = run(range(50), SearchConfig(length=lengths(6), **settings))
         return sum(len({h.tokens[0] for h in hypotheses}) for hypotheses in found) / 50
 
     assert firsts(1e-30) == 1
@@ -362,12 +374,12 @@ def test_diversity_makes_groups_differ() -> None:
 @given(batch=st.lists(names, min_size=9, max_size=20, unique=True))
 def test_finished_sentences_leave(batch: list[int]) -> None:
     toy = Toy(batch)
-    config = SearchConfig(beam_size=2, lengths=lengths(12))
-    found = search(toy, [Source(PLACES)] * len(batch), config, bos=BOS, eos=EOS, pad=BOS)
+    config = SearchConfig(beam_size=2, length=lengths(12))
+    found = search(toy, [SearchInput(PLACES)] * len(batch), config, bos=BOS, eos=EOS, pad=BOS)
     alone = []
     for name in batch:
         lone = Toy([name])
-        search(lone, [Source(PLACES)], config, bos=BOS, eos=EOS, pad=BOS)
+        search(lone, [SearchInput(PLACES)], config, bos=BOS, eos=EOS, pad=BOS)
         alone.append(len(lone.rows_seen))
     assert len(found) == len(batch)
     assert toy.rows_seen[0] == len(batch)
@@ -383,33 +395,37 @@ class Tree:
 
     def __init__(self) -> None:
         self.living: dict[tuple[int, int, int], tuple[int, ...]] = {}
-        self.ended: dict[tuple[int, int], list[tuple[tuple[int, ...], Fate, float]]] = {}
+        self.ended: dict[tuple[int, int], list[tuple[tuple[int, ...], CandidateStatus, float]]] = {}
         self.rows: list[tuple[int, int]] | None = None
 
     def step(self, record: StepRecord) -> None:
         beam, candidates = record.beam, record.candidates
-        rows = list(zip(beam.sources_B.tolist(), beam.members_B.tolist(), strict=True))
+        rows = list(zip(beam.input_index_B.tolist(), beam.search_index_B.tolist(), strict=True))
         assert self.rows in {None, tuple(rows)}
         parents, following = self.living or {(*row, 0): () for row in rows}, {}
         fruitful = set()
         for b, row in enumerate(rows):
             for c in range(candidates.tokens_BC.size(1)):
-                fate = Fate(int(record.fates_BC[b, c]))
-                if fate == Fate.NONE:
+                fate = CandidateStatus(int(record.statuses_BC[b, c]))
+                if fate == CandidateStatus.NONE:
                     continue
                 parent = (*row, int(candidates.parents_BC[b, c]))
                 fruitful.add(parent)
                 tokens = (*parents[parent], int(candidates.tokens_BC[b, c]))
-                if fate == Fate.ALIVE:
-                    following[*row, int(record.beams_BC[b, c])] = tokens
+                if fate == CandidateStatus.ALIVE:
+                    following[*row, int(record.next_beam_BC[b, c])] = tokens
                 else:
-                    assert record.beams_BC[b, c] == -1
+                    assert record.next_beam_BC[b, c] == -1
                     score = float(record.scores_BC[b, c])
                     self.ended.setdefault(row, []).append((tokens, fate, score))
         self.living = following
-        kept = range(len(rows)) if record.rows_B is None else record.rows_B.tolist()
+        kept = (
+            range(len(rows))
+            if record.remaining_rows_B is None
+            else record.remaining_rows_B.tolist()
+        )
         self.rows = tuple(rows[i] for i in kept)
-        expected = int((beam.values_BK > -torch.inf).sum())
+        expected = int((beam.beam_scores_BK > -torch.inf).sum())
         assert expected == len([p for p in parents if p[:2] in rows])
 
 
@@ -426,19 +442,26 @@ def test_an_observer_hears_each_hypothesis_to_its_end(kind: str, batch: list[int
         for heard in ends.values():
             names = [tokens for tokens, _, _ in heard]
             assert len(set(names)) == len(names)
-        finished = {t: s for heard in ends.values() for t, f, s in heard if f == Fate.FINISHED}
+        finished = {
+            t: s for heard in ends.values() for t, f, s in heard if f == CandidateStatus.FINISHED
+        }
         assert {h.tokens: h.score for h in hypotheses}.items() <= finished.items()
         best = sorted(finished.values(), reverse=True)
-        assert config.members > 1 or [h.score for h in hypotheses] == best[: len(hypotheses)]
+        assert (
+            config.searches_per_input > 1
+            or [h.score for h in hypotheses] == best[: len(hypotheses)]
+        )
 
 
-def room(source: Source, config: SearchConfig) -> bool:
-    needed = sum(len(term) for term in set(source.terms)) + len(source.prefix) + 1
-    return needed <= source.longest(config.lengths)
+def room(source: SearchInput, config: SearchConfig) -> bool:
+    needed = sum(len(term) for term in set(source.required)) + len(source.prefix) + 1
+    return needed <= source.max_target_length(config.length)
 
 
 @pytest.mark.parametrize("beam", [1, 2, 5, 9])
-@pytest.mark.parametrize("more", [{}, {"no_repeat_ngram": 1}, {"stop": "beam_full"}], ids=str)
+@pytest.mark.parametrize(
+    "more", [{}, {"no_repeat_ngram_size": 1}, {"stop_rule": "beam_full"}], ids=str
+)
 @settings(max_examples=15)
 @given(data=st.data())
 def test_terms_always_appear(beam: int, more: dict[str, Any], data: st.DataObject) -> None:
@@ -446,36 +469,38 @@ def test_terms_always_appear(beam: int, more: dict[str, Any], data: st.DataObjec
     batch = data.draw(st.lists(names, min_size=1, max_size=4))
     terms = st.lists(phrases, max_size=3).map(tuple)
     sources = [
-        Source(PLACES, prefix=data.draw(st.just(()) | phrases), terms=data.draw(terms))
+        SearchInput(PLACES, prefix=data.draw(st.just(()) | phrases), required=data.draw(terms))
         for _ in batch
     ]
     longest = data.draw(st.integers(1, 12))
-    config = SearchConfig(beam_size=beam, n_best=beam, lengths=lengths(longest), **more)
+    config = SearchConfig(beam_size=beam, n_best=beam, length=lengths(longest), **more)
     for source, hypotheses in zip(sources, run(batch, config, sources), strict=True):
         assert hypotheses
         assert len({h.tokens for h in hypotheses}) == len(hypotheses)
         for h in hypotheses:
-            assert not (missing(source.terms, h.tokens) and room(source, config))
+            assert not (missing_phrases(source.required, h.tokens) and room(source, config))
 
 
 @settings(max_examples=8)
 @given(name=names)
 def test_a_wide_beam_meets_terms_in_the_best_way(name: int) -> None:
     terms = ((2, 3), (4,))
-    config = SearchConfig(beam_size=200, lengths=lengths(5))
-    (found,) = run([name], config, [Source(PLACES, terms=terms)])
-    expected = next(t for _, t in exhaustive(name, config, 5) if not missing(terms, t))
+    config = SearchConfig(beam_size=200, length=lengths(5))
+    (found,) = run([name], config, [SearchInput(PLACES, required=terms)])
+    expected = next(t for _, t in exhaustive(name, config, 5) if not missing_phrases(terms, t))
     assert found[0].tokens == expected
 
 
 def test_terms_that_cannot_be_met_are_left_out_and_reported() -> None:
     sources = [
-        Source(PLACES, terms=((2, 3, 4), (3, 3))),  # room for one
-        Source(PLACES, terms=((2, 3),), forbidden=((3,),)),
-        Source(PLACES, terms=((4,), (4,))),
+        SearchInput(PLACES, required=((2, 3, 4), (3, 3))),  # room for one
+        SearchInput(PLACES, required=((2, 3),), forbidden=((3,),)),
+        SearchInput(PLACES, required=((4,), (4,))),
     ]
-    found = run([1, 2, 3], SearchConfig(beam_size=4, lengths=lengths(4)), sources)
-    lacking = [missing(s.terms, h[0].tokens) for s, h in zip(sources, found, strict=True)]
+    found = run([1, 2, 3], SearchConfig(beam_size=4, length=lengths(4)), sources)
+    lacking = [
+        missing_phrases(s.required, h[0].tokens) for s, h in zip(sources, found, strict=True)
+    ]
     assert lacking == [((3, 3),), ((2, 3),), ()]
 
 
@@ -486,8 +511,8 @@ def test_sampling_draws_what_it_says(sampling: dict[str, Any]) -> None:
     """The first tokens of many lines against the distribution worked out here: χ² with 3 degrees
     of freedom stays below 20 in all but one case in 5,000."""
     lines, name = 3000, 77
-    config = SearchConfig(sampling={"seed": 1, **sampling}, lengths=lengths(1))
-    sources = [Source(PLACES, line=line) for line in range(lines)]
+    config = SearchConfig(sampling={"seed": 1, **sampling}, length=lengths(1))
+    sources = [SearchInput(PLACES, line_number=line) for line in range(lines)]
     found = run([name] * lines, config, sources)
     seen = torch.bincount(torch.tensor([h[0].tokens[0] for h in found]), minlength=VOCABULARY)
     log_probs = Toy([name]).step(torch.tensor([[BOS]])).log_probs_BKV[0, 0]
@@ -508,9 +533,9 @@ def test_sampling_draws_what_it_says(sampling: dict[str, Any]) -> None:
 def test_samples_depend_on_seed_line_and_number() -> None:
     def drawn(seed: int, line: int, n_best: int = 4) -> list[tuple[int, ...]]:
         config = SearchConfig(
-            sampling={"seed": seed, "temperature": 3.0}, n_best=n_best, lengths=lengths(12)
+            sampling={"seed": seed, "temperature": 3.0}, n_best=n_best, length=lengths(12)
         )
-        return [h.tokens for h in run([5], config, [Source(PLACES, line=line)])[0]]
+        return [h.tokens for h in run([5], config, [SearchInput(PLACES, line_number=line)])[0]]
 
     assert drawn(1, 1) == drawn(1, 1)
     assert drawn(1, 1, n_best=2) == drawn(1, 1)[:2]

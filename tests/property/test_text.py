@@ -10,16 +10,16 @@ from hypothesis import given, settings, strategies as st
 
 from seq2see.text import (
     UNK_ID,
-    Span,
+    TextSpan,
     Tokenizer,
     TokenizerConfig,
-    join,
-    normalise,
-    split,
-    split_long,
+    join_sentences,
+    normalize,
+    split_long_sentence,
+    split_sentences,
 )
-from seq2see.text.normalization import prepare, protect, restore
-from seq2see.text.subword_sampling import Pieces, UnigramSegmenter
+from seq2see.text.normalization import escape_meta_space, normalize_and_escape, unescape_meta_space
+from seq2see.text.subword_sampling import SubwordVocabulary, UnigramSegmenter
 
 SYMBOLS = ("⟦0⟧", "<x>", "<x>y")
 NASTY = [
@@ -77,7 +77,9 @@ def tokenizers() -> dict[tuple[str, str], Tokenizer]:
     return {
         (kind, how): Tokenizer.train(
             corpus(),
-            TokenizerConfig(kind=kind, vocab_size=320, normalisation=how, symbols=SYMBOLS),
+            TokenizerConfig(
+                model_type=kind, vocab_size=320, normalization=how, user_defined_symbols=SYMBOLS
+            ),
         )
         for kind, how in product(KINDS, ["nfc", "nfkc", "none"])
     }
@@ -91,7 +93,7 @@ def test_round_trip(
 ) -> None:
     tokenizer = tokenizers[kind, how]
     ids = tokenizer.encode(text)
-    assert tokenizer.decode(ids) == tokenizer.normalise(text)
+    assert tokenizer.decode(ids) == tokenizer.normalize(text)
     assert UNK_ID not in ids
     if how == "none":
         assert tokenizer.decode(ids) == text
@@ -99,21 +101,21 @@ def test_round_trip(
 
 @given(unicode | texts, normalisations)
 def test_normalisation_is_idempotent(text: str, how: str) -> None:
-    assert normalise(normalise(text, how), how) == normalise(text, how)
+    assert normalize(normalize(text, how), how) == normalize(text, how)
 
 
 @given(texts)
 def test_protection_hides_and_is_undone(text: str) -> None:
-    assert "▁" not in protect(text)
-    assert restore(protect(text)) == text
+    assert "▁" not in escape_meta_space(text)
+    assert unescape_meta_space(escape_meta_space(text)) == text
 
 
 @given(st.lists(texts), normalisations)
 def test_lines_together_are_prepared_as_lines_alone(lines: list[str], how: str) -> None:
-    alone = [protect(normalise(line, how)) for line in lines]
-    assert prepare(lines, how) == alone
+    alone = [escape_meta_space(normalize(line, how)) for line in lines]
+    assert normalize_and_escape(lines, how) == alone
     copies = 300 // len(alone) + 1 if alone else 0  # above one block
-    assert prepare(lines * copies, how) == alone * copies
+    assert normalize_and_escape(lines * copies, how) == alone * copies
 
 
 @given(st.lists(texts), st.integers(1, 3))
@@ -138,7 +140,7 @@ def test_symbols_are_whole(
     tokenizers: dict[tuple[str, str], Tokenizer], kind: str, text: str, how: str
 ) -> None:
     tokenizer = tokenizers[kind, how]
-    kept = tokenizer.normalise(text)
+    kept = tokenizer.normalize(text)
     for ids in (tokenizer.encode(text), tokenizer.sample(text, 0.5, 1, 2, 3)):
         found = {symbol: ids.count(tokenizer.pieces.index(symbol)) for symbol in SYMBOLS}
         assert found["⟦0⟧"] == kept.count("⟦0⟧")
@@ -189,7 +191,7 @@ def test_unigram_finds_the_best_of_all_cuts(
 ) -> None:
     ids = {piece: number for number, piece in enumerate(scores)}
     unknown = len(ids)
-    segmenter = UnigramSegmenter(Pieces(ids, scores, [], unknown))
+    segmenter = UnigramSegmenter(SubwordVocabulary(ids, scores, [], unknown))
     count, found = segmenter.segment(word, iter(sorted(drops)))
     spans = [(a, b) for a, b in combinations(range(len(word) + 1), 2)]
     decisions = [(a, b) for a, b in spans if b > a + 1 and word[a:b] in scores]
@@ -219,15 +221,15 @@ def test_a_sampled_cut_is_the_same_text(
 ) -> None:
     tokenizer = tokenizers[kind, how]
     ids = tokenizer.sample(text, rate, *key)
-    assert tokenizer.decode(ids) == tokenizer.normalise(text)
-    fresh = Tokenizer(tokenizer.model)  # no memory of earlier words
+    assert tokenizer.decode(ids) == tokenizer.normalize(text)
+    fresh = Tokenizer(tokenizer.serialized_model)  # no memory of earlier words
     assert fresh.sample(text, rate, *key) == ids
 
 
 languages = st.sampled_from(["en", "de", "fr", "zh", "ja", "ar", "hi", "my", "pt_BR", "xx", ""])
 
 
-def check_spans(text: str, start: int, spans: list[Span]) -> None:
+def check_spans(text: str, start: int, spans: list[TextSpan]) -> None:
     """Spans are trimmed parts of the text, in order, with nothing but white space around."""
     end = start + len(text)
     gaps = (
@@ -244,9 +246,9 @@ def check_spans(text: str, start: int, spans: list[Span]) -> None:
 @many
 @given(texts, languages)
 def test_sentences_and_gaps_are_the_text(text: str, language: str) -> None:
-    spans = split(text, language)
+    spans = split_sentences(text, language)
     check_spans(text, 0, spans)
-    assert join(text, spans, [span.text for span in spans]) == text
+    assert join_sentences(text, spans, [span.text for span in spans]) == text
 
 
 @many
@@ -257,7 +259,7 @@ def test_long_sentences_are_cut_to_the_limit(
     def count(part: str) -> int:
         return len(tokenizers["bpe", "nfc"].encode(part))
 
-    parts = split_long(Span(text, start), limit, count)
+    parts = split_long_sentence(TextSpan(text, start), limit, count)
     check_spans(text, start, parts)
     assert all(count(part.text) <= limit or len(part.text) == 1 for part in parts)
     if count(text.strip()) <= limit:

@@ -16,11 +16,11 @@ import torch
 
 from seq2see.bundle import Bundle
 from seq2see.cli import main
-from seq2see.cli.train import follow
+from seq2see.cli.train import train_from_recipe
 from seq2see.data import digit_tasks, fables
 from seq2see.model import ModelConfig, Transformer
 from seq2see.settings import Recipe
-from seq2see.text import TokenizerConfig, Tokenizers
+from seq2see.text import TokenizerConfig, TokenizerPair
 
 RECIPE = """
 [data]
@@ -30,24 +30,24 @@ valid = {files = ["valid.tsv"]}
 [tokenizer]
 vocab_size = 275
 [batches]
-tokens = 512
+max_tokens = 512
 max_length = 32
 subword_dropout = 0.1
 [train]
-updates = 24
+max_updates = 24
 processes = 1
 threads = 1
 tensorboard = false
 [schedule]
-peak = 0.003
-warmup = 10
+peak_lr = 0.003
+warmup_updates = 10
 [validation]
-every = 12
-sentences = 20
+interval = 12
+max_sentences = 20
 [checkpoints]
-every = 4
-keep = 2
-ema = 0.9
+interval = 4
+keep_last = 2
+ema_decay = 0.9
 [model]
 preset = "tiny"
 d_model = 32
@@ -64,7 +64,7 @@ Command = Callable[..., list[str]]
 def tiny_recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("recipe") / "reverse.toml"
     path.write_text(RECIPE, "utf-8")
-    pairs = digit_tasks.load("reverse", "valid")[:20]
+    pairs = digit_tasks.load_digit_pairs("reverse", "valid")[:20]
     lines = [f"{source}\t{target}\n" for source, target in pairs]
     path.with_name("valid.tsv").write_text("".join(lines), "utf-8")
     return path
@@ -79,7 +79,7 @@ def train_here(tiny_recipe: Path) -> Iterator[Train]:
         recipe = Recipe.read(tiny_recipe, changes)
         if model:
             recipe = Recipe(**{**recipe.model_dump(mode="json"), "model": model})
-        follow(recipe, tiny_recipe.parent, folder, resume)
+        train_from_recipe(recipe, tiny_recipe.parent, folder, resume)
         return folder
 
     yield train
@@ -127,9 +127,9 @@ class Done(NamedTuple):
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that has learnt nothing, and answers at once."""
     torch.manual_seed(7)
-    cases = fables.load("valid", short=True)[:400]
+    cases = fables.load_fables("valid", short=True)[:400]
     sides = [case.source for case in cases], [case.target for case in cases]
-    tokenizers = Tokenizers.train(*sides, TokenizerConfig(vocab_size=400))
+    tokenizers = TokenizerPair.train(*sides, TokenizerConfig(vocab_size=400))
     sizes = {"d_model": 16, "d_ff": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
     config = ModelConfig(vocab_size=tokenizers.source.vocab_size, **sizes)
     weights = Transformer.from_config(config).state_dict()

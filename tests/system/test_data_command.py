@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2see.data.fables import load
+from seq2see.data.fables import load_fables
 from seq2see.data.readers import read_lines
 from seq2see.settings import Recipe
 
@@ -26,7 +26,7 @@ def seq2see(*arguments: str, stdin: str | None = None) -> subprocess.CompletedPr
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus with faults in places that are known."""
     folder = tmp_path_factory.mktemp("corpus")
-    pairs = [(fable.source, fable.target) for fable in load("train", short=True)[:3000]]
+    pairs = [(fable.source, fable.target) for fable in load_fables("train", short=True)[:3000]]
     pairs[99] = ("", pairs[99][1])
     pairs[199] = pairs[0]
     pairs[299] = ("This sentence was never translated at all.",) * 2
@@ -41,8 +41,11 @@ def test_check_finds_what_was_broken(folder: Path) -> None:
     done = seq2see("data", "check", f"{folder}/train.en", f"{folder}/train.fr", "--json")
     report = json.loads(done.stdout)
     found = {finding["name"]: finding for finding in report["findings"]}
-    assert report["pairs"] == 3000
-    assert (report["source"]["stated"], report["target"]["stated"]) == ("en", "fr")
+    assert report["num_pairs"] == 3000
+    assert (report["source"]["declared_language"], report["target"]["declared_language"]) == (
+        "en",
+        "fr",
+    )
     for name, line in [("empty", 100), ("duplicate", 200), ("identical", 300)]:
         assert found[name]["count"] == 1
         assert found[name]["examples"][0]["line"] == line
@@ -53,7 +56,7 @@ def test_check_finds_what_was_broken(folder: Path) -> None:
 
 def test_a_fault_has_a_status_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("A dog runs.\tUn chien court.\nA cat.\t\n", "utf-8")
-    done = seq2see("data", "check", f"{tmp_path}/a.tsv", "--json", "--no-estimate")
+    done = seq2see("data", "check", f"{tmp_path}/a.tsv", "--json", "--no-estimate-time")
     report = json.loads(done.stdout)
     assert done.returncode == 1
     assert report["findings"][0]["severity"] == "fault"
@@ -64,7 +67,7 @@ def test_check_for_people(folder: Path, tmp_path: Path) -> None:
     picture = tmp_path / "report.png"
     done = seq2see(
         *("data", "check", f"{folder}/train.tsv", "--languages", "en,fr", "--plot", str(picture)),
-        *("--against", f"{folder}/test.tsv"),
+        *("--test-set", f"{folder}/test.tsv"),
     )
     assert done.returncode == 0
     assert "3,000 pairs" in done.stdout
@@ -82,10 +85,10 @@ def test_check_reads_standard_input(folder: Path) -> None:
         "check",
         "-",
         "--json",
-        "--no-estimate",
+        "--no-estimate-time",
         stdin=(folder / "train.tsv").read_text("utf-8"),
     )
-    assert json.loads(done.stdout)["pairs"] == 3000
+    assert json.loads(done.stdout)["num_pairs"] == 3000
 
 
 def test_clean_then_check_is_healthy(folder: Path, tmp_path: Path) -> None:
@@ -96,16 +99,16 @@ def test_clean_then_check_is_healthy(folder: Path, tmp_path: Path) -> None:
     for row in (["100", "empty"], ["200", "duplicate"], ["300", "identical"]):
         assert row in rejected
     files = [f"{tmp_path}/clean.en", f"{tmp_path}/clean.fr"]
-    again = seq2see("data", "check", *files, "--json", "--no-estimate")
+    again = seq2see("data", "check", *files, "--json", "--no-estimate-time")
     report = json.loads(again.stdout)
-    assert report["healthy"]
-    assert report["pairs"] == 3000 - len(rejected)
+    assert report["is_clean"]
+    assert report["num_pairs"] == 3000 - len(rejected)
 
 
 def test_split(folder: Path, tmp_path: Path) -> None:
     done = seq2see(
         *("data", "split", f"{folder}/train.tsv", "-o", str(tmp_path), "--languages", "en,fr"),
-        *("--valid", "100", "--test", "50"),
+        *("--valid-size", "100", "--test-size", "50"),
     )
     assert done.returncode == 0
     lines = {p.name: len(p.read_text("utf-8").splitlines()) for p in tmp_path.iterdir()}
@@ -120,7 +123,7 @@ def test_files_called_txt_are_two_files(folder: Path, tmp_path: Path) -> None:
     for side, name in (("en", "source"), ("fr", "target")):
         (tmp_path / f"{name}.txt").write_bytes((folder / f"train.{side}").read_bytes())
     files = [f"{tmp_path}/source.txt", f"{tmp_path}/target.txt"]
-    done = seq2see("data", "split", *files, "-o", str(tmp_path / "out"), "--valid", "9")
+    done = seq2see("data", "split", *files, "-o", str(tmp_path / "out"), "--valid-size", "9")
     assert done.returncode == 0, done.stderr
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == [f"{p}.{s}" for p in ("test", "train", "valid") for s in ("source", "target")]
@@ -129,7 +132,7 @@ def test_files_called_txt_are_two_files(folder: Path, tmp_path: Path) -> None:
 def test_a_full_disk_leaves_nothing(folder: Path, tmp_path: Path) -> None:
     """`ulimit -f` stands for the disk: no file may be larger than 32 KiB."""
     command = f"ulimit -f 32; trap '' XFSZ; exec {sys.executable} -m seq2see data split"
-    files = f"{folder}/train.en {folder}/train.fr -o {tmp_path}/out --valid 10 --test 10"
+    files = f"{folder}/train.en {folder}/train.fr -o {tmp_path}/out --valid-size 10 --test-size 10"
     done = subprocess.run(
         ["bash", "-c", f"{command} {files}"], capture_output=True, text=True, check=False
     )
@@ -146,13 +149,15 @@ def test_init_ends_with_a_recipe(folder: Path, tmp_path: Path, clean: list[str])
     assert f"seq2see train {home}/recipe.toml" in done.stderr
     recipe = Recipe.read(home / "recipe.toml")
     assert recipe.data.languages == ("en", "fr")
-    assert recipe.schedule.warmup < 500  # a fifth of what 3,000 pairs take, not the usual 1,000
-    assert (recipe.schedule.kind, recipe.schedule.peak) == ("cosine", 0.004)
-    assert recipe.architecture(500).norm.placement == "pre"
-    assert recipe.architecture(500).dropout.residual == 0.3
-    assert recipe.validation.every == recipe.checkpoints.every < 250
+    assert (
+        recipe.schedule.warmup_updates < 500
+    )  # a fifth of what 3,000 pairs take, not the usual 1,000
+    assert (recipe.schedule.kind, recipe.schedule.peak_lr) == ("cosine", 0.004)
+    assert recipe.build_model_config(500).norm.placement == "pre"
+    assert recipe.build_model_config(500).dropout.residual == 0.3
+    assert recipe.validation.interval == recipe.checkpoints.interval < 250
     parts = [*recipe.data.train, recipe.data.valid, recipe.data.test]
-    sizes = [sum(1 for _ in recipe.data.corpus(part, home)) for part in parts if part]
+    sizes = [sum(1 for _ in recipe.data.build_corpus(part, home)) for part in parts if part]
     assert sizes[1:] == [150, 150] if not clean else sizes[1] == sizes[2] >= 140
     assert (sum(sizes) == 3000) == (not clean)
     assert ("run this again with --clean" in done.stderr) == (not clean)
@@ -168,7 +173,7 @@ def test_languages_with_a_comma_or_a_space(
 ) -> None:
     done = seq2see(
         *("data", "split", f"{folder}/train.tsv", "--languages", *languages),
-        *("-o", str(tmp_path), "--valid", "9", "--test", "9"),
+        *("-o", str(tmp_path), "--valid-size", "9", "--test-size", "9"),
     )
     assert done.returncode == 0, done.stderr
     assert {path.suffix for path in tmp_path.iterdir()} == {".en", ".fr"}
@@ -180,7 +185,7 @@ def test_a_translator_within_one_language(
     run, tmp_path: Path, clean: list[str], stated: list[str]
 ) -> None:
     """From careless to careful: what is right already stays as it is."""
-    right = [fable.source for fable in load("train", short=True)[:300]]
+    right = [fable.source for fable in load_fables("train", short=True)[:300]]
     ending = "txt" if stated else "en"
     files = [tmp_path / f"{name}.{ending}" for name in ("careless", "careful")]
     changed = [t if i % 2 else t.lower().removesuffix(".") for i, t in enumerate(right)]
@@ -193,7 +198,7 @@ def test_a_translator_within_one_language(
     assert recipe.data.languages == ("en", "en")
     parts = [*recipe.data.train, recipe.data.valid, recipe.data.test]
     assert parts[0].files == ("train.source", "train.target")
-    kept = [pair for part in parts if part for pair in recipe.data.corpus(part, home)]
+    kept = [pair for part in parts if part for pair in recipe.data.build_corpus(part, home)]
     assert sum(pair.source == pair.target for pair in kept) >= 140
     assert "both sides" not in done.out
 
@@ -201,7 +206,7 @@ def test_a_translator_within_one_language(
 def test_cleaning_never_leaves_nothing(folder: Path, tmp_path: Path) -> None:
     done = seq2see(
         *("data", "clean", f"{folder}/test.tsv", "-o", str(tmp_path / "out")),
-        *("--against", f"{folder}/test.tsv"),
+        *("--test-set", f"{folder}/test.tsv"),
     )
     assert done.returncode == 1
     assert "none of the 10 pairs would be left: `seq2see data check` says why" in done.stderr

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from seq2see.cli.train import follow
+from seq2see.cli.train import train_from_recipe
 from seq2see.data import digit_tasks
 from seq2see.settings import Recipe
-from seq2see.training.training_log import read_log
+from seq2see.training.training_log import read_training_log
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 HERE = ("train.processes=1", "train.tensorboard=false")
@@ -29,8 +29,8 @@ def learn(task: str, folder: Path, *changes: str) -> tuple[float, float]:
     """Train by a recipe; return perplexity and BLEU of what was held out, by beam search."""
     recipe = Recipe.read(RECIPES / f"{task}.toml", [*HERE, *changes])
     assert recipe.loss.label_smoothing == 0
-    follow(recipe, RECIPES, folder)
-    result = [r for r in read_log(folder / "log.jsonl") if r["kind"] == "result"][-1]
+    train_from_recipe(recipe, RECIPES, folder)
+    result = [r for r in read_training_log(folder / "log.jsonl") if r["kind"] == "result"][-1]
     return math.exp(result["nll"]), result["bleu"]
 
 
@@ -50,9 +50,9 @@ def test_a_task_is_learnt(
 def test_copying_is_begun_to_be_learnt(tmp_path: Path) -> None:
     """The short form. Who guesses digits has a perplexity above 3: every other piece is a space."""
     held_out = tmp_path / "held-out.tsv"
-    pairs = digit_tasks.load("copy", "valid")[:100]
+    pairs = digit_tasks.load_digit_pairs("copy", "valid")[:100]
     held_out.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), "utf-8")
     files = [f"data.{split}.files=['{held_out}']" for split in ("valid", "test")]
-    short = ("train.updates=250", "schedule.warmup=100", "batches.tokens=1024")
+    short = ("train.max_updates=250", "schedule.warmup_updates=100", "batches.max_tokens=1024")
     perplexity, _ = learn("copy", tmp_path / "run", *files, *short)
     assert perplexity <= 1.8

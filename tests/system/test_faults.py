@@ -17,14 +17,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from seq2see.cli.training_progress import TerminalWatch
+from seq2see.cli.training_progress import TrainingProgressDisplay
 from seq2see.errors import TrainingError
 from seq2see.training import checkpoints as checkpoints_module, train as train_module
 from seq2see.training.objective import Objective
-from seq2see.training.train import Result
-from seq2see.training.trainer import Stepper
-from seq2see.training.training_log import read_log
-from seq2see.training.validation import Examination
+from seq2see.training.train import ResultWriter
+from seq2see.training.trainer import ModelUpdater
+from seq2see.training.training_log import read_training_log
+from seq2see.training.validation import ValidationResult
 
 UPDATES = 24
 SUICIDE = """
@@ -40,20 +40,20 @@ def dying(function):
         return function(*arguments)
     return call
 checkpoints.save_file = dying(checkpoints.save_file)
-checkpoints.flush = dying(checkpoints.flush)
+checkpoints.fsync_path = dying(checkpoints.fsync_path)
 from seq2see.cli import main
 main()
 """
 """A run that kills itself at the n-th call while it writes checkpoints."""
 SIGNALLED = """
 import signal, sys
-from seq2see.training.step import Stepper
-number, step = int(sys.argv.pop(1)), Stepper.__call__
+from seq2see.training.trainer import ModelUpdater
+number, step = int(sys.argv.pop(1)), ModelUpdater.__call__
 def signalled(self, update, batches):
     if update == 7:
         signal.raise_signal(number)
     return step(self, update, batches)
-Stepper.__call__ = signalled
+ModelUpdater.__call__ = signalled
 from seq2see.cli import main
 main()
 """
@@ -64,7 +64,7 @@ CALLS = 9
 
 def assert_same_bits(ours: Path, theirs: Path, update: int = UPDATES) -> None:
     """Check weights, moments and moving average of the last update, and the model."""
-    last = [f"checkpoints/{update:09d}/{name}" for name in ("model", "optimiser", "average")]
+    last = [f"checkpoints/{update:09d}/{name}" for name in ("model", "optimizer", "ema")]
     for file in (f"{name}.safetensors" for name in (*last, "model")):
         left, right = load_file(ours / file), load_file(theirs / file)
         assert left.keys() == right.keys()
@@ -145,10 +145,16 @@ def test_a_signal_saves_and_leaves(
 def test_a_signal_to_several_processes_saves(command, tmp_path: Path, number: int) -> None:
     """As a terminal sends it: to the agent, which passes it on, and to every worker."""
     folder, never = tmp_path / "run", 10**6
-    settings = (f"train.updates={never}", f"checkpoints.every={never}", f"validation.every={never}")
+    settings = (
+        f"train.max_updates={never}",
+        f"checkpoints.interval={never}",
+        f"validation.interval={never}",
+    )
     run, said = command(folder, "train.processes=2", *settings), tmp_path / "said"
     with said.open("w", encoding="utf-8") as file:
-        assert kill_after(run, number, lambda: any(read_log(folder / "log.jsonl")), file) == 1
+        assert (
+            kill_after(run, number, lambda: any(read_training_log(folder / "log.jsonl")), file) == 1
+        )
     assert last_of(folder) >= 10
     beginning, *rest = said.read_text("utf-8").splitlines()
     assert beginning.startswith("Training to update")
@@ -170,8 +176,8 @@ def test_a_signal_while_it_saves_does_no_harm(train_here, tmp_path: Path, monkey
             signal.raise_signal(signal.SIGINT)
         return step(self, number, batches)
 
-    step = Stepper.__call__
-    monkeypatch.setattr(Stepper, "__call__", stop)
+    step = ModelUpdater.__call__
+    monkeypatch.setattr(ModelUpdater, "__call__", stop)
     monkeypatch.setattr(checkpoints_module, "save_file", disturbed)
     with pytest.raises(TrainingError, match="stopped by SIGINT after update 5, which was saved"):
         train_here(tmp_path / "run")
@@ -181,7 +187,7 @@ def test_a_signal_while_it_saves_does_no_harm(train_here, tmp_path: Path, monkey
 def test_a_signal_before_the_first_update_is_one_line(
     train_here, tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(train_module, "planned", lambda *_: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr(train_module, "plan_run", lambda *_: signal.raise_signal(signal.SIGTERM))
     with pytest.raises(TrainingError, match="^stopped by SIGTERM; --resume goes on from"):
         train_here(tmp_path / "run")
 
@@ -198,7 +204,7 @@ def test_nonsense_leaves_the_last_good_state(
 
     closed = []
     monkeypatch.setattr(Objective, "forward", sick)
-    monkeypatch.setattr(TerminalWatch, "close", lambda _: closed.append(True))
+    monkeypatch.setattr(TrainingProgressDisplay, "close", lambda _: closed.append(True))
     with pytest.raises(TrainingError, match="the loss is nan .* it was not made. Try a lower"):
         train_here(tmp_path / "run")
     monkeypatch.undo()
@@ -236,10 +242,10 @@ def test_stopped_early_and_killed_before_the_result_it_does_not_train_on(
     def killed(*_: object) -> None:
         raise TrainingError("killed")
 
-    early = ("validation.every=2", "validation.patience=1")
-    monkeypatch.setattr(Examination, "value", lambda *_: 1.0)
+    early = ("validation.interval=2", "validation.patience=1")
+    monkeypatch.setattr(ValidationResult, "metric_value", lambda *_: 1.0)
     with monkeypatch.context() as patched:
-        patched.setattr(Result, "write", killed)
+        patched.setattr(ResultWriter, "write", killed)
         with pytest.raises(TrainingError, match="killed"):
             train_here(tmp_path / "run", *early)
     train_here(tmp_path / "run", *early, resume=True)
@@ -253,7 +259,7 @@ def test_killed_a_dozen_times_it_is_the_same_to_the_bit(
     train_apart, command, tmp_path: Path, processes: int
 ) -> None:
     """At random moments: while it starts, trains, validates or writes."""
-    long = (f"train.processes={processes}", "train.updates=400", "validation.every=50")
+    long = (f"train.processes={processes}", "train.max_updates=400", "validation.interval=50")
     calm, disturbed = tmp_path / "calm", tmp_path / "disturbed"
     assert train_apart(calm, *long).returncode == 0
     moments = random.Random(processes)  # noqa: S311 a test must be the same each time
@@ -278,7 +284,7 @@ def test_killed_a_dozen_times_it_is_the_same_to_the_bit(
 def test_killed_with_shared_out_weights_it_is_the_same_to_the_bit(
     train_apart, command, tmp_path: Path
 ) -> None:
-    changes = ("train.processes=2", "train.sharding=true", "train.updates=100")
+    changes = ("train.processes=2", "train.fsdp=true", "train.max_updates=100")
     calm, disturbed = tmp_path / "calm", tmp_path / "disturbed"
     assert train_apart(calm, *changes).returncode == 0
     killed = kill_after(command(disturbed, *changes), signal.SIGKILL, has(disturbed, 8))

@@ -73,7 +73,7 @@ def digits(count: int) -> tuple[Tensor, Tensor]:
 def greedy(model: Transformer, source: Tensor) -> Tensor:
     """Decode step by step through the cache."""
     with torch.inference_mode():
-        cache = model.start(model.encode(source))
+        cache = model.init_cache(model.encode(source))
         steps = [torch.full((len(source), 1), START)]
         for _ in range(LONGEST + 1):
             steps.append(model.output(model.step(steps[-1], cache)).argmax(-1))

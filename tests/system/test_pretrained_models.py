@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from seq2see.bundle import Bundle, Framing
+from seq2see.bundle import Bundle, SpecialTokens
 from seq2see.errors import ConfigError, InputError
 from seq2see.settings import Recipe
-from seq2see.training.training_log import read_log
+from seq2see.training.training_log import read_training_log
 
 STUDENT = {
     "preset": "tiny",
@@ -22,18 +22,20 @@ STUDENT = {
 
 
 def losses(folder: Path) -> list[float]:
-    return [r["nll"] for r in read_log(folder / "log.jsonl") if r["kind"] == "train"]
+    return [r["nll"] for r in read_training_log(folder / "log.jsonl") if r["kind"] == "train"]
 
 
 @pytest.fixture(scope="module")
 def base(train_here, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a model that has learnt a little."""
     folder = tmp_path_factory.mktemp("base") / "run"
-    return train_here(folder, "train.updates=60", "validation.every=100", "checkpoints.every=60")
+    return train_here(
+        folder, "train.max_updates=60", "validation.interval=100", "checkpoints.interval=60"
+    )
 
 
 def test_fine_tuning_goes_on_from_a_model(train_here, base: Path, tmp_path: Path) -> None:
-    changes = ("train.updates=10", f"train.start={base}", "tokenizer.vocab_size=300")
+    changes = ("train.max_updates=10", f"train.init_from={base}", "tokenizer.vocab_size=300")
     folder = train_here(tmp_path / "run", *changes, "model.dropout.residual=0.25")
     before, after = Bundle.load(base), Bundle.load(folder)
     assert after.tokenizers.fingerprint == before.tokenizers.fingerprint
@@ -45,15 +47,15 @@ def test_fine_tuning_goes_on_from_a_model(train_here, base: Path, tmp_path: Path
 
 def test_a_rate_of_nothing_keeps_the_weights(train_here, base: Path, tmp_path: Path) -> None:
     """Training begins with exactly the weights of the model."""
-    changes = ("train.updates=1", f"train.start={base}", "checkpoints.result=last")
-    rate = ("schedule.kind=constant", "schedule.peak=1e-30", "schedule.warmup=0")
+    changes = ("train.max_updates=1", f"train.init_from={base}", "checkpoints.final_weights=last")
+    rate = ("schedule.kind=constant", "schedule.peak_lr=1e-30", "schedule.warmup_updates=0")
     folder = train_here(tmp_path / "run", *changes, *rate)
     before, after = Bundle.load(base).weights, Bundle.load(folder).weights
     assert all(tensor.equal(before[name]) for name, tensor in after.items())
 
 
 def test_a_student_learns_from_a_teacher(train_here, base: Path, tmp_path: Path) -> None:
-    changes = ("train.updates=20", "loss.distillation=0.7", f"loss.teacher={base}")
+    changes = ("train.max_updates=20", "loss.distillation_weight=0.7", f"loss.teacher={base}")
     folder = train_here(tmp_path / "run", *changes, model=STUDENT)
     student, teacher = Bundle.load(folder), Bundle.load(base)
     assert student.config.d_model == 16
@@ -63,7 +65,11 @@ def test_a_student_learns_from_a_teacher(train_here, base: Path, tmp_path: Path)
 
 def test_another_teacher_midway_is_refused(train_here, base: Path, tmp_path: Path) -> None:
     shutil.copytree(base, tmp_path / "teacher")
-    changes = ("train.updates=2", "loss.distillation=0.7", f"loss.teacher={tmp_path / 'teacher'}")
+    changes = (
+        "train.max_updates=2",
+        "loss.distillation_weight=0.7",
+        f"loss.teacher={tmp_path / 'teacher'}",
+    )
     train_here(tmp_path / "run", *changes, model=STUDENT)
     bundle = Bundle.load(base)
     weights = {name: 2 * tensor for name, tensor in bundle.weights.items()}
@@ -75,31 +81,38 @@ def test_another_teacher_midway_is_refused(train_here, base: Path, tmp_path: Pat
 
 def test_models_that_cannot_be_built_on(train_here, base: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="none` is not there: give the directory of a model"):
-        train_here(tmp_path / "run", "train.start=none")
+        train_here(tmp_path / "run", "train.init_from=none")
     bundle = Bundle.load(base)
     framed = Bundle(
         bundle.config,
         bundle.tokenizers,
         bundle.languages,
         bundle.weights,
-        Framing(target_start=0),
+        SpecialTokens(decoder_start_id=0),
     )
     framed.save(tmp_path / "marian")
-    with pytest.raises(InputError, match="`train.start` must be a model that seq2see has trained"):
-        train_here(tmp_path / "run", f"train.start={tmp_path / 'marian'}")
+    with pytest.raises(
+        InputError, match="`train.init_from` must be a model that seq2see has trained"
+    ):
+        train_here(tmp_path / "run", f"train.init_from={tmp_path / 'marian'}")
     advice = "leave it out, or add model.norm.placement=post"
     with pytest.raises(ConfigError, match=advice):
-        train_here(tmp_path / "run", f"train.start={base}", "model.norm.placement=pre")
-    with pytest.raises(ConfigError, match="`model.d_ff` must be 32 as in `train.start`, but is 64"):
-        train_here(tmp_path / "run", f"train.start={base}", "model.d_ff=64")
+        train_here(tmp_path / "run", f"train.init_from={base}", "model.norm.placement=pre")
+    with pytest.raises(
+        ConfigError, match="`model.d_ff` must be 32 as in `train.init_from`, but is 64"
+    ):
+        train_here(tmp_path / "run", f"train.init_from={base}", "model.d_ff=64")
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        (["loss.distillation=0.5"], "`loss.teacher` must be given with `loss.distillation`"),
-        (["loss.teacher=x"], "`loss.teacher` must be given with `loss.distillation`"),
+        (
+            ["loss.distillation_weight=0.5"],
+            "`loss.teacher` must be given with `loss.distillation_weight`",
+        ),
+        (["loss.teacher=x"], "`loss.teacher` must be given with `loss.distillation_weight`"),
     ],
 )
 def test_recipes_that_contradict_themselves(

@@ -1,4 +1,4 @@
-"""The service with a real model, over real sockets: clients, faults, load, fuzzing."""
+"""The service with a real model over real sockets: clients, failures, load, fuzzing."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 
-from seq2see.bundle import Bundle, Origin, files
+from seq2see.bundle import Bundle, Provenance, files
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.explain import explainer
-from seq2see.explain.explained_model import Tape
+from seq2see.explain.explained_model import TraceRecorder
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search.observer import StepRecord
 from seq2see.serve import lab_runner, server as serving, unbatched
 from seq2see.serve.config import LimitsConfig, ServeConfig
-from seq2see.serve.errors import Late
-from seq2see.serve.model_registry import Loaded, Model, Models, read
-from seq2see.serve.server import listen, server
+from seq2see.serve.errors import DeadlineExceeded
+from seq2see.serve.model_registry import LoadedModel, ModelRegistry, ServedModel, load_served_model
+from seq2see.serve.server import create_server, open_socket
 from seq2see.serve.service import Service
-from seq2see.serve.text_translation import Manner
-from seq2see.serve.work_queue import Call
-from seq2see.text import TokenizerConfig, Tokenizers
+from seq2see.serve.text_translation import RequestOptions
+from seq2see.serve.work_queue import RequestContext
+from seq2see.text import TokenizerConfig, TokenizerPair
 from seq2see.translator import Translation, TranslationOptions
 
 LINES = [f"the old animal number {n} crossed the wide street" for n in range(80)]
@@ -58,10 +58,10 @@ HELLO = {"q": "The animal crossed.", "source": "en", "target": "de"}
 SETTINGS = TranslationOptions(split="always")
 
 
-def bundle(seed: int) -> Bundle:
-    """Make a model of no understanding, which takes real time and always says the same."""
+def build_bundle(seed: int) -> Bundle:
+    """Return an untrained model, which is deterministic and takes realistic time."""
     torch.manual_seed(seed)
-    tokenizers = Tokenizers.train(LINES, LINES, TokenizerConfig(vocab_size=300))
+    tokenizers = TokenizerPair.train(LINES, LINES, TokenizerConfig(vocab_size=300))
     sizes = {"d_model": 32, "d_ff": 64, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
     config = ModelConfig(vocab_size=tokenizers.source.vocab_size, **sizes)  # type: ignore[arg-type]
     weights = Transformer.from_config(config).state_dict()
@@ -69,50 +69,50 @@ def bundle(seed: int) -> Bundle:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = tmp_path_factory.mktemp("models") / "tiny"
-    bundle(1).save(home)
-    return home
+def model_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("models") / "tiny"
+    build_bundle(1).save(directory)
+    return directory
 
 
-def read_torch(home: Path) -> Loaded:
-    return read(home, "torch")
+def load_torch(directory: Path) -> LoadedModel:
+    return load_served_model(directory, "torch")
 
 
 @contextmanager
 def running(service: Service) -> Iterator[int]:
-    """Serve from a thread of this process, and give the port."""
-    with listen(service.config) as listener:
-        one = server(service)
-        thread = threading.Thread(target=one.run, kwargs={"sockets": [listener]})
+    """Serve from a thread of this process and yield the port."""
+    with open_socket(service.config) as listener:
+        server = create_server(service)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
-        while not one.started:
+        while not server.started:
             time.sleep(0.01)
         try:
             yield listener.getsockname()[1]
         finally:
-            one.should_exit = True
+            server.should_exit = True
             thread.join(20)
 
 
-def ask(port: int, path: str, body: dict[str, Any] | None = None, timeout: float = 30) -> Any:
-    """Return status and JSON, by nothing but the standard library."""
+def send(port: int, path: str, body: dict[str, Any] | None = None, timeout: float = 30) -> Any:
+    """Send a request with the standard library; return the status and the JSON body."""
     data = None if body is None else json.dumps(body).encode()
     headers = {"content-type": "application/json"}
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data, headers)
     try:
-        with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310
-            return answer.status, json.loads(answer.read())
+        with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310
+            return response.status, json.loads(response.read())
     except urllib.error.HTTPError as error:
         with error:
             return error.code, json.loads(error.read())
 
 
-# A real process.
+# The command in a process of its own.
 
 
 class Process:
-    """`seq2see serve` as people start it."""
+    """A process of `seq2see serve`."""
 
     def __init__(self, *arguments: str) -> None:
         command = [sys.executable, "-m", "seq2see", "serve", "--port", "0", *arguments]
@@ -123,47 +123,48 @@ class Process:
         self.log: str | None = None
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().strip()
-        assert self.url.startswith("http://127.0.0.1:"), self.finish()
+        assert self.url.startswith("http://127.0.0.1:"), self.stop()
         self.port = int(self.url.rsplit(":", 1)[1])
         while True:
             try:
-                if ask(self.port, "/ready")[0] == 200:
+                if send(self.port, "/ready")[0] == 200:
                     break
             except OSError:
                 time.sleep(0.05)
 
-    def finish(self, sent: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
+    def stop(self) -> tuple[int, str]:
+        """Send SIGTERM; return the exit status and the output."""
         if self.process.poll() is None:
-            self.process.send_signal(sent)
+            self.process.send_signal(signal.SIGTERM)
         if self.log is None:
             self.log = "".join(self.process.communicate(timeout=60))
         return self.process.returncode, self.log
 
 
 @pytest.fixture(scope="module")
-def processes(folder: Path) -> Iterator[list[Process]]:
+def processes(model_directory: Path) -> Iterator[list[Process]]:
     started: list[Process] = []
     yield started
-    for one in started:
-        one.finish()
+    for each in started:
+        each.stop()
 
 
 @pytest.fixture
-def process(folder: Path, processes: list[Process]) -> Process:
-    """Give the process that the tests share; one that a test has ended is followed by another."""
+def process(model_directory: Path, processes: list[Process]) -> Process:
+    """The process shared by the tests; if a test has stopped it, a new one is started."""
     if not processes or processes[-1].process.poll() is not None:
-        processes.append(Process(str(folder), "--limit", "seconds=20"))
+        processes.append(Process(str(model_directory), "--limit", "request_seconds=20"))
     return processes[-1]
 
 
 @pytest.fixture(scope="module")
-def expected(folder: Path) -> dict[str, str]:
-    """What the service must say of plain lines: what the translator says of each alone."""
-    translator = read_torch(folder).translator
+def expected(model_directory: Path) -> dict[str, str]:
+    """Translations of texts by the translator alone, which the service must return too."""
+    translator = load_torch(model_directory).translator
     return {text: translator.translate(text, SETTINGS).text for text in TEXTS[:3]}
 
 
-def test_the_client_from_pypi_works_unchanged(process: Process, expected: dict[str, str]) -> None:
+def test_libretranslatepy_client_works(process: Process, expected: dict[str, str]) -> None:
     from libretranslatepy import LibreTranslateAPI  # noqa: PLC0415
 
     client = LibreTranslateAPI(process.url)
@@ -176,69 +177,72 @@ def test_the_client_from_pypi_works_unchanged(process: Process, expected: dict[s
     ]
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
-@pytest.mark.parametrize("how", ["json", "form", "query", "multipart"])
-def test_curl(process: Process, expected: dict[str, str], how: str) -> None:
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+@pytest.mark.parametrize("encoding", ["json", "form", "query", "multipart"])
+def test_curl_request_is_translated(
+    process: Process, expected: dict[str, str], encoding: str
+) -> None:
     text = TEXTS[0]
-    ways = {
+    options = {
         "json": ["-H", "Content-Type: application/json", "-d", json.dumps({**HELLO, "q": text})],
         "form": ["-d", "source=en", "-d", "target=de", "--data-urlencode", f"q={text}"],
         "query": ["-G", "-X", "POST", "--data-urlencode", f"q={text}", "-d", "source=en&target=de"],
         "multipart": ["-F", f"q={text}", "-F", "source=en", "-F", "target=de"],
     }
-    command = ["curl", "-s", f"{process.url}/translate", *ways[how]]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
-    assert json.loads(done.stdout) == {"translatedText": expected[text]}
+    command = ["curl", "-s", f"{process.url}/translate", *options[encoding]]
+    finished = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    assert json.loads(finished.stdout) == {"translatedText": expected[text]}
 
 
-def test_the_other_examples_of_the_spec_run(process: Process) -> None:
-    document = ask(process.port, "/spec")[1]
+def test_openapi_examples_that_need_a_model_succeed(process: Process) -> None:
+    document = send(process.port, "/spec")[1]
     content = document["paths"]["/api/v1/explain"]["post"]["requestBody"]["content"]
-    status, trace = ask(process.port, "/api/v1/explain", content["application/json"]["example"])
+    status, trace = send(process.port, "/api/v1/explain", content["application/json"]["example"])
     assert (status, trace["format"]) == (200, "seq2see-trace")
-    content = document["paths"]["/api/v1/heads"]["post"]["requestBody"]["content"]
+    content = document["paths"]["/api/v1/head-ablation"]["post"]["requestBody"]["content"]
     example = content["application/json"]["example"]
-    status, found = ask(process.port, "/api/v1/heads", example)
-    assert (status, len(found["removals"])) == (200, 6)  # of two heads in three attentions
-    status, refusal = ask(process.port, "/api/v1/heads", {**example, "other": example["one"]})
-    assert (status, "must differ" in refusal["error"]) == (400, True)
-    status, parts = ask(process.port, "/api/v1/models/tiny")
+    status, result = send(process.port, "/api/v1/head-ablation", example)
+    assert (status, len(result["ablations"])) == (200, 6)  # two heads in three attentions
+    equal = {**example, "contrastive_translation": example["translation"]}
+    status, error = send(process.port, "/api/v1/head-ablation", equal)
+    assert (status, "must differ" in error["error"]) == (400, True)
+    status, model = send(process.port, "/api/v1/models/tiny")
     assert status == 200
-    assert parts["tree"]["parameters"] == parts["parameters"] > 10_000
+    assert model["module_tree"]["parameters"] == model["parameters"] > 10_000
 
 
-def events(process: Process, body: dict[str, Any]) -> list[tuple[str, Any]]:
+def stream_events(process: Process, body: dict[str, Any]) -> list[tuple[str, Any]]:
     request = urllib.request.Request(  # noqa: S310
         f"{process.url}/api/v1/stream",
         json.dumps(body).encode(),
         {"content-type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
-        assert answer.headers["content-type"].startswith("text/event-stream")
-        blocks = answer.read().decode().strip().split("\n\n")
+    with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310
+        assert response.headers["content-type"].startswith("text/event-stream")
+        blocks = response.read().decode().strip().split("\n\n")
     pairs = [block.split("\n") for block in blocks]
     return [(e.removeprefix("event: "), json.loads(d.removeprefix("data: "))) for e, d in pairs]
 
 
-def test_tokens_come_as_they_are_found(process: Process) -> None:
+def test_stream_reports_text_at_every_step(process: Process) -> None:
     body = {"text": TEXTS[2], "source": "en", "target": "de"}
-    found = events(process, body)
-    texts = [data["text"] for kind, data in found if kind == "text"]
+    events = stream_events(process, body)
+    texts = [data["text"] for kind, data in events if kind == "text"]
     assert len(texts) > 10
-    kind, last = found[-1]
+    kind, last = events[-1]
     assert kind == "done"
-    whole = ask(process.port, "/api/v1/translate", body)[1]["translations"][0]
-    assert last["translations"][0]["text"] == whole["text"] == texts[-1]
-    assert last["translations"][0]["log_prob"] == pytest.approx(whole["log_prob"], rel=1e-4)
+    complete = send(process.port, "/api/v1/translate", body)[1]["translations"][0]
+    assert last["translations"][0]["text"] == complete["text"] == texts[-1]
+    assert last["translations"][0]["log_prob"] == pytest.approx(complete["log_prob"], rel=1e-4)
 
 
-def test_a_stream_that_cannot_be_is_refused_before_it_begins(process: Process) -> None:
+def test_stream_of_several_texts_is_rejected(process: Process) -> None:
     body = {"text": ["a", "b"], "source": "en", "target": "de"}
-    assert ask(process.port, "/api/v1/stream", body)[0] == 400
+    assert send(process.port, "/api/v1/stream", body)[0] == 400
 
 
-def _kind(error: BaseException) -> str:
-    """Tell a connection that was never taken from an answer that was lost."""
+def _classify(error: BaseException) -> str:
+    """Return "refused" if the connection was not accepted, "lost" if a response is missing."""
     reason = getattr(error, "reason", error)
     return (
         "refused" if isinstance(reason, ConnectionRefusedError | ConnectionResetError) else "lost"
@@ -251,300 +255,319 @@ def _kind(error: BaseException) -> str:
         ([], 2, "give a model directory"),
         (["x", "--limit", "characters"], 2, "NAME=VALUE"),
         (["x", "--limit", "charakters=5"], 2, "did you mean"),
-        (["x", "--new-key", "alice"], 2, "--api-keys"),
+        (["x", "--create-key", "alice"], 2, "--api-keys"),
         (["x", "--host", "192.0.2.1"], 1, "cannot listen on"),
     ],
 )
-def test_mistakes_are_one_line(arguments: list[str], status: int, line: str) -> None:
+def test_invalid_options_are_reported_in_one_line(
+    arguments: list[str], status: int, line: str
+) -> None:
     command = [sys.executable, "-m", "seq2see", "serve", "--port", "0", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout) == (status, "")
-    assert line in done.stderr.replace("\n", " ")
-    assert "Traceback" not in done.stderr
+    finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (finished.returncode, finished.stdout) == (status, "")
+    assert line in finished.stderr.replace("\n", " ")
+    assert "Traceback" not in finished.stderr
 
 
-def test_a_new_key_is_printed_once_and_kept_as_a_hash(tmp_path: Path) -> None:
+def test_created_key_is_printed_and_stored_as_hash(tmp_path: Path) -> None:
     path = tmp_path / "keys.toml"
-    command = [sys.executable, "-m", "seq2see", "serve", "--api-keys", str(path), "--new-key", "a"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert len(done.stdout.strip()) == 43
-    assert done.stdout.strip() not in path.read_text("utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "seq2see",
+        "serve",
+        "--api-keys",
+        str(path),
+        "--create-key",
+        "a",
+    ]
+    finished = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert len(finished.stdout.strip()) == 43
+    assert finished.stdout.strip() not in path.read_text("utf-8")
 
 
-def test_sigterm_under_load_loses_nothing_and_leaves_no_text_in_the_log(process: Process) -> None:
-    """The last test of this process, which it ends."""
-    answers: Counter[Any] = Counter()
+def test_sigterm_under_load_loses_no_response_and_logs_no_text(process: Process) -> None:
+    """Stops the shared process."""
+    counts: Counter[Any] = Counter()
     stop = threading.Event()
 
     def client(number: int) -> None:
         body = {**HELLO, "q": [f"{text} secret{number}" for text in TEXTS]}
         while not stop.is_set():
             try:
-                status, answer = ask(process.port, "/translate", body)
+                status, result = send(process.port, "/translate", body)
             except (OSError, urllib.error.URLError) as error:
-                answers[_kind(error)] += 1
+                counts[_classify(error)] += 1
                 return
-            answers[status] += 1
-            assert status in {200, 429, 503}, answer
+            counts[status] += 1
+            assert status in {200, 429, 503}, result
 
     query = urlencode({**HELLO, "q": "secret"})
-    assert ask(process.port, f"/translate?{query}", {})[0] == 200
+    assert send(process.port, f"/translate?{query}", {})[0] == 200
     with ThreadPoolExecutor(8) as pool:
         for number in range(8):
             pool.submit(client, number)
-        while answers[200] < 20:
+        while counts[200] < 20:
             time.sleep(0.01)
         start = time.monotonic()
-        status, log = process.finish()
+        status, log = process.stop()
         seconds = time.monotonic() - start
         stop.set()
     assert status == 0
     assert seconds < 20
-    assert set(answers) <= {200, 429, 503, "refused"}, answers
+    assert set(counts) <= {200, 429, 503, "refused"}, counts
     assert "secret" not in log
     lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
-    assert {"request", "draining"} <= {line["event"] for line in lines}
+    assert {"request", "shutting_down"} <= {line["event"] for line in lines}
 
 
 # Batches.
 
 
-def counted(service: Service) -> tuple[float, float]:
-    """Return how many batches there were, and how many items in them."""
-    rows = dict(line.rsplit(" ", 1) for line in service.metrics.text().decode().splitlines())
+def count_batches(service: Service) -> tuple[float, float]:
+    """Return the number of batches so far and the number of items in them."""
+    rows = dict(line.rsplit(" ", 1) for line in service.metrics.render().decode().splitlines())
     return float(rows["seq2see_batch_items_count"]), float(rows["seq2see_batch_items_sum"])
 
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
-def test_a_batched_answer_equals_the_answer_alone(folder: Path, engine: Any) -> None:
-    service = Service(ServeConfig(), Models.load([folder], lambda home: read(home, engine)))
+def test_batched_translation_equals_single_translation(model_directory: Path, engine: Any) -> None:
+    models = ModelRegistry.load([model_directory], lambda path: load_served_model(path, engine))
+    service = Service(ServeConfig(), models)
     service.start()
     texts = [*TEXTS, *LINES[:6], "x " * 30]
-    short = SETTINGS.changed({"beam_size": 2, "lengths": {"max_ratio": 1.0, "max_extra": 2}})
-    wishes = [short, short.changed({"n_best": 2, "alignment": True})]
+    short = SETTINGS.with_settings({"beam_size": 2, "length": {"max_ratio": 1.0, "max_extra": 2}})
+    options = [short, short.with_settings({"n_best": 2, "alignment": True})]
 
-    def answer(number: int, many: Sequence[str]) -> list[Translation]:
-        manner = Manner(wishes[number % 2])
-        found = service.translate(Call.within(300, str(number % 3)), many, "en", "de", manner)
-        return [one.translation for one in found]
+    def translate(number: int, some_texts: Sequence[str]) -> list[Translation]:
+        context = RequestContext.with_timeout(300, str(number % 3))
+        request_options = RequestOptions(options[number % 2])
+        results = service.translate(context, some_texts, "en", "de", request_options)
+        return [result.translation for result in results]
 
-    alone = {(n, text): answer(n, [text])[0] for n in (0, 1) for text in texts}
+    single = {(n, text): translate(n, [text])[0] for n in (0, 1) for text in texts}
     groups = [texts[n % 7 :: 1 + n % 5] for n in range(24)]
-    batches, items = counted(service)
+    batches_before, _ = count_batches(service)
     with ThreadPoolExecutor(16) as pool:
-        batched = list(pool.map(answer, range(24), groups))
-    shared = [
-        after - before for after, before in zip(counted(service), (batches, items), strict=True)
-    ]
-    assert shared[0] < 24  # requests did share batches
+        batched = list(pool.map(translate, range(24), groups))
+    assert count_batches(service)[0] - batches_before < 24  # requests did share batches
     service.close()
-    for number, (group, found) in enumerate(zip(groups, batched, strict=True)):
-        for text, translation in zip(group, found, strict=True):
-            lone = alone[number % 2, text]
-            assert translation.text == lone.text
-            assert [a.text for a in translation.alternatives] == [a.text for a in lone.alternatives]
-            assert translation.log_prob == pytest.approx(lone.log_prob, rel=1e-4)
+    for number, (group, translations) in enumerate(zip(groups, batched, strict=True)):
+        for text, translation in zip(group, translations, strict=True):
+            expected = single[number % 2, text]
+            assert translation.text == expected.text
+            alternatives = [other.text for other in translation.alternatives]
+            assert alternatives == [other.text for other in expected.alternatives]
+            assert translation.log_prob == pytest.approx(expected.log_prob, rel=1e-4)
 
 
-# Faults.
+# Failures.
 
 
-class Slow:
-    """A translator that takes a second for anything, and remembers what it got."""
+class SlowTranslator:
+    """A translator that takes a given time per batch and records the lines."""
 
     languages = ("en", "de")
 
     def __init__(self, seconds: float) -> None:
-        side = SimpleNamespace(encode_batch=lambda lines: [line.split() for line in lines])
-        self.bundle = SimpleNamespace(tokenizers=SimpleNamespace(source=side))
-        self.seconds, self.seen = seconds, [""]
+        tokenizer = SimpleNamespace(encode_batch=lambda lines: [line.split() for line in lines])
+        self.bundle = SimpleNamespace(tokenizers=SimpleNamespace(source=tokenizer))
+        self.seconds, self.lines = seconds, [""]
 
     def translate(self, lines: Sequence[str], options: TranslationOptions) -> list[Translation]:
-        self.seen += lines
+        self.lines += lines
         time.sleep(self.seconds)
         return [Translation(line.upper(), 0.0, 0.0) for line in lines]
 
 
-def slow_service(pace: float, **limits: Any) -> tuple[Service, Slow]:
-    translator = Slow(pace)
-    loaded = Loaded(translator, translator)  # type: ignore[arg-type]
-    models = Models([Model("slow", Path("slow"), *loaded)], lambda _: loaded)
-    config = ServeConfig(port=0, workers=1, limits=LimitsConfig(**limits))
+def slow_service(seconds: float, **limits: Any) -> tuple[Service, SlowTranslator]:
+    """Return a service that takes the given time per batch, and its translator."""
+    translator = SlowTranslator(seconds)
+    loaded = LoadedModel(translator, translator)  # type: ignore[arg-type]
+    models = ModelRegistry([ServedModel("slow", Path("slow"), *loaded)], lambda _: loaded)
+    config = ServeConfig(port=0, worker_threads=1, limits=LimitsConfig(**limits))
     return Service(config, models), translator
 
 
-def until(happens: Callable[[], bool]) -> None:
-    """Wait for it, but not for ever."""
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds, for at most 20 seconds."""
     end = time.monotonic() + 20
-    while not happens():
+    while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
 
 
-def test_a_client_that_leaves_never_enters_a_batch() -> None:
+def raw_request(path: str, body: bytes) -> bytes:
+    return (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+        "Content-Type: application/json\r\n\r\n"
+    ).encode() + body
+
+
+def test_work_of_disconnected_client_never_enters_a_batch() -> None:
     service, translator = slow_service(0.5)
     with running(service) as port, ThreadPoolExecutor(2) as pool:
-        first = pool.submit(ask, port, "/translate", {**HELLO, "q": "first"})
-        until(lambda: "first" in translator.seen)
+        first = pool.submit(send, port, "/translate", {**HELLO, "q": "first"})
+        wait_until(lambda: "first" in translator.lines)
         body = json.dumps({**HELLO, "q": "gone"}).encode()
-        head = f"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
-        with socket.create_connection(("127.0.0.1", port)) as leaving:
-            leaving.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
-            until(lambda: service.queue.waiting > 0)
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(raw_request("/translate", body))
+            wait_until(lambda: service.queue.waiting_tokens > 0)
         assert first.result(20)[1] == {"translatedText": "FIRST"}
-        assert ask(port, "/translate", {**HELLO, "q": "next"})[1] == {"translatedText": "NEXT"}
-        assert service.queue.waiting == 0
-    assert "gone" not in translator.seen
+        assert send(port, "/translate", {**HELLO, "q": "next"})[1] == {"translatedText": "NEXT"}
+        assert service.queue.waiting_tokens == 0
+    assert "gone" not in translator.lines
 
 
-def test_a_client_that_leaves_a_stream_ends_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_disconnect_ends_a_stream(model_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[object] = []
-    step = unbatched._ListeningEngine.step
+    step = unbatched._ObservedEngine.step
 
     def slow_step(self: Any, record: StepRecord) -> None:
         steps.append(record)
         time.sleep(0.02)
         step(self, record)
 
-    monkeypatch.setattr(unbatched._ListeningEngine, "step", slow_step)
-    sentences = 50
-    text = " ".join(["The animal crossed the street."] * sentences)
+    monkeypatch.setattr(unbatched._ObservedEngine, "step", slow_step)
+    num_sentences = 50
+    text = " ".join(["The animal crossed the street."] * num_sentences)
     body = json.dumps({"text": text, "source": "en", "target": "de"}).encode()
-    head = f"POST /api/v1/stream HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
 
-    def is_over() -> bool:
+    def has_ended() -> bool:
         before = len(steps)
         time.sleep(0.5)
         return len(steps) == before
 
-    service = Service(ServeConfig(port=0), Models.load([folder], read_torch))
+    service = Service(ServeConfig(port=0), ModelRegistry.load([model_directory], load_torch))
     with running(service) as port:
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as leaving:
-            leaving.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
-            heard = [b""]
-            while b"event: text" not in b"".join(heard):
-                heard.append(leaving.recv(1000))
-                assert heard[-1]
-        until(is_over)
-        assert len(steps) < 5 * sentences
-        assert b'seq2see_refusals_total{reason="gone"} 1.0' in service.metrics.text()
-        assert ask(port, "/translate", HELLO)[0] == 200
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+            connection.sendall(raw_request("/api/v1/stream", body))
+            received = [b""]
+            while b"event: text" not in b"".join(received):
+                received.append(connection.recv(1000))
+                assert received[-1]
+        wait_until(has_ended)
+        assert len(steps) < 5 * num_sentences
+        metrics = service.metrics.render()
+        assert b'seq2see_errors_total{error_code="client_disconnected"} 1.0' in metrics
+        assert send(port, "/translate", HELLO)[0] == 200
 
 
 @pytest.fixture
-def service(folder: Path) -> Iterator[Service]:
-    """Give a service that runs without HTTP."""
-    one = Service(ServeConfig(workers=1), Models.load([folder], read_torch))
-    one.start()
-    yield one
-    one.close()
+def service(model_directory: Path) -> Iterator[Service]:
+    """A running service without HTTP."""
+    models = ModelRegistry.load([model_directory], load_torch)
+    running_service = Service(ServeConfig(worker_threads=1), models)
+    running_service.start()
+    yield running_service
+    running_service.close()
 
 
-def test_a_stream_ends_with_its_deadline(service: Service) -> None:
-    call, heard = Call.within(30), list[str]()
-    route = service.route("en", "de")
+def test_stream_ends_at_its_deadline(service: Service) -> None:
+    context, partial_texts = RequestContext.with_timeout(30), list[str]()
+    route = service.find_route("en", "de")
 
-    def emit(text: str) -> None:
-        heard.append(text)
-        call.deadline = time.monotonic()
+    def on_partial_text(text: str) -> None:
+        partial_texts.append(text)
+        context.deadline = time.monotonic()
 
-    with pytest.raises(Late):
-        service.stream(call, TEXTS[2], route, SETTINGS, emit)
-    until(lambda: service.queue.running == 0)
-    assert len(heard) == 1
+    with pytest.raises(DeadlineExceeded):
+        service.stream(context, TEXTS[2], route, SETTINGS, on_partial_text)
+    wait_until(lambda: service.queue.running_tokens == 0)
+    assert len(partial_texts) == 1
 
 
-@pytest.mark.parametrize("ends_at", ["step", "attribution"])
-def test_a_trace_ends_with_its_deadline(
-    service: Service, monkeypatch: pytest.MonkeyPatch, ends_at: str
+@pytest.mark.parametrize("stage", ["step", "attribution"])
+def test_trace_ends_at_its_deadline(
+    service: Service, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
-    call, seen = Call.within(30), list[object]()
+    context, calls = RequestContext.with_timeout(30), list[object]()
 
-    def over(*given: Any) -> tuple[()]:
-        seen.append(given)
-        call.deadline = time.monotonic()
+    def pass_deadline(*arguments: Any) -> tuple[()]:
+        calls.append(arguments)
+        context.deadline = time.monotonic()
         return ()
 
-    owner: object = Tape if ends_at == "step" else explainer
-    monkeypatch.setattr(owner, "step" if ends_at == "step" else "attributions", over)
+    if stage == "step":
+        monkeypatch.setattr(TraceRecorder, "step", pass_deadline)
+    else:
+        monkeypatch.setattr(explainer, "compute_attributions", pass_deadline)
     methods = ("attention", "rollout", "occlusion")
-    wanted = explain_request(translation="The animal.", detail={"methods": methods})
-    with pytest.raises(Late):
-        service.explain(call, wanted)
-    until(lambda: service.queue.running == 0)
-    assert len(seen) == 1
+    request = explain_request(translation="The animal.", trace_options={"attributions": methods})
+    with pytest.raises(DeadlineExceeded):
+        service.explain(context, request)
+    wait_until(lambda: service.queue.running_tokens == 0)
+    assert len(calls) == 1
 
 
-@pytest.mark.parametrize("stuck", [False, True])
-def test_a_batch_that_outlives_the_drain_is_left(
-    monkeypatch: pytest.MonkeyPatch, stuck: bool
+@pytest.mark.parametrize("is_stuck", [False, True])
+def test_batch_that_outlives_the_shutdown_is_abandoned(
+    monkeypatch: pytest.MonkeyPatch, is_stuck: bool
 ) -> None:
-    """Python could not end the process in good order while a thread is in the engine."""
+    """Python cannot end the process normally while a thread is inside the engine."""
     exits: list[int] = []
     monkeypatch.setattr(serving, "os", SimpleNamespace(_exit=exits.append))
-    service, _ = slow_service(1.5 if stuck else 0.0)
+    service, _ = slow_service(1.5 if is_stuck else 0.0)
     service.start()
-    with suppress(Late):
-        service.translate(Call.within(0.1 if stuck else 9), ["a"], "en", "de", Manner(SETTINGS))
+    context = RequestContext.with_timeout(0.1 if is_stuck else 9)
+    with suppress(DeadlineExceeded):
+        service.translate(context, ["a"], "en", "de", RequestOptions(SETTINGS))
     service.close()
-    serving.leave(service)
-    assert exits == [0] * stuck
+    serving.exit_if_stuck(service)
+    assert exits == [0] * is_stuck
 
 
-_heard: list[list[Any]] = []
+_connections: list[list[Any]] = []
 
 
-def _hear(event: str, given: tuple[Any, ...]) -> None:
-    for each in _heard:
+def _record_connections(event: str, arguments: tuple[Any, ...]) -> None:
+    for each in _connections:
         if event == "socket.connect":
-            each.append(given[1][0])
+            each.append(arguments[1][0])
         elif event == "socket.getaddrinfo":
-            each.append(given[0])
+            each.append(arguments[0])
 
 
-def test_nothing_is_fetched_from_the_network(folder: Path, tmp_path: Path) -> None:
-    """From its start to its end the process connects to nobody; the requests here are ours."""
-    sys.addaudithook(_hear)  # there is no way back, so it has to know when to listen
-    _heard.append(found := [])
+def test_service_makes_no_network_connections(model_directory: Path) -> None:
+    """The only connections of the process are the requests of this test."""
+    sys.addaudithook(_record_connections)  # cannot be removed; idle while the list is empty
+    _connections.append(hosts := [])
     hello = {"text": "The animal.", "source": "auto", "target": "de", "alignment": True}
-    service = Service(ServeConfig(port=0), Models.load([folder], read))
+    html = {**HELLO, "format": "html", "q": "<img src=//a.b/c>A"}
+    models = ModelRegistry.load([model_directory], load_served_model)
+    service = Service(ServeConfig(port=0), models)
     with running(service) as port:
-        assert ask(port, "/api/v1/translate", hello)[0] == 200
-        assert (
-            ask(port, "/translate", {**HELLO, "format": "html", "q": "<img src=//a.b/c>A"})[0]
-            == 200
-        )
-        assert ask(port, "/api/v1/explain", {"text": "The animal.", "target": "de"})[0] == 200
-        assert ask(port, "/api/v1/lab")[0] == 200
-        assert ask(port, "/api/v1/models/tiny/positions")[0] == 200
+        assert send(port, "/api/v1/translate", hello)[0] == 200
+        assert send(port, "/translate", html)[0] == 200
+        assert send(port, "/api/v1/explain", {"text": "The animal.", "target": "de"})[0] == 200
+        assert send(port, "/api/v1/lab")[0] == 200
+        assert send(port, "/api/v1/models/tiny/positions")[0] == 200
         page = b'<!DOCTYPE html SYSTEM "http://a.example/x.dtd"><link href="http://a.example/y">A'
-        service.translate_file(Call.within(30), page, "a.html", "auto", "de")
-    _heard.clear()
-    assert set(found) == {"127.0.0.1"}
+        service.translate_file(RequestContext.with_timeout(30), page, "a.html", "auto", "de")
+    _connections.clear()
+    assert set(hosts) == {"127.0.0.1"}
 
 
-def test_the_server_does_not_tell_what_it_is() -> None:
+def test_response_has_no_server_header() -> None:
     service, _ = slow_service(0.0)
     with running(service) as port:
         url = f"http://127.0.0.1:{port}/health"
-        with urllib.request.urlopen(url, timeout=30) as answer:
-            assert "server" not in answer.headers
+        with urllib.request.urlopen(url, timeout=30) as response:
+            assert "server" not in response.headers
 
 
-def test_half_a_request_holds_nobody_up() -> None:
-    service, _ = slow_service(0.0, seconds=0.5)
-    with running(service) as port, socket.create_connection(("127.0.0.1", port)) as half:
+def test_incomplete_request_times_out_without_blocking_others() -> None:
+    service, _ = slow_service(0.0, request_seconds=0.5)
+    with running(service) as port, socket.create_connection(("127.0.0.1", port)) as incomplete:
         head = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        half.sendall(head + b"Content-Length: 99\r\n\r\n{")
-        assert ask(port, "/translate", HELLO)[0] == 200
-        half.settimeout(10)
-        assert b" 408 " in half.recv(1000).split(b"\r\n")[0] + b" "
+        incomplete.sendall(head + b"Content-Length: 99\r\n\r\n{")
+        assert send(port, "/translate", HELLO)[0] == 200
+        incomplete.settimeout(10)
+        assert b" 408 " in incomplete.recv(1000).split(b"\r\n")[0] + b" "
 
 
-def test_nobody_says_which_address_is_theirs() -> None:
-    """Without a proxy, which --public-url tells of; else everyone had as many rates as names."""
+def test_clients_cannot_choose_their_address() -> None:
+    """Without --public-url there is no proxy, and X-Forwarded-For must not change the rate."""
     service, _ = slow_service(0.0, requests_per_minute=1)
     statuses = []
     with running(service) as port:
@@ -557,117 +580,131 @@ def test_nobody_says_which_address_is_theirs() -> None:
     assert statuses == [200, 429]
 
 
-def test_three_times_too_many_requests_end_in_results_or_429_in_time() -> None:
-    """The queue holds half a second of work, of which far more is sent; the deadline is far off,
-    so that a machine that others use as well does not decide."""
+def test_overload_ends_in_results_or_429_in_time() -> None:
+    """The queue holds half a second of work, and far more is sent. The deadline is long, so that
+    other load on the machine does not matter."""
     deadline = 8.0
-    service, _ = slow_service(0.1, batch_tokens=16, queue_tokens=80, seconds=deadline, requests=64)
+    service, _ = slow_service(
+        0.1, batch_tokens=16, queue_tokens=80, request_seconds=deadline, concurrent_requests=64
+    )
 
-    def client(number: int) -> list[tuple[int, float]]:
-        answers = []
+    def send_four(number: int) -> list[tuple[int, float]]:
+        outcomes = []
         for turn in range(4):
             start = time.monotonic()
-            status, answer = ask(port, "/translate", {**HELLO, "q": [f"a{number}-{turn}"] * 4})
-            assert status != 200 or answer["translatedText"] == [f"A{number}-{turn}"] * 4
-            answers.append((status, time.monotonic() - start))
-        return answers
+            body = {**HELLO, "q": [f"a{number}-{turn}"] * 4}
+            status, result = send(port, "/translate", body)
+            assert status != 200 or result["translatedText"] == [f"A{number}-{turn}"] * 4
+            outcomes.append((status, time.monotonic() - start))
+        return outcomes
 
     with running(service) as port, ThreadPoolExecutor(60) as pool:
-        answers = [answer for many in pool.map(client, range(60)) for answer in many]
-    assert len(answers) == 240
-    assert Counter(status for status, _ in answers).keys() == {200, 429}
-    assert max(seconds for _, seconds in answers) < deadline
+        outcomes = [outcome for group in pool.map(send_four, range(60)) for outcome in group]
+    assert len(outcomes) == 240
+    assert Counter(status for status, _ in outcomes).keys() == {200, 429}
+    assert max(seconds for _, seconds in outcomes) < deadline
 
 
-def test_what_is_seen_through_searches_as_what_is_served(tmp_path: Path) -> None:
+def test_torch_translator_searches_like_served_translator(tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
-    notes = {"stop": "beam_full", "alignment": {"layer": 0, "heads": [1]}}
-    replace(bundle(1), origin=Origin(notes=notes)).save(tmp_path)
-    served, glass = read(tmp_path, "ctranslate2", precision="int8")
-    assert any("int8 is not used" in note for note in served.notes)  # it has no probes
-    assert isinstance(glass.engine, TorchEngine)
-    assert (glass.engine.stop, glass.engine.alignment.heads) == ("beam_full", (1,))
+    notes = {"stop_rule": "beam_full", "alignment": {"layer": 0, "heads": [1]}}
+    replace(build_bundle(1), provenance=Provenance(notes=notes)).save(tmp_path)
+    served, with_torch = load_served_model(tmp_path, "ctranslate2", precision="int8")
+    assert any("int8 is not used" in note for note in served.engine_notes)  # it has no probes
+    engine = with_torch.engine
+    assert isinstance(engine, TorchEngine)
+    assert (engine.stop_rule, engine.alignment.heads) == ("beam_full", (1,))
 
 
-def test_a_model_is_replaced_or_damaged_while_it_serves(folder: Path, tmp_path: Path) -> None:
-    home = tmp_path / "model"
-    shutil.copytree(folder, home)
-    service = Service(ServeConfig(port=0, reload_seconds=60), Models.load([home], read_torch))
+def test_model_directory_is_replaced_or_damaged_while_serving(
+    model_directory: Path, tmp_path: Path
+) -> None:
+    directory = tmp_path / "model"
+    shutil.copytree(model_directory, directory)
+    models = ModelRegistry.load([directory], load_torch)
+    service = Service(ServeConfig(port=0, reload_seconds=60), models)
     service.start()
     (model,) = service.models
 
-    def said() -> str:
-        (answer,) = service.translate(
-            Call.within(30), [TEXTS[0]], "en", "de", Manner(SETTINGS.changed({"beam_size": 1}))
-        )
-        assert answer.translation.error is None
-        return answer.translation.text
+    def translate() -> str:
+        options = RequestOptions(SETTINGS.with_settings({"beam_size": 1}))
+        context = RequestContext.with_timeout(30)
+        (result,) = service.translate(context, [TEXTS[0]], "en", "de", options)
+        assert result.translation.error is None
+        return result.translation.text
 
-    old = said()
-    bundle(2).save(home)
-    service.look_after()  # it may still be moving
-    assert said() == old
-    service.look_after()
-    new = said()
+    old = translate()
+    build_bundle(2).save(directory)
+    service.run_maintenance()  # the files may still change
+    assert translate() == old
+    service.run_maintenance()
+    new = translate()
     assert new != old
 
-    weights = home / files.WEIGHTS
-    whole = weights.read_bytes()
-    for damage in (whole[: len(whole) // 2], b"", whole[:-4] + b"abcd"):
-        weights.write_bytes(damage)  # in place: the file that was mapped is cut
-        service.look_after()
-        service.look_after()
-        assert "model.safetensors" in (model.problem or "")
-        assert said() == new
+    weights = directory / files.WEIGHTS_FILE
+    intact = weights.read_bytes()
+    for damaged in (intact[: len(intact) // 2], b"", intact[:-4] + b"abcd"):
+        weights.write_bytes(damaged)  # in place: truncates the memory-mapped file
+        service.run_maintenance()
+        service.run_maintenance()
+        assert "model.safetensors" in (model.reload_error or "")
+        assert translate() == new
         assert service.is_ready
-        explained = json.loads(service.explain(Call.within(30), explain_request()))
-        assert explained["format"] == "seq2see-trace"
-    shutil.rmtree(home)
-    service.look_after()
-    service.look_after()
-    assert "is not there" in (model.problem or "")
-    assert said() == new
-    shutil.copytree(folder, home)
-    service.look_after()
-    service.look_after()
-    assert (model.problem, said()) == (None, old)
+        context = RequestContext.with_timeout(30)
+        trace = json.loads(service.explain(context, explain_request()))
+        assert trace["format"] == "seq2see-trace"
+    shutil.rmtree(directory)
+    service.run_maintenance()
+    service.run_maintenance()
+    assert "is not there" in (model.reload_error or "")
+    assert translate() == new
+    shutil.copytree(model_directory, directory)
+    service.run_maintenance()
+    service.run_maintenance()
+    assert (model.reload_error, translate()) == (None, old)
     service.close()
 
 
-def explain_request(**wishes: Any) -> Any:
+def explain_request(**parameters: Any) -> Any:
     from seq2see.serve.requests import ExplainRequest  # noqa: PLC0415
 
-    return ExplainRequest(text="The animal.", source="en", target="de", **wishes)
+    return ExplainRequest(text="The animal.", source="en", target="de", **parameters)
 
 
 # Fuzzing.
 
 
 @pytest.fixture(scope="module")
-def operations(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Give the operations of the specification, by their names."""
+def operations(
+    model_directory: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Any]]:
+    """The operations of the OpenAPI document by their labels."""
     import schemathesis  # noqa: PLC0415
 
     runs = tmp_path_factory.mktemp("runs")
     (runs / "tiny").mkdir()
     (runs / "tiny" / "log.jsonl").write_text('{"update": 1}\n')
-    limits = LimitsConfig(characters=300, explain_characters=80, file_bytes=20_000, seconds=60)
+    limits = LimitsConfig(
+        characters=300, explain_characters=80, file_bytes=20_000, request_seconds=60
+    )
     config = ServeConfig(port=0, limits=limits, beam_size=2)
-    service = Service(config, Models.load([folder], read_torch), runs=runs)
+    models = ModelRegistry.load([model_directory], load_torch)
+    service = Service(config, models, runs_directory=runs)
     with running(service) as port, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lab_runner, "_outcome", lambda _, number: {"number": number})  # takes minutes
+        # An experiment takes minutes.
+        patch.setattr(lab_runner, "_run_subprocess", lambda _, number: {"number": number})
         schema = schemathesis.openapi.from_url(f"http://127.0.0.1:{port}/spec")
-        yield {one.ok().label: one.ok() for one in schema.get_all_operations()}
+        yield {each.ok().label: each.ok() for each in schema.get_all_operations()}
 
 
-def fuzz(operation: Any, examples: int) -> Counter[int]:
-    """Send what the specification allows, and what it does not; return how often there was which
-    status: none is 500, and each is as the document says."""
+def fuzz(operation: Any, num_examples: int) -> Counter[int]:
+    """Send valid and invalid requests; check that no response is 500 and that each conforms to
+    the OpenAPI document; return the number of responses per status."""
     from schemathesis.checks import not_a_server_error  # noqa: PLC0415
     from schemathesis.generation import GenerationMode  # noqa: PLC0415
     from schemathesis.specs.openapi import checks  # noqa: PLC0415
 
-    seen: Counter[int] = Counter()
+    statuses: Counter[int] = Counter()
     conformance = (
         not_a_server_error,
         checks.status_code_conformance,
@@ -675,72 +712,74 @@ def fuzz(operation: Any, examples: int) -> Counter[int]:
         checks.response_schema_conformance,
     )
 
-    def send(case: Any) -> None:
+    def send_case(case: Any) -> None:
         size = len(str(case.body))
-        if isinstance(case.body, dict) and size % 4:  # else all end at the languages
+        if isinstance(case.body, dict) and size % 4:  # else all fail at the languages
             case.body.update(source="en", target="de")
             case.body.pop("model", None)
-            if operation.label in SEARCHING and size % 2:  # else all end at the limits
+            if operation.label in SEARCH_OPERATIONS and size % 2:  # else all fail at the limits
                 case.body.update(beam_size=1 + size % 3, n_best=1 + size % 5)
-        if "name" in case.path_parameters and size % 2:  # of a model, and of a run
+        if "name" in case.path_parameters and size % 2:  # of a model or a run
             case.path_parameters["name"] = "tiny"
-        answer = case.call()
-        seen[answer.status_code] += 1
-        case.validate_response(answer, checks=conformance)
+        response = case.call()
+        statuses[response.status_code] += 1
+        case.validate_response(response, checks=conformance)
 
-    quiet = settings(
-        max_examples=examples,
+    fuzz_settings = settings(
+        max_examples=num_examples,
         deadline=None,
         database=None,
         derandomize=True,
         suppress_health_check=list(HealthCheck),
     )
     for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
-        with suppress(Unsatisfiable):  # a GET without parameters cannot be wrong
-            quiet(given(case=operation.as_strategy(generation_mode=mode))(send))()
-    return seen
+        with suppress(Unsatisfiable):  # a GET without parameters cannot be invalid
+            fuzz_settings(given(case=operation.as_strategy(generation_mode=mode))(send_case))()
+    return statuses
 
 
-WORKING = [
+OPERATIONS_WITH_INPUT = [
     "POST /translate",
     "POST /detect",
     "POST /translate_file",
     "POST /api/v1/translate",
     "POST /api/v1/stream",
     "POST /api/v1/explain",
-    "POST /api/v1/heads",
+    "POST /api/v1/head-ablation",
     "GET /api/v1/runs/{name}",
     "POST /api/v1/lab/{number}",
 ]
-READING = [
+OTHER_OPERATIONS = [
     *("GET /languages", "GET /frontend/settings", "GET /health", "GET /metrics", "GET /ready"),
     *("GET /download_file/{name}", "GET /api/v1/runs", "GET /api/v1/lab"),
     *("GET /api/v1/models", "GET /api/v1/models/{name}", "GET /api/v1/models/{name}/positions"),
 ]
-SEARCHING = {"POST /api/v1/translate", "POST /api/v1/stream", "POST /api/v1/explain"}
+SEARCH_OPERATIONS = {"POST /api/v1/translate", "POST /api/v1/stream", "POST /api/v1/explain"}
 
 
-@pytest.mark.filterwarnings("ignore")  # those of the tool and of its parts are not ours
-@pytest.mark.parametrize("label", WORKING)
+@pytest.mark.filterwarnings("ignore")  # warnings of schemathesis and its dependencies
+@pytest.mark.parametrize("label", OPERATIONS_WITH_INPUT)
 def test_fuzzing_finds_no_500(operations: dict[str, Any], label: str) -> None:
     assert fuzz(operations[label], 10).keys() <= {200, 400, 404, 413, 429}
 
 
 def test_every_operation_is_fuzzed(operations: dict[str, Any]) -> None:
-    assert sorted(operations) == sorted([*WORKING, *READING])
+    assert sorted(operations) == sorted([*OPERATIONS_WITH_INPUT, *OTHER_OPERATIONS])
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("label", [*WORKING, *READING])
-def test_fuzzing_long_finds_no_500(operations: dict[str, Any], label: str) -> None:
-    seen = fuzz(operations[label], 400 if label in WORKING else 40)
-    assert seen.keys() <= {200, 400, 404, 413, 429}
-    assert seen[200] > 20 or label in {*READING, "POST /translate_file"} or "{" in label
+@pytest.mark.parametrize("label", [*OPERATIONS_WITH_INPUT, *OTHER_OPERATIONS])
+def test_long_fuzzing_finds_no_500(operations: dict[str, Any], label: str) -> None:
+    has_input = label in OPERATIONS_WITH_INPUT
+    statuses = fuzz(operations[label], 400 if has_input else 40)
+    assert statuses.keys() <= {200, 400, 404, 413, 429}
+    assert statuses[200] > 20 or not has_input or label == "POST /translate_file" or "{" in label
 
 
-def test_an_answer_does_not_wait_for_the_receipt_of_its_first_part() -> None:
-    with listen(ServeConfig(port=0)) as listener:
+def test_connections_disable_nagles_algorithm() -> None:
+    """Otherwise the second response on a connection waits for the client's ACK."""
+    with open_socket(ServeConfig(port=0)) as listener:
         client = socket.create_connection(listener.getsockname())
         connection, _ = listener.accept()
         with client, connection:

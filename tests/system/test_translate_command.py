@@ -14,12 +14,13 @@ import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from seq2see.cli.resumable_output import opened_target
-from seq2see.cli.translate import TextJob, as_text
+from seq2see.cli.resumable_output import OutputTarget, prepare_output
+from seq2see.cli.translate import format_text, translate_lines
 from seq2see.data import fables
 from seq2see.translator import Translation, TranslationOptions, load
 
@@ -38,7 +39,7 @@ def command(*arguments: str | Path) -> list[str]:
     return [sys.executable, "-m", "seq2see", *map(str, arguments)]
 
 
-def test_an_intervention_that_changes_no_word_says_so(run, model) -> None:
+def test_intervention_without_effect_reports_the_same_translation(run, model) -> None:
     asked = ["explain", model, "The dog sleeps.", "--layers", "none", "--beam-size", "1"]
     same, other = (run(*asked, *more).out for more in CHANGES)
     assert "\nthe same translation\n" in same
@@ -47,25 +48,25 @@ def test_an_intervention_that_changes_no_word_says_so(run, model) -> None:
     assert "the same translation" not in other
 
 
-CHANGES = (["--scale", "decoder.0.cross.0=1"], ["--off", "decoder.0"])
+CHANGES = (["--scale-scores", "decoder.0.cross.0=1"], ["--ablate", "decoder.0"])
 
 
 # --- translate ---
 
 
-def test_any_setting_of_the_search(run, model) -> None:
-    lengths = ["--search", "lengths.max_length=3", "--search", "lengths.max_extra=3"]
-    asked = ["translate", model, "--beam-size", "1", "--json", "--scores", *lengths]
+def test_search_option_sets_any_search_field(run, model) -> None:
+    lengths = ["--search", "length.max_length=3", "--search", "length.max_extra=3"]
+    asked = ["translate", model, "--beam-size", "1", "--json", "--with-scores", *lengths]
     record = json.loads(run(*asked, stdin=b"The dog sleeps.\n").out)
     assert len(record["tokens"]) <= 3
 
 
-def test_the_collector_passes_over_what_is_loaded(run, model) -> None:
+def test_loaded_objects_are_frozen_for_garbage_collection(run, model) -> None:
     run("translate", model, "--beam-size", "1", stdin=b"A dog.\n")
     assert gc.get_freeze_count() > 100_000  # torch alone has more
 
 
-def test_a_model_twice_is_that_model(run, model) -> None:
+def test_ensemble_of_one_model_twice_equals_the_model(run, model) -> None:
     alone, twice = (
         run("translate", model, "--json", *more, stdin=b"The dog sleeps.\nA cat.\n").out
         for more in ([], ["--ensemble", model])
@@ -75,14 +76,14 @@ def test_a_model_twice_is_that_model(run, model) -> None:
         assert json.loads(one)["score"] == pytest.approx(json.loads(other)["score"], abs=1e-5)
 
 
-def test_int8_says_why_it_is_not_used(run, model) -> None:
+def test_unused_int8_is_explained(run, model) -> None:
     pytest.importorskip("ctranslate2")
     done = run("translate", model, "--precision", "int8", "--beam-size", "1", stdin=b"A dog.\n")
     assert done.status == 0
     assert "int8 is not used" in done.err
 
 
-def test_as_many_lines_come_out_as_go_in(run, model, tmp_path) -> None:
+def test_output_has_as_many_lines_as_input(run, model, tmp_path) -> None:
     text = "".join(f"{line}\n" for line in LINES).encode()
     (tmp_path / "in.txt").write_bytes(b"\xef\xbb\xbf" + text.replace(b"sleeps.\n", b"sleeps.\r\n"))
     piped = run("translate", model, "--beam-size", "1", stdin=text[:-1])
@@ -95,7 +96,7 @@ def test_as_many_lines_come_out_as_go_in(run, model, tmp_path) -> None:
     assert lines[0]
 
 
-def test_one_bad_line_does_not_stop_the_others(run, model) -> None:
+def test_invalid_line_does_not_stop_other_lines(run, model) -> None:
     done = run("translate", model, "--beam-size", "1", stdin=b"The dog.\nth\xffe\nThe dog.\n")
     first, second, third, _ = done.out.split("\n")
     assert first == third != ""
@@ -106,7 +107,7 @@ def test_one_bad_line_does_not_stop_the_others(run, model) -> None:
     assert "must be UTF-8" in json.loads(done.out)["error"]
 
 
-def test_too_long_is_refused_for_that_line_alone(run, model) -> None:
+def test_too_long_line_fails_alone(run, model) -> None:
     done = run(
         *("translate", model, "--split", "never", "--beam-size", "1"),
         stdin=b"The dog.\n" + b"a " * 300,
@@ -116,11 +117,11 @@ def test_too_long_is_refused_for_that_line_alone(run, model) -> None:
     assert done.out.endswith("\n\n")
 
 
-def test_the_same_as_the_library(run, model) -> None:
+def test_json_output_equals_library_results(run, model) -> None:
     lines = LINES[:1] + LINES[6:]
     stdin = "\n".join(lines).encode()
     done = run(
-        "translate", model, "--json", "--n-best", "2", "--scores", "--alignment", stdin=stdin
+        "translate", model, "--json", "--n-best", "2", "--with-scores", "--alignment", stdin=stdin
     )
     wanted = load(model).translate(lines, n_best=2, alignment=True, token_scores=True)
     for line, translation in zip(done.out.splitlines(), wanted, strict=True):
@@ -135,17 +136,17 @@ def test_the_same_as_the_library(run, model) -> None:
         assert set(record["alignment"][0]) >= {"source_start", "target_end", "weight"}
 
 
-def test_columns(run, model) -> None:
+def test_n_best_and_scores_are_tab_separated_columns(run, model) -> None:
     stdin = b"The dog sleeps.\n\n"
     texts = run("translate", model, "--n-best", "2", stdin=stdin).out.split("\n")
-    scored = run("translate", model, "--n-best", "2", "--scores", stdin=stdin).out.split("\n")
+    scored = run("translate", model, "--n-best", "2", "--with-scores", stdin=stdin).out.split("\n")
     assert len(texts) == len(scored) == 3
     best, score = scored[0].split("\t")[1::2], scored[0].split("\t")[::2]
     assert best == texts[0].split("\t")
     assert float(score[0]) >= float(score[1])
 
 
-def test_sampling_follows_the_seed(run, model) -> None:
+def test_sampling_is_determined_by_the_seed(run, model) -> None:
     def draw(seed: str) -> str:
         flags = ("--sample", "--top-k", "9", "--temperature", "1.3", "--seed", seed)
         return run("translate", model, *flags, stdin=b"The dog sleeps.\n" * 3).out
@@ -154,14 +155,14 @@ def test_sampling_follows_the_seed(run, model) -> None:
     assert len(set(draw("0").splitlines())) > 1
 
 
-def test_wishes(run, model, tmp_path) -> None:
+def test_lexical_constraints_are_applied_or_reported(run, model, tmp_path) -> None:
     (tmp_path / "terms.tsv").write_text("# terms\ndog\tchien\n\n", "utf-8")
     stdin = b"The dog sleeps.\n"
     plain = run("translate", model, stdin=stdin).out
     word = plain.split()[0]
     done = run(
         *("translate", model, "--glossary", tmp_path / "terms.tsv", "--prefix", "Voilà"),
-        *("--forbid", word),
+        *("--forbidden", word),
         stdin=stdin,
     )
     assert done.out.startswith("Voilà")
@@ -169,11 +170,11 @@ def test_wishes(run, model, tmp_path) -> None:
     assert word not in done.out.split() or repr(word) in done.err
 
 
-def test_a_document_keeps_its_structure(run, model, tmp_path) -> None:
+def test_document_keeps_its_markup(run, model, tmp_path) -> None:
     page, out = tmp_path / "page.html", tmp_path / "page.fr.html"
     page.write_text("<p id=a>The <b>dog</b> sleeps.</p><img src=x>", "utf-8")
     done = run("translate", model, page, "-o", out, "--beam-size", "1")
-    assert "passages: 1, sentences: 1" in done.err
+    assert "text units: 1, sentences: 1" in done.err
     assert out.read_text("utf-8").startswith("<p id=a>")
     assert out.read_text("utf-8").endswith("</p><img src=x>")
     assert (done.status, done.out) == (0, "")
@@ -189,7 +190,7 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-class Stoppable:
+class InterruptedTranslator:
     """A translator that is stopped at a line."""
 
     def __init__(self, stop: int | None = None) -> None:
@@ -208,80 +209,102 @@ class Stoppable:
             yield Translation(f"{number}: {line}", 0.0, 0.0)
 
 
-def job(model: Path, text: Path, output: Path, resume: bool = False, **how: int) -> TextJob:
-    target, done = opened_target(str(text), output, model, how, resume)
-    return TextJob(str(text), target, as_text, TranslationOptions(), done)
+@dataclass
+class LineTranslation:
+    """A call of `translate_lines` on a file, prepared but not started."""
+
+    text: Path
+    target: OutputTarget
+    num_done: int
+
+    @classmethod
+    def prepare(
+        cls, model: Path, text: Path, output: Path, resume: bool = False
+    ) -> LineTranslation:
+        return cls(text, *prepare_output(str(text), output, model, {}, resume))
+
+    def run(self, translator: InterruptedTranslator) -> bool:
+        return translate_lines(
+            translator,  # type: ignore[arg-type]
+            str(self.text),
+            self.target,
+            format_text,
+            TranslationOptions(),
+            self.num_done,
+        )
 
 
 @pytest.mark.parametrize("stop", [1, 57, 99])
 @pytest.mark.parametrize("torn", [False, True], ids=["whole", "torn"])
-def test_resume_goes_on_at_the_line(model, text, tmp_path, stop, torn) -> None:
+def test_resume_continues_after_last_complete_line(model, text, tmp_path, stop, torn) -> None:
     whole, out = tmp_path / "whole.txt", tmp_path / "out.txt"
-    job(model, text, whole).run(Stoppable())  # type: ignore[arg-type]
+    LineTranslation.prepare(model, text, whole).run(InterruptedTranslator())
     with pytest.raises(KeyboardInterrupt):
-        job(model, text, out).run(Stoppable(stop))  # type: ignore[arg-type]
+        LineTranslation.prepare(model, text, out).run(InterruptedTranslator(stop))
     partial = tmp_path / "out.txt.partial"
     assert not out.exists()
     if torn:  # as a kill leaves it
         partial.write_bytes(partial.read_bytes()[:-3])
-    again = job(model, text, out, resume=True)
-    assert again.done == stop - torn
-    again.run(Stoppable())  # type: ignore[arg-type]
+    again = LineTranslation.prepare(model, text, out, resume=True)
+    assert again.num_done == stop - torn
+    again.run(InterruptedTranslator())
     assert out.read_text("utf-8") == whole.read_text("utf-8")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.txt", "whole.txt"]
 
 
-def test_who_goes_on_remembers_what_failed(model, text, tmp_path) -> None:
+def test_resumed_run_remembers_failed_lines(model, text, tmp_path) -> None:
     text.write_bytes(b"one\nt\xffo\nthree\nfour\n")
     out = tmp_path / "out.txt"
     with pytest.raises(KeyboardInterrupt):
-        job(model, text, out).run(Stoppable(3))  # type: ignore[arg-type]
-    assert not job(model, text, out, resume=True).run(Stoppable())  # type: ignore[arg-type]
+        LineTranslation.prepare(model, text, out).run(InterruptedTranslator(3))
+    assert not LineTranslation.prepare(model, text, out, resume=True).run(InterruptedTranslator())
     assert len(out.read_text("utf-8").splitlines()) == 4
     assert not (tmp_path / "out.txt.partial.json").exists()
 
 
-def test_what_stopped_at_once_leaves_nothing(model, text, tmp_path) -> None:
+def test_run_stopped_before_first_line_leaves_no_files(model, text, tmp_path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        job(model, text, tmp_path / "out.txt").run(Stoppable(0))  # type: ignore[arg-type]
+        LineTranslation.prepare(model, text, tmp_path / "out.txt").run(InterruptedTranslator(0))
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
 
 
-def test_only_the_same_job_goes_on(run, model, text, tmp_path) -> None:
+def test_resume_requires_same_input_and_settings(run, model, text, tmp_path) -> None:
     out = tmp_path / "out.txt"
     flags = ("translate", model, text, "-o", out)
     partial = tmp_path / "out.txt.partial"
     with pytest.raises(KeyboardInterrupt):
-        job(model, text, out).run(Stoppable(5))  # type: ignore[arg-type]
-    assert "go on with --resume, or remove it" in run(*flags).err
-    assert f"{partial} was begun with other settings" in run(*flags, "--resume").err
+        LineTranslation.prepare(model, text, out).run(InterruptedTranslator(5))
+    assert "continue it with --resume, or remove it" in run(*flags).err
+    assert f"{partial} was started with other settings" in run(*flags, "--resume").err
     text.write_text("another\n", "utf-8")
     done = run(*flags, "--resume")
     assert done.status == 1
-    assert f"{partial} was begun with another input and other settings: go on with" in done.err
+    assert (
+        f"{partial} was started with another input and other settings: continue it with" in done.err
+    )
     assert len(partial.read_text("utf-8").splitlines()) == 5
     partial.unlink()
     assert run(*flags, "--resume", "--beam-size", "1").status == 0
     assert len(out.read_text("utf-8").splitlines()) == 1
 
 
-def test_sampling_goes_on_with_the_same_draws(run, model, text, tmp_path) -> None:
+def test_resumed_sampling_gives_the_same_samples(run, model, text, tmp_path) -> None:
     text.write_text("The dog sleeps.\n" * 6, "utf-8")
     flags = ("--sample", "--top-k", "5")
     run("translate", model, text, "-o", tmp_path / "whole.txt", *flags)
     whole = (tmp_path / "whole.txt").read_text("utf-8").splitlines(keepends=True)
     options = TranslationOptions(search={"sampling": {"top_k": 5}})
-    how = {"form": "as_text", "engine": "auto", "precision": "float32", "ensemble": []}
-    how |= options.model_dump(mode="json")
-    target, _ = opened_target(str(text), tmp_path / "out.txt", model, how, False)
-    with suppress(KeyboardInterrupt), target.opened() as file:
+    settings = {"format": "text", "engine": "auto", "precision": "float32", "ensemble": []}
+    settings |= options.model_dump(mode="json")
+    target, _ = prepare_output(str(text), tmp_path / "out.txt", model, settings, False)
+    with suppress(KeyboardInterrupt), target.open() as file:
         file.writelines(whole[:3])
         raise KeyboardInterrupt
     assert run("translate", model, text, "-o", tmp_path / "out.txt", *flags, "--resume").status == 0
     assert (tmp_path / "out.txt").read_text("utf-8").splitlines(keepends=True) == whole
 
 
-def test_standard_input_to_a_file(run, model, tmp_path) -> None:
+def test_standard_input_is_translated_to_a_file(run, model, tmp_path) -> None:
     out = tmp_path / "out.txt"
     for _ in range(2):  # it is replaced
         done = run("translate", model, "-o", out, "--beam-size", "1", stdin=b"The dog.\n\n")
@@ -290,7 +313,7 @@ def test_standard_input_to_a_file(run, model, tmp_path) -> None:
     assert run("translate", model, "-o", "/dev/null", stdin=b"The dog.\n").status == 0
 
 
-def test_a_pipe_is_read_once(run, model, tmp_path) -> None:
+def test_named_pipe_is_read_once(run, model, tmp_path) -> None:
     pipe, out = tmp_path / "pipe", tmp_path / "out.txt"
     os.mkfifo(pipe)
     with ThreadPoolExecutor() as pool:
@@ -301,19 +324,19 @@ def test_a_pipe_is_read_once(run, model, tmp_path) -> None:
     assert "can be read only once" in run("translate", model, pipe, "-o", out, "--resume").err
 
 
-def test_memory_does_not_grow_with_the_file(model, tmp_path) -> None:
+def test_memory_is_independent_of_file_size(model, tmp_path) -> None:
     peaks = []
     for count in (2_000, 40_000):
         (tmp_path / "in.txt").write_text("The dog sleeps.\n" * count, "utf-8")
-        work = job(model, tmp_path / "in.txt", tmp_path / f"{count}.txt")
+        work = LineTranslation.prepare(model, tmp_path / "in.txt", tmp_path / f"{count}.txt")
         tracemalloc.start()
-        work.run(Stoppable())  # type: ignore[arg-type]
+        work.run(InterruptedTranslator())
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < peaks[0] + 200_000
 
 
-def test_ctrl_c_is_no_traceback(model, tmp_path) -> None:
+def test_interrupt_prints_no_traceback(model, tmp_path) -> None:
     (tmp_path / "in.txt").write_text("The dog sleeps.\n" * 20_000, "utf-8")
     flags = ("translate", model, tmp_path / "in.txt", "-o", tmp_path / "out.txt")
     heard = ["env", "--default-signal=INT", *command(*flags)]  # in the background it is ignored
@@ -321,12 +344,12 @@ def test_ctrl_c_is_no_traceback(model, tmp_path) -> None:
         partial = tmp_path / "out.txt.partial"
         wait(lambda: partial.exists() and partial.stat().st_size > 0)
         running.send_signal(signal.SIGINT)
-        assert running.stderr.read() == f"seq2see: {partial} is kept; --resume goes on\n"
+        assert running.stderr.read() == f"seq2see: interrupted; --resume continues {partial}\n"
     assert running.returncode == -signal.SIGINT
     assert 0 < partial.read_bytes().count(b"\n") < 20_000
 
 
-def test_a_closed_pipe_is_no_traceback(model, tmp_path) -> None:
+def test_closed_pipe_prints_no_traceback(model, tmp_path) -> None:
     (tmp_path / "in.txt").write_text("The dog sleeps.\n" * 20_000, "utf-8")
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     flags = ("translate", model, tmp_path / "in.txt", "--beam-size", "1")
@@ -337,7 +360,7 @@ def test_a_closed_pipe_is_no_traceback(model, tmp_path) -> None:
     assert running.returncode == 1
 
 
-def test_progress_is_for_the_terminal_alone(model, text, tmp_path) -> None:
+def test_progress_bar_goes_to_standard_error_only(model, text, tmp_path) -> None:
     """The bar is on standard error; the lines go where they should."""
     terminal, end = pty.openpty()
     flags = ("translate", model, text, "--beam-size", "1")
@@ -353,7 +376,7 @@ def test_progress_is_for_the_terminal_alone(model, text, tmp_path) -> None:
     assert lines == [translation.text for translation in wanted]
 
 
-def test_who_types_is_answered_at_once(model) -> None:
+def test_typed_line_is_translated_immediately(model) -> None:
     here, there = pty.openpty()
     flags = ("translate", model, "--beam-size", "1")
     with subprocess.Popen(command(*flags), stdin=there, stdout=subprocess.PIPE) as running:
@@ -378,7 +401,7 @@ def wait(condition: Callable[[], bool]) -> None:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("files")
-    cases = fables.load("test", short=True)[:60]
+    cases = fables.load_fables("test", short=True)[:60]
     sides = {
         "src.en": [case.source for case in cases],
         "ref.fr": [case.target for case in cases],
@@ -404,10 +427,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
     ids=["usual", "as in papers"],
 )
-def test_scores_are_those_of_sacrebleu(run, files, references, ours, theirs) -> None:
+def test_scores_equal_sacrebleu(run, files, references, ours, theirs) -> None:
     paths = [files / name for name in references]
     done = run(
-        *("evaluate", "--hypotheses", files / "bad.fr", "--references", *paths, "--json"), *ours
+        *("evaluate", "--hypotheses", files / "bad.fr", "--reference", *paths, "--json"), *ours
     )
     scores = json.loads(done.out)["scores"]
     outsider = subprocess.run(
@@ -428,9 +451,9 @@ def test_scores_are_those_of_sacrebleu(run, files, references, ours, theirs) -> 
         assert (high - low) / 2 == pytest.approx(other["confidence_var"], abs=1e-4)
 
 
-def test_a_model_is_evaluated(run, model, files, tmp_path) -> None:
+def test_evaluate_scores_plots_and_writes_translations(run, model, files, tmp_path) -> None:
     done = run(
-        *("evaluate", model, "--test", files / "src.en", files / "ref.fr", "--samples", "20"),
+        *("evaluate", model, "--test-set", files / "src.en", files / "ref.fr", "--resamples", "20"),
         *("--beam-size", "1", "-o", tmp_path / "out.fr", "--plot", tmp_path / "scores.svg"),
     )
     assert done.status == 0
@@ -440,31 +463,33 @@ def test_a_model_is_evaluated(run, model, files, tmp_path) -> None:
     translated = run("translate", model, files / "src.en", "--beam-size", "1").out
     assert (tmp_path / "out.fr").read_text("utf-8") == translated
     again = run(
-        *("evaluate", "--hypotheses", tmp_path / "out.fr", "--references", files / "ref.fr"),
-        *("--samples", "20"),
+        *("evaluate", "--hypotheses", tmp_path / "out.fr", "--reference", files / "ref.fr"),
+        *("--resamples", "20"),
     )
     table = done.out.split("length")[0].split("sentences")[1]
     assert table in again.out
 
 
-def test_fables_have_pronouns_and_alignments(run, model, monkeypatch) -> None:
-    whole = fables.load
+def test_evaluate_reports_pronouns_and_alignment_on_fables(run, model, monkeypatch) -> None:
+    whole = fables.load_fables
     monkeypatch.setattr(fables, "load", lambda split, short=False: whole(split, short)[:60])
-    asked = ["evaluate", model, "--test", "builtin:fables-short/test", "--beam-size", "1"]
-    asked += ["--metric", "exact", "--samples", "0"]
+    asked = ["evaluate", model, "--test-set", "builtin:fables-short/test", "--beam-size", "1"]
+    asked += ["--metric", "exact", "--resamples", "0"]
     report = json.loads(run(*asked, "--json").out)
-    decisive = [f for f in fables.load("test", True) if f.pronoun and f.pronoun.contrast]
+    decisive = [
+        f for f in fables.load_fables("test", True) if f.pronoun and f.pronoun.contrastive_pair
+    ]
     assert list(report["scores"]) == ["exact"]
     assert report["pronouns"]["cases"] == len(decisive) > 0
     assert report["alignment"]["layer"] == 0
     assert 30 < report["alignment"]["score"]["aer"] <= 100
-    place = f"decoder.0.cross.{report['alignment']['head']}"  # what `explain --off` takes
-    assert f"Words aligned by {place}: AER" in run(*asked).out
+    address = f"decoder.0.cross.{report['alignment']['head']}"  # as in `explain --ablate`
+    assert f"Word alignment by the head {address}: AER" in run(*asked).out
 
 
-def test_two_files_are_compared(run, files) -> None:
+def test_compare_two_translation_files(run, files) -> None:
     systems = files / "bad.fr", files / "good.fr"
-    flags = ("--test", files / "src.en", files / "ref.fr", "--trials", "100")
+    flags = ("--test-set", files / "src.en", files / "ref.fr", "--resamples", "100")
     done = run("compare", *systems, *flags, "--examples", "1")
     assert done.status == 0
     assert "good.fr is better than bad.fr: BLEU" in done.out
@@ -473,24 +498,24 @@ def test_two_files_are_compared(run, files) -> None:
     record = json.loads(run("compare", *systems, *flags, "--json").out)
     assert record["wins"] > record["losses"]
     assert record["differences"][0]["source"]
-    without = run("compare", *systems, "--references", files / "ref.fr", "--trials", "100")
+    without = run("compare", *systems, "--reference", files / "ref.fr", "--resamples", "100")
     assert without.out.splitlines()[-1] == done.out.splitlines()[-1]
 
 
-def test_a_system_is_compared_with_itself(run, files) -> None:
+def test_compare_a_system_with_itself(run, files) -> None:
     good = files / "good.fr"
-    done = run("compare", good, good, "--references", files / "ref.fr")
-    assert "; A good.fr, B good.fr again\n" in done.out
+    done = run("compare", good, good, "--reference", files / "ref.fr")
+    assert "; A good.fr, B good.fr (again)\n" in done.out
     assert "good.fr and good.fr again translate all 60 sentences alike." in done.out
 
 
-def test_a_model_is_compared_with_a_file(run, model, files) -> None:
-    flags = ("--test", files / "src.en", files / "ref.fr", "--trials", "50", "--json")
+def test_compare_a_model_with_a_file(run, model, files) -> None:
+    flags = ("--test-set", files / "src.en", files / "ref.fr", "--resamples", "50", "--json")
     done = run("compare", model, files / "good.fr", *flags, "--beam-size", "1")
     assert "good.fr is better than" in json.loads(done.out)["verdict"]
 
 
-def test_pairs_are_scored(run, model, files) -> None:
+def test_score_prints_consistent_text_and_json(run, model, files) -> None:
     both = run("score", model, files / "src.en", files / "ref.fr")
     lines = [
         "\t".join(pair)
@@ -517,28 +542,36 @@ MISTAKES = {
     "no model": (["translate", "{f}/none"], 1, "is not there: give the directory of a model"),
     "no file": (["translate", "{m}", "{f}/none"], 1, "none cannot be read: No such file or"),
     "a folder": (["translate", "{m}", "{f}"], 1, "cannot be read: Is a directory"),
-    "into a folder": (["translate", "{m}", "{f}/ref.fr", "-o", "{f}"], 1, "it is a folder"),
-    "into none": (["translate", "{m}", "{f}/ref.fr", "-o", "{f}/x/y"], 1, "there is no folder"),
+    "output is a directory": (
+        ["translate", "{m}", "{f}/ref.fr", "-o", "{f}"],
+        1,
+        "it is a directory",
+    ),
+    "output directory is missing": (
+        ["translate", "{m}", "{f}/ref.fr", "-o", "{f}/x/y"],
+        1,
+        "there is no directory",
+    ),
     "every problem": (
         ["translate", "{m}", "--beam-size", "0", "--top-k", "3", "--alignment", "--resume"],
         2,
-        "`--resume` needs lines of a file, and -o, to know what is done; `--alignment` needs "
-        "--json; `--top-k` needs --sample; `--beam-size` must be at least 1, but is 0 instead",
+        "`--resume` needs a text file as FILE, and --output; `--alignment` needs --json; "
+        " `--top-k` needs --sample; `--beam-size` must be at least 1, but is 0 instead",
     ),
     "a term twice": (
         ["translate", "{m}", "--glossary", "{f}/twice.tsv"],
         2,
-        "line 3 must be another term, but 'dog' is in line 1",
+        "line 3 repeats the term 'dog' of line 1",
     ),
     "no setting": (
-        ["translate", "{m}", "--search", "beam=5", "--search", "lengths"],
+        ["translate", "{m}", "--search", "beam=5", "--search", "length"],
         2,
-        "`--search lengths` must be KEY=VALUE",
+        "`--search length` must be KEY=VALUE",
     ),
     "another setting": (
         ["translate", "{m}", "--search", "no_repeat=3"],
         2,
-        "did you mean `--search no_repeat_ngram`?",
+        "did you mean `--search no_repeat_ngram_size`?",
     ),
     "an ensemble on ctranslate2": (
         ["translate", "{m}", "--ensemble", "{m}", "--engine", "ctranslate2"],
@@ -548,45 +581,45 @@ MISTAKES = {
     "no terms": (["translate", "{m}", "--glossary", "{f}/ref.fr"], 2, "must be a term, a tab and"),
     "a document to a terminal": (["translate", "{m}", "{f}/a.po"], 2, "`--output` must be given"),
     "scores of a document": (
-        ["translate", "{m}", "{f}/a.po", "-o", "b.po", "--scores"],
+        ["translate", "{m}", "{f}/a.po", "-o", "b.po", "--with-scores"],
         2,
-        "`--json`, `--scores` and `--n-best` need lines of text, not a document",
+        "`--json`, `--with-scores` and `--n-best` need lines of text, not a document",
     ),
     "nothing to judge": (["evaluate"], 2, "a MODEL or `--hypotheses` must be given"),
-    "no test": (["evaluate", "{m}"], 2, "`--test` must be given"),
+    "no test": (["evaluate", "{m}"], 2, "`--test-set` must be given"),
     "no references": (
         ["evaluate", "--hypotheses", "{f}/bad.fr"],
         2,
-        "`--references` must be given",
+        "`--reference` must be given",
     ),
     "no such metric": (
-        ["evaluate", "{m}", "--test", "x", "--metric", "bleurt"],
+        ["evaluate", "{m}", "--test-set", "x", "--metric", "bleurt"],
         2,
         "`--metric` must be one of bleu, chrf, ter or exact, but is 'bleurt' instead",
     ),
-    "one side": (["evaluate", "{m}", "--test", "{f}/src.en"], 2, "two text files, or one .tsv"),
+    "one side": (["evaluate", "{m}", "--test-set", "{f}/src.en"], 2, "two text files, or one .tsv"),
     "other lengths": (
-        ["evaluate", "--hypotheses", "{f}/bad.fr", "--references", "{f}/short.fr"],
+        ["evaluate", "--hypotheses", "{f}/bad.fr", "--reference", "{f}/short.fr"],
         1,
-        "bad.fr must have a line for each of the 1 of short.fr, but has 60 instead",
+        "bad.fr must have one line for each of the 1 sentences of short.fr, but has 60 lines",
     ),
     "no picture": (
-        ["evaluate", "{m}", "--test", "x", "--plot", "a.gif"],
+        ["evaluate", "{m}", "--test-set", "x", "--plot", "a.gif"],
         2,
         "`--plot` must end with one of",
     ),
-    "models without a test": (["compare", "{m}", "{m}"], 2, "`--test` must be given"),
+    "models without a test": (["compare", "{m}", "{m}"], 2, "`--test-set` must be given"),
     "files without references": (
         ["compare", "{f}/bad.fr", "{f}/good.fr"],
         2,
-        "`--test` or `--references` must be given",
+        "`--test-set` or `--reference` must be given",
     ),
     "no columns": (["score", "{m}", "{f}/one.tsv"], 1, "line 1 must have at least 2 columns"),
 }
 
 
 @pytest.mark.parametrize(("arguments", "status", "words"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_one_line(run, model, files, arguments, status, words) -> None:
+def test_invalid_use_prints_one_line(run, model, files, arguments, status, words) -> None:
     for name in ("short.fr", "one.tsv", "a.po"):
         (files / name).write_text("un\n", "utf-8")
     done = run(*(argument.format(m=model, f=files) for argument in arguments), stdin=b"a\n")

@@ -24,7 +24,7 @@ NO_TEXT = {
 
 @pytest.mark.parametrize("name", NO_TEXT)
 @pytest.mark.parametrize("has_output", [True, False])
-def test_what_cannot_be_read_is_refused_at_once(run, tmp_path, name, has_output) -> None:
+def test_unreadable_input_is_rejected_before_writing(run, tmp_path, name, has_output) -> None:
     content, words = NO_TEXT[name]
     if content is not None:
         (tmp_path / name).write_bytes(content)
@@ -36,13 +36,13 @@ def test_what_cannot_be_read_is_refused_at_once(run, tmp_path, name, has_output)
     assert {path.name for path in tmp_path.iterdir()} <= {name}
 
 
-def test_standard_input_has_no_ending_and_may_have_zeros(run, model) -> None:
+def test_standard_input_may_contain_zero_bytes(run, model) -> None:
     done = run("translate", model, "--beam-size", "1", stdin=b"The dog\0 sleeps.\n")
     assert done.status == 0
     assert len(done.out.splitlines()) == 1
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_line(run, model, tmp_path) -> None:
+def test_byte_order_mark_is_ignored(run, model, tmp_path) -> None:
     marked = b"\xef\xbb\xbf" + TEXT.encode()
     (tmp_path / "in.txt").write_bytes(marked)
     asked = ["translate", model, "--beam-size", "1"]
@@ -51,7 +51,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(run, model, tmp_path) ->
     assert run(*asked, tmp_path / "in.txt").out == plain.out
 
 
-def test_a_text_is_bare_lines(run, model, tmp_path) -> None:
+def test_text_file_is_translated_like_standard_input(run, model, tmp_path) -> None:
     """The number of a list is part of its line, as it is of a line that is typed."""
     (tmp_path / "in.txt").write_text("1. The dog sleeps.\n", "utf-8")
     asked = ["translate", model, "--beam-size", "1"]

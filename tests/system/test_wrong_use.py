@@ -9,31 +9,36 @@ import pytest
 import typer
 
 from seq2see.bundle import Bundle
-from seq2see.cli.resumable_output import opened_target
+from seq2see.cli.resumable_output import prepare_output
 from seq2see.errors import InputError
 
 # --- files that are read and written ---
 
 
-def test_a_text_is_not_replaced_by_its_translation(run, model, tmp_path) -> None:
+def test_output_must_differ_from_input_file(run, model, tmp_path) -> None:
     text, link = tmp_path / "in.txt", tmp_path / "link.txt"
     text.write_text("The dog sleeps.\n", "utf-8")
     os.link(text, link)
     for output in (text, link):
         done = run("translate", model, text, "-o", output, "--beam-size", "1")
         assert (done.status, done.out) == (1, "")
-        assert done.err == f"seq2see: {output} must be another file than the text, {text}\n"
+        assert (
+            done.err
+            == f"seq2see: {output} must be another file than the text to translate, {text}\n"
+        )
     assert text.read_text("utf-8") == "The dog sleeps.\n"
 
 
-def test_nor_is_what_standard_input_reads(model, tmp_path, monkeypatch) -> None:
+def test_output_must_differ_from_redirected_standard_input(model, tmp_path, monkeypatch) -> None:
     text = tmp_path / "in.txt"
     text.write_text("The dog sleeps.\n", "utf-8")
     with text.open(encoding="utf-8") as opened:
         monkeypatch.setattr(sys, "stdin", opened)
-        opened_target("-", tmp_path / "out.txt", model, {}, resume=False)
-        with pytest.raises(InputError, match="must be another file than the text, standard input"):
-            opened_target("-", text, model, {}, resume=False)
+        prepare_output("-", tmp_path / "out.txt", model, {}, resume=False)
+        with pytest.raises(
+            InputError, match="must be another file than the text to translate, standard"
+        ):
+            prepare_output("-", text, model, {}, resume=False)
 
 
 @pytest.fixture
@@ -49,18 +54,18 @@ TYPED = {
     "model and text swapped": (
         1,
         ["translate", "a.en", "{m}"],
-        "a.en is a file: give the directory of a model, then the text, such as seq2see translate "
+        "a.en is a file: give a model directory first, then the text, for example seq2see translate "
         "{m} a.en",
     ),
     "a file for a model": (
         1,
         ["translate", "a.en"],
-        "a.en is a file: give the directory of a model, then the text",
+        "a.en is a file: give a model directory first, then the text",
     ),
     "a text for a file": (
         1,
         ["translate", "{m}", "A dog runs."],
-        "'A dog runs.' is not a file: to translate it as text, echo 'A dog runs.' | "
+        "'A dog runs.' is not a file: to translate it as text, run echo 'A dog runs.' | "
         "seq2see translate {m}",
     ),
     "texts for a recipe": (
@@ -80,8 +85,8 @@ TYPED = {
     ),
     "half a test set": (
         2,
-        ["evaluate", "{m}", "--test", "a.en"],
-        "`--test` must be two text files, or one .tsv, .jsonl or .tmx, but has a.en instead",
+        ["evaluate", "{m}", "--test-set", "a.en"],
+        "`--test-set` must be two text files, or one .tsv, .jsonl or .tmx, but has a.en instead",
     ),
     "nothing to score": (
         1,
@@ -108,32 +113,39 @@ TYPED = {
 
 @pytest.mark.usefixtures("texts")
 @pytest.mark.parametrize(("status", "arguments", "line"), TYPED.values(), ids=TYPED)
-def test_what_stands_in_a_wrong_place_is_said(run, model, status, arguments, line) -> None:
+def test_misplaced_argument_is_named(run, model, status, arguments, line) -> None:
     done = run(*(each.format(m=model) for each in arguments))
     assert (done.status, done.out) == (status, "")
     assert done.err == f"seq2see: {line.format(m=model)}\n"
 
 
-def test_a_long_text_is_no_file_either(run, model) -> None:
+def test_long_sentence_as_file_name_is_rejected(run, model) -> None:
     done = run("translate", model, "The dog sleeps. " * 100)
     assert done.status == 1
-    assert "is not a file: to translate it as text, echo" in done.err
+    assert "is not a file: to translate it as text, run echo" in done.err
 
 
 NAMES = {
-    "packed": ("t.txt", "o.txt.gz", 2, "`--output` must be a plain file, but is {out} instead"),
-    "a packed page": ("p.html.gz", "o.html", 1, "{file} must be unpacked first: a document is"),
-    "a packed memory": ("m.TMX.xz", "o.txt", 1, "{file} must be unpacked first: a document is"),
-    "other subtitles": ("a.srt", "o.vtt", 2, "`--output` must be srt as {file} is, but is {out}"),
-    "lines as a page": ("t.en", "o.html", 2, "`--output` must be plain text as {file} is, but"),
-    "a page as lines": ("p.html", "o.txt", 2, "`--output` must be html as {file} is, but is"),
-    "a page on paper": ("p.html", "o.pdf", 2, "`--output` must be html as {file} is, but is {out}"),
-    "a page packed": ("p.html", "o.html.zst", 2, "`--output` must be a plain file, but is {out}"),
+    "packed": ("t.txt", "o.txt.gz", 2, "`--output` must be an uncompressed file, but is {out}:"),
+    "a packed page": ("p.html.gz", "o.html", 1, "{file} must be decompressed first: compressed"),
+    "a packed memory": ("m.TMX.xz", "o.txt", 1, "{file} must be decompressed first: compressed"),
+    "other subtitles": ("a.srt", "o.vtt", 2, "`--output` must be srt like {file}, but is {out}"),
+    "lines as a page": ("t.en", "o.html", 2, "`--output` must be plain text like {file}, but"),
+    "a page as lines": ("p.html", "o.txt", 2, "`--output` must be html like {file}, but is"),
+    "a page on paper": ("p.html", "o.pdf", 2, "`--output` must be html like {file}, but is {out}"),
+    "a page packed": (
+        "p.html",
+        "o.html.zst",
+        2,
+        "`--output` must be an uncompressed file, but is {out}",
+    ),
 }
 
 
 @pytest.mark.parametrize(("file", "output", "status", "words"), NAMES.values(), ids=NAMES)
-def test_a_name_says_what_is_in_a_file(run, model, tmp_path, file, output, status, words) -> None:
+def test_output_extension_must_match_input_format(
+    run, model, tmp_path, file, output, status, words
+) -> None:
     text, out = tmp_path / file, tmp_path / output
     text.write_text("The dog sleeps.\n", "utf-8")
     done = run("translate", model, text, "-o", out, "--beam-size", "1")
@@ -143,24 +155,22 @@ def test_a_name_says_what_is_in_a_file(run, model, tmp_path, file, output, statu
     assert list(tmp_path.iterdir()) == [text]
 
 
-def test_standard_input_is_no_page(run, model, tmp_path) -> None:
+def test_standard_input_cannot_become_html(run, model, tmp_path) -> None:
     done = run("translate", model, "-o", tmp_path / "o.html", stdin=b"The dog sleeps.\n")
     assert done.status == 2
-    assert "must be plain text as standard input is, but is" in done.err
+    assert "must be plain text like standard input, but is" in done.err
 
 
 # --- runs ---
 
 
-def test_a_mistyped_folder_is_seen_before_a_run_begins(
-    run, tiny_recipe, tmp_path, monkeypatch
-) -> None:
+def test_resume_warns_if_run_directory_has_no_run(run, tiny_recipe, tmp_path, monkeypatch) -> None:
     def follow(*_: object) -> None:
         typer.echo("training", err=True)
 
-    monkeypatch.setattr(sys.modules["seq2see.cli.train"], "follow", follow)
+    monkeypatch.setattr(sys.modules["seq2see.cli.train"], "train_from_recipe", follow)
     asked = ["train", tiny_recipe, "-o", tmp_path / "nope"]
-    told = f"seq2see: there is nothing to resume in {tmp_path / 'nope'}: beginning anew\n"
+    told = f"seq2see: {tmp_path / 'nope'} has no run to resume: starting a new one\n"
     assert run(*asked).err == "training\n"
     assert run(*asked, "--resume").err == f"{told}training\n"
     (tmp_path / "nope").mkdir()
@@ -169,20 +179,22 @@ def test_a_mistyped_folder_is_seen_before_a_run_begins(
     assert run(*asked, "--resume").err == "training\n"
 
 
-def test_the_first_worker_speaks_for_all(run, tiny_recipe, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(sys.modules["seq2see.cli.train"], "follow", lambda *_: None)
+def test_only_first_worker_prints_the_resume_warning(
+    run, tiny_recipe, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(sys.modules["seq2see.cli.train"], "train_from_recipe", lambda *_: None)
     monkeypatch.setenv("RANK", "1")
     assert run("train", tiny_recipe, "-o", tmp_path / "nope", "--resume").err == ""
 
 
 @pytest.mark.parametrize("verb", ["train", "demo"])
-def test_a_run_needs_a_folder(run, tiny_recipe, tmp_path, verb) -> None:
+def test_run_directory_must_not_be_a_file(run, tiny_recipe, tmp_path, verb) -> None:
     (tmp_path / "two.txt").write_text("mine\n", "utf-8")
     asked = [verb, tiny_recipe] if verb == "train" else [verb]
     done = run(*asked, "-o", tmp_path / "two.txt")
     assert done.status == 1
     assert done.err == (
-        f"seq2see: {tmp_path / 'two.txt'} must be a folder, but is a file: name another with "
+        f"seq2see: {tmp_path / 'two.txt'} must be a directory, but is a file: name another with "
         "--output\n"
     )
 
@@ -206,15 +218,16 @@ PARSED = {
     "a letter": ("translate m -x", "`-x` is not an option: see `seq2see translate --help`"),
     "a setting": (
         "train r.toml --updates 9",
-        "`--updates` is not an option: settings are given as `train.updates=VALUE`",
+        "`--updates` is not an option: settings are given as `schedule.warmup_updates=VALUE` or "
+        "`train.max_updates=VALUE`",
     ),
     "a whole setting": (
-        "train r.toml --train.updates=9",
-        "`--train.updates` is not an option: settings are given as `train.updates=VALUE`",
+        "train r.toml --train.max_updates=9",
+        "`--train.max_updates` is not an option: settings are given as `train.max_updates=VALUE`",
     ),
     "a misspelt setting": (
         "train r.toml --warmpu 9",
-        "`--warmpu` is not an option: settings are given as `schedule.warmup=VALUE`",
+        "`--warmpu` is not an option: settings are given as `schedule.warmup_updates=VALUE`",
     ),
     "no setting": (
         "train r.toml --zzz 9",
@@ -222,11 +235,14 @@ PARSED = {
     ),
     "a command of a group": ("check a.tsv", "`check` is not a command; did you mean `data check`?"),
     "one misspelt": ("chek a.tsv", "`chek` is not a command; did you mean `data check`?"),
-    "no command": ("xyz", "`xyz` is not a command: `seq2see --help` names them"),
+    "no command": ("xyz", "`xyz` is not a command: see `seq2see --help`"),
     "no argument": ("translate", "MODEL must be given: see `seq2see translate --help`"),
     "no files": ("init", "FILES must be given: see `seq2see init --help`"),
     "no option": ("import x", "`--output` must be given: see `seq2see import --help`"),
-    "too many": ("translate m a b", "`b` is too much: see `seq2see translate --help`"),
+    "too many": (
+        "translate m a b",
+        "`b` is an unexpected argument: see `seq2see translate --help`",
+    ),
     "no number": (
         "translate m --beam-size x",
         "`--beam-size` must be a whole number, but is x instead",
@@ -244,57 +260,57 @@ PARSED = {
     "a value too many": ("translate m --json=3", "`--json` takes no value"),
     "one language": (
         "import x -o y --languages en",
-        "`--languages` must be two with a comma between, but is 'en'",
+        "`--languages` must be two values separated by a comma, but is 'en'",
     ),
 }
 
 
 @pytest.mark.parametrize(("typed", "line"), PARSED.values(), ids=PARSED)
-def test_what_cannot_be_parsed_is_one_line_as_well(run, typed, line) -> None:
+def test_parser_error_is_one_line(run, typed, line) -> None:
     done = run(*typed.split())
     assert (done.status, done.out, done.err) == (2, "", f"seq2see: {line}\n")
 
 
 @pytest.mark.parametrize("verb", [[], ["translate"], ["data"], ["data", "check"], ["lab", "run"]])
-def test_a_letter_asks_for_help(run, verb) -> None:
+def test_short_help_option_prints_usage(run, verb) -> None:
     done = run(*verb, "-h")
     assert (done.status, done.err) == (0, "")
     assert f"Usage: {' '.join(['seq2see', *verb])}" in done.out
 
 
-def test_a_folder_of_runs_must_be_there(run, model, tmp_path) -> None:
+def test_serve_requires_an_existing_runs_directory(run, model, tmp_path) -> None:
     done = run("serve", model, "--port", "0", "--runs", tmp_path / "nope")
     assert (done.status, done.out) == (1, "")
-    assert done.err == f"seq2see: {tmp_path / 'nope'} must be a folder, but is not there\n"
+    assert done.err == f"seq2see: {tmp_path / 'nope'} must be a directory, but does not exist\n"
 
 
-def test_the_lab_asks_about_fables_who_knows_their_languages(run, model, tmp_path) -> None:
+def test_lab_rejects_model_with_other_languages(run, model, tmp_path) -> None:
     bundle = Bundle.load(model)
     parts = bundle.config, bundle.tokenizers, ("en", "de"), bundle.weights
     Bundle(*parts).save(tmp_path / "model")
     done = run("lab", "run", "19", "--model", tmp_path / "model", "--cache", tmp_path)
     assert (done.status, done.out) == (1, "")
     assert done.err == (
-        "seq2see: the model must translate from en to fr to be asked about the fables, "
+        "seq2see: the model must translate from en to fr for experiments on fables, "
         "but translates from en to de instead\n"
     )
 
 
 # --- options ---
 
-LENGTHS = "`--search lengths.max_length` must be at least 1, but is 0 instead"
+LENGTHS = "`--search length.max_length` must be at least 1, but is 0 instead"
 SETTINGS = {
     "by search": (["--search", "coverage_penalty=-1"], "`--search coverage_penalty` must be at"),
     "unknown": (["--search", "foo=1"], "`--search foo` is not a setting"),
-    "in a table": (["--search", "lengths.max_length=0"], LENGTHS),
+    "in a table": (["--search", "length.max_length=0"], LENGTHS),
     "an option too": (["--search", "beam_size=0"], "`--beam-size` must be at least 1, but is 0"),
     "drawn": (["--sample", "--top-k", "0"], "`--top-k` must be at least 1, but is 0 instead"),
-    "a word": (["--forbid", " "], "`--forbid` must be words, but has one without a letter"),
+    "a word": (["--forbidden", " "], "`--forbidden` must be words, but has one without a letter"),
 }
 
 
 @pytest.mark.parametrize(("arguments", "words"), SETTINGS.values(), ids=SETTINGS)
-def test_a_setting_is_named_as_it_is_typed(run, model, arguments, words) -> None:
+def test_invalid_setting_is_named_by_its_option(run, model, arguments, words) -> None:
     done = run("translate", model, *arguments, stdin=b"The dog.\n")
     assert done.status == 2
     assert done.err.startswith(f"seq2see: {words}")
@@ -302,37 +318,37 @@ def test_a_setting_is_named_as_it_is_typed(run, model, arguments, words) -> None
 
 @pytest.mark.parametrize(("verb", "models"), [("evaluate", 1), ("compare", 2)])
 @pytest.mark.parametrize("wrong", [["--columns", "1"], ["--columns", "a,b"], ["--format", "x"]])
-def test_how_a_test_set_is_read_is_settled_before_a_model_is(
+def test_test_set_options_are_checked_before_model_is_loaded(
     run, tmp_path, verb, models, wrong
 ) -> None:
-    done = run(verb, *[tmp_path] * models, "--test", "pairs.tsv", *wrong)  # no model is there
+    done = run(verb, *[tmp_path] * models, "--test-set", "pairs.tsv", *wrong)  # no model is there
     assert done.status == 2
     assert wrong[0].strip("-") in done.err
 
 
-def test_and_so_are_all_settings_at_once(run, tmp_path) -> None:
-    asked = ["evaluate", tmp_path, "--test", "pairs.tsv", "--format", "x", "--beam-size", "0"]
+def test_all_invalid_settings_are_reported_together(run, tmp_path) -> None:
+    asked = ["evaluate", tmp_path, "--test-set", "pairs.tsv", "--format", "x", "--beam-size", "0"]
     done = run(*asked)
     assert done.status == 2
     assert "format" in done.err
     assert "--beam-size" in done.err
 
 
-def test_what_is_no_option_of_this_verb_is_not_called_one(run, model) -> None:
-    done = run("evaluate", model, "--test", "x.tsv", "--search", "n_best=0")
+def test_setting_without_option_is_named_by_search(run, model) -> None:
+    done = run("evaluate", model, "--test-set", "x.tsv", "--search", "n_best=0")
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith("seq2see: `--search n_best` must be at least 1, but is 0 instead")
 
 
-def test_translations_that_are_there_need_no_model(run, model, tmp_path) -> None:
+def test_evaluate_rejects_model_options_with_hypotheses(run, model, tmp_path) -> None:
     (tmp_path / "a.fr").write_text("un\n", "utf-8")
-    judged = ["--hypotheses", tmp_path / "a.fr", "--references", tmp_path / "a.fr"]
+    judged = ["--hypotheses", tmp_path / "a.fr", "--reference", tmp_path / "a.fr"]
     done = run("evaluate", model, *judged, "--metric", "bleurt")
     assert done.status == 2
     assert (
         f"seq2see: the MODEL {model} must be left out with `--hypotheses`; `--metric`" in done.err
     )
-    options = ["--beam-size", "3", "--length-penalty", "0", "--search", "groups=1"]
+    options = ["--beam-size", "3", "--length-penalty", "0", "--search", "num_beam_groups=1"]
     options += ["--threads", "2"]
     options += ["--ensemble", model, "--precision", "int8", "--engine", "torch", "--device", "cpu"]
     done = run("evaluate", *judged, "-o", tmp_path / "out", *options)
@@ -342,12 +358,12 @@ def test_translations_that_are_there_need_no_model(run, model, tmp_path) -> None
         "`--precision`, `--engine`, `--device`, `--threads` must be left out with "
         "`--hypotheses`: nothing is translated\n"
     )
-    assert run("evaluate", *judged, "--samples", "0").status == 0
+    assert run("evaluate", *judged, "--resamples", "0").status == 0
 
 
-def test_nor_do_two_files_of_them_that_are_compared(run, tmp_path) -> None:
+def test_compare_rejects_model_options_with_two_files(run, tmp_path) -> None:
     (tmp_path / "a.fr").write_text("un\n", "utf-8")
-    asked = ["compare", *[tmp_path / "a.fr"] * 2, "--references", tmp_path / "a.fr"]
+    asked = ["compare", *[tmp_path / "a.fr"] * 2, "--reference", tmp_path / "a.fr"]
     options = ["--beam-size", "3", "--length-penalty", "0", "--engine", "torch"]
     done = run(*asked, *options, "--device", "cpu", "--threads", "2", "--metric", "bleurt")
     assert (done.status, done.out) == (2, "")
@@ -355,24 +371,24 @@ def test_nor_do_two_files_of_them_that_are_compared(run, tmp_path) -> None:
         "seq2see: `--beam-size`, `--length-penalty`, `--engine`, `--device`, `--threads` must be "
         "left out with two files: nothing is translated; `--metric` must be"
     )
-    assert run(*asked, "--trials", "1").status == 0
+    assert run(*asked, "--resamples", "1").status == 0
 
 
 @pytest.mark.parametrize(
     ("option", "place", "words"),
     [
-        ("-o", "no/x.txt", "there is no folder"),
-        ("-o", ".", "it is a folder"),
-        ("--plot", "no/x.png", "there is no folder"),
-        ("--plot", "folder.png", "it is a folder"),
+        ("-o", "no/x.txt", "there is no directory"),
+        ("-o", ".", "it is a directory"),
+        ("--plot", "no/x.png", "there is no directory"),
+        ("--plot", "folder.png", "it is a directory"),
     ],
 )
-def test_where_a_result_cannot_go_is_known_before_it_is_made(
+def test_unwritable_output_is_reported_before_the_work(
     run, model, tmp_path, option, place, words
 ) -> None:
     """The test set is not there either, which would be found first by whoever begins to work."""
     (tmp_path / "folder.png").mkdir()
-    asked = ["evaluate", model, "--test", "a.en", "a.fr", option, tmp_path / place]
+    asked = ["evaluate", model, "--test-set", "a.en", "a.fr", option, tmp_path / place]
     done = run(*asked)
     assert (done.status, done.out) == (1, "")
     assert f"{tmp_path / place} cannot be written: {words}" in done.err
@@ -384,64 +400,119 @@ def test_where_a_result_cannot_go_is_known_before_it_is_made(
 # --- explain ---
 
 EXPLAIN = {
-    "no layer": (["--off", "decoder.9"], "`--off decoder.9`: layer must be from 0 to 0 in the"),
-    "no head": (["--scale", "decoder.0.cross.7=2"], "`--scale decoder.0.cross.7=2`: heads must be"),
-    "no cross": (["--off", "encoder.0.cross"], "`--off encoder.0.cross`: cross must be in the dec"),
-    "no token": (["--hide", "decoder.cross=99"], "`--hide decoder.cross=99`: keys must be below"),
-    "no word": (["--force", "99=le"], "`--force 99=le`: word must be at most"),
+    "no layer": (
+        ["--ablate", "decoder.9"],
+        "`--ablate decoder.9`: layer must be from 0 to 0 in the",
+    ),
+    "no head": (
+        ["--scale-scores", "decoder.0.cross.7=2"],
+        "`--scale-scores decoder.0.cross.7=2`: heads must be",
+    ),
+    "no cross": (
+        ["--ablate", "encoder.0.cross"],
+        "`--ablate encoder.0.cross`: cross must be in the dec",
+    ),
+    "no token": (
+        ["--mask-keys", "decoder.cross=99"],
+        "`--mask-keys decoder.cross=99`: keys must be below",
+    ),
+    "no word": (
+        ["--force-continuation", "99=le"],
+        "`--force-continuation 99=le`: num_prefix_words must be at most",
+    ),
     "no layer shown": (["--layers", "decoder.4"], "`--layers` must be none, last, all or some of"),
     "layers": (["--layers", "foo"], "`--layers` must be none, last, all or layers such as encoder"),
-    "method": (["--method", "foo", "--method", "all"], "`--method` must be one of attention, roll"),
-    "far": (["--shift", "encoder=99999999"], "`--shift` must be at most 10000, but is 99999999"),
-    "sentences": (["--sentences", "3"], "`--sentences` needs --pronoun or --heads"),
-    "both": (["--target", "a", "--force", "1=b"], "`--target` must be left out with --force"),
-    "no site": (
-        ["--site", "decoder.0.cross.7", "-o", "a.svg"],
-        "`--site` must have a head below 2",
+    "method": (
+        ["--attribution", "foo", "--attribution", "all"],
+        "`--attribution` must be one of attention, roll",
     ),
-    "nowhere": (["--site", "decoder.8.cross", "-o", "a.svg"], "`--site` must be one of encoder.0."),
+    "far": (
+        ["--shift-positions", "encoder=99999999"],
+        "`--shift-positions` must be at most 10000, but is 99999999",
+    ),
+    "sentences": (
+        ["--max-sentences", "3"],
+        "`--max-sentences` needs --pronoun-test or --head-importance",
+    ),
+    "both": (
+        ["--target", "a", "--force-continuation", "1=b"],
+        "`--target` must be left out with --force-continuation",
+    ),
+    "no site": (
+        ["--plot-attention", "decoder.0.cross.7", "-o", "a.svg"],
+        "`--plot-attention` must have a head below 2",
+    ),
+    "nowhere": (
+        ["--plot-attention", "decoder.8.cross", "-o", "a.svg"],
+        "`--plot-attention` must be one of encoder.0.",
+    ),
 }
 
 
 @pytest.mark.parametrize(("arguments", "words"), EXPLAIN.values(), ids=EXPLAIN)
-def test_what_cannot_be_explained_is_named_as_it_is_typed(run, model, arguments, words) -> None:
+def test_invalid_explain_option_is_named_as_typed(run, model, arguments, words) -> None:
     done = run("explain", model, "The dog sleeps.", "--beam-size", "1", *arguments)
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith(f"seq2see: {words}")
     assert done.err.count("\n") == 1
 
 
-def test_all_that_cannot_be_explained_is_said_at_once(run, model) -> None:
-    wrong = ["--off", "decoder", "--hide", "decoder.cross=x", "--force", "x", "--layers", "foo"]
-    wrong += ["--method", "bar", "--beam-size", "0", "--sentences", "3", "-o", "a.txt"]
+def test_all_invalid_explain_options_are_reported_together(run, model) -> None:
+    wrong = [
+        "--ablate",
+        "decoder",
+        "--mask-keys",
+        "decoder.cross=x",
+        "--force-continuation",
+        "x",
+        "--layers",
+        "foo",
+    ]
+    wrong += ["--attribution", "bar", "--beam-size", "0", "--max-sentences", "3", "-o", "a.txt"]
     done = run("explain", model, "The dog sleeps.", *wrong)
     assert (done.status, done.out) == (2, "")
-    for option in ("off", "hide", "force", "layers", "method", "beam-size", "sentences", "output"):
+    for option in (
+        *("ablate", "mask-keys", "force-continuation", "layers", "attribution"),
+        *("beam-size", "max-sentences", "output"),
+    ):
         assert f"`--{option}`" in done.err
-    misfits = ["--off", "decoder.9", "--hide", "decoder.cross=99", "--layers", "decoder.4"]
+    misfits = ["--ablate", "decoder.9", "--mask-keys", "decoder.cross=99", "--layers", "decoder.4"]
     done = run("explain", model, "The dog sleeps.", *misfits)
     assert done.status == 2
-    assert [part[:9] for part in done.err.split("; ")] == ["seq2see: ", "`--hide d", "`--layers"]
+    assert [part[:9] for part in done.err.split("; ")] == [
+        "seq2see: ",
+        "`--mask-k",
+        "`--layers",
+    ]
 
 
-def test_an_empty_text_waits_for_nobody(run, model) -> None:
+def test_explain_rejects_an_empty_sentence(run, model) -> None:
     done = run("explain", model, "", stdin=b"The dog sleeps.\n")
     assert (done.status, done.out) == (1, "")
     assert done.err == "seq2see: the sentence must have words, but has none\n"
     assert run("explain", model, "-", "--beam-size", "1", stdin=b"The dog sleeps.\n").status == 0
 
 
-def test_reports_have_sentences_of_their_own(run, model) -> None:
-    done = run("explain", model, "--pronoun", "--off", "decoder.0", "--words", "--beam-size", "2")
+def test_explain_reports_reject_options_of_a_trace(run, model) -> None:
+    done = run(
+        "explain",
+        model,
+        "--pronoun-test",
+        "--ablate",
+        "decoder.0",
+        "--word-alternatives",
+        "--beam-size",
+        "2",
+    )
     assert (done.status, done.out) == (2, "")
     assert done.err == (
-        "seq2see: `--off`, `--words`, `--beam-size` must be left out with `--pronoun`\n"
+        "seq2see: `--ablate`, `--word-alternatives`, `--beam-size` must be left out with `--pronoun-test`\n"
     )
 
 
-def test_progress_over_heads_is_for_a_terminal_alone(run, model, tmp_path) -> None:
+def test_head_progress_is_printed_only_on_a_terminal(run, model, tmp_path) -> None:
     (tmp_path / "a.tsv").write_text("The dog sleeps.\tLe chien dort.\n", "utf-8")
-    done = run("explain", model, "--heads", tmp_path / "a.tsv", "--json")
+    done = run("explain", model, "--head-importance", tmp_path / "a.tsv", "--json")
     assert (done.status, done.err) == (0, "")
 
 
@@ -449,13 +520,13 @@ def test_progress_over_heads_is_for_a_terminal_alone(run, model, tmp_path) -> No
 
 STATUSES = {
     "no model": (1, ["translate", "{none}"]),
-    "no model to judge": (1, ["evaluate", "{none}", "--test", "builtin:fables/test"]),
-    "no system to compare": (1, ["compare", "{model}", "{none}", "--references", "{none}"]),
+    "no model to judge": (1, ["evaluate", "{none}", "--test-set", "builtin:fables/test"]),
+    "no system to compare": (1, ["compare", "{model}", "{none}", "--reference", "{none}"]),
     "no model to show": (1, ["info", "{none}"]),
     "no model to explain": (1, ["explain", "{none}", "a"]),
     "no text": (1, ["translate", "{model}", "{none}"]),
     "no glossary": (1, ["translate", "{model}", "--glossary", "{none}"]),
-    "no test": (1, ["evaluate", "{model}", "--test", "{none}.tsv"]),
+    "no test": (1, ["evaluate", "{model}", "--test-set", "{none}.tsv"]),
     "no corpus": (1, ["data", "check", "{none}.tsv"]),
     "no recipe": (1, ["train", "{none}"]),
     "a device": (2, ["translate", "{model}", "--device", "gpu"]),
@@ -471,7 +542,7 @@ STATUSES = {
             "{model}",
             "--engine",
             "ctranslate2",
-            "--stop",
+            "--stop-rule",
             "beam_full",
             "--prefix",
             "Le",
@@ -487,7 +558,7 @@ STATUSES = {
 
 
 @pytest.mark.parametrize(("status", "arguments"), STATUSES.values(), ids=STATUSES)
-def test_options_that_cannot_be_have_2_and_what_is_missing_1(
+def test_invalid_options_exit_with_2_missing_files_with_1(
     run, model, tmp_path, status, arguments
 ) -> None:
     if "ctranslate2" in arguments:

@@ -126,11 +126,11 @@ def test_linformer_everywhere_names_both_places_where_it_cannot_be() -> None:
 
 def test_unknown_preset_names_the_valid_ones() -> None:
     with pytest.raises(ConfigError, match="one of tiny, small, base, big, but is 'huge' instead"):
-        ModelConfig.preset("huge", vocab_size=100)
+        ModelConfig.from_preset("huge", vocab_size=100)
 
 
 def test_a_config_survives_writing_and_reading() -> None:
-    config = ModelConfig.preset(
+    config = ModelConfig.from_preset(
         "tiny", vocab_size=100, positions={"kind": "relative", "max_distance": 4}
     )
     assert ModelConfig(**config.model_dump()) == config
@@ -142,13 +142,13 @@ def test_replace_checks_anew_and_merges_tables() -> None:
     assert config.replace(heads=16).heads == 16
     changed = config.replace(norm={"placement": "pre"}, encoder_attention={"kind": "dot"})
     assert (changed.norm.eps, changed.norm.placement) == (1e-5, "pre")
-    assert changed.source_attention.kind == "dot"
+    assert changed.resolved_encoder_attention.kind == "dot"
     with pytest.raises(ConfigError, match="heads"):
         config.replace(heads=7)
 
 
 def test_settings_on_top_of_a_preset_are_merged() -> None:
-    dropout = ModelConfig.preset("big", vocab_size=100, dropout={"attention": 0.2}).dropout
+    dropout = ModelConfig.from_preset("big", vocab_size=100, dropout={"attention": 0.2}).dropout
     assert (dropout.residual, dropout.embedding, dropout.attention) == (0.3, 0.3, 0.2)
 
 
@@ -178,7 +178,7 @@ def test_reading_speaks_the_same_words(text: str, message: str) -> None:
     ],
 )
 def test_presets(preset: str, expected: tuple[int, ...]) -> None:
-    c = ModelConfig.preset(preset, vocab_size=100)
+    c = ModelConfig.from_preset(preset, vocab_size=100)
     assert (c.encoder_layers, c.decoder_layers, c.d_model, c.d_ff, c.heads) == expected
     assert preset in PRESETS
 

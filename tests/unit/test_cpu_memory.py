@@ -13,18 +13,18 @@ from weakref import ref
 
 import pytest
 
-from seq2see.cpu import sparing_what_is_loaded
-from seq2see.training.run_directory import RunFolder
-from seq2see.training.train import train
-from seq2see.training.workers import Workers
+from seq2see.cpu import gc_frozen
+from seq2see.training.run_directory import RunDirectory
+from seq2see.training.train import run_training
+from seq2see.training.workers import WorkerGroup
 
 LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 PROGRAM = """
 import resource
 import torch
-from seq2see.engines.memory import keep_freed_memory
+from seq2see.cpu import tune_malloc
 
-keep_freed_memory()
+tune_malloc()
 faults = []
 for _ in range(3):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -80,7 +80,7 @@ def test_the_collector_spares_what_was_loaded_until_the_work_is_done() -> None:
     garbage, loaded = Itself(), Itself()
     gone, known = ref(garbage), ref(loaded)
     del garbage
-    with sparing_what_is_loaded():
+    with gc_frozen():
         assert gone() is None
         del loaded
         gc.collect()
@@ -97,9 +97,9 @@ def test_a_run_is_spared_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         frozen.append(gc.get_freeze_count() > 100_000)
         raise InterruptedError
 
-    monkeypatch.setattr("seq2see.training.train.keep_freed_memory", begun)
+    monkeypatch.setattr("seq2see.training.train.tune_malloc", begun)
     with pytest.raises(InterruptedError):
-        train(unused, RunFolder(tmp_path), Workers(), unused)
+        run_training(unused, RunDirectory(tmp_path), WorkerGroup(), unused)
     assert frozen == [True]
     assert gc.get_freeze_count() < 100_000
 

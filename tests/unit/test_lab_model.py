@@ -23,7 +23,7 @@ from seq2see.lab.positions.rotation import rotation_by
 from seq2see.lab.registry import experiments
 from seq2see.lab.training import six_words
 from seq2see.lab.training.tables import base_parameters
-from seq2see.model import SILENCE, Transformer, sinusoid
+from seq2see.model import NULL_RECORDER, Transformer, compute_sinusoids
 
 QUICK = (30, 31, 32, 33, 35, 37, 41, 42, 43, 44, 45, 48, 49, 53, 55, 57)
 """Items that train nothing and time nothing."""
@@ -97,7 +97,7 @@ def test_a_shift_there_and_back_is_none() -> None:
 
 
 def test_the_corrected_code_of_the_notes_is_ours() -> None:
-    ours = sinusoid(torch.arange(7), 6)
+    ours = compute_sinusoids(torch.arange(7), 6)
     assert torch.allclose(torch.from_numpy(in_place_table(7, 6)), ours, atol=1e-14)
 
 
@@ -122,7 +122,7 @@ def test_models_without_residuals_differ_in_nothing_else() -> None:
 
 def test_memory_of_attention_and_of_linformer() -> None:
     attention = Lesson().model.attention
-    fused, linformer = Way(attention, SILENCE), Way(LINFORMER, SILENCE)
+    fused, linformer = Way(attention, NULL_RECORDER), Way(LINFORMER, NULL_RECORDER)
     assert fused.kept(512) == pytest.approx(2 * fused.kept(256), rel=0.02)
     assert linformer.kept(1024) == pytest.approx(2 * linformer.kept(512), rel=0.1)
 

@@ -11,6 +11,19 @@ Other files may stand beside these. Nothing in them is code, and none is run.
 """
 
 from seq2see.bundle.bundle import Bundle
-from seq2see.bundle.manifest import FORMAT, DataOrigin, Framing, Origin, SignedScore
+from seq2see.bundle.manifest import (
+    FORMAT_VERSION,
+    DatasetInfo,
+    Provenance,
+    ReportedScore,
+    SpecialTokens,
+)
 
-__all__ = ["FORMAT", "Bundle", "DataOrigin", "Framing", "Origin", "SignedScore"]
+__all__ = [
+    "FORMAT_VERSION",
+    "Bundle",
+    "DatasetInfo",
+    "Provenance",
+    "ReportedScore",
+    "SpecialTokens",
+]

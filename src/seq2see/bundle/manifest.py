@@ -10,37 +10,44 @@ from typing import Annotated
 from pydantic import Field, JsonValue
 
 from seq2see import __version__
-from seq2see.bundle.files import AGAIN, JOINT, SOURCE, TARGET, WEIGHTS, about
-from seq2see.bundle.weights import blank
+from seq2see.bundle.files import (
+    DAMAGED_HINT,
+    JOINT_TOKENIZER_FILE,
+    SOURCE_TOKENIZER_FILE,
+    TARGET_TOKENIZER_FILE,
+    WEIGHTS_FILE,
+    error_context,
+)
+from seq2see.bundle.weights import build_meta_model
 from seq2see.config import Config
 from seq2see.errors import InputError
 from seq2see.model import ModelConfig, count_parameters
 from seq2see.text import BOS_ID, EOS_ID
 
-FORMAT = 1
+FORMAT_VERSION = 1
 """A directory with a higher number is refused. Raise it when an older reader would go wrong."""
 
 
-Language = Annotated[str, Field(min_length=1)]
+LanguageTag = Annotated[str, Field(min_length=1)]
 
 
 Checksum = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
-class Framing(Config):
+class SpecialTokens(Config):
     """Which ids stand around a sentence. These are ours; models from elsewhere have others."""
 
-    source_start: int | None = Field(default=None, ge=0)
+    source_bos_id: int | None = Field(default=None, ge=0)
     """Before a source."""
-    source_end: int | None = Field(default=EOS_ID, ge=0)
+    source_eos_id: int | None = Field(default=EOS_ID, ge=0)
     """Behind a source."""
-    target_start: int = Field(default=BOS_ID, ge=0)
+    decoder_start_id: int = Field(default=BOS_ID, ge=0)
     """What the decoder is given first."""
-    target_end: int = Field(default=EOS_ID, ge=0)
+    target_eos_id: int = Field(default=EOS_ID, ge=0)
     """What ends a translation."""
 
 
-class DataOrigin(Config):
+class DatasetInfo(Config):
     """A text that had a part in the making."""
 
     name: str
@@ -51,7 +58,7 @@ class DataOrigin(Config):
     """How many there were."""
 
 
-class SignedScore(Config):
+class ReportedScore(Config):
     """A score that can be computed again."""
 
     data: str
@@ -64,14 +71,14 @@ class SignedScore(Config):
     """How it was computed, in sacrebleu's words or our own."""
 
 
-class Origin(Config):
+class Provenance(Config):
     """How a model was made: plain JSON that is kept with it."""
 
     recipe: dict[str, JsonValue] = Field(default_factory=dict)
     """All settings; the only part that is not on the card."""
-    data: tuple[DataOrigin, ...] = Field(default=(), strict=False)
+    data: tuple[DatasetInfo, ...] = Field(default=(), strict=False)
     """What it was trained and validated on."""
-    scores: tuple[SignedScore, ...] = Field(default=(), strict=False)
+    scores: tuple[ReportedScore, ...] = Field(default=(), strict=False)
     """How good it is."""
     version: str = __version__
     """Of seq2see."""
@@ -87,18 +94,18 @@ class Origin(Config):
     """Anything else, such as the system that a model was imported from."""
 
 
-class Description(Config):
+class ModelInfo(Config):
     """What a model is, apart from its weights."""
 
-    format: int = FORMAT
-    languages: Annotated[tuple[Language, Language], Field(strict=False)]
+    format: int = FORMAT_VERSION
+    languages: Annotated[tuple[LanguageTag, LanguageTag], Field(strict=False)]
     model: ModelConfig
-    framing: Framing
+    special_tokens: SpecialTokens
     max_length: int | None = Field(ge=1)
-    origin: Origin
+    provenance: Provenance
 
 
-class Manifest(Description):
+class Manifest(ModelInfo):
     """The whole of `config.json`."""
 
     checksums: dict[str, Checksum]
@@ -107,31 +114,34 @@ class Manifest(Description):
     def conflicts(self) -> Iterator[str]:
         """Refuse other files than these: their names lead to paths."""
         names = set(self.checksums)
-        if names not in ({WEIGHTS, JOINT}, {WEIGHTS, SOURCE, TARGET}):
+        if names not in (
+            {WEIGHTS_FILE, JOINT_TOKENIZER_FILE},
+            {WEIGHTS_FILE, SOURCE_TOKENIZER_FILE, TARGET_TOKENIZER_FILE},
+        ):
             yield (
-                f"`checksums` must name {WEIGHTS} and either {JOINT} or {SOURCE} and {TARGET}, "
+                f"`checksums` must name {WEIGHTS_FILE} and either {JOINT_TOKENIZER_FILE} or {SOURCE_TOKENIZER_FILE} and {TARGET_TOKENIZER_FILE}, "
                 f"but has {', '.join(sorted(names)) or 'nothing'} instead"
             )
 
 
-def parse(path: Path, content: bytes) -> Manifest:
+def parse_manifest(path: Path, content: bytes) -> Manifest:
     """Return what the content of this file says, if it is ours and not from the future."""
     try:
         table = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"`{path}` must be JSON, but: {error}; {AGAIN}") from None
+        raise InputError(f"`{path}` must be JSON, but: {error}; {DAMAGED_HINT}") from None
     number = table.get("format") if isinstance(table, dict) else None
     if type(number) is not int:
         raise InputError(
             f"`{path}` has no number of a format, so it is not of a model of ours: "
             "`seq2see import` reads those of other systems"
         )
-    if number > FORMAT:
+    if number > FORMAT_VERSION:
         raise InputError(
             f"`{path}` has format {number}, but seq2see {__version__} reads formats up to "
-            f"{FORMAT}: install a newer version"
+            f"{FORMAT_VERSION}: install a newer version"
         )
-    with about(path):
+    with error_context(path):
         return Manifest(**table)
 
 
@@ -171,27 +181,27 @@ Not stated. Who passes this model on says here under which terms, and those of t
 """
 
 
-def card(model: Description, joint: bool) -> str:
+def format_model_card(info: ModelInfo, is_joint: bool) -> str:
     """Return the card, in Markdown."""
-    source, target = model.languages
-    origin = model.origin
+    source, target = info.languages
+    origin = info.provenance
     return _CARD.format(
         source=source,
         target=target,
-        facts="\n".join(f"| {name} | {value} |" for name, value in _facts(model, joint)),
+        facts="\n".join(f"| {name} | {value} |" for name, value in _facts(info, is_joint)),
         data="\n".join(map(_data_line, origin.data)) or "Not recorded.",
         scores="\n".join(map(_score_line, origin.scores)) or "Not measured.",
     )
 
 
-def _facts(model: Description, joint: bool) -> Iterator[tuple[str, str]]:
+def _facts(model: ModelInfo, joint: bool) -> Iterator[tuple[str, str]]:
     config = model.model
     sizes = f"{config.vocab_size:,} pieces"
     yield "architecture", _architecture(config)
-    yield "parameters", f"{count_parameters(blank(config)):,}"
-    yield "vocabulary", sizes if joint else f"{sizes} and {config.output_size:,}"
-    yield "made", _made(model.origin)
-    yield from ((name, _line(value)) for name, value in model.origin.notes.items())
+    yield "parameters", f"{count_parameters(build_meta_model(config)):,}"
+    yield "vocabulary", sizes if joint else f"{sizes} and {config.output_vocab_size:,}"
+    yield "made", _made(model.provenance)
+    yield from ((name, _line(value)) for name, value in model.provenance.notes.items())
 
 
 def _architecture(config: ModelConfig) -> str:
@@ -201,7 +211,7 @@ def _architecture(config: ModelConfig) -> str:
     )
 
 
-def _made(origin: Origin) -> str:
+def _made(origin: Provenance) -> str:
     commit = f" ({origin.commit})" if origin.commit else ""
     parts = (
         origin.date,
@@ -221,10 +231,10 @@ def _line(value: object) -> str:
     return " ".join(str(value).split()).replace("|", "\\|")
 
 
-def _data_line(data: DataOrigin) -> str:
+def _data_line(data: DatasetInfo) -> str:
     pairs = "" if data.pairs is None else f"{data.pairs:,} pairs, "
     return f"- {_line(data.name)}: {pairs}fingerprint `{data.fingerprint}`"
 
 
-def _score_line(score: SignedScore) -> str:
+def _score_line(score: ReportedScore) -> str:
     return f"- {_line(score.data)}: {score.metric} {score.value:.2f}, signature `{score.signature}`"

@@ -36,24 +36,24 @@ class _NoNumbers(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def blank(config: ModelConfig) -> Transformer:
+def build_meta_model(config: ModelConfig) -> Transformer:
     """Return the model as names and shapes: its weights are on the meta device."""
     with torch.device("meta"), _NoNumbers():
         return Transformer.from_config(config)
 
 
-def filled(config: ModelConfig, weights: Mapping[str, Tensor]) -> Transformer:
+def build_model_with_weights(config: ModelConfig, weights: Mapping[str, Tensor]) -> Transformer:
     """Return a model with copies of weights that `fitted` has returned."""
-    model = blank(config)
+    model = build_meta_model(config)
     own = {name: weight.clone() for name, weight in weights.items()}
     named = {name: own[first] for name, first in _first_names(model).items()}
     model.load_state_dict(named, assign=True)
     return model
 
 
-def fitted(config: ModelConfig, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def check_weights(config: ModelConfig, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return each weight once, in order, as float32; refuse those that do not fit the config."""
-    model = blank(config)
+    model = build_meta_model(config)
     first, wanted = _first_names(model), model.state_dict()
     problems = _misfits(first, wanted, weights)
     if text := _few(problems):
@@ -62,7 +62,7 @@ def fitted(config: ModelConfig, weights: Mapping[str, Tensor]) -> dict[str, Tens
     return {name: _floats_as(torch.float32, given[name]) for name in dict.fromkeys(first.values())}
 
 
-def stored(weights: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
+def cast_weights(weights: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
     """Return the weights as a file takes them."""
     if dtype not in _STORABLE:
         raise InputError(f"`dtype` must be one of {_STORABLE}, but is {dtype} instead")

@@ -29,25 +29,25 @@ from seq2see.cli.score import score
 from seq2see.cli.serve import serve
 from seq2see.cli.train import train
 from seq2see.cli.translate import translate
-from seq2see.cli.usage import STATUS, Verb, Verbs
+from seq2see.cli.usage import USAGE_ERROR_STATUS, Command, CommandGroup
 from seq2see.errors import ConfigError, Seq2SeeError
 
 _STANDARD_OUTPUT = 1
 app = typer.Typer(
     name="seq2see",
-    cls=Verbs,
-    help="A Transformer that you train on your own text, run fast, serve, and see through.",
+    cls=CommandGroup,
+    help="Train, run, serve and inspect Transformer translation models.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"]},
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 for verb in (demo, init, train, translate, evaluate, compare, score, explain, serve):
-    app.command(cls=Verb)(verb)
+    app.command(cls=Command)(verb)
 app.add_typer(data)
 app.add_typer(lab)
-app.command(cls=Verb)(info)
-app.command("import", cls=Verb)(import_)
+app.command(cls=Command)(info)
+app.command("import", cls=Command)(import_)
 
 
 def _print_version(wanted: bool) -> None:
@@ -61,7 +61,7 @@ def _options(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None: ...
@@ -75,7 +75,7 @@ def main() -> None:
         app(prog_name="seq2see")
     except Seq2SeeError as error:
         typer.echo(f"seq2see: {error}", err=True)
-        sys.exit(STATUS if isinstance(error, ConfigError) else 1)
+        sys.exit(USAGE_ERROR_STATUS if isinstance(error, ConfigError) else 1)
     except OSError as error:  # a full disk
         typer.echo(f"seq2see: {_where(error)}{error.strerror or error}", err=True)
         sys.exit(1)

@@ -1,123 +1,237 @@
-"""`seq2see compare`: which of two systems is better, and where they differ."""
+"""`seq2see compare`: compare two systems on a test set."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from seq2see.cli import inputs, options
-from seq2see.cli.options import Json
-from seq2see.cli.usage import all_of, given
+from seq2see.cli.usage import collect_errors, format_given_options
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from seq2see.data.corpus import CorpusConfig
+    from seq2see.evaluate import EvaluationSet, SystemComparison
+    from seq2see.evaluate.comparison import SentenceDifference
+    from seq2see.progress import ProgressCallback
+    from seq2see.translator import TranslationOptions, Translator
 
-METRICS = ["bleu", "chrf", "ter"]
-"""Unless others are named."""
+DEFAULT_METRICS = ["bleu", "chrf", "ter"]
 
-Trials = Annotated[
+_DIFF_MARKS = {"both": ("", ""), "first": ("[-", "-]"), "second": ("{+", "+}")}
+"""Marks around words of one translation only, as in wdiff, for terminals without color."""
+_DIFF_STYLES = {"both": "", "first": "red strike", "second": "green bold"}
+
+_ResamplesOption = Annotated[
     int | None,
     typer.Option(
         min=1,
         max=1_000_000,
-        help="Draws of each test. By default 1,000 for the bootstrap, 10,000 for randomisation.",
+        help="Number of resamples per significance test. Default: 1,000 for the paired bootstrap, "
+        "10,000 for approximate randomization.",
+    ),
+]
+_ExamplesOption = Annotated[
+    int,
+    typer.Option(
+        min=0, help="Number of sentences to show whose translations differ most in quality."
     ),
 ]
 
 
 def compare(
     first: Annotated[
-        str, typer.Argument(metavar="A", help="A model's directory, or a file of translations.")
+        str,
+        typer.Argument(
+            metavar="A",
+            help="First system: model directory, or text file with one translation per line.",
+        ),
     ],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    second: Annotated[
+        str,
+        typer.Argument(
+            metavar="B",
+            help="Second system: model directory, or text file with one translation per line.",
+        ),
+    ],
     files: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FILES…", help="Further files of --test or --references."),
+        typer.Argument(metavar="FILES…", help="Further files of --test-set or --reference."),
     ] = None,
-    test: options.Test = None,
-    references: options.References = None,
+    test_files: options.TestSetOption = None,
+    references: options.ReferencesOption = None,
     columns: options.TestColumnsOption = None,
-    form: options.TestFormatOption = None,
-    language: options.Language = None,
-    metrics: options.Metrics = None,
-    tokenize: options.Tokenize = None,
-    lowercase: options.Lowercase = None,
-    trials: Trials = None,
-    examples: Annotated[int, typer.Option(min=0, help="Differences that are shown.")] = 5,
-    engine: options.Engine = "auto",
-    device: options.Device = "auto",
-    threads: options.Threads = None,
-    beam_size: options.BeamSize = None,
-    length_penalty: options.LengthPenalty = None,
-    as_json: Json = False,
+    format_name: options.TestFormatOption = None,
+    language: options.ReferenceLanguageOption = None,
+    metrics: options.MetricOption = None,
+    tokenize: options.TokenizeOption = None,
+    lowercase: options.LowercaseOption = None,
+    resamples: _ResamplesOption = None,
+    examples: _ExamplesOption = 5,
+    engine: options.EngineOption = "auto",
+    device: options.DeviceOption = "auto",
+    threads: options.ThreadsOption = None,
+    beam_size: options.BeamSizeOption = None,
+    length_penalty: options.LengthPenaltyOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
-    """Tell which of two systems is better on the same sentences, and whether that is chance."""
-    from seq2see.cli import comparison
-    from seq2see.cli.progress import sentence_bar
-    from seq2see.evaluate import compared
+    """Compare two systems on a test set and test whether the difference is significant."""
+    from seq2see.cli.progress import show_sentence_progress
+    from seq2see.evaluate import compare_systems
 
-    names = first, second
-    _refuse_missing(names)
+    systems = first, second
+    _check_systems_exist(systems)
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
-    chosen: dict[str, Any] = {"engine": engine, "device": device, "threads": threads}
-    corpus = partial(inputs.corpus_config, columns=columns, form=form)
-    _, (tests, further), scoring, options = all_of(
-        lambda: _refuse_unused(names, {**search, **chosen}),
-        lambda: _files(files, test, references, names, corpus),
-        lambda: options.scoring_config(metrics or METRICS, tokenize, lowercase),
-        lambda: options.translation_options(search),
+    loading: dict[str, Any] = {"engine": engine, "device": device, "threads": threads}
+    build_corpus = partial(inputs.build_test_set_config, columns=columns, format_name=format_name)
+    _, (corpus, all_references), scoring, translation_options = collect_errors(
+        lambda: _check_model_options(systems, {**search, **loading}),
+        lambda: _assign_files(files, test_files, references, systems, build_corpus),
+        lambda: options.build_scoring_config(metrics or DEFAULT_METRICS, tokenize, lowercase),
+        lambda: options.build_translation_options(search),
     )
-    with options.dying_of_interrupts(), sentence_bar() as told:
-        models = {n: options.loaded(Path(n), **chosen) for n in names if _is_model(n)}
+    with options.exit_on_interrupt(), show_sentence_progress() as on_progress:
+        models = {s: options.load_translator(Path(s), **loading) for s in systems if _is_model(s)}
         languages = next((model.languages for model in models.values()), None)
-        test_set = inputs.read_held_out(tests, further, languages, language)
-        ours, theirs = (
-            comparison.translations(name, models.get(name), test_set, options, told)
-            for name in names
+        test_set = inputs.read_test_set(corpus, all_references, languages, language)
+        outputs = tuple(
+            _get_translations(
+                system, models.get(system), test_set, translation_options, on_progress
+            )
+            for system in systems
         )
-    found = compared(comparison.short(names), ours, theirs, test_set, scoring, trials)
+    comparison = compare_systems(
+        _shorten_names(systems), outputs[0], outputs[1], test_set, scoring, resamples
+    )
     if as_json:
-        typer.echo(json.dumps(found.to_json(examples), ensure_ascii=False))
+        typer.echo(json.dumps(comparison.to_json(examples), ensure_ascii=False))
     else:
-        comparison.show(found, test_set.name, examples)
+        _print_comparison(comparison, test_set.name, examples)
 
 
-def _refuse_missing(names: Sequence[str]) -> None:
-    """Refuse what is not there: nobody can tell whether it would be a model or a file."""
-    for name in names:
-        if not Path(name).exists():
-            what = "give the directory of a model, or a file of translations"
-            raise InputError(f"{name} is not there: {what}")
+def _check_systems_exist(systems: Sequence[str]) -> None:
+    """Raise InputError for a missing path, which could be a model directory or a file."""
+    for system in systems:
+        if not Path(system).exists():
+            raise InputError(
+                f"{system} does not exist: give a model directory or a file with translations"
+            )
 
 
-def _is_model(name: str) -> bool:
-    return Path(name).is_dir()
+def _is_model(system: str) -> bool:
+    return Path(system).is_dir()
 
 
-def _refuse_unused(names: Sequence[str], of_model: Mapping[str, object]) -> None:
-    """Refuse the options that mean nothing without a model."""
-    wanted = {option: value != "auto" and value for option, value in of_model.items()}
-    if not any(map(_is_model, names)) and (unused := given(wanted)):
+def _check_model_options(systems: Sequence[str], model_options: Mapping[str, object]) -> None:
+    """Raise ConfigError if options that require a model are given for two files."""
+    given = {option: value != "auto" and value for option, value in model_options.items()}
+    if not any(map(_is_model, systems)) and (unused := format_given_options(given)):
         raise ConfigError([f"{unused} must be left out with two files: nothing is translated"])
 
 
-def _files(
+def _assign_files(
     files: list[str] | None,
-    test: list[str] | None,
+    test_files: list[str] | None,
     references: list[str] | None,
-    names: Sequence[str],
-    corpus: Callable[[list[str]], CorpusConfig | None],
+    systems: Sequence[str],
+    build_corpus: Callable[[list[str]], CorpusConfig | None],
 ) -> tuple[CorpusConfig | None, list[str]]:
-    """Return the test set, and files of references beside: a shell gives `--test a.en a.de` as an
-    option and an argument."""
-    tests, further = list(test or ()), list(references or ())
-    (further if further and not tests else tests).extend(files or ())
-    if not tests and any(map(_is_model, names)):
-        raise ConfigError(["`--test` must be given: what the models have to translate"])
-    return corpus(tests), further
+    """Return the config of the test set, and the additional reference files.
+
+    Click parses `--test-set a.en a.de` as an option and an argument: `files` has such arguments.
+    """
+    all_test_files, all_references = list(test_files or ()), list(references or ())
+    (all_references if references and not test_files else all_test_files).extend(files or ())
+    if not all_test_files and any(map(_is_model, systems)):
+        raise ConfigError(["`--test-set` must be given: the sentences that the models translate"])
+    return build_corpus(all_test_files), all_references
+
+
+def _get_translations(
+    system: str,
+    translator: Translator | None,
+    test_set: EvaluationSet,
+    translation_options: TranslationOptions,
+    on_progress: ProgressCallback,
+) -> list[str]:
+    """Translate the test set with a model, or read the translations from a file."""
+    from seq2see.evaluate.evaluation import translate_evaluation_set
+
+    if translator is None:
+        return inputs.read_translations(system, test_set)
+    total = len(test_set)
+    translations = translate_evaluation_set(
+        translator, test_set, translation_options, lambda done: on_progress(done, total)
+    )
+    return [translation.text for translation in translations]
+
+
+def _shorten_names(systems: tuple[str, str]) -> tuple[str, str]:
+    """Return the shortest ends of the two paths that differ."""
+    first, second = (Path(system).resolve().parts for system in systems)
+    for count in range(1, max(len(first), len(second)) + 1):
+        ends = "/".join(first[-count:]), "/".join(second[-count:])
+        if ends[0] != ends[1]:
+            return ends
+    return first[-1], f"{first[-1]} (again)"
+
+
+def _print_comparison(comparison: SystemComparison, test_set: str, num_examples: int) -> None:
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    first, second = comparison.systems
+    console.print(f"{test_set}: {comparison.num_sentences:,} sentences; A {first}, B {second}")
+    console.print(_build_score_table(comparison))
+    ties = len(comparison.differences) - comparison.wins - comparison.losses
+    console.print(
+        f"Sentences: {comparison.wins:,} better by B, {comparison.losses:,} better by A, "
+        f"{ties:,} equally good, {comparison.identical:,} identical."
+    )
+    for difference in comparison.differences[:num_examples]:
+        for line in _format_difference(difference, console.is_terminal):
+            console.print(line)
+    console.print("\n" + comparison.verdict, style="bold")
+
+
+def _build_score_table(comparison: SystemComparison) -> Table:
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    table.add_column("metric", no_wrap=True)
+    for column in ("A", "B", "B - A", "95 %", "p bootstrap", "p random"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for tests in comparison.metrics.values():
+        bootstrap = tests["bootstrap"]
+        low, high = bootstrap.interval
+        table.add_row(
+            bootstrap.first.name,
+            f"{bootstrap.first.value:.2f}",
+            f"{bootstrap.second.value:.2f}",
+            f"{bootstrap.difference:+.2f}",
+            f"{low:+.2f} … {high:+.2f}",
+            *(f"{test.p_value:.4f}" for test in tests.values()),
+        )
+    return table
+
+
+def _format_difference(difference: SentenceDifference, has_color: bool) -> Iterator[Text]:
+    """Yield source, reference and the word diff of the two translations of a sentence."""
+    from seq2see.evaluate.comparison import diff_words
+
+    better = "B" if difference.gain > 0 else "A"
+    title = f"line {difference.line:,}, {abs(difference.gain):.1f} chrF2 better by {better}"
+    yield Text(f"\n{title}", style="bold")
+    if difference.source is not None:
+        yield Text(f"  source     {difference.source}", style="dim")
+    yield Text(f"  reference  {difference.reference}", style="dim")
+    words = Text("  A → B      ")
+    for side, text in diff_words(difference.first, difference.second):
+        before, after = ("", "") if has_color else _DIFF_MARKS[side]
+        words.append(f"{before}{text}{after}", style=_DIFF_STYLES[side])
+    yield words

@@ -12,40 +12,48 @@ from rich.markup import escape
 from rich.table import Table
 
 from seq2see import draw
-from seq2see.cli.progress import duration
-from seq2see.data.quality.report import Distribution, Finding, Report, Severity, SideReport
+from seq2see.cli.progress import format_duration
+from seq2see.data.quality.report import (
+    CorpusFinding,
+    CorpusReport,
+    Distribution,
+    Severity,
+    SideReport,
+)
 
 _COLOURS = {"fault": "red", "warning": "yellow", "note": "dim"}
 
 
-_INKS = {"fault": draw.RED, "warning": draw.ORANGE, "note": draw.GREY}
+_INKS = {"fault": draw.RED, "warning": draw.ORANGE, "note": draw.GRAY}
 
 
 _SHOWN = 80
 """Characters of an example's side."""
 
 
-def show(report: Report, name: str, examples: int, seconds: float | None = None) -> None:
+def print_corpus_report(
+    report: CorpusReport, name: str, examples: int, seconds: float | None = None
+) -> None:
     """Print the report, with the time that training takes, if it was measured."""
     console = Console(highlight=False)
     console.print(f"[bold]{escape(name)}[/bold]: {_pairs(report)}")
-    if report.pairs:
+    if report.num_pairs:
         console.print(_lengths(report))
         console.print(_ratio(report), "")
     console.print(_findings(report, examples, seconds))
 
 
-def record(report: Report, seconds: float | None) -> dict[str, Any]:
+def corpus_report_to_json(report: CorpusReport, seconds: float | None) -> dict[str, Any]:
     """Return it for machines; `seconds` of the suggestion is null if that was not measured."""
     plain = report.to_json()
     return {**plain, "suggestion": {**plain["suggestion"], "seconds": seconds}}
 
 
-def _pairs(report: Report) -> str:
-    return "1 pair" if report.pairs == 1 else f"{report.pairs:,} pairs"
+def _pairs(report: CorpusReport) -> str:
+    return "1 pair" if report.num_pairs == 1 else f"{report.num_pairs:,} pairs"
 
 
-def _findings(report: Report, examples: int, seconds: float | None) -> Table:
+def _findings(report: CorpusReport, examples: int, seconds: float | None) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(justify="right")
     grid.add_column(overflow="fold")
@@ -53,13 +61,14 @@ def _findings(report: Report, examples: int, seconds: float | None) -> Table:
         grid.add_row(_coloured(finding.severity), escape(finding.text))
         for line in _examples(finding, examples):
             grid.add_row("", f"[dim]{escape(line)}[/dim]")
-    if report.healthy:
+    if report.is_clean:
         grid.add_row("[green]healthy[/green]", "Nothing must be mended.")
-    for line in report.unchecked:
+    for line in report.skipped_checks:
         grid.add_row("[dim]unseen[/dim]", escape(line))
     grid.add_row("[bold]suggested[/bold]", _suggestion(report))
     if seconds is not None:
-        text = f"about {duration(seconds)} on this machine, validations and last scores included"
+        duration = format_duration(seconds)
+        text = f"about {duration} on this machine, including validation and final evaluation"
         grid.add_row("[bold]training[/bold]", text)
     return grid
 
@@ -68,22 +77,22 @@ def _coloured(severity: Severity) -> str:
     return f"[{_COLOURS[severity]}]{severity}[/]"
 
 
-def _suggestion(report: Report) -> str:
+def _suggestion(report: CorpusReport) -> str:
     best = report.suggestion
     return f"preset {best.preset}, {best.vocab_size:,} pieces ({escape(best.reason)})"
 
 
-def _lengths(report: Report) -> Table:
+def _lengths(report: CorpusReport) -> Table:
     table = Table(box=box.SIMPLE, pad_edge=False)
     for column in ("", "language", "words", "words a line", "characters a line"):
         table.add_column(column, justify="left" if column in {"", "language"} else "right")
     for name, side in (("source", report.source), ("target", report.target)):
-        table.add_row(name, _language(side), f"{side.words.total:,.0f}", *_spread(side))
+        table.add_row(name, _language(side), f"{side.words_per_line.total:,.0f}", *_spread(side))
     return table
 
 
-def _ratio(report: Report) -> str:
-    ratio = report.ratio
+def _ratio(report: CorpusReport) -> str:
+    ratio = report.length_ratio
     return (
         f"A target has {ratio.median:.2f} characters for one of its source "
         f"({_between(ratio, '.2f')}); brackets hold 98 % of the lines.\n"
@@ -91,11 +100,11 @@ def _ratio(report: Report) -> str:
 
 
 def _language(side: SideReport) -> str:
-    return escape(side.stated or side.found or "unknown")
+    return escape(side.declared_language or side.detected_language or "unknown")
 
 
 def _spread(side: SideReport) -> Iterator[str]:
-    for distribution in (side.words, side.characters):
+    for distribution in (side.words_per_line, side.characters_per_line):
         yield f"{distribution.median:,.0f} ({_between(distribution, ',.0f')})"
 
 
@@ -104,10 +113,10 @@ def _between(distribution: Distribution, form: str) -> str:
     return f"{low:{form}} to {high:{form}}"
 
 
-def _examples(finding: Finding, count: int) -> Iterator[str]:
+def _examples(finding: CorpusFinding, count: int) -> Iterator[str]:
     for example in finding.examples[:count]:
         sides = " ‖ ".join(_short(side) for side in (example.source, example.target))
-        yield f"line {example.line:,}: {sides}" + (f" ({example.why})" if example.why else "")
+        yield f"line {example.line:,}: {sides}" + (f" ({example.reason})" if example.reason else "")
 
 
 def _short(text: str) -> str:
@@ -115,31 +124,31 @@ def _short(text: str) -> str:
     return visible if len(visible) <= _SHOWN else f"{visible[: _SHOWN - 1]}…"
 
 
-def plot(report: Report, name: str, path: Path) -> None:
+def plot_corpus_report(report: CorpusReport, name: str, path: Path) -> None:
     """Draw lengths, ratios and findings."""
     sides = {"source": report.source, "target": report.target}
     found = {f.name.replace("_", " "): f for f in reversed(report.findings) if f.count}
     found = dict(reversed(found.items()))  # of those with the same name, the gravest
-    draw.panels(
+    draw.draw_charts(
         path,
         f"{name}: {_pairs(report)}",
         [
             draw.Histogram(
                 "Words a line",
                 "words; the last bin has all beyond",
-                {n: _bins(s.words) for n, s in sides.items()},
+                {n: _bins(s.words_per_line) for n, s in sides.items()},
             ),
             draw.Histogram(
                 "Characters a line",
                 "characters; the last bin has all beyond",
-                {n: _bins(s.characters) for n, s in sides.items()},
+                {n: _bins(s.characters_per_line) for n, s in sides.items()},
             ),
             draw.Histogram(
                 "Characters of the target for one of the source",
                 "ratio; the last bin has all beyond",
-                {"ratio": _bins(report.ratio)},
+                {"ratio": _bins(report.length_ratio)},
             ),
-            draw.Bars(
+            draw.BarChart(
                 "Findings (how many)",
                 {n: f.count for n, f in found.items()},
                 [_INKS[f.severity] for f in found.values()],

@@ -8,135 +8,186 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.inputs import endings, opened, refuse_place, refuse_plot, spoken
-from seq2see.cli.options import Columns, Files, Format, Json, Languages, Plot, let_threads_sleep
+from seq2see.cli.inputs import (
+    check_output_path,
+    check_plot_path,
+    format_corpus_name,
+    open_corpus,
+    side_suffixes,
+)
+from seq2see.cli.options import (
+    ColumnsOption,
+    CorpusFilesArgument,
+    FormatOption,
+    JsonOption,
+    LanguagesOption,
+    PlotOption,
+    set_passive_omp_wait,
+)
 from seq2see.cli.progress import show_corpus_progress
-from seq2see.cli.usage import Verb, Verbs
+from seq2see.cli.usage import Command, CommandGroup
 from seq2see.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from seq2see.data.corpus import Corpus
-    from seq2see.data.quality.corpus_model import Progress
-    from seq2see.data.quality.report import Report
-    from seq2see.data.readers import Pair
-    from seq2see.text import Tokenizers
+    from seq2see.data.quality.corpus_model import StageCallback
+    from seq2see.data.quality.report import CorpusReport
+    from seq2see.data.readers import SentencePair
+    from seq2see.text import TokenizerPair
 
 app = typer.Typer(
     name="data",
-    cls=Verbs,
-    help="Look at parallel text, clean it, split it.",
+    cls=CommandGroup,
+    help="Check, clean and split parallel corpora.",
     no_args_is_help=True,
 )
 
-Output = Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")]
-Against = Annotated[
+_OutputOption = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIRECTORY",
+        help="Output directory. Existing files are not overwritten.",
+    ),
+]
+_TestSetOption = Annotated[
     list[str] | None,
     typer.Option(
+        "--test-set",
         metavar="FILE",
-        help="A test set, which must have nothing in common with this text; given once or twice, "
-        "as FILES.",
+        help="Test set that must not overlap with the corpus; overlapping pairs are reported "
+        "(`check`) or removed (`clean`). One file, or two text files (give the option twice).",
     ),
 ]
 
 
-@app.command(cls=Verb)
+@app.command(cls=Command)
 def check(
-    files: Files,
-    languages: Languages = None,
-    columns: Columns = None,
-    form: Format = None,
-    against: Against = None,
+    files: CorpusFilesArgument,
+    languages: LanguagesOption = None,
+    columns: ColumnsOption = None,
+    form: FormatOption = None,
+    test_files: _TestSetOption = None,
     tokenizer: Annotated[
-        Path | None, typer.Option(help="A folder with a tokenizer, or a SentencePiece file.")
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Model directory or SentencePiece file: also report characters of the corpus that "
+            "this tokenizer does not cover.",
+        ),
     ] = None,
-    examples: Annotated[int, typer.Option(min=0, max=100, help="Pairs shown for a finding.")] = 2,
-    estimate: Annotated[
-        bool, typer.Option(help="Measure how long training would take here: about ten seconds.")
+    examples: Annotated[
+        int, typer.Option(min=0, max=100, help="Number of example pairs to show per finding.")
+    ] = 2,
+    estimate_time: Annotated[
+        bool,
+        typer.Option(
+            help="Estimate how long training takes on this machine, by a measurement of about 10 "
+            "seconds."
+        ),
     ] = True,
-    as_json: Json = False,
-    plot: Plot = None,
+    as_json: JsonOption = False,
+    plot: PlotOption = None,
 ) -> None:
-    """Say what is wrong with a corpus, and which model fits its size; status 1 if it has faults."""
-    let_threads_sleep()
-    from seq2see.cli import corpus_report
-    from seq2see.data.quality.analysis import examine
-    from seq2see.data.quality.config import DoctorConfig
+    """Report problems of a parallel corpus and suggest a model size.
 
-    refuse_plot(plot)
-    refuse_place(plot)
-    config = DoctorConfig(examples=max(examples, DoctorConfig().examples))
-    with opened(files, languages, columns, form) as corpus, show_corpus_progress() as told:
-        tests = _held_out(against, corpus)
-        report = examine(corpus, config, corpus.languages, _tokenizers(tokenizer), tests, told)
-        seconds = _training_seconds(report, corpus, told) if estimate else None
+    The exit status is 1 if the corpus has faults that must be fixed before training.
+    """
+    set_passive_omp_wait()
+    from seq2see.cli import corpus_report
+    from seq2see.data.quality.analysis import analyze_corpus
+    from seq2see.data.quality.config import QualityConfig
+
+    check_plot_path(plot)
+    check_output_path(plot)
+    config = QualityConfig(num_examples=max(examples, QualityConfig().num_examples))
+    with open_corpus(files, languages, columns, form) as corpus, show_corpus_progress() as told:
+        tests = _read_test_set(test_files, corpus)
+        report = analyze_corpus(
+            corpus, config, corpus.languages, _tokenizers(tokenizer), tests, told
+        )
+        seconds = _training_seconds(report, corpus, told) if estimate_time else None
     if plot:
-        corpus_report.plot(report, spoken(files), plot)
+        corpus_report.plot_corpus_report(report, format_corpus_name(files), plot)
     if as_json:
-        typer.echo(json.dumps(corpus_report.record(report, seconds), ensure_ascii=False))
+        typer.echo(
+            json.dumps(corpus_report.corpus_report_to_json(report, seconds), ensure_ascii=False)
+        )
     else:
-        corpus_report.show(report, spoken(files), examples, seconds)
+        corpus_report.print_corpus_report(report, format_corpus_name(files), examples, seconds)
     if report.faults:
         raise typer.Exit(1)
 
 
-def _training_seconds(report: Report, corpus: Corpus, told: Progress) -> float | None:
-    from seq2see.settings.suggest_recipe import training_seconds
+def _training_seconds(report: CorpusReport, corpus: Corpus, told: StageCallback) -> float | None:
+    from seq2see.settings.suggest_recipe import estimate_training_seconds
 
-    told("measuring", report.pairs)
-    return training_seconds(report, corpus)
+    told("measuring", report.num_pairs)
+    return estimate_training_seconds(report, corpus)
 
 
-@app.command(cls=Verb)
+@app.command(cls=Command)
 def clean(
-    files: Files,
-    output: Output,
-    languages: Languages = None,
-    columns: Columns = None,
-    form: Format = None,
-    against: Against = None,
+    files: CorpusFilesArgument,
+    output: _OutputOption,
+    languages: LanguagesOption = None,
+    columns: ColumnsOption = None,
+    form: FormatOption = None,
+    test_files: _TestSetOption = None,
 ) -> None:
-    """Write what passes the doctor's rules, and each pair that does not with its reason."""
+    """Write the pairs that pass all rules, and the rejected pairs with their reasons."""
     from seq2see.data.quality import analysis
-    from seq2see.data.writers import REJECTED, write_clean
+    from seq2see.data.writers import REJECTED_FILE, write_filtered_corpus
 
-    with opened(files, languages, columns, form) as corpus, show_corpus_progress() as told:
-        tests = _held_out(against, corpus)
-        verdicts = analysis.clean(corpus, None, corpus.languages, tests, told)
-        counts = write_clean(verdicts, output, endings(corpus.languages))
+    with open_corpus(files, languages, columns, form) as corpus, show_corpus_progress() as told:
+        tests = _read_test_set(test_files, corpus)
+        verdicts = analysis.filter_corpus(corpus, None, corpus.languages, tests, told)
+        counts = write_filtered_corpus(verdicts, output, side_suffixes(corpus.languages))
     for rule, count in counts.most_common():
         typer.echo(f"{count:>12,}  {rule.replace('_', ' ')}", err=True)
     typer.echo(
-        f"Kept pairs are in {output / 'clean.*'}, the others in {output / REJECTED}.", err=True
+        f"Kept pairs are in {output / 'clean.*'}, the others in {output / REJECTED_FILE}.", err=True
     )
 
 
-@app.command(cls=Verb)
+@app.command(cls=Command)
 def split(
-    files: Files,
-    output: Output,
-    languages: Languages = None,
-    columns: Columns = None,
-    form: Format = None,
-    valid: Annotated[int, typer.Option(min=0, help="Pairs to watch while training.")] = 1000,
-    test: Annotated[int, typer.Option(min=0, help="Pairs to judge the result by.")] = 1000,
+    files: CorpusFilesArgument,
+    output: _OutputOption,
+    languages: LanguagesOption = None,
+    columns: ColumnsOption = None,
+    form: FormatOption = None,
+    valid_size: Annotated[
+        int, typer.Option(min=0, help="Number of pairs in the validation set.")
+    ] = 1000,
+    test_size: Annotated[int, typer.Option(min=0, help="Number of pairs in the test set.")] = 1000,
     seed: Annotated[
-        int, typer.Option(min=0, max=2**63 - 1, help="Another seed, another split.")
+        int,
+        typer.Option(
+            min=0, max=2**63 - 1, help="Random seed that selects the validation and test pairs."
+        ),
     ] = 1,
 ) -> None:
-    """Split off validation and test sets; pairs with the same source stay together."""
-    from seq2see.data.writers import Splitter, write_split
+    """Split a corpus into training, validation and test sets.
 
-    with opened(files, languages, columns, form) as corpus:
-        choose = Splitter(corpus, valid, test, seed)
-        counts = write_split(corpus, output, endings(corpus.languages), choose)
+    Pairs with the same source are put into the same set.
+    """
+    from seq2see.data.writers import CorpusSplitter, write_splits
+
+    with open_corpus(files, languages, columns, form) as corpus:
+        choose = CorpusSplitter(corpus, valid_size, test_size, seed)
+        counts = write_splits(corpus, output, side_suffixes(corpus.languages), choose)
     for part, count in counts.items():
-        names = " and ".join(f"{output / part}.{ending}" for ending in endings(corpus.languages))
+        names = " and ".join(
+            f"{output / part}.{ending}" for ending in side_suffixes(corpus.languages)
+        )
         typer.echo(f"{count:>12,}  {names}", err=True)
 
 
-def _held_out(files: list[str] | None, corpus: Corpus) -> Iterable[Pair]:
+def _read_test_set(files: list[str] | None, corpus: Corpus) -> Iterable[SentencePair]:
     """Return the pairs of a test set, which is read as the corpus is."""
     from seq2see.data.corpus import Corpus, CorpusConfig
     from seq2see.data.readers import STANDARD_INPUT
@@ -144,19 +195,19 @@ def _held_out(files: list[str] | None, corpus: Corpus) -> Iterable[Pair]:
     if not files:
         return ()
     if STANDARD_INPUT in files:
-        raise ConfigError(["`--against` must be a file, not standard input"])
+        raise ConfigError(["`--test-set` must be a file, not standard input"])
     config = CorpusConfig(files=tuple(files))
-    if config.kind == corpus.config.kind:
+    if config.resolved_format == corpus.config.resolved_format:
         config = config.replace(columns=corpus.config.columns)
     return Corpus(config, corpus.languages)
 
 
-def _tokenizers(path: Path | None) -> Tokenizers | None:
-    from seq2see.text import Tokenizer, Tokenizers
+def _tokenizers(path: Path | None) -> TokenizerPair | None:
+    from seq2see.text import Tokenizer, TokenizerPair
 
     if path is None:
         return None
     if path.is_dir():
-        return Tokenizers.load(path)
+        return TokenizerPair.load(path)
     both = Tokenizer.load(path)
-    return Tokenizers(both, both)
+    return TokenizerPair(both, both)

@@ -1,68 +1,74 @@
-"""`seq2see demo`: train a small model on built-in fables and test its pronouns."""
+"""`seq2see demo`: train a small model on the built-in corpus and test its pronouns.
+
+French "it" is *il* or *elle*, so the model must find out whether the animal was too tired or the
+street too wide. The demo prints how often it is correct on unseen sentences, and plots the
+attention of "it".
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import torch
 import typer
-from torch import Tensor
 
-from seq2see import draw, metrics
-from seq2see.bundle import Bundle
-from seq2see.cli.inputs import refuse_file
-from seq2see.cli.options import let_threads_sleep
-from seq2see.cli.train import follow
-from seq2see.data import fables
-from seq2see.data.fables import Fable
-from seq2see.engines.batching import padded
-from seq2see.engines.torch_engine import TorchEngine
+from seq2see.cli.inputs import check_run_directory
+from seq2see.cli.options import set_passive_omp_wait
+from seq2see.cli.usage import option_name
 from seq2see.errors import InputError
-from seq2see.evaluate import Pronouns, aligned_by_best_head, pronouns
-from seq2see.model import AttentionListener, AttentionRecord, Site, Stack
-from seq2see.settings import Recipe
-from seq2see.translator import Translator
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from seq2see.bundle import Bundle
+    from seq2see.data.fables import Fable
+    from seq2see.evaluate import PronounAccuracy
+    from seq2see.model import AttentionListener, AttentionRecord, AttentionSite, StackName
+    from seq2see.translator import Translator
 
 # B batch, H heads, T queries, S keys
 
+NUM_EXAMPLES = 6
+NUM_ALIGNMENT_FABLES = 400
+"""Fables on which the head that aligns words best is selected."""
+
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the run.")] = Path(
-        "runs/demo"
-    ),
-    epochs: Annotated[
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="DIRECTORY", help="Run directory with the model."),
+    ] = Path("runs/demo"),
+    max_epochs: Annotated[
         float | None,
-        typer.Option(min=0.001, max=1000, help="How long to learn.", show_default="8"),
+        typer.Option(min=0.001, max=1000, help="Number of training epochs.", show_default="8"),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, max=2**63 - 1, help="Another seed, another run.", show_default="1"),
+        typer.Option(min=0, max=2**63 - 1, help="Random seed of training.", show_default="1"),
     ] = None,
 ) -> None:
-    """Train a small translator on built-in fables (two minutes), and ask what "it" means."""
-    refuse_file(output)
-    let_threads_sleep()
+    """Train a small English-French model on the built-in corpus and test how it translates "it".
 
+    Training takes about two minutes. If the run directory already has the model, it is only tested.
+    """
+    check_run_directory(output)
+    set_passive_omp_wait()
     if (output / "config.json").exists():
-        refuse_others(output, {"epochs": epochs, "seed": seed})
+        check_existing_model(output, {"max_epochs": max_epochs, "seed": seed})
     else:
-        learn(output, 8.0 if epochs is None else epochs, 1 if seed is None else seed)
-    align(output)
-    show(output)
+        epochs = 8.0 if max_epochs is None else max_epochs
+        train_demo_model(output, epochs, 1 if seed is None else seed)
+    store_alignment_head(output)
+    print_demo_results(output)
 
 
-FEW = 4
+def train_demo_model(run_directory: Path, max_epochs: float, seed: int) -> None:
+    """Train a model on the short form of the built-in corpus."""
+    from seq2see.cli.train import train_from_recipe
+    from seq2see.settings import Recipe
 
-
-FEW_HUNDRED = 400
-"""Fables that tell which head aligns words."""
-
-
-def learn(folder: Path, epochs: float, seed: int) -> None:
-    """Train on the short form of the corpus."""
     name = "builtin:fables-short"
     recipe = Recipe.model_validate(
         {
@@ -72,11 +78,11 @@ def learn(folder: Path, epochs: float, seed: int) -> None:
                 "valid": {"files": [f"{name}/valid"]},
             },
             "tokenizer": {"vocab_size": 1200},
-            "batches": {"tokens": 2048, "max_length": 64},
-            "train": {"epochs": epochs, "seed": seed},
-            "schedule": {"kind": "cosine", "peak": 0.004, "warmup": 200},
-            "validation": {"every": 400, "sentences": 200},
-            "checkpoints": {"every": 400, "keep": 1, "result": "last"},
+            "batches": {"max_tokens": 2048, "max_length": 64},
+            "train": {"max_epochs": max_epochs, "seed": seed},
+            "schedule": {"kind": "cosine", "peak_lr": 0.004, "warmup_updates": 200},
+            "validation": {"interval": 400, "max_sentences": 200},
+            "checkpoints": {"interval": 400, "keep_last": 1, "final_weights": "last"},
             "model": {
                 "preset": "tiny",
                 "encoder_layers": 2,
@@ -85,118 +91,139 @@ def learn(folder: Path, epochs: float, seed: int) -> None:
             },
         }
     )
-    typer.echo("A small Transformer learns English to French from 10,000 fables.", err=True)
-    follow(recipe, Path(), folder, resume=True)
+    typer.echo("Training a small English-French Transformer on 10,000 sentence pairs.", err=True)
+    train_from_recipe(recipe, Path(), run_directory, resume=True)
 
 
-def refuse_others(folder: Path, wanted: Mapping[str, float | None]) -> None:
-    """Refuse to show a translator of anything else, or with other settings than the wanted."""
-    bundle = Bundle.load(folder)
-    if bundle.languages != ("en", "fr") or not _learnt(bundle, "builtin:fables"):
+def check_existing_model(directory: Path, expected_settings: Mapping[str, float | None]) -> None:
+    """Raise InputError if the directory has a model of another corpus or with other settings."""
+    from seq2see.bundle import Bundle
+
+    bundle = Bundle.load(directory)
+    if bundle.languages != ("en", "fr") or not _was_trained_on(bundle, "builtin:fables"):
         raise InputError(
-            f"{folder} has a translator that has not learnt from fables: name another folder with "
-            "--output"
+            f"{directory} has a model that was not trained on builtin:fables: name another "
+            "directory with --output"
         )
-    settings = bundle.origin.recipe.get("train")
+    settings = bundle.provenance.recipe.get("train")
     trained = settings if isinstance(settings, dict) else {}
-    for name, value in wanted.items():
+    for name, value in expected_settings.items():
         if value is not None and value != trained.get(name):
             raise InputError(
-                f"{folder} has a translator with {name} = {trained.get(name)}, not {value}: name "
-                f"another folder with --output, or leave --{name} out"
+                f"{directory} has a model with {name} = {trained.get(name)}, not {value}: name "
+                f"another directory with --output, or leave {option_name(name)} out"
             )
 
 
-def align(folder: Path) -> None:
-    """Note which head of the demo's translator aligns words, unless that is known."""
-    bundle = Bundle.load(folder)
-    if _learnt_short(bundle) and "alignment" not in bundle.origin.notes:
-        known = fables.load("valid", short=True)[:FEW_HUNDRED]
-        aligned_by_best_head(bundle, known).save(folder)
+def store_alignment_head(directory: Path) -> None:
+    """Store in the model directory which head aligns words best, unless it is known already."""
+    from seq2see.bundle import Bundle
+    from seq2see.data import fables
+    from seq2see.evaluate import with_best_alignment_head
+
+    bundle = Bundle.load(directory)
+    if _was_trained_on_short_fables(bundle) and "alignment" not in bundle.provenance.notes:
+        aligned_fables = fables.load_fables("valid", short=True)[:NUM_ALIGNMENT_FABLES]
+        with_best_alignment_head(bundle, aligned_fables).save(directory)
 
 
-def show(folder: Path) -> None:
-    """Print what it has learnt, and draw where "it" looks."""
-    bundle = Bundle.load(folder)
-    translator = Translator(TorchEngine(bundle.model()), bundle.tokenizers)
-    short = _learnt_short(bundle)
-    test, novel = fables.load("test", short), fables.novel_pairs(short)
-    texts = _translated(translator, test)
+def print_demo_results(directory: Path) -> None:
+    """Print scores and examples of the model, and plot the attention of "it"."""
+    from seq2see import metrics
+    from seq2see.bundle import Bundle
+    from seq2see.data import fables
+    from seq2see.engines.torch_engine import TorchEngine
+    from seq2see.evaluate import compute_pronoun_accuracy
+    from seq2see.translator import Translator
+
+    bundle = Bundle.load(directory)
+    translator = Translator(TorchEngine(bundle.build_model()), bundle.tokenizers)
+    short = _was_trained_on_short_fables(bundle)
+    test, unseen_pairs = fables.load_fables("test", short), fables.load_unseen_pairs(short)
+    texts = _translate_fables(translator, test)
     exact = [text == fable.target for text, fable in zip(texts, test, strict=True)]
     bleu = metrics.score(texts, [fable.target for fable in test])
-    said, of_novel = pronouns(test, texts), pronouns(novel, _translated(translator, novel))
-    guessed = _control(translator, [*test, *novel])
-    typer.echo(f"\nOf {len(test):,} sentences that it has never seen:")
-    typer.echo(f"  {sum(exact) / len(exact):6.1%} are translated word for word as expected")
+    pronouns = compute_pronoun_accuracy(test, texts)
+    unseen = compute_pronoun_accuracy(unseen_pairs, _translate_fables(translator, unseen_pairs))
+    masked = _score_masked_pairs(translator, [*test, *unseen_pairs])
+    typer.echo(f"\nTest set of {len(test):,} sentences that were not trained on:")
+    typer.echo(f"  {sum(exact) / len(exact):6.1%} of the translations equal the reference")
     typer.echo(f"  {bleu.value:5.1f}  BLEU ({bleu.signature})")
-    typer.echo(f"  {said.share:5.1f}% of {said.cases} decisive pronouns are right")
-    typer.echo(f"  {of_novel.share:5.1f}% of {of_novel.cases} whose noun and predicate never met")
-    typer.echo(
-        f"  {guessed.share:5.1f}% of {guessed.cases} with the predicate hidden (a control)\n"
-    )
-    for fable, text in [*zip(test, texts, strict=True)][: FEW + 2]:
+    typer.echo(f"  {pronouns.accuracy:5.1f}% of {pronouns.total} ambiguous pronouns are correct")
+    typer.echo(f"  {unseen.accuracy:5.1f}% of {unseen.total} with a new pair of noun and predicate")
+    typer.echo(f"  {masked.accuracy:5.1f}% of {masked.total} with a masked predicate (control)\n")
+    for fable, text in [*zip(test, texts, strict=True)][:NUM_EXAMPLES]:
         typer.echo(f"  {fable.source}\n    → {text}")
-    picture = folder / "it.png"
-    _draw(bundle, [fable.source for fable in test[:2]], picture)
-    typer.echo(f'\nWhere "it" looks: {picture}')
+    figure = directory / "it.png"
+    _plot_it_attention(bundle, [fable.source for fable in test[:2]], figure)
+    typer.echo(f'\nAttention of "it": {figure}')
     typer.echo("Next, with two files of your own: seq2see init train.en train.de")
 
 
-def _learnt_short(bundle: Bundle) -> bool:
-    """Tell which form of the corpus a model has learnt from."""
-    return _learnt(bundle, "builtin:fables-short")
+def _was_trained_on_short_fables(bundle: Bundle) -> bool:
+    return _was_trained_on(bundle, "builtin:fables-short")
 
 
-def _learnt(bundle: Bundle, name: str) -> bool:
-    return name in json.dumps(bundle.origin.recipe)
+def _was_trained_on(bundle: Bundle, corpus_name: str) -> bool:
+    return corpus_name in json.dumps(bundle.provenance.recipe)
 
 
-def _translated(translator: Translator, cases: Sequence[Fable]) -> list[str]:
-    return [t.text for t in translator.translate([f.source for f in cases], beam_size=1)]
+def _translate_fables(translator: Translator, fables: Sequence[Fable]) -> list[str]:
+    sources = [fable.source for fable in fables]
+    return [translation.text for translation in translator.translate(sources, beam_size=1)]
 
 
-def _control(translator: Translator, cases: Sequence[Fable]) -> Pronouns:
-    """Count how often the right pronoun is likelier where nothing decides: a half, by design."""
-    hidden = [f.pronoun.control for f in cases if f.pronoun and f.pronoun.control]
-    right, wrong = (
-        translator.score([(case.source, text) for case, text in zip(hidden, texts, strict=True)])
-        for texts in ([case.right for case in hidden], [case.wrong for case in hidden])
-    )
-    likelier = [r.log_prob > w.log_prob for r, w in zip(right, wrong, strict=True)]
-    return Pronouns(len(likelier), sum(likelier))
+def _score_masked_pairs(translator: Translator, fables: Sequence[Fable]) -> PronounAccuracy:
+    """Return how often the correct pronoun is more likely although the predicate is masked.
+
+    The pairs are balanced, so any model is correct in half of them.
+    """
+    from seq2see.evaluate import PronounAccuracy
+
+    pairs = [f.pronoun.masked_pair for f in fables if f.pronoun and f.pronoun.masked_pair]
+    correct = translator.score([(pair.source, pair.correct) for pair in pairs])
+    wrong = translator.score([(pair.source, pair.wrong) for pair in pairs])
+    num_correct = sum(c.log_prob > w.log_prob for c, w in zip(correct, wrong, strict=True))
+    return PronounAccuracy(len(pairs), num_correct)
 
 
-class _SelfAttention:
-    """Listens to every head of the encoder."""
+class _EncoderAttentionRecorder:
+    """Records the attention weights of all encoder heads."""
 
     def __init__(self) -> None:
         self.weights_BHTS: list[Tensor] = []
 
-    def attention_listener(self, site: Site) -> AttentionListener | None:
-        return self._take if site.stack == "encoder" else None
+    def attention_listener(self, site: AttentionSite) -> AttentionListener | None:
+        return self._append if site.stack == "encoder" else None
 
-    def _take(self, record: AttentionRecord) -> None:
+    def _append(self, record: AttentionRecord) -> None:
         self.weights_BHTS.append(record.weights_BHTS)
 
-    def layer_listener(self, stack: Stack, layer: int) -> None: ...
+    def layer_listener(self, stack: StackName, layer: int) -> None: ...
 
 
-def _draw(bundle: Bundle, sentences: list[str], path: Path) -> None:
-    """Draw, for each sentence, the attention from "it" to every piece, a row for each head."""
-    model, tokenizer = bundle.model(), bundle.tokenizers.source
-    grids = []
+def _plot_it_attention(bundle: Bundle, sentences: list[str], path: Path) -> None:
+    """Plot for each sentence the attention from "it" to all tokens, one row per head."""
+    import torch
+
+    from seq2see import draw
+    from seq2see.engines.batching import pad_sources
+
+    model, tokenizer = bundle.build_model(), bundle.tokenizers.source
+    names = [
+        f"encoder.{layer}.self.{head}"
+        for layer in range(bundle.config.encoder_layers)
+        for head in range(bundle.config.heads)
+    ]
+    heatmaps = []
     for sentence in sentences:
         ids = tokenizer.encode(sentence)
         pieces = [tokenizer.pieces[i] for i in ids]
-        ear = _SelfAttention()
+        recorder = _EncoderAttentionRecorder()
         with torch.inference_mode():
-            model.encode(padded([ids]), ear)
-        heads = torch.cat([weights[0, :, pieces.index("▁it")] for weights in ear.weights_BHTS])
-        names = [
-            f"encoder.{layer}.self.{head}"
-            for layer in range(bundle.config.encoder_layers)
-            for head in range(bundle.config.heads)
-        ]
+            model.encode(pad_sources([ids]), recorder)
+        it_index = pieces.index("▁it")
+        heads = torch.cat([weights[0, :, it_index] for weights in recorder.weights_BHTS])
         columns = [piece.replace("▁", " ").strip() or "·" for piece in pieces] + ["end"]
-        grids.append(draw.Grid(sentence, names, columns, heads.tolist()))
-    draw.grids(path, 'Where "it" looks, in each head of the encoder', grids)
+        heatmaps.append(draw.Heatmap(sentence, names, columns, heads.tolist()))
+    draw.draw_heatmaps(path, 'Attention of "it" in each head of the encoder', heatmaps)

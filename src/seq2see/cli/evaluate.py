@@ -1,151 +1,313 @@
-"""`seq2see evaluate`: how good a model is, or translations that are there already."""
+"""`seq2see evaluate`: score a model, or a file with translations."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from seq2see.cli import inputs, options
-from seq2see.cli.inputs import refuse_place, refuse_plot
-from seq2see.cli.options import Json, Plot
-from seq2see.cli.usage import all_of, given
-from seq2see.errors import ConfigError
+from seq2see.cli.usage import collect_errors, format_given_options
+from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from seq2see.data.corpus import CorpusConfig
-    from seq2see.evaluate import Evaluation
+    from seq2see.evaluate import Evaluation, EvaluationSet, ScoringConfig
+    from seq2see.metrics import MetricName
+    from seq2see.progress import ProgressCallback
+    from seq2see.translator import TranslationOptions, Translator
 
-Arguments = Annotated[
+_LABELS: dict[MetricName, str] = {
+    "bleu": "BLEU",
+    "chrf": "chrF2",
+    "ter": "TER",
+    "exact": "exact match",
+}
+_Arguments = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="MODEL FILES…",
-        help="The directory of a model, unless there are --hypotheses; then further files of "
-        "--test or --references.",
+        help="Model directory (leave it out with --hypotheses). Further arguments are further "
+        "files of --test-set or --reference.",
     ),
 ]
-Hypotheses = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Translations, to be judged without a model.")
+_HypothesesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Text file with one translation per line to score instead of translating with a "
+        "model.",
+    ),
 ]
-Samples = Annotated[
-    int, typer.Option(min=0, max=100_000, help="Resampled test sets for the intervals.")
+_ResamplesOption = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        max=100_000,
+        help="Number of bootstrap resamples of the test set for the confidence intervals; 0 "
+        "computes no intervals.",
+    ),
 ]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Also write the translations.")]
+_OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="Also write the translations to this file."
+    ),
+]
 
 
 def evaluate(
-    arguments: Arguments = None,
-    test: options.Test = None,
-    hypotheses: Hypotheses = None,
-    references: options.References = None,
+    arguments: _Arguments = None,
+    test_files: options.TestSetOption = None,
+    hypotheses: _HypothesesOption = None,
+    references: options.ReferencesOption = None,
     columns: options.TestColumnsOption = None,
-    form: options.TestFormatOption = None,
-    language: options.Language = None,
-    metrics: options.Metrics = None,
-    tokenize: options.Tokenize = None,
-    lowercase: options.Lowercase = None,
-    samples: Samples = 1000,
-    engine: options.Engine = "auto",
-    device: options.Device = "auto",
-    threads: options.Threads = None,
-    precision: options.Precision = "float32",
-    ensemble: options.Ensemble = None,
-    beam_size: options.BeamSize = None,
-    length_penalty: options.LengthPenalty = None,
-    further: options.Search = None,
-    output: Output = None,
-    as_json: Json = False,
-    plot: Plot = None,
+    format_name: options.TestFormatOption = None,
+    language: options.ReferenceLanguageOption = None,
+    metrics: options.MetricOption = None,
+    tokenize: options.TokenizeOption = None,
+    lowercase: options.LowercaseOption = None,
+    resamples: _ResamplesOption = 1000,
+    engine: options.EngineOption = "auto",
+    device: options.DeviceOption = "auto",
+    threads: options.ThreadsOption = None,
+    precision: options.PrecisionOption = "float32",
+    ensemble: options.EnsembleOption = None,
+    beam_size: options.BeamSizeOption = None,
+    length_penalty: options.LengthPenaltyOption = None,
+    search_settings: options.SearchOption = None,
+    output: _OutputOption = None,
+    as_json: options.JsonOption = False,
+    plot: options.PlotOption = None,
 ) -> None:
-    """Score a model on a test set, or a file of translations against references."""
-    from seq2see.cli import evaluation
-    from seq2see.cli.progress import sentence_bar
+    """Score a model on a test set, or a file with translations against references."""
+    from seq2see.cli.progress import show_sentence_progress
 
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
-    of_model: dict[str, object] = {"output": output, **search, "search": further}
-    of_model |= {"ensemble": ensemble, "precision": precision != "float32"}
-    of_model |= {"engine": engine != "auto", "device": device != "auto", "threads": threads}
-    corpus = partial(inputs.corpus_config, columns=columns, form=form)
-    asked: _Asked
-    asked, scoring, options, _ = all_of(
-        lambda: _asked(list(arguments or ()), hypotheses, test, references, of_model, corpus),
-        lambda: options.scoring_config(metrics, tokenize, lowercase, samples),
-        lambda: options.translation_options(search, further=further or ()),
-        lambda: refuse_plot(plot),
+    model_options: dict[str, object] = {"output": output, **search, "search": search_settings}
+    model_options |= {"ensemble": ensemble, "precision": precision != "float32"}
+    model_options |= {"engine": engine != "auto", "device": device != "auto", "threads": threads}
+    build_corpus = partial(inputs.build_test_set_config, columns=columns, format_name=format_name)
+    task: _EvaluationTask
+    task, scoring, translation_options, _ = collect_errors(
+        lambda: _parse_arguments(
+            list(arguments or ()), hypotheses, test_files, references, model_options, build_corpus
+        ),
+        lambda: options.build_scoring_config(metrics, tokenize, lowercase, resamples),
+        lambda: options.build_translation_options(search, search_settings=search_settings or ()),
+        lambda: inputs.check_plot_path(plot),
     )
-    for place in (output, plot):
-        refuse_place(place)
-    with options.dying_of_interrupts(), sentence_bar() as told:
-        load = partial(options.loaded, engine=engine, device=device, threads=threads)
+    for path in (output, plot):
+        inputs.check_output_path(path)
+    with options.exit_on_interrupt(), show_sentence_progress() as on_progress:
+        load = partial(options.load_translator, engine=engine, device=device, threads=threads)
         load = partial(load, precision=precision, ensemble=ensemble)
-        translator = load(asked.model) if asked.model else None
+        translator = load(task.model) if task.model else None
         languages = translator.languages if translator else None
-        test_set = inputs.read_held_out(asked.test, asked.references, languages, language)
+        test_set = inputs.read_test_set(task.test_set, task.references, languages, language)
         if translator:
-            report = evaluation.of_model(translator, test_set, options, scoring, told)
+            report = _evaluate_model(
+                translator, test_set, translation_options, scoring, on_progress
+            )
         else:
-            report = evaluation.of_file(asked.hypotheses, test_set, scoring)
-    _tell(report, output, plot, as_json)
+            report = _evaluate_file(task.hypotheses, test_set, scoring)
+    _output_report(report, output, plot, as_json)
     if report.errors:
         raise typer.Exit(1)
 
 
-def _tell(report: Evaluation, output: Path | None, plot: Path | None, as_json: bool) -> None:
-    from seq2see.cli import evaluation
-
-    if output:
-        evaluation.write(report, output)
-    if plot:
-        evaluation.plot(report, plot)
-    if as_json:
-        typer.echo(json.dumps(report.to_json(), ensure_ascii=False))
-    else:
-        evaluation.show(report)
-
-
-class _Asked(NamedTuple):
-    """What is judged by what."""
+class _EvaluationTask(NamedTuple):
+    """A model or a file with translations, and the test set that it is scored on."""
 
     model: Path | None
     hypotheses: str
-    test: CorpusConfig | None
+    test_set: CorpusConfig | None
     references: list[str]
 
 
-def _asked(
+def _parse_arguments(
     arguments: list[str],
     hypotheses: str | None,
-    test: list[str] | None,
+    test_files: list[str] | None,
     references: list[str] | None,
-    of_model: Mapping[str, object],
-    corpus: Callable[[list[str]], CorpusConfig | None],
-) -> _Asked:
-    """Tell the arguments apart: a shell gives `--test a.en a.de` as an option and an argument.
+    model_options: Mapping[str, object],
+    build_corpus: Callable[[list[str]], CorpusConfig | None],
+) -> _EvaluationTask:
+    """Assign the arguments: Click parses `--test-set a.en a.de` as an option and an argument.
 
-    `of_model` are the options that mean nothing without one, by their names; `corpus` tells how
-    files of a test set are read.
+    `model_options` has the options that require a model, by name. `build_corpus` returns the config
+    of the test set for a list of files.
     """
     if hypotheses:
-        if problems := list(_of_no_use(arguments, of_model)):
+        if problems := list(_hypotheses_conflicts(arguments, model_options)):
             raise ConfigError(problems)
     elif not arguments:
         raise ConfigError(["a MODEL or `--hypotheses` must be given"])
     model = None if hypotheses else Path(arguments.pop(0))
-    tests, further = list(test or ()), list(references or ())
-    (tests if test or model else further).extend(arguments)
-    if model and not tests:
-        raise ConfigError(["`--test` must be given: what the model has to translate"])
-    return _Asked(model, hypotheses or "", corpus(tests), further)
+    all_test_files, all_references = list(test_files or ()), list(references or ())
+    (all_test_files if test_files or model else all_references).extend(arguments)
+    if model and not all_test_files:
+        raise ConfigError(["`--test-set` must be given: the sentences that the model translates"])
+    return _EvaluationTask(model, hypotheses or "", build_corpus(all_test_files), all_references)
 
 
-def _of_no_use(arguments: list[str], of_model: Mapping[str, object]) -> Iterator[str]:
-    """Yield what cannot be beside translations that are there already."""
+def _hypotheses_conflicts(
+    arguments: list[str], model_options: Mapping[str, object]
+) -> Iterator[str]:
+    """Yield a message for each argument and option that must not be given with `--hypotheses`."""
     for name in arguments:
         if Path(name).is_dir():
             yield f"the MODEL {name} must be left out with `--hypotheses`"
-    if names := given(of_model):
+    if names := format_given_options(model_options):
         yield f"{names} must be left out with `--hypotheses`: nothing is translated"
+
+
+def _evaluate_model(
+    translator: Translator,
+    test_set: EvaluationSet,
+    translation_options: TranslationOptions,
+    scoring: ScoringConfig,
+    on_progress: ProgressCallback,
+) -> Evaluation:
+    """Translate and score a test set; with known alignments, also score the model's alignment."""
+    from seq2see import evaluate as evaluation
+
+    report = evaluation.evaluate(
+        translator,
+        test_set,
+        translation_options,
+        scoring,
+        lambda done: on_progress(done, len(test_set)),
+    )
+    if not test_set.fables:
+        return report
+    alignment = evaluation.evaluate_alignment(
+        translator.bundle, test_set.fables, test_set.head_selection_fables
+    )
+    return replace(report, alignment=alignment)
+
+
+def _evaluate_file(name: str, test_set: EvaluationSet, scoring: ScoringConfig) -> Evaluation:
+    """Score the translations in a file."""
+    from seq2see.evaluate import score_translations
+
+    return score_translations(inputs.read_translations(name, test_set), test_set, scoring)
+
+
+def _output_report(
+    report: Evaluation, output: Path | None, plot: Path | None, as_json: bool
+) -> None:
+    """Write the translations and the plot if requested, and print the scores."""
+    if output:
+        _write_translations(report, output)
+    if plot:
+        _plot_report(report, plot)
+    if as_json:
+        typer.echo(json.dumps(report.to_json(), ensure_ascii=False))
+    else:
+        _print_report(report)
+
+
+def _print_report(report: Evaluation) -> None:
+    console = Console(highlight=False)
+    console.print(f"[bold]{escape(report.test_set)}[/bold]: {_format_size(report)}")
+    console.print(_build_score_table(report))
+    if len(report.length_buckets) > 1:
+        console.print(_build_length_table(report))
+    for line in _format_remarks(report):
+        console.print(line, soft_wrap=True)
+    for score in report.scores.values():
+        console.print(f"[dim]{score.name}: {score.signature}[/dim]", soft_wrap=True)
+
+
+def _build_score_table(report: Evaluation) -> Table:
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    table.add_column("metric")
+    table.add_column("score", justify="right")
+    table.add_column("95 %", justify="right")
+    for score in report.scores.values():
+        interval = "–".join(f"{end:.2f}" for end in score.interval) if score.interval else ""
+        table.add_row(score.name, f"{score.value:.2f}", interval)
+    return table
+
+
+def _build_length_table(report: Evaluation) -> Table:
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    table.add_column("length")
+    table.add_column("sentences", justify="right")
+    for metric in report.scores:
+        table.add_column(_LABELS[metric], justify="right")
+    for bucket in report.length_buckets:
+        lengths = _format_range(bucket.min_length, bucket.max_length)
+        values = (f"{value:.2f}" for value in bucket.values.values())
+        table.add_row(lengths, f"{bucket.num_sentences:,}", *values)
+    return table
+
+
+def _format_range(low: int, high: int) -> str:
+    return f"{low}" if low == high else f"{low}–{high}"
+
+
+def _format_size(report: Evaluation) -> str:
+    count = len(report.translations)
+    return "1 sentence" if count == 1 else f"{count:,} sentences"
+
+
+def _format_remarks(report: Evaluation) -> Iterator[str]:
+    """Yield lines on pronouns, alignment, flagged and failed translations, and speed."""
+    from seq2see.cli.progress import FLAG_DESCRIPTIONS
+
+    if pronouns := report.pronoun_accuracy:
+        yield (
+            f"Ambiguous pronouns: {pronouns.correct:,} of {pronouns.total:,} are correct "
+            f"({pronouns.accuracy:.1f} %)."
+        )
+    if best := report.alignment:
+        address = f"decoder.{best.layer}.cross.{best.head}"  # as in `explain --ablate`
+        yield f"Word alignment by the head {address}: AER {best.score.aer:.1f} %."
+    for flag, count in report.flags.items():
+        if flag in FLAG_DESCRIPTIONS:
+            yield f"Translations {FLAG_DESCRIPTIONS[flag]}: {count:,}."
+    for line, reason in report.errors.items():
+        yield escape(f"Line {line:,} has no translation: {reason}")
+    if report.seconds:
+        speed = len(report.translations) / report.seconds
+        yield f"[dim]Translated in {report.seconds:.1f} s, {speed:,.0f} sentences per second.[/dim]"
+
+
+def _write_translations(report: Evaluation, path: Path) -> None:
+    """Write one translation per line, to a temporary file that is renamed when complete."""
+    from seq2see.data.readers import replace_line_breaks
+
+    partial_path = path.with_name(f"{path.name}.partial")
+    try:
+        text = "".join(f"{replace_line_breaks(text)}\n" for text in report.translations)
+        partial_path.write_text(text, "utf-8", newline="\n")
+        partial_path.replace(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _plot_report(report: Evaluation, path: Path) -> None:
+    """Plot the scores, and each metric by sentence length."""
+    from seq2see import draw
+
+    values = {score.name: score.value for score in report.scores.values()}
+    charts = [draw.BarChart("Scores", values, [draw.BLUE] * len(values))]
+    for metric in report.scores:
+        values = {
+            _format_range(bucket.min_length, bucket.max_length): bucket.values[metric]
+            for bucket in report.length_buckets
+        }
+        title = f"{_LABELS[metric]} by sentence length"
+        charts.append(draw.BarChart(title, values, [draw.ORANGE] * len(values)))
+    draw.draw_charts(path, f"{report.test_set}: {_format_size(report)}", charts)

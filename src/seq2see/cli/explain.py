@@ -9,172 +9,260 @@ from typing import Annotated, Literal
 
 import typer
 
-from seq2see.cli.inputs import refuse_place
+from seq2see.cli.inputs import check_output_path
 from seq2see.cli.options import (
-    BeamSize,
-    Device,
-    LengthPenalty,
-    Model,
-    Threads,
-    dying_of_interrupts,
-    loaded,
-    translation_options,
+    BeamSizeOption,
+    DeviceOption,
+    LengthPenaltyOption,
+    ModelArgument,
+    ThreadsOption,
+    build_translation_options,
+    exit_on_interrupt,
+    load_translator,
 )
-from seq2see.cli.usage import all_of, given
+from seq2see.cli.usage import collect_errors, format_given_options
 from seq2see.errors import ConfigError
 
-METHODS = ("attention", "rollout", "gradient_x_input", "integrated_gradients", "occlusion")
+ATTRIBUTION_METHODS = (
+    "attention",
+    "rollout",
+    "gradient_x_input",
+    "integrated_gradients",
+    "occlusion",
+)
 
-Sentence = Annotated[
-    str | None, typer.Argument(metavar="[TEXT]", help="A sentence, or - for standard input.")
+_TextArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[TEXT]",
+        help="Source sentence to translate; `-` reads it from standard input. Required unless "
+        "--pronoun-test or --head-importance is given.",
+    ),
 ]
-Output = Annotated[
+_OutputOption = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="A page (.html), a picture (.svg, .png, .pdf) or .json."),
-]
-Target = Annotated[
-    str | None, typer.Option(help="Explain this translation instead of the model's own.")
-]
-Off = Annotated[
-    list[str] | None,
     typer.Option(
-        metavar="PLACE",
-        help="Switch off a head (decoder.1.cross.3), a sublayer (decoder.1.feed_forward), a "
-        "layer (decoder.1) or decoder.positions; counted from 0. May be given again.",
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Also write the result to this file: interactive page (.html), figure (.svg, .png, "
+        ".pdf) or data (.json).",
     ),
 ]
-Scale = Annotated[
-    list[str] | None,
-    typer.Option(metavar="PLACE=X", help="Multiply the scores: decoder.1.cross.3=0.5."),
-]
-Hide = Annotated[
-    list[str] | None,
-    typer.Option(metavar="PLACE=I,J", help="Hide positions: decoder.cross=4,5."),
-]
-Shift = Annotated[
-    list[str] | None,
-    typer.Option(metavar="STACK=N", help="Begin at another position: encoder=5."),
-]
-Force = Annotated[
+_TargetOption = Annotated[
     str | None,
-    typer.Option(metavar="N=TEXT", help="Behind the first N words go on with this: 3=elle."),
+    typer.Option(
+        metavar="TEXT",
+        help="Trace this translation of the sentence (forced decoding) instead of the one that the "
+        "model finds.",
+    ),
 ]
-Layers = Annotated[
+_AblateOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Ablate a part of the model: a head (decoder.1.cross.3), a sublayer "
+        "(decoder.1.feed_forward), a layer (decoder.1) or the positional encoding "
+        "(decoder.positions). Indices start at 0. May be repeated.",
+    ),
+]
+_ScaleScoresOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ADDRESS=FACTOR",
+        help="Multiply the attention scores (before the softmax) by a factor, for example "
+        "decoder.1.cross.3=0.5. May be repeated.",
+    ),
+]
+_MaskKeysOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ADDRESS=I,J",
+        help="Mask the keys at these token positions (from 0) in attention, for example "
+        "decoder.cross=4,5. May be repeated.",
+    ),
+]
+_ShiftPositionsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="STACK=N",
+        help="Add N to all position indices of the encoder or decoder, for example encoder=5. May "
+        "be repeated.",
+    ),
+]
+_ForceContinuationOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N=TEXT",
+        help="Keep the first N words of the model's translation, append TEXT, and let the model "
+        "complete the sentence, for example 3=elle.",
+    ),
+]
+_LayersOption = Annotated[
     str,
-    typer.Option(help="Show all numbers inside: none, last, all, or encoder.0,decoder.1."),
-]
-Methods = Annotated[
-    list[str] | None,
     typer.Option(
-        metavar="|".join((*METHODS, "all")),
-        help="Which source words mattered, by this method. May be given again.",
+        metavar="none|last|all|LAYERS",
+        help="Layers whose attention scores, queries, keys, values and outputs are stored in the "
+        "trace: none, last (of encoder and decoder), all, or a list such as encoder.0,decoder.1.",
     ),
 ]
-Words = Annotated[
-    bool, typer.Option("--words", help="Find other words for each word of the translation.")
+_AttributionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="|".join((*ATTRIBUTION_METHODS, "all")),
+        help="Attribution method: compute how much each source word contributes to each target "
+        "token. May be repeated. Default: none.",
+    ),
 ]
-Site = Annotated[
+_WordAlternativesOption = Annotated[
+    bool,
+    typer.Option(
+        "--word-alternatives", help="List likely alternatives for each word of the translation."
+    ),
+]
+_PlotAttentionOption = Annotated[
     str | None,
-    typer.Option(metavar="PLACE", help="Draw this attention alone: decoder.1.cross.3."),
+    typer.Option(
+        metavar="ADDRESS",
+        help="Plot only this attention, for example all heads of decoder.1.cross or the head "
+        "decoder.1.cross.3. Requires --output with a figure.",
+    ),
 ]
-Pronoun = Annotated[
-    bool, typer.Option("--pronoun", help='Ask what "it" means, en to fr, by builtin:fables.')
+_PronounTestOption = Annotated[
+    bool,
+    typer.Option(
+        "--pronoun-test",
+        help='Instead of tracing TEXT, test how the model translates the pronoun "it", on '
+        "contrastive sentence pairs of builtin:fables (English-French models only).",
+    ),
 ]
-Heads = Annotated[
+_HeadImportanceOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="FILE",
-        help="The change in BLEU without each head, on this test set: a .tsv, two text files "
-        "(--heads a.en --heads a.de), or builtin:fables/test.",
+        help="Instead of tracing TEXT, measure the importance of each head: the change in BLEU on "
+        "this test set when the head is ablated. One .tsv file, two text files (give the option "
+        "twice), or builtin:fables/test.",
     ),
 ]
-Sentences = Annotated[
-    int | None, typer.Option(min=1, help="Of --heads and --pronoun: the first so many.")
+_MaxSentencesOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Number of sentences that --head-importance uses (default: all) or of pairs that "
+        "--pronoun-test uses (default: 300), from the start.",
+    ),
 ]
-Engine = Annotated[
+_EngineOption = Annotated[
     Literal["torch", "ctranslate2"],
-    typer.Option(help="What translates; the words of ctranslate2 are forced and traced."),
+    typer.Option(
+        help="Inference backend that produces the translation. A translation of ctranslate2 is "
+        "traced by forced decoding in torch."
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="The trace, on one line.")]
+_JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print the trace or report as one line of JSON.")
+]
 
 
 def explain(
-    model: Model,
-    text: Sentence = None,
-    output: Output = None,
-    target: Target = None,
-    off: Off = None,
-    scale: Scale = None,
-    hide: Hide = None,
-    shift: Shift = None,
-    force: Force = None,
-    layers: Layers = "last",
-    method: Methods = None,
-    words: Words = False,
-    site: Site = None,
-    pronoun: Pronoun = False,
-    heads: Heads = None,
-    sentences: Sentences = None,
-    engine: Engine = "torch",
-    device: Device = "auto",
-    threads: Threads = None,
-    beam_size: BeamSize = None,
-    length_penalty: LengthPenalty = None,
-    as_json: Json = False,
+    model: ModelArgument,
+    text: _TextArgument = None,
+    output: _OutputOption = None,
+    target: _TargetOption = None,
+    ablate: _AblateOption = None,
+    scale_scores: _ScaleScoresOption = None,
+    mask_keys: _MaskKeysOption = None,
+    shift_positions: _ShiftPositionsOption = None,
+    force_continuation: _ForceContinuationOption = None,
+    layers: _LayersOption = "last",
+    attribution: _AttributionOption = None,
+    word_alternatives: _WordAlternativesOption = False,
+    plot_attention: _PlotAttentionOption = None,
+    pronoun_test: _PronounTestOption = False,
+    head_importance: _HeadImportanceOption = None,
+    max_sentences: _MaxSentencesOption = None,
+    engine: _EngineOption = "torch",
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+    beam_size: BeamSizeOption = None,
+    length_penalty: LengthPenaltyOption = None,
+    as_json: _JsonOption = False,
 ) -> None:
-    """Show how a translation came about: attention, the beam, and what changes without a part."""
+    """Trace one translation: attention, beam search, attributions, and effects of interventions."""
     from seq2see.cli import explain_output, interventions
 
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
-    shown: dict[str, object] = {"target": target, "off": off, "scale": scale, "hide": hide}
-    shown |= {"shift": shift, "force": force, "layers": layers != "last", "method": method}
-    shown |= {"words": words, "site": site, **search}
-    _, changes, detail, place, _, options = all_of(
-        lambda: _refuse_misuse(text, pronoun, heads, sentences, shown),
-        lambda: interventions.changes(off, scale, hide, shift, force),
-        lambda: interventions.detail(layers, method or (), words),
-        lambda: explain_output.parse_plot_attention(site),
-        lambda: explain_output.refuse_name(output, site),
-        lambda: translation_options(search),
+    trace_only: dict[str, object] = {
+        "target": target,
+        "ablate": ablate,
+        "scale_scores": scale_scores,
+        "mask_keys": mask_keys,
+        "shift_positions": shift_positions,
+        "force_continuation": force_continuation,
+        "layers": layers != "last",
+        "attribution": attribution,
+        "word_alternatives": word_alternatives,
+        "plot_attention": plot_attention,
+        **search,
+    }
+    _, parsed, trace_options, address, _, options = collect_errors(
+        lambda: _check_conflicts(text, pronoun_test, head_importance, max_sentences, trace_only),
+        lambda: interventions.parse_interventions(
+            ablate, scale_scores, mask_keys, shift_positions, force_continuation
+        ),
+        lambda: interventions.parse_trace_options(layers, attribution or (), word_alternatives),
+        lambda: explain_output.parse_plot_attention(plot_attention),
+        lambda: explain_output.check_output_name(output, plot_attention),
+        lambda: build_translation_options(search),
     )
-    refuse_place(output)
-    with dying_of_interrupts():
-        translator = loaded(model, engine, device, threads)
-        if pronoun:
-            explain_output.pronoun(translator, sentences, output, as_json)
-        elif heads:
-            explain_output.heads(translator, heads, sentences, output, as_json)
-        else:
-            wanted = interventions.Wanted(changes, detail, place)
-            assert text is not None
-            trace = explain_output.traced(
-                translator, _sentence(text), target, options.search, wanted
+    check_output_path(output)
+    with exit_on_interrupt():
+        translator = load_translator(model, engine, device, threads)
+        if pronoun_test:
+            explain_output.output_pronoun_test(translator, max_sentences, output, as_json)
+        elif head_importance:
+            explain_output.output_head_importance(
+                translator, head_importance, max_sentences, output, as_json
             )
-            explain_output.show(trace, output, wanted.site, as_json)
+        else:
+            arguments = interventions.ExplainArguments(parsed, trace_options, address)
+            assert text is not None
+            trace = explain_output.trace_sentence(
+                translator, _sentence(text), target, options.search, arguments
+            )
+            explain_output.output_trace(trace, output, address, as_json)
 
 
-def _refuse_misuse(
+def _check_conflicts(
     text: str | None,
-    pronoun: bool,
-    heads: list[str] | None,
-    sentences: int | None,
-    shown: Mapping[str, object],
+    pronoun_test: bool,
+    head_importance: list[str] | None,
+    max_sentences: int | None,
+    trace_only: Mapping[str, object],
 ) -> None:
-    """Refuse what cannot be asked for together; `shown` are the options of one sentence."""
+    """Raise ConfigError if options exclude each other.
+
+    `trace_only` has the options that apply only to the trace of a sentence.
+    """
     problems = []
-    modes = [name for name, wanted in (("--pronoun", pronoun), ("--heads", heads)) if wanted]
-    if len(modes) > 1:
-        problems.append("`--pronoun` and `--heads` must be asked for one at a time")
-    if modes and text is not None:
-        problems.append(f"TEXT must be left out with `{modes[0]}`")
-    if not modes and text is None:
-        problems.append("TEXT, `--pronoun` or `--heads` must be given")
-    if sentences is not None and not modes:
-        problems.append("`--sentences` needs --pronoun or --heads")
-    if modes and (names := given(shown)):
-        problems.append(f"{names} must be left out with `{modes[0]}`")
-    if shown["target"] is not None and shown["force"] is not None:
-        problems.append("`--target` must be left out with --force, which changes the model's own")
+    modes = {"--pronoun-test": pronoun_test, "--head-importance": bool(head_importance)}
+    given = [option for option, is_given in modes.items() if is_given]
+    if len(given) > 1:
+        problems.append("`--pronoun-test` and `--head-importance` exclude each other")
+    if given and text is not None:
+        problems.append(f"TEXT must be left out with `{given[0]}`")
+    if not given and text is None:
+        problems.append("TEXT, `--pronoun-test` or `--head-importance` must be given")
+    if max_sentences is not None and not given:
+        problems.append("`--max-sentences` needs --pronoun-test or --head-importance")
+    if given and (names := format_given_options(trace_only)):
+        problems.append(f"{names} must be left out with `{given[0]}`")
+    if trace_only["target"] is not None and trace_only["force_continuation"] is not None:
+        problems.append(
+            "`--target` must be left out with --force-continuation, which changes the translation "
+            "of the model"
+        )
     if problems:
         raise ConfigError(problems)
 

@@ -7,23 +7,37 @@ from typing import Annotated
 
 import typer
 
-from seq2see.cli.inputs import stated
+from seq2see.cli.inputs import parse_languages
 
 
 def import_(
-    directory: Annotated[Path, typer.Argument(help="A MarianMT model, as Hugging Face keeps it.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model directory to write.")],
+    directory: Annotated[
+        Path, typer.Argument(help="Directory of a MarianMT model in Hugging Face format.")
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIRECTORY",
+            help="Model directory to create; must not exist.",
+        ),
+    ],
     languages: Annotated[
         str | None,
-        typer.Option(metavar="SOURCE,TARGET", help="Where the model does not tell, such as en,de."),
+        typer.Option(
+            metavar="SOURCE,TARGET",
+            help="Language codes of source and target, for example en,de. Default: read from the "
+            "configuration of the model.",
+        ),
     ] = None,
 ) -> None:
-    """Read a model of another system and write it as a model directory."""
+    """Convert a MarianMT model to a seq2see model directory."""
     from seq2see import interop
-    from seq2see.data.writers import refuse_existing
+    from seq2see.data.writers import check_not_existing
 
-    refuse_existing([output])
-    bundle = interop.read(directory, stated(languages))
+    check_not_existing([output])
+    bundle = interop.import_marian(directory, parse_languages(languages))
     bundle.save(output)
     source, target = bundle.languages
     typer.echo(f"{output}: {source} → {target}", err=True)

@@ -8,42 +8,47 @@ from typing import Annotated, Any, Literal, get_args
 
 import typer
 
-from seq2see.cli.options import Json
+from seq2see.cli.options import JsonOption
 from seq2see.errors import InputError
 
-Preset = Literal["tiny", "small", "base", "big"]
+PresetName = Literal["tiny", "small", "base", "big"]
 
 
 def info(
     model: Annotated[
         str,
-        typer.Argument(help=f"A model directory, or a usual size: {', '.join(get_args(Preset))}."),
+        typer.Argument(
+            help=f"Model directory or name of a preset: {', '.join(get_args(PresetName))}."
+        ),
     ],
     vocab_size: Annotated[
-        int, typer.Option(min=1, max=2**31, help="Of a usual size: pieces of its vocabulary.")
+        int,
+        typer.Option(
+            min=1, max=2**31, help="Vocabulary size of a preset. Ignored for a model directory."
+        ),
     ] = 37_000,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Print the card of a model and the engines that can run it, or the parts of a usual size."""
+    """Print the card of a model and its available engines, or the modules of a preset."""
     if Path(model).is_dir():
         _show_directory(Path(model), as_json)
-    elif model in get_args(Preset):
+    elif model in get_args(PresetName):
         _show_preset(model, vocab_size, as_json)
     else:
-        sizes = ", ".join(get_args(Preset))
-        raise InputError(f"{model} is not the directory of a model, nor one of {sizes}")
+        sizes = ", ".join(get_args(PresetName))
+        raise InputError(f"{model} must be a model directory or one of {sizes}, but is neither")
 
 
 def _show_directory(home: Path, as_json: bool) -> None:
     from seq2see.bundle import Bundle
-    from seq2see.engines.loading import unusable
+    from seq2see.engines.loading import ctranslate2_problem
 
     bundle = Bundle.load(home)
-    reason = unusable(bundle)
+    reason = ctranslate2_problem(bundle)
     if as_json:
         typer.echo(json.dumps(_facts(bundle, reason), ensure_ascii=False))
         return
-    typer.echo(bundle.card().rstrip() + "\n\n## Engines here\n")
+    typer.echo(bundle.format_card().rstrip() + "\n\n## Engines here\n")
     typer.echo("- torch: yes\n- ctranslate2: " + (f"no, {reason}" if reason else "yes"))
 
 
@@ -55,7 +60,7 @@ def _facts(bundle: Any, reason: str | None) -> dict[str, Any]:
         "config": bundle.config.model_dump(),
         "parameters": count_parameters(bundle.model()),
         "max_length": bundle.max_length,
-        "origin": bundle.origin.model_dump(),
+        "provenance": bundle.provenance.model_dump(),
         "engines": {"torch": None, "ctranslate2": reason},
     }
 
@@ -63,9 +68,9 @@ def _facts(bundle: Any, reason: str | None) -> dict[str, Any]:
 def _show_preset(name: str, vocab_size: int, as_json: bool) -> None:
     import torch
 
-    from seq2see.model import ModelConfig, Transformer, count_parameters, summary
+    from seq2see.model import ModelConfig, Transformer, count_parameters, format_model_summary
 
-    config = ModelConfig.preset(name, vocab_size=vocab_size)
+    config = ModelConfig.from_preset(name, vocab_size=vocab_size)
     with torch.device("meta"):  # shapes without memory
         model = Transformer.from_config(config)
     if as_json:
@@ -73,4 +78,4 @@ def _show_preset(name: str, vocab_size: int, as_json: bool) -> None:
             json.dumps({"config": config.model_dump(), "parameters": count_parameters(model)})
         )
     else:
-        typer.echo(summary(model))
+        typer.echo(format_model_summary(model))

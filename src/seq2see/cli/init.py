@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.inputs import endings, opened, spoken
-from seq2see.cli.options import Columns, Files, Format, Languages
+from seq2see.cli.inputs import format_corpus_name, open_corpus, side_suffixes
+from seq2see.cli.options import ColumnsOption, CorpusFilesArgument, FormatOption, LanguagesOption
 from seq2see.cli.progress import show_corpus_progress
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from seq2see.data.corpus import Corpus
-    from seq2see.data.quality.report import Report
-    from seq2see.data.writers import Part
+    from seq2see.data.quality.report import CorpusReport
+    from seq2see.data.writers import SplitName
 
-RECIPE = "recipe.toml"
+RECIPE_FILE = "recipe.toml"
 _HEADER = """\
 # A recipe for seq2see, from {name}.
 # Train:    seq2see train {path}
@@ -28,45 +28,66 @@ _HEADER = """\
 
 
 def init(
-    files: Files,
+    files: CorpusFilesArgument,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The folder to write to, e.g. en-de.")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIRECTORY",
+            help="Output directory; must not exist. Default: the language codes, for example "
+            "en-de.",
+        ),
     ] = None,
-    languages: Languages = None,
-    columns: Columns = None,
-    form: Format = None,
-    held_out: Annotated[
+    languages: LanguagesOption = None,
+    columns: ColumnsOption = None,
+    form: FormatOption = None,
+    evaluation_size: Annotated[
         int | None,
-        typer.Option(min=1, help="Pairs for validation, and as many for the test."),
+        typer.Option(
+            min=1,
+            help="Number of pairs in the validation set, and also in the test set. Default: 5 % of "
+            "the corpus, at most 1,000.",
+        ),
     ] = None,
-    clean: Annotated[bool, typer.Option(help="Leave out what the doctor would remove.")] = False,
+    clean: Annotated[
+        bool,
+        typer.Option(
+            help="Remove the pairs that `seq2see data clean` removes before the corpus is split."
+        ),
+    ] = False,
 ) -> None:
-    """Look at your files, split off validation and test sets, and write a recipe for training."""
+    """Check a parallel corpus, split it into training, validation and test sets, write a recipe."""
     from seq2see.cli import corpus_report
-    from seq2see.data.quality.analysis import examine
-    from seq2see.data.writers import new_folder, refuse_existing
+    from seq2see.data.quality.analysis import analyze_corpus
+    from seq2see.data.writers import check_not_existing, create_directory
     from seq2see.settings import suggest_recipe
-    from seq2see.settings.toml_writer import toml
+    from seq2see.settings.toml_writer import format_toml_value
 
-    with opened(files, languages, columns, form) as corpus:
+    with open_corpus(files, languages, columns, form) as corpus:
         _refuse_same(corpus.paths)
-        refuse_existing(filter(None, [_home(output, corpus.languages)]))  # before the work
+        check_not_existing(filter(None, [_home(output, corpus.languages)]))  # before the work
         with show_corpus_progress() as told:
-            report = examine(corpus, languages=corpus.languages, progress=told)
+            report = analyze_corpus(corpus, languages=corpus.languages, on_stage=told)
         sides = _languages(report)
         home = output or Path("-".join(sides))
-        refuse_existing([home])
-        corpus_report.show(report, spoken(files), examples=1)
+        check_not_existing([home])
+        corpus_report.print_corpus_report(report, format_corpus_name(files), examples=1)
         recipe = suggest_recipe.suggest_recipe(report, sides, _parts(files, sides))
-        header = _HEADER.format(name=toml(spoken(files)), path=toml(str(home / RECIPE)))
-        with new_folder(home) as folder:
-            (folder / RECIPE).write_text(header + recipe.to_toml(), "utf-8")
-            if corpus.config.kind != "builtin":
+        header = _HEADER.format(
+            name=format_toml_value(format_corpus_name(files)),
+            path=format_toml_value(str(home / RECIPE_FILE)),
+        )
+        with create_directory(home) as folder:
+            (folder / RECIPE_FILE).write_text(header + recipe.to_toml(), "utf-8")
+            if corpus.config.resolved_format != "builtin":
                 healthy = _cleaned(corpus, sides, folder) if clean else corpus
-                counts = _split(healthy, sides, folder, held_out)
-                _tell(counts, 0 if clean else report.pairs - report.passing, home)
-    advice = "mend the faults above first; then" if report.faults else f"read {home / RECIPE}, then"
-    typer.echo(f"Next: {advice} `seq2see train {home / RECIPE}`.", err=True)
+                counts = _split(healthy, sides, folder, evaluation_size)
+                _tell(counts, 0 if clean else report.num_pairs - report.num_accepted, home)
+    advice = (
+        "mend the faults above first; then" if report.faults else f"read {home / RECIPE_FILE}, then"
+    )
+    typer.echo(f"Next: {advice} `seq2see train {home / RECIPE_FILE}`.", err=True)
 
 
 def _refuse_same(paths: tuple[str, ...]) -> None:
@@ -80,7 +101,7 @@ def _home(output: Path | None, sides: tuple[str, str] | None) -> Path | None:
     return output or (Path("-".join(sides)) if sides else None)
 
 
-def _tell(counts: dict[Part, int], bad: int, home: Path) -> None:
+def _tell(counts: dict[SplitName, int], bad: int, home: Path) -> None:
     parts = ", ".join(f"{part} {count:,}" for part, count in counts.items())
     typer.echo(f"\nPairs for {parts}.", err=True)
     if bad:
@@ -91,9 +112,11 @@ def _tell(counts: dict[Part, int], bad: int, home: Path) -> None:
         )
 
 
-def _languages(report: Report) -> tuple[str, str]:
+def _languages(report: CorpusReport) -> tuple[str, str]:
     """Return the languages as stated, or as the doctor found them."""
-    source, target = (side.stated or side.found for side in (report.source, report.target))
+    source, target = (
+        side.declared_language or side.detected_language for side in (report.source, report.target)
+    )
     if source is None or target is None:
         raise ConfigError(
             ["`--languages` must be given, since the files do not tell: --languages en,de"]
@@ -104,24 +127,29 @@ def _languages(report: Report) -> tuple[str, str]:
 def _cleaned(corpus: Corpus, sides: tuple[str, str], folder: Path) -> Corpus:
     from seq2see.data.corpus import Corpus, CorpusConfig
     from seq2see.data.quality import analysis
-    from seq2see.data.writers import write_clean
+    from seq2see.data.writers import write_filtered_corpus
 
     with show_corpus_progress() as told:
-        verdicts = analysis.clean(corpus, languages=corpus.languages, progress=told)
-        write_clean(verdicts, folder, endings(sides))
-    files = [f"clean.{ending}" for ending in endings(sides)]
+        verdicts = analysis.filter_corpus(corpus, languages=corpus.languages, on_stage=told)
+        write_filtered_corpus(verdicts, folder, side_suffixes(sides))
+    files = [f"clean.{ending}" for ending in side_suffixes(sides)]
     return Corpus(CorpusConfig(files=files), sides, folder)
 
 
 def _split(
-    corpus: Corpus, sides: tuple[str, str], folder: Path, held_out: int | None
-) -> dict[Part, int]:
-    from seq2see.data.writers import Splitter, write_split
+    corpus: Corpus, sides: tuple[str, str], folder: Path, evaluation_size: int | None
+) -> dict[SplitName, int]:
+    from seq2see.data.writers import CorpusSplitter, write_splits
     from seq2see.settings import suggest_recipe
 
-    if held_out is None:
-        held_out = suggest_recipe.choose_evaluation_size(sum(1 for _ in corpus))
-    return write_split(corpus, folder, endings(sides), Splitter(corpus, held_out, held_out))
+    if evaluation_size is None:
+        evaluation_size = suggest_recipe.choose_evaluation_size(sum(1 for _ in corpus))
+    return write_splits(
+        corpus,
+        folder,
+        side_suffixes(sides),
+        CorpusSplitter(corpus, evaluation_size, evaluation_size),
+    )
 
 
 def _parts(files: list[str], sides: tuple[str, str]) -> dict[str, list[str]]:
@@ -129,4 +157,6 @@ def _parts(files: list[str], sides: tuple[str, str]) -> dict[str, list[str]]:
     if files[0].startswith("builtin:"):
         name = files[0].partition("/")[0]
         return {part: [f"{name}/{part}"] for part in ("train", "valid", "test")}
-    return {part: [f"{part}.{e}" for e in endings(sides)] for part in ("train", "valid", "test")}
+    return {
+        part: [f"{part}.{e}" for e in side_suffixes(sides)] for part in ("train", "valid", "test")
+    }

@@ -14,21 +14,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seq2see import draw
-from seq2see.cli.usage import CODE
-from seq2see.data.corpus import PACKED
-from seq2see.data.readers import BLOCK, STANDARD_INPUT, open_bytes, read_lines
-from seq2see.documents import formats
-from seq2see.documents.plain_text import refuse_no_text
-from seq2see.documents.translate import UNREADABLE, refuse_unreadable
+from seq2see.cli.usage import LANGUAGE_CODE
 from seq2see.errors import ConfigError, InputError
-from seq2see.evaluate import (
-    HeldOut,
-)
 
 if TYPE_CHECKING:
     from seq2see.data.corpus import Corpus, CorpusConfig
-    from seq2see.evaluate import HeldOut
+    from seq2see.evaluate import EvaluationSet
+
+STANDARD_INPUT = "-"
+PLAIN_TEXT = "txt"
+"""Name of the document format that `seq2see translate` translates line by line."""
 
 _CODES = """
 aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy
@@ -38,249 +33,291 @@ lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv
 or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw
 ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
 """
-
-
 _ISO_639_1 = frozenset(_CODES.split())
-"""Endings of files that name a language: `txt` does not."""
+"""File extensions that are language codes, unlike `txt`."""
+
+
+# --- corpora ---
 
 
 @contextmanager
-def opened(
-    files: list[str], languages: str | None, columns: str | None, form: str | None
+def open_corpus(
+    files: list[str], languages: str | None, columns: str | None, format_name: str | None
 ) -> Iterator[Corpus]:
-    """Give the corpus that the options name. Standard input is kept aside, to be read again."""
-    from seq2see.data.corpus import Corpus, CorpusConfig
+    """Yield the corpus that the options describe.
 
-    with tempfile.TemporaryDirectory() as folder:
-        if files == ["-"]:
-            files = [str(_kept_aside(Path(folder)))]
-        table = {"files": files, "columns": columns_of(columns, form or ""), "format": form}
-        config = CorpusConfig.model_validate(table)
-        refuse_missing(files)
-        yield Corpus(config, stated(languages) or languages_of(files))
+    Standard input is copied to a temporary file, so that the corpus can be read several times.
+    """
+    from seq2see.data.corpus import Corpus
+
+    with tempfile.TemporaryDirectory() as directory:
+        if files == [STANDARD_INPUT]:
+            files = [str(_copy_standard_input(Path(directory)))]
+        config = build_corpus_config(files, columns, format_name)
+        check_files_exist(files)
+        yield Corpus(config, parse_languages(languages) or infer_languages(files))
 
 
-def refuse_missing(files: list[str]) -> None:
-    """Complain of a file that is not there before anything else."""
+def build_corpus_config(
+    files: list[str], columns: str | None, format_name: str | None
+) -> CorpusConfig:
+    """Return the config of a corpus from the options; raise ConfigError if they are invalid."""
+    from seq2see.data.corpus import CorpusConfig
+
+    parsed_columns = parse_columns(columns, format_name or "")
+    return CorpusConfig.model_validate(
+        {"files": files, "columns": parsed_columns, "format": format_name}
+    )
+
+
+def check_files_exist(files: list[str]) -> None:
+    """Raise InputError if one of the files of a corpus does not exist."""
     for name in files:
-        if name != "-" and not name.startswith("builtin:") and not Path(name).exists():
+        is_path = name != STANDARD_INPUT and not name.startswith("builtin:")
+        if is_path and not Path(name).exists():
             raise InputError(f"{name} cannot be read: {os.strerror(errno.ENOENT)}")
 
 
-def _kept_aside(folder: Path) -> Path:
-    path = folder / "standard-input.tsv"
+def _copy_standard_input(directory: Path) -> Path:
+    path = directory / "standard-input.tsv"
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     return path
 
 
-def stated(text: str | None) -> tuple[str, str] | None:
-    """Return the languages that an option names."""
-    pair = _pair(text, "--languages")
-    if pair and not all(map(CODE.fullmatch, pair)):
+def parse_languages(text: str | None) -> tuple[str, str] | None:
+    """Return the two language codes of `--languages`, None if the option is not given."""
+    pair = _parse_pair(text, "--languages")
+    if pair and not all(map(LANGUAGE_CODE.fullmatch, pair)):
         raise ConfigError([f"`--languages` must be two codes such as en,pt-BR, but is {text!r}"])
     return pair
 
 
-def columns_of(text: str | None, form: str) -> tuple[int | str, int | str] | None:
-    """Return the columns that an option names."""
-    pair = _pair(text, "--columns")
-    if pair and form != "jsonl" and all(column.isdecimal() for column in pair):
+def parse_columns(text: str | None, format_name: str) -> tuple[int | str, int | str] | None:
+    """Return the two columns of `--columns`: numbers, or keys of JSONL and TMX."""
+    pair = _parse_pair(text, "--columns")
+    if pair and format_name != "jsonl" and all(column.isdecimal() for column in pair):
         return int(pair[0]), int(pair[1])
     return pair
 
 
-def _pair(text: str | None, option: str) -> tuple[str, str] | None:
+def _parse_pair(text: str | None, option: str) -> tuple[str, str] | None:
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2 or not all(parts):
-        raise ConfigError([f"`{option}` must be two with a comma between, but is {text!r}"])
+        raise ConfigError([f"`{option}` must be two values separated by a comma, but is {text!r}"])
     return parts[0], parts[1]
 
 
-def languages_of(files: list[str]) -> tuple[str, str] | None:
-    """Read the languages off the names, such as train.en and train.de.gz."""
+def infer_languages(files: list[str]) -> tuple[str, str] | None:
+    """Return the language codes in the file extensions, such as train.en and train.de.gz."""
     if files[0].startswith("builtin:fables"):
         return "en", "fr"
-    codes = [_ending(name) for name in files]
+    codes = [_extension(name) for name in files]
     if len(codes) == 2 and _ISO_639_1.issuperset(codes):
         return codes[0], codes[1]
     return None
 
 
-def language_of(name: str) -> str | None:
-    """Return the language that a file's name ends with, if it is one."""
-    code = _ending(name)
+def infer_language(name: str) -> str | None:
+    """Return the language code in the extension of a file, None if it is not a language code."""
+    code = _extension(name)
     return code if code in _ISO_639_1 else None
 
 
-def _ending(name: str) -> str:
-    from seq2see.data.corpus import PACKED
+def _extension(name: str) -> str:
+    """Return the extension without the dot, and without that of a compressed file."""
+    from seq2see.data.corpus import COMPRESSED_EXTENSIONS
 
     path = Path(name)
-    return (Path(path.stem) if path.suffix in PACKED else path).suffix.removeprefix(".")
+    uncompressed = Path(path.stem) if path.suffix in COMPRESSED_EXTENSIONS else path
+    return uncompressed.suffix.removeprefix(".")
 
 
-def endings(languages: tuple[str, str] | None) -> tuple[str, str]:
-    """Return what files of these languages end with: their codes, if they tell the sides apart."""
+def side_suffixes(languages: tuple[str, str] | None) -> tuple[str, str]:
+    """Return the extensions of the source and target file: the language codes if they differ."""
     return languages if languages and languages[0] != languages[1] else ("source", "target")
 
 
-def spoken(files: list[str]) -> str:
-    """Return a corpus' name for messages."""
-    return "standard input" if files == ["-"] else " and ".join(files)
+def format_corpus_name(files: list[str]) -> str:
+    """Return the name of a corpus for messages."""
+    return "standard input" if files == [STANDARD_INPUT] else " and ".join(files)
 
 
-def corpus_config(
-    test: list[str], columns: str | None = None, form: str | None = None
+# --- test sets ---
+
+
+def build_test_set_config(
+    files: list[str], columns: str | None = None, format_name: str | None = None
 ) -> CorpusConfig | None:
-    """Return what sources and references are to be read from, if from anything."""
-    from seq2see.data.corpus import CorpusConfig
-
-    if not test:
+    """Return the config of the test set, None without files; errors name `--test-set`."""
+    if not files:
         return None
-    table = {"files": test, "columns": columns_of(columns, form or ""), "format": form}
     try:
-        return CorpusConfig.model_validate(table)
+        return build_corpus_config(files, columns, format_name)
     except ConfigError as error:
-        problems = [problem.replace("`files`", "`--test`", 1) for problem in error.problems]
+        problems = [problem.replace("`files`", "`--test-set`", 1) for problem in error.problems]
         raise ConfigError(problems) from None
 
 
-def read_held_out(
-    test: CorpusConfig | None,
-    references: list[str],
+def read_test_set(
+    config: CorpusConfig | None,
+    reference_files: list[str],
     languages: tuple[str, str] | None = None,
     language: str | None = None,
-) -> HeldOut:
-    """Read what is given: sources with references, references alone, or both.
+) -> EvaluationSet:
+    """Read a test set with sources and references, further reference files, or both.
 
-    `languages` are those of a model; `language`, that of the references, is stated by the user.
+    Args:
+        config: the test set; None if only references are given
+        reference_files: files with one reference per line
+        languages: languages of the model, if there is one
+        language: language of the references as stated by the user
     """
     from seq2see.data.corpus import Corpus
     from seq2see.data.readers import read_lines
-    from seq2see.evaluate import HeldOut
+    from seq2see.evaluate import EvaluationSet
 
-    if not test and not references:
-        raise ConfigError(["`--test` or `--references` must be given"])
-    further = [list(read_lines(name)) for name in references]
-    if not test:
-        name = " and ".join(Path(name).name for name in references)
-        return HeldOut(name, tuple(further), None, (None, language or language_of(references[0])))
-    files = list(test.files)
-    held_out = HeldOut.of(Corpus(test, languages or languages_of(files)), further)
-    source, target = held_out.languages
-    return replace(held_out, name=spoken(files), languages=(source, language or target))
+    if not config and not reference_files:
+        raise ConfigError(["`--test-set` or `--reference` must be given"])
+    references = [list(read_lines(name)) for name in reference_files]
+    if not config:
+        name = " and ".join(Path(name).name for name in reference_files)
+        target_language = language or infer_language(reference_files[0])
+        return EvaluationSet(name, tuple(references), None, (None, target_language))
+    files = list(config.files)
+    corpus = Corpus(config, languages or infer_languages(files))
+    test_set = EvaluationSet.from_corpus(corpus, references)
+    source, target = test_set.languages
+    return replace(test_set, name=format_corpus_name(files), languages=(source, language or target))
 
 
-def read_translations(name: str, held_out: HeldOut) -> list[str]:
-    """Read a file with a line for each sentence of a test set."""
+def read_translations(name: str, test_set: EvaluationSet) -> list[str]:
+    """Read a file with one translation per sentence of a test set."""
+    from seq2see.data.readers import read_lines
+
     texts = list(read_lines(name))
-    if len(texts) != len(held_out):
+    if len(texts) != len(test_set):
         raise InputError(
-            f"{name} must have a line for each of the {len(held_out):,} of {held_out.name}, "
-            f"but has {len(texts):,} instead"
+            f"{name} must have one line for each of the {len(test_set):,} sentences of "
+            f"{test_set.name}, but has {len(texts):,} lines"
         )
     return texts
 
 
-PLAIN = "txt"
-"""The one that is translated line by line instead."""
+# --- input and output of `seq2see translate` ---
 
 
 def is_document(file: str) -> bool:
-    """Tell by its ending whether a file has words between other things."""
-    return _format(Path(file)) not in {None, PLAIN}
+    """Return whether the extension of a file is that of a document format other than plain text."""
+    return _document_format(Path(file)) not in {None, PLAIN_TEXT}
 
 
-def is_packed(file: str) -> bool:
-    """Tell by its ending whether a file is packed."""
-    return Path(file).suffix.lower() in PACKED
+def is_compressed(file: str) -> bool:
+    """Return whether the extension of a file is that of a compressed file."""
+    from seq2see.data.corpus import COMPRESSED_EXTENSIONS
+
+    return Path(file).suffix.lower() in COMPRESSED_EXTENSIONS
 
 
-def misnamed(file: str, output: Path) -> str | None:
-    """Say what is wrong if the translation of a file would not be what its name says."""
-    if is_packed(str(output)):
-        return f"`--output` must be a plain file, but is {output} instead: pack it afterwards"
-    own, named = _format(Path(file)) or PLAIN, _format(output)
-    if named == own or (named is None and output.suffix.lower() not in UNREADABLE):
+def output_format_problem(file: str, output: Path) -> str | None:
+    """Return a message if the extension of the output contradicts the format of the input."""
+    from seq2see.documents.translate import UNSUPPORTED_EXTENSIONS
+
+    if is_compressed(str(output)):
+        return f"`--output` must be an uncompressed file, but is {output}: compress it afterwards"
+    input_format, output_format = _document_format(Path(file)), _document_format(output)
+    is_unknown = output_format is None and output.suffix.lower() not in UNSUPPORTED_EXTENSIONS
+    if is_unknown or output_format == (input_format or PLAIN_TEXT):
         return None
     name = "standard input" if file == STANDARD_INPUT else file
-    kind = "plain text" if own == PLAIN else own
-    return f"`--output` must be {kind} as {name} is, but is {output} instead"
+    expected = "plain text" if input_format in {None, PLAIN_TEXT} else input_format
+    return f"`--output` must be {expected} like {name}, but is {output}"
 
 
-def _format(path: Path) -> str | None:
-    ending = path.suffix.lower()
-    return next((each.name for each in formats() if ending in each.endings), None)
+def _document_format(path: Path) -> str | None:
+    from seq2see.documents import supported_formats
+
+    extension = path.suffix.lower()
+    return next((each.name for each in supported_formats() if extension in each.extensions), None)
 
 
-def refuse_swapped(model: Path, file: str) -> None:
-    """Raise an error if there is a file in the place of the model."""
+def check_argument_order(model: Path, file: str) -> None:
+    """Raise InputError if a file is given in the place of the model."""
     if model.is_file():
-        again = f", such as seq2see translate {file} {model}" if Path(file).is_dir() else ""
-        raise InputError(f"{model} is a file: give the directory of a model, then the text{again}")
+        hint = f", for example seq2see translate {file} {model}" if Path(file).is_dir() else ""
+        raise InputError(f"{model} is a file: give a model directory first, then the text{hint}")
 
 
-def refuse_input(file: str, model: Path) -> None:
-    """Raise an error if there is nothing to read, or what is there is neither text nor document."""
+def check_translation_input(file: str, model: Path) -> None:
+    """Raise InputError if a file does not exist, or is neither text nor a supported document."""
+    from seq2see.data.readers import READ_BYTES, open_decompressed
+    from seq2see.documents.plain_text import check_is_text
+    from seq2see.documents.translate import check_document_extension
+
     if file == STANDARD_INPUT:
         return
     path = Path(file)
     if not _exists(path):
         if " " in file:
-            again = f"echo {shlex.quote(file)} | seq2see translate {model}"
-            raise InputError(f"{file!r} is not a file: to translate it as text, {again}")
+            command = f"echo {shlex.quote(file)} | seq2see translate {model}"
+            raise InputError(f"{file!r} is not a file: to translate it as text, run {command}")
         raise InputError(f"{file} cannot be read: {os.strerror(errno.ENOENT)}")
     if path.is_dir():
         raise InputError(f"{file} cannot be read: {os.strerror(errno.EISDIR)}")
-    if is_packed(file) and is_document(path.stem):
-        raise InputError(f"{file} must be unpacked first: a document is not read packed")
-    refuse_unreadable(path)
+    if is_compressed(file) and is_document(path.stem):
+        raise InputError(f"{file} must be decompressed first: compressed documents are not read")
+    check_document_extension(path)
     if path.is_file() and not is_document(file):  # a pipe can be read only once
-        with open_bytes(file) as opened:
-            refuse_no_text(opened.read(BLOCK), file)
+        with open_decompressed(file) as opened:
+            check_is_text(opened.read(READ_BYTES), file)
 
 
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # a sentence may be too long for a name
+    except OSError:  # a sentence may be too long for a file name
         return False
 
 
-def refuse_ending(path: Path, endings: Sequence[str], option: str) -> None:
-    """Refuse a name that no file of these kinds has."""
-    if path.suffix.lower() not in endings:
-        wanted = ", ".join(endings)
-        raise ConfigError([f"`{option}` must end with one of {wanted}, but is {path} instead"])
+# --- paths of results ---
 
 
-def refuse_plot(plot: Path | None) -> None:
-    """Refuse a name that no picture can have, before the work."""
-
-    if plot:
-        refuse_ending(plot, draw.FORMATS, "--plot")
-
-
-def refuse_no_folder(*folders: Path | None) -> None:
-    """Refuse folders that are none, before the work."""
-    for folder in folders:
-        if folder is not None and not folder.is_dir():
-            kind = "a file" if folder.exists() else "not there"
-            raise InputError(f"{folder} must be a folder, but is {kind}")
+def check_extension(path: Path, extensions: Sequence[str], option: str) -> None:
+    """Raise ConfigError if a path has none of these extensions."""
+    if path.suffix.lower() not in extensions:
+        allowed = ", ".join(extensions)
+        raise ConfigError([f"`{option}` must end with one of {allowed}, but is {path} instead"])
 
 
-def refuse_place(path: Path | None) -> None:
-    """Refuse a file that cannot be written where it shall be, before the work."""
+def check_plot_path(path: Path | None) -> None:
+    """Raise ConfigError if the extension is not that of a figure."""
+    from seq2see import draw
+
+    if path:
+        check_extension(path, draw.FIGURE_FORMATS, "--plot")
+
+
+def check_directories_exist(*directories: Path | None) -> None:
+    """Raise InputError if one of the paths is not a directory; None is ignored."""
+    for directory in directories:
+        if directory is not None and not directory.is_dir():
+            problem = "is a file" if directory.exists() else "does not exist"
+            raise InputError(f"{directory} must be a directory, but {problem}")
+
+
+def check_output_path(path: Path | None) -> None:
+    """Raise InputError if a file cannot be created at a path; None is ignored."""
     if path and path.is_dir():
-        raise InputError(f"{path} cannot be written: it is a folder")
-    if path and not (folder := path.absolute().parent).is_dir():
-        raise InputError(f"{path} cannot be written: there is no folder {folder}")
+        raise InputError(f"{path} cannot be written: it is a directory")
+    if path and not (directory := path.absolute().parent).is_dir():
+        raise InputError(f"{path} cannot be written: there is no directory {directory}")
 
 
-def refuse_file(folder: Path) -> None:
-    """Complain before the work of a name that no folder can have."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} must be a folder, but is a file: name another with --output")
+def check_run_directory(directory: Path) -> None:
+    """Raise InputError if the path of a run directory is a file."""
+    if directory.exists() and not directory.is_dir():
+        raise InputError(
+            f"{directory} must be a directory, but is a file: name another with --output"
+        )

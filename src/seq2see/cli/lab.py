@@ -8,29 +8,31 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from seq2see.cli.inputs import refuse_ending, refuse_no_folder, refuse_place
-from seq2see.cli.options import Json, let_threads_sleep
-from seq2see.cli.usage import Verb, Verbs
+from seq2see.cli.inputs import check_directories_exist, check_extension, check_output_path
+from seq2see.cli.options import JsonOption, set_passive_omp_wait
+from seq2see.cli.usage import Command, CommandGroup
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from seq2see.lab.experiment import Experiment
     from seq2see.lab.runner import Outcome
 
-Language = Literal["en", "zh"]
-Languages = Annotated[Language, typer.Option("--lang", help="English or Chinese.")]
-PAGES = (".html", ".htm")
+OutputLanguage = Literal["en", "zh"]
+Languages = Annotated[
+    OutputLanguage, typer.Option("--language", help="Language of the output: English or Chinese.")
+]
+HTML_EXTENSIONS = (".html", ".htm")
 
 app = typer.Typer(
     name="lab",
-    cls=Verbs,
-    help="Claims about the Transformer as experiments on this code, each with its verdict.",
+    cls=CommandGroup,
+    help="Run experiments that test claims about the Transformer.",
     no_args_is_help=True,
 )
 
 
-@app.command("list", cls=Verb)
-def list_(language: Languages = "en", as_json: Json = False) -> None:
+@app.command("list", cls=Command)
+def list_(language: Languages = "en", as_json: JsonOption = False) -> None:
     """List the experiments."""
     from seq2see.lab.registry import experiments
     from seq2see.lab.words import NEEDS_FULL, TRAINS
@@ -46,37 +48,60 @@ def list_(language: Languages = "en", as_json: Json = False) -> None:
         typer.echo(f"{title}  ({said})" if said else title)
 
 
-@app.command(cls=Verb)
+@app.command(cls=Command)
 def run(
-    names: Annotated[list[str], typer.Argument(metavar="NUMBER… | all", help="Which of them.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NUMBER… | all", help="Numbers of the experiments (see `lab list`), or `all`."
+        ),
+    ],
     full: Annotated[
-        bool, typer.Option("--full", help="Take the time that it takes: more seeds, larger sizes.")
+        bool,
+        typer.Option(
+            "--full", help="Run the full version, which takes longer: more seeds, larger sizes."
+        ),
     ] = False,
     language: Languages = "en",
-    report: Annotated[
-        Path | None, typer.Option(help="Write all of it, with pictures, into one HTML file.")
-    ] = None,
-    docs: Annotated[
+    html: Annotated[
         Path | None,
-        typer.Option(help="Write lab.md and lab.zh.md into this folder. Only with all."),
+        typer.Option(metavar="FILE", help="Also write a report with figures to this HTML file."),
+    ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIRECTORY",
+            help="Also write lab.md and lab.zh.md to this directory. Requires `all`.",
+        ),
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option(help="A translator of fables to look into."),
+        typer.Option(
+            metavar="MODEL",
+            help="Directory of an English-French model trained on builtin:fables that experiments "
+            "analyze. Default: a small model is trained.",
+        ),
     ] = None,
     cache: Annotated[
-        Path | None, typer.Option(help="Where small trained models are kept. By default ~/.cache.")
+        Path | None,
+        typer.Option(
+            metavar="DIRECTORY",
+            help="Cache directory for the small models that experiments train. Default: "
+            "~/.cache/seq2see/lab.",
+        ),
     ] = None,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Run experiments; the exit status is 1 if a number is not as expected."""
-    refuse_no_folder(docs, model)
-    refuse_place(report)
-    if report:
-        refuse_ending(report, PAGES, "--report")
-    if docs is not None and names != ["all"]:
-        raise ConfigError(["--docs must go with all: its pages hold every experiment"])
-    let_threads_sleep()
+    """Run experiments. The exit status is 1 if a measurement differs from its expected value."""
+    check_directories_exist(markdown, model)
+    check_output_path(html)
+    if html:
+        check_extension(html, HTML_EXTENSIONS, "--html")
+    if markdown is not None and names != ["all"]:
+        raise ConfigError(
+            ["`--markdown` needs the argument `all`: its pages contain every experiment"]
+        )
+    set_passive_omp_wait()
     from seq2see.lab.bench import Bench
     from seq2see.lab.runner import run as run_all
     from seq2see.lab.table import plain
@@ -93,7 +118,7 @@ def run(
     if as_json:
         records = [outcome.record() for outcome in outcomes]
         typer.echo(json.dumps(records, ensure_ascii=False, allow_nan=False))
-    _write(outcomes, language, report, docs)
+    _write(outcomes, language, html, markdown)
     failed = [str(outcome.experiment.number) for outcome in outcomes if outcome.status == "failed"]
     if failed:
         typer.echo(f"seq2see: not as expected: {', '.join(failed)}", err=True)
@@ -102,13 +127,13 @@ def run(
 
 def _refuse_languages(model: Path) -> None:
     """Refuse a model that cannot be asked about the fables, which are English and French."""
-    from seq2see.bundle.files import CONFIG, read_config
-    from seq2see.bundle.manifest import parse
+    from seq2see.bundle.files import CONFIG_FILE, read_config
+    from seq2see.bundle.manifest import parse_manifest
 
-    languages = parse(model / CONFIG, read_config(model)).languages
+    languages = parse_manifest(model / CONFIG_FILE, read_config(model)).languages
     if tuple(language[:2] for language in languages) != ("en", "fr"):
         raise InputError(
-            f"the model must translate from en to fr to be asked about the fables, "
+            f"the model must translate from en to fr for experiments on fables, "
             f"but translates from {' to '.join(languages)} instead"
         )
 
@@ -123,7 +148,7 @@ def _numbered(names: list[str]) -> tuple[Experiment, ...]:
 
 
 def _write(
-    outcomes: list[Outcome], language: Language, page: Path | None, docs: Path | None
+    outcomes: list[Outcome], language: OutputLanguage, page: Path | None, docs: Path | None
 ) -> None:
     """Write the report and the documentation, where they were asked for, in numerical order."""
     from seq2see.lab.report import report

@@ -12,107 +12,141 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from seq2see.cli.usage import flag
-from seq2see.config import assigned, merged
+from seq2see.cli.usage import option_name
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from seq2see.evaluate import ScoringConfig
     from seq2see.translator import TranslationOptions, Translator
 
-Files = Annotated[
+CorpusFilesArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="FILES…",
-        help="Two text files side by side, or one .tsv, .jsonl or .tmx (also .gz, .xz, .zst); "
-        "`-` is a TSV on standard input; `builtin:fables` is our own.",
+        help="Parallel corpus: two text files with the same number of lines, or one .tsv, .jsonl "
+        "or .tmx file, optionally compressed (.gz, .xz, .zst). `-` reads TSV from standard input; "
+        "`builtin:fables` is the built-in English-French corpus.",
     ),
 ]
 
 
-Languages = Annotated[
-    str | None,
-    typer.Option(metavar="SOURCE,TARGET", help="Codes such as en,de. By default from the names."),
-]
-
-
-Columns = Annotated[
+LanguagesOption = Annotated[
     str | None,
     typer.Option(
         metavar="SOURCE,TARGET",
-        help="TSV: numbers from 1. JSONL: keys. TMX: languages. By default the first two, or the "
-        "languages.",
+        help="Language codes of source and target, for example en,de. Default: the extensions of "
+        "the files, for example of train.en and train.de.",
     ),
 ]
 
 
-Format = Annotated[
+ColumnsOption = Annotated[
     str | None,
-    typer.Option("--format", metavar="text|tsv|jsonl|tmx", help="Where the names do not tell."),
+    typer.Option(
+        metavar="SOURCE,TARGET",
+        help="Columns with source and target: numbers from 1 (TSV), keys (JSONL) or language codes "
+        "(TMX). Default: columns 1 and 2 (TSV), the codes of --languages (JSONL, TMX).",
+    ),
 ]
 
 
-Test = Annotated[
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="text|tsv|jsonl|tmx",
+        help="Format of the corpus files. Default: determined by the file extension.",
+    ),
+]
+
+
+TestSetOption = Annotated[
     list[str] | None,
     typer.Option(
+        "--test-set",
         metavar="FILES…",
-        help="Sources and references: two text files, or one .tsv, .jsonl or .tmx (also packed), "
-        "or `builtin:fables/test`.",
+        help="Test set with sources and references: two text files, one .tsv, .jsonl or .tmx file "
+        "(optionally compressed), or `builtin:fables/test`.",
     ),
 ]
 
 
-References = Annotated[
+ReferencesOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="FILES…", help="One reference a line; several files are several each."),
+    typer.Option(
+        "--reference",
+        metavar="FILES…",
+        help="Text file with one reference translation per line. Several files give several "
+        "references per sentence.",
+    ),
 ]
 
 
 TestColumnsOption = Annotated[
     str | None,
-    typer.Option(metavar="SOURCE,TARGET", help="Of --test: TSV: numbers from 1. JSONL: keys."),
+    typer.Option(
+        metavar="SOURCE,TARGET",
+        help="Columns of the test set with source and target: numbers from 1 (TSV), keys (JSONL) "
+        "or language codes (TMX). Default: columns 1 and 2 (TSV), the language codes (JSONL, TMX).",
+    ),
 ]
 
 
 TestFormatOption = Annotated[
     str | None,
-    typer.Option("--format", metavar="text|tsv|jsonl|tmx", help="Of --test, if no name tells."),
-]
-
-
-Language = Annotated[
-    str | None,
-    typer.Option(help="Of the references, such as zh, which is cut into words in its own way."),
-]
-
-
-Tokenize = Annotated[
-    Literal["13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "none"] | None,
-    typer.Option(help="How BLEU finds words. By default by the language; 13a for most."),
-]
-
-
-Metrics = Annotated[
-    list[str] | None,
     typer.Option(
-        "--metric",
-        metavar="bleu|chrf|ter|exact",
-        help="By default all, to compare all but exact; may be given again. The first one decides.",
+        "--format",
+        metavar="text|tsv|jsonl|tmx",
+        help="Format of the test set. Default: determined by the file extension.",
     ),
 ]
 
 
-Lowercase = Annotated[
-    bool | None,
-    typer.Option("--lowercase/--case", help="Ignore case or not, instead of each metric's way."),
+ReferenceLanguageOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CODE",
+        help="Language code of the references, for example zh; selects the tokenizer of BLEU. "
+        "Default: target language of the model, or the file extension.",
+    ),
 ]
 
 
-def scoring_config(
+TokenizeOption = Annotated[
+    Literal["13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "none"] | None,
+    typer.Option(
+        help="Tokenizer of BLEU, as named by sacrebleu. Default: chosen by the language of the "
+        "references, 13a for most languages."
+    ),
+]
+
+
+MetricOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        metavar="bleu|chrf|ter|exact",
+        help="Metric to compute. May be repeated; in `compare` the first one decides which system "
+        "is better. Default: bleu, chrf and ter; in `evaluate` also exact.",
+    ),
+]
+
+
+LowercaseOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--lowercase/--cased",
+        help="Ignore or respect case in all metrics. Default: that of each metric (only TER "
+        "ignores case).",
+    ),
+]
+
+
+def build_scoring_config(
     metrics: list[str] | None,
     tokenize: str | None,
     lowercase: bool | None,
-    samples: int | None = None,
+    resamples: int | None = None,
 ) -> ScoringConfig:
     """Make the settings of scoring from those that are given."""
     from seq2see.evaluate import ScoringConfig
@@ -121,89 +155,107 @@ def scoring_config(
         "metrics": tuple(metrics) if metrics else None,
         "tokenize": tokenize,
         "lowercase": lowercase,
-        "samples": samples,
+        "resamples": resamples,
     }
     return ScoringConfig(**{name: value for name, value in given.items() if value is not None})
 
 
-Json = Annotated[bool, typer.Option("--json", help="For machines.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-Plot = Annotated[Path | None, typer.Option(help="Also draw a picture: .png, .svg, .pdf.")]
+PlotOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Also write a plot to this file (.png, .svg or .pdf)."),
+]
 
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The directory of a model.")]
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory.")]
 
 
 EngineName = Literal["auto", "torch", "ctranslate2"]
 
 
-Engine = Annotated[
+EngineOption = Annotated[
     EngineName,
-    typer.Option(help="What computes: `auto` is the fastest that can do what is asked for."),
+    typer.Option(
+        help="Inference backend. `auto` uses ctranslate2 where it gives the same result, otherwise "
+        "torch."
+    ),
 ]
 
 
-Device = Annotated[str, typer.Option(help="Where the torch engine computes: cpu, cuda, …")]
-
-
-Threads = Annotated[
-    int | None, typer.Option(min=1, max=1024, help="Of the processor. By default all cores.")
+DeviceOption = Annotated[
+    str,
+    typer.Option(
+        metavar="DEVICE",
+        help="Device of the torch engine, for example cpu or cuda:0. `auto` uses cuda if it is "
+        "available, otherwise cpu.",
+    ),
 ]
 
 
-Precision = Annotated[
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option(min=1, max=1024, help="Number of CPU threads. Default: all available cores."),
+]
+
+
+PrecisionOption = Annotated[
     Literal["float32", "int8"],
     typer.Option(
-        help="Of ctranslate2: int8 is faster and a little less exact, and is used only if it "
-        "passes a check on this processor."
+        help="Number format of ctranslate2. int8 is faster and slightly less accurate; it is used "
+        "only if a quality check passes on this CPU, otherwise float32."
     ),
 ]
 
 
-Ensemble = Annotated[
+EnsembleOption = Annotated[
     list[Path] | None,
     typer.Option(
-        metavar="MODEL", help="A further model, asked together with the first; may be repeated."
+        metavar="MODEL",
+        help="Directory of a further model that is ensembled with MODEL (probabilities are "
+        "averaged). May be repeated.",
     ),
 ]
 
 
-Search = Annotated[
+SearchOption = Annotated[
     list[str] | None,
     typer.Option(
         "--search",
         metavar="KEY=VALUE",
-        help="Any setting of the search, such as coverage_penalty=0.2, no_repeat_ngram=3 or "
-        "lengths.max_length=80; may be repeated.",
+        help="Set any field of the search settings, for example coverage_penalty=0.2, "
+        "no_repeat_ngram_size=3 or length.max_length=80 (see docs/translating.md). May be "
+        "repeated.",
     ),
 ]
 
 
-BeamSize = Annotated[
-    int | None, typer.Option(help="Hypotheses kept at each step; 1 is greedy. By default 5.")
+BeamSizeOption = Annotated[
+    int | None, typer.Option(help="Beam size; 1 is greedy search. Default: 5.")
 ]
 
 
-LengthPenalty = Annotated[
+LengthPenaltyOption = Annotated[
     float | None,
     typer.Option(
-        help="α: the score is log-probability / length^α. 0 favours the short, 1 (the "
-        "default) is the mean of the tokens."
+        help="Length penalty α: score = log-probability / length^α. 0 favors short translations. "
+        "Default: 1, the mean log-probability per token."
     ),
 ]
 
 
-Stop = Annotated[
+StopRuleOption = Annotated[
     Literal["exact", "beam_full"] | None,
     typer.Option(
-        help="`exact`: when nothing better can come. `beam_full`: once as many have ended as the "
-        "beam is wide. By default as the model says."
+        help="When beam search stops. `exact`: when no unfinished hypothesis can still reach the "
+        "n-best list. `beam_full`: when beam-size hypotheses are finished. Default: set in the "
+        "model directory, usually `exact`."
     ),
 ]
 
 
-def loaded(
+def load_translator(
     model: Path,
     engine: EngineName = "auto",
     device: str = "auto",
@@ -212,20 +264,20 @@ def loaded(
     ensemble: Sequence[Path] | None = None,
 ) -> Translator:
     """Load a model, or several as one, and tell what should be known about its engine."""
-    let_threads_sleep()
-    from seq2see.cpu import keep_what_is_loaded
+    set_passive_omp_wait()
+    from seq2see.cpu import freeze_gc
     from seq2see.translator import load
 
     homes = [model, *(ensemble or ())]
     translator = load(homes, engine, device, threads, precision)
-    keep_what_is_loaded()
-    for note in translator.notes:
+    freeze_gc()
+    for note in translator.engine_notes:
         typer.echo(f"seq2see: {note}", err=True)
     return translator
 
 
 @contextmanager
-def dying_of_interrupts(partial: Path | None = None) -> Iterator[None]:
+def exit_on_interrupt(partial_output: Path | None = None) -> Iterator[None]:
     """End at Ctrl-C as a program ends that knows nothing of it: by the signal, without a trace.
 
     So a shell knows that it was interrupted, and stops its loop as well. A file that another run
@@ -236,37 +288,42 @@ def dying_of_interrupts(partial: Path | None = None) -> Iterator[None]:
     except KeyboardInterrupt:
         with suppress(OSError):
             sys.stdout.flush()
-            kept = f"{partial} is kept; --resume goes on" if partial and partial.exists() else ""
-            typer.echo(f"seq2see: {kept or 'stopped'}", err=True)
+            can_resume = partial_output and partial_output.exists()
+            hint = f"; --resume continues {partial_output}" if can_resume else ""
+            typer.echo(f"seq2see: interrupted{hint}", err=True)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
 
 
-def translation_options(
+def build_translation_options(
     search: Mapping[str, Any],
     sampling: Mapping[str, Any] | None = None,
     glossary: Path | None = None,
     problems: Iterable[str] = (),
-    further: Iterable[str] = (),
+    search_settings: Iterable[str] = (),
     **others: Any,
 ) -> TranslationOptions:
     """Make the options of what was asked for, leaving out what is None; or say all that is wrong.
 
     `sampling` has `sample`, which turns it on, beside its own settings; `problems` are those that
-    were found before; `further` are settings of the search as `key=value`.
+    were found before; `search_settings` are settings of the search as `key=value`.
     """
+    from seq2see.config import deep_merge, parse_override
     from seq2see.data.readers import read_lines
     from seq2see.translator import TranslationOptions
 
     draw = _given(sampling or {})
     sample = draw.pop("sample", False)
-    problems = [*problems, *(f"`{flag(name)}` needs --sample" for name in draw if not sample)]
+    problems = [
+        *problems,
+        *(f"`{option_name(name)}` needs --sample" for name in draw if not sample),
+    ]
     table = {**_given(others), "search": _given(search)}
     if sample:
         table["search"]["sampling"] = draw
-    for setting in further:
+    for setting in search_settings:
         try:
-            table["search"] = merged(table["search"], assigned(setting))
+            table["search"] = deep_merge(table["search"], parse_override(setting))
         except ConfigError:
             problems.append(f"`--search {setting}` must be KEY=VALUE")
     if glossary:
@@ -301,14 +358,12 @@ def _terms(path: Path, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
                 f"but is {line!r} instead"
             )
         if first := seen.get(cells[0]):
-            raise InputError(
-                f"{path}, line {number} must be another term, but {cells[0]!r} is in line {first}"
-            )
+            raise InputError(f"{path}, line {number} repeats the term {cells[0]!r} of line {first}")
         seen[cells[0]] = number
         yield cells[0], cells[1]
 
 
-def let_threads_sleep() -> None:
+def set_passive_omp_wait() -> None:
     """Let threads that wait for others give up their core; before torch is imported.
 
     By default they wait in a loop and take the cores from whoever has work: with other programs on

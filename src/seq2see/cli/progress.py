@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -22,10 +22,11 @@ from rich.progress import (
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from seq2see.progress import ProgressCallback, StageCallback
     from seq2see.translator import Translation
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return a time that was estimated, no more exactly than that."""
     if seconds < 100:
         return f"{seconds:.0f} seconds"
@@ -33,7 +34,7 @@ def duration(seconds: float) -> str:
 
 
 @contextmanager
-def show_corpus_progress() -> Iterator[Callable[[str, int], None]]:
+def show_corpus_progress() -> Iterator[StageCallback]:
     """Show on a terminal what is being done and how many lines are."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -47,7 +48,7 @@ def show_corpus_progress() -> Iterator[Callable[[str, int], None]]:
         yield lambda doing, lines: bar.update(task, description=f"{doing}, {lines:,} lines")
 
 
-FLAGS = {
+FLAG_DESCRIPTIONS = {
     "copied_source": "copies of their source",
     "repetition": "saying the same again and again",
     "length_limit": "cut at their greatest length",
@@ -58,12 +59,8 @@ FLAGS = {
 """What is worth a note without being asked. (Other pieces when read again are not.)"""
 
 
-Told = Callable[[int, int], None]
-"""Hears how many of how many sentences are done."""
-
-
 @contextmanager
-def sentence_bar() -> Iterator[Told]:
+def show_sentence_progress() -> Iterator[ProgressCallback]:
     """Show on a terminal how many sentences are translated."""
     console = Console(stderr=True)
     columns = TextColumn("translating"), BarColumn(), MofNCompleteColumn()
@@ -85,38 +82,38 @@ class _Pace(ProgressColumn):
         return Text(f"{task.speed:,.0f} a second" if task.speed else "")
 
 
-class Journal:
+class TranslationProgressDisplay:
     """Writes to standard error: a bar if wanted, a line for each line that failed, and at the
     end what was noticed about the others."""
 
-    def __init__(self, done: int, total: int | None, bar: bool) -> None:
-        self.failed = 0
+    def __init__(self, num_done: int, num_lines: int | None, show_bar: bool) -> None:
+        self.num_failed = 0
         self._noticed: Counter[str] = Counter()
         self._first: dict[str, int] = {}
         console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
         self._bar = Progress(
-            BarColumn() if total else SpinnerColumn(),
+            BarColumn() if num_lines else SpinnerColumn(),
             TextColumn("{task.completed:,.0f} lines"),
             _Pace(),
-            *((TimeRemainingColumn(),) if total else ()),
+            *((TimeRemainingColumn(),) if num_lines else ()),
             console=console,
             transient=True,
-            disable=not bar,
+            disable=not show_bar,
             redirect_stdout=False,  # it would lead the translations to standard error
         )
-        self._task = self._bar.add_task("", total=total, completed=done)
+        self._task = self._bar.add_task("", total=num_lines, completed=num_done)
 
-    def note(self, number: int, translation: Translation) -> None:
+    def add_line(self, number: int, translation: Translation) -> None:
         """Hear that a line is done, or why it is not."""
         self._bar.advance(self._task)
         if translation.error is not None:
-            self.failed += 1
+            self.num_failed += 1
             why = translation.error
             self._bar.console.print(f"seq2see: line {number:,} has no translation: {why}")
-        for term in translation.unmet:
+        for term in translation.unmet_constraints:
             self._bar.console.print(f"seq2see: line {number:,} does not fulfil {term!r}")
         for flag in translation.flags:
-            if flag in FLAGS:
+            if flag in FLAG_DESCRIPTIONS:
                 self._noticed[flag] += 1
                 self._first.setdefault(flag, number)
 
@@ -134,4 +131,4 @@ class Journal:
         if kind is None:
             for flag, count in self._noticed.items():
                 which = f"{count:,}, the first is line {self._first[flag]:,}"
-                self._bar.console.print(f"seq2see: translations {FLAGS[flag]}: {which}")
+                self._bar.console.print(f"seq2see: translations {FLAG_DESCRIPTIONS[flag]}: {which}")

@@ -14,57 +14,58 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from seq2see.bundle.files import read_config
-from seq2see.data.readers import BLOCK, STANDARD_INPUT
+from seq2see.cli.inputs import STANDARD_INPUT, check_output_path
+from seq2see.data.readers import READ_BYTES
 from seq2see.errors import InputError
 
-if TYPE_CHECKING:
-    pass
+OutputSettings = Mapping[str, Any]
+"""What the translations depend on: input, model, settings."""
 
-Job = Mapping[str, Any]
-"""What decides the translations: input, model, options."""
-
-
-FAILURES = "failures"
-"""Beside what decides the translations: whether any line has none."""
+FAILURES_KEY = "failures"
+"""Key in the state file: whether a line has no translation."""
 
 
-class Unfinished:
-    """The output of a job."""
+class ResumableOutput:
+    """File of translations that is written as `.partial` and renamed when it is complete."""
 
-    def __init__(self, target: Path, job: Job) -> None:
-        self.target = target
-        self.partial = target.with_name(f"{target.name}.partial")
-        self._state = target.with_name(f"{target.name}.partial.json")
-        self._job = json.loads(json.dumps(job))  # as it will be read
-        self.has_failures = False
-        """Whether some line has no translation, of an earlier run's too."""
+    def __init__(self, path: Path, settings: OutputSettings) -> None:
+        self.path = path
+        self.partial = path.with_name(f"{path.name}.partial")
+        self._state_file = path.with_name(f"{path.name}.partial.json")
+        self._settings = json.loads(json.dumps(settings))  # in the form that is read back
+        self.has_failed_lines = False
+        """Whether a line has no translation, also of an earlier run that this one continues."""
 
-    def begin(self, resume: bool) -> int:
-        """Return how many lines are done, after looking whether they are ours."""
-        self._refuse_place()
+    def count_finished_lines(self, resume: bool) -> int:
+        """Return the number of lines that an earlier run has finished; cut off an incomplete one.
+
+        Raises InputError if there is a partial file but `resume` is not set, or if it was started
+        with another input, model or settings.
+        """
+        check_output_path(self.path)
         if not self.partial.exists():
             return 0
         if not resume:
             raise InputError(
-                f"{self.partial} is there from a run that was stopped: go on with --resume, "
+                f"{self.partial} exists from an interrupted run: continue it with --resume, "
                 "or remove it"
             )
-        begun = self._begun()
-        self._refuse_others(begun)
-        self.has_failures = bool(begun.get(FAILURES))
-        return _trimmed(self.partial)
+        state = self._read_state()
+        self._check_same_settings(state)
+        self.has_failed_lines = bool(state.get(FAILURES_KEY))
+        return _truncate_to_complete_lines(self.partial)
 
-    def forget(self) -> None:
-        """Remove what is there from a run that was stopped."""
-        self._refuse_place()
+    def remove_partial(self) -> None:
+        """Remove the files of an interrupted run."""
+        check_output_path(self.path)
         self._remove()
 
     @contextmanager
-    def opened(self) -> Iterator[TextIO]:
-        """Give the file to write to; it gets its name at the end, if nothing happens before."""
+    def open(self) -> Iterator[TextIO]:
+        """Yield the partial file, opened for appending; rename it at the end without an error."""
         self._write_state()
         try:
             with self.partial.open("a", encoding="utf-8", newline="\n") as file:
@@ -72,50 +73,76 @@ class Unfinished:
                 file.flush()
                 os.fsync(file.fileno())
         except BaseException:
-            if self.partial.exists() and not self.partial.stat().st_size:  # nothing to go on from
+            if self.partial.exists() and not self.partial.stat().st_size:  # nothing to resume
                 self._remove()
             raise
-        self.partial.replace(self.target)
-        self._state.unlink(missing_ok=True)
+        self.partial.replace(self.path)
+        self._state_file.unlink(missing_ok=True)
 
-    def fail(self) -> None:
-        """Remember that a line has no translation, whoever goes on."""
-        if not self.has_failures:
-            self.has_failures = True
+    def mark_failure(self) -> None:
+        """Store that a line has no translation, also for a run that resumes."""
+        if not self.has_failed_lines:
+            self.has_failed_lines = True
             self._write_state()
 
     def _write_state(self) -> None:
-        state = {**self._job, FAILURES: self.has_failures}
-        _write(self._state, json.dumps(state, ensure_ascii=False, indent=1) + "\n")
+        state = {**self._settings, FAILURES_KEY: self.has_failed_lines}
+        text = json.dumps(state, ensure_ascii=False, indent=1) + "\n"
+        try:
+            self._state_file.write_text(text, "utf-8", newline="\n")
+        except OSError as error:
+            reason = error.strerror or error
+            raise InputError(f"{self._state_file} cannot be written: {reason}") from None
 
-    def _refuse_place(self) -> None:
-        if self.target.is_dir():
-            raise InputError(f"{self.target} cannot be written: it is a folder")
-        if not (folder := self.target.absolute().parent).is_dir():
-            raise InputError(f"{self.target} cannot be written: there is no folder {folder}")
+    def _read_state(self) -> OutputSettings:
+        try:
+            state: OutputSettings = json.loads(self._state_file.read_text("utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return state
 
     def _remove(self) -> None:
         self.partial.unlink(missing_ok=True)
-        self._state.unlink(missing_ok=True)
+        self._state_file.unlink(missing_ok=True)
 
-    def _begun(self) -> Job:
-        try:
-            begun: Job = json.loads(self._state.read_text("utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return begun
-
-    def _refuse_others(self, begun: Job) -> None:
-        names = [name for name in self._job if begun.get(name) != self._job[name]]
+    def _check_same_settings(self, state: OutputSettings) -> None:
+        names = [name for name in self._settings if state.get(name) != self._settings[name]]
         if names:
             others = [f"other {n}" if n.endswith("s") else f"another {n}" for n in names]
             raise InputError(
-                f"{self.partial} was begun with {' and '.join(others)}: "
-                "go on with the same, or remove it"
+                f"{self.partial} was started with {' and '.join(others)}: "
+                "continue it with the same, or remove it"
             )
 
 
-def fingerprint(path: Path) -> str:
+OutputTarget = ResumableOutput | Path | None
+"""A file that is renamed when complete; an existing pipe or device; standard output."""
+
+
+def prepare_output(
+    file: str, output: Path | None, model: Path, settings: dict[str, Any], resume: bool
+) -> tuple[OutputTarget, int]:
+    """Return the target of the translations and the number of lines that it already has.
+
+    `settings` are those that influence the translations. Raises InputError if the output cannot be
+    written or resumed.
+    """
+    if output is None or (output.exists() and not output.is_file() and not output.is_dir()):
+        return output, 0
+    _check_differs_from_input(file, output)
+    checksum = hashlib.sha256(read_config(model)).hexdigest()  # contains those of all files
+    dependencies = {"model": checksum, "settings": settings}
+    if file != STANDARD_INPUT and Path(file).is_file():
+        target = ResumableOutput(output, {"input": compute_sha256(Path(file)), **dependencies})
+        return target, target.count_finished_lines(resume)
+    if resume:
+        raise InputError(f"{file} must be a file to resume, but can be read only once")
+    target = ResumableOutput(output, dependencies)
+    target.remove_partial()
+    return target, 0
+
+
+def compute_sha256(path: Path) -> str:
     """Return the SHA-256 of a file."""
     try:
         with path.open("rb") as file:
@@ -124,61 +151,27 @@ def fingerprint(path: Path) -> str:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, "utf-8", newline="\n")
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from None
-
-
-def _trimmed(path: Path) -> int:
-    """Cut off a last line that was not finished, and return how many are."""
-    lines = whole = read = 0
+def _truncate_to_complete_lines(path: Path) -> int:
+    """Cut off a last line without line end, and return the number of complete lines."""
+    num_lines = complete_bytes = read_bytes = 0
     with path.open("rb+") as file:
-        while block := file.read(BLOCK):
-            lines += block.count(b"\n")
+        while block := file.read(READ_BYTES):
+            num_lines += block.count(b"\n")
             end = block.rfind(b"\n") + 1
-            whole = read + end if end else whole
-            read += len(block)
-        file.truncate(whole)
-    return lines
+            complete_bytes = read_bytes + end if end else complete_bytes
+            read_bytes += len(block)
+        file.truncate(complete_bytes)
+    return num_lines
 
 
-Target = Unfinished | Path | None
-"""A file that gets its name at the end; one that is there and no file, such as a pipe; standard
-output."""
-
-
-def opened_target(
-    file: str, output: Path | None, model: Path, how: dict[str, Any], resume: bool
-) -> tuple[Target, int]:
-    """Return where the lines go, and how many are there; refuse what cannot be written.
-
-    `how` are the settings that decide what the lines are.
-    """
-    if output is None or (output.exists() and not output.is_file() and not output.is_dir()):
-        return output, 0
-    _refuse_same(file, output)
-    checksums = hashlib.sha256(read_config(model)).hexdigest()  # has those of all files
-    job = {"model": checksums, "settings": how}
-    if file != STANDARD_INPUT and Path(file).is_file():
-        target = Unfinished(output, {"input": fingerprint(Path(file)), **job})
-        return target, target.begin(resume)
-    if resume:
-        raise InputError(f"{file} must be a file to go on from, but can be read only once")
-    target = Unfinished(output, job)
-    target.forget()
-    return target, 0
-
-
-def _refuse_same(file: str, output: Path) -> None:
-    """Raise an error if the translation would take the place of its text."""
-    piped = file == STANDARD_INPUT
+def _check_differs_from_input(file: str, output: Path) -> None:
+    """Raise InputError if the output would overwrite the text that is translated."""
+    is_piped = file == STANDARD_INPUT
     try:
-        read = os.fstat(sys.stdin.fileno()) if piped else Path(file).stat()
-        same = os.path.samestat(read, output.stat())
-    except OSError:  # there is no such output yet, or no file behind standard input
+        input_stat = os.fstat(sys.stdin.fileno()) if is_piped else Path(file).stat()
+        is_same = os.path.samestat(input_stat, output.stat())
+    except OSError:  # the output does not exist yet, or standard input is not a file
         return
-    if same:
-        name = "standard input" if piped else file
-        raise InputError(f"{output} must be another file than the text, {name}")
+    if is_same:
+        name = "standard input" if is_piped else file
+        raise InputError(f"{output} must be another file than the text to translate, {name}")

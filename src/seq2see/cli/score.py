@@ -11,55 +11,64 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.inputs import columns_of, refuse_missing
+from seq2see.cli.inputs import check_files_exist, parse_columns
 from seq2see.cli.options import (
-    Columns,
-    Device,
-    Engine,
-    Format,
-    Model,
-    Threads,
-    dying_of_interrupts,
-    loaded,
+    ColumnsOption,
+    DeviceOption,
+    EngineOption,
+    FormatOption,
+    ModelArgument,
+    ThreadsOption,
+    exit_on_interrupt,
+    load_translator,
 )
 from seq2see.errors import InputError
 
 if TYPE_CHECKING:
-    from seq2see.data.readers import Pair
-    from seq2see.translator import Scored, Translator
+    from seq2see.data.readers import SentencePair
+    from seq2see.translator import PairScore, Translator
 
-AT_ONCE = 1024
+PAIRS_PER_CALL = 1024
 
 
 def score(
-    model: Model,
+    model: ModelArgument,
     files: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="FILES…",
-            help="Two text files side by side, or one .tsv, .jsonl or .tmx (also packed). By "
-            "default a TSV on standard input.",
+            help="Sentence pairs to score: two text files with the same number of lines, or one "
+            ".tsv, .jsonl or .tmx file, optionally compressed (.gz, .xz, .zst). Default: TSV on "
+            "standard input.",
         ),
     ] = None,
-    columns: Columns = None,
-    form: Format = None,
-    engine: Engine = "auto",
-    device: Device = "auto",
-    threads: Threads = None,
+    columns: ColumnsOption = None,
+    form: FormatOption = None,
+    engine: EngineOption = "auto",
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="An object a line, with every token.")
+        bool,
+        typer.Option(
+            "--json",
+            help="Print one JSON object per sentence pair, with the log-probability of each token.",
+        ),
     ] = False,
 ) -> None:
-    """Print the log-probability of each pair: in all, by token, and the number of tokens."""
+    """Print the log-probability of the target of each sentence pair, its mean and token count.
+
+    One line per pair has three columns, separated by tabs: the log-probability of the target given
+    the source, its mean per token, and the number of target tokens.
+    """
     from seq2see.data.corpus import Corpus, CorpusConfig
 
-    refuse_missing(files or [])
-    table = {"files": files or ["-"], "columns": columns_of(columns, form or "")}
+    check_files_exist(files or [])
+    table = {"files": files or ["-"], "columns": parse_columns(columns, form or "")}
     config = CorpusConfig.model_validate({**table, "format": form})
-    written = scored_as_json if as_json else scored_as_text
+    written = format_score_json if as_json else format_score_text
     total, tokens, failed = 0.0, 0, 0
-    with dying_of_interrupts():
-        translator = loaded(model, engine, device, threads)
+    with exit_on_interrupt():
+        translator = load_translator(model, engine, device, threads)
         pairs = iter(Corpus(config, translator.languages))
         for number, scored in enumerate(_scored(translator, pairs), 1):
             typer.echo(written(scored))
@@ -76,9 +85,9 @@ def score(
         raise typer.Exit(1)
 
 
-def _scored(translator: Translator, pairs: Iterator[Pair]) -> Iterator[Scored | str]:
+def _scored(translator: Translator, pairs: Iterator[SentencePair]) -> Iterator[PairScore | str]:
     """Yield the score of each pair, or why it has none."""
-    while some := list(islice(pairs, AT_ONCE)):
+    while some := list(islice(pairs, PAIRS_PER_CALL)):
         try:
             yield from translator.score(some)
         except InputError:  # of one of them, which must not stop the others
@@ -89,14 +98,14 @@ def _scored(translator: Translator, pairs: Iterator[Pair]) -> Iterator[Scored | 
                     yield str(error)
 
 
-def scored_as_text(scored: Scored | str) -> str:
+def format_score_text(scored: PairScore | str) -> str:
     """Return the log-probability, that of a token on average, and the number of tokens."""
     if isinstance(scored, str):
         return ""
     return f"{scored.log_prob:.4f}\t{scored.score:.4f}\t{len(scored.tokens)}"
 
 
-def scored_as_json(scored: Scored | str) -> str:
+def format_score_json(scored: PairScore | str) -> str:
     """Return an object; a text says why there is no score."""
     if isinstance(scored, str):
         return json.dumps({"error": scored}, ensure_ascii=False)

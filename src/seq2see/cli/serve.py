@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.inputs import refuse_no_folder
-from seq2see.cli.options import EngineName, Precision, let_threads_sleep
+from seq2see.cli.inputs import check_directories_exist
+from seq2see.cli.options import EngineName, PrecisionOption, set_passive_omp_wait
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -19,49 +19,88 @@ if TYPE_CHECKING:
 
 def serve(
     models: Annotated[
-        list[Path] | None, typer.Argument(metavar="MODEL…", help="Model directories.")
+        list[Path] | None,
+        typer.Argument(metavar="MODEL…", help="Directories of the models to serve."),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; 0.0.0.0 lets others in.")
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address to bind. 0.0.0.0 accepts connections from other machines.",
+        ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes a free one.")] = 5000,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="TCP port to bind; 0 selects a free port.")
+    ] = 5000,
     api_keys: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Let in only those who have a key in it.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File with the names and hashes of API keys (TOML). If given, every request needs "
+            "one of these keys.",
+        ),
     ] = None,
-    new_key: Annotated[
+    create_key: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Draw a key, add it to --api-keys, print it, and end."),
+        typer.Option(
+            metavar="NAME",
+            help="Create an API key with this name, add its hash to the file of --api-keys, print "
+            "the key and exit.",
+        ),
     ] = None,
     limits: Annotated[
         list[str] | None,
         typer.Option(
-            "--limit", metavar="NAME=VALUE", help="Such as characters=5000; may be repeated."
+            "--limit",
+            metavar="NAME=VALUE",
+            help="Set a limit of the service, for example characters=5000 per request (all limits "
+            "are in docs/serving.md). May be repeated.",
         ),
     ] = None,
-    engine: Annotated[EngineName, typer.Option(help="What computes.")] = "auto",
+    engine: Annotated[
+        EngineName,
+        typer.Option(
+            help="Inference backend. `auto` uses ctranslate2 where it gives the same result, "
+            "otherwise torch."
+        ),
+    ] = "auto",
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads of the engine; by default one a core.")
+        int | None, typer.Option(min=1, help="Number of CPU threads. Default: all available cores.")
     ] = None,
-    precision: Precision = "float32",
-    beam_size: Annotated[int, typer.Option(min=1, help="Of requests that name none.")] = 5,
+    precision: PrecisionOption = "float32",
+    beam_size: Annotated[
+        int, typer.Option(min=1, help="Beam size of requests that do not set one.")
+    ] = 5,
     runs: Annotated[
-        Path | None, typer.Option(help="A folder of training runs, to show their curves.")
+        Path | None,
+        typer.Option(
+            metavar="DIRECTORY",
+            help="Directory with run directories of `seq2see train`, whose training curves the web "
+            "page shows. Default: none.",
+        ),
     ] = None,
     public_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="What clients call it, behind a proxy.")
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="URL under which clients reach the service if it runs behind a proxy. Default: "
+            "the address and port that it binds.",
+        ),
     ] = None,
-    files: Annotated[bool, typer.Option(help="Translate files too.")] = True,
+    files: Annotated[
+        bool, typer.Option(help="Allow or forbid the translation of uploaded files.")
+    ] = True,
 ) -> None:
-    """Serve models over HTTP: LibreTranslate's interface, our own, and a page."""
-    if new_key is not None:
-        _draw(api_keys, new_key)
+    """Serve models over HTTP: the LibreTranslate API, the seq2see API and a web page."""
+    if create_key is not None:
+        _create_key(api_keys, create_key)
         return
     if not models:
         raise ConfigError(["MODEL must be given: give a model directory at least"])
-    refuse_no_folder(runs)
-    let_threads_sleep()
+    check_directories_exist(runs)
+    set_passive_omp_wait()
     _require_extra()
-    from seq2see.serve.server import listen
+    from seq2see.serve.server import open_socket
 
     config = _config(
         host=host,
@@ -74,7 +113,7 @@ def serve(
         files=files,
         limits=_table(limits or []),
     )
-    with listen(config) as listener:
+    with open_socket(config) as listener:
         _serve(config, listener, models, api_keys, runs)
 
 
@@ -85,25 +124,25 @@ def _serve(
     api_keys: Path | None,
     runs: Path | None,
 ) -> None:
-    from seq2see.cpu import keep_what_is_loaded
-    from seq2see.serve.auth import ApiKeys
-    from seq2see.serve.model_registry import Models, read
-    from seq2see.serve.monitoring import Journal
-    from seq2see.serve.server import run
+    from seq2see.cpu import freeze_gc
+    from seq2see.serve.auth import ApiKeyStore
+    from seq2see.serve.model_registry import ModelRegistry, load_served_model
+    from seq2see.serve.monitoring import JsonLog
+    from seq2see.serve.server import run_server
     from seq2see.serve.service import Service
 
-    keys = ApiKeys(api_keys)
+    keys = ApiKeyStore(api_keys)
     how = config.engine, config.threads, config.precision
-    models = Models.load(folders, lambda folder: read(folder, *how))
-    service = Service(config, models, keys, Journal.standard(), runs)
+    models = ModelRegistry.load(folders, lambda folder: load_served_model(folder, *how))
+    service = Service(config, models, keys, JsonLog.to_stderr(), runs)
     service.warm_up()
-    keep_what_is_loaded()
+    freeze_gc()
     for model in models:
-        for note in model.translator.notes:
+        for note in model.translator.engine_notes:
             typer.echo(f"{model.name}: {note}", err=True)
     host, port = listener.getsockname()[:2]
     typer.echo(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
-    run(service, listener)
+    run_server(service, listener)
 
 
 def _config(**settings: object) -> ServeConfig:
@@ -124,12 +163,12 @@ def _table(pairs: list[str]) -> dict[str, float]:
     return table
 
 
-def _draw(path: Path | None, name: str) -> None:
-    from seq2see.serve.auth import add_key
+def _create_key(path: Path | None, name: str) -> None:
+    from seq2see.serve.auth import create_key
 
     if path is None:
-        raise ConfigError(["`--new-key` needs --api-keys"])
-    typer.echo(add_key(path, name))
+        raise ConfigError(["`--create-key` needs --api-keys"])
+    typer.echo(create_key(path, name))
     typer.echo(f"Only its hash is in {path}: keep the key.", err=True)
 
 

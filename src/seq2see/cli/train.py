@@ -10,52 +10,67 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seq2see.cli.inputs import refuse_file
-from seq2see.cli.options import let_threads_sleep
+from seq2see.cli.inputs import check_run_directory
+from seq2see.cli.options import set_passive_omp_wait
 from seq2see.errors import ConfigError, Seq2SeeError, TrainingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from seq2see.settings import Recipe
-    from seq2see.training.config import Ingredients
-    from seq2see.training.run_directory import RunFolder, RunPlan
-    from seq2see.training.trainer import Progress
+    from seq2see.training.config import RunConfig
+    from seq2see.training.run_directory import RunDirectory, RunPlan
+    from seq2see.training.trainer import TrainingProgress
 
 
 def train(
-    recipe: Annotated[Path, typer.Argument(help="A recipe, as `seq2see init` writes it.")],
-    changes: Annotated[
-        list[str] | None, typer.Argument(metavar="[section.key=value]…", help="Other settings.")
+    recipe: Annotated[Path, typer.Argument(help="Recipe file (TOML). `seq2see init` writes one.")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[section.key=value]…",
+            help="Override settings of the recipe, for example train.seed=2.",
+        ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The folder of the run. By default runs/NAME."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIRECTORY",
+            help="Run directory: checkpoints, log and trained model. Default: runs/NAME, where "
+            "NAME is the name of the recipe file without .toml (of its directory for recipe.toml).",
+        ),
     ] = None,
-    resume: Annotated[bool, typer.Option(help="Go on where a run stopped.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Continue the run in the run directory from its last checkpoint."
+        ),
+    ] = False,
 ) -> None:
-    """Train a translator by a recipe; killed at any moment, it goes on exactly."""
-    let_threads_sleep()
+    """Train a model from a recipe. An interrupted run resumes bit-exactly with --resume."""
+    set_passive_omp_wait()
     from seq2see.settings import Recipe
-    from seq2see.training.run_directory import RunFolder
+    from seq2see.training.run_directory import RunDirectory
 
-    _refuse_text(recipe, changes or [])
-    settings = Recipe.read(recipe, changes or [])
+    _check_is_recipe(recipe, overrides or [])
+    settings = Recipe.read(recipe, overrides or [])
     folder = output or Path("runs", recipe.stem if recipe.stem != "recipe" else recipe.parent.name)
-    refuse_file(folder)
-    if resume and not RunFolder(folder).begun and _leads():  # a mistyped name costs hours
-        typer.echo(f"seq2see: there is nothing to resume in {folder}: beginning anew", err=True)
-    follow(settings, recipe.parent, folder, resume)
+    check_run_directory(folder)
+    if resume and not RunDirectory(folder).has_run and _leads():  # a mistyped name costs hours
+        typer.echo(f"seq2see: {folder} has no run to resume: starting a new one", err=True)
+    train_from_recipe(settings, recipe.parent, folder, resume)
 
 
-def _refuse_text(recipe: Path, changes: list[str]) -> None:
+def _check_is_recipe(recipe: Path, overrides: list[str]) -> None:
     """Refuse what to learn from in the place of the recipe that names it."""
-    from seq2see.cli.inputs import language_of
+    from seq2see.cli.inputs import infer_language
 
-    names = [str(recipe), *(change for change in changes if "=" not in change)]
+    names = [str(recipe), *(override for override in overrides if "=" not in override)]
     if recipe.suffix == ".toml" or not all(Path(name).is_file() for name in names):
         return
-    if len(names) > 1 or language_of(recipe.name):
+    if len(names) > 1 or infer_language(recipe.name):
         files = " ".join(names)
         raise ConfigError(
             [f"RECIPE must be a recipe, but is {files}: `seq2see init {files}` writes one"]
@@ -67,68 +82,79 @@ def _leads() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def follow(recipe: Recipe, origin: Path, folder: Path, resume: bool = False) -> None:
+def train_from_recipe(
+    recipe: Recipe, base_directory: Path, run_directory: Path, resume: bool = False
+) -> None:
     """Train by a recipe, in as many processes as it takes, and say how it ended."""
-    from seq2see.training.launch import is_worker, launch
-    from seq2see.training.run_directory import RunFolder
-    from seq2see.training.trainer import told
-    from seq2see.training.workers import own_agent
+    from seq2see.training.launch import is_torchrun_worker, launch_workers
+    from seq2see.training.run_directory import RunDirectory
+    from seq2see.training.trainer import signals_as_errors
+    from seq2see.training.workers import torchrun_agent_id
 
-    ingredients, home = recipe.ingredients(origin), RunFolder(folder)
-    arguments = recipe.model_dump(mode="json"), str(origin), str(folder)
-    if is_worker():  # of torchrun, which starts a worker again with the same arguments
-        goes_on = resume or home.begun_by(own_agent())
-        results = [work(*arguments, lambda: _prepared(ingredients, home, goes_on))]
+    ingredients, home = recipe.build_run_config(base_directory), RunDirectory(run_directory)
+    arguments = recipe.model_dump(mode="json"), str(base_directory), str(run_directory)
+    if is_torchrun_worker():  # of torchrun, which starts a worker again with the same arguments
+        goes_on = resume or home.was_started_by(torchrun_agent_id())
+        results = [run_worker(*arguments, lambda: _prepared(ingredients, home, goes_on))]
     else:
-        with told():
+        with signals_as_errors():
             count = _prepared(ingredients, home, resume)
             alone = count == 1
-            results = [work(*arguments)] if alone else [*launch(_work, count, *arguments).values()]
-    _tell(next(filter(None, results)), folder)
+            results = (
+                [run_worker(*arguments)]
+                if alone
+                else [*launch_workers(_work, count, *arguments).values()]
+            )
+    _tell(next(filter(None, results)), run_directory)
 
 
-def _prepared(ingredients: Ingredients, folder: RunFolder, resume: bool) -> int:
+def _prepared(ingredients: RunConfig, folder: RunDirectory, resume: bool) -> int:
     """Make what workers need, say what of the text they will not see, and return their number."""
-    from seq2see.training.train import prepare
+    from seq2see.training.train import prepare_run
 
-    prepared = prepare(ingredients, folder, resume)
+    prepared = prepare_run(ingredients, folder, resume)
     for note in prepared.notes:
         typer.echo(note, err=True)
     return prepared.processes
 
 
-def work(
-    recipe: dict[str, Any], origin: str, folder: str, first: Callable[[], object] | None = None
+def run_worker(
+    recipe: dict[str, Any],
+    base_directory: str,
+    run_directory: str,
+    first: Callable[[], object] | None = None,
 ) -> dict[str, Any] | None:
     """Train as one worker; the leader may have something to do first.
 
     An error that a user can mend is returned, not raised.
     """
-    from seq2see.cli.training_progress import TerminalWatch
+    from seq2see.cli.training_progress import TrainingProgressDisplay
     from seq2see.settings import Recipe
-    from seq2see.training.launch import joined
-    from seq2see.training.run_directory import RunFolder
-    from seq2see.training.train import train as train_worker
+    from seq2see.training.launch import join_worker_group
+    from seq2see.training.run_directory import RunDirectory
+    from seq2see.training.train import run_training as train_worker
 
-    ingredients = Recipe(**recipe).ingredients(Path(origin))
-    home = RunFolder(Path(folder))
+    ingredients = Recipe(**recipe).build_run_config(Path(base_directory))
+    home = RunDirectory(Path(run_directory))
     try:
-        with joined(ingredients.training.sharding) as workers, ExitStack() as shown:
+        with join_worker_group(ingredients.training.fsdp) as workers, ExitStack() as shown:
             if first:
-                workers.led(first)
+                workers.run_on_main(first)
 
-            def watch(plan: RunPlan, progress: Progress) -> TerminalWatch:
-                every, warmup = ingredients.validation.every, ingredients.schedule.warmup
-                terminal = TerminalWatch(every, warmup, plan, progress)
+            def watch(plan: RunPlan, progress: TrainingProgress) -> TrainingProgressDisplay:
+                every, warmup = ingredients.validation.interval, ingredients.schedule.warmup_updates
+                terminal = TrainingProgressDisplay(every, warmup, plan, progress)
                 shown.callback(terminal.close)
                 return terminal
 
-            outcome = train_worker(ingredients, home, workers, watch, free=first is None)
+            outcome = train_worker(
+                ingredients, home, workers, watch, may_choose_processes=first is None
+            )
     except Seq2SeeError as error:
         return {"error": str(error), "is_use": isinstance(error, ConfigError)}
     if outcome is None:
         return None
-    return {"reason": outcome.reason, "update": outcome.update, "done": outcome.done}
+    return {"reason": outcome.reason, "update": outcome.update, "done": outcome.is_complete}
 
 
 def _work(*arguments: Any) -> dict[str, Any] | None:
@@ -136,7 +162,7 @@ def _work(*arguments: Any) -> dict[str, Any] | None:
 
     Its agent, which had the signal too, waits for that, and takes no result any more.
     """
-    result = work(*arguments)
+    result = run_worker(*arguments)
     if result and not result.get("done", True):
         sys.exit(1)
     return result

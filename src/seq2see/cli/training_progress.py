@@ -8,28 +8,28 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
 
-from seq2see.cli.progress import duration
+from seq2see.cli.progress import format_duration
 from seq2see.training.run_directory import RunPlan
-from seq2see.training.trainer import Progress
+from seq2see.training.trainer import TrainingProgress
 
-SILENCE = 30.0
+LOG_INTERVAL_SECONDS = 30.0
 """Seconds without a word, at most, where there is no bar: a log shows that the run is alive."""
 
 
-class TerminalWatch:
+class TrainingProgressDisplay:
     """Shows records on standard error; without a terminal, the scores of validations, and a line
     now and then."""
 
     def __init__(
-        self, validation_every: int, warmup: int, plan: RunPlan, progress: Progress
+        self, validation_every: int, warmup: int, plan: RunPlan, progress: TrainingProgress
     ) -> None:
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._console.print(_beginning(plan, progress, validation_every))
-        if plan.began_with:
-            self._console.print(_moved(plan.began_with))
-        if warmup >= plan.updates:
-            self._console.print(_too_warm(warmup, plan.updates))
-        self._total = plan.updates
+        if plan.initial_processes:
+            self._console.print(_moved(plan.initial_processes))
+        if warmup >= plan.num_updates:
+            self._console.print(_too_warm(warmup, plan.num_updates))
+        self._total = plan.num_updates
         self._spoke = progress.seconds
         self._bar = Bar(
             TextColumn("{task.completed:,} of {task.total:,}"),
@@ -39,14 +39,17 @@ class TerminalWatch:
             console=self._console,
             disable=not self._console.is_terminal,
         )
-        self._task = self._bar.add_task("", total=plan.updates, completed=progress.update)
+        self._task = self._bar.add_task("", total=plan.num_updates, completed=progress.update)
         self._bar.start()
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Show a record."""
         if record["kind"] == "train":
             self._bar.update(self._task, completed=record["update"], description=_pace(record))
-            if not self._console.is_terminal and record["seconds"] - self._spoke >= SILENCE:
+            if (
+                not self._console.is_terminal
+                and record["seconds"] - self._spoke >= LOG_INTERVAL_SECONDS
+            ):
                 self._spoke = record["seconds"]
                 self._console.print(
                     f"update {record['update']:,} of {self._total:,}: {_pace(record)}"
@@ -55,7 +58,7 @@ class TerminalWatch:
             self._spoke = record["seconds"]
             self._console.print(_validation(record))
             if self._console.is_terminal:
-                for sample in record["samples"]:
+                for sample in record["examples"]:
                     self._console.print(_sample(*sample), markup=False)
         elif record["kind"] == "result":
             self._bar.stop()
@@ -66,11 +69,11 @@ class TerminalWatch:
         self._bar.stop()
 
 
-def _beginning(plan: RunPlan, progress: Progress, validation_every: int) -> str:
+def _beginning(plan: RunPlan, progress: TrainingProgress, validation_every: int) -> str:
     start = f"from update {progress.update:,} " if progress.update else ""
-    seconds = plan.seconds(progress.update, validation_every)
-    time = "" if seconds is None else f", about {duration(seconds)} with all validations"
-    return f"Training {start}to update {plan.updates:,}{time}; {_workers(plan)}."
+    seconds = plan.remaining_seconds(progress.update, validation_every)
+    time = "" if seconds is None else f", about {format_duration(seconds)} with all validations"
+    return f"Training {start}to update {plan.num_updates:,}{time}; {_workers(plan)}."
 
 
 def _moved(began_with: int) -> str:
@@ -81,14 +84,14 @@ def _moved(began_with: int) -> str:
 def _too_warm(warmup: int, updates: int) -> str:
     return (
         f"The warm-up of {warmup:,} updates is not shorter than the run of {updates:,}: the rate "
-        "hardly gets to its peak. Set schedule.warmup lower, to a fifth of the run or so."
+        "hardly gets to its peak. Set schedule.warmup_updates lower, to a fifth of the run or so."
     )
 
 
 def _pace(record: Mapping[str, Any]) -> str:
     return (
         f"loss {record['loss']:.3f}  {record['tokens_per_second']:,.0f} tokens/s  "
-        f"rate {record['rate']:.2g}"
+        f"rate {record['learning_rate']:.2g}"
     )
 
 

@@ -14,330 +14,387 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
 
-from seq2see.cli.options import (
-    BeamSize,
-    Device,
-    Engine,
-    Ensemble,
-    LengthPenalty,
-    Model,
-    Precision,
-    Search,
-    Stop,
-    Threads,
-    dying_of_interrupts,
-    loaded,
-    translation_options,
+from seq2see.cli.inputs import (
+    STANDARD_INPUT,
+    check_argument_order,
+    check_translation_input,
+    is_document,
+    output_format_problem,
 )
-from seq2see.cli.progress import Journal, sentence_bar
-from seq2see.cli.resumable_output import Target, Unfinished
-from seq2see.data.readers import STANDARD_INPUT, Lines, count, one_line
-from seq2see.documents import DocumentReport, translate_document
+from seq2see.cli.options import (
+    BeamSizeOption,
+    DeviceOption,
+    EngineOption,
+    EnsembleOption,
+    LengthPenaltyOption,
+    ModelArgument,
+    PrecisionOption,
+    SearchOption,
+    StopRuleOption,
+    ThreadsOption,
+    build_translation_options,
+    exit_on_interrupt,
+    load_translator,
+)
 
 if TYPE_CHECKING:
+    from seq2see.cli.resumable_output import OutputTarget
+    from seq2see.documents import DocumentReport
     from seq2see.translator import Translation, TranslationOptions, Translator
 
-File = Annotated[
+TranslationFormatter = Callable[["Translation"], str]
+
+_FileArgument = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="Bare lines, a sentence or a paragraph each, as is every .txt; or with -o a document: "
-        ".html, .srt, .po, .docx, .tmx, …. By default standard input.",
+        help="Text file, which is translated line by line, or document (.html, .srt, .vtt, .po, "
+        ".docx, .tmx, .xliff), which requires --output. `-` is standard input.",
     ),
 ]
-
-
-Output = Annotated[
+_OutputOption = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", help="Written aside, and named when whole. By default standard output."
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Output file. It is written as FILE.partial and renamed when it is complete. Default: "
+        "standard output.",
     ),
 ]
-
-
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on with -o at the line where it stopped.")
-]
-
-
-NBest = Annotated[
-    int | None, typer.Option(help="So many translations of each line, the best first.")
-]
-
-
-Sample = Annotated[bool, typer.Option("--sample", help="Draw each token.")]
-
-
-Temperature = Annotated[float | None, typer.Option(help="Below 1 the likely is likelier.")]
-
-
-TopK = Annotated[int | None, typer.Option(help="Draw from the so many likeliest.")]
-
-
-TopP = Annotated[float | None, typer.Option(help="Draw from the likeliest with this share.")]
-
-
-Seed = Annotated[int | None, typer.Option(help="Another seed, other draws.")]
-
-
-Prefix = Annotated[str, typer.Option(help="How each translation starts.")]
-
-
-Forbid = Annotated[
-    list[str] | None, typer.Option(help="What no translation has; may be given again.")
-]
-
-
-Glossary = Annotated[
-    Path | None, typer.Option(help="A term and its translation a line, with a tab between.")
-]
-
-
-Split = Annotated[
-    Literal["long", "always", "never"] | None,
-    typer.Option(help="Lines into sentences: where too long for the model, always, never."),
-]
-
-
-Scores = Annotated[
+_ResumeOption = Annotated[
     bool,
-    typer.Option("--scores", help="The score before each text; with --json also of each token."),
+    typer.Option(
+        "--resume",
+        help="Continue an interrupted run after the last complete line of the output file. "
+        "Requires FILE and --output.",
+    ),
 ]
-
-
-Alignment = Annotated[
-    bool, typer.Option("--alignment", help="Which words translate which; with --json.")
+_NBestOption = Annotated[
+    int | None, typer.Option(help="Number of translations per line, best first. Default: 1.")
 ]
-
-
-Json = Annotated[bool, typer.Option("--json", help="An object a line.")]
-
-
-Settings = dict[str, Any]
+_SampleOption = Annotated[
+    bool, typer.Option("--sample", help="Sample each token at random instead of using beam search.")
+]
+_TemperatureOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Sampling temperature. Values below 1 sharpen the distribution. Requires --sample. "
+        "Default: 1."
+    ),
+]
+_TopKOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Sample from the k most likely tokens only. Requires --sample. Default: all tokens."
+    ),
+]
+_TopPOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Sample from the smallest set of most likely tokens whose probabilities sum to at "
+        "least p (nucleus sampling). Requires --sample. Default: 1, all tokens."
+    ),
+]
+_SeedOption = Annotated[
+    int | None, typer.Option(help="Random seed for sampling. Requires --sample. Default: 0.")
+]
+_PrefixOption = Annotated[
+    str,
+    typer.Option(
+        metavar="TEXT", help="Text that every translation must start with. Default: none."
+    ),
+]
+_ForbiddenOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TEXT",
+        help="Word or phrase that must not appear in a translation. May be repeated.",
+    ),
+]
+_GlossaryOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Glossary file with one source term, a tab and its required translation per line.",
+    ),
+]
+_SplitOption = Annotated[
+    Literal["long", "always", "never"] | None,
+    typer.Option(
+        help="Which lines are split into sentences before translation. `long`: lines that exceed "
+        "the model's maximum length. `always`: all lines. `never`: none; lines that are too long "
+        "fail. Default: long."
+    ),
+]
+_WithScoresOption = Annotated[
+    bool,
+    typer.Option(
+        "--with-scores",
+        help="Print the score before each translation, separated by a tab; with --json, add the "
+        "log-probability of each token.",
+    ),
+]
+_AlignmentOption = Annotated[
+    bool, typer.Option("--alignment", help="Add word alignments to the output. Requires --json.")
+]
+_JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 
 
 def translate(
-    model: Model,
-    file: File = "-",
-    output: Output = None,
-    resume: Resume = False,
-    engine: Engine = "auto",
-    device: Device = "auto",
-    threads: Threads = None,
-    precision: Precision = "float32",
-    ensemble: Ensemble = None,
-    beam_size: BeamSize = None,
-    n_best: NBest = None,
-    length_penalty: LengthPenalty = None,
-    stop: Stop = None,
-    further: Search = None,
-    sample: Sample = False,
-    temperature: Temperature = None,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    seed: Seed = None,
-    prefix: Prefix = "",
-    forbid: Forbid = None,
-    glossary: Glossary = None,
-    split: Split = None,
-    scores: Scores = False,
-    alignment: Alignment = False,
-    as_json: Json = False,
+    model: ModelArgument,
+    file: _FileArgument = "-",
+    output: _OutputOption = None,
+    resume: _ResumeOption = False,
+    engine: EngineOption = "auto",
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+    precision: PrecisionOption = "float32",
+    ensemble: EnsembleOption = None,
+    beam_size: BeamSizeOption = None,
+    n_best: _NBestOption = None,
+    length_penalty: LengthPenaltyOption = None,
+    stop_rule: StopRuleOption = None,
+    search_settings: SearchOption = None,
+    sample: _SampleOption = False,
+    temperature: _TemperatureOption = None,
+    top_k: _TopKOption = None,
+    top_p: _TopPOption = None,
+    seed: _SeedOption = None,
+    prefix: _PrefixOption = "",
+    forbidden: _ForbiddenOption = None,
+    glossary: _GlossaryOption = None,
+    split: _SplitOption = None,
+    with_scores: _WithScoresOption = False,
+    alignment: _AlignmentOption = False,
+    as_json: _JsonOption = False,
 ) -> None:
-    """Translate text, line by line, or a document."""
-    from seq2see.cli.inputs import refuse_input, refuse_swapped
-
-    refuse_swapped(model, file)
-    refuse_input(file, model)
-    search: Settings = {"beam_size": beam_size, "n_best": n_best}
-    search |= {"length_penalty": length_penalty, "stop": stop}
-    draw: Settings = {"sample": sample, "temperature": temperature}
-    draw |= {"top_k": top_k, "top_p": top_p, "seed": seed}
-    job = _Job(model, file, output, resume, "json" if as_json else "scores" if scores else "text")
-    options = translation_options(
+    """Translate lines of text or a document."""
+    check_argument_order(model, file)
+    check_translation_input(file, model)
+    search = {
+        "beam_size": beam_size,
+        "n_best": n_best,
+        "length_penalty": length_penalty,
+        "stop_rule": stop_rule,
+    }
+    sampling = {
+        "sample": sample,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "seed": seed,
+    }
+    output_format = "json" if as_json else "scores" if with_scores else "text"
+    task = _TranslationTask(model, file, output, resume, output_format)
+    options = build_translation_options(
         search,
-        draw,
+        sampling,
         glossary,
-        job.conflicts(n_best, alignment),
-        further or (),
+        task.conflicts(n_best, alignment),
+        search_settings or (),
         prefix=prefix or None,
-        forbidden=tuple(forbid) if forbid else None,
+        forbidden=tuple(forbidden) if forbidden else None,
         split=split,
         alignment=alignment,
-        token_scores=scores and as_json,
+        token_scores=with_scores and as_json,
     )
-    load = partial(loaded, model, engine, device, threads, precision, ensemble)
-    how: Settings = {"engine": engine, "precision": precision}
-    if not job.run(options, load, how | {"ensemble": [*map(str, ensemble or ())]}):
+    load = partial(load_translator, model, engine, device, threads, precision, ensemble)
+    models = [str(directory) for directory in ensemble or ()]
+    settings = {"engine": engine, "precision": precision, "ensemble": models}
+    if not task.run(options, load, settings):
         raise typer.Exit(1)
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
-    """What to translate, and where to."""
+class _TranslationTask:
+    """Input, output and model of one run of the command."""
 
     model: Path
     file: str
     output: Path | None
     resume: bool
-    form: Literal["json", "scores", "text"]
+    output_format: str
+    """A key of `FORMATTERS`."""
 
     def conflicts(self, n_best: int | None, alignment: bool) -> Iterator[str]:
-        """Yield what cannot be asked for together."""
-        from seq2see.cli.inputs import misnamed
-
-        if self.output and (problem := misnamed(self.file, self.output)):
+        """Yield a message for each combination of options that is not allowed."""
+        if self.output and (problem := output_format_problem(self.file, self.output)):
             yield problem
-        if self.resume and (self.output is None or self.file == "-" or self._is_document):
-            yield "`--resume` needs lines of a file, and -o, to know what is done"
-        if alignment and self.form != "json":
+        is_resumable = self.output and self.file != STANDARD_INPUT and not self._is_document
+        if self.resume and not is_resumable:
+            yield "`--resume` needs a text file as FILE, and --output"
+        if alignment and self.output_format != "json":
             yield "`--alignment` needs --json"
         if self._is_document and self.output is None:
             yield f"`--output` must be given for a document such as {self.file}"
-        if self._is_document and (self.form != "text" or n_best):
-            yield "`--json`, `--scores` and `--n-best` need lines of text, not a document"
+        if self._is_document and (self.output_format != "text" or n_best):
+            yield "`--json`, `--with-scores` and `--n-best` need lines of text, not a document"
 
     def run(
-        self, options: TranslationOptions, load: Callable[[], Translator], how: Settings
+        self,
+        options: TranslationOptions,
+        load: Callable[[], Translator],
+        settings: dict[str, Any],
     ) -> bool:
-        """Translate all of it; return whether nothing failed. `how` decides what comes out too."""
-        from seq2see.cli.resumable_output import opened_target
+        """Translate the input and return whether everything was translated.
 
-        with dying_of_interrupts(self._partial):
+        `settings` has the settings beside `options` that influence the translations: a run that
+        resumes must have the same.
+        """
+        from seq2see.cli.resumable_output import prepare_output
+
+        with exit_on_interrupt(self._partial_output):
             if self._is_document:
                 assert self.output
-                return translate_file(load(), self.file, self.output, options)
-            how |= {"form": FORMS[self.form].__name__, **options.model_dump(mode="json")}
-            target, done = opened_target(self.file, self.output, self.model, how, self.resume)
-            return TextJob(self.file, target, FORMS[self.form], options, done).run(load())
+                return translate_document_file(load(), self.file, self.output, options)
+            settings |= {"format": self.output_format, **options.model_dump(mode="json")}
+            target, num_done = prepare_output(
+                self.file, self.output, self.model, settings, self.resume
+            )
+            formatter = FORMATTERS[self.output_format]
+            return translate_lines(load(), self.file, target, formatter, options, num_done)
 
     @property
     def _is_document(self) -> bool:
-        from seq2see.cli.inputs import is_document
-
         return is_document(self.file)
 
     @property
-    def _partial(self) -> Path | None:
-        return Path(f"{self.output}.partial") if self.output and self.file != "-" else None
+    def _partial_output(self) -> Path | None:
+        if self.output is None or self.file == STANDARD_INPUT:
+            return None
+        return Path(f"{self.output}.partial")
 
 
-@dataclass(frozen=True, slots=True)
-class TextJob:
-    """What to translate, where to, and how."""
+def translate_lines(
+    translator: Translator,
+    file: str,
+    target: OutputTarget,
+    formatter: TranslationFormatter,
+    options: TranslationOptions,
+    num_done: int = 0,
+) -> bool:
+    """Translate a file line by line and return whether every line has a translation.
 
-    file: str
-    target: Target
-    form: Form
-    options: TranslationOptions
-    done: int = 0
-    """Lines that are translated already."""
+    The output has as many lines as the input. The first `num_done` lines are skipped.
+    """
+    from seq2see.cli.progress import TranslationProgressDisplay
+    from seq2see.cli.resumable_output import ResumableOutput
+    from seq2see.data.readers import TolerantLineReader, count_lines
 
-    def run(self, translator: Translator) -> bool:
-        """Translate all lines; return whether each has a translation."""
-        lines = Lines(self.file, skip=self.done)
-        # Lines on the same terminal are progress enough.
-        bar = sys.stderr.isatty() and not (self.target is None and sys.stdout.isatty())
-        total = count(self.file) if bar else None
-        with Journal(self.done, total, bar) as journal, self._opened() as output:
-            at_once = 1 if self._is_typed else None  # who types waits for an answer
-            found = translator.stream(lines, self.options, first_line=self.done, at_once=at_once)
-            for number, translation in enumerate(found, self.done + 1):
-                if problem := lines.problems.pop(number, None):
-                    translation = replace(translation, error=problem)  # noqa: PLW2901
-                output.write(self.form(translation) + "\n")
-                journal.note(number, translation)
-                if translation.error is not None and isinstance(self.target, Unfinished):
-                    self.target.fail()
-        earlier = isinstance(self.target, Unfinished) and self.target.has_failures
-        return journal.failed == 0 and not earlier
-
-    @contextmanager
-    def _opened(self) -> Iterator[TextIO]:
-        match self.target:
-            case Unfinished():
-                with self.target.opened() as file:
-                    yield file
-            case Path():
-                with self.target.open("w", encoding="utf-8", newline="\n") as file:
-                    yield file
-            case None:
-                if isinstance(sys.stdout, TextIOWrapper):  # text is UTF-8, whatever the terminal
-                    sys.stdout.reconfigure(
-                        encoding="utf-8", newline="\n", line_buffering=self._is_typed
-                    )
-                yield sys.stdout
-                sys.stdout.flush()
-
-    @property
-    def _is_typed(self) -> bool:
-        return self.file == STANDARD_INPUT and sys.stdin.isatty()
+    is_interactive = file == STANDARD_INPUT and sys.stdin.isatty()
+    # Translations that appear on the same terminal replace the progress bar.
+    show_bar = sys.stderr.isatty() and not (target is None and sys.stdout.isatty())
+    num_lines = count_lines(file) if show_bar else None
+    lines = TolerantLineReader(file, skip=num_done)
+    has_failed_lines = isinstance(target, ResumableOutput) and target.has_failed_lines
+    with (
+        TranslationProgressDisplay(num_done, num_lines, show_bar) as progress,
+        _open_target(target, is_interactive) as output,
+    ):
+        # A user who types a line gets its translation before the next line.
+        chunk_size = 1 if is_interactive else None
+        translations = translator.stream(lines, options, first_line=num_done, chunk_size=chunk_size)
+        for number, translation in enumerate(translations, num_done + 1):
+            if problem := lines.problems.pop(number, None):
+                translation = replace(translation, error=problem)  # noqa: PLW2901
+            output.write(formatter(translation) + "\n")
+            progress.add_line(number, translation)
+            if translation.error is not None and isinstance(target, ResumableOutput):
+                target.mark_failure()
+    return progress.num_failed == 0 and not has_failed_lines
 
 
-def translate_file(
+@contextmanager
+def _open_target(target: OutputTarget, is_interactive: bool) -> Iterator[TextIO]:
+    """Yield the file that the translations are written to, as UTF-8."""
+    if target is None:
+        if isinstance(sys.stdout, TextIOWrapper):  # UTF-8 whatever the locale of the terminal
+            sys.stdout.reconfigure(encoding="utf-8", newline="\n", line_buffering=is_interactive)
+        yield sys.stdout
+        sys.stdout.flush()
+    elif isinstance(target, Path):
+        with target.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+    else:
+        with target.open() as file:
+            yield file
+
+
+def translate_document_file(
     translator: Translator, file: str, output: Path, options: TranslationOptions
 ) -> bool:
-    """Translate a document, say what should be looked at, and return whether all was done."""
-    with sentence_bar() as told:
-        report = translate_document(translator, Path(file), output, options, told)
-    for line in _remarks(report):
+    """Translate a document, print its issues, and return whether everything was translated."""
+    from seq2see.cli.progress import show_sentence_progress
+    from seq2see.documents import translate_document
+
+    with show_sentence_progress() as on_progress:
+        report = translate_document(translator, Path(file), output, options, on_progress)
+    for line in _format_issues(report):
         typer.echo(f"seq2see: {line}", err=True)
     return not report.errors
 
 
-def _remarks(report: DocumentReport) -> Iterator[str]:
-    kept = f"; {report.kept:,} had a translation already" if report.kept else ""
-    yield f"passages: {report.units:,}, sentences: {report.sentences:,}{kept}"
-    for finding in report.errors:
-        yield f"{finding.place} has no translation: {finding.what}"
-    for finding in report.unmet:
-        yield f"{finding.place} does not fulfil {finding.what!r}"
-    for finding in report.flags:
-        yield f"{finding.place} may be wrong: {finding.what}"
+def _format_issues(report: DocumentReport) -> Iterator[str]:
+    summary = f"text units: {report.num_units:,}, sentences: {report.num_sentences:,}"
+    if report.num_already_translated:
+        summary += f"; already translated: {report.num_already_translated:,}"
+    yield summary
+    for issue in report.errors:
+        yield f"{issue.location} has no translation: {issue.message}"
+    for issue in report.unmet_constraints:
+        yield f"{issue.location} does not satisfy the constraint {issue.message!r}"
+    for issue in report.flags:
+        yield f"{issue.location} may be wrong: {issue.message}"
 
 
-Form = Callable[["Translation"], str]
+def format_text(translation: Translation) -> str:
+    """Return the text; alternatives follow it, separated by tabs."""
+    from seq2see.data.readers import replace_line_breaks
 
-
-def as_text(translation: Translation) -> str:
-    """Return the text; alternatives stand behind it, with tabs between them."""
     texts = [translation.text, *(other.text for other in translation.alternatives)]
-    return one_line(texts[0]) if len(texts) == 1 else "\t".join(map(_cell, texts))
+    return replace_line_breaks(texts[0]) if len(texts) == 1 else "\t".join(map(_format_cell, texts))
 
 
-def with_scores(translation: Translation) -> str:
-    """Return score and text of the translation and of its alternatives, with tabs between them."""
-    every = (translation, *translation.alternatives)
-    return "\t".join(f"{each.score:.4f}\t{_cell(each.text)}" for each in every)
+def format_with_scores(translation: Translation) -> str:
+    """Return score and text of the translation and of its alternatives, separated by tabs."""
+    all_translations = (translation, *translation.alternatives)
+    return "\t".join(f"{each.score:.4f}\t{_format_cell(each.text)}" for each in all_translations)
 
 
-def as_json(translation: Translation) -> str:
-    """Return an object."""
-    return json.dumps(dict(_fields(translation)), ensure_ascii=False)
+def format_json(translation: Translation) -> str:
+    """Return the translation as a JSON object."""
+    return json.dumps(dict(_json_fields(translation)), ensure_ascii=False)
 
 
-FORMS: Mapping[str, Form] = {"json": as_json, "scores": with_scores, "text": as_text}
-"""What `--json` and `--scores` choose from."""
+FORMATTERS: Mapping[str, TranslationFormatter] = {
+    "json": format_json,
+    "scores": format_with_scores,
+    "text": format_text,
+}
+"""Functions that format a translation: for `--json`, for `--with-scores`, and by default."""
 
 
-def _fields(translation: Translation) -> Iterator[tuple[str, Any]]:
-    """Give text and scores always, and the rest where there is any."""
+def _format_cell(text: str) -> str:
+    from seq2see.data.readers import replace_line_breaks
+
+    return replace_line_breaks(text).replace("\t", " ")
+
+
+def _json_fields(translation: Translation) -> Iterator[tuple[str, Any]]:
+    """Yield text and scores, and the other fields that are not empty."""
     yield "text", translation.text
     yield "score", translation.score
     yield "log_prob", translation.log_prob
     if translation.alternatives:
-        yield "alternatives", [dict(_fields(each)) for each in translation.alternatives]
+        yield "alternatives", [dict(_json_fields(each)) for each in translation.alternatives]
     if translation.tokens:
         yield "tokens", [asdict(token) for token in translation.tokens]
     if translation.alignment:
         yield "alignment", [asdict(link) for link in translation.alignment]
     if translation.flags:
         yield "flags", [str(flag) for flag in translation.flags]
-    if translation.unmet:
-        yield "unmet", list(translation.unmet)
+    if translation.unmet_constraints:
+        yield "unmet_constraints", list(translation.unmet_constraints)
     if translation.error is not None:
         yield "error", translation.error
-
-
-def _cell(text: str) -> str:
-    return one_line(text).replace("\t", " ")

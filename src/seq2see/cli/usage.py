@@ -12,7 +12,6 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from seq2see.config import wanted
 from seq2see.errors import ConfigError
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer gives it no name of its own
@@ -30,13 +29,13 @@ _CHOICE = re.compile(r"'(?P<given>.*)' is not one of (?P<choices>.*?)\.?$")
 
 
 _OTHERS = {
-    r"Got unexpected extra argument\S* \((.*)\)": r"`\1` is too much",
+    r"Got unexpected extra argument\S* \((.*)\)": r"`\1` is an unexpected argument",
     r"Option '(.*)' requires an argument\.": r"`\1` needs a value",
     r"Option '(.*)' does not take a value\.": r"`\1` takes no value",
 }
 
 
-def in_words(error: Any) -> str:
+def format_usage_error(error: Any) -> str:
     """Say what is wrong with an option or an argument, and what to do."""
     kind = type(error).__name__  # of typer, which has them from click or has its own
     if kind == "NoSuchOption":
@@ -51,13 +50,13 @@ def in_words(error: Any) -> str:
     return str(error.format_message())
 
 
-def no_command(name: str, names: Iterable[str]) -> str:
+def format_unknown_command(name: str, names: Iterable[str]) -> str:
     """Say that there is no such command, and which is nearest."""
-    near = nearest(name, names)
-    return f"`{name}` is not a command" + (_meant(near) or ": `seq2see --help` names them")
+    near = find_close_matches(name, names)
+    return f"`{name}` is not a command" + (_meant(near) or ": see `seq2see --help`")
 
 
-def nearest(name: str, names: Iterable[str]) -> list[str]:
+def find_close_matches(name: str, names: Iterable[str]) -> list[str]:
     """Return the names that may have been meant, the likeliest first: none that is far."""
     closeness = {each: _closeness(name, each) for each in names}
     least = max(_NEAR, max(closeness.values(), default=0) - 0.05)
@@ -84,17 +83,17 @@ def _no_option(name: str, ctx: Any) -> str:
     parameters = ctx.command.get_params(ctx) if ctx else []
     options = [each for p in parameters for each in p.opts if each.startswith("--")]
     if name.startswith("--"):
-        if near := nearest(name, options):
+        if near := find_close_matches(name, options):
             return f"`{name}` is not an option{_meant(near)}"
-        if any(each.name == "changes" for each in parameters):
+        if any(each.name == "overrides" for each in parameters):
             return f"`{name}` is not an option{_as_setting(name)}"
     return f"`{name}` is not an option{_help(ctx)}"
 
 
 def _as_setting(name: str) -> str:
-    from seq2see.settings.recipe import setting_names
+    from seq2see.settings.recipe import list_setting_names
 
-    near = nearest(name, setting_names())
+    near = find_close_matches(name, list_setting_names())
     return f": settings are given as {' or '.join(f'`{n}=VALUE`' for n in near or ['section.key'])}"
 
 
@@ -121,22 +120,16 @@ def _misfit(error: Any) -> str:
     if match := _CHOICE.search(error.message):
         choices = match["choices"].replace("'", "")
         return f"must be one of {choices}, but is {match['given']} instead"
+    from seq2see.config import expected_type  # imports pydantic, which is slow
+
     details = error.__cause__.errors() if hasattr(error.__cause__, "errors") else []
     if details:
-        return f"must be {wanted(details[0])}, but is {details[0]['input']} instead"
+        return f"must be {expected_type(details[0])}, but is {details[0]['input']} instead"
     return f"cannot be so: {error.message}"
 
 
-STATUS = 2
+USAGE_ERROR_STATUS = 2
 """Of options, arguments and settings that cannot be; whatever else fails has 1."""
-
-
-_FLAGS = {
-    "forbidden": "forbid",
-    "token_scores": "scores",
-    "metrics": "metric",
-    "methods": "method",
-}
 
 
 _NAME = re.compile(r"(?:^|(?<=did you mean ))`(?P<search>search\.)?(?P<name>\w[\w.]*?)(?:\.\d+)?`")
@@ -146,7 +139,7 @@ _OPTIONS: ContextVar[Collection[str]] = ContextVar("options", default=())
 
 
 @contextmanager
-def options_of(names: Collection[str]) -> Iterator[None]:
+def use_option_names(names: Collection[str]) -> Iterator[None]:
     """Let wrong use name these options, which are those of the verb, and no others."""
     token = _OPTIONS.set(names)
     try:
@@ -156,7 +149,7 @@ def options_of(names: Collection[str]) -> Iterator[None]:
 
 
 @contextmanager
-def wrong_use() -> Iterator[None]:
+def report_usage_errors() -> Iterator[None]:
     """Make one line, and the exit status of wrong use, from options that cannot be."""
     try:
         yield
@@ -165,18 +158,18 @@ def wrong_use() -> Iterator[None]:
     except UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # no mistake: it shows the help
             raise
-        problem = in_words(error)
+        problem = format_usage_error(error)
     else:
         return
     typer.echo(f"seq2see: {problem}", err=True)
-    raise typer.Exit(STATUS)
+    raise typer.Exit(USAGE_ERROR_STATUS)
 
 
-def all_of(*makes: Callable[[], Any]) -> list[Any]:
+def collect_errors(*functions: Callable[[], Any]) -> list[Any]:
     """Return what each of them makes, or say all that is wrong at once."""
     made: list[Any] = []
     problems: list[str] = []
-    for make in makes:
+    for make in functions:
         try:
             made.append(make())
         except ConfigError as error:
@@ -186,15 +179,15 @@ def all_of(*makes: Callable[[], Any]) -> list[Any]:
     return made
 
 
-def given(settings: Mapping[str, object]) -> str:
+def format_given_options(settings: Mapping[str, object]) -> str:
     """Name the options that were typed, by the values of their settings."""
     found = (k for k, v in settings.items() if v is not None and v is not False and v != [])
-    return ", ".join(f"`{flag(name)}`" for name in found)  # 0 is given
+    return ", ".join(f"`{option_name(name)}`" for name in found)  # 0 is given
 
 
-def flag(name: str) -> str:
+def option_name(name: str) -> str:
     """Return what a setting is called on the command line."""
-    return f"--{_FLAGS.get(name, name.replace('_', '-'))}"
+    return f"--{name.replace('_', '-')}"
 
 
 def _by_flag(problem: str) -> str:
@@ -204,14 +197,18 @@ def _by_flag(problem: str) -> str:
 
 
 def _typed(match: re.Match[str]) -> str:
-    """Return a setting as one types it: by an option of the verb, or through `--search`."""
-    option = flag(match["name"].removeprefix("sampling."))
-    if option in _OPTIONS.get():
-        return f"`{option}`"
+    """Return a setting as it is typed: by an option of the command, or through `--search`.
+
+    A repeatable option has the singular of the setting that it sets: `--metric` sets `metrics`.
+    """
+    name = match["name"].removeprefix("sampling.")
+    for option in (option_name(name), option_name(name.removesuffix("s"))):
+        if option in _OPTIONS.get():
+            return f"`{option}`"
     return f"`--search {match['name']}`" if match["search"] else match[0]
 
 
-CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
+LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 """A language: en, pt-BR."""
 
 
@@ -220,7 +217,7 @@ class _Ours:
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Read what is typed; what is wrong with it is one line."""
-        with wrong_use():
+        with report_usage_errors():
             return super().make_context(*args, **kwargs)  # type: ignore[misc]
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -235,48 +232,52 @@ class _Ours:
         return parameters
 
 
-class Verb(_Ours, TyperCommand):
+class Command(_Ours, TyperCommand):
     """A command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take `--languages en de` for `--languages en,de`, as many type it."""
-        parsed: list[str] = super().parse_args(ctx, with_pairs(args))
+        parsed: list[str] = super().parse_args(ctx, join_language_pair(args))
         return parsed
 
     def invoke(self, ctx: Any) -> Any:
         """Run it; what is wrong is named by its own options, wherever it is found."""
         names = {option for each in self.params for option in each.opts}
-        with options_of(names), wrong_use():
+        with use_option_names(names), report_usage_errors():
             return super().invoke(ctx)
 
 
-class Verbs(_Ours, TyperGroup):
+class CommandGroup(_Ours, TyperGroup):
     """Several commands under one name."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run one of them."""
-        with wrong_use():
+        with report_usage_errors():
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command that is named first, or the one that was meant."""
         if self.get_command(ctx, args[0]) is None:
-            raise ConfigError([no_command(args[0], self.paths())])
+            raise ConfigError([format_unknown_command(args[0], self.command_paths())])
         return super().resolve_command(ctx, args)
 
-    def paths(self) -> list[str]:
+    def command_paths(self) -> list[str]:
         """Return the commands with those of groups, such as `data check`."""
-        groups = {name: each for name, each in self.commands.items() if isinstance(each, Verbs)}
-        inner = [f"{name} {path}" for name, group in groups.items() for path in group.paths()]
+        groups = {
+            name: each for name, each in self.commands.items() if isinstance(each, CommandGroup)
+        }
+        inner = [
+            f"{name} {path}" for name, group in groups.items() for path in group.command_paths()
+        ]
         return [*self.commands, *inner]
 
 
-def with_pairs(arguments: Sequence[str]) -> list[str]:
+def join_language_pair(arguments: Sequence[str]) -> list[str]:
     """Put a comma between the two languages where a space is."""
     result: list[str] = []
     for word in arguments:
-        is_second = result[-2:-1] == ["--languages"] and CODE.fullmatch(result[-1])
-        if is_second and CODE.fullmatch(word):
+        is_second = result[-2:-1] == ["--languages"] and LANGUAGE_CODE.fullmatch(result[-1])
+        if is_second and LANGUAGE_CODE.fullmatch(word):
             result[-1] += f",{word}"
         else:
             result.append(word)

@@ -23,44 +23,52 @@ from seq2see.config import Config
 from seq2see.data import digit_tasks, fables
 from seq2see.data.readers import (
     STANDARD_INPUT,
-    Block,
-    Pair,
-    in_blocks,
-    parallel_blocks,
+    PairBlock,
+    SentencePair,
+    group_into_blocks,
     read_jsonl,
+    read_text_files,
     read_tmx,
-    tsv_blocks,
+    read_tsv,
 )
 from seq2see.errors import ConfigError, InputError
 
-Format = Literal["text", "tsv", "jsonl", "tmx", "builtin"]
+CorpusFormat = Literal["text", "tsv", "jsonl", "tmx", "builtin"]
 
 
-Split = Literal["train", "valid", "test"]
+SplitName = Literal["train", "valid", "test"]
 
 
-Columns = Annotated[tuple[int | str, int | str], Field(strict=False)]  # TOML knows lists only
+ColumnPair = Annotated[tuple[int | str, int | str], Field(strict=False)]  # TOML knows lists only
 
 
-Skipped = Callable[[int], None]
+SkippedUnitCallback = Callable[[int], None]
 """Hears the number of a unit that does not have both languages."""
 
 
-BUILTIN = "builtin:"
+BUILTIN_PREFIX = "builtin:"
 
 
-PACKED = {".gz", ".xz", ".zst"}
+COMPRESSED_EXTENSIONS = {".gz", ".xz", ".zst"}
 
 
-_ENDINGS: Mapping[str, Format] = {".tsv": "tsv", ".jsonl": "jsonl", ".tmx": "tmx"}
+_ENDINGS: Mapping[str, CorpusFormat] = {".tsv": "tsv", ".jsonl": "jsonl", ".tmx": "tmx"}
 
 
-_BUILTINS: Mapping[str, Callable[[Split], list[Pair]]] = {
-    "fables": lambda split: [Pair(f.source, f.target) for f in fables.load(split)],
-    "fables-short": lambda split: [Pair(f.source, f.target) for f in fables.load(split, True)],
-    "copy": lambda split: [Pair(*pair) for pair in digit_tasks.load("copy", split)],
-    "reverse": lambda split: [Pair(*pair) for pair in digit_tasks.load("reverse", split)],
-    "sort": lambda split: [Pair(*pair) for pair in digit_tasks.load("sort", split)],
+_BUILTINS: Mapping[str, Callable[[SplitName], list[SentencePair]]] = {
+    "fables": lambda split: [SentencePair(f.source, f.target) for f in fables.load_fables(split)],
+    "fables-short": lambda split: [
+        SentencePair(f.source, f.target) for f in fables.load_fables(split, True)
+    ],
+    "copy": lambda split: [
+        SentencePair(*pair) for pair in digit_tasks.load_digit_pairs("copy", split)
+    ],
+    "reverse": lambda split: [
+        SentencePair(*pair) for pair in digit_tasks.load_digit_pairs("reverse", split)
+    ],
+    "sort": lambda split: [
+        SentencePair(*pair) for pair in digit_tasks.load_digit_pairs("sort", split)
+    ],
 }
 
 
@@ -70,40 +78,42 @@ class CorpusConfig(Config):
     files: tuple[str, ...] = Field(min_length=1, max_length=2, strict=False)
     """Two text files with as many lines each, or one file with both sides (`.tsv`, `.jsonl`,
     `.tmx`), each plain or packed (`.gz`, `.xz`, `.zst`); or `builtin:fables`."""
-    format: Format | None = None
+    format: CorpusFormat | None = None
     """What the files are, where their names do not tell."""
-    columns: Columns | None = None
+    columns: ColumnPair | None = None
     """Source and target in a file that has both: columns of TSV counted from 1 (the first two
     unless given), keys of JSONL, languages of TMX (the languages of the data unless given)."""
 
     def conflicts(self) -> Iterator[str]:
         """Refuse names that are no corpus."""
-        count = 2 if self.kind == "text" else 1
+        count = 2 if self.resolved_format == "text" else 1
         given = ", ".join(self.files)
         if len(self.files) != count:
             wanted = "two text files, or one .tsv, .jsonl or .tmx" if count == 2 else "one"
             yield f"`files` must be {wanted}, but has {given} instead"
         elif count == 2 and STANDARD_INPUT in self.files:
             yield f"`files` must be one if it is standard input, but has {given} instead"
-        elif self.kind == "builtin" and (problem := _builtin_problem(self.files[0])):
+        elif self.resolved_format == "builtin" and (problem := _builtin_problem(self.files[0])):
             yield problem
-        if self.columns and self.kind in {"text", "builtin"}:
-            yield f"`columns` must be left out for {self.kind}"
-        elif self.columns and not all(_is_column(column, self.kind) for column in self.columns):
-            wanted = "numbers from 1 on" if self.kind == "tsv" else "names"
-            yield f"`columns` must be {wanted} for {self.kind}, but are {self.columns} instead"
+        if self.columns and self.resolved_format in {"text", "builtin"}:
+            yield f"`columns` must be left out for {self.resolved_format}"
+        elif self.columns and not all(
+            _is_column(column, self.resolved_format) for column in self.columns
+        ):
+            wanted = "numbers from 1 on" if self.resolved_format == "tsv" else "names"
+            yield f"`columns` must be {wanted} for {self.resolved_format}, but are {self.columns} instead"
 
     @property
-    def kind(self) -> Format:
+    def resolved_format(self) -> CorpusFormat:
         """The format, as given or by the name of the first file."""
         if self.format:
             return self.format
         name = self.files[0]
-        if name.startswith(BUILTIN):
+        if name.startswith(BUILTIN_PREFIX):
             return "builtin"
         if name == STANDARD_INPUT:
             return "tsv"
-        endings = [e for e in Path(name.lower()).suffixes if e not in PACKED]
+        endings = [e for e in Path(name.lower()).suffixes if e not in COMPRESSED_EXTENSIONS]
         return _ENDINGS.get(endings[-1], "text") if endings else "text"
 
 
@@ -116,16 +126,16 @@ class TrainingCorpusConfig(CorpusConfig):
     """A symbol before each source, such as `<bt>` for text that was translated back."""
 
 
-def _is_column(column: int | str, kind: Format) -> bool:
+def _is_column(column: int | str, kind: CorpusFormat) -> bool:
     return isinstance(column, int) and column >= 1 if kind == "tsv" else isinstance(column, str)
 
 
 def _builtin_problem(name: str) -> str | None:
-    corpus, _, split = name.removeprefix(BUILTIN).partition("/")
+    corpus, _, split = name.removeprefix(BUILTIN_PREFIX).partition("/")
     if corpus not in _BUILTINS:
         known = ", ".join(_BUILTINS)
         return f"`files` must name a built-in corpus ({known}), but has {name} instead"
-    if split and split not in get_args(Split):
+    if split and split not in get_args(SplitName):
         return f"`files` must name the split train, valid or test, but has {name} instead"
     return None
 
@@ -140,17 +150,17 @@ class Corpus:
     root: Path = Path()
     """Where the names of files start from."""
 
-    def __iter__(self) -> Iterator[Pair]:
-        return chain.from_iterable(block.pairs() for block in self.blocks())
+    def __iter__(self) -> Iterator[SentencePair]:
+        return chain.from_iterable(block.iter_pairs() for block in self.read_blocks())
 
-    def blocks(self, skipped: Skipped = lambda _: None) -> Iterator[Block]:
+    def read_blocks(self, on_skipped: SkippedUnitCallback = lambda _: None) -> Iterator[PairBlock]:
         """Yield many pairs at a time, which is faster."""
-        return _READERS[self.config.kind](self, skipped)
+        return _READERS[self.config.resolved_format](self, on_skipped)
 
     @property
     def name(self) -> str:
         """The files without their folders, for messages."""
-        builtin = self.config.kind == "builtin"
+        builtin = self.config.resolved_format == "builtin"
         return " and ".join(f if builtin else Path(f).name for f in self.config.files)
 
     @property
@@ -159,7 +169,7 @@ class Corpus:
         return tuple(f if f == STANDARD_INPUT else str(self.root / f) for f in self.config.files)
 
     @property
-    def keys(self) -> tuple[str, str]:
+    def column_names(self) -> tuple[str, str]:
         """What tells the sides apart inside a file: the names of columns, or the languages."""
         is_one = self.languages is not None and self.languages[0] == self.languages[1]
         keys = self.config.columns or (None if is_one else self.languages)
@@ -171,19 +181,21 @@ class Corpus:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the files, as they were when it was first asked for, and of their reading."""
-        return self.current_fingerprint()
+        return self.compute_fingerprint()
 
-    def current_fingerprint(self) -> str:
+    def compute_fingerprint(self) -> str:
         """Return the fingerprint of the files as they are now."""
-        how = (self.config.kind, self.config.columns, self.languages, self.config.files)
-        digest = hashlib.sha256(repr(how if self.config.kind == "builtin" else how[:3]).encode())
+        how = (self.config.resolved_format, self.config.columns, self.languages, self.config.files)
+        digest = hashlib.sha256(
+            repr(how if self.config.resolved_format == "builtin" else how[:3]).encode()
+        )
         for path in self._decisive_files():
             digest.update(_digest(path))
         return digest.hexdigest()
 
     def _decisive_files(self) -> list[Path]:
         """Return the files that decide what is read: for what is built in, its code."""
-        if self.config.kind != "builtin":
+        if self.config.resolved_format != "builtin":
             return [Path(path) for path in self.paths]
         grammar = Path(fables.__file__).parent
         return [*sorted(grammar.glob("*.py")), Path(digit_tasks.__file__)]
@@ -199,22 +211,24 @@ def _digest(path: Path) -> bytes:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-def _tsv_blocks(corpus: Corpus, _: Skipped) -> Iterator[Block]:
+def _tsv_blocks(corpus: Corpus, _: SkippedUnitCallback) -> Iterator[PairBlock]:
     first, second = corpus.config.columns or (1, 2)
-    return tsv_blocks(corpus.paths[0], (int(first), int(second)))
+    return read_tsv(corpus.paths[0], (int(first), int(second)))
 
 
-def _read_builtin(corpus: Corpus) -> Iterator[Pair]:
-    name, _, split = corpus.config.files[0].removeprefix(BUILTIN).partition("/")
-    return iter(_BUILTINS[name](cast("Split", split or "train")))
+def _read_builtin(corpus: Corpus) -> Iterator[SentencePair]:
+    name, _, split = corpus.config.files[0].removeprefix(BUILTIN_PREFIX).partition("/")
+    return iter(_BUILTINS[name](cast("SplitName", split or "train")))
 
 
-_READERS: Mapping[Format, Callable[[Corpus, Skipped], Iterator[Block]]] = {
-    "text": lambda corpus, _: parallel_blocks(*corpus.paths),
+_READERS: Mapping[CorpusFormat, Callable[[Corpus, SkippedUnitCallback], Iterator[PairBlock]]] = {
+    "text": lambda corpus, _: read_text_files(*corpus.paths),
     "tsv": _tsv_blocks,
-    "jsonl": lambda corpus, _: in_blocks(read_jsonl(corpus.paths[0], corpus.keys)),
-    "tmx": lambda corpus, skipped: in_blocks(read_tmx(corpus.paths[0], corpus.keys, skipped)),
-    "builtin": lambda corpus, _: in_blocks(_read_builtin(corpus)),
+    "jsonl": lambda corpus, _: group_into_blocks(read_jsonl(corpus.paths[0], corpus.column_names)),
+    "tmx": lambda corpus, skipped: group_into_blocks(
+        read_tmx(corpus.paths[0], corpus.column_names, skipped)
+    ),
+    "builtin": lambda corpus, _: group_into_blocks(_read_builtin(corpus)),
 }
 
 
@@ -238,10 +252,10 @@ class DataConfig(Config):
             if not language.replace("-", "").replace("_", "").isalnum():
                 yield f"`languages` must be codes such as en or pt-BR, but has {language!r} instead"
 
-    def corpus(self, config: CorpusConfig, folder: Path) -> Corpus:
+    def build_corpus(self, config: CorpusConfig, recipe_directory: Path) -> Corpus:
         """Return a corpus of a recipe that lies in this folder."""
         root = os.path.expandvars(self.root)
         if "$" in root:
             problem = f"`data.root` must name variables that are set, but is {root} instead"
             raise ConfigError([problem])
-        return Corpus(config, self.languages, folder / root)
+        return Corpus(config, self.languages, recipe_directory / root)

@@ -25,14 +25,14 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from seq2see.data.corpus import Corpus
-from seq2see.data.readers import Block
+from seq2see.data.readers import PairBlock
 from seq2see.errors import ConfigError, InputError
-from seq2see.text import Packed, Tokenizers
+from seq2see.text import PackedIds, TokenizerPair
 
 _RowInts = NDArray[np.int64]
 
 
-class Rows:
+class RaggedMemmap:
     """Rows of numbers, mapped from disk."""
 
     def __init__(self, values: NDArray[Any], ends: _RowInts) -> None:
@@ -42,7 +42,9 @@ class Rows:
     @classmethod
     def open(cls, path: Path, dtype: DTypeLike) -> Self:
         """Map what a `RowsWriter` has written."""
-        return cls(_mapped(path.with_suffix(".values"), dtype), _mapped(ends_of(path), np.int64))
+        return cls(
+            _mapped(path.with_suffix(".values"), dtype), _mapped(row_ends_path(path), np.int64)
+        )
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -55,7 +57,7 @@ class Rows:
         """Return how long these rows are."""
         return self._ends[rows + 1] - self._ends[rows]
 
-    def gather(self, rows: _RowInts) -> tuple[NDArray[Any], _RowInts]:
+    def take(self, rows: _RowInts) -> tuple[NDArray[Any], _RowInts]:
         """Return the numbers of these rows, one row behind the other, and the rows' lengths."""
         starts, lengths = self._ends[rows], self.lengths(rows)
         before = np.cumsum(lengths) - lengths
@@ -63,12 +65,12 @@ class Rows:
         return self._values[places], lengths
 
 
-class RowsWriter:
+class RaggedMemmapWriter:
     """Writes rows, some at a time."""
 
     def __init__(self, path: Path) -> None:
         self._values = path.with_suffix(".values").open("wb")
-        self._ends = ends_of(path).open("wb")
+        self._ends = row_ends_path(path).open("wb")
         self._written = 0
         self._ends.write(np.zeros(1, dtype=np.int64).tobytes())
 
@@ -91,12 +93,12 @@ class RowsWriter:
         self._ends.close()
 
 
-def files_of(path: Path) -> tuple[Path, Path]:
+def ragged_memmap_paths(path: Path) -> tuple[Path, Path]:
     """Return the files of these rows: their values, and where each of them ends."""
-    return path.with_suffix(".values"), ends_of(path)
+    return path.with_suffix(".values"), row_ends_path(path)
 
 
-def ends_of(path: Path) -> Path:
+def row_ends_path(path: Path) -> Path:
     """Return the file that says where each row ends, 0 first."""
     return path.with_suffix(".ends")
 
@@ -110,46 +112,46 @@ def _mapped(path: Path, dtype: DTypeLike) -> NDArray[Any]:
         raise InputError(f"{path} is damaged: {error}") from None
 
 
-FORMAT = 1
+FORMAT_VERSION = 1
 
 
-CARD = "card.json"
+METADATA_FILE = "metadata.json"
 
 
-PARTIAL = ".partial"
+PARTIAL_SUFFIX = ".partial"
 
 
-Ints = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 
-Progress = Callable[[int], None]
+EncodedPairsCallback = Callable[[int], None]
 """Told how many pairs have been read since the last time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Encoding:
+class EncodingOptions:
     """How pairs become ids."""
 
-    tokenizers: Tokenizers
+    tokenizers: TokenizerPair
     max_length: int
     """Pairs with more pieces on a side are left out, and counted."""
     tag: str = ""
     """A symbol of the source's tokenizer that goes before each source."""
-    keep_text: bool = False
+    store_text: bool = False
     """Keep the text beside the ids, for subword sampling."""
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of all of it."""
-        options = (self.tokenizers.fingerprint, self.max_length, self.tag, self.keep_text)
+        options = (self.tokenizers.fingerprint, self.max_length, self.tag, self.store_text)
         return hashlib.sha256(repr(options).encode()).hexdigest()
 
     @property
-    def prefix(self) -> list[int]:
+    def prefix_ids(self) -> list[int]:
         """The ids before each source."""
         if not self.tag:
             return []
-        known = self.tokenizers.source.symbols
+        known = self.tokenizers.source.user_defined_symbols
         if self.tag not in known:
             have = ", ".join(known) or "none"
             problem = f"`tag` must be a symbol of the tokenizer ({have}), but is {self.tag} instead"
@@ -158,14 +160,14 @@ class Encoding:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class SkippedPairs:
     """Pairs that are not in the encoded corpus."""
 
     empty: int = 0
     too_long: int = 0
     first_too_long: int | None = None
     """The number of the first line that was too long, from 1."""
-    one_language: int = 0
+    missing_language: int = 0
     """Units of a translation memory that do not have both languages."""
 
     def __str__(self) -> str:
@@ -174,7 +176,7 @@ class LeftOut:
         reasons = {
             first: self.too_long,
             "with an empty side": self.empty,
-            "without one of the languages": self.one_language,
+            "without one of the languages": self.missing_language,
         }
         told = [f"{count:,} {reason}" for reason, count in reasons.items() if count]
         return f"{sum(reasons.values()):,} pairs are left out: {'; '.join(told)}" if told else ""
@@ -183,75 +185,77 @@ class LeftOut:
 class EncodedCorpus:
     """The ids of every pair, without BOS and EOS."""
 
-    def __init__(self, home: Path, left_out: LeftOut, encoding: Encoding) -> None:
-        self.left_out = left_out
-        self.encoding = encoding
-        ids = _ids_dtype(encoding.tokenizers)
-        self.source = Rows.open(home / "source", ids)
-        self.target = Rows.open(home / "target", ids)
-        texts = ("source-text", "target-text") if encoding.keep_text else ()
-        self._texts = [Rows.open(home / name, np.uint8) for name in texts]
+    def __init__(self, directory: Path, skipped: SkippedPairs, options: EncodingOptions) -> None:
+        self.skipped = skipped
+        self.options = options
+        ids = _ids_dtype(options.tokenizers)
+        self.source = RaggedMemmap.open(directory / "source", ids)
+        self.target = RaggedMemmap.open(directory / "target", ids)
+        texts = ("source-text", "target-text") if options.store_text else ()
+        self._texts = [RaggedMemmap.open(directory / name, np.uint8) for name in texts]
 
     def __len__(self) -> int:
         return len(self.source)
 
-    def lengths(self, lines: Ints) -> tuple[Ints, Ints]:
+    def lengths(self, lines: IntArray) -> tuple[IntArray, IntArray]:
         """Return the tokens of these lines, source and target, each with its end."""
         return self.source.lengths(lines) + 1, self.target.lengths(lines) + 1
 
-    def sample(self, line: int, rate: float, seed: int, turn: int) -> tuple[list[int], list[int]]:
+    def resample_subwords(
+        self, line: int, rate: float, seed: int, pass_index: int
+    ) -> tuple[list[int], list[int]]:
         """Return the ids of another cut of a line's text, which must have been kept.
 
         A side that would become longer than allowed is cut as usual.
         """
         assert self._texts
-        tokenizers, draw = self.encoding.tokenizers, (rate, seed, turn)
+        tokenizers, draw = self.options.tokenizers, (rate, seed, pass_index)
         source, target = (rows[line].tobytes().decode() for rows in self._texts)
         source_ids = tokenizers.source.sample(source, *draw, 2 * line)
-        source_ids = self.encoding.prefix + source_ids
+        source_ids = self.options.prefix_ids + source_ids
         target_ids = tokenizers.target.sample(target, *draw, 2 * line + 1)
-        limit = self.encoding.max_length
+        limit = self.options.max_length
         return (
             source_ids if len(source_ids) <= limit else self.source[line].tolist(),
             target_ids if len(target_ids) <= limit else self.target[line].tolist(),
         )
 
 
-def encode(
+def encode_corpus(
     corpus: Corpus,
-    encoding: Encoding,
-    folder: Path,
+    options: EncodingOptions,
+    cache_directory: Path,
     threads: int = 1,
-    progress: Progress = lambda _: None,
+    on_encoded: EncodedPairsCallback = lambda _: None,
 ) -> EncodedCorpus:
     """Return the encoded corpus, from the folder if it is there, or else made and put there."""
-    key = hashlib.sha256(f"{FORMAT} {corpus.fingerprint} {encoding.fingerprint}".encode())
-    home = folder / key.hexdigest()[:32]
-    left_out = _verified(home, encoding)
+    key = hashlib.sha256(f"{FORMAT_VERSION} {corpus.fingerprint} {options.fingerprint}".encode())
+    home = cache_directory / key.hexdigest()[:32]
+    left_out = _verified(home, options)
     if left_out is None:
         try:
-            left_out = _write(corpus, encoding, home, threads, progress)
+            left_out = _write(corpus, options, home, threads, on_encoded)
         except OSError as error:
             reason = error.strerror or error
             raise InputError(f"{error.filename or home} cannot be written: {reason}") from None
-    return EncodedCorpus(home, left_out, encoding)
+    return EncodedCorpus(home, left_out, options)
 
 
-def has_any(corpus: Corpus, encoding: Encoding) -> bool:
+def has_usable_pairs(corpus: Corpus, options: EncodingOptions) -> bool:
     """Tell if anything would be in the encoded corpus, without writing it."""
-    return any(chunk.fits.any() for chunk in map(_Encoder(encoding, 1), corpus.blocks()))
+    return any(chunk.fits.any() for chunk in map(_Encoder(options, 1), corpus.read_blocks()))
 
 
-def _names(encoding: Encoding) -> list[str]:
-    return ["source", "target"] + ["source-text", "target-text"] * encoding.keep_text
+def _names(encoding: EncodingOptions) -> list[str]:
+    return ["source", "target"] + ["source-text", "target-text"] * encoding.store_text
 
 
-def _verified(home: Path, encoding: Encoding) -> LeftOut | None:
+def _verified(home: Path, encoding: EncodingOptions) -> SkippedPairs | None:
     """Return what the card says, if it is there and every file is as it was written."""
-    files = [path for name in _names(encoding) for path in files_of(home / name)]
+    files = [path for name in _names(encoding) for path in ragged_memmap_paths(home / name)]
     try:
-        card = json.loads((home / CARD).read_text("utf-8"))
-        left_out = LeftOut(**card["left_out"])
+        card = json.loads((home / METADATA_FILE).read_text("utf-8"))
+        left_out = SkippedPairs(**card["skipped"])
         if card == _card(left_out, files):
             return left_out
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -259,34 +263,38 @@ def _verified(home: Path, encoding: Encoding) -> LeftOut | None:
     return None
 
 
-def _card(left_out: LeftOut, files: Sequence[Path]) -> dict[str, Any]:
+def _card(left_out: SkippedPairs, files: Sequence[Path]) -> dict[str, Any]:
     """Return what is known of an encoded corpus, itself with a checksum."""
-    content = {"left_out": asdict(left_out), "files": {f.name: _checksum(f) for f in files}}
+    content = {"skipped": asdict(left_out), "files": {f.name: _checksum(f) for f in files}}
     return {**content, "checksum": zlib.crc32(json.dumps(content).encode())}
 
 
 def _write(
-    corpus: Corpus, encoding: Encoding, home: Path, threads: int, progress: Progress
-) -> LeftOut:
+    corpus: Corpus,
+    encoding: EncodingOptions,
+    home: Path,
+    threads: int,
+    progress: EncodedPairsCallback,
+) -> SkippedPairs:
     """Write the folder aside and rename it, so that there is a whole one or none."""
     home.parent.mkdir(parents=True, exist_ok=True)
     _sweep(home.parent)
-    aside = Path(mkdtemp(prefix=f"{home.name}.", suffix=PARTIAL, dir=home.parent))
+    aside = Path(mkdtemp(prefix=f"{home.name}.", suffix=PARTIAL_SUFFIX, dir=home.parent))
     try:
         whole = aside / "whole"
         whole.mkdir()
         left_out = _write_rows(corpus, encoding, whole, threads, progress)
-        if corpus.current_fingerprint() != corpus.fingerprint:
+        if corpus.compute_fingerprint() != corpus.fingerprint:
             raise InputError(f"{corpus.name} was changed while it was read: start again")
-        files = [path for name in _names(encoding) for path in files_of(whole / name)]
-        (whole / CARD).write_text(json.dumps(_card(left_out, files)), "utf-8")
+        files = [path for name in _names(encoding) for path in ragged_memmap_paths(whole / name)]
+        (whole / METADATA_FILE).write_text(json.dumps(_card(left_out, files)), "utf-8")
         _replace(whole, home, aside, encoding)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return left_out
 
 
-def _replace(whole: Path, home: Path, aside: Path, encoding: Encoding) -> None:
+def _replace(whole: Path, home: Path, aside: Path, encoding: EncodingOptions) -> None:
     """Put the new folder into its place. If somebody else was faster, theirs is as good."""
     try:
         if home.exists() or home.is_symlink():
@@ -299,7 +307,7 @@ def _replace(whole: Path, home: Path, aside: Path, encoding: Encoding) -> None:
 
 def _sweep(folder: Path) -> None:
     """Remove what was left by runs that were killed, a day ago or more."""
-    for path in folder.glob(f"*{PARTIAL}"):
+    for path in folder.glob(f"*{PARTIAL_SUFFIX}"):
         if time.time() - path.stat().st_mtime > 86_400:
             shutil.rmtree(path, ignore_errors=True)
 
@@ -313,13 +321,19 @@ def _checksum(path: Path) -> int:
 
 
 def _write_rows(
-    corpus: Corpus, encoding: Encoding, aside: Path, threads: int, progress: Progress
-) -> LeftOut:
+    corpus: Corpus,
+    encoding: EncodingOptions,
+    aside: Path,
+    threads: int,
+    progress: EncodedPairsCallback,
+) -> SkippedPairs:
     encoder = _Encoder(encoding, threads)
     tally = _Tally()
     with ExitStack() as stack:
-        writers = [stack.enter_context(RowsWriter(aside / name)) for name in _names(encoding)]
-        for chunk in map(encoder, corpus.blocks(tally.skip)):
+        writers = [
+            stack.enter_context(RaggedMemmapWriter(aside / name)) for name in _names(encoding)
+        ]
+        for chunk in map(encoder, corpus.read_blocks(tally.skip)):
             for writer, column in zip(writers, chunk.columns, strict=True):
                 writer.append(*column)
             tally.add(chunk)
@@ -331,7 +345,7 @@ def _write_rows(
 class _Chunk:
     """Some pairs, encoded."""
 
-    columns: list[Packed]
+    columns: list[PackedIds]
     fits: NDArray[np.bool_]
     empty: NDArray[np.bool_]
 
@@ -339,43 +353,43 @@ class _Chunk:
 class _Encoder:
     """Encodes blocks of pairs."""
 
-    def __init__(self, encoding: Encoding, threads: int) -> None:
+    def __init__(self, encoding: EncodingOptions, threads: int) -> None:
         self.encoding = encoding
         self.threads = threads
-        self.prefix = encoding.prefix
+        self.prefix = encoding.prefix_ids
         self.dtype = _ids_dtype(encoding.tokenizers)
 
-    def __call__(self, texts: Block) -> _Chunk:
+    def __call__(self, texts: PairBlock) -> _Chunk:
         tokenizers = self.encoding.tokenizers
         source = tokenizers.source.encode_packed(texts.sources, self.threads)
         target = tokenizers.target.encode_packed(texts.targets, self.threads)
         empty = (source.lengths == 0) | (target.lengths == 0)
-        source = source.prefixed(self.prefix)
+        source = source.prepend(self.prefix)
         fits = ~empty & (np.maximum(source.lengths, target.lengths) <= self.encoding.max_length)
-        columns = [source.only(fits), target.only(fits)]
-        columns = [Packed(side.ids.astype(self.dtype), side.lengths) for side in columns]
-        if self.encoding.keep_text:
+        columns = [source.select(fits), target.select(fits)]
+        columns = [PackedIds(side.ids.astype(self.dtype), side.lengths) for side in columns]
+        if self.encoding.store_text:
             columns += [_text(compress(side, fits)) for side in texts]
         return _Chunk(columns, fits, empty)
 
 
-def _text(lines: Iterable[str]) -> Packed:
+def _text(lines: Iterable[str]) -> PackedIds:
     """Return the bytes of lines."""
     raw = [line.encode() for line in lines]
     lengths = np.fromiter(map(len, raw), np.int64, len(raw))
-    return Packed(np.frombuffer(b"".join(raw), np.uint8), lengths)
+    return PackedIds(np.frombuffer(b"".join(raw), np.uint8), lengths)
 
 
 class _Tally:
     """Counts what is left out, over all chunks."""
 
     def __init__(self) -> None:
-        self.left_out = LeftOut()
+        self.left_out = SkippedPairs()
         self._read = 0
 
     def skip(self, number: int) -> None:
         del number
-        self.left_out = replace(self.left_out, one_language=self.left_out.one_language + 1)
+        self.left_out = replace(self.left_out, missing_language=self.left_out.missing_language + 1)
 
     def add(self, chunk: _Chunk) -> None:
         too_long = ~chunk.fits & ~chunk.empty
@@ -384,14 +398,14 @@ class _Tally:
         if first is None and too_long.any():
             first = self._read + int(too_long.argmax()) + 1
         self._read += len(chunk.fits)
-        self.left_out = LeftOut(
+        self.left_out = SkippedPairs(
             before.empty + int(chunk.empty.sum()),
             before.too_long + int(too_long.sum()),
             first,
-            before.one_language,
+            before.missing_language,
         )
 
 
-def _ids_dtype(tokenizers: Tokenizers) -> Any:
+def _ids_dtype(tokenizers: TokenizerPair) -> Any:
     largest = max(tokenizers.source.vocab_size, tokenizers.target.vocab_size)
     return np.uint16 if largest <= 2**16 else np.uint32

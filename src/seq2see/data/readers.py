@@ -23,7 +23,7 @@ from typing import IO, Any, NamedTuple, cast
 from lxml import etree
 
 from seq2see.errors import InputError
-from seq2see.text.normalization import refuse_surrogates
+from seq2see.text.normalization import check_surrogates
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -37,34 +37,34 @@ STANDARD_INPUT = "-"
 BOM = b"\xef\xbb\xbf"
 
 
-BLOCK = 1 << 18
+READ_BYTES = 1 << 18
 """Read about so many bytes at once."""
 
 
-LINES = 8192
+LINES_PER_BLOCK = 8192
 """Of two files, read so many lines at once."""
 
 
-class Pair(NamedTuple):
+class SentencePair(NamedTuple):
     """A sentence and its translation."""
 
     source: str
     target: str
 
 
-class Block(NamedTuple):
+class PairBlock(NamedTuple):
     """Some pairs as two lists: an object for each pair would take longer than reading it."""
 
     sources: list[str]
     targets: list[str]
 
-    def pairs(self) -> Iterator[Pair]:
+    def iter_pairs(self) -> Iterator[SentencePair]:
         """Yield them one by one."""
-        return map(Pair, self.sources, self.targets)
+        return map(SentencePair, self.sources, self.targets)
 
 
 @contextmanager
-def open_bytes(path: str) -> Iterator[IO[bytes]]:
+def open_decompressed(path: str) -> Iterator[IO[bytes]]:
     """Open a file, unpacking it by its ending; `-` is standard input, which is never packed."""
     try:
         with _open(path) as file:
@@ -113,16 +113,16 @@ class _Xz(io.RawIOBase):
 
 def _unpacked(file: IO[bytes]) -> Iterator[bytes]:
     """Unpack all streams of an .xz file; between and behind them may be zeros."""
-    packed = file.read(BLOCK)
+    packed = file.read(READ_BYTES)
     while True:
         stream = lzma.LZMADecompressor()
         while not stream.eof:
             if stream.needs_input and not packed:
                 raise EOFError("it ends too early")
-            if block := stream.decompress(packed, BLOCK):
+            if block := stream.decompress(packed, READ_BYTES):
                 yield block
-            packed = file.read(BLOCK) if stream.needs_input else b""
-        rest = chain([stream.unused_data], iter(lambda: file.read(BLOCK), b""))
+            packed = file.read(READ_BYTES) if stream.needs_input else b""
+        rest = chain([stream.unused_data], iter(lambda: file.read(READ_BYTES), b""))
         packed = next(filter(None, (block.lstrip(b"\0") for block in rest)), b"")
         if not packed:
             return
@@ -136,7 +136,7 @@ def read_lines(path: str) -> Iterator[str]:
 
 def _numbered_lines(path: str) -> Iterator[tuple[int, list[str]]]:
     """Yield some lines at a time behind the number of the first."""
-    with open_bytes(path) as file:
+    with open_decompressed(path) as file:
         number = 1
         for block in _whole_lines(file):
             lines = _decode(block.removeprefix(BOM) if number == 1 else block, path, number)
@@ -147,7 +147,7 @@ def _numbered_lines(path: str) -> Iterator[tuple[int, list[str]]]:
 def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
     """Yield blocks that end where a line ends; only the last may lack its \\n."""
     parts: list[bytes] = []
-    while block := file.read(BLOCK):
+    while block := file.read(READ_BYTES):
         end = block.rfind(b"\n") + 1
         if end:
             yield b"".join([*parts, block[:end]])
@@ -179,23 +179,27 @@ def _decode_line(raw: bytes, path: str, number: int) -> str:
         ) from None
 
 
-def parallel_blocks(source: str, target: str) -> Iterator[Block]:
+def read_text_files(source_path: str, target_path: str) -> Iterator[PairBlock]:
     """Read two files, line by line side by side, many lines at a time."""
-    left, right = read_lines(source), read_lines(target)
+    left, right = read_lines(source_path), read_lines(target_path)
     read = 0
-    while any(block := Block(list(islice(left, LINES)), list(islice(right, LINES)))):
+    while any(
+        block := PairBlock(
+            list(islice(left, LINES_PER_BLOCK)), list(islice(right, LINES_PER_BLOCK))
+        )
+    ):
         fewest, most = sorted(map(len, block))
         read += fewest
         if fewest < most:
             is_left = len(block.sources) == fewest
-            shorter, longer = (source, target) if is_left else (target, source)
+            shorter, longer = (source_path, target_path) if is_left else (target_path, source_path)
             raise InputError(
                 f"{shorter} must have as many lines as {longer}, but ends after {read}"
             )
         yield block
 
 
-def tsv_blocks(path: str, columns: tuple[int, int] = (1, 2)) -> Iterator[Block]:
+def read_tsv(path: str, columns: tuple[int, int] = (1, 2)) -> Iterator[PairBlock]:
     """Read two columns, counted from 1, of a file of columns between tabs. Quotes are text."""
     for number, lines in _numbered_lines(path):
         widths = {line.count("\t") + 1 for line in lines}
@@ -203,10 +207,10 @@ def tsv_blocks(path: str, columns: tuple[int, int] = (1, 2)) -> Iterator[Block]:
             raise _lacks_columns(path, number, lines, max(columns))
         if len(widths) == 1:
             cells = "\t".join(lines).split("\t")
-            yield Block(*(cells[column - 1 :: min(widths)] for column in columns))
+            yield PairBlock(*(cells[column - 1 :: min(widths)] for column in columns))
         else:
             rows = [line.split("\t") for line in lines]
-            yield Block(*([row[column - 1] for row in rows] for column in columns))
+            yield PairBlock(*([row[column - 1] for row in rows] for column in columns))
 
 
 def _lacks_columns(path: str, first: int, lines: list[str], wanted: int) -> InputError:
@@ -218,15 +222,15 @@ def _lacks_columns(path: str, first: int, lines: list[str], wanted: int) -> Inpu
     )
 
 
-def in_blocks(pairs: Iterable[Pair]) -> Iterator[Block]:
+def group_into_blocks(pairs: Iterable[SentencePair]) -> Iterator[PairBlock]:
     """Put pairs together that come one by one."""
     rest = iter(pairs)
-    while some := list(islice(rest, LINES)):
+    while some := list(islice(rest, LINES_PER_BLOCK)):
         sources, targets = zip(*some, strict=True)
-        yield Block(list(sources), list(targets))
+        yield PairBlock(list(sources), list(targets))
 
 
-def read_jsonl(path: str, keys: tuple[str, str]) -> Iterator[Pair]:
+def read_jsonl(path: str, keys: tuple[str, str]) -> Iterator[SentencePair]:
     """Read two keys of a file with one JSON object a line; `a.b` is the key b inside a."""
     for number, line in enumerate(read_lines(path), 1):
         try:
@@ -234,7 +238,7 @@ def read_jsonl(path: str, keys: tuple[str, str]) -> Iterator[Pair]:
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}, line {number} must be JSON, but: {error}") from None
         source, target = (_value(record, key, f"{path}, line {number}") for key in keys)
-        yield Pair(source, target)
+        yield SentencePair(source, target)
 
 
 def _value(record: Any, key: str, where: str) -> str:
@@ -244,20 +248,20 @@ def _value(record: Any, key: str, where: str) -> str:
     if not isinstance(value, str):
         found = "is missing" if value is None else f"is {type(value).__name__} instead"
         raise InputError(f"{where}: `{key}` must be a text, but {found}")
-    refuse_surrogates(value, f" of `{key}` in {where}")
+    check_surrogates(value, f" of `{key}` in {where}")
     return value
 
 
 # Elements of a segment that hold the codes of some editor, not words.
-CODES = {"bpt", "ept", "ph", "it", "ut"}
+INLINE_CODES = {"bpt", "ept", "ph", "it", "ut"}
 
 
-LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 def read_tmx(
-    path: str, languages: tuple[str, str], skipped: Callable[[int], None] = lambda _: None
-) -> Iterator[Pair]:
+    path: str, languages: tuple[str, str], on_skipped: Callable[[int], None] = lambda _: None
+) -> Iterator[SentencePair]:
     """Read the units of a translation memory that have both languages, one at a time.
 
     `en` takes en-GB and en_GB too. White space around a line break becomes one space. A unit
@@ -268,10 +272,10 @@ def read_tmx(
         source, target = (_find(texts, _code(language)) for language in languages)
         if source is None or target is None:
             found.update(texts)
-            skipped(number)
+            on_skipped(number)
         else:
             pairs += 1
-            yield Pair(source, target)
+            yield SentencePair(source, target)
     if not pairs:
         others = f"{', '.join(sorted(found - {''}))} instead" if found else "none"
         raise InputError(
@@ -281,7 +285,7 @@ def read_tmx(
 
 def _units(path: str) -> Iterator[dict[str, str]]:
     """Yield the texts of each unit by their languages."""
-    with open_bytes(path) as file:
+    with open_decompressed(path) as file:
         units = etree.iterparse(
             file, tag="{*}tu", resolve_entities=False, no_network=True, load_dtd=False
         )
@@ -304,7 +308,7 @@ def _refuse_entities(unit: etree._Element, where: str) -> None:
 
 
 def _language(variant: etree._Element) -> str:
-    return _code(variant.get(LANGUAGE) or variant.get("lang") or "")
+    return _code(variant.get(XML_LANG) or variant.get("lang") or "")
 
 
 def _code(language: str) -> str:
@@ -327,7 +331,7 @@ def _flatten(element: etree._Element) -> str:
     """Return the words of a segment without the codes between them."""
     parts = [element.text or ""]
     for child in element:
-        is_code = not isinstance(child.tag, str) or etree.QName(child).localname in CODES
+        is_code = not isinstance(child.tag, str) or etree.QName(child).localname in INLINE_CODES
         parts += ["" if is_code else _flatten(child), child.tail or ""]
     text = "".join(parts)
     if "\n" not in text and "\r" not in text:
@@ -346,12 +350,12 @@ def _forget(unit: etree._Element) -> None:
 _LINE_ENDS = re.compile(r"\r*\n|\r+\Z")
 
 
-def one_line(text: str) -> str:
+def replace_line_breaks(text: str) -> str:
     """Return the text with spaces for line ends."""
     return _LINE_ENDS.sub(" ", text) if "\n" in text or "\r" in text else text
 
 
-class Lines:
+class TolerantLineReader:
     """The lines of a file or of standard input, without their ends.
 
     A line ends at \\n (or \\r\\n) and nowhere else. One that is not UTF-8 is given as an empty
@@ -366,7 +370,7 @@ class Lines:
         self._skip = skip
 
     def __iter__(self) -> Iterator[str]:
-        with open_bytes(self.path) as file:
+        with open_decompressed(self.path) as file:
             for number, raw in enumerate(file, 1):
                 if number > self._skip:
                     yield self._text(raw.removeprefix(BOM) if number == 1 else raw, number)
@@ -381,12 +385,12 @@ class Lines:
             return ""
 
 
-def count(path: str) -> int | None:
+def count_lines(path: str) -> int | None:
     """Return how many lines a file has; None for what can be read only once."""
     if path == STANDARD_INPUT or not Path(path).is_file():
         return None
     newlines, last = 0, b"\n"
-    with open_bytes(path) as file:
-        while block := file.read(BLOCK):
+    with open_decompressed(path) as file:
+        while block := file.read(READ_BYTES):
             newlines, last = newlines + block.count(b"\n"), block[-1:]
     return newlines + (last != b"\n")

@@ -20,8 +20,15 @@ from itertools import groupby
 from lxml import etree
 
 from seq2see.documents import inline_xml
-from seq2see.documents.document_translator import Job
-from seq2see.documents.markup import Closing, Event, Opening, Passage, Thing, has_letter
+from seq2see.documents.document_translator import DocumentTranslator
+from seq2see.documents.markup import (
+    CloseTag,
+    MarkupNode,
+    OpenTag,
+    StandaloneTag,
+    TextUnit,
+    has_letter,
+)
 from seq2see.errors import InputError
 
 _KIND = "a Word document (.docx)"
@@ -34,24 +41,24 @@ _STORY = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes|co
 """Parts that hold paragraphs."""
 
 
-def translate(data: bytes, name: str, job: Job) -> bytes:
+def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> bytes:
     """Translate the paragraphs of a document, in its tables, notes, headers and footers too."""
-    archive = Archive.read(data, name, _KIND)
+    archive = ZipArchive.from_bytes(data, file_name, _KIND)
     if _MAIN not in archive.files:
-        raise InputError(f"{name} must be {_KIND}, but has no {_MAIN}")
+        raise InputError(f"{file_name} must be {_KIND}, but has no {_MAIN}")
     stories = {part: archive.files[part] for part in archive.files if _STORY.fullmatch(part)}
-    trees = {part: _parsed(content, f"{part} of {name}") for part, content in stories.items()}
+    trees = {part: _parsed(content, f"{part} of {file_name}") for part, content in stories.items()}
     paragraphs = [one for part, tree in trees.items() for one in _paragraphs(tree, part)]
-    passages = [passage for paragraph in paragraphs for passage in paragraph.passages]
-    found = iter(job.translate(passages))
+    passages = [passage for paragraph in paragraphs for passage in paragraph.units]
+    found = iter(translator.translate(passages))
     for paragraph in paragraphs:
-        paragraph.rebuild([next(found).events for _ in paragraph.passages])
-    written = {part: inline_xml.serialise(tree, stories[part]) for part, tree in trees.items()}
-    return archive.write(written)
+        paragraph.rebuild([next(found).nodes for _ in paragraph.units])
+    written = {part: inline_xml.serialize_xml(tree, stories[part]) for part, tree in trees.items()}
+    return archive.to_bytes(written)
 
 
 def _parsed(content: bytes, name: str) -> etree._ElementTree:
-    tree = inline_xml.parse(content, name, "XML")
+    tree = inline_xml.parse_xml(content, name, "XML")
     if not str(tree.getroot().tag).startswith(W):
         raise InputError(
             f"{name} must be {_KIND} of the usual kind, not Strict Open XML: save it so"
@@ -59,11 +66,11 @@ def _parsed(content: bytes, name: str) -> etree._ElementTree:
     return tree
 
 
-def _paragraphs(tree: etree._ElementTree, part: str) -> list[Paragraph]:
+def _paragraphs(tree: etree._ElementTree, part: str) -> list[DocxParagraph]:
     story = part.removeprefix("word/").removesuffix(".xml")
     where = "" if part == _MAIN else f"{story}, "
     return [
-        Paragraph(element, f"{where}paragraph {number}")
+        DocxParagraph(element, f"{where}paragraph {number}")
         for number, element in enumerate(tree.getroot().iter(f"{W}p"), 1)
     ]
 
@@ -71,7 +78,7 @@ def _paragraphs(tree: etree._ElementTree, part: str) -> list[Paragraph]:
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 
 
-LARGEST_FORMAT = 20_000
+MAX_FORMAT_BYTES = 20_000
 """Bytes, in plain XML. Each stretch of words gets a copy of its own, so a huge one could fill the
 memory; those that Word writes have some hundreds."""
 
@@ -80,14 +87,14 @@ _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class RunFormat:
     """How a run looks; runs with the same key look the same."""
 
     key: bytes
     properties: etree._Element | None
 
     @classmethod
-    def of(cls, run: etree._Element) -> Format:
+    def from_run(cls, run: etree._Element) -> RunFormat:
         """Return the format of a run."""
         properties = run.find(f"{W}rPr")
         if properties is None:
@@ -97,14 +104,14 @@ class Format:
         for note in [*look.iterchildren(f"{W}lang"), *look.iterchildren(f"{W}noProof")]:
             look.remove(note)
         key = etree.tostring(look, method="c14n") if len(look) else b""
-        if len(key) > LARGEST_FORMAT:
+        if len(key) > MAX_FORMAT_BYTES:
             raise InputError(
-                f"the format of a run must have at most {LARGEST_FORMAT:,} bytes, "
+                f"the format of a run must have at most {MAX_FORMAT_BYTES:,} bytes, "
                 f"but has {len(key):,} instead: clear the format of its words"
             )
         return cls(key, properties)
 
-    def run(self) -> etree._Element:
+    def create_run(self) -> etree._Element:
         """Return an empty run of this format."""
         run = etree.Element(f"{W}r", nsmap={"w": W[1:-1]})
         if self.properties is not None:
@@ -113,32 +120,32 @@ class Format:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class TextRun:
     """Words of one format."""
 
     text: str
-    format: Format
+    format: RunFormat
 
-    def placed(self, parent: etree._Element) -> None:
+    def append_to(self, parent: etree._Element) -> None:
         """Put them at the end of a parent, in a run of their own."""
-        run = self.format.run()
+        run = self.format.create_run()
         text = etree.SubElement(run, f"{W}t", {_SPACE: "preserve"})
         inline_xml.append_text(text, self.text.replace("\n", " ").replace("\t", " "))
         parent.append(run)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RunElement:
     """A part of a run that is no words, or an element between runs."""
 
     element: etree._Element
-    format: Format | None = None
+    format: RunFormat | None = None
     """None: it stands between runs."""
 
-    def placed(self, parent: etree._Element) -> None:
+    def append_to(self, parent: etree._Element) -> None:
         """Put it at the end of a parent, in a run of its own if it needs one."""
         if self.format is not None:
-            run = self.format.run()
+            run = self.format.create_run()
             run.append(self.element)
             parent.append(run)
         else:
@@ -147,23 +154,23 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class RunContainer:
     """An element around runs."""
 
     element: etree._Element
 
     @property
-    def holder(self) -> etree._Element:
+    def content_element(self) -> etree._Element:
         """Where the runs are: in itself, or in the content of a control."""
         content = self.element.find(f"{W}sdtContent")
         return self.element if content is None else content
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
+class UnitBreak:
     """What ends a passage: a tab, a line break, a field that goes on elsewhere."""
 
-    part: Part
+    run_element: RunElement
 
 
 def _tags(names: str) -> frozenset[str]:
@@ -192,34 +199,36 @@ _ENDS = _tags("bookmarkEnd commentRangeEnd permEnd moveToRangeEnd")
 _FIELD = _tags("fldChar instrText delInstrText")
 
 
-_Item = Words | Break | Opening | Closing | Thing
+_Item = TextRun | UnitBreak | OpenTag | CloseTag | StandaloneTag
 
 
-class Paragraph:
+class DocxParagraph:
     """A paragraph, and the passages between its tabs and line breaks."""
 
-    def __init__(self, element: etree._Element, place: str) -> None:
+    def __init__(self, element: etree._Element, location: str) -> None:
         self._element = element
         items = list(_items(element, is_outer=True))
-        self._rows: list[tuple[list[Event], Format]] = []
-        self._breaks: list[Break] = []
+        self._rows: list[tuple[list[MarkupNode], RunFormat]] = []
+        self._breaks: list[UnitBreak] = []
         row: list[_Item] = []
         for item in items:
-            if isinstance(item, Break):
+            if isinstance(item, UnitBreak):
                 self._rows.append(_marked(row))
                 self._breaks.append(item)
                 row = []
             else:
                 row.append(item)
         self._rows.append(_marked(row))
-        self.passages = [
-            Passage.of(events, place) for events, _ in self._rows if _has_letters(events)
+        self.units = [
+            TextUnit.from_nodes(events, location)
+            for events, _ in self._rows
+            if _has_letters(events)
         ]
         """What there is to translate."""
 
-    def rebuild(self, translated: Sequence[Sequence[Event]]) -> None:
+    def rebuild(self, translated: Sequence[Sequence[MarkupNode]]) -> None:
         """Put the translated events of each passage in its place."""
-        if not self.passages:
+        if not self.units:
             return
         for child in list(self._element):
             if child.tag not in _PROPERTIES:
@@ -228,10 +237,10 @@ class Paragraph:
         for number, (events, ground) in enumerate(self._rows):
             _write(self._element, next(found) if _has_letters(events) else events, ground)
             if number < len(self._breaks):
-                self._breaks[number].part.placed(self._element)
+                self._breaks[number].run_element.append_to(self._element)
 
 
-def _has_letters(events: Iterable[Event]) -> bool:
+def _has_letters(events: Iterable[MarkupNode]) -> bool:
     return any(isinstance(event, str) and has_letter(event) for event in events)
 
 
@@ -243,7 +252,7 @@ def _items(parent: etree._Element, *, is_outer: bool) -> Iterator[_Item]:
     while place < len(row):
         part = row[place]
         end = place + 1
-        if isinstance(part, Words):
+        if isinstance(part, TextRun):
             yield part
         elif part.element.tag in _FIELD:
             end = ends.get(place, end)
@@ -253,41 +262,41 @@ def _items(parent: etree._Element, *, is_outer: bool) -> Iterator[_Item]:
         place = end
 
 
-def _parts(child: etree._Element) -> Iterator[Words | Part]:
+def _parts(child: etree._Element) -> Iterator[TextRun | RunElement]:
     """Yield the parts of a run, or the element itself."""
     if child.tag in _PROPERTIES | _OUTDATED:
         return
     if child.tag != f"{W}r":
-        yield Part(child)
+        yield RunElement(child)
         return
-    look = Format.of(child)
+    look = RunFormat.from_run(child)
     for part in child:
         if part.tag == f"{W}t":
-            yield Words(part.text or "", look)
+            yield TextRun(part.text or "", look)
         elif part.tag == f"{W}noBreakHyphen":
-            yield Words("\u2011", look)
+            yield TextRun("\u2011", look)
         elif part.tag not in _PROPERTIES | _OUTDATED:
-            yield Part(part, look)
+            yield RunElement(part, look)
 
 
-def _item(part: Part, *, is_outer: bool) -> Iterator[_Item]:
+def _item(part: RunElement, *, is_outer: bool) -> Iterator[_Item]:
     tag, number = part.element.tag, part.element.get(f"{W}id")
     if tag in _AROUND:
-        around = Around(part.element)
-        yield Opening(around, around)
-        yield from _items(around.holder, is_outer=False)
-        yield Closing(around, around)
+        around = RunContainer(part.element)
+        yield OpenTag(around, around)
+        yield from _items(around.content_element, is_outer=False)
+        yield CloseTag(around, around)
     elif tag in _BREAKS and is_outer:
-        yield Break(part)
+        yield UnitBreak(part)
     elif tag in _STARTS:
-        yield Opening((tag.removesuffix("Start"), number), [part])
+        yield OpenTag((tag.removesuffix("Start"), number), [part])
     elif tag in _ENDS:
-        yield Closing((tag.removesuffix("End"), number), [part])
+        yield CloseTag((tag.removesuffix("End"), number), [part])
     else:
-        yield Thing([part])
+        yield StandaloneTag([part])
 
 
-def _ends_of_fields(row: Sequence[Words | Part]) -> dict[int, int]:
+def _ends_of_fields(row: Sequence[TextRun | RunElement]) -> dict[int, int]:
     """Return the place behind each field that starts and ends in this row."""
     ends: dict[int, int] = {}
     still_open: list[int] = []
@@ -300,94 +309,96 @@ def _ends_of_fields(row: Sequence[Words | Part]) -> dict[int, int]:
     return ends
 
 
-def _field_kind(part: Words | Part) -> str:
-    is_mark = isinstance(part, Part) and part.element.tag == f"{W}fldChar"
+def _field_kind(part: TextRun | RunElement) -> str:
+    is_mark = isinstance(part, RunElement) and part.element.tag == f"{W}fldChar"
     return part.element.get(f"{W}fldCharType", "") if is_mark else ""  # type: ignore[union-attr]
 
 
-def _field(row: Sequence[Words | Part], *, is_outer: bool) -> Iterator[_Item]:
+def _field(row: Sequence[TextRun | RunElement], *, is_outer: bool) -> Iterator[_Item]:
     """Yield a field: a link's words are translated, the results of others are not."""
     if len(row) == 1:
         (part,) = row
-        assert isinstance(part, Part)
-        yield Break(part) if is_outer else Thing([part])
+        assert isinstance(part, RunElement)
+        yield UnitBreak(part) if is_outer else StandaloneTag([part])
         return
     kinds = [_field_kind(part) for part in row]
     code = "".join(
         p.element.text or ""
         for p in row
-        if isinstance(p, Part) and p.element.tag == f"{W}instrText"
+        if isinstance(p, RunElement) and p.element.tag == f"{W}instrText"
     )
     is_simple = kinds.count("begin") == kinds.count("separate") == 1
     if not code.strip().upper().startswith("HYPERLINK") or not is_simple:
-        yield Thing(list(row))
+        yield StandaloneTag(list(row))
         return
     middle = kinds.index("separate") + 1
     key = object()
-    yield Opening(key, list(row[:middle]))
+    yield OpenTag(key, list(row[:middle]))
     for part in row[middle:-1]:
-        if isinstance(part, Words):
+        if isinstance(part, TextRun):
             yield part
         else:
-            yield Thing([part])
-    yield Closing(key, [row[-1]])
+            yield StandaloneTag([part])
+    yield CloseTag(key, [row[-1]])
 
 
-def _marked(row: Sequence[_Item]) -> tuple[list[Event], Format]:
+def _marked(row: Sequence[_Item]) -> tuple[list[MarkupNode], RunFormat]:
     """Return events in which words of another format than the ground have marks around them."""
     sizes = Counter[bytes]()
-    looks: dict[bytes, Format] = {}
+    looks: dict[bytes, RunFormat] = {}
     for item in row:
-        if isinstance(item, Words):
+        if isinstance(item, TextRun):
             sizes[item.format.key] += len(item.text)
             looks.setdefault(item.format.key, item.format)
-    ground = looks[sizes.most_common(1)[0][0]] if sizes else Format(b"", None)
-    events: list[Event] = []
+    ground = looks[sizes.most_common(1)[0][0]] if sizes else RunFormat(b"", None)
+    events: list[MarkupNode] = []
     for words in _joined(row):
-        if not isinstance(words, Words):
-            assert not isinstance(words, Break)
+        if not isinstance(words, TextRun):
+            assert not isinstance(words, UnitBreak)
             events.append(words)
         elif words.format.key == ground.key:
             events.append(words.text)
         else:
             key = object()
-            events += [Opening(key, words.format), words.text, Closing(key, words.format)]
+            events += [OpenTag(key, words.format), words.text, CloseTag(key, words.format)]
     return events, ground
 
 
 def _joined(row: Iterable[_Item]) -> Iterator[_Item]:
     """Yield the items; neighbours of the same format are one, since Word cuts runs anywhere."""
     for _, same in groupby(
-        row, key=lambda item: item.format.key if isinstance(item, Words) else None
+        row, key=lambda item: item.format.key if isinstance(item, TextRun) else None
     ):
         first, *others = same
-        if isinstance(first, Words):
-            texts = [first.text, *(item.text for item in others if isinstance(item, Words))]
-            yield Words("".join(texts), first.format)
+        if isinstance(first, TextRun):
+            texts = [first.text, *(item.text for item in others if isinstance(item, TextRun))]
+            yield TextRun("".join(texts), first.format)
         else:
             yield from (first, *others)
 
 
-def _write(paragraph: etree._Element, events: Iterable[Event], ground: Format) -> None:
+def _write(paragraph: etree._Element, events: Iterable[MarkupNode], ground: RunFormat) -> None:
     """Put events at the end of a paragraph."""
     parents, looks = [paragraph], [ground]
     for event in events:
         if isinstance(event, str):
-            Words(event, looks[-1]).placed(parents[-1])
+            TextRun(event, looks[-1]).append_to(parents[-1])
         elif isinstance(event.payload, list):
             for part in event.payload:
-                part.placed(parents[-1])
-        elif isinstance(event, Opening):
+                part.append_to(parents[-1])
+        elif isinstance(event, OpenTag):
             _enter(event.payload, parents, looks)
         else:
-            (parents if isinstance(event.payload, Around) else looks).pop()
+            (parents if isinstance(event.payload, RunContainer) else looks).pop()
 
 
-def _enter(payload: Around | Format, parents: list[etree._Element], looks: list[Format]) -> None:
-    if isinstance(payload, Format):
+def _enter(
+    payload: RunContainer | RunFormat, parents: list[etree._Element], looks: list[RunFormat]
+) -> None:
+    if isinstance(payload, RunFormat):
         looks.append(payload)
         return
-    holder = payload.holder
+    holder = payload.content_element
     for child in list(holder):
         if child.tag not in _PROPERTIES:
             holder.remove(child)
@@ -396,14 +407,14 @@ def _enter(payload: Around | Format, parents: list[etree._Element], looks: list[
     parents.append(holder)
 
 
-MOST_FILES = 10_000
+MAX_ARCHIVE_FILES = 10_000
 
 
-LARGEST = 512 * 1024 * 1024
+MAX_ARCHIVE_BYTES = 512 * 1024 * 1024
 """Bytes of all files together, unpacked."""
 
 
-MOST_RATIO = 200
+MAX_COMPRESSION_RATIO = 200
 """How many times as large a file of more than a megabyte may become."""
 
 
@@ -411,28 +422,30 @@ _SMALL = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Archive:
+class ZipArchive:
     """The files of an archive, and how they were packed."""
 
     files: dict[str, bytes]
     _infos: list[zipfile.ZipInfo]
 
     @classmethod
-    def read(cls, data: bytes, name: str, kind: str) -> Archive:
+    def from_bytes(cls, data: bytes, file_name: str, expected_type: str) -> ZipArchive:
         """Unpack an archive into memory; what would grow beyond all measure is refused."""
         try:
             with zipfile.ZipFile(BytesIO(data)) as archive:
                 infos = archive.infolist()
-                _refuse_bombs(infos, name)
+                _refuse_bombs(infos, file_name)
                 if len({info.filename for info in infos}) < len(infos):
-                    raise InputError(f"{name} must be {kind}, but has a part twice")
+                    raise InputError(f"{file_name} must be {expected_type}, but has a part twice")
                 return cls({info.filename: archive.read(info) for info in infos}, infos)
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError) as error:
-            raise InputError(f"{name} must be {kind}, but: {error}") from None
+            raise InputError(f"{file_name} must be {expected_type}, but: {error}") from None
         except RuntimeError:
-            raise InputError(f"{name} must be {kind} without a password, but has one") from None
+            raise InputError(
+                f"{file_name} must be {expected_type} without a password, but has one"
+            ) from None
 
-    def write(self, changes: Mapping[str, bytes]) -> bytes:
+    def to_bytes(self, changes: Mapping[str, bytes]) -> bytes:
         """Pack the files again, some of them with other content."""
         packed = BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -446,9 +459,12 @@ class Archive:
 
 def _refuse_bombs(infos: list[zipfile.ZipInfo], name: str) -> None:
     total = sum(info.file_size for info in infos)
-    grown = any(info.file_size > max(_SMALL, MOST_RATIO * info.compress_size) for info in infos)
-    if len(infos) > MOST_FILES or total > LARGEST or grown:
+    grown = any(
+        info.file_size > max(_SMALL, MAX_COMPRESSION_RATIO * info.compress_size) for info in infos
+    )
+    if len(infos) > MAX_ARCHIVE_FILES or total > MAX_ARCHIVE_BYTES or grown:
         raise InputError(
-            f"{name} must have at most {MOST_FILES} files and {LARGEST >> 20} MB, no file packed "
-            f"more than {MOST_RATIO} times, but has {len(infos)} files and {total >> 20} MB"
+            f"{name} must have at most {MAX_ARCHIVE_FILES} files and {MAX_ARCHIVE_BYTES >> 20} MB, "
+            f"no file packed more than {MAX_COMPRESSION_RATIO} times, but has {len(infos)} files "
+            f"and {total >> 20} MB"
         )

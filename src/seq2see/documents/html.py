@@ -11,25 +11,32 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from seq2see.documents.document_translator import Job, Translated
-from seq2see.documents.html_tokenizer import Token, attributes, tokens
-from seq2see.documents.markup import Closing, Event, Opening, Passage, Thing, has_letter
-from seq2see.documents.plain_text import Decoded
-from seq2see.text.languages import is_same
+from seq2see.documents.document_translator import DocumentTranslator, TranslatedUnit
+from seq2see.documents.html_tokenizer import HtmlToken, parse_attributes, tokenize_html
+from seq2see.documents.markup import (
+    CloseTag,
+    MarkupNode,
+    OpenTag,
+    StandaloneTag,
+    TextUnit,
+    has_letter,
+)
+from seq2see.documents.plain_text import DecodedText
+from seq2see.text.languages import is_same_language
 
 
 def _names(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-INLINE = _names(
+INLINE_ELEMENTS = _names(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i img input ins kbd label mark "
     "nobr q rp rt ruby s samp small span strike strong sub sup time tt u var wbr"
 )
 """Elements that a sentence may go through. All others, unknown ones too, end it."""
-VOID = _names("area base br col embed hr img input link meta param source track wbr")
+VOID_ELEMENTS = _names("area base br col embed hr img input link meta param source track wbr")
 """Elements without an end."""
-FOR_MACHINES = _names("code kbd math pre rp rt samp svg textarea tt var")
+UNTRANSLATED_ELEMENTS = _names("code kbd math pre rp rt samp svg textarea tt var")
 """Elements whose words are not translated unless they say `translate="yes"`."""
 _READ = _names("alt title placeholder aria-label")
 """Attributes that people read."""
@@ -48,26 +55,26 @@ _MOST_WORDS = 60
 """Characters of kept words that a model is shown; longer ones would only lead it astray."""
 
 
-def translate(data: bytes, name: str, job: Job) -> bytes:
+def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> bytes:
     """Translate a page, in the encoding that it declares."""
-    decoded = Decoded.of(data, name, _declared(data))
-    return decoded.encode(translate_page(decoded.text, job), errors="xmlcharrefreplace")
+    decoded = DecodedText.from_bytes(data, file_name, _declared(data))
+    return decoded.encode(translate_html_text(decoded.text, translator), errors="xmlcharrefreplace")
 
 
-def translate_page(html: str, job: Job) -> str:
+def translate_html_text(html: str, translator: DocumentTranslator) -> str:
     """Translate a page or a fragment."""
-    reader = _Reader(job)
+    reader = _Reader(translator)
     reader.read(html)
-    translated = job.translate(reader.passages)
+    translated = translator.translate(reader.passages)
     return "".join(_written(part, translated) for part in reader.parts)
 
 
-def _written(part: _Part, translated: Sequence[Translated]) -> str:
+def _written(part: _Part, translated: Sequence[TranslatedUnit]) -> str:
     if isinstance(part, _Tag):
         return part.written(translated)
     return "".join(
         _escaped(event) if isinstance(event, str) else event.payload.written(translated)
-        for event in translated[part].events
+        for event in translated[part].nodes
     )
 
 
@@ -102,7 +109,7 @@ class _Tag:
     changes: list[tuple[int, int, str, int | str]] = field(default_factory=list)
     """From where to where, in which quotes, and the passage, or the text itself."""
 
-    def written(self, translated: Sequence[Translated]) -> str:
+    def written(self, translated: Sequence[TranslatedUnit]) -> str:
         parts, done = [], 0
         for start, end, quote, new in self.changes:
             text = new if isinstance(new, str) else translated[new].text
@@ -118,16 +125,16 @@ _Part = _Tag | int
 class _Reader:
     """Makes passages of a page."""
 
-    def __init__(self, job: Job) -> None:
-        self._languages = job.source, job.target
+    def __init__(self, job: DocumentTranslator) -> None:
+        self._languages = job.source_language, job.target_language
         self.parts: list[_Part] = []
-        self.passages: list[Passage] = []
-        self._run: list[tuple[Event, _Tag]] = []
+        self.passages: list[TextUnit] = []
+        self._run: list[tuple[MarkupNode, _Tag]] = []
         """What may become a passage: each event, and how it was written."""
         self._line = 1
 
     def read(self, html: str) -> None:
-        row = list(tokens(html))
+        row = list(tokenize_html(html))
         ends = _ends(row)
         place = 0
         while place < len(row):
@@ -146,29 +153,31 @@ class _Reader:
             place = next_place
         self._flush()
 
-    def _take(self, token: Token) -> None:
+    def _take(self, token: HtmlToken) -> None:
         if token.kind == "text":
             words = _unescaped(_WHITE.sub(" ", token.raw))
             self._run.append((words, _Tag(token.raw)))
         elif token.kind == "other":
-            self._run.append((Thing(tag := _Tag(token.raw)), tag))
-        elif token.name not in INLINE:
+            self._run.append((StandaloneTag(tag := _Tag(token.raw)), tag))
+        elif token.name not in INLINE_ELEMENTS:
             self._flush()
             self.parts.append(self._tag(token))
         else:
             tag = self._tag(token)
             self._run.append((_event(token, tag), tag))
 
-    def _keep(self, row: Sequence[Token], tag: _Tag, *, shown: bool = True) -> None:
+    def _keep(self, row: Sequence[HtmlToken], tag: _Tag, *, shown: bool = True) -> None:
         """Keep an element in one piece: inside of a sentence if it can be, or between two."""
-        if any(token.name not in INLINE for token in row if token.kind in {"start", "end"}):
+        if any(
+            token.name not in INLINE_ELEMENTS for token in row if token.kind in {"start", "end"}
+        ):
             self._flush()
             self.parts.append(tag)
             return
         words = " ".join(_text(row).split())
         if not shown or len(words) > _MOST_WORDS or not any(map(str.isalnum, words)):
             words = ""
-        self._run.append((Thing(tag, words), tag))
+        self._run.append((StandaloneTag(tag, words), tag))
 
     def _flush(self) -> None:
         """End a passage; the white space around it stays as it was written."""
@@ -185,22 +194,24 @@ class _Reader:
         if isinstance(events[-1], str):
             events[-1] = events[-1].rstrip(_BLANK)
             self.parts.append(_Tag(behind[len(behind.rstrip(_BLANK)) :]))
-        self.passages.append(Passage.of(events, f"line {self._line}"))
+        self.passages.append(TextUnit.from_nodes(events, f"line {self._line}"))
 
-    def _is_kept(self, token: Token) -> bool:
+    def _is_kept(self, token: HtmlToken) -> bool:
         values = _values(token)
         if "translate" in values:
             return values["translate"].strip().lower() == "no"
-        return token.name in FOR_MACHINES or "notranslate" in values.get("class", "").split()
+        return (
+            token.name in UNTRANSLATED_ELEMENTS or "notranslate" in values.get("class", "").split()
+        )
 
-    def _tag(self, token: Token) -> _Tag:
+    def _tag(self, token: HtmlToken) -> _Tag:
         """Return a tag, with its words and its language to be changed."""
         tag = _Tag(token.raw)
         if token.kind == "end" or self._is_kept(token):
             return tag
         values = _values(token)
         seen = set[str]()
-        for name, start, end, quote in attributes(token.raw):
+        for name, start, end, quote in parse_attributes(token.raw):
             if name in seen:
                 continue  # browsers take the first
             seen.add(name)
@@ -209,7 +220,7 @@ class _Reader:
                 tag.changes.append((start, end, quote, new))
         return tag
 
-    def _whole(self, row: Sequence[Token]) -> _Tag:
+    def _whole(self, row: Sequence[HtmlToken]) -> _Tag:
         """Return an element as one tag: its text stays, and what its tags say changes."""
         tag, before = _Tag("".join(token.raw for token in row)), 0
         for token in row:
@@ -222,26 +233,28 @@ class _Reader:
         value = values[name]
         if name in {"lang", "xml:lang"}:
             ours, theirs = self._languages
-            return theirs if is_same(value.strip(), ours) else None
+            return theirs if is_same_language(value.strip(), ours) else None
         if not _is_read(element, name, values) or not has_letter(value):
             return None
-        self.passages.append(Passage(value, (), f"line {self._line}, attribute {name}"))
+        self.passages.append(TextUnit(value, (), f"line {self._line}, attribute {name}"))
         return len(self.passages) - 1
 
 
-def _event(token: Token, tag: _Tag) -> Event:
-    if token.name in VOID:
-        return Thing(tag)
-    return (Closing if token.kind == "end" else Opening)(token.name, tag)
+def _event(token: HtmlToken, tag: _Tag) -> MarkupNode:
+    if token.name in VOID_ELEMENTS:
+        return StandaloneTag(tag)
+    return (CloseTag if token.kind == "end" else OpenTag)(token.name, tag)
 
 
-def _is_reference(row: Sequence[Token], start: int, end: int) -> bool:
+def _is_reference(row: Sequence[HtmlToken], start: int, end: int) -> bool:
     """Tell if a raised or linked number is there, behind which no word goes on."""
     first, last = row[start], row[end - 1]
     if first.kind != "start" or first.name not in {"a", "sup"} or end - start > _LONGEST_NOTE:
         return False
     inside = row[start:end]
-    is_inline = all(token.name in INLINE for token in inside if token.kind in {"start", "end"})
+    is_inline = all(
+        token.name in INLINE_ELEMENTS for token in inside if token.kind in {"start", "end"}
+    )
     if (last.kind, last.name) != ("end", first.name) or not is_inline:
         return False
     text = _text(inside)
@@ -250,21 +263,21 @@ def _is_reference(row: Sequence[Token], start: int, end: int) -> bool:
     return wanted and not has_letter(text) and not goes_on
 
 
-def _is_note(reference: Sequence[Token]) -> bool:
+def _is_note(reference: Sequence[HtmlToken]) -> bool:
     """Tell if a number is that of a note, and no word of its sentence, as a linked year is."""
     href = _values(reference[0]).get("href", "")
     bracketed = _text(reference).strip()[:1] in {"[", "("}
     return reference[0].name == "sup" or bracketed or href.startswith("#")
 
 
-def _text(row: Sequence[Token]) -> str:
+def _text(row: Sequence[HtmlToken]) -> str:
     return _unescaped("".join(token.raw for token in row if token.kind == "text"))
 
 
-def _values(token: Token) -> dict[str, str]:
+def _values(token: HtmlToken) -> dict[str, str]:
     """Return the attributes of a tag; browsers take the first of a name."""
     found: dict[str, str] = {}
-    for name, start, end, _ in attributes(token.raw):
+    for name, start, end, _ in parse_attributes(token.raw):
         found.setdefault(name, _unescaped(token.raw[start:end]))
     return found
 
@@ -279,7 +292,7 @@ def _is_read(element: str, name: str, values: dict[str, str]) -> bool:
     return name in _READ or (name == "label" and element in {"option", "optgroup", "track"})
 
 
-def _ends(row: Sequence[Token]) -> list[int]:
+def _ends(row: Sequence[HtmlToken]) -> list[int]:
     """Return for each tag that opens the place behind its element.
 
     One that is never closed ends where the next block starts or ends.
@@ -296,10 +309,12 @@ def _ends(row: Sequence[Token]) -> list[int]:
     for place in range(len(row) - 1, -1, -1):
         if place in unclosed:
             ends[place] = block
-        if row[place].kind in {"start", "end"} and row[place].name not in INLINE:
+        if row[place].kind in {"start", "end"} and row[place].name not in INLINE_ELEMENTS:
             block = place
     return ends
 
 
-def _is_empty(token: Token) -> bool:
-    return token.name in VOID or (token.name in {"svg", "math"} and token.raw.endswith("/>"))
+def _is_empty(token: HtmlToken) -> bool:
+    return token.name in VOID_ELEMENTS or (
+        token.name in {"svg", "math"} and token.raw.endswith("/>")
+    )

@@ -11,21 +11,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-Kind = Literal["text", "start", "end", "other"]
+HtmlTokenKind = Literal["text", "start", "end", "other"]
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class HtmlToken:
     """A piece of a page."""
 
-    kind: Kind
+    kind: HtmlTokenKind
     """`other` is what no reader sees: comments, declarations, what stands inside of scripts."""
     raw: str
     name: str = ""
     """Of a tag, in lower case."""
 
 
-class Attribute(NamedTuple):
+class HtmlAttribute(NamedTuple):
     """An attribute of a tag, and where its value is in the tag's own text."""
 
     name: str
@@ -34,11 +34,13 @@ class Attribute(NamedTuple):
     quote: str
 
 
-RAW_TEXT = frozenset({"script", "style", "xmp", "iframe", "noembed", "noframes", "noscript"})
+RAW_TEXT_ELEMENTS = frozenset(
+    {"script", "style", "xmp", "iframe", "noembed", "noframes", "noscript"}
+)
 """Elements that hold text for machines, in which no tag but their own end is one."""
 
 
-ONLY_TEXT = frozenset({"title", "textarea"})
+RCDATA_ELEMENTS = frozenset({"title", "textarea"})
 """Elements that hold text for people, in which no tag but their own end is one."""
 
 
@@ -72,7 +74,7 @@ _TEXT = re.compile(r"<?[^<]*+(?:<(?![A-Za-z!?/])[^<]*+)*+")  # a < that starts n
 _SCRIPT = re.compile(rf"<!--|-->|<(/?)script(?=[{_WHITE}/>])", re.IGNORECASE)
 
 
-def tokens(html: str) -> Iterator[Token]:
+def tokenize_html(html: str) -> Iterator[HtmlToken]:
     """Yield the tokens of a page or a fragment."""
     place = 0
     while place < len(html):
@@ -84,39 +86,39 @@ def tokens(html: str) -> Iterator[Token]:
             place += len(inside.raw)
 
 
-def attributes(raw: str) -> list[Attribute]:
+def parse_attributes(tag: str) -> list[HtmlAttribute]:
     """Return the attributes of a tag that have a value."""
-    found: list[Attribute] = []
-    if "=" in raw:
-        _end_of_tag(raw, 0, found)
+    found: list[HtmlAttribute] = []
+    if "=" in tag:
+        _end_of_tag(tag, 0, found)
     return found
 
 
-def _next(html: str, place: int) -> Token:
+def _next(html: str, place: int) -> HtmlToken:
     if html[place] != "<":
         return _text(html, place)
     if name := _TAG_NAME.match(html, place):
         end = _end_of_tag(html, place, [])
         if end is None:  # a browser drops it, and so all that follows
-            return Token("other", html[place:])
-        kind: Kind = "end" if html[place + 1] == "/" else "start"
-        return Token(kind, html[place:end], name[1].lower())
+            return HtmlToken("other", html[place:])
+        kind: HtmlTokenKind = "end" if html[place + 1] == "/" else "start"
+        return HtmlToken(kind, html[place:end], name[1].lower())
     if html.startswith("<!--", place):
         comment = _COMMENT.match(html, place)
-        return Token("other", comment[0] if comment else html[place:])
+        return HtmlToken("other", comment[0] if comment else html[place:])
     if html.startswith(("<!", "<?", "</"), place) and len(html) > place + 2:
         bogus = _BOGUS.match(html, place)
-        return Token("other", bogus[0] if bogus else html[place:])
+        return HtmlToken("other", bogus[0] if bogus else html[place:])
     return _text(html, place)
 
 
-def _text(html: str, place: int) -> Token:
+def _text(html: str, place: int) -> HtmlToken:
     match = _TEXT.match(html, place)
     assert match
-    return Token("text", match[0])
+    return HtmlToken("text", match[0])
 
 
-def _end_of_tag(html: str, place: int, found: list[Attribute]) -> int | None:
+def _end_of_tag(html: str, place: int, found: list[HtmlAttribute]) -> int | None:
     """Return the place behind a tag, and note its attributes; None if it never ends."""
     name = _TAG_NAME.match(html, place)
     assert name
@@ -135,7 +137,7 @@ def _end_of_tag(html: str, place: int, found: list[Attribute]) -> int | None:
             end = html.find(quote, begin) if quote else _skipped(_BARE, html, begin)
             if end < 0:
                 return None
-            found.append(Attribute(key.lower(), begin - start, end - start, quote))
+            found.append(HtmlAttribute(key.lower(), begin - start, end - start, quote))
             place = end + len(quote)
 
 
@@ -144,20 +146,20 @@ def _skipped(pattern: re.Pattern[str], html: str, place: int) -> int:
     return match.end() if match else place
 
 
-def _raw_text(html: str, place: int, name: str) -> Token | None:
+def _raw_text(html: str, place: int, name: str) -> HtmlToken | None:
     """Return what is inside of an element in which tags are none."""
     if name == "plaintext":
         end = len(html)
     elif name == "script":
         end = _end_of_script(html, place)
-    elif name in RAW_TEXT | ONLY_TEXT:
+    elif name in RAW_TEXT_ELEMENTS | RCDATA_ELEMENTS:
         closing = re.compile(rf"</{name}(?=[{_WHITE}/>])", re.IGNORECASE).search(html, place)
         end = closing.start() if closing else len(html)
     else:
         return None
     inside = html[place:end]
-    for_people = name in ONLY_TEXT and "<" not in inside  # else somebody may read it as tags
-    return Token("text" if for_people else "other", inside) if inside else None
+    for_people = name in RCDATA_ELEMENTS and "<" not in inside  # else somebody may read it as tags
+    return HtmlToken("text" if for_people else "other", inside) if inside else None
 
 
 def _end_of_script(html: str, place: int) -> int:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from lxml import etree
 
-from seq2see.documents.markup import Closing, Event, Opening, Thing
+from seq2see.documents.markup import CloseTag, MarkupNode, OpenTag, StandaloneTag
 from seq2see.errors import InputError
 
 XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -25,22 +25,22 @@ _DECLARATION = re.compile(rb"\s*<\?xml[^>]*\?>\s*")
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-Role = Literal["around", "opening", "closing", "thing", "kept"]
+InlineKind = Literal["paired", "open", "close", "standalone", "protected"]
 """What an element inside a text is: around words, one half of two, a thing, or kept words."""
 
 
 @dataclass(frozen=True, slots=True)
-class Inline:
+class InlineElementType:
     """What an element is, and what it has in common with its other half."""
 
-    role: Role
-    key: object = None
+    kind: InlineKind
+    pair_key: object = None
 
 
-Classify = Callable[[etree._Element], Inline]
+InlineClassifier = Callable[[etree._Element], InlineElementType]
 
 
-def parse(data: bytes, name: str, kind: str) -> etree._ElementTree:
+def parse_xml(data: bytes, file_name: str, expected_type: str) -> etree._ElementTree:
     """Read XML. Entities of its own are refused: they may be bombs, or reach for other files."""
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, remove_pis=False
@@ -48,18 +48,18 @@ def parse(data: bytes, name: str, kind: str) -> etree._ElementTree:
     try:
         tree = etree.ElementTree(etree.fromstring(data, parser))
     except etree.XMLSyntaxError as error:
-        raise InputError(f"{name} must be {kind}, but: {error.msg}") from None
+        raise InputError(f"{file_name} must be {expected_type}, but: {error.msg}") from None
     declared = tree.docinfo.internalDTD
     if declared is not None and any(declared.iterentities()):  # type: ignore[attr-defined]
-        raise InputError(f"{name} must have its text written out, but declares entities")
+        raise InputError(f"{file_name} must have its text written out, but declares entities")
     return tree
 
 
-def serialise(tree: etree._ElementTree, data: bytes) -> bytes:
+def serialize_xml(tree: etree._ElementTree, original: bytes) -> bytes:
     """Write XML in the encoding, and with the declaration, of the file that it came from."""
     encoding = tree.docinfo.encoding or "UTF-8"
-    body = data.removeprefix(codecs.BOM_UTF8)
-    mark = data[: len(data) - len(body)]
+    body = original.removeprefix(codecs.BOM_UTF8)
+    mark = original[: len(original) - len(body)]
     declaration = _DECLARATION.match(body)
     if declaration is None and encoding.upper() != "UTF-8":  # UTF-16: not to be cut in bytes
         return _bytes(tree, encoding, declaration=True)
@@ -79,12 +79,14 @@ def local_name(element: etree._Element) -> str:
     return etree.QName(element).localname if isinstance(element.tag, str) else ""
 
 
-def sister(element: etree._Element, name: str) -> str:
+def sibling_tag(element: etree._Element, name: str) -> str:
     """Return the tag of another element in the same namespace."""
     return str(etree.QName(etree.QName(element).namespace, name))
 
 
-def events(container: etree._Element, classify: Classify) -> Iterator[Event]:
+def parse_inline_elements(
+    container: etree._Element, classify: InlineClassifier
+) -> Iterator[MarkupNode]:
     """Yield the words of an element, and the elements between them."""
     if container.text:
         yield container.text
@@ -94,21 +96,21 @@ def events(container: etree._Element, classify: Classify) -> Iterator[Event]:
             yield child.tail
 
 
-def _events_of(child: etree._Element, classify: Classify) -> Iterator[Event]:
-    inline = classify(child) if isinstance(child.tag, str) else Inline("thing")
-    match inline.role:
-        case "around":
-            yield Opening(key := _Around(child), child)
-            yield from events(child, classify)
-            yield Closing(key, child)
-        case "opening":
-            yield Opening(inline.key, child)
-        case "closing":
-            yield Closing(inline.key, child)
-        case "kept":
-            yield Thing(child, " ".join(_words(child).split()))
-        case "thing":
-            yield Thing(child)
+def _events_of(child: etree._Element, classify: InlineClassifier) -> Iterator[MarkupNode]:
+    inline = classify(child) if isinstance(child.tag, str) else InlineElementType("standalone")
+    match inline.kind:
+        case "paired":
+            yield OpenTag(key := _Around(child), child)
+            yield from parse_inline_elements(child, classify)
+            yield CloseTag(key, child)
+        case "open":
+            yield OpenTag(inline.pair_key, child)
+        case "close":
+            yield CloseTag(inline.pair_key, child)
+        case "protected":
+            yield StandaloneTag(child, " ".join(_words(child).split()))
+        case "standalone":
+            yield StandaloneTag(child)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,20 +120,20 @@ class _Around:
     element: etree._Element
 
 
-def fill(container: etree._Element, row: Iterable[Event]) -> None:
+def set_inline_content(container: etree._Element, nodes: Iterable[MarkupNode]) -> None:
     """Put words and copies of the elements between them into an element, which loses its own."""
     for child in list(container):
         container.remove(child)
     container.text = None
     inside = [container]
-    for event in row:
+    for event in nodes:
         if isinstance(event, str):
             append_text(inside[-1], event)
-        elif isinstance(event, Thing) or not isinstance(event.key, _Around):
+        elif isinstance(event, StandaloneTag) or not isinstance(event.key, _Around):
             copy = deepcopy(event.payload)
             copy.tail = None
             inside[-1].append(copy)
-        elif isinstance(event, Opening):
+        elif isinstance(event, OpenTag):
             old = event.payload
             inside.append(etree.SubElement(inside[-1], old.tag, dict(old.attrib), old.nsmap))
         else:
@@ -148,7 +150,7 @@ def append_text(element: etree._Element, text: str) -> None:
         element.text = (element.text or "") + text
 
 
-def insert_behind(element: etree._Element, new: etree._Element) -> None:
+def insert_after(element: etree._Element, new: etree._Element) -> None:
     """Put an element behind its elder sister, with the same white space before it."""
     parent = element.getparent()
     assert parent is not None
@@ -158,7 +160,7 @@ def insert_behind(element: etree._Element, new: etree._Element) -> None:
     parent.insert(parent.index(element) + 1, new)
 
 
-def has_words(element: etree._Element | None) -> bool:
+def has_text(element: etree._Element | None) -> bool:
     """Tell if an element has any text."""
     return element is not None and bool(_words(element).strip())
 

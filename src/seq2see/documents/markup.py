@@ -20,7 +20,7 @@ def has_letter(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Opening:
+class OpenTag:
     """A tag that opens; `key` finds the one that closes it."""
 
     key: object
@@ -28,7 +28,7 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Closing:
+class CloseTag:
     """A tag that closes the nearest open one of the same key."""
 
     key: object
@@ -36,30 +36,30 @@ class Closing:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Thing:
+class StandaloneTag:
     """Something that is kept as it is."""
 
     payload: Any = None
-    words: str = ""
+    text: str = ""
     """What the model is shown of it, to place it well; without white space around."""
 
 
-Event = str | Opening | Closing | Thing
+MarkupNode = str | OpenTag | CloseTag | StandaloneTag
 
 
-class Extent(NamedTuple):
+class IndexRange(NamedTuple):
     """Characters of a text, from `start` up to `end`."""
 
     start: int
     end: int
 
 
-class Spot(NamedTuple):
+class TagPosition(NamedTuple):
     """Where a mark stands in a translation, and the pair that it is in."""
 
     start: int
     end: int
-    home: int
+    parent: int
 
 
 ROOT = -1
@@ -71,42 +71,42 @@ _DEEPEST = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class InlineTag:
     """Where an event, or a pair of them, stands in the words of a passage."""
 
     start: int
     end: int
     parent: int
     """The place of the innermost pair around it in the list of marks, or `ROOT`."""
-    event: Opening | Closing | Thing
-    closing: Closing | None = None
+    node: OpenTag | CloseTag | StandaloneTag
+    close_tag: CloseTag | None = None
 
     @property
     def is_pair(self) -> bool:
         """Tell if other marks may be inside it."""
-        return self.closing is not None
+        return self.close_tag is not None
 
     @property
-    def is_kept(self) -> bool:
+    def is_protected(self) -> bool:
         """Tell if its own words stand in the text, and must not be translated."""
-        return isinstance(self.event, Thing) and self.start < self.end
+        return isinstance(self.node, StandaloneTag) and self.start < self.end
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class TextUnit:
     """The words of a passage, and what stands between them, outer marks before inner."""
 
     text: str
-    marks: tuple[Mark, ...] = ()
-    place: str = ""
+    tags: tuple[InlineTag, ...] = ()
+    location: str = ""
     """Where it is in its document, for the report."""
 
     @classmethod
-    def of(cls, events: Iterable[Event], place: str = "") -> Passage:
+    def from_nodes(cls, nodes: Iterable[MarkupNode], location: str = "") -> TextUnit:
         """Make one text of the words. A tag without its other half becomes a thing of its own."""
-        row = list(events)
+        row = list(nodes)
         partners = _partners(row)
-        marks: list[Mark] = []
+        marks: list[InlineTag] = []
         open_marks: list[int] = []
         words, length = [], 0
         for number, event in enumerate(row):
@@ -114,81 +114,83 @@ class Passage:
             if isinstance(event, str):
                 words.append(event)
                 length += len(event)
-            elif isinstance(event, Thing):
-                marks.append(Mark(length, length + len(event.words), parent, event))
-                words.append(event.words)
-                length += len(event.words)
+            elif isinstance(event, StandaloneTag):
+                marks.append(InlineTag(length, length + len(event.text), parent, event))
+                words.append(event.text)
+                length += len(event.text)
             elif number not in partners:
-                marks.append(Mark(length, length, parent, event))
-            elif isinstance(event, Opening):
+                marks.append(InlineTag(length, length, parent, event))
+            elif isinstance(event, OpenTag):
                 closing = row[partners[number]]
-                assert isinstance(closing, Closing)
+                assert isinstance(closing, CloseTag)
                 open_marks.append(len(marks))
-                marks.append(Mark(length, length, parent, event, closing))
+                marks.append(InlineTag(length, length, parent, event, closing))
             else:
                 opened = open_marks.pop()
                 mark = marks[opened]
-                marks[opened] = Mark(mark.start, length, mark.parent, mark.event, mark.closing)
-        return cls("".join(words), tuple(marks), place)
+                marks[opened] = InlineTag(
+                    mark.start, length, mark.parent, mark.node, mark.close_tag
+                )
+        return cls("".join(words), tuple(marks), location)
 
     @property
-    def kept(self) -> tuple[Extent, ...]:
+    def protected_ranges(self) -> tuple[IndexRange, ...]:
         """Words that the model may see, but not change."""
-        return tuple(Extent(mark.start, mark.end) for mark in self.marks if mark.is_kept)
+        return tuple(IndexRange(mark.start, mark.end) for mark in self.tags if mark.is_protected)
 
-    def events(self, text: str, spots: Sequence[Spot]) -> Iterator[Event]:
+    def to_nodes(self, text: str, positions: Sequence[TagPosition]) -> Iterator[MarkupNode]:
         """Yield the events again, around another text in which each mark has its new spot."""
         children: dict[int, list[int]] = {}
-        for number, spot in enumerate(spots):
-            children.setdefault(spot.home, []).append(number)
+        for number, spot in enumerate(positions):
+            children.setdefault(spot.parent, []).append(number)
         for inside in children.values():
-            inside.sort(key=lambda number: (spots[number].start, spots[number].end, number))
-        yield from self._inside(text, Spot(0, len(text), ROOT), ROOT, children, spots)
+            inside.sort(key=lambda number: (positions[number].start, positions[number].end, number))
+        yield from self._inside(text, TagPosition(0, len(text), ROOT), ROOT, children, positions)
 
     def _inside(
         self,
         text: str,
-        around: Spot,
+        around: TagPosition,
         parent: int,
         children: Mapping[int, Sequence[int]],
-        spots: Sequence[Spot],
-    ) -> Iterator[Event]:
+        spots: Sequence[TagPosition],
+    ) -> Iterator[MarkupNode]:
         done = around.start
         for number in children.get(parent, ()):
-            mark, spot = self.marks[number], spots[number]
+            mark, spot = self.tags[number], spots[number]
             start, end = spot.start, spot.end
             if done < start:
                 yield text[done:start]
             if start == end and self._wants_space_before(mark, text, start):
                 yield " "
-            yield mark.event
-            if mark.closing:
+            yield mark.node
+            if mark.close_tag:
                 yield from self._inside(text, spot, number, children, spots)
-                yield mark.closing
+                yield mark.close_tag
             if start == end and self._wants_space_behind(mark, text, end):
                 yield " "
             done = max(done, end)
         if done < around.end:
             yield text[done : around.end]
 
-    def _wants_space_before(self, mark: Mark, text: str, place: int) -> bool:
+    def _wants_space_before(self, mark: InlineTag, text: str, place: int) -> bool:
         apart = mark.start > 0 and self.text[mark.start - 1].isspace()
         return apart and place > 0 and not text[place - 1].isspace()
 
-    def _wants_space_behind(self, mark: Mark, text: str, place: int) -> bool:
+    def _wants_space_behind(self, mark: InlineTag, text: str, place: int) -> bool:
         apart = mark.end < len(self.text) and self.text[mark.end].isspace()
         return apart and place < len(text) and not text[place].isspace()
 
 
-def _partners(row: Sequence[Event]) -> dict[int, int]:
+def _partners(row: Sequence[MarkupNode]) -> dict[int, int]:
     """Return the place of each tag's other half, for the tags that nest."""
     partners: dict[int, int] = {}
     still_open: list[tuple[object, int]] = []
     for number, event in enumerate(row):
-        if isinstance(event, Opening):
+        if isinstance(event, OpenTag):
             if len(still_open) < _DEEPEST:
                 still_open.append((event.key, number))
-        elif isinstance(event, Closing):
+        elif isinstance(event, CloseTag):
             depth = _innermost(still_open, event.key)
             if depth is not None:
                 partners[number] = opened = still_open[depth][1]
@@ -215,7 +217,7 @@ _MARKUP = re.compile(
 _VOID = frozenset({"br", "hr", "img", "input", "wbr"})
 
 
-def events(text: str) -> Iterator[Event]:
+def parse_inline_tags(text: str) -> Iterator[MarkupNode]:
     """Yield the words of a text, and the tags between them as they are written."""
     done = 0
     for match in _MARKUP.finditer(text):
@@ -227,13 +229,13 @@ def events(text: str) -> Iterator[Event]:
         yield text[done:]
 
 
-def _event(match: re.Match[str]) -> Event:
+def _event(match: re.Match[str]) -> MarkupNode:
     name = match["name"]
     if name is None or name.lower() in _VOID or match["rest"].endswith("/"):
-        return Thing(match[0])
-    return (Closing if match["close"] else Opening)(name.lower(), match[0])
+        return StandaloneTag(match[0])
+    return (CloseTag if match["close"] else OpenTag)(name.lower(), match[0])
 
 
-def text_of(row: Iterable[Event]) -> str:
+def render_inline_tags(nodes: Iterable[MarkupNode]) -> str:
     """Return events as they are written."""
-    return "".join(event if isinstance(event, str) else event.payload for event in row)
+    return "".join(event if isinstance(event, str) else event.payload for event in nodes)

@@ -6,7 +6,7 @@ import codecs
 import re
 from dataclasses import dataclass
 
-from seq2see.documents.document_translator import Job
+from seq2see.documents.document_translator import DocumentTranslator
 from seq2see.errors import InputError
 
 _WIDE = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -20,27 +20,27 @@ _KNOWN = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedText:
     """A text, and how it was written."""
 
     text: str
-    name: str
+    file_name: str
     """Of the file, for messages."""
     encoding: str = "utf-8"
     has_bom: bool = False
 
     @classmethod
-    def of(cls, data: bytes, name: str, encoding: str = "utf-8") -> Decoded:
+    def from_bytes(cls, data: bytes, file_name: str, encoding: str = "utf-8") -> DecodedText:
         """Decode a file; what is not in its encoding is refused."""
-        refuse_no_text(data, name)
+        check_is_text(data, file_name)
         has_bom = data.startswith(codecs.BOM_UTF8)
         body = data.removeprefix(codecs.BOM_UTF8)
-        encoding = "utf-8" if has_bom else _known(encoding, name)
+        encoding = "utf-8" if has_bom else _known(encoding, file_name)
         try:
             text = body.decode(encoding)
         except UnicodeDecodeError as error:
-            raise InputError(_refusal(data, name, encoding, error.start)) from None
-        return cls(text, name, encoding, has_bom)
+            raise InputError(_refusal(data, file_name, encoding, error.start)) from None
+        return cls(text, file_name, encoding, has_bom)
 
     def encode(self, text: str, errors: str = "strict") -> bytes:
         """Return another text, written in the same way."""
@@ -49,19 +49,19 @@ class Decoded:
             return mark + text.encode(self.encoding, errors)
         except UnicodeEncodeError as error:
             raise InputError(
-                f"{self.name} must be UTF-8 for this translation, which has {text[error.start]!r}, "
-                f"but is {self.encoding.upper()}: convert it first"
+                f"{self.file_name} must be UTF-8 for this translation, which has "
+                f"{text[error.start]!r}, but is {self.encoding.upper()}: convert it first"
             ) from None
 
 
-def refuse_no_text(data: bytes, name: str) -> None:
+def check_is_text(data: bytes, file_name: str) -> None:
     """Raise an error if a file, or its beginning, cannot be read byte by byte."""
     if data.startswith(_WIDE):
         what = "but is UTF-16 or UTF-32: convert it, with `iconv -f UTF-16 -t UTF-8` for example"
-        raise InputError(f"{name} must be UTF-8, {what}")
+        raise InputError(f"{file_name} must be UTF-8, {what}")
     if b"\0" in data:
         what = "but has zero bytes: is it another format, or UTF-16, which iconv converts?"
-        raise InputError(f"{name} must be a text in UTF-8, {what}")
+        raise InputError(f"{file_name} must be a text in UTF-8, {what}")
 
 
 def _known(label: str, name: str) -> str:
@@ -89,24 +89,24 @@ _BULLET = re.compile(r"\s*(?:[-*+•–—‣◦]|#{1,6}|>|\(?(?:\d{1,3}|[a-z])[
 """What stands before the words of an item in a list."""
 
 
-def translate(data: bytes, name: str, job: Job) -> bytes:
+def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> bytes:
     """Translate a text file."""
-    decoded = Decoded.of(data, name)
-    return decoded.encode(translate_lines(decoded.text, job))
+    decoded = DecodedText.from_bytes(data, file_name)
+    return decoded.encode(translate_plain_text(decoded.text, translator))
 
 
-def translate_lines(text: str, job: Job) -> str:
+def translate_plain_text(text: str, translator: DocumentTranslator) -> str:
     """Translate the lines of a text; their ends, indents and bullets stay."""
     parts = _LINE_END.split(text)
     lines, ends = parts[::2], [*parts[1::2], ""]
-    bullets = [bullet(line) for line in lines]
+    bullets = [find_list_marker(line) for line in lines]
     words = [line[len(start) :] for line, start in zip(lines, bullets, strict=True)]
     places = [f"line {number}" for number in range(1, len(lines) + 1)]
-    rows = zip(bullets, job.translate_texts(words, places), ends, strict=True)
+    rows = zip(bullets, translator.translate_texts(words, places), ends, strict=True)
     return "".join(part for row in rows for part in row)
 
 
-def bullet(line: str) -> str:
+def find_list_marker(line: str) -> str:
     """Return what stands before the words of a line, if it is an item of a list."""
     match = _BULLET.match(line)
     return match[0] if match else ""

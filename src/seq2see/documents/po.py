@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from seq2see.documents import markup
-from seq2see.documents.document_translator import Job, Translated
-from seq2see.documents.markup import Passage
-from seq2see.documents.plain_text import Decoded
+from seq2see.documents.document_translator import DocumentTranslator, TranslatedUnit
+from seq2see.documents.markup import TextUnit
+from seq2see.documents.plain_text import DecodedText
 from seq2see.errors import InputError
 
 _CHARSET = re.compile(rb'^"Content-Type:[^"\n]*charset=([\w:.-]+)', re.MULTILINE)
@@ -25,18 +25,18 @@ _COUNT = re.compile(r"nplurals\s*=\s*(\d{1,3})")
 _MOST_FORMS = 6
 
 
-def translate(data: bytes, name: str, job: Job) -> bytes:
+def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> bytes:
     """Translate the messages of a file that have no translation yet."""
-    decoded = Decoded.of(data, name, _declared(data))
+    decoded = DecodedText.from_bytes(data, file_name, _declared(data))
     line_end = "\r\n" if "\r\n" in decoded.text else "\n"
     lines = decoded.text.replace("\r\n", "\n").split("\n")
-    found = list(entries(lines, name))
+    found = list(parse_po_entries(lines, file_name))
     if not found and decoded.text.strip():
-        raise InputError(f"{name} must be a PO file, but has no message")
+        raise InputError(f"{file_name} must be a PO file, but has no message")
     header = next((entry for entry in found if entry.is_header), None)
-    metadata = _Metadata.of(header, job.target)
-    messages = [entry for entry in found if _is_wanted(entry, job)]
-    changes = dict(_Messages(messages, metadata.forms, job).changes(lines))
+    metadata = _Metadata.of(header, translator.target_language)
+    messages = [entry for entry in found if _is_wanted(entry, translator)]
+    changes = dict(_Messages(messages, metadata.forms, translator).changes(lines))
     if header:
         changes.update(_replaced(header, [metadata.text]))
     return decoded.encode(line_end.join(_changed(lines, changes)))
@@ -48,12 +48,12 @@ def _declared(data: bytes) -> str:
     return "utf-8" if label == "CHARSET" else label
 
 
-def _is_wanted(entry: Entry, job: Job) -> bool:
+def _is_wanted(entry: PoEntry, job: DocumentTranslator) -> bool:
     """Tell if a message is to be translated; count those that keep what they have."""
     if entry.is_header or entry.is_obsolete or not entry.translations:
         return False
     has_one = any(one.text for one in entry.translations)
-    job.report.kept += has_one and not job.overwrite
+    job.report.num_already_translated += has_one and not job.overwrite
     return not has_one or job.overwrite
 
 
@@ -65,12 +65,12 @@ class _Metadata:
     forms: int
 
     @classmethod
-    def of(cls, header: Entry | None, language: str) -> _Metadata:
-        old = (header.text("msgstr") if header else None) or ""
+    def of(cls, header: PoEntry | None, language: str) -> _Metadata:
+        old = (header.get_text("msgstr") if header else None) or ""
         fields = dict(line.split(":", 1) for line in old.splitlines() if ":" in line)
         count = _COUNT.search(fields.get("Plural-Forms", ""))
         if not count:
-            fields["Plural-Forms"] = f" {plural_forms(language)}"
+            fields["Plural-Forms"] = f" {get_plural_forms_header(language)}"
             count = _COUNT.search(fields["Plural-Forms"])
         assert count
         fields["Language"] = f" {language.replace('-', '_')}"
@@ -79,23 +79,23 @@ class _Metadata:
         return cls(text, min(max(int(count[1]), 1), _MOST_FORMS))
 
 
-Change = tuple[tuple[int, int], list[str]]
+LineEdit = tuple[tuple[int, int], list[str]]
 """Lines, from the first to before the last, and what comes in their place."""
 
 
 class _Messages:
     """The messages that get a translation."""
 
-    def __init__(self, messages: Sequence[Entry], forms: int, job: Job) -> None:
+    def __init__(self, messages: Sequence[PoEntry], forms: int, job: DocumentTranslator) -> None:
         self._messages, self._forms, self._job = messages, forms, job
 
-    def changes(self, lines: Sequence[str]) -> list[Change]:
+    def changes(self, lines: Sequence[str]) -> list[LineEdit]:
         """Translate all messages; return which lines change."""
-        singular = [entry.text("msgid") or "" for entry in self._messages]
-        plural = [entry.text("msgid_plural") or "" for entry in self._messages]
+        singular = [entry.get_text("msgid") or "" for entry in self._messages]
+        plural = [entry.get_text("msgid_plural") or "" for entry in self._messages]
         places = [f"line {entry.fields[0].start + 1}" for entry in self._messages]
         found = _translated([*singular, *plural], places * 2, self._job)
-        changes: list[Change] = []
+        changes: list[LineEdit] = []
         half = len(self._messages)
         rows = zip(self._messages, found[:half], found[half:], strict=True)
         for entry, one, many in rows:
@@ -104,48 +104,58 @@ class _Messages:
                 changes.append(_fuzzy(entry, lines))
         return changes
 
-    def _strings(self, entry: Entry, one: str, many: str) -> list[str]:
-        if entry.text("msgid_plural") is None:
+    def _strings(self, entry: PoEntry, one: str, many: str) -> list[str]:
+        if entry.get_text("msgid_plural") is None:
             return [one]
         return [many] if self._forms == 1 else [one, *[many] * (self._forms - 1)]
 
 
-def _translated(texts: Sequence[str], places: Sequence[str], job: Job) -> list[str | None]:
+def _translated(
+    texts: Sequence[str], places: Sequence[str], job: DocumentTranslator
+) -> list[str | None]:
     """Translate strings line by line, since a program breaks lines on purpose; None: it failed."""
-    stripped = [without(text) for text in texts]
+    stripped = [strip_accelerator(text) for text in texts]
     cut = [text.split("\n") for text, _ in stripped]
     rows = zip(cut, places, strict=True)
-    passages = [Passage.of(markup.events(line), place) for lines, place in rows for line in lines]
+    passages = [
+        TextUnit.from_nodes(markup.parse_inline_tags(line), place)
+        for lines, place in rows
+        for line in lines
+    ]
     found = iter(job.translate(passages))
     results = ([next(found) for _ in lines] for lines in cut)
     return [_joined(lines, letter) for lines, (_, letter) in zip(results, stripped, strict=True)]
 
 
-def _joined(lines: Sequence[Translated], letter: str) -> str | None:
+def _joined(lines: Sequence[TranslatedUnit], letter: str) -> str | None:
     if any(line.has_failed for line in lines):
         return None
-    return with_one("\n".join(markup.text_of(line.events) for line in lines), letter)
+    return insert_accelerator(
+        "\n".join(markup.render_inline_tags(line.nodes) for line in lines), letter
+    )
 
 
-def _replaced(entry: Entry, strings: Sequence[str]) -> list[Change]:
+def _replaced(entry: PoEntry, strings: Sequence[str]) -> list[LineEdit]:
     """Put strings in the place of an entry's translations."""
     old = entry.translations
-    has_plurals = entry.text("msgid_plural") is not None
+    has_plurals = entry.get_text("msgid_plural") is not None
     keys = [f"msgstr[{n}]" if has_plurals else "msgstr" for n in range(len(strings))]
-    new = [line for key, text in zip(keys, strings, strict=True) for line in written(key, text)]
+    new = [
+        line for key, text in zip(keys, strings, strict=True) for line in format_po_field(key, text)
+    ]
     return [((old[0].start, old[-1].end), new)]
 
 
-def _fuzzy(entry: Entry, lines: Sequence[str]) -> Change:
+def _fuzzy(entry: PoEntry, lines: Sequence[str]) -> LineEdit:
     """Mark an entry as not yet looked at."""
-    if entry.flags is None:
+    if entry.flags_line is None:
         start = entry.fields[0].start
         while start > entry.start and lines[start - 1].startswith("#|"):
             start -= 1
         return (start, start), ["#, fuzzy"]
-    flags = [flag.strip() for flag in lines[entry.flags][2:].split(",")]
+    flags = [flag.strip() for flag in lines[entry.flags_line][2:].split(",")]
     others = [flag for flag in flags if flag not in {"", "fuzzy"}]
-    return (entry.flags, entry.flags + 1), [f"#, {', '.join(['fuzzy', *others])}"]
+    return (entry.flags_line, entry.flags_line + 1), [f"#, {', '.join(['fuzzy', *others])}"]
 
 
 def _changed(lines: Sequence[str], changes: dict[tuple[int, int], list[str]]) -> list[str]:
@@ -181,37 +191,37 @@ _WIDTH = 79
 
 
 @dataclass(slots=True)
-class Field:
+class PoField:
     """A keyword with its string, over the lines from `start` to before `end`."""
 
     key: str
     start: int
     end: int
-    parts: list[str]
+    line_texts: list[str]
     """What stands on each of its lines."""
 
     @property
     def text(self) -> str:
         """The whole string."""
-        return "".join(self.parts)
+        return "".join(self.line_texts)
 
 
 @dataclass(slots=True)
-class Entry:
+class PoEntry:
     """A message."""
 
     start: int
-    fields: list[Field] = field(default_factory=list)
-    flags: int | None = None
+    fields: list[PoField] = field(default_factory=list)
+    flags_line: int | None = None
     """The line of its flags, if it has one."""
     is_obsolete: bool = False
 
-    def text(self, key: str) -> str | None:
+    def get_text(self, key: str) -> str | None:
         """Return the string of a keyword."""
         return next((one.text for one in self.fields if one.key == key), None)
 
     @property
-    def translations(self) -> list[Field]:
+    def translations(self) -> list[PoField]:
         """Its strings in the other language: one, or one for each plural."""
         return [one for one in self.fields if one.key.startswith("msgstr")]
 
@@ -223,33 +233,37 @@ class Entry:
     @property
     def is_header(self) -> bool:
         """Tell if it holds what is to know about the file."""
-        return self.text("msgid") == "" and self.text("msgctxt") is None and not self.is_obsolete
+        return (
+            self.get_text("msgid") == ""
+            and self.get_text("msgctxt") is None
+            and not self.is_obsolete
+        )
 
 
-def entries(lines: Sequence[str], name: str) -> Iterator[Entry]:
+def parse_po_entries(lines: Sequence[str], file_name: str) -> Iterator[PoEntry]:
     """Yield the messages of a file."""
-    entry = Entry(0)
+    entry = PoEntry(0)
     for number, line in enumerate(lines):
         match = _FIELD.fullmatch(line)
         if _starts_another(entry, line, match):
             yield entry
-            entry = Entry(number)
+            entry = PoEntry(number)
         if match:
-            text = _unquoted(match["string"], name, number)
-            entry.fields.append(Field(match["key"], number, number + 1, [text]))
+            text = _unquoted(match["string"], file_name, number)
+            entry.fields.append(PoField(match["key"], number, number + 1, [text]))
             entry.is_obsolete = bool(match["old"])
         elif (more := _MORE.fullmatch(line)) and entry.fields:
-            entry.fields[-1].parts.append(_unquoted(more[1], name, number))
+            entry.fields[-1].line_texts.append(_unquoted(more[1], file_name, number))
             entry.fields[-1].end = number + 1
         elif line.startswith("#,"):
-            entry.flags = number
+            entry.flags_line = number
         elif line.strip() and not line.lstrip().startswith("#"):
-            raise _refusal(name, number)
+            raise _refusal(file_name, number)
     if entry.fields:
         yield entry
 
 
-def _starts_another(entry: Entry, line: str, match: re.Match[str] | None) -> bool:
+def _starts_another(entry: PoEntry, line: str, match: re.Match[str] | None) -> bool:
     if not entry.is_complete:
         return False
     if match:
@@ -275,7 +289,7 @@ def _refusal(name: str, number: int) -> InputError:
     return InputError(f"{name}, line {number + 1} must be a line of a PO file, but is none")
 
 
-def written(key: str, text: str) -> list[str]:
+def format_po_field(key: str, text: str) -> list[str]:
     """Return the lines of a keyword and its string, broken as gettext's own tools do."""
     quoted = "".join(_WRITTEN.get(character, character) for character in text)
     if "\\n" not in quoted[:-2] and len(key) + len(quoted) + 3 <= _WIDTH:
@@ -327,7 +341,7 @@ _FORMS = {
 _BY_LANGUAGE = {code: form for form, codes in _FORMS.items() for code in codes.split()}
 
 
-def plural_forms(language: str) -> str:
+def get_plural_forms_header(language: str) -> str:
     """Return the header of a language; those not known have one form for 1 and one for the rest."""
     tag = language.lower().replace("_", "-")
     return _BY_LANGUAGE.get(tag) or _BY_LANGUAGE.get(re.split("-", tag)[0]) or _ONE_AND_OTHERS
@@ -339,7 +353,7 @@ _SIGNS, _MARKUP = frozenset("_&"), frozenset("<>{}%$\n")
 _WORD = re.compile(r"[^\W\d_][^\W_]*")
 
 
-def without(text: str) -> tuple[str, str]:
+def strip_accelerator(text: str) -> tuple[str, str]:
     """Return a string without its accelerator, and the sign with its letter, or nothing.
 
     `my_name`, `AT&T` and `&amp;` have none, and where there is markup, nothing is sure.
@@ -359,7 +373,7 @@ def without(text: str) -> tuple[str, str]:
     return text[:place] + text[place + 1 :], text[place : place + 2]
 
 
-def with_one(text: str, accelerator: str) -> str:
+def insert_accelerator(text: str, accelerator: str) -> str:
     """Return a string with the accelerator: at a word with the same letter, or at the first."""
     if not accelerator:
         return text

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from seq2see.documents import markup
-from seq2see.documents.document_translator import Job
-from seq2see.documents.markup import Event, Passage
-from seq2see.documents.plain_text import Decoded
+from seq2see.documents.document_translator import DocumentTranslator
+from seq2see.documents.markup import MarkupNode, TextUnit
+from seq2see.documents.plain_text import DecodedText
 from seq2see.errors import InputError
 
 _TIMES = re.compile(r"\s*(?:\d+:)?\d+:\d+[.,]\d+\s*-->\s*(?:\d+:)?\d+:\d+[.,]\d+")
@@ -36,23 +36,23 @@ class _Speech:
     first: int
     last: int
     dash: str
-    passage: Passage
+    passage: TextUnit
 
 
-def translate(data: bytes, name: str, job: Job) -> bytes:
+def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> bytes:
     """Translate the cues of a file."""
-    decoded = Decoded.of(data, name)
+    decoded = DecodedText.from_bytes(data, file_name)
     is_web = decoded.text.startswith("WEBVTT")
     found = [match for match in _LINE.finditer(decoded.text) if match[0]]
     lines, ends = [match[1] for match in found], [match[2] for match in found]
     speeches = list(_speeches(lines, is_web=is_web))
     if not speeches and decoded.text.strip() and not is_web:
-        raise InputError(f"{name} must be subtitles, but has no cue with times and words")
-    translated = job.translate([speech.passage for speech in speeches])
+        raise InputError(f"{file_name} must be subtitles, but has no cue with times and words")
+    translated = translator.translate([speech.passage for speech in speeches])
     texts = [line + end for line, end in zip(lines, ends, strict=True)]
     for speech, result in zip(speeches, translated, strict=True):
         inner = ends[speech.first] or "\n"
-        words = _written(_broken(result.events, lines[speech.first : speech.last]), is_web=is_web)
+        words = _written(_broken(result.nodes, lines[speech.first : speech.last]), is_web=is_web)
         texts[speech.first : speech.last] = [""] * (speech.last - speech.first)
         texts[speech.first] = speech.dash + words.replace("\n", inner) + ends[speech.last - 1]
     return decoded.encode("".join(texts))
@@ -94,10 +94,15 @@ def _turns(lines: Sequence[str], first: int, last: int, place: str) -> Iterator[
         text = " ".join(lines[start:end])
         match = _DASH.match(text)
         dash = match[0] if match else ""
-        yield _Speech(start, end, dash, Passage.of(markup.events(text[len(dash) :]), place))
+        yield _Speech(
+            start,
+            end,
+            dash,
+            TextUnit.from_nodes(markup.parse_inline_tags(text[len(dash) :]), place),
+        )
 
 
-def _broken(events: Sequence[Event], lines: Sequence[str]) -> Iterator[Event]:
+def _broken(events: Sequence[MarkupNode], lines: Sequence[str]) -> Iterator[MarkupNode]:
     """Yield the events with line breaks: about where they were, or as many as are needed."""
     text = "".join(event for event in events if isinstance(event, str))
     widest = max(_WIDEST, *map(len, lines))
@@ -158,12 +163,12 @@ def _breaks(words: Sequence[tuple[int, int]], width: int) -> set[int]:
     return breaks
 
 
-def _written(events: Iterator[Event], *, is_web: bool) -> str:
+def _written(events: Iterator[MarkupNode], *, is_web: bool) -> str:
     """Return a cue as it is written; in WebVTT, words cannot be tags."""
     if not is_web:
-        return markup.text_of(events)
+        return markup.render_inline_tags(events)
     escaped = (_escaped(event) if isinstance(event, str) else event for event in events)
-    return markup.text_of(escaped)
+    return markup.render_inline_tags(escaped)
 
 
 def _escaped(text: str) -> str:

@@ -10,32 +10,33 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from seq2see.documents.document_translator import DocumentReport, Job, Progress
-from seq2see.documents.html import translate_page
-from seq2see.documents.plain_text import translate_lines
+from seq2see.documents.document_translator import DocumentReport, DocumentTranslator
+from seq2see.documents.html import translate_html_text
+from seq2see.documents.plain_text import translate_plain_text
 from seq2see.errors import InputError
 
 if TYPE_CHECKING:
+    from seq2see.progress import ProgressCallback
     from seq2see.translator import TranslationOptions, Translator
 
-Translate = Callable[[bytes, str, Job], bytes]
+TranslateFunction = Callable[[bytes, str, DocumentTranslator], bytes]
 """Takes a file's content and its name, for messages, and returns the new content."""
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class DocumentFormat:
     """A kind of document. None needs more than seq2see itself."""
 
     name: str
-    endings: tuple[str, ...]
+    extensions: tuple[str, ...]
     mime_type: str
     module: str
     """Where it is translated, in this package."""
 
-    def load(self) -> Translate:
+    def load_translate_function(self) -> TranslateFunction:
         """Return what translates it."""
         module = import_module(f"seq2see.documents.{self.module}")
-        translate: Translate = module.translate
+        translate: TranslateFunction = module.translate
         return translate
 
 
@@ -43,18 +44,18 @@ _WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document
 
 
 _FORMATS = (
-    Format("txt", (".txt", ".text"), "text/plain", "text"),
-    Format("html", (".html", ".htm"), "text/html", "html"),
-    Format("srt", (".srt",), "application/x-subrip", "subtitles"),
-    Format("vtt", (".vtt",), "text/vtt", "subtitles"),
-    Format("po", (".po", ".pot"), "text/x-gettext-translation", "po"),
-    Format("docx", (".docx",), _WORD, "docx"),
-    Format("tmx", (".tmx",), "application/x-tmx+xml", "tmx"),
-    Format("xliff", (".xlf", ".xliff"), "application/xliff+xml", "xliff"),
+    DocumentFormat("txt", (".txt", ".text"), "text/plain", "plain_text"),
+    DocumentFormat("html", (".html", ".htm"), "text/html", "html"),
+    DocumentFormat("srt", (".srt",), "application/x-subrip", "subtitles"),
+    DocumentFormat("vtt", (".vtt",), "text/vtt", "subtitles"),
+    DocumentFormat("po", (".po", ".pot"), "text/x-gettext-translation", "po"),
+    DocumentFormat("docx", (".docx",), _WORD, "docx"),
+    DocumentFormat("tmx", (".tmx",), "application/x-tmx+xml", "tmx"),
+    DocumentFormat("xliff", (".xlf", ".xliff"), "application/xliff+xml", "xliff"),
 )
 
 
-UNREADABLE = {
+UNSUPPORTED_EXTENSIONS = {
     *(".doc", ".docm", ".dot", ".dotx", ".rtf", ".odt", ".ott", ".fodt", ".pages"),
     *(".xls", ".xlsm", ".xlsx", ".ods", ".numbers", ".ppt", ".pptx", ".odp", ".odg"),
     *(".pdf", ".ps", ".xps", ".djvu", ".epub", ".mobi", ".azw3"),
@@ -62,31 +63,31 @@ UNREADABLE = {
 """Endings of documents that are not read here; some of them would pass for lines of text."""
 
 
-def formats() -> tuple[Format, ...]:
+def supported_formats() -> tuple[DocumentFormat, ...]:
     """Return the formats that are known."""
     return _FORMATS
 
 
-def format_of(path: Path, name: str | None = None) -> Format:
+def find_document_format(path: Path, name: str | None = None) -> DocumentFormat:
     """Return a format by its name, or by the ending of a file."""
     wanted = name if name is not None else path.suffix.lower()
     for one in _FORMATS:
-        if wanted == one.name or (name is None and wanted in one.endings):
+        if wanted == one.name or (name is None and wanted in one.extensions):
             return one
     what = f"`{name}`" if name is not None else f"{path}"
     known = ", ".join(one.name for one in _FORMATS)
     raise InputError(f"a document must be one of {known}, but is {what} instead")
 
 
-def refuse_unreadable(path: Path) -> None:
+def check_document_extension(path: Path) -> None:
     """Raise an error if a file is a document that is of none of the formats, by its ending."""
-    if path.suffix.lower() in UNREADABLE:
-        known = ", ".join(ending for one in _FORMATS for ending in one.endings)
+    if path.suffix.lower() in UNSUPPORTED_EXTENSIONS:
+        known = ", ".join(ending for one in _FORMATS for ending in one.extensions)
         what = f"must be one of {known}, but is {path.suffix} instead: convert it first"
         raise InputError(f"{path} {what}")
 
 
-LARGEST = 256 * 1024 * 1024
+MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
 """Bytes of the largest document that is read."""
 
 
@@ -95,10 +96,10 @@ def translate_document(
     source: Path,
     target: Path,
     options: TranslationOptions | None = None,
-    progress: Progress | None = None,
+    on_progress: ProgressCallback | None = None,
     *,
-    format: str | None = None,  # noqa: A002 as in Python's own shutil
-    numbers: bool = False,
+    format_name: str | None = None,
+    keep_numbers: bool = False,
     overwrite: bool = False,
 ) -> DocumentReport:
     """Translate a file to another of the same format, which is written aside and then renamed.
@@ -107,10 +108,12 @@ def translate_document(
     they are; `overwrite` also translates what has a translation already (PO, TMX, XLIFF).
     `progress` is told how many sentences are done, and of how many.
     """
-    translate = format_of(source, format).load()
+    translate = find_document_format(source, format_name).load_translate_function()
     data = _read(source)
     _refuse(target, source)
-    job = Job(translator, options, numbers=numbers, overwrite=overwrite, progress=progress)
+    job = DocumentTranslator(
+        translator, options, keep_numbers=keep_numbers, overwrite=overwrite, on_progress=on_progress
+    )
     _write(target, translate(data, str(source), job))
     return job.report
 
@@ -120,10 +123,12 @@ def translate_text(
     text: str,
     options: TranslationOptions | None = None,
     *,
-    numbers: bool = False,
+    keep_numbers: bool = False,
 ) -> str:
     """Translate a text line by line and sentence by sentence; all white space between stays."""
-    return translate_lines(text, Job(translator, options, numbers=numbers))
+    return translate_plain_text(
+        text, DocumentTranslator(translator, options, keep_numbers=keep_numbers)
+    )
 
 
 def translate_html(
@@ -131,16 +136,18 @@ def translate_html(
     html: str,
     options: TranslationOptions | None = None,
     *,
-    numbers: bool = False,
+    keep_numbers: bool = False,
 ) -> str:
     """Translate a page or a fragment; its tags go where their words went."""
-    return translate_page(html, Job(translator, options, numbers=numbers))
+    return translate_html_text(
+        html, DocumentTranslator(translator, options, keep_numbers=keep_numbers)
+    )
 
 
 def _read(path: Path) -> bytes:
     try:
-        if path.stat().st_size > LARGEST:
-            raise InputError(f"{path} must have at most {LARGEST >> 20} MB: split it")
+        if path.stat().st_size > MAX_DOCUMENT_BYTES:
+            raise InputError(f"{path} must have at most {MAX_DOCUMENT_BYTES >> 20} MB: split it")
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from None

@@ -1,28 +1,46 @@
 """Pictures from plain numbers: the only importer of matplotlib. The ending names the format."""
 
-from seq2see.draw.charts import Bars, Curves, Histogram, panels
-from seq2see.draw.figures import BLUE, FORMATS, GREEN, GREY, ORANGE, RED, figure, fonts, refuse_name
-from seq2see.draw.heatmaps import Grid, Series, Signed, Thumbnails, attention, grids, signed
+from seq2see.draw.charts import BarChart, Histogram, LineChart, draw_charts
+from seq2see.draw.figures import (
+    BLUE,
+    FIGURE_FORMATS,
+    GRAY,
+    GREEN,
+    ORANGE,
+    RED,
+    check_figure_path,
+    find_fonts,
+    new_figure,
+)
+from seq2see.draw.heatmaps import (
+    DivergingHeatmap,
+    Heatmap,
+    HeatmapThumbnails,
+    RowBars,
+    draw_attention,
+    draw_diverging_heatmaps,
+    draw_heatmaps,
+)
 
 __all__ = [
     "BLUE",
-    "FORMATS",
+    "FIGURE_FORMATS",
+    "GRAY",
     "GREEN",
-    "GREY",
     "ORANGE",
     "RED",
-    "Bars",
-    "Curves",
-    "Grid",
+    "BarChart",
+    "DivergingHeatmap",
+    "Heatmap",
+    "HeatmapThumbnails",
     "Histogram",
-    "Series",
-    "Signed",
-    "Thumbnails",
-    "attention",
-    "figure",
-    "fonts",
-    "grids",
-    "panels",
-    "refuse_name",
-    "signed",
+    "LineChart",
+    "RowBars",
+    "check_figure_path",
+    "draw_attention",
+    "draw_charts",
+    "draw_diverging_heatmaps",
+    "draw_heatmaps",
+    "find_fonts",
+    "new_figure",
 ]

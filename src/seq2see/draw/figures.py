@@ -18,10 +18,10 @@ from matplotlib.text import Text
 
 from seq2see.errors import InputError
 
-BLUE, ORANGE, GREEN, RED, GREY = "#3b6ea5", "#d9822b", "#4c9a62", "#c0392b", "#8a8f98"
+BLUE, ORANGE, GREEN, RED, GRAY = "#3b6ea5", "#d9822b", "#4c9a62", "#c0392b", "#8a8f98"
 
 
-FORMATS = (".png", ".svg", ".pdf")
+FIGURE_FORMATS = (".png", ".svg", ".pdf")
 
 
 _STYLE: Any = {  # matplotlib types the keys as one Literal of them all
@@ -38,9 +38,9 @@ _STYLE: Any = {  # matplotlib types the keys as one Literal of them all
 
 
 @contextmanager
-def figure(path: Path | str, size: tuple[float, float]) -> Iterator[Figure]:
+def new_figure(path: Path | str, size: tuple[float, float]) -> Iterator[Figure]:
     """Give a figure to draw on, and write it at the end."""
-    with mpl.rc_context({**_STYLE, "font.family": list(fonts())}):
+    with mpl.rc_context({**_STYLE, "font.family": list(find_fonts())}):
         picture = Figure(figsize=size, layout="constrained")
         yield picture
         _write(picture, Path(path))
@@ -50,7 +50,7 @@ _EAST_ASIAN = ("CJK", "PingFang", "YaHei", "SimHei", "Hiragino", "IPA", "WenQuan
 
 
 @cache
-def fonts() -> tuple[str, ...]:
+def find_fonts() -> tuple[str, ...]:
     """Return the fonts to write with: the usual one, and for what it lacks one that has Chinese,
     Japanese and Korean, if this computer has any."""
     others = _east_asian()
@@ -81,7 +81,7 @@ def _ruler() -> FigureCanvasAgg:
     return FigureCanvasAgg(Figure(dpi=_POINTS))
 
 
-def inches(texts: Sequence[str], size: float, weight: str = "normal") -> float:
+def measure_text_width(texts: Sequence[str], size: float, weight: str = "normal") -> float:
     """Return how wide the widest of some texts is."""
     return max((_inches(text, size, weight) for text in texts), default=0.0)
 
@@ -89,12 +89,12 @@ def inches(texts: Sequence[str], size: float, weight: str = "normal") -> float:
 def _inches(text: str, size: float, weight: str) -> float:
     ruler = _ruler()
     drawn = Text(text=text, parse_math=False, fontsize=size, fontweight=weight)
-    drawn.set(fontfamily=list(fonts()), figure=ruler.figure)
+    drawn.set(fontfamily=list(find_fonts()), figure=ruler.figure)
     renderer = ruler.get_renderer()  # type: ignore[no-untyped-call]
     return float(drawn.get_window_extent(renderer).width) / _POINTS
 
 
-def wrapped(text: str, width: float, size: float, weight: str = "normal") -> list[str]:
+def wrap_text(text: str, width: float, size: float, weight: str = "normal") -> list[str]:
     """Return the lines of a text that is to stay within a width in inches."""
     lines = [""]
     for piece in _PIECE.findall(text):
@@ -104,24 +104,24 @@ def wrapped(text: str, width: float, size: float, weight: str = "normal") -> lis
     return [line.rstrip() for line in lines]
 
 
-def quiet(axes: Axes) -> None:
+def draw_light_frame(axes: Axes) -> None:
     """Leave of the axes' lines a faint frame."""
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set(visible=True, color="#d0d4da")
 
 
-def refuse_name(path: Path) -> None:
+def check_figure_path(path: Path) -> None:
     """Raise an error if no picture can have this name."""
-    if path.suffix.lower() not in FORMATS:
-        wanted = ", ".join(FORMATS)
+    if path.suffix.lower() not in FIGURE_FORMATS:
+        wanted = ", ".join(FIGURE_FORMATS)
         raise InputError(f"a picture's name must end with one of {wanted}, but is {path} instead")
     if not path.absolute().parent.is_dir():
         raise InputError(f"{path} cannot be written: there is no folder {path.parent}")
 
 
 def _write(picture: Figure, path: Path) -> None:
-    refuse_name(path)
+    check_figure_path(path)
     try:
         picture.savefig(path, format=path.suffix.lower().removeprefix("."))
     except OSError as error:

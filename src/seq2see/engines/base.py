@@ -9,20 +9,20 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from seq2see.bundle import Framing
-from seq2see.search import Hypothesis, SearchConfig, Source, StepProcessor, Stop
+from seq2see.bundle import SpecialTokens
+from seq2see.search import Hypothesis, SearchConfig, SearchInput, StepProcessor, StopRule
 
 # E emitted tokens with the stop symbol, S source tokens with their ends
 
-Ids = Sequence[int]
+TokenIds = Sequence[int]
 
 
-Processors = Callable[[Sequence[Source], torch.device], Sequence[StepProcessor]]
+ProcessorFactory = Callable[[Sequence[SearchInput], torch.device], Sequence[StepProcessor]]
 """Makes further processors for the sources of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
-class Forced:
+class TargetScores:
     """What the model thinks of a target that was given."""
 
     log_probs: tuple[float, ...]
@@ -31,12 +31,12 @@ class Forced:
     """How much each token's step looked at each source token, if that was asked for."""
 
 
-class Batch(NamedTuple):
+class BatchResult(NamedTuple):
     """Some sentences of a search, and their translations."""
 
-    places: Sequence[int]
+    indices: Sequence[int]
     """Where they stand among all that are searched."""
-    found: Sequence[list[Hypothesis]]
+    hypotheses: Sequence[list[Hypothesis]]
     """The translations of each, best first."""
 
 
@@ -48,26 +48,28 @@ class Engine(Protocol):
         """What users call it."""
 
     @property
-    def framing(self) -> Framing:
+    def special_tokens(self) -> SpecialTokens:
         """Which ids stand around a sentence."""
 
-    def resolved(self, config: SearchConfig) -> SearchConfig:
+    def resolve_config(self, config: SearchConfig) -> SearchConfig:
         """Return a search with all that was left to the model."""
 
     def search(
         self,
-        sentences: Sequence[Ids],
-        sources: Sequence[Source],
+        source_ids: Sequence[TokenIds],
+        inputs: Sequence[SearchInput],
         config: SearchConfig,
-        processors: Processors | None = None,
-    ) -> Iterator[Batch]:
+        processor_factory: ProcessorFactory | None = None,
+    ) -> Iterator[BatchResult]:
         """Search, and yield batch after batch, each as soon as it is there."""
 
-    def force(self, pairs: Sequence[tuple[Ids, Ids]], *, attention: bool = False) -> list[Forced]:
+    def score_targets(
+        self, pairs: Sequence[tuple[TokenIds, TokenIds]], *, attention: bool = False
+    ) -> list[TargetScores]:
         """Return what the model thinks of each target: emitted tokens, as a hypothesis has them."""
 
 
-def in_order(batches: Iterable[Batch]) -> list[list[Hypothesis]]:
+def collect_in_order(batches: Iterable[BatchResult]) -> list[list[Hypothesis]]:
     """Return the translations of all sentences of a search, in the order of the sentences."""
     found = {
         place: hypotheses for batch in batches for place, hypotheses in zip(*batch, strict=True)
@@ -75,8 +77,10 @@ def in_order(batches: Iterable[Batch]) -> list[list[Hypothesis]]:
     return [found[place] for place in range(len(found))]
 
 
-def bounded(config: SearchConfig, stop: Stop, longest: int | None) -> SearchConfig:
+def resolve_search_config(
+    config: SearchConfig, stop_rule: StopRule, max_positions: int | None
+) -> SearchConfig:
     """Return a search with this stop rule, if it names none, and no longer than the positions."""
-    if longest is not None and config.lengths.max_length > longest:
-        config = config.replace(lengths=config.lengths.replace(max_length=longest))
-    return config if config.stop else config.replace(stop=stop)
+    if max_positions is not None and config.length.max_length > max_positions:
+        config = config.replace(length=config.length.replace(max_length=max_positions))
+    return config if config.stop_rule else config.replace(stop_rule=stop_rule)

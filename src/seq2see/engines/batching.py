@@ -9,24 +9,26 @@ from itertools import accumulate, pairwise
 import torch
 from torch import Tensor
 
-from seq2see.bundle import Framing
+from seq2see.bundle import SpecialTokens
 from seq2see.text import PAD_ID
 
 # B sentences, S source tokens
 
-FRAMING: Framing = Framing()
+DEFAULT_SPECIAL_TOKENS: SpecialTokens = SpecialTokens()
 """The ends of our own models."""
 
 
-def by_length(lengths: Sequence[int], budget: int, most: int | None = None) -> Iterator[list[int]]:
+def batch_by_length(
+    lengths: Sequence[int], max_tokens: int, max_size: int | None = None
+) -> Iterator[list[int]]:
     """Yield places whose lengths are similar, longest first, as many as fit into the budget."""
     order = _longest_first(lengths)
-    ends = _ends([lengths[place] for place in order], budget, most)
+    ends = _ends([lengths[place] for place in order], max_tokens, max_size)
     return (order[start:end] for start, end in pairwise((0, *ends)))
 
 
-def evened(
-    lengths: Sequence[int], budget: int, most: int | None, workers: int, step_cost: int
+def build_balanced_batches(
+    lengths: Sequence[int], max_tokens: int, max_size: int | None, threads: int, step_cost: int
 ) -> list[list[int]]:
     """Return batches as `by_length` yields them, but so that workers who share them end together.
 
@@ -36,13 +38,13 @@ def evened(
     """
     order = _longest_first(lengths)
     sizes = [lengths[place] for place in order]
-    ends = [*_ends(sizes, budget, most)]
-    if workers > 1 and len(ends) > 1:
-        count = -(-len(ends) // workers) * workers if len(ends) > workers else len(ends)
+    ends = [*_ends(sizes, max_tokens, max_size)]
+    if threads > 1 and len(ends) > 1:
+        count = -(-len(ends) // threads) * threads if len(ends) > threads else len(ends)
         low, high = 0, sum(sizes) + step_cost * sizes[0]
         while high - low > 1:
             middle = (low + high) // 2
-            tried = [*_ends(sizes, budget, most, middle, step_cost)]
+            tried = [*_ends(sizes, max_tokens, max_size, middle, step_cost)]
             if len(tried) > count:
                 low = middle
             else:
@@ -74,21 +76,27 @@ def _ends(
         yield start
 
 
-def framed(sentence: Sequence[int], framing: Framing = FRAMING) -> list[int]:
+def add_special_tokens(
+    ids: Sequence[int], special_tokens: SpecialTokens = DEFAULT_SPECIAL_TOKENS
+) -> list[int]:
     """Return a source as the model reads it, with what stands around it."""
-    ends = [framing.source_start], [framing.source_end]
+    ends = [special_tokens.source_bos_id], [special_tokens.source_eos_id]
     start, end = ([i for i in part if i is not None] for part in ends)
-    return [*start, *sentence, *end]
+    return [*start, *ids, *end]
 
 
-def padded(
-    sentences: Sequence[Sequence[int]], framing: Framing = FRAMING, pad: int = PAD_ID
+def pad_sources(
+    sentences: Sequence[Sequence[int]],
+    special_tokens: SpecialTokens = DEFAULT_SPECIAL_TOKENS,
+    pad_id: int = PAD_ID,
 ) -> Tensor:
     """Return sources with their ends as a batch, [B, S]."""
-    return filled([framed(sentence, framing) for sentence in sentences], pad)
+    return pad_sequences(
+        [add_special_tokens(sentence, special_tokens) for sentence in sentences], pad_id
+    )
 
 
-def filled(rows: Sequence[Sequence[int]], pad: int) -> Tensor:
+def pad_sequences(rows: Sequence[Sequence[int]], pad_id: int) -> Tensor:
     """Return rows of ids as a tensor, the shorter ones filled up."""
     width = max(map(len, rows))
-    return torch.tensor([[*row, *[pad] * (width - len(row))] for row in rows])
+    return torch.tensor([[*row, *[pad_id] * (width - len(row))] for row in rows])

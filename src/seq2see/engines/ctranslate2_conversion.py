@@ -17,25 +17,29 @@ from torch import Tensor
 
 from seq2see.bundle import Bundle
 from seq2see.errors import InputError
-from seq2see.model import AttentionConfig, ModelConfig, sinusoid
+from seq2see.model import AttentionConfig, ModelConfig, compute_sinusoids
 
-FORMAT = 1
+CONVERTER_VERSION = 1
 """Raise it when the same model would be converted to something else."""
 
 
-POSITIONS = 1024
+DEFAULT_MAX_POSITIONS = 1024
 """Tokens of the longest sentence, where the model itself sets no limit."""
 
 
-Floats = NDArray[np.float32]
+Float32Array = NDArray[np.float32]
 
 
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
 
 
-def refusals(config: ModelConfig) -> Iterator[str]:
+def unsupported_features(config: ModelConfig) -> Iterator[str]:
     """Yield what ctranslate2 cannot do of a model."""
-    attentions = (config.source_attention, config.target_attention, config.memory_attention)
+    attentions = (
+        config.resolved_encoder_attention,
+        config.resolved_decoder_attention,
+        config.resolved_cross_attention,
+    )
     for kind in dict.fromkeys(a.kind for a in attentions if a.kind not in {"scaled_dot", "dot"}):
         yield f"it has no {kind} attention"
     if config.positions.kind == "relative":
@@ -46,12 +50,12 @@ def refusals(config: ModelConfig) -> Iterator[str]:
         yield "it has no token types"
 
 
-def longest(config: ModelConfig) -> int:
+def get_max_positions(config: ModelConfig) -> int:
     """Return how many tokens a sentence may have, its ends included."""
-    return config.longest or POSITIONS
+    return config.max_positions or DEFAULT_MAX_POSITIONS
 
 
-def save(bundle: Bundle, directory: Path) -> None:
+def write_ctranslate2_model(bundle: Bundle, directory: Path) -> None:
     """Write the model as ctranslate2 reads it."""
     spec = _Conversion(bundle).spec()
     spec.validate()
@@ -105,7 +109,11 @@ class _Conversion:
 
     def _fill_layer(self, layer: Any, name: str, stack: str) -> None:
         config = self._config
-        attention = config.source_attention if stack == "encoder" else config.target_attention
+        attention = (
+            config.resolved_encoder_attention
+            if stack == "encoder"
+            else config.resolved_decoder_attention
+        )
         self._fill_self_attention(layer.self_attention, f"{name}.attention", attention)
         self._fill_norm(layer.self_attention.layer_norm, f"{name}.attention_residual.norm")
         if stack == "decoder":
@@ -124,7 +132,7 @@ class _Conversion:
             setattr(part.linear[1], kind, self._array(f"{name}.output.{kind}"))
 
     def _fill_cross_attention(self, part: Any, name: str) -> None:
-        attention = self._config.memory_attention
+        attention = self._config.resolved_cross_attention
         for kind in self._kinds(attention):
             queries = self._array(f"{name}.query.{kind}")
             memory = self._array(f"{name}.key_value.{kind}")
@@ -140,14 +148,16 @@ class _Conversion:
         scale = own if attention.scale is None else attention.scale
         return np.float32(scale / usual)
 
-    def _positions(self, stack: str) -> Floats:
+    def _positions(self, stack: str) -> Float32Array:
         """Return the table as it is added: its own starts at 1 and has another layout."""
         positions, d_model = self._config.positions, self._config.d_model
         if positions.kind == "learned":
             return self._array(f"{stack}.embeddings.positions.weight_NM")
         if positions.kind == "none":
-            return np.zeros((POSITIONS, d_model), np.float32)
-        waves = sinusoid(torch.arange(POSITIONS), d_model, positions.layout, positions.frequencies)
+            return np.zeros((DEFAULT_MAX_POSITIONS, d_model), np.float32)
+        waves = compute_sinusoids(
+            torch.arange(DEFAULT_MAX_POSITIONS), d_model, positions.layout, positions.frequencies
+        )
         return waves.float().numpy()
 
     def _fill_linear(self, part: Any, name: str) -> None:
@@ -160,7 +170,7 @@ class _Conversion:
     def _kinds(attention: AttentionConfig) -> tuple[str, ...]:
         return ("weight", "bias") if attention.bias else ("weight",)
 
-    def _array(self, name: str) -> Floats:
+    def _array(self, name: str) -> Float32Array:
         """Return a copy: to make int8 of it would scale the caller's own."""
         return self._weights[name].numpy().copy()
 
@@ -169,11 +179,11 @@ class _Conversion:
         source, target = bundle.tokenizers.source, bundle.tokenizers.target
         spec.register_source_vocabulary(list(source.pieces))
         spec.register_target_vocabulary(list(target.pieces))
-        unknown = target.specials.unk
+        unknown = target.special_ids.unk
         spec.config.unk_token = target.pieces[unknown if unknown is not None else 0]
-        spec.config.bos_token = target.pieces[bundle.framing.target_start]
-        spec.config.eos_token = target.pieces[bundle.framing.target_end]
-        spec.config.decoder_start_token = target.pieces[bundle.framing.target_start]
+        spec.config.bos_token = target.pieces[bundle.special_tokens.decoder_start_id]
+        spec.config.eos_token = target.pieces[bundle.special_tokens.target_eos_id]
+        spec.config.decoder_start_token = target.pieces[bundle.special_tokens.decoder_start_id]
         spec.config.add_source_bos = False  # sources come with their ends
         spec.config.add_source_eos = False
         spec.config.layer_norm_epsilon = bundle.config.norm.eps
@@ -183,20 +193,20 @@ def _blocks(attention: AttentionConfig) -> int:
     return 2 if attention.shared_qk else 3
 
 
-FOLDER = "ctranslate2"
+CACHE_DIRECTORY_NAME = "ctranslate2"
 
 
-def key(config: bytes, number: int) -> str:
+def compute_conversion_key(config_json: bytes, version: int) -> str:
     """Return the name of a conversion: of these bytes of `config.json`, which has the checksums of
     all that belongs to the model, by this number of the converter."""
-    return hashlib.sha256(b"%d " % number + config).hexdigest()[:16]
+    return hashlib.sha256(b"%d " % version + config_json).hexdigest()[:16]
 
 
-class NoPlaceError(InputError):
+class CacheNotWritableError(InputError):
     """A conversion that can be kept nowhere."""
 
 
-def user_cache() -> Path | None:
+def find_user_cache_directory() -> Path | None:
     """Return where this user keeps what can be made again; a user without a home has no such."""
     if named := os.environ.get("XDG_CACHE_HOME"):
         return Path(named, "seq2see")
@@ -206,23 +216,29 @@ def user_cache() -> Path | None:
         return None
 
 
-def kept(home: Path, name: str, make: Callable[[Path], None]) -> Path:
+def get_cached_conversion(
+    model_directory: Path, name: str, convert: Callable[[Path], None]
+) -> Path:
     """Return the directory of this name, made anew where there is none; others beside are stale."""
-    places = [folder / FOLDER for folder in (home, user_cache()) if folder]
+    places = [
+        folder / CACHE_DIRECTORY_NAME
+        for folder in (model_directory, find_user_cache_directory())
+        if folder
+    ]
     for place in places:
         if _is_there(place / name):
             return place / name
     reasons = []
     for place in places:
         try:
-            path = _made(place, name, make)
+            path = _made(place, name, convert)
         except OSError as error:
             reasons.append(f"{place} ({error.strerror or error})")
             continue
         if place == places[0]:
             _remove_others(place, name)
         return path
-    raise NoPlaceError(
+    raise CacheNotWritableError(
         f"its copy of the model cannot be written to {' nor to '.join(reasons)}: "
         "let XDG_CACHE_HOME name a folder that can be written"
     )

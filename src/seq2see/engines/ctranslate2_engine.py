@@ -15,56 +15,61 @@ from typing import Any, Literal
 
 from seq2see.bundle import Bundle
 from seq2see.engines import ctranslate2_conversion
-from seq2see.engines.base import Batch, Ids, Processors
-from seq2see.engines.batching import by_length, framed
+from seq2see.engines.base import BatchResult, ProcessorFactory, TokenIds
+from seq2see.engines.batching import add_special_tokens, batch_by_length
 from seq2see.errors import InputError
-from seq2see.search import Hypothesis, SearchConfig, Source
+from seq2see.search import Hypothesis, SearchConfig, SearchInput
 
-PROBES = "probes.txt"
+PROBE_FILE = "probes.txt"
 """Source sentences, one a line, in the model directory."""
 
 
-LEAST_CHRF = 80.0
+MIN_INT8_CHRF = 80.0
 """chrF of int8 with float32 as reference. A healthy int8 has above 90; saturation leaves rubble."""
 
 
-RESULTS = "int8.json"
+INT8_RESULTS_FILE = "int8.json"
 """In the directory of the converted model: the result of each CPU, and of each set of probes."""
 
 
-Translate = Callable[[list[str]], list[str]]
+ProbeTranslator = Callable[[list[str]], list[str]]
 
 
-def probes(home: Path) -> list[str]:
+def read_probe_sentences(model_directory: Path) -> list[str]:
     """Return the probe sentences of a model directory; none, if it has none."""
     try:
-        return list(filter(None, (home / PROBES).read_text("utf-8").split("\n")))
+        return list(filter(None, (model_directory / PROBE_FILE).read_text("utf-8").split("\n")))
     except OSError:
         return []
 
 
-def int8_refusal(home: Path, directory: Path, full: Translate, quick: Translate) -> str | None:
+def int8_problem(
+    model_directory: Path,
+    converted_directory: Path,
+    translate_float32: ProbeTranslator,
+    translate_int8: ProbeTranslator,
+) -> str | None:
     """Return why int8 is not used here, if so. What was measured is kept with the conversion."""
-    sentences = probes(home)
+    sentences = read_probe_sentences(model_directory)
     if not sentences:
         return (
-            f"its quality cannot be checked, for {home} has no {PROBES}: put some dozens of source "
+            f"its quality cannot be checked, for {model_directory} has no {PROBE_FILE}: put some dozens of source "
             "sentences there, one a line"
         )
-    path, case = directory / RESULTS, _case(sentences)
+    path, case = converted_directory / INT8_RESULTS_FILE, _case(sentences)
     known = _read(path)
     if case not in known:
         from seq2see import metrics  # noqa: PLC0415  # scorers take long to import
 
-        found = metrics.score(quick(sentences), full(sentences), "chrf")
+        found = metrics.score(translate_int8(sentences), translate_float32(sentences), "chrf")
         known[case] = round(found.value, 2)
         with suppress(OSError):  # a directory that cannot be written: measured again next time
             path.write_text(json.dumps(known, indent=1) + "\n", "utf-8")
-    if known[case] >= LEAST_CHRF:
+    if known[case] >= MIN_INT8_CHRF:
         return None
     return (
         f"it fails on this CPU: chrF {known[case]:.1f} with float32 as reference, "
-        f"below {LEAST_CHRF:.0f}"
+        f"below {MIN_INT8_CHRF:.0f}"
     )
 
 
@@ -94,20 +99,20 @@ def _cpu() -> str:
 Precision = Literal["float32", "int8"]
 
 
-Row = Sequence[str]
+PieceSequence = Sequence[str]
 """The pieces of a sentence, with its ends."""
 
 
-BATCH_TOKENS = 2048
+MAX_BATCH_TOKENS = 2048
 """Source tokens that a worker searches at once; more only wait for the longest among them."""
 
 
-AHEAD = 4
+QUEUED_BATCHES_PER_THREAD = 4
 """Batches of a call that are under way for each thread, or wait. Its queue knows no order but that
 of coming, and nothing is ever taken out of it: more would keep others waiting."""
 
 
-def missing() -> str | None:
+def import_problem() -> str | None:
     """Return why it cannot be used here at all, if so."""
     try:
         import ctranslate2  # type: ignore[import-untyped] # noqa: F401, PLC0415
@@ -129,20 +134,20 @@ class CTranslate2Engine:
         precision: Precision = "float32",
         device: str = "cpu",
         threads: int = 1,
-        batch_tokens: int = BATCH_TOKENS,
-        batch_size: int | None = None,
+        max_batch_tokens: int = MAX_BATCH_TOKENS,
+        max_batch_size: int | None = None,
     ) -> None:
         import ctranslate2  # noqa: PLC0415  # an extra
 
-        self.framing = bundle.framing
+        self.special_tokens = bundle.special_tokens
         self.tokenizers = bundle.tokenizers
         self.directory = directory
         self.precision = precision
         self._pad = bundle.config.pad_id
-        self._longest = ctranslate2_conversion.longest(bundle.config)
-        self._batch_tokens = batch_tokens
-        self._batch_size = batch_size
-        self._ahead = AHEAD * threads
+        self._longest = ctranslate2_conversion.get_max_positions(bundle.config)
+        self._batch_tokens = max_batch_tokens
+        self._batch_size = max_batch_size
+        self._ahead = QUEUED_BATCHES_PER_THREAD * threads
         self.model = ctranslate2.Translator(
             str(directory),
             device=device,
@@ -153,62 +158,77 @@ class CTranslate2Engine:
         )
 
     @classmethod
-    def open(cls, bundle: Bundle, home: Path, config: bytes, **settings: Any) -> CTranslate2Engine:
+    def from_bundle(
+        cls, bundle: Bundle, model_directory: Path, config_json: bytes, **settings: Any
+    ) -> CTranslate2Engine:
         """Return the engine of a model directory, converted on first use.
 
         `config` is the content of its `config.json`, by which a replaced model is noticed.
         """
-        name = ctranslate2_conversion.key(config, ctranslate2_conversion.FORMAT)
-        directory = ctranslate2_conversion.kept(
-            home, name, lambda path: ctranslate2_conversion.save(bundle, path)
+        name = ctranslate2_conversion.compute_conversion_key(
+            config_json, ctranslate2_conversion.CONVERTER_VERSION
+        )
+        directory = ctranslate2_conversion.get_cached_conversion(
+            model_directory,
+            name,
+            lambda path: ctranslate2_conversion.write_ctranslate2_model(bundle, path),
         )
         return cls(bundle, directory, **settings)
 
-    def refusal(self, config: SearchConfig, source: Source | None = None) -> str | None:
+    def unsupported_reason(
+        self, config: SearchConfig, search_input: SearchInput | None = None
+    ) -> str | None:
         """Return why a search would not come out as with our own engine, if so."""
-        return next(self._refusals(config, source), None)
+        return next(self._refusals(config, search_input), None)
 
-    def _refusals(self, config: SearchConfig, source: Source | None) -> Iterator[str]:
+    def _refusals(self, config: SearchConfig, source: SearchInput | None) -> Iterator[str]:
         if config.sampling:
             yield "it draws other samples"
-        if config.groups > 1:
+        if config.num_beam_groups > 1:
             yield "it has no diverse beams"
         if config.coverage_penalty:
             yield "it counts coverage in another way"
-        if config.repetition_penalty > 1 or config.no_repeat_ngram:
+        if config.repetition_penalty > 1 or config.no_repeat_ngram_size:
             yield "its scores would hold the penalty for repetition"
-        if config.lengths.min_ratio:
+        if config.length.min_ratio:
             yield "its scores would leave out what a least length forbids"
         exact_anyway = config.beam_size == 1 or (not config.length_penalty and config.n_best == 1)
-        if config.stop != "beam_full" and not exact_anyway:
+        if config.stop_rule != "beam_full" and not exact_anyway:
             yield "its beams stop when they are full, not when nothing better can come"
         if source is None:
             return
-        if source.prefix or source.forbidden or source.terms:
+        if source.prefix or source.forbidden or source.required:
             yield "it does not know our constraints"
-        if max(source.length, source.longest(config.lengths)) > self._longest:
+        if max(source.source_length, source.max_target_length(config.length)) > self._longest:
             yield f"it has no more than {self._longest} positions"
 
     def search(
         self,
-        sentences: Sequence[Ids],
-        sources: Sequence[Source],
+        source_ids: Sequence[TokenIds],
+        inputs: Sequence[SearchInput],
         config: SearchConfig,
-        processors: Processors | None = None,  # noqa: ARG002  # only constraints have some
-    ) -> Iterator[Batch]:
+        processor_factory: ProcessorFactory | None = None,  # noqa: ARG002  # only constraints have some
+    ) -> Iterator[BatchResult]:
         """Search, and yield batch after batch; no translation where it found the impossible."""
-        for source in sources:
-            if reason := self.refusal(config, source):
+        for source in inputs:
+            if reason := self.unsupported_reason(config, source):
                 raise InputError(f"ctranslate2 cannot do this: {reason}")
-        limits = [source.longest(config.lengths) for source in sources]
-        rows = [[self._source_pieces[i] for i in framed(s, self.framing)] for s in sentences]
+        limits = [source.max_target_length(config.length) for source in inputs]
+        rows = [
+            [self._source_pieces[i] for i in add_special_tokens(s, self.special_tokens)]
+            for s in source_ids
+        ]
         # Without a length penalty, to ask for all hypotheses would change when the search stops.
         alone = config.beam_size > 1 and not config.length_penalty
         yield from self._search(rows, limits, config, alone)
 
     def _search(
-        self, rows: Sequence[Row], limits: Sequence[int], config: SearchConfig, alone: bool
-    ) -> Iterator[Batch]:
+        self,
+        rows: Sequence[PieceSequence],
+        limits: Sequence[int],
+        config: SearchConfig,
+        alone: bool,
+    ) -> Iterator[BatchResult]:
         """Yield what is found.
 
         A call has one limit for all of its sentences. A search that ends before the limit of its
@@ -232,7 +252,7 @@ class CTranslate2Engine:
             results = [future.result() for future in futures]
             done, late = self._sorted_out(part, results, limits, config)
             again.extend(self._parts(rows, limits, late, alone=True))
-            yield Batch([*done], [*done.values()])
+            yield BatchResult([*done], [*done.values()])
 
     def _sorted_out(
         self,
@@ -258,7 +278,7 @@ class CTranslate2Engine:
 
     def _parts(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[PieceSequence],
         limits: Sequence[int],
         places: Sequence[int],
         alone: bool,
@@ -269,10 +289,10 @@ class CTranslate2Engine:
             groups.setdefault(limits[place] if alone else 0, []).append(place)
         for group in groups.values():
             lengths = [len(rows[place]) for place in group]
-            for part in by_length(lengths, self._batch_tokens, self._batch_size):
+            for part in batch_by_length(lengths, self._batch_tokens, self._batch_size):
                 yield [group[place] for place in part]
 
-    def _start(self, rows: Sequence[Row], limit: int, config: SearchConfig) -> list[Any]:
+    def _start(self, rows: Sequence[PieceSequence], limit: int, config: SearchConfig) -> list[Any]:
         """Let a worker begin, and return what will have the results."""
         several = config.beam_size > 1 and config.length_penalty > 0
         futures: list[Any] = self.model.translate_batch(
@@ -291,7 +311,7 @@ class CTranslate2Engine:
 
     def _hypothesis(self, pieces: Sequence[str], score: float, alpha: float) -> Hypothesis:
         tokens = tuple(self._target_ids[piece] for piece in pieces)
-        finished = tokens[-1:] == (self.framing.target_end,)
+        finished = tokens[-1:] == (self.special_tokens.target_eos_id,)
         return Hypothesis(tokens, finished, score, score * len(tokens) ** alpha, 0.0, ())
 
     def _is_impossible(self, hypotheses: Sequence[Sequence[str]]) -> bool:
@@ -300,7 +320,9 @@ class CTranslate2Engine:
 
     @cached_property
     def _never(self) -> frozenset[str]:
-        ids = {self.framing.target_start, self._pad} - {self.framing.target_end}
+        ids = {self.special_tokens.decoder_start_id, self._pad} - {
+            self.special_tokens.target_eos_id
+        }
         return frozenset(self.tokenizers.target.pieces[i] for i in ids)
 
     @cached_property

@@ -17,34 +17,34 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seq2see.config import Config
-from seq2see.cpu import PackedLinear, is_for_onednn
+from seq2see.cpu import PackedLinear, supports_onednn
 from seq2see.model import (
-    SILENCE,
+    NULL_RECORDER,
     AttentionListener,
     AttentionRecord,
+    AttentionSite,
     Decoder,
     DotProductAttention,
+    EncoderOutput,
     LayerListener,
-    Memory,
     ModelConfig,
     Recorder,
-    Site,
-    Stack,
+    StackName,
     Transformer,
 )
-from seq2see.model.attention import CrossAttention, MultiHead, SelfAttention
-from seq2see.model.embeddings import Output
+from seq2see.model.attention import CrossAttention, MultiHeadAttention, SelfAttention
+from seq2see.model.embeddings import OutputProjection
 from seq2see.model.layers import DecoderLayer
 from seq2see.model.modules import (
     Dropout,
     FeedForward,
-    Linear,
     PostNormResidual,
     PreNormResidual,
     Residual,
     Sublayer,
+    XavierLinear,
 )
-from seq2see.search import Prediction
+from seq2see.search import StepOutput
 
 # R rows, H heads, T target tokens, S source tokens
 # B sources, S source tokens, M features of the model
@@ -62,28 +62,28 @@ class AlignmentConfig(Config):
     heads: tuple[int, ...] | None = Field(default=None, min_length=1, strict=False)
     """Some of its heads, whose mean is taken; left out, all."""
 
-    def resolved(self, layers: int) -> int:
+    def resolve_layer(self, num_layers: int) -> int:
         """Return the layer in a decoder of so many."""
-        return max(min(1, layers - 1), layers - 2) if self.layer is None else self.layer
+        return max(min(1, num_layers - 1), num_layers - 2) if self.layer is None else self.layer
 
-    def misfits(self, config: ModelConfig) -> Iterator[str]:
+    def find_problems(self, config: ModelConfig) -> Iterator[str]:
         """Say what a model does not have."""
-        if self.resolved(config.decoder_layers) >= config.decoder_layers:
+        if self.resolve_layer(config.decoder_layers) >= config.decoder_layers:
             yield f"`layer` must be below {config.decoder_layers}, but is {self.layer} instead"
         if self.heads and max(self.heads) >= config.heads:
             yield f"`heads` must be below {config.heads}, but has {max(self.heads)} instead"
 
 
-class CrossEar:
+class CrossAttentionRecorder:
     """A recorder that keeps where the decoder looked last, and lets another one hear all."""
 
-    def __init__(self, layer: int, heads: tuple[int, ...] | None, other: Recorder = SILENCE):
-        self._site = Site("decoder", layer, "cross")
+    def __init__(self, layer: int, heads: tuple[int, ...] | None, inner: Recorder = NULL_RECORDER):
+        self._site = AttentionSite("decoder", layer, "cross")
         self._heads = None if heads is None else list(heads)
-        self._other = other
+        self._other = inner
         self.weights_RTS: Tensor | None = None
 
-    def attention_listener(self, site: Site) -> AttentionListener | None:
+    def attention_listener(self, site: AttentionSite) -> AttentionListener | None:
         """Listen at one place, and wherever the other one does."""
         theirs = self._other.attention_listener(site)
         if site != self._site:
@@ -99,25 +99,27 @@ class CrossEar:
 
         return take
 
-    def layer_listener(self, stack: Stack, layer: int) -> LayerListener | None:
+    def layer_listener(self, stack: StackName, layer: int) -> LayerListener | None:
         """Layers are the other one's."""
         return self._other.layer_listener(stack, layer)
 
 
-GROUP_TOKENS = 512
+MIN_GROUP_TOKENS = 512
 """Sources of different lengths share a group until it has so many tokens."""
 
 
-def encoded(model: Transformer, source_BS: Tensor, recorder: Recorder = SILENCE) -> Memory:
+def encode_in_groups(
+    model: Transformer, source_BS: Tensor, recorder: Recorder = NULL_RECORDER
+) -> EncoderOutput:
     """Return what the encoder makes of a batch, best with the longest sources first.
 
     Other devices than a CPU, and whoever listens, want it whole.
     """
-    if source_BS.device.type != "cpu" or recorder is not SILENCE:
+    if source_BS.device.type != "cpu" or recorder is not NULL_RECORDER:
         return model.encode(source_BS, recorder)
     padding_BS = source_BS == model.encoder.pad_id
-    lengths = last_places(padding_BS).tolist()
-    ends = [0, *group_ends(lengths)]
+    lengths = compute_source_lengths(padding_BS).tolist()
+    ends = [0, *find_group_ends(lengths)]
     if len(ends) == 2:
         return model.encode(source_BS)
     groups = [source_BS[start:end, : max(lengths[start:end])] for start, end in pairwise(ends)]
@@ -125,58 +127,60 @@ def encoded(model: Transformer, source_BS: Tensor, recorder: Recorder = SILENCE)
     states_BSM = states[0].new_zeros(*source_BS.shape, states[0].size(2))
     for own, (start, end) in zip(states, pairwise(ends), strict=True):
         states_BSM[start:end, : own.size(1)] = own
-    return Memory(states_BSM, padding_BS)
+    return EncoderOutput(states_BSM, padding_BS)
 
 
-def last_places(padding_BS: Tensor) -> Tensor:
+def compute_source_lengths(padding_BS: Tensor) -> Tensor:
     """Return how far each source reaches, at least to the first place: padding may be inside."""
     places_S = torch.arange(1, padding_BS.size(1) + 1, device=padding_BS.device)
     return (padding_BS.logical_not() * places_S).amax(1).clamp(min=1)
 
 
-def group_ends(lengths: Sequence[int]) -> Iterator[int]:
+def find_group_ends(lengths: Sequence[int]) -> Iterator[int]:
     """Yield where each group ends, one behind its last source."""
     start = 0
     for place in range(1, len(lengths)):
-        is_large = (place - start) * lengths[start] >= GROUP_TOKENS
+        is_large = (place - start) * lengths[start] >= MIN_GROUP_TOKENS
         if is_large and lengths[place] != lengths[start]:
             yield place
             start = place
     yield len(lengths)
 
 
-WORTH_PACKING = 32
+MIN_ROWS_TO_PACK = 32
 """Hypotheses of a search, all batches together: with fewer, its steps gain less than it takes to
 pack the weights."""
 
 
-class OutputLayer(Protocol):
+class SupportsLogProbabilities(Protocol):
     """From states to what may come next."""
 
     def log_probabilities(self, x_RM: Tensor, /) -> Tensor:
         """Return a log-probability for each piece of the vocabulary, [R, V]."""
 
 
-def output_layer(output: Output, hypotheses: int) -> OutputLayer:
+def choose_output_projection(
+    output: OutputProjection, num_hypotheses: int
+) -> SupportsLogProbabilities:
     """Return the fastest form of a model's output layer for a search of so many hypotheses.
 
     It may hold a copy of the weights as they are now.
     """
-    is_float32 = is_for_onednn(output.tokens.weight_VM) and not torch.is_autocast_enabled("cpu")
-    is_worth_it = hypotheses >= WORTH_PACKING and is_float32
-    return PackedOutput(output) if is_worth_it and _is_plain(output) else output
+    is_float32 = supports_onednn(output.tokens.weight_VM) and not torch.is_autocast_enabled("cpu")
+    is_worth_it = num_hypotheses >= MIN_ROWS_TO_PACK and is_float32
+    return PackedOutputProjection(output) if is_worth_it and _is_plain(output) else output
 
 
-def _is_plain(output: Output) -> bool:
+def _is_plain(output: OutputProjection) -> bool:
     """Tell whether it is as it was made: what others have put in its place does its own work."""
     is_hooked = output._forward_hooks or output._forward_pre_hooks or "forward" in vars(output)
-    return type(output) is Output and not is_hooked
+    return type(output) is OutputProjection and not is_hooked
 
 
-class PackedOutput:
+class PackedOutputProjection:
     """The output layer with its weights in the order that suits the kernel."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: OutputProjection) -> None:
         self._logits = PackedLinear(output.tokens.weight_VM, output.bias_V)
 
     def log_probabilities(self, x_RM: Tensor, /) -> Tensor:
@@ -185,17 +189,17 @@ class PackedOutput:
         return torch.log_softmax(logits_RV, -1, out=logits_RV)
 
 
-ROOM = 16
+INITIAL_CACHE_LENGTH = 16
 """Tokens of the past that there is room for at first."""
 
 
-KNOWN = {
+SUPPORTED_MODULES = {
     CrossAttention,
     DecoderLayer,
     DotProductAttention,
     Dropout,
     FeedForward,
-    Linear,
+    XavierLinear,
     PostNormResidual,
     PreNormResidual,
     SelfAttention,
@@ -205,32 +209,36 @@ KNOWN = {
 """The parts of a layer whose steps are written down here."""
 
 
-class Steps(Protocol):
+class StepDecoder(Protocol):
     """The hypotheses of a batch of sources: what the decoder remembers, and how it goes on."""
 
     def step(self, tokens_R: Tensor) -> Tensor:
         """Take one token more of each hypothesis, and return its state, [R, M]."""
 
-    def follow(self, sources_B: Tensor, parents_BK: Tensor) -> None:
+    def reorder(self, sources_B: Tensor, parents_BK: Tensor) -> None:
         """Keep these sources; there, hypothesis k goes on from the old one parents[k].
 
         As many sources as before means all of them in their order.
         """
 
 
-def steps(model: Transformer, memory: Memory, recorder: Recorder = SILENCE) -> Steps:
+def create_step_decoder(
+    model: Transformer, memory: EncoderOutput, recorder: Recorder = NULL_RECORDER
+) -> StepDecoder:
     """Return the fastest steps that the model, its memory and its listeners allow."""
     is_lean = (
-        recorder is SILENCE
+        recorder is NULL_RECORDER
         and memory.states_BSM.device.type == "cpu"
         and not torch.is_autocast_enabled("cpu")
         and not memory.padding_BS.all(1).any()  # whoever looks at nothing at all gets zeros
-        and is_known(model)
+        and supports_fast_cpu_step(model)
     )
-    return LeanSteps(model, memory) if is_lean else ModelSteps(model, memory, recorder)
+    return (
+        FastCpuStepDecoder(model, memory) if is_lean else ModelStepDecoder(model, memory, recorder)
+    )
 
 
-def is_known(model: Transformer) -> bool:
+def supports_fast_cpu_step(model: Transformer) -> bool:
     """Tell whether a model decodes with known parts, all of them as they were made.
 
     What somebody has put in their place, or hooked on to them, does its own work.
@@ -239,49 +247,53 @@ def is_known(model: Transformer) -> bool:
     if type(model) is not Transformer or type(decoder) is not Decoder:
         return False
     inside = [part for layer in decoder.layers for part in layer.modules()]
-    heads = {part.heads for part in inside if isinstance(part, MultiHead)}
+    heads = {part.heads for part in inside if isinstance(part, MultiHeadAttention)}
     return (
         len(heads) == 1
-        and all(type(part) in KNOWN for part in (*inside, decoder.norm))
+        and all(type(part) in SUPPORTED_MODULES for part in (*inside, decoder.norm))
         and not any(map(_is_special, (decoder, decoder.norm, *inside)))
     )
 
 
 def _is_special(part: nn.Module) -> bool:
-    is_shared = isinstance(part, MultiHead) and part.shared_qk
+    is_shared = isinstance(part, MultiHeadAttention) and part.shared_qk
     is_hooked = part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part)
     return bool(is_shared or is_hooked or part.training)
 
 
-class ModelSteps:
+class ModelStepDecoder:
     """The model's own, which serve every kind of it, and which a recorder may hear."""
 
-    def __init__(self, model: Transformer, memory: Memory, recorder: Recorder = SILENCE) -> None:
+    def __init__(
+        self, model: Transformer, memory: EncoderOutput, recorder: Recorder = NULL_RECORDER
+    ) -> None:
         self._model = model
         self._recorder = recorder
-        self._cache = model.start(memory)
+        self._cache = model.init_cache(memory)
 
     def step(self, tokens_R: Tensor) -> Tensor:
         """Let the model take a step, and remember it in its cache."""
         return self._model.step(tokens_R[:, None], self._cache, self._recorder).squeeze(1)
 
-    def follow(self, sources_B: Tensor, parents_BK: Tensor) -> None:
+    def reorder(self, sources_B: Tensor, parents_BK: Tensor) -> None:
         """Let the cache follow."""
-        self._cache.follow(sources_B, parents_BK)
+        self._cache.reorder(sources_B, parents_BK)
 
 
-class LeanSteps:
+class FastCpuStepDecoder:
     """The kernels alone, for a model of known parts. Made in inference mode, it is used there."""
 
     @torch.no_grad()
-    def __init__(self, model: Transformer, memory: Memory) -> None:
+    def __init__(self, model: Transformer, memory: EncoderOutput) -> None:
         decoder, states_BSM = model.decoder, memory.states_BSM
         self._embed = decoder.embeddings
-        self._norm = norm_of(decoder.norm)
-        self._layers = [LayerSteps(layer, memory) for layer in decoder.layers]
-        self._hidden_G1S = hidden(memory.padding_BS, self._layers[0].heads, states_BSM.dtype)
+        self._norm = unwrap_norm(decoder.norm)
+        self._layers = [FastCpuDecoderLayer(layer, memory) for layer in decoder.layers]
+        self._hidden_G1S = build_additive_mask(
+            memory.padding_BS, self._layers[0].heads, states_BSM.dtype
+        )
         self._sources, self._beams = len(states_BSM), 1
-        shape = (ROOM, len(self._layers), 2, self._sources, states_BSM.size(2))
+        shape = (INITIAL_CACHE_LENGTH, len(self._layers), 2, self._sources, states_BSM.size(2))
         self._past_CL2RM = states_BSM.new_empty(shape)
         self._length = 0
 
@@ -299,7 +311,7 @@ class LeanSteps:
         return self._norm(x_RM)
 
     @torch.no_grad()
-    def follow(self, sources_B: Tensor, parents_BK: Tensor) -> None:
+    def reorder(self, sources_B: Tensor, parents_BK: Tensor) -> None:
         """Let the past of the hypotheses change places; sources that are left keep theirs."""
         index_R = (sources_B[:, None] * self._beams + parents_BK).flatten()
         self._beams = parents_BK.size(1)
@@ -313,23 +325,23 @@ class LeanSteps:
 
     def _keep(self, sources_B: Tensor) -> None:
         if self._hidden_G1S is not None:
-            self._hidden_G1S = of_sources(self._hidden_G1S, sources_B, self._sources)
+            self._hidden_G1S = select_sources(self._hidden_G1S, sources_B, self._sources)
         for layer in self._layers:
-            layer.keys_GSD = of_sources(layer.keys_GSD, sources_B, self._sources)
-            layer.values_GSD = of_sources(layer.values_GSD, sources_B, self._sources)
+            layer.keys_GSD = select_sources(layer.keys_GSD, sources_B, self._sources)
+            layer.values_GSD = select_sources(layer.values_GSD, sources_B, self._sources)
         self._sources = len(sources_B)
 
 
-class LayerSteps:
+class FastCpuDecoderLayer:
     """A layer of the decoder, with its keys and values of the sources."""
 
-    def __init__(self, layer: DecoderLayer, memory: Memory) -> None:
+    def __init__(self, layer: DecoderLayer, memory: EncoderOutput) -> None:
         own, cross, between = layer.attention, layer.cross_attention, layer.feed_forward
         self.heads = cross.heads
-        self.own_scale, self.cross_scale = map(scale_of, (own, cross))
+        self.own_scale, self.cross_scale = map(get_attention_scale, (own, cross))
         self.activation = between.activation
         self.residuals = [
-            residual_of(residual)
+            unwrap_residual(residual)
             for residual in (
                 layer.attention_residual,
                 layer.cross_attention_residual,
@@ -341,7 +353,9 @@ class LayerSteps:
             partial(F.linear, weight=linear.weight, bias=linear.bias) for linear in linears
         )
         memories = cross.key_value(memory.states_BSM).chunk(2, dim=-1)
-        self.keys_GSD, self.values_GSD = (by_heads(part_BSM, self.heads) for part_BSM in memories)
+        self.keys_GSD, self.values_GSD = (
+            split_heads(part_BSM, self.heads) for part_BSM in memories
+        )
 
     def step(
         self, x_RM: Tensor, past_T2RM: Tensor, hidden_G1S: Tensor | None, beams: int
@@ -356,11 +370,11 @@ class LayerSteps:
         all_R3M = self.qkv(x_RM).view(len(x_RM), 3, -1)
         past_T2RM[-1].copy_(all_R3M[:, 1:].transpose(0, 1))
         queries_RM = all_R3M[:, 0] * self.own_scale
-        return self.own_output(looked_back(queries_RM, past_T2RM, self.heads))
+        return self.own_output(attend_to_past(queries_RM, past_T2RM, self.heads))
 
     def _look_at_source(self, x_RM: Tensor, hidden_G1S: Tensor | None, beams: int) -> Tensor:
         queries_RM = self.query(x_RM).mul_(self.cross_scale)
-        queries_GKD = by_heads(queries_RM.view(-1, beams, queries_RM.size(1)), self.heads)
+        queries_GKD = split_heads(queries_RM.view(-1, beams, queries_RM.size(1)), self.heads)
         keys_GDS = self.keys_GSD.transpose(1, 2)
         if hidden_G1S is None:
             scores_GKS = torch.bmm(queries_GKD, keys_GDS)
@@ -371,7 +385,7 @@ class LayerSteps:
         return self.cross_output(mixed_BKHD.reshape(len(x_RM), -1))
 
 
-def looked_back(queries_RM: Tensor, past_T2RM: Tensor, heads: int) -> Tensor:
+def attend_to_past(queries_RM: Tensor, past_T2RM: Tensor, heads: int) -> Tensor:
     """Attend to the past with one query a hypothesis, already scaled."""
     keys_TRHD, values_TRHD = past_T2RM.view(*past_T2RM.shape[:-1], heads, -1).unbind(1)
     queries_RHD = queries_RM.view(len(queries_RM), heads, -1)
@@ -379,17 +393,17 @@ def looked_back(queries_RM: Tensor, past_T2RM: Tensor, heads: int) -> Tensor:
     return (values_TRHD * weights_TRH[..., None]).sum(0).view(queries_RM.shape)
 
 
-def by_heads(x_BSM: Tensor, heads: int) -> Tensor:
+def split_heads(x_BSM: Tensor, heads: int) -> Tensor:
     """Return a matrix for each head of each row, [G, S, D]."""
     return x_BSM.view(*x_BSM.shape[:-1], heads, -1).transpose(1, 2).flatten(0, 1)
 
 
-def of_sources(x_G: Tensor, sources_B: Tensor, count: int) -> Tensor:
+def select_sources(x_G: Tensor, sources_B: Tensor, num_sources: int) -> Tensor:
     """Return what these of so many sources have, all heads of each."""
-    return x_G.view(count, -1, *x_G.shape[1:]).index_select(0, sources_B).flatten(0, 1)
+    return x_G.view(num_sources, -1, *x_G.shape[1:]).index_select(0, sources_B).flatten(0, 1)
 
 
-def hidden(padding_BS: Tensor, heads: int, dtype: torch.dtype) -> Tensor | None:
+def build_additive_mask(padding_BS: Tensor, heads: int, dtype: torch.dtype) -> Tensor | None:
     """Return −∞ for the padding and 0 for the rest, to be added to the scores of each head."""
     if not padding_BS.any():
         return None
@@ -397,21 +411,21 @@ def hidden(padding_BS: Tensor, heads: int, dtype: torch.dtype) -> Tensor | None:
     return mask_BS.masked_fill_(padding_BS, -torch.inf)[:, None].repeat_interleave(heads, 0)
 
 
-def scale_of(heads: MultiHead) -> float:
+def get_attention_scale(module: MultiHeadAttention) -> float:
     """Return what the scores of some heads are multiplied by."""
-    assert isinstance(heads.attention, DotProductAttention)
-    return heads.attention.scale
+    assert isinstance(module.attention, DotProductAttention)
+    return module.attention.scale
 
 
-def residual_of(module: Residual) -> Callable[[Tensor, Sublayer], Tensor]:
+def unwrap_residual(module: Residual) -> Callable[[Tensor, Sublayer], Tensor]:
     """Return what a residual connection does."""
-    norm = norm_of(module.norm)
+    norm = unwrap_norm(module.norm)
     if isinstance(module, PreNormResidual):
         return lambda x_RM, sublayer: sublayer(norm(x_RM)).add_(x_RM)
     return lambda x_RM, sublayer: norm(sublayer(x_RM).add_(x_RM))
 
 
-def norm_of(module: nn.Module) -> Callable[[Tensor], Tensor]:
+def unwrap_norm(module: nn.Module) -> Callable[[Tensor], Tensor]:
     """Return what a norm does, without the way of a module to it."""
     if type(module) is not nn.LayerNorm:
         return module
@@ -431,24 +445,26 @@ class TorchDecoder:
         self,
         model: Transformer,
         source_BS: Tensor,
-        recorder: Recorder = SILENCE,
-        ear: CrossEar | None = None,
-        output: OutputLayer | None = None,
+        recorder: Recorder = NULL_RECORDER,
+        attention_recorder: CrossAttentionRecorder | None = None,
+        output_projection: SupportsLogProbabilities | None = None,
     ) -> None:
-        self._output: OutputLayer = output or model.output
-        self._ear = ear
-        self._steps = steps(model, encoded(model, source_BS, recorder), ear or recorder)
+        self._output: SupportsLogProbabilities = output_projection or model.output
+        self._ear = attention_recorder
+        self._steps = create_step_decoder(
+            model, encode_in_groups(model, source_BS, recorder), attention_recorder or recorder
+        )
 
-    def step(self, tokens_BK: Tensor) -> Prediction:
+    def step(self, tokens_BK: Tensor) -> StepOutput:
         """Look one token ahead."""
         states_RM = self._steps.step(tokens_BK.flatten())
         log_probs_RV = self._output.log_probabilities(states_RM)
         log_probs_BKV = log_probs_RV.view(*tokens_BK.shape, -1)
         if self._ear is None:
-            return Prediction(log_probs_BKV)
+            return StepOutput(log_probs_BKV)
         assert self._ear.weights_RTS is not None
-        return Prediction(log_probs_BKV, self._ear.weights_RTS[:, -1].view(*tokens_BK.shape, -1))
+        return StepOutput(log_probs_BKV, self._ear.weights_RTS[:, -1].view(*tokens_BK.shape, -1))
 
     def reorder(self, rows_B: Tensor, parents_BK: Tensor) -> None:
         """Keep some sentences, and in each the beams that go on."""
-        self._steps.follow(rows_B, parents_BK)
+        self._steps.reorder(rows_B, parents_BK)

@@ -1,46 +1,67 @@
-"""A test set in, a report out. Validation during training goes this way too.
+"""Evaluate and compare translations. Validation during training uses this package too.
 
-HeldOut       what to be judged by: sources, references, and the fables behind them
-evaluate      a translator's translations of it, with every score
-judged        the same for translations that are there already
-compared      two systems: significance, and the sentences on which they differ most
-scored        BLEU and chrF alone, for a look in between
-best_head     which head's attention aligns words best
+EvaluationSet              sources and references of a test set or validation set
+evaluate                   translates an evaluation set and computes all scores
+score_translations         computes the scores of existing translations
+compare_systems            tests two systems for significant differences, and lists the sentences
+                           on which they differ most
+compute_bleu_and_chrf      BLEU and chrF only, for validation
+HeadAlignmentScorer        alignment error rate of each attention head
+with_best_alignment_head   stores the head that aligns words best in a model
 """
 
 from __future__ import annotations
 
 from seq2see.evaluate.alignment import (
-    Aligner,
     AlignmentReport,
-    aligned_by_best_head,
-    alignment_report,
+    AlignmentScore,
+    HeadAlignmentScorer,
+    evaluate_alignment,
+    with_best_alignment_head,
 )
-from seq2see.evaluate.comparison import SystemComparison, compared
+from seq2see.evaluate.comparison import (
+    DiffSpan,
+    SentenceDifference,
+    SystemComparison,
+    compare_systems,
+    diff_words,
+    find_differences,
+)
 from seq2see.evaluate.evaluation import (
     Evaluation,
-    Pronouns,
+    LengthBucket,
+    PronounAccuracy,
     ScoringConfig,
+    compute_bleu_and_chrf,
+    compute_pronoun_accuracy,
     evaluate,
-    judged,
-    pronouns,
-    scored,
+    score_by_length,
+    score_translations,
+    translate_evaluation_set,
 )
-from seq2see.evaluate.evaluation_set import HeldOut
+from seq2see.evaluate.evaluation_set import EvaluationSet
 
 __all__ = [
-    "Aligner",
     "AlignmentReport",
+    "AlignmentScore",
+    "DiffSpan",
     "Evaluation",
-    "HeldOut",
-    "Pronouns",
+    "EvaluationSet",
+    "HeadAlignmentScorer",
+    "LengthBucket",
+    "PronounAccuracy",
     "ScoringConfig",
+    "SentenceDifference",
     "SystemComparison",
-    "aligned_by_best_head",
-    "alignment_report",
-    "compared",
+    "compare_systems",
+    "compute_bleu_and_chrf",
+    "compute_pronoun_accuracy",
+    "diff_words",
     "evaluate",
-    "judged",
-    "pronouns",
-    "scored",
+    "evaluate_alignment",
+    "find_differences",
+    "score_by_length",
+    "score_translations",
+    "translate_evaluation_set",
+    "with_best_alignment_head",
 ]

@@ -16,8 +16,15 @@ from seq2see.config import Config
 from seq2see.data import fables
 from seq2see.data.fables import Fable
 from seq2see.evaluate.alignment import AlignmentReport
-from seq2see.evaluate.evaluation_set import HeldOut
-from seq2see.metrics import SEED, Judge, MetricName, MetricScore, Options, Tokenization
+from seq2see.evaluate.evaluation_set import EvaluationSet
+from seq2see.metrics import (
+    DEFAULT_SEED,
+    MetricName,
+    MetricOptions,
+    MetricScore,
+    MetricStatistics,
+    Tokenization,
+)
 from seq2see.translator import Translation, TranslationOptions, Translator
 
 
@@ -30,24 +37,28 @@ class ScoringConfig(Config):
     """How BLEU finds words, instead of the language's own way."""
     lowercase: bool | None = None
     """Ignore case; as usual for each metric unless given."""
-    samples: int = Field(default=1000, ge=0, le=1_000_000)
+    resamples: int = Field(default=1000, ge=0, le=1_000_000)
     """Resampled test sets for the intervals; 0 is none."""
-    seed: int = Field(default=SEED, ge=0)
+    seed: int = Field(default=DEFAULT_SEED, ge=0)
     """Of the resampling."""
 
-    def options(self, language: str | None) -> Options:
+    def metric_options(self, language: str | None) -> MetricOptions:
         """Return what stands in the signatures."""
         return {"language": language, "tokenize": self.tokenize, "lowercase": self.lowercase}
 
 
-def scored(texts: list[str], references: list[str], language: str) -> dict[str, MetricScore]:
+def compute_bleu_and_chrf(
+    translations: list[str], references: list[str], language: str
+) -> dict[str, MetricScore]:
     """Return BLEU and chrF, by their names: of characters, where what finds words is missing."""
-    way = metrics.at_hand(language)
-    found = metrics.scores(texts, references, ("bleu", "chrf"), language=language, tokenize=way)
+    way = metrics.find_fallback_tokenization(language)
+    found = metrics.score_metrics(
+        translations, references, ("bleu", "chrf"), language=language, tokenize=way
+    )
     return {str(name): score for name, score in found.items()}
 
 
-def score_record(score: MetricScore) -> dict[str, Any]:
+def score_to_json(score: MetricScore) -> dict[str, Any]:
     """Return a score as JSON has it."""
     record: dict[str, Any] = {"value": score.value, "signature": score.signature}
     if score.interval:
@@ -62,86 +73,95 @@ def score_record(score: MetricScore) -> dict[str, Any]:
     return record
 
 
-def score_records(scores: Mapping[MetricName, MetricScore]) -> dict[str, Any]:
+def scores_to_json(scores: Mapping[MetricName, MetricScore]) -> dict[str, Any]:
     """Return several, by their names."""
-    return {name: score_record(score) for name, score in scores.items()}
+    return {name: score_to_json(score) for name, score in scores.items()}
 
 
-BUCKETS = 5
+MAX_LENGTH_BUCKETS = 5
 """At most so many, with about as many sentences each."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
+class LengthBucket:
     """Sentences of similar length."""
 
-    shortest: int
-    longest: int
-    sentences: int
+    min_length: int
+    max_length: int
+    num_sentences: int
     values: Mapping[MetricName, float]
 
 
-def by_length(judges: Mapping[MetricName, Judge], lengths: Sequence[int]) -> list[Bucket]:
+def score_by_length(
+    metrics_by_name: Mapping[MetricName, MetricStatistics], lengths: Sequence[int]
+) -> list[LengthBucket]:
     """Score the sentences of each bucket by themselves, from what was counted in each."""
     found = []
-    for places in buckets(lengths):
+    for places in split_into_length_buckets(lengths):
         values = {
-            metric: judge.value(judge.stats[0][places].sum(axis=0))
-            for metric, judge in judges.items()
+            metric: judge.compute_value(judge.line_statistics[0][places].sum(axis=0))
+            for metric, judge in metrics_by_name.items()
         }
         span = [lengths[place] for place in places]
-        found.append(Bucket(min(span), max(span), len(places), values))
+        found.append(LengthBucket(min(span), max(span), len(places), values))
     return found
 
 
-def buckets(lengths: Sequence[int], count: int = BUCKETS) -> list[list[int]]:
+def split_into_length_buckets(
+    lengths: Sequence[int], num_buckets: int = MAX_LENGTH_BUCKETS
+) -> list[list[int]]:
     """Return the places of each bucket, short ones first. What is as long is in the same."""
     ordered = np.sort(lengths)
-    last = -(-len(ordered) * np.arange(1, count + 1) // count) - 1
+    last = -(-len(ordered) * np.arange(1, num_buckets + 1) // num_buckets) - 1
     longest = np.unique(ordered[last])
     numbers = np.searchsorted(longest, lengths)
     return [np.flatnonzero(numbers == number).tolist() for number in range(len(longest))]
 
 
 @dataclass(frozen=True, slots=True)
-class Pronouns:
+class PronounAccuracy:
     """Sentences in which the predicate decides between the pronouns."""
 
-    cases: int
-    right: int
+    total: int
+    correct: int
 
     @property
-    def share(self) -> float:
+    def accuracy(self) -> float:
         """Of the right ones, in percent."""
-        return 100 * self.right / max(1, self.cases)
+        return 100 * self.correct / max(1, self.total)
 
 
-def pronouns(cases: Sequence[Fable], texts: Sequence[str]) -> Pronouns:
+def compute_pronoun_accuracy(
+    test_fables: Sequence[Fable], translations: Sequence[str]
+) -> PronounAccuracy:
     """Count the decisive pronouns of these translations."""
     decisive = [
         _is_right(fable, text)
-        for fable, text in zip(cases, texts, strict=True)
-        if fable.pronoun and fable.pronoun.contrast
+        for fable, text in zip(test_fables, translations, strict=True)
+        if fable.pronoun and fable.pronoun.contrastive_pair
     ]
-    return Pronouns(len(decisive), sum(decisive))
+    return PronounAccuracy(len(decisive), sum(decisive))
 
 
 def _is_right(fable: Fable, text: str) -> bool:
     """Say whether the word at the pronoun's place is the expected one."""
     assert fable.pronoun
-    place = fable.pronoun.target
-    return fables.words(text)[place : place + 1] == fables.words(fable.target)[place : place + 1]
+    place = fable.pronoun.target_index
+    return (
+        fables.split_words(text)[place : place + 1]
+        == fables.split_words(fable.target)[place : place + 1]
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """Translations of a test set, and all that was counted in them."""
 
-    name: str
-    texts: Sequence[str]
+    test_set: str
+    translations: Sequence[str]
     scores: Mapping[MetricName, MetricScore]
-    buckets: Sequence[Bucket]
-    pronouns: Pronouns | None = None
+    length_buckets: Sequence[LengthBucket]
+    pronoun_accuracy: PronounAccuracy | None = None
     """On fables."""
     alignment: AlignmentReport | None = None
     """On fables, by a model."""
@@ -155,11 +175,11 @@ class Evaluation:
     def to_json(self) -> dict[str, Any]:
         """Return it for machines, without the texts."""
         return {
-            "test": self.name,
-            "sentences": len(self.texts),
-            "scores": score_records(self.scores),
-            "lengths": [asdict(bucket) for bucket in self.buckets],
-            "pronouns": asdict(self.pronouns) if self.pronouns else None,
+            "test_set": self.test_set,
+            "num_sentences": len(self.translations),
+            "scores": scores_to_json(self.scores),
+            "length_buckets": [asdict(bucket) for bucket in self.length_buckets],
+            "pronoun_accuracy": asdict(self.pronoun_accuracy) if self.pronoun_accuracy else None,
             "alignment": self.alignment.to_json() if self.alignment else None,
             "flags": dict(self.flags),
             "errors": dict(self.errors),
@@ -167,37 +187,50 @@ class Evaluation:
         }
 
 
-def judged(
-    texts: Sequence[str], held_out: HeldOut, scoring: ScoringConfig | None = None
+def score_translations(
+    translations: Sequence[str], evaluation_set: EvaluationSet, scoring: ScoringConfig | None = None
 ) -> Evaluation:
     """Score translations that are there already."""
     scoring = scoring or ScoringConfig()
-    options = scoring.options(held_out.language)
+    options = scoring.metric_options(evaluation_set.target_language)
     judges = {
-        metric: Judge(metric, [texts], held_out.references, options) for metric in scoring.metrics
+        metric: MetricStatistics(metric, [translations], evaluation_set.references, options)
+        for metric in scoring.metrics
     }
     scores = {
-        metric: metrics.score_of(judge, scoring.samples, scoring.seed)
+        metric: metrics.score_statistics(judge, scoring.resamples, scoring.seed)
         for metric, judge in judges.items()
     }
-    said = pronouns(held_out.fables, texts) if held_out.fables else None
-    return Evaluation(held_out.name, texts, scores, by_length(judges, held_out.lengths), said)
+    said = (
+        compute_pronoun_accuracy(evaluation_set.fables, translations)
+        if evaluation_set.fables
+        else None
+    )
+    return Evaluation(
+        evaluation_set.name,
+        translations,
+        scores,
+        score_by_length(judges, evaluation_set.sentence_lengths),
+        said,
+    )
 
 
 def evaluate(
     translator: Translator,
-    held_out: HeldOut,
+    evaluation_set: EvaluationSet,
     options: TranslationOptions | None = None,
     scoring: ScoringConfig | None = None,
-    told: Callable[[int], None] = lambda _: None,
+    on_progress: Callable[[int], None] = lambda _: None,
 ) -> Evaluation:
     """Translate every source and score the whole; `told` hears how many are done."""
     scoring = scoring or ScoringConfig()
-    metrics.refuse(scoring.metrics, **scoring.options(held_out.language))
+    metrics.check_metrics(scoring.metrics, **scoring.metric_options(evaluation_set.target_language))
     began = time.perf_counter()
-    found = translated(translator, held_out, options, told)
+    found = translate_evaluation_set(translator, evaluation_set, options, on_progress)
     seconds = time.perf_counter() - began
-    report = judged([translation.text for translation in found], held_out, scoring)
+    report = score_translations(
+        [translation.text for translation in found], evaluation_set, scoring
+    )
     return replace(
         report,
         flags=Counter(str(flag) for translation in found for flag in translation.flags),
@@ -206,16 +239,16 @@ def evaluate(
     )
 
 
-def translated(
+def translate_evaluation_set(
     translator: Translator,
-    held_out: HeldOut,
+    evaluation_set: EvaluationSet,
     options: TranslationOptions | None = None,
-    told: Callable[[int], None] = lambda _: None,
+    on_progress: Callable[[int], None] = lambda _: None,
 ) -> list[Translation]:
     """Translate every source."""
-    assert held_out.sources is not None
+    assert evaluation_set.sources is not None
     found = []
-    for translation in translator.stream(held_out.sources, options):
+    for translation in translator.stream(evaluation_set.sources, options):
         found.append(translation)
-        told(len(found))
+        on_progress(len(found))
     return found

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Self, cast
 
 from seq2see.data import fables
-from seq2see.data.corpus import BUILTIN, Corpus, CorpusConfig
-from seq2see.data.fables import Fable, Split
+from seq2see.data.corpus import BUILTIN_PREFIX, Corpus, CorpusConfig
+from seq2see.data.fables import Fable, SplitName
 from seq2see.errors import InputError
-from seq2see.text.languages import is_unspaced
+from seq2see.text.languages import is_written_without_spaces
 
-TUNING = 500
+NUM_HEAD_SELECTION_FABLES = 500
 """Fables that are enough to choose a head of attention by."""
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOut:
+class EvaluationSet:
     """Sentences with one or several translations each."""
 
     name: str
@@ -29,7 +29,7 @@ class HeldOut:
     """Of sources and references, as far as they are known."""
     fables: Sequence[Fable] = ()
     """Where the sentences come from, if from there: with gold alignments and pronouns."""
-    tuning: Sequence[Fable] = ()
+    head_selection_fables: Sequence[Fable] = ()
     """Some others of the kind, to choose by."""
 
     def __post_init__(self) -> None:
@@ -42,12 +42,12 @@ class HeldOut:
             raise InputError(f"{self.name} must have at least one sentence")
 
     @classmethod
-    def of(cls, corpus: Corpus, more: Sequence[Sequence[str]] = ()) -> Self:
+    def from_corpus(cls, corpus: Corpus, extra_references: Sequence[Sequence[str]] = ()) -> Self:
         """Read a corpus; its target is the first reference, and there may be more."""
         pairs = list(corpus)
         return cls(
             corpus.name,
-            ([pair.target for pair in pairs], *more),
+            ([pair.target for pair in pairs], *extra_references),
             [pair.source for pair in pairs],
             corpus.languages or (None, None),
             *_fables(corpus.config),
@@ -57,26 +57,26 @@ class HeldOut:
         return len(self.references[0])
 
     @property
-    def language(self) -> str | None:
+    def target_language(self) -> str | None:
         """Of the references."""
         return self.languages[1]
 
     @property
-    def lengths(self) -> list[int]:
+    def sentence_lengths(self) -> list[int]:
         """Of the sources, or else of the references: words, or characters in languages without
         spaces."""
         own = self.sources is not None
         side, language = (self.sources, self.languages[0]) if own else (None, self.languages[1])
-        cut = list if is_unspaced(language) else str.split
+        cut = list if is_written_without_spaces(language) else str.split
         return [len(cut(text)) for text in side or self.references[0]]
 
 
 def _fables(config: CorpusConfig) -> tuple[list[Fable], list[Fable]]:
     """Return the fables that a corpus consists of, and some of another split; or none."""
-    name, _, split = config.files[0].removeprefix(BUILTIN).partition("/")
-    if config.kind != "builtin" or name not in {"fables", "fables-short"}:
+    name, _, split = config.files[0].removeprefix(BUILTIN_PREFIX).partition("/")
+    if config.resolved_format != "builtin" or name not in {"fables", "fables-short"}:
         return [], []
-    other: Split = "train" if split == "valid" else "valid"
+    other: SplitName = "train" if split == "valid" else "valid"
     short = name == "fables-short"
-    own = fables.load(cast("Split", split or "train"), short)
-    return own, fables.load(other, short)[:TUNING]
+    own = fables.load_fables(cast("SplitName", split or "train"), short)
+    return own, fables.load_fables(other, short)[:NUM_HEAD_SELECTION_FABLES]

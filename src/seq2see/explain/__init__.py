@@ -8,22 +8,22 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from seq2see.explain.explained_model import Subject
-from seq2see.explain.explainer import Detail, explain, trace
+from seq2see.explain.explained_model import ExplainedModel
+from seq2see.explain.explainer import TraceOptions, explain, trace_translation
 from seq2see.explain.interventions import (
-    Force,
-    HeadsOff,
-    Hide,
+    AblateHeads,
+    AblateLayer,
+    AblatePositions,
+    AblateSublayer,
+    ForceContinuation,
     Intervention,
-    LayerOff,
-    PositionsOff,
-    PositionsShift,
-    Scale,
-    SublayerOff,
-    every_head,
+    MaskKeys,
+    ScaleScores,
+    ShiftPositions,
+    list_head_ablations,
 )
-from seq2see.explain.patched import altered
-from seq2see.explain.trace import AttentionMap, Attribution, BeamNode, Step, Trace
+from seq2see.explain.patched import patch_model
+from seq2see.explain.trace import AttentionMap, Attribution, BeamNode, DecodingStep, Trace
 
 
 class _Callable(ModuleType):
@@ -36,24 +36,24 @@ class _Callable(ModuleType):
 sys.modules[__name__].__class__ = _Callable
 
 __all__ = [
+    "AblateHeads",
+    "AblateLayer",
+    "AblatePositions",
+    "AblateSublayer",
     "AttentionMap",
     "Attribution",
     "BeamNode",
-    "Detail",
-    "Force",
-    "HeadsOff",
-    "Hide",
+    "DecodingStep",
+    "ExplainedModel",
+    "ForceContinuation",
     "Intervention",
-    "LayerOff",
-    "PositionsOff",
-    "PositionsShift",
-    "Scale",
-    "Step",
-    "Subject",
-    "SublayerOff",
+    "MaskKeys",
+    "ScaleScores",
+    "ShiftPositions",
     "Trace",
-    "altered",
-    "every_head",
+    "TraceOptions",
     "explain",
-    "trace",
+    "list_head_ablations",
+    "patch_model",
+    "trace_translation",
 ]

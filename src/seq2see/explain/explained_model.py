@@ -8,63 +8,63 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from seq2see.bundle import Bundle, Framing
-from seq2see.engines.base import bounded
-from seq2see.engines.batching import FRAMING, framed
-from seq2see.engines.loading import alignment_of, stop_of
-from seq2see.engines.torch_decoder import AlignmentConfig, CrossEar, TorchDecoder
+from seq2see.bundle import Bundle, SpecialTokens
+from seq2see.engines.base import resolve_search_config
+from seq2see.engines.batching import DEFAULT_SPECIAL_TOKENS, add_special_tokens
+from seq2see.engines.loading import read_alignment_config, read_stop_rule
+from seq2see.engines.torch_decoder import AlignmentConfig, CrossAttentionRecorder, TorchDecoder
 from seq2see.errors import InputError
 from seq2see.explain.interventions import Intervention
-from seq2see.explain.patched import altered
+from seq2see.explain.patched import patch_model
 from seq2see.model import (
-    SILENCE,
+    NULL_RECORDER,
     AttentionListener,
     AttentionRecord,
+    AttentionSite,
     LayerListener,
-    Site,
-    Stack,
+    StackName,
     Transformer,
 )
 from seq2see.search import (
     Beam,
-    Decoder,
     Hypothesis,
-    LengthsConfig,
-    Prediction,
+    IncrementalDecoder,
+    LengthConfig,
     SearchConfig,
-    Source,
+    SearchInput,
+    StepOutput,
     StepProcessor,
     StepRecord,
-    Stop,
+    StopRule,
     search,
 )
-from seq2see.text import Tokenizer, Tokenizers
+from seq2see.text import Tokenizer, TokenizerPair
 
 # B rows of the search, K beams, R = B·K, H heads, S keys, D features of a head, M of the model,
 # C candidates, V vocabulary, N likeliest tokens
 # B rows, K beams, V vocabulary, S source tokens
 
-SPACE = "▁"
+SPACE_MARKER = "▁"
 
 
-def shown(number: int, tokenizer: Tokenizer) -> str:
+def display_token(token_id: int, tokenizer: Tokenizer) -> str:
     """Return how to write a piece."""
-    specials = tokenizer.specials
+    specials = tokenizer.special_ids
     names = {specials.pad: "⟨pad⟩", specials.bos: "⟨start⟩", specials.eos: "⟨end⟩"}
-    if number in names:
-        return names[number]
-    if number == specials.unk:
+    if token_id in names:
+        return names[token_id]
+    if token_id == specials.unk:
         return "⟨unk⟩"
-    piece = tokenizer.pieces[number]
-    return piece.replace(SPACE, " ").strip() or SPACE
+    piece = tokenizer.pieces[token_id]
+    return piece.replace(SPACE_MARKER, " ").strip() or SPACE_MARKER
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class StepAttention:
     """One attention in one step: a query for each hypothesis."""
 
     weights_RHS: Tensor
-    hidden_RHS: Tensor | None
+    masked_RHS: Tensor | None
     scores_RHS: Tensor | None = None
     queries_RHD: Tensor | None = None
     keys_RHD: Tensor | None = None
@@ -73,51 +73,51 @@ class Rows:
 
 
 @dataclass(slots=True)
-class StepTape:
+class RecordedStep:
     """One step of all hypotheses."""
 
-    attention: dict[Site, Rows] = field(default_factory=dict)
-    outputs: dict[int, Tensor] = field(default_factory=dict)
+    attention: dict[AttentionSite, StepAttention] = field(default_factory=dict)
+    layer_outputs: dict[int, Tensor] = field(default_factory=dict)
     """Of each layer, [R, M]."""
     top_RN: tuple[Tensor, Tensor] | None = None
     """Log-probabilities and tokens of the likeliest."""
     entropy_R: Tensor | None = None
-    beams: int = 1
-    members_B: Tensor | None = None
+    beam_size: int = 1
+    search_index_B: Tensor | None = None
     candidates: dict[str, Tensor] = field(default_factory=dict)
     """By row and candidate: parents, tokens, own, log_probs, scores, fates, beams, ranks."""
 
 
-class Tape:
+class TraceRecorder:
     """Listens to all attentions, and keeps all of the steps of those layers that are asked for."""
 
-    def __init__(self, whole: Collection[tuple[Stack, int]], top: int) -> None:
-        self.whole = whole
-        self.top = top
-        self.encoder: dict[Site, AttentionRecord] = {}
+    def __init__(self, detailed_layers: Collection[tuple[StackName, int]], top_k: int) -> None:
+        self.detailed_layers = detailed_layers
+        self.top_k = top_k
+        self.encoder_attention: dict[AttentionSite, AttentionRecord] = {}
         self.encoder_outputs: dict[int, Tensor] = {}
-        self.memory: dict[Site, tuple[Tensor, Tensor]] = {}
+        self.source_keys_values: dict[AttentionSite, tuple[Tensor, Tensor]] = {}
         """Keys and values of the source, the same for every step and hypothesis, [H, S, D]."""
-        self.steps: list[StepTape] = []
-        self._now = StepTape()
+        self.steps: list[RecordedStep] = []
+        self._now = RecordedStep()
         self._log_probs_BKV: Tensor | None = None
 
-    def attention_listener(self, site: Site) -> AttentionListener:
+    def attention_listener(self, site: AttentionSite) -> AttentionListener:
         """Listen everywhere."""
         if site.stack == "encoder":
-            return lambda record: self.encoder.update({site: record})
+            return lambda record: self.encoder_attention.update({site: record})
         return lambda record: self._hear(site, record)
 
-    def layer_listener(self, stack: Stack, layer: int) -> LayerListener:
+    def layer_listener(self, stack: StackName, layer: int) -> LayerListener:
         """Take the outputs of every layer."""
         if stack == "encoder":
             return lambda x_BSM: self.encoder_outputs.update({layer: x_BSM[0]})
-        return lambda x_R1M: self._now.outputs.update({layer: x_R1M[:, -1].clone()})
+        return lambda x_R1M: self._now.layer_outputs.update({layer: x_R1M[:, -1].clone()})
 
-    def predicted(self, log_probs_BKV: Tensor) -> None:
+    def record_prediction(self, log_probs_BKV: Tensor) -> None:
         """Take what the model expects, before the search forbids anything."""
         log_probs_RV = log_probs_BKV.flatten(0, 1)
-        best = log_probs_RV.topk(min(self.top, log_probs_RV.size(1)), dim=1)
+        best = log_probs_RV.topk(min(self.top_k, log_probs_RV.size(1)), dim=1)
         self._now.top_RN = best.values, best.indices
         self._now.entropy_R = -(log_probs_RV.exp() * log_probs_RV).nan_to_num(0).sum(1)
         self._log_probs_BKV = log_probs_BKV.clone()
@@ -125,41 +125,43 @@ class Tape:
     def step(self, record: StepRecord) -> None:
         """Close a step with what became of its candidates."""
         now, found = self._now, record.candidates
-        now.beams = record.beam.tokens_BKT.size(1)
-        now.members_B = record.beam.members_B
+        now.beam_size = record.beam.tokens_BKT.size(1)
+        now.search_index_B = record.beam.search_index_B
         now.candidates = {
             "parents": found.parents_BC,
             "tokens": found.tokens_BC,
-            "own": found.own_BC,
+            "own": found.model_log_probs_BC,
             "log_probs": found.log_probs_BC,
             "scores": record.scores_BC,
-            "fates": record.fates_BC,
-            "beams": record.beams_BC,
+            "fates": record.statuses_BC,
+            "beams": record.next_beam_BC,
             "ranks": self._ranks(found.parents_BC, found.tokens_BC),
         }
         self.steps.append(now)
-        self._now = StepTape()
+        self._now = RecordedStep()
 
-    def rows(self, site: Site, path: Sequence[int]) -> list[Rows]:
+    def select_attention(
+        self, site: AttentionSite, path_rows: Sequence[int]
+    ) -> list[StepAttention]:
         """Return the attention along a path: for each step the row of the hypothesis."""
         taken = []
-        for step, row in zip(self.steps, path, strict=False):
+        for step, row in zip(self.steps, path_rows, strict=False):
             rows = step.attention[site]
-            parts = (getattr(rows, name) for name in Rows.__slots__)
-            taken.append(Rows(*(None if x is None else x[row] for x in parts)))  # type: ignore[arg-type]
+            parts = (getattr(rows, name) for name in StepAttention.__slots__)
+            taken.append(StepAttention(*(None if x is None else x[row] for x in parts)))  # type: ignore[arg-type]
         return taken
 
-    def _hear(self, site: Site, record: AttentionRecord) -> None:
-        hidden = record.hidden_BHTS
+    def _hear(self, site: AttentionSite, record: AttentionRecord) -> None:
+        hidden = record.masked_BHTS
         weights_RHS = record.weights_BHTS[:, :, -1]
         if hidden is not None:
             hidden = hidden.expand_as(record.weights_BHTS)[:, :, -1]
-        if (site.stack, site.layer) not in self.whole:
-            self._now.attention[site] = Rows(weights_RHS, hidden)
+        if (site.stack, site.layer) not in self.detailed_layers:
+            self._now.attention[site] = StepAttention(weights_RHS, hidden)
             return
         if site.kind == "cross":
-            self.memory.setdefault(site, (record.keys_BHSD[0], record.values_BHSD[0]))
-        self._now.attention[site] = Rows(
+            self.source_keys_values.setdefault(site, (record.keys_BHSD[0], record.values_BHSD[0]))
+        self._now.attention[site] = StepAttention(
             weights_RHS,
             hidden,
             record.scores_BHTS[:, :, -1],
@@ -178,16 +180,16 @@ class Tape:
 
 
 @dataclass(frozen=True, slots=True)
-class TapedDecoder:
+class RecordingDecoder:
     """A decoder whose predictions are written down."""
 
-    inner: Decoder
-    tape: Tape
+    inner: IncrementalDecoder
+    recorder: TraceRecorder
 
-    def step(self, tokens_BK: Tensor) -> Prediction:
+    def step(self, tokens_BK: Tensor) -> StepOutput:
         """Look one token ahead."""
         prediction = self.inner.step(tokens_BK)
-        self.tape.predicted(prediction.log_probs_BKV)
+        self.recorder.record_prediction(prediction.log_probs_BKV)
         return prediction
 
     def reorder(self, rows_B: Tensor, parents_BK: Tensor) -> None:
@@ -196,57 +198,61 @@ class TapedDecoder:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ExplainedModel:
     """A model that is not in training, and all that is needed to translate with it."""
 
     model: Transformer
-    tokenizers: Tokenizers
+    tokenizers: TokenizerPair
     languages: tuple[str, str]
-    framing: Framing = FRAMING
+    special_tokens: SpecialTokens = DEFAULT_SPECIAL_TOKENS
     alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
     """Whose attention a coverage penalty counts."""
-    stop: Stop = "exact"
+    stop_rule: StopRule = "exact"
     """When its beams stop, unless another rule is named."""
     max_length: int | None = None
     """The most tokens that it translates at once."""
 
     @classmethod
-    def of(cls, bundle: Bundle) -> Subject:
+    def from_bundle(cls, bundle: Bundle) -> ExplainedModel:
         """Return what a bundle holds."""
         return cls(
-            bundle.model(),
+            bundle.build_model(),
             bundle.tokenizers,
             bundle.languages,
-            bundle.framing,
-            alignment_of(bundle),
-            stop_of(bundle),
+            bundle.special_tokens,
+            read_alignment_config(bundle),
+            read_stop_rule(bundle),
             bundle.max_length,
         )
 
-    def altered(self, interventions: Sequence[Intervention]) -> Subject:
+    def with_interventions(self, interventions: Sequence[Intervention]) -> ExplainedModel:
         """Return the same with changes in its model; without any, in the plain form."""
-        return replace(self, model=altered(self.model, interventions))
+        return replace(self, model=patch_model(self.model, interventions))
 
-    def source_ids(self, text: str) -> list[int]:
+    def encode_source(self, text: str) -> list[int]:
         """Return the ids of a source, or say why it has none."""
         ids = self.tokenizers.source.encode(text)
         if not ids:
             raise InputError("the sentence must have words, but has none")
         return ids
 
-    def source_BS(self, ids: Sequence[int]) -> Tensor:
+    def build_source_BS(self, ids: Sequence[int]) -> Tensor:
         """Return a source as the model reads it."""
-        return torch.tensor([framed(ids, self.framing)], device=self.device)
+        return torch.tensor([add_special_tokens(ids, self.special_tokens)], device=self.device)
 
-    def shown(self, number: int) -> tuple[str, str]:
+    def display_target_token(self, token_id: int) -> tuple[str, str]:
         """Return a target piece, and how to write it."""
         tokenizer = self.tokenizers.target
-        text = "⟨end⟩" if number == self.framing.target_end else shown(number, tokenizer)
-        return tokenizer.pieces[number], text
+        text = (
+            "⟨end⟩"
+            if token_id == self.special_tokens.target_eos_id
+            else display_token(token_id, tokenizer)
+        )
+        return tokenizer.pieces[token_id], text
 
-    def text(self, hypothesis: Hypothesis) -> str:
+    def decode_hypothesis(self, hypothesis: Hypothesis) -> str:
         """Return what a hypothesis says."""
-        return self.tokenizers.target.decode(hypothesis.content)
+        return self.tokenizers.target.decode(hypothesis.tokens_without_eos)
 
     @property
     def device(self) -> torch.device:
@@ -259,40 +265,44 @@ class Subject:
         config: SearchConfig,
         *,
         prefix: Sequence[int] = (),
-        forced: Sequence[int] = (),
-        tape: Tape | None = None,
+        forced_tokens: Sequence[int] = (),
+        recorder: TraceRecorder | None = None,
     ) -> Hypothesis:
         """Translate, in the way of the torch engine; or force these tokens, the stop symbol too."""
-        config = bounded(config, self.stop, self.model.decoder.embeddings.positions.longest)
-        if forced:
-            config = _for_forcing(config, len(forced))
-        source_BS = self.source_BS(ids)
+        config = resolve_search_config(
+            config, self.stop_rule, self.model.decoder.embeddings.positions.max_positions
+        )
+        if forced_tokens:
+            config = _for_forcing(config, len(forced_tokens))
+        source_BS = self.build_source_BS(ids)
         found = search(
-            self._decoder(source_BS, config, tape),
-            [Source(source_BS.size(1), prefix=tuple(prefix))],
+            self._decoder(source_BS, config, recorder),
+            [SearchInput(source_BS.size(1), prefix=tuple(prefix))],
             config,
-            bos=self.framing.target_start,
-            eos=self.framing.target_end,
+            bos=self.special_tokens.decoder_start_id,
+            eos=self.special_tokens.target_eos_id,
             pad=self.model.encoder.pad_id,
-            processors=[Forced(tuple(forced))] if forced else (),
-            observer=tape,
+            processors=[ForcedTokens(tuple(forced_tokens))] if forced_tokens else (),
+            observer=recorder,
             device=self.device,
         )
         if not found[0]:
             raise InputError("the translation must be possible, but nothing may follow what is set")
         return found[0][0]
 
-    def _decoder(self, source_BS: Tensor, config: SearchConfig, tape: Tape | None) -> Decoder:
-        recorder, ear = tape or SILENCE, None
+    def _decoder(
+        self, source_BS: Tensor, config: SearchConfig, tape: TraceRecorder | None
+    ) -> IncrementalDecoder:
+        recorder, ear = tape or NULL_RECORDER, None
         if config.coverage_penalty:
-            layer = self.alignment.resolved(len(self.model.decoder.layers))
-            ear = CrossEar(layer, self.alignment.heads, recorder)
+            layer = self.alignment.resolve_layer(len(self.model.decoder.layers))
+            ear = CrossAttentionRecorder(layer, self.alignment.heads, recorder)
         decoder = TorchDecoder(self.model, source_BS, recorder, ear)
-        return TapedDecoder(decoder, tape) if tape else decoder
+        return RecordingDecoder(decoder, tape) if tape else decoder
 
 
 @dataclass(frozen=True, slots=True)
-class Forced(StepProcessor):
+class ForcedTokens(StepProcessor):
     """Leaves nothing but these tokens."""
 
     tokens: tuple[int, ...]
@@ -310,5 +320,5 @@ class Forced(StepProcessor):
 
 def _for_forcing(config: SearchConfig, length: int) -> SearchConfig:
     """Return a search that ends exactly there, with the same score."""
-    lengths = LengthsConfig(max_ratio=0.0, max_extra=length, max_length=length)
-    return SearchConfig(beam_size=1, length_penalty=config.length_penalty, lengths=lengths)
+    lengths = LengthConfig(max_ratio=0.0, max_extra=length, max_length=length)
+    return SearchConfig(beam_size=1, length_penalty=config.length_penalty, length=lengths)

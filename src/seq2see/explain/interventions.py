@@ -20,8 +20,8 @@ from pydantic import Field
 
 from seq2see.config import Config
 from seq2see.errors import ConfigError, InputError
-from seq2see.model import Site, Transformer
-from seq2see.model.attention import MultiHead
+from seq2see.model import AttentionSite, Transformer
+from seq2see.model.attention import MultiHeadAttention
 
 Stack = Literal["encoder", "decoder"]
 
@@ -35,10 +35,10 @@ Index = Annotated[int, Field(ge=0)]
 Indices = Annotated[tuple[Index, ...], Field(min_length=1, strict=False)]
 
 
-class HeadsOff(Config):
+class AblateHeads(Config):
     """These heads give zeros."""
 
-    kind: Literal["heads_off"] = "heads_off"
+    kind: Literal["ablate_heads"] = "ablate_heads"
     stack: Stack
     layer: Index
     attention: Kind
@@ -46,27 +46,27 @@ class HeadsOff(Config):
     """None: all of them."""
 
 
-class SublayerOff(Config):
+class AblateSublayer(Config):
     """The residual connection adds nothing; its norm stays."""
 
-    kind: Literal["sublayer_off"] = "sublayer_off"
+    kind: Literal["ablate_sublayer"] = "ablate_sublayer"
     stack: Stack
     layer: Index
     sublayer: Literal["self", "cross", "feed_forward"]
 
 
-class LayerOff(Config):
+class AblateLayer(Config):
     """The layer gives its input on."""
 
-    kind: Literal["layer_off"] = "layer_off"
+    kind: Literal["ablate_layer"] = "ablate_layer"
     stack: Stack
     layer: Index
 
 
-class Scale(Config):
+class ScaleScores(Config):
     """Multiply the scores before the softmax: 0 looks everywhere alike, large at one token."""
 
-    kind: Literal["scale"] = "scale"
+    kind: Literal["scale_scores"] = "scale_scores"
     stack: Stack
     layer: Index
     attention: Kind
@@ -74,10 +74,10 @@ class Scale(Config):
     factor: float
 
 
-class Hide(Config):
+class MaskKeys(Config):
     """Nobody looks at these positions."""
 
-    kind: Literal["hide"] = "hide"
+    kind: Literal["mask_keys"] = "mask_keys"
     stack: Stack
     layer: Index | None = None
     """None: in every layer."""
@@ -86,90 +86,99 @@ class Hide(Config):
     keys: Indices
 
 
-class PositionsOff(Config):
+class AblatePositions(Config):
     """The stack does not know where tokens stand (but for what causality tells)."""
 
-    kind: Literal["positions_off"] = "positions_off"
+    kind: Literal["ablate_positions"] = "ablate_positions"
     stack: Stack
 
 
-class PositionsShift(Config):
+class ShiftPositions(Config):
     """The sentence begins at another position. Relative positions do not notice."""
 
-    kind: Literal["positions_shift"] = "positions_shift"
+    kind: Literal["shift_positions"] = "shift_positions"
     stack: Stack
-    by: Annotated[int, Field(ge=0, le=10_000)]
+    offset: Annotated[int, Field(ge=0, le=10_000)]
     """Tokens; the vectors of all positions up to there are made."""
 
 
-class Force(Config):
+class ForceContinuation(Config):
     """Keep the first words of the translation, go on with this text, then freely."""
 
-    kind: Literal["force"] = "force"
-    word: Index
+    kind: Literal["force_continuation"] = "force_continuation"
+    num_prefix_words: Index
     """How many words are kept."""
     text: str = Field(min_length=1)
 
 
 Intervention = Annotated[
-    HeadsOff | SublayerOff | LayerOff | Scale | Hide | PositionsOff | PositionsShift | Force,
+    AblateHeads
+    | AblateSublayer
+    | AblateLayer
+    | ScaleScores
+    | MaskKeys
+    | AblatePositions
+    | ShiftPositions
+    | ForceContinuation,
     Field(discriminator="kind"),
 ]
 
 
-def every_head(model: Transformer) -> list[HeadsOff]:
+def list_head_ablations(model: Transformer) -> list[AblateHeads]:
     """Return one intervention for each head of the model, from the bottom up."""
-    sites = [heads for _, heads in _attentions(model)]
+    sites = [heads for _, heads in iter_attention_modules(model)]
     return [
-        HeadsOff(stack=m.site.stack, layer=m.site.layer, attention=m.site.kind, heads=(head,))
+        AblateHeads(stack=m.site.stack, layer=m.site.layer, attention=m.site.kind, heads=(head,))
         for m in sites
         for head in range(m.heads)
     ]
 
 
-def heads_off(site: Site, interventions: Iterable[Intervention], heads: int) -> tuple[int, ...]:
+def find_ablated_heads(
+    site: AttentionSite, interventions: Iterable[Intervention], num_heads: int
+) -> tuple[int, ...]:
     """Return the heads of an attention that are off."""
-    found = [i for i in interventions if isinstance(i, HeadsOff) and _meets(i, site)]
-    return tuple(sorted({head for each in found for head in _heads(each, heads)}))
+    found = [i for i in interventions if isinstance(i, AblateHeads) and applies_to(i, site)]
+    return tuple(sorted({head for each in found for head in selected_heads(each, num_heads)}))
 
 
-def refuse_missing_keys(interventions: Iterable[Intervention], source: int) -> None:
+def check_masked_keys(interventions: Iterable[Intervention], num_source_tokens: int) -> None:
     """Refuse to hide what a source of so many tokens does not have. A target may still grow."""
     for each in interventions:
-        if not isinstance(each, Hide) or (each.stack, each.attention) == ("decoder", "self"):
+        if not isinstance(each, MaskKeys) or (each.stack, each.attention) == ("decoder", "self"):
             continue
-        if max(each.keys) >= source:
+        if max(each.keys) >= num_source_tokens:
             raise InputError(
-                f"`keys` must be below {source}, the tokens of the sentence, "
+                f"`keys` must be below {num_source_tokens}, the tokens of the sentence, "
                 f"but has {max(each.keys)} instead"
             )
 
 
-def rescaled(site: Site, interventions: Iterable[Intervention]) -> bool:
+def has_scaled_scores(site: AttentionSite, interventions: Iterable[Intervention]) -> bool:
     """Tell whether some head of an attention has another scale than the model's."""
-    return any(isinstance(i, Scale) and _meets(i, site) for i in interventions)
+    return any(isinstance(i, ScaleScores) and applies_to(i, site) for i in interventions)
 
 
-def _attentions(model: Transformer) -> Iterator[tuple[str, MultiHead]]:
+def iter_attention_modules(model: Transformer) -> Iterator[tuple[str, MultiHeadAttention]]:
     for name, module in model.named_modules():
-        if isinstance(module, MultiHead):
+        if isinstance(module, MultiHeadAttention):
             yield name, module
 
 
-def _meets(intervention: HeadsOff | Scale | Hide, site: Site) -> bool:
+def applies_to(intervention: AblateHeads | ScaleScores | MaskKeys, site: AttentionSite) -> bool:
     layer = site.layer if intervention.layer is None else intervention.layer
-    return Site(intervention.stack, layer, intervention.attention) == site
+    return AttentionSite(intervention.stack, layer, intervention.attention) == site
 
 
-def _heads(intervention: HeadsOff | Scale | Hide, heads: int) -> Sequence[int]:
+def selected_heads(intervention: AblateHeads | ScaleScores | MaskKeys, heads: int) -> Sequence[int]:
     return range(heads) if intervention.heads is None else intervention.heads
 
 
-def _refuse_misfits(model: Transformer, interventions: Iterable[Intervention]) -> None:
+def check_interventions(model: Transformer, interventions: Iterable[Intervention]) -> None:
     layers = {"encoder": len(model.encoder.layers), "decoder": len(model.decoder.layers)}
-    heads = next(m.heads for _, m in _attentions(model))
+    heads = next(m.heads for _, m in iter_attention_modules(model))
     for each in interventions:
-        if isinstance(each, Force):
+        if isinstance(each, ForceContinuation):
             continue
         layer, last = getattr(each, "layer", None), layers[each.stack] - 1
         if layer is not None and layer > last:
@@ -190,63 +199,63 @@ _ADDRESS = re.compile(
 )
 
 
-def parse_off(text: str) -> Intervention:
+def parse_ablation(text: str) -> Intervention:
     """Return what switches off a head, a sublayer, a layer or the positions."""
-    where = _address(text, "off")
+    where = _address(text, "ablate")
     stack, layer, part, head = where["stack"], where["layer"], where["part"], where["head"]
     if part == "positions" and layer is None and head is None:
-        return PositionsOff(stack=stack)
+        return AblatePositions(stack=stack)
     if layer is not None and part is None and head is None:
-        return LayerOff(stack=stack, layer=layer)
+        return AblateLayer(stack=stack, layer=layer)
     if layer is not None and part in {"self", "cross"} and head is not None:
-        return HeadsOff(stack=stack, layer=layer, attention=part, heads=(head,))
+        return AblateHeads(stack=stack, layer=layer, attention=part, heads=(head,))
     if layer is not None and part in {"self", "cross", "feed_forward"} and head is None:
-        return SublayerOff(stack=stack, layer=layer, sublayer=part)
-    raise _wrong("off", "such as decoder.1.cross.3, decoder.1.cross or decoder.1", text)
+        return AblateSublayer(stack=stack, layer=layer, sublayer=part)
+    raise _wrong("ablate", "such as decoder.1.cross.3, decoder.1.cross or decoder.1", text)
 
 
-def parse_scale(text: str) -> Intervention:
+def parse_scale_scores(text: str) -> Intervention:
     """Return what multiplies the scores of heads."""
-    where, factor = _split(text, "scale", "decoder.1.cross.3=0.5")
-    parts = _attention(where, "scale", text)
+    where, factor = _split(text, "scale_scores", "decoder.1.cross.3=0.5")
+    parts = _attention(where, "scale_scores", text)
     if parts.get("layer") is None:
-        raise _wrong("scale", "of one layer, such as decoder.1.cross=0.5", text)
+        raise _wrong("scale_scores", "of one layer, such as decoder.1.cross=0.5", text)
     try:
-        return Scale(**parts, factor=float(factor))
+        return ScaleScores(**parts, factor=float(factor))
     except ValueError:
-        raise _wrong("scale", "a number behind =", text) from None
+        raise _wrong("scale_scores", "a number behind =", text) from None
 
 
-def parse_hide(text: str) -> Intervention:
+def parse_mask_keys(text: str) -> Intervention:
     """Return what hides positions."""
-    where, keys = _split(text, "hide", "decoder.cross=4,5")
+    where, keys = _split(text, "mask", "decoder.cross=4,5")
     if not re.fullmatch(r"\d+(,\d+)*", keys):
-        raise _wrong("hide", "positions behind =, such as 4,5", text)
+        raise _wrong("mask", "positions behind =, such as 4,5", text)
     places = tuple(int(key) for key in keys.split(","))
-    return Hide(**_attention(where, "hide", text), keys=places)
+    return MaskKeys(**_attention(where, "mask", text), keys=places)
 
 
-def parse_shift(text: str) -> Intervention:
+def parse_shift_positions(text: str) -> Intervention:
     """Return what lets a sentence begin elsewhere."""
-    stack, by = _split(text, "shift", "encoder=5")
+    stack, by = _split(text, "shift_positions", "encoder=5")
     if stack not in {"encoder", "decoder"} or not by.isdecimal():
-        raise _wrong("shift", "such as encoder=5", text)
-    return PositionsShift.model_validate({"stack": stack, "by": int(by)})
+        raise _wrong("shift_positions", "such as encoder=5", text)
+    return ShiftPositions.model_validate({"stack": stack, "offset": int(by)})
 
 
-def parse_force(text: str) -> Intervention:
+def parse_force_continuation(text: str) -> Intervention:
     """Return what forces a text behind so many words."""
     word, forced = _split(text, "force", "3=elle")
     if not word.isdecimal() or not forced:
         raise _wrong("force", "a number of words, = and a text, such as 3=elle", text)
-    return Force(word=int(word), text=forced)
+    return ForceContinuation(num_prefix_words=int(word), text=forced)
 
 
-def parse_attention(text: str) -> tuple[str, int, str, int | None]:
+def parse_attention_address(text: str) -> tuple[str, int, str, int | None]:
     """Return stack, layer, kind and head of an attention."""
-    parts = _attention(text, "site", text)
+    parts = _attention(text, "attention", text)
     if parts.get("layer") is None:
-        raise _wrong("site", "of one layer, such as decoder.1.cross", text)
+        raise _wrong("attention", "of one layer, such as decoder.1.cross", text)
     heads = parts.get("heads")
     return parts["stack"], parts["layer"], parts["attention"], heads[0] if heads else None
 

@@ -15,37 +15,37 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.explain.interventions import (
-    Hide,
+    AblateLayer,
+    AblatePositions,
+    AblateSublayer,
     Intervention,
-    LayerOff,
-    PositionsOff,
-    PositionsShift,
-    Scale,
-    SublayerOff,
-    _attentions,
-    _heads,
-    _meets,
-    _refuse_misfits,
-    heads_off,
+    MaskKeys,
+    ScaleScores,
+    ShiftPositions,
+    applies_to,
+    check_interventions,
+    find_ablated_heads,
+    iter_attention_modules,
+    selected_heads,
 )
 from seq2see.model import RelativeAttention, Transformer
-from seq2see.model.attention import Attention, Inputs, MultiHead
+from seq2see.model.attention import Attention, AttentionInputs, MultiHeadAttention
 from seq2see.model.cache import LayerCache
-from seq2see.model.embeddings import Positions
+from seq2see.model.embeddings import PositionalEncoding
 from seq2see.model.layers import DecoderLayer
-from seq2see.model.masks import Layout, Mask
+from seq2see.model.masks import AttentionMask, BatchLayout
 from seq2see.model.modules import Residual, Sublayer
-from seq2see.model.recorder import SILENCE, Recorder
+from seq2see.model.recorder import NULL_RECORDER, Recorder
 
 # B batch, H heads, T queries, S keys, N tokens in a row, M features of the model
 
-Edit = Callable[[nn.Module], nn.Module]
+ModuleEdit = Callable[[nn.Module], nn.Module]
 
 
-Whole = TypeVar("Whole", bound=nn.Module)
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
-def with_parts(model: Whole, edits: Mapping[str, Edit]) -> Whole:
+def replace_modules(model: ModuleT, edits: Mapping[str, ModuleEdit]) -> ModuleT:
     """Return the model with some parts exchanged, by the names of `named_modules()`.
 
     An edit gets the part and returns what shall stand in its place. Modules on the way are copied,
@@ -53,10 +53,10 @@ def with_parts(model: Whole, edits: Mapping[str, Edit]) -> Whole:
     """
     known = {name for name, _ in model.named_modules(remove_duplicate=False)}
     assert edits.keys() <= known, f"no such parts: {sorted(edits.keys() - known)}"
-    return _rebuilt(model, "", edits)  # type: ignore[return-value]  # nobody edits the root
+    return _rebuilt(model, "", edits)  # type: ignore[return-value]  # the root is never replaced
 
 
-def _rebuilt(module: nn.Module, name: str, edits: Mapping[str, Edit]) -> nn.Module:
+def _rebuilt(module: nn.Module, name: str, edits: Mapping[str, ModuleEdit]) -> nn.Module:
     below = f"{name}." if name else ""
     if not any(edit == name or edit.startswith(below) for edit in edits):
         return module
@@ -67,61 +67,61 @@ def _rebuilt(module: nn.Module, name: str, edits: Mapping[str, Edit]) -> nn.Modu
 
 
 @dataclass(frozen=True, slots=True)
-class HeadChanges:
+class HeadPatches:
     """What is different in the heads of one attention. By default, nothing."""
 
-    off: frozenset[int] = frozenset()
+    ablated: frozenset[int] = frozenset()
     """Heads that give zeros."""
-    scales: Mapping[int, float] = field(default_factory=dict)
+    score_scales: Mapping[int, float] = field(default_factory=dict)
     """Factors on the scores of some heads; 0 makes a head look everywhere alike."""
-    hidden: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    masked_keys: Mapping[int, frozenset[int]] = field(default_factory=dict)
     """Keys that some heads must not look at, by their positions."""
 
 
-class AlteredAttention(Attention):
+class PatchedAttention(Attention):
     """An attention, always in its plain form, with changes in some heads.
 
     Without changes it is `Attention.plain` to the bit: the baseline that changes are measured from.
     A head that is off still computes its weights, which a recorder hears; nobody gets its mixture.
     """
 
-    def __init__(self, inner: Attention, heads: int, changes: HeadChanges) -> None:
+    def __init__(self, inner: Attention, heads: int, patches: HeadPatches) -> None:
         super().__init__(inner.dropout)
         self.inner = inner
         self.heads = heads
-        self.changes = changes
+        self.patches = patches
 
-    def prepare(self, inputs: Inputs) -> Inputs:
+    def prepare_inputs(self, inputs: AttentionInputs) -> AttentionInputs:
         """Hide the keys first: some kinds mix them."""
-        return self.inner.prepare(inputs._replace(mask=self._mask(inputs)))
+        return self.inner.prepare_inputs(inputs._replace(mask=self._mask(inputs)))
 
-    def scores(self, queries_BHTD: Tensor, keys_BHSD: Tensor) -> Tensor:
+    def compute_scores(self, queries_BHTD: Tensor, keys_BHSD: Tensor) -> Tensor:
         """Scale what the kind itself gives."""
-        scores_BHTS = self.inner.scores(queries_BHTD, keys_BHSD)
-        if not self.changes.scales:
+        scores_BHTS = self.inner.compute_scores(queries_BHTD, keys_BHSD)
+        if not self.patches.score_scales:
             return scores_BHTS
-        return scores_BHTS * self._column(self.changes.scales, scores_BHTS)
+        return scores_BHTS * self._column(self.patches.score_scales, scores_BHTS)
 
-    def mix(self, weights_BHTS: Tensor, values_BHSD: Tensor) -> Tensor:
+    def weighted_sum(self, weights_BHTS: Tensor, values_BHSD: Tensor) -> Tensor:
         """Give zeros for heads that are off."""
-        mixed_BHTD = self.inner.mix(weights_BHTS, values_BHSD)
-        if not self.changes.off:
+        mixed_BHTD = self.inner.weighted_sum(weights_BHTS, values_BHSD)
+        if not self.patches.ablated:
             return mixed_BHTD
-        return mixed_BHTD * self._column(dict.fromkeys(self.changes.off, 0.0), mixed_BHTD)
+        return mixed_BHTD * self._column(dict.fromkeys(self.patches.ablated, 0.0), mixed_BHTD)
 
     def _column(self, factors: Mapping[int, float], like: Tensor) -> Tensor:
         """Return a factor for each head, 1 where none is given, [H, 1, 1]."""
         return like.new_tensor([factors.get(h, 1.0) for h in range(self.heads)])[:, None, None]
 
-    def _mask(self, inputs: Inputs) -> Mask:
-        if not self.changes.hidden:
+    def _mask(self, inputs: AttentionInputs) -> AttentionMask:
+        if not self.patches.masked_keys:
             return inputs.mask
         keys = inputs.keys_BHSD.size(2)
         hidden_1H1S = torch.zeros(1, self.heads, 1, keys, dtype=torch.bool)
-        for head, places in self.changes.hidden.items():
+        for head, places in self.patches.masked_keys.items():
             # The target grows: what is hidden may not be there yet.
             hidden_1H1S[0, head, 0, [place for place in places if place < keys]] = True
-        return inputs.mask | Mask(hidden_1H1S.to(inputs.keys_BHSD.device))
+        return inputs.mask | AttentionMask(hidden_1H1S.to(inputs.keys_BHSD.device))
 
 
 class SkippedEncoderLayer(nn.Module):
@@ -130,9 +130,9 @@ class SkippedEncoderLayer(nn.Module):
     def forward(
         self,
         x_NM: Tensor,
-        layout: Layout,  # noqa: ARG002
-        mask: Mask,  # noqa: ARG002
-        recorder: Recorder = SILENCE,  # noqa: ARG002
+        layout: BatchLayout,  # noqa: ARG002
+        mask: AttentionMask,  # noqa: ARG002
+        recorder: Recorder = NULL_RECORDER,  # noqa: ARG002
     ) -> Tensor:
         """Return what came in."""
         return x_NM
@@ -143,21 +143,21 @@ class SkippedDecoderLayer(nn.Module):
 
     def __init__(self, inner: DecoderLayer) -> None:
         super().__init__()
-        self.remember = inner.remember
+        self.init_cache = inner.init_cache
 
     def forward(
         self,
         x_NM: Tensor,
-        layout: Layout,  # noqa: ARG002
+        layout: BatchLayout,  # noqa: ARG002
         cache: LayerCache,
-        memory_mask: Mask,  # noqa: ARG002
-        recorder: Recorder = SILENCE,  # noqa: ARG002
+        memory_mask: AttentionMask,  # noqa: ARG002
+        recorder: Recorder = NULL_RECORDER,  # noqa: ARG002
     ) -> tuple[Tensor, LayerCache]:
         """Return what came in."""
         return x_NM, cache
 
 
-class SilencedResidual(nn.Module):
+class AblatedResidual(nn.Module):
     """A residual connection that adds nothing, though its norm stays where it was."""
 
     def __init__(self, inner: Residual) -> None:
@@ -169,32 +169,36 @@ class SilencedResidual(nn.Module):
         return self.inner(x_NM, lambda h_NM: torch.zeros_like(sublayer(h_NM)))
 
 
-class ShiftedPositions(Positions):
+class ShiftedPositions(PositionalEncoding):
     """Lets a sentence begin at another position."""
 
-    def __init__(self, inner: Positions, by: int) -> None:
+    def __init__(self, inner: PositionalEncoding, shift: int) -> None:
         super().__init__()
         self.inner = inner
-        self.by = by
+        self.shift = shift
 
     @property
-    def longest(self) -> int | None:
+    def max_positions(self) -> int | None:
         """What is left of the positions."""
-        return None if self.inner.longest is None else max(1, self.inner.longest - self.by)
+        return (
+            None
+            if self.inner.max_positions is None
+            else max(1, self.inner.max_positions - self.shift)
+        )
 
     def forward(self, x_BTM: Tensor, offset: int = 0) -> Tensor:
         """Return `x`, whose first token stands at position `offset` + `by`."""
-        return self.inner(x_BTM, offset + self.by)
+        return self.inner(x_BTM, offset + self.shift)
 
 
-class NoDistances(nn.Module):
+class NoRelativePositions(nn.Module):
     """In the place of `RelativeDistances`: all distances are alike."""
 
-    def scores(self, queries_BHTD: Tensor, keys: int) -> Tensor:  # noqa: ARG002
+    def compute_scores(self, queries_BHTD: Tensor, num_keys: int) -> Tensor:  # noqa: ARG002
         """Add nothing to the scores."""
         return queries_BHTD.new_zeros(())
 
-    def mix(self, weights_BHTS: Tensor) -> Tensor:
+    def weighted_sum(self, weights_BHTS: Tensor) -> Tensor:
         """Add nothing to the mixture."""
         return weights_BHTS.new_zeros(())
 
@@ -202,42 +206,42 @@ class NoDistances(nn.Module):
 _SUBLAYERS = {"self": "attention", "cross": "cross_attention", "feed_forward": "feed_forward"}
 
 
-def altered(model: Transformer, interventions: Sequence[Intervention]) -> Transformer:
+def patch_model(model: Transformer, interventions: Sequence[Intervention]) -> Transformer:
     """Return the model with these changes; without any, the plain form of the model itself."""
-    _refuse_misfits(model, interventions)
-    edits: dict[str, Edit] = {}
-    for name, heads in _attentions(model):
+    check_interventions(model, interventions)
+    edits: dict[str, ModuleEdit] = {}
+    for name, heads in iter_attention_modules(model):
         changes = _changes(heads, interventions)
         edits[f"{name}.attention"] = _attention_edit(heads.heads, changes)
     for intervention in interventions:
         edits |= _EDITS.get(intervention.kind, _nothing)(model, intervention)
-    return with_parts(model, edits)
+    return replace_modules(model, edits)
 
 
-def _changes(heads: MultiHead, interventions: Sequence[Intervention]) -> HeadChanges:
+def _changes(heads: MultiHeadAttention, interventions: Sequence[Intervention]) -> HeadPatches:
     """Gather all that is said of one attention; factors multiply, hidden keys add up."""
     scales: dict[int, float] = {}
     hidden: dict[int, frozenset[int]] = {}
     for each in interventions:
-        if isinstance(each, Scale | Hide) and _meets(each, heads.site):
-            for head in _heads(each, heads.heads):
-                if isinstance(each, Scale):
+        if isinstance(each, ScaleScores | MaskKeys) and applies_to(each, heads.site):
+            for head in selected_heads(each, heads.heads):
+                if isinstance(each, ScaleScores):
                     scales[head] = scales.get(head, 1.0) * each.factor
                 else:
                     hidden[head] = hidden.get(head, frozenset()).union(each.keys)
-    off = frozenset(heads_off(heads.site, interventions, heads.heads))
-    return HeadChanges(off, scales, hidden)
+    off = frozenset(find_ablated_heads(heads.site, interventions, heads.heads))
+    return HeadPatches(off, scales, hidden)
 
 
-def _attention_edit(heads: int, changes: HeadChanges) -> Edit:
+def _attention_edit(heads: int, changes: HeadPatches) -> ModuleEdit:
     def altered_attention(inner: nn.Module) -> nn.Module:
         assert isinstance(inner, Attention)
-        return AlteredAttention(inner, heads, changes)
+        return PatchedAttention(inner, heads, changes)
 
     return altered_attention
 
 
-def _skip(model: Transformer, layer: LayerOff) -> dict[str, Edit]:  # noqa: ARG001
+def _skip(model: Transformer, layer: AblateLayer) -> dict[str, ModuleEdit]:  # noqa: ARG001
     def skipped(inner: nn.Module) -> nn.Module:
         if isinstance(inner, DecoderLayer):
             return SkippedDecoderLayer(inner)
@@ -246,44 +250,44 @@ def _skip(model: Transformer, layer: LayerOff) -> dict[str, Edit]:  # noqa: ARG0
     return {f"{layer.stack}.layers.{layer.layer}": skipped}
 
 
-def _silence(model: Transformer, off: SublayerOff) -> dict[str, Edit]:  # noqa: ARG001
+def _silence(model: Transformer, off: AblateSublayer) -> dict[str, ModuleEdit]:  # noqa: ARG001
     def silenced(inner: nn.Module) -> nn.Module:
         assert isinstance(inner, Residual)
-        return SilencedResidual(inner)
+        return AblatedResidual(inner)
 
     residual = f"{_SUBLAYERS[off.sublayer]}_residual"
     return {f"{off.stack}.layers.{off.layer}.{residual}": silenced}
 
 
-def _unplace(model: Transformer, off: PositionsOff) -> dict[str, Edit]:
+def _unplace(model: Transformer, off: AblatePositions) -> dict[str, ModuleEdit]:
     def nothing(_: nn.Module) -> nn.Module:
-        return Positions()
+        return PositionalEncoding()
 
     def no_distances(_: nn.Module) -> nn.Module:
-        return NoDistances()
+        return NoRelativePositions()
 
-    edits: dict[str, Edit] = {f"{off.stack}.embeddings.positions": nothing}
-    for name, heads in _attentions(model):
+    edits: dict[str, ModuleEdit] = {f"{off.stack}.embeddings.positions": nothing}
+    for name, heads in iter_attention_modules(model):
         if heads.site.stack == off.stack and isinstance(heads.attention, RelativeAttention):
             edits[f"{name}.attention.distances"] = no_distances
     return edits
 
 
-def _shift(model: Transformer, shift: PositionsShift) -> dict[str, Edit]:  # noqa: ARG001
+def _shift(model: Transformer, shift: ShiftPositions) -> dict[str, ModuleEdit]:  # noqa: ARG001
     def shifted(inner: nn.Module) -> nn.Module:
-        assert isinstance(inner, Positions)
-        return ShiftedPositions(inner, shift.by)
+        assert isinstance(inner, PositionalEncoding)
+        return ShiftedPositions(inner, shift.offset)
 
     return {f"{shift.stack}.embeddings.positions": shifted}
 
 
-def _nothing(model: Transformer, intervention: object) -> dict[str, Edit]:  # noqa: ARG001
+def _nothing(model: Transformer, intervention: object) -> dict[str, ModuleEdit]:  # noqa: ARG001
     return {}
 
 
-_EDITS: dict[str, Callable[..., dict[str, Edit]]] = {
-    "layer_off": _skip,
-    "sublayer_off": _silence,
-    "positions_off": _unplace,
-    "positions_shift": _shift,
+_EDITS: dict[str, Callable[..., dict[str, ModuleEdit]]] = {
+    "ablate_layer": _skip,
+    "ablate_sublayer": _silence,
+    "ablate_positions": _unplace,
+    "shift_positions": _shift,
 }

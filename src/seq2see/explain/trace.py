@@ -1,7 +1,7 @@
 """Types of a trace: everything that was recorded while one sentence was translated.
 
 The command line, notebooks and web pages read these types. `docs/trace.md` describes the JSON.
-Raise `VERSION` when a change would break a reader of the old format. Layers, heads, tokens and
+Raise `TRACE_VERSION` when a change would break a reader of the old format. Layers, heads, tokens and
 steps are counted from 0.
 """
 
@@ -30,14 +30,14 @@ from seq2see.search import SearchConfig
 _KINDS: dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "uint8": np.dtype("u1")}
 
 
-def pack(array: NDArray[Any]) -> dict[str, object]:
+def encode_tensor(array: NDArray[Any]) -> dict[str, object]:
     """Return the JSON form: uint8 for masks, float32 for all else."""
     kind = "uint8" if array.dtype.kind in "ub" else "float32"
     data = np.ascontiguousarray(array, _KINDS[kind]).tobytes()
     return {"shape": list(array.shape), "dtype": kind, "data": b64encode(data).decode("ascii")}
 
 
-def unpack(value: object) -> NDArray[Any]:
+def decode_tensor(value: object) -> NDArray[Any]:
     """Return the array of a JSON form, or the array itself; anything else is refused."""
     if isinstance(value, np.ndarray):
         return value
@@ -57,15 +57,15 @@ def unpack(value: object) -> NDArray[Any]:
     return found
 
 
-def array(tensor: Tensor, kind: Any = np.float32) -> NDArray[Any]:
+def to_numpy(tensor: Tensor, dtype: Any = np.float32) -> NDArray[Any]:
     """Return a tensor as NumPy has it."""
-    return tensor.detach().cpu().numpy().astype(kind)
+    return tensor.detach().cpu().numpy().astype(dtype)
 
 
-Array = Annotated[
+JsonTensor = Annotated[
     NDArray[Any],
-    PlainValidator(unpack),
-    PlainSerializer(pack, when_used="json"),
+    PlainValidator(decode_tensor),
+    PlainSerializer(encode_tensor, when_used="json"),
     WithJsonSchema(
         {
             "type": "object",
@@ -81,19 +81,21 @@ Array = Annotated[
 """A NumPy array that is a packed tensor in JSON."""
 
 
-FORMAT: Literal["seq2see-trace"] = "seq2see-trace"
+TRACE_FORMAT: Literal["seq2see-trace"] = "seq2see-trace"
 
 
-VERSION = 1
+TRACE_VERSION = 2
 
 
-Axis = Literal["source", "input", "output", "mixture"]
+TokenAxis = Literal["source", "decoder_input", "target", "projection"]
 
 
-Method = Literal["attention", "rollout", "gradient_x_input", "integrated_gradients", "occlusion"]
+AttributionMethod = Literal[
+    "attention", "rollout", "gradient_x_input", "integrated_gradients", "occlusion"
+]
 
 
-class Record(Config):
+class TraceBaseModel(Config):
     """The base of what a trace holds."""
 
     model_config = ConfigDict(
@@ -103,7 +105,7 @@ class Record(Config):
     )
 
 
-class Token(Record):
+class SentenceToken(TraceBaseModel):
     """A piece of a sentence, as the model has it."""
 
     id: int
@@ -115,26 +117,26 @@ class Token(Record):
     """The word that it is a part of; None for what stands around a sentence."""
 
 
-class Word(Record):
+class SentenceWord(TraceBaseModel):
     """Some pieces in a row."""
 
     text: str
-    first: int
+    first_token: int
     """Its first token ..."""
-    end: int
+    end_token: int
     """... and the one behind its last."""
 
 
-class Sentence(Record):
+class TokenizedSentence(TraceBaseModel):
     """A text with its pieces and words; the tokens include what stands around the sentence."""
 
     language: str
     text: str
-    tokens: tuple[Token, ...]
-    words: tuple[Word, ...]
+    tokens: tuple[SentenceToken, ...]
+    words: tuple[SentenceWord, ...]
 
 
-class Candidate(Record):
+class TokenCandidate(TraceBaseModel):
     """A token that might come next."""
 
     id: int
@@ -144,10 +146,10 @@ class Candidate(Record):
     probability: float
 
 
-class Step(Record):
+class DecodingStep(TraceBaseModel):
     """How one token of the translation was chosen."""
 
-    input: str
+    input_piece: str
     """The piece that the decoder was given: the token before, at first the start symbol."""
     log_prob: float
     probability: float
@@ -155,23 +157,23 @@ class Step(Record):
     """How many tokens the model liked better."""
     entropy: float
     """Of the whole distribution, in nats."""
-    top: tuple[Candidate, ...]
+    top_candidates: tuple[TokenCandidate, ...]
     """The likeliest, best first."""
 
 
-Fate = Literal["alive", "finished", "pruned", "stopped"]
+NodeStatus = Literal["alive", "finished", "pruned", "stopped"]
 
 
-class BeamNode(Record):
+class BeamNode(TraceBaseModel):
     """A hypothesis, by its last token."""
 
     id: int
     parent: int | None
     """The hypothesis that it goes on from; None for a first token."""
     step: int
-    member: int
+    search_index: int
     """Which of several searches it belongs to: a sample, or a group of diverse beam search."""
-    token: int
+    token_id: int
     piece: str
     text: str
     token_log_prob: float
@@ -183,154 +185,154 @@ class BeamNode(Record):
     """log_prob / length^α − penalty: what it would be worth, had it ended here."""
     rank: int
     """Its place among the candidates of its step, 0 for the best."""
-    fate: Fate
-    row: int
+    status: NodeStatus
+    attention_row: int
     """The row of `Beam.attention` that belongs to the choice of this token."""
 
 
-class LayerRows(Record):
+class BeamLayerAttention(TraceBaseModel):
     """Cross-attention of every hypothesis in one layer."""
 
     layer: int
-    weights: Array
+    weights: JsonTensor
     """[R, H, S]"""
 
 
-class Beam(Record):
+class BeamTree(TraceBaseModel):
     """The whole search."""
 
     nodes: tuple[BeamNode, ...]
-    path: tuple[int, ...]
+    best_path: tuple[int, ...]
     """The nodes of the translation, from its first token to its last."""
-    attention: Array
+    mean_attention: JsonTensor
     """[R, S]: where each hypothesis looked in the source, mean over heads and layers."""
-    layers: tuple[LayerRows, ...]
+    layer_attention: tuple[BeamLayerAttention, ...]
     """The same head by head, for the layers that were asked for."""
 
 
-class HeadSummary(Record):
+class HeadSummary(TraceBaseModel):
     """A head in three numbers, each a mean over its rows."""
 
     entropy: float
     """In nats: 0 looks at one token, log S at all alike."""
-    peak: float
+    max_weight: float
     """The largest weight."""
     distance: float | None
     """How far it looks, in tokens; None for cross-attention."""
 
 
-class AttentionMap(Record):
+class AttentionMap(TraceBaseModel):
     """One attention of one layer, all heads; queries are rows."""
 
     stack: Literal["encoder", "decoder"]
     layer: int
     kind: Literal["self", "cross"]
-    rows: Axis
+    query_axis: TokenAxis
     """Which tokens the queries are."""
-    columns: Axis
+    key_axis: TokenAxis
     """Which tokens the keys are."""
-    weights: Array
+    weights: JsonTensor
     """[H, queries, keys]"""
-    mask: Array | None
+    mask: JsonTensor | None
     """[queries, keys], 1 where a query must not look; None if it may look everywhere. Where heads
     differ: [H, queries, keys]."""
-    heads: tuple[HeadSummary, ...]
-    off: tuple[int, ...] = ()
+    head_summaries: tuple[HeadSummary, ...]
+    ablated_heads: tuple[int, ...] = ()
     """Heads that an intervention switched off."""
     scale: float | None
     """The factor on q·k, where that alone makes the scores of every head: not with relative
     positions, nor where an intervention changed it."""
-    scores: Array | None = None
+    scores: JsonTensor | None = None
     """[H, queries, keys] before the mask; 0 where a later key did not exist yet."""
-    queries: Array | None = None
+    queries: JsonTensor | None = None
     """[H, queries, D]"""
-    keys: Array | None = None
+    keys: JsonTensor | None = None
     """[H, keys, D]"""
-    values: Array | None = None
+    values: JsonTensor | None = None
     """[H, keys, D]"""
 
     @property
-    def name(self) -> str:
+    def address(self) -> str:
         """Where it is, such as `decoder.1.cross`."""
         return f"{self.stack}.{self.layer}.{self.kind}"
 
 
-class LayerOutput(Record):
+class LayerOutput(TraceBaseModel):
     """What a layer gives to the next."""
 
     stack: Literal["encoder", "decoder"]
     layer: int
-    norms: Array
+    norms: JsonTensor
     """[tokens]: the length of each token's vector."""
-    states: Array | None = None
+    states: JsonTensor | None = None
     """[tokens, M], for layers that were asked for."""
 
 
-class Lens(Record):
+class LogitLens(TraceBaseModel):
     """What the model would say if this decoder layer were the last (the logit lens)."""
 
     layer: int
-    probability: Array
+    probability: JsonTensor
     """[T]: of the tokens that were emitted in the end."""
-    top: tuple[tuple[Candidate, ...], ...]
+    top_candidates: tuple[tuple[TokenCandidate, ...], ...]
     """For each step the likeliest, best first."""
 
 
-class Attribution(Record):
+class Attribution(TraceBaseModel):
     """How much each source token matters for each step, in the eyes of one method."""
 
-    method: Method
-    tokens: Array | None
+    method: AttributionMethod
+    token_scores: JsonTensor | None
     """[T, S]; None for a method that asks about words only."""
-    words: Array
+    word_scores: JsonTensor
     """[T, W]"""
-    signed: bool
+    is_signed: bool
     """Whether a negative number means "speaks against"."""
-    gap: float | None = None
+    convergence_delta: float | None = None
     """integrated_gradients: the largest relative gap between the sum and what it should be."""
 
 
-class Agreement(Record):
+class MethodCorrelation(TraceBaseModel):
     """Spearman's rank correlation between methods, of absolute values over source words."""
 
-    methods: tuple[Method, ...]
-    correlation: Array
+    methods: tuple[AttributionMethod, ...]
+    correlation: JsonTensor
     """[methods, methods]: mean over steps."""
 
 
-class WordChoice(Record):
+class WordAlternatives(TraceBaseModel):
     """A word of the translation, and what might stand in its place."""
 
-    word: int
+    word_index: int
     log_prob: float
     probability: float
     """Of its pieces, given all that stands before."""
-    alternatives: tuple[Candidate, ...]
+    alternatives: tuple[TokenCandidate, ...]
     """Whole words, likeliest first; the id is that of the first piece."""
 
 
-class Outcome(Record):
+class ScoredTranslation(TraceBaseModel):
     """A translation with what the model thinks of it."""
 
     text: str
     log_prob: float
     score: float
-    finished: bool
+    is_finished: bool
     """The stop symbol was reached."""
 
 
-class Change(Record):
+class InterventionEffect(TraceBaseModel):
     """What interventions did, seen from the translation without them."""
 
-    baseline: Outcome
+    baseline: ScoredTranslation
     """The translation without interventions."""
-    baseline_now: float
+    baseline_log_prob_after: float
     """The log-probability of the baseline's text under the interventions."""
-    words: tuple[tuple[Literal["same", "gone", "new"], str], ...]
+    word_diff: tuple[tuple[Literal["same", "removed", "added"], str], ...]
     """From the baseline's words to those of the translation."""
 
 
-class Shape(Record):
+class ModelShape(TraceBaseModel):
     """The model in a few numbers."""
 
     encoder_layers: int
@@ -342,35 +344,35 @@ class Shape(Record):
     positions: str
     norm: str
     """Such as `post layer`."""
-    parameters: int
+    num_parameters: int
 
 
-class Trace(Record):
+class Trace(TraceBaseModel):
     """How a translation came about."""
 
-    format: Literal["seq2see-trace"] = FORMAT
-    version: Annotated[int, Field(ge=1, le=VERSION)] = VERSION
-    seq2see: str = __version__
-    model: Shape
+    format: Literal["seq2see-trace"] = TRACE_FORMAT
+    version: Annotated[int, Field(ge=TRACE_VERSION, le=TRACE_VERSION)] = TRACE_VERSION
+    seq2see_version: str = __version__
+    model: ModelShape
     search: SearchConfig
-    forced: bool
+    is_forced: bool
     """The tokens were given, not searched for."""
     interventions: tuple[Intervention, ...] = ()
-    change: Change | None = None
-    source: Sentence
-    target: Sentence
+    intervention_effect: InterventionEffect | None = None
+    source: TokenizedSentence
+    target: TokenizedSentence
     """Its tokens are the steps' outputs, the stop symbol included if it was reached."""
-    start: Token
+    start_token: SentenceToken
     """What the decoder was given first."""
-    translation: Outcome
-    steps: tuple[Step, ...]
-    beam: Beam
+    translation: ScoredTranslation
+    steps: tuple[DecodingStep, ...]
+    beam: BeamTree
     attention: tuple[AttentionMap, ...]
-    layers: tuple[LayerOutput, ...]
-    lens: tuple[Lens, ...]
+    layer_outputs: tuple[LayerOutput, ...]
+    logit_lens: tuple[LogitLens, ...]
     attributions: tuple[Attribution, ...] = ()
-    agreement: Agreement | None = None
-    words: tuple[WordChoice, ...] = ()
+    rank_correlation: MethodCorrelation | None = None
+    word_alternatives: tuple[WordAlternatives, ...] = ()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -381,26 +383,26 @@ class Trace(Record):
         """Return it in the form of `docs/trace.md`, on one line."""
         return self.model_dump_json()
 
-    def labels(self, axis: Axis, size: int = 0) -> list[str]:
+    def axis_labels(self, axis: TokenAxis, size: int = 0) -> list[str]:
         """Return what to write beside the rows or columns of an attention."""
-        if axis == "mixture":
-            return [f"mixture {number}" for number in range(size)]
+        if axis == "projection":
+            return [f"projection {number}" for number in range(size)]
         if axis == "source":
             return [token.text for token in self.source.tokens]
         emitted = [token.text for token in self.target.tokens]
-        return emitted if axis == "output" else [self.start.text, *emitted[:-1]]
+        return emitted if axis == "target" else [self.start_token.text, *emitted[:-1]]
 
-    def at(self, stack: str, layer: int, kind: str) -> AttentionMap:
+    def attention_map(self, stack: str, layer: int, kind: str) -> AttentionMap:
         """Return one attention."""
         for found in self.attention:
             if (found.stack, found.layer, found.kind) == (stack, layer, kind):
                 return found
         raise InputError(
-            f"the attention must be one of {', '.join(a.name for a in self.attention)}, "
+            f"the attention must be one of {', '.join(a.address for a in self.attention)}, "
             f"but is {stack}.{layer}.{kind} instead"
         )
 
-    def cross(self) -> NDArray[np.float32]:
+    def mean_cross_attention(self) -> NDArray[np.float32]:
         """Return cross-attention, mean over heads and layers, [T, S]."""
         maps = [each.weights for each in self.attention if each.kind == "cross"]
         mean: NDArray[np.float32] = np.mean([weights.mean(0) for weights in maps], axis=0)
@@ -408,17 +410,17 @@ class Trace(Record):
 
     def save(self, path: Path | str) -> None:
         """Write .json, .html, or a picture (.svg, .png, .pdf), as the name says."""
-        from seq2see.explain.output import save  # noqa: PLC0415  # it needs this type
+        from seq2see.explain.output import save_trace  # noqa: PLC0415  # it needs this type
 
-        save(self, Path(path))
+        save_trace(self, Path(path))
 
     def to_html(self) -> str:
         """Return one page that needs nothing but itself."""
-        from seq2see.explain.output import page  # noqa: PLC0415
+        from seq2see.explain.output import render_trace_html  # noqa: PLC0415
 
-        return page(self)
+        return render_trace_html(self)
 
     def _repr_html_(self) -> str:
-        from seq2see.explain.output import frame  # noqa: PLC0415
+        from seq2see.explain.output import render_notebook_iframe  # noqa: PLC0415
 
-        return frame(self)
+        return render_notebook_iframe(self)

@@ -12,17 +12,24 @@ from unicodedata import category
 import torch
 from torch import Tensor
 
-from seq2see.bundle import Framing
-from seq2see.engines.batching import framed
+from seq2see.bundle import SpecialTokens
+from seq2see.engines.batching import add_special_tokens
 from seq2see.engines.torch_decoder import TorchDecoder
-from seq2see.explain.explained_model import SPACE, Subject, shown
-from seq2see.explain.trace import Candidate, Sentence, Token, Trace, Word, WordChoice
+from seq2see.explain.explained_model import SPACE_MARKER, ExplainedModel, display_token
+from seq2see.explain.trace import (
+    SentenceToken,
+    SentenceWord,
+    TokenCandidate,
+    TokenizedSentence,
+    Trace,
+    WordAlternatives,
+)
 from seq2see.search import (
     Beam,
     Hypothesis,
-    LengthsConfig,
+    LengthConfig,
     SearchConfig,
-    Source,
+    SearchInput,
     StepProcessor,
     search,
 )
@@ -47,28 +54,37 @@ _INSIDE = "'’-‑"
 """Punctuation that does not end a word."""
 
 
-def source_sentence(
-    text: str, ids: Sequence[int], framing: Framing, tokenizer: Tokenizer, language: str
-) -> Sentence:
+def build_source_sentence(
+    text: str,
+    ids: Sequence[int],
+    special_tokens: SpecialTokens,
+    tokenizer: Tokenizer,
+    language: str,
+) -> TokenizedSentence:
     """Return a source with what stands around it."""
-    before, after = framing.source_start is not None, framing.source_end is not None
-    return _sentence(text, framed(ids, framing), before, after, tokenizer, language)
+    before, after = (
+        special_tokens.source_bos_id is not None,
+        special_tokens.source_eos_id is not None,
+    )
+    return _sentence(
+        text, add_special_tokens(ids, special_tokens), before, after, tokenizer, language
+    )
 
 
-def target_sentence(
-    text: str, ids: Sequence[int], finished: bool, tokenizer: Tokenizer, language: str
-) -> Sentence:
+def build_target_sentence(
+    text: str, ids: Sequence[int], is_finished: bool, tokenizer: Tokenizer, language: str
+) -> TokenizedSentence:
     """Return a target, of which the last token is the stop symbol if it is finished."""
-    return _sentence(text, ids, False, finished, tokenizer, language)
+    return _sentence(text, ids, False, is_finished, tokenizer, language)
 
 
-def start_token(framing: Framing, tokenizer: Tokenizer) -> Token:
+def build_start_token(special_tokens: SpecialTokens, tokenizer: Tokenizer) -> SentenceToken:
     """Return what the decoder is given first."""
-    first = framing.target_start
-    return Token(id=first, piece=tokenizer.pieces[first], text="⟨start⟩", word=None)
+    first = special_tokens.decoder_start_id
+    return SentenceToken(id=first, piece=tokenizer.pieces[first], text="⟨start⟩", word=None)
 
 
-def word_starts(pieces: Sequence[str], language: str) -> list[bool]:
+def find_word_starts(pieces: Sequence[str], language: str) -> list[bool]:
     """Return for each piece whether a word begins with it. French "l'animal" is two words."""
     if not pieces:
         return []
@@ -78,9 +94,9 @@ def word_starts(pieces: Sequence[str], language: str) -> list[bool]:
 
 def _parts(left: str, right: str, elides: bool) -> bool:
     """Whether there is a border of words between two pieces."""
-    if right.startswith(SPACE) or (elides and left[-1] in "'’"):
+    if right.startswith(SPACE_MARKER) or (elides and left[-1] in "'’"):
         return True
-    if left == SPACE or _BYTE.fullmatch(left) or _BYTE.fullmatch(right):
+    if left == SPACE_MARKER or _BYTE.fullmatch(left) or _BYTE.fullmatch(right):
         return False
     if _UNSPACED.match(right) or _UNSPACED.match(left[-1]):
         return True
@@ -100,53 +116,55 @@ def _sentence(
     after: bool,
     tokenizer: Tokenizer,
     language: str,
-) -> Sentence:
+) -> TokenizedSentence:
     first, end = int(before), len(ids) - int(after)
-    starts = word_starts([tokenizer.pieces[number] for number in ids[first:end]], language)
+    starts = find_word_starts([tokenizer.pieces[number] for number in ids[first:end]], language)
     begins = [first + place for place, start in enumerate(starts) if start]
     spans = list(pairwise([*begins, end]))
     words = tuple(
-        Word(text=tokenizer.decode(ids[a:b]).strip(), first=a, end=b) for a, b in spans if a < b
+        SentenceWord(text=tokenizer.decode(ids[a:b]).strip(), first_token=a, end_token=b)
+        for a, b in spans
+        if a < b
     )
     owner = {place: w for w, (a, b) in enumerate(spans) for place in range(a, b)}
     tokens = tuple(
-        Token(
+        SentenceToken(
             id=number,
             piece=tokenizer.pieces[number],
-            text=shown(number, tokenizer) if place in owner else _end(place < first),
+            text=display_token(number, tokenizer) if place in owner else _end(place < first),
             word=owner.get(place),
         )
         for place, number in enumerate(ids)
     )
-    return Sentence(language=language, text=text, tokens=tokens, words=words)
+    return TokenizedSentence(language=language, text=text, tokens=tokens, words=words)
 
 
 def _end(is_before: bool) -> str:
     return "⟨start⟩" if is_before else "⟨end⟩"
 
 
-ALTERNATIVES = 4
+MAX_ALTERNATIVES = 4
 
 
-MOST_PIECES = 12
+MAX_WORD_PIECES = 12
 """A word that has not ended by then is shown as far as it got."""
 
 
-def word_choices(subject: Subject, trace: Trace) -> list[WordChoice]:
+def find_word_alternatives(explained: ExplainedModel, trace: Trace) -> list[WordAlternatives]:
     """Return for each word of a translation what else the model thought of."""
     tokens = [token.id for token in trace.target.tokens]
-    beginnings = list(_beginnings(subject, trace))
-    ended = _ended(subject, trace, [(*tokens[:first], other) for _, first, other in beginnings])
-    others: dict[int, list[Candidate]] = {}
+    beginnings = list(_beginnings(explained, trace))
+    ended = _ended(explained, trace, [(*tokens[:first], other) for _, first, other in beginnings])
+    others: dict[int, list[TokenCandidate]] = {}
     for (owner, first, _), hypothesis in zip(beginnings, ended, strict=True):
-        others.setdefault(owner, []).append(_alternative(subject, hypothesis, first))
+        others.setdefault(owner, []).append(_alternative(explained, hypothesis, first))
     choices = []
     for number, word in enumerate(trace.target.words):
-        log_prob = sum(step.log_prob for step in trace.steps[word.first : word.end])
+        log_prob = sum(step.log_prob for step in trace.steps[word.first_token : word.end_token])
         found = sorted(others.get(number, []), key=lambda each: -each.log_prob)
         choices.append(
-            WordChoice(
-                word=number,
+            WordAlternatives(
+                word_index=number,
                 log_prob=log_prob,
                 probability=math.exp(log_prob),
                 alternatives=tuple(found),
@@ -155,46 +173,52 @@ def word_choices(subject: Subject, trace: Trace) -> list[WordChoice]:
     return choices
 
 
-def _beginnings(subject: Subject, trace: Trace) -> Iterator[tuple[int, int, int]]:
+def _beginnings(subject: ExplainedModel, trace: Trace) -> Iterator[tuple[int, int, int]]:
     """Yield word, its first place, and another token that might have stood there."""
-    special = {subject.framing.target_end, subject.framing.target_start}
+    special = {subject.special_tokens.target_eos_id, subject.special_tokens.decoder_start_id}
     special.add(subject.model.encoder.pad_id)
     for number, word in enumerate(trace.target.words):
-        chosen = trace.target.tokens[word.first].id
-        top = [c.id for c in trace.steps[word.first].top if c.id != chosen and c.id not in special]
-        yield from ((number, word.first, other) for other in top[:ALTERNATIVES])
+        chosen = trace.target.tokens[word.first_token].id
+        top = [
+            c.id
+            for c in trace.steps[word.first_token].top_candidates
+            if c.id != chosen and c.id not in special
+        ]
+        yield from ((number, word.first_token, other) for other in top[:MAX_ALTERNATIVES])
 
 
-def _ended(subject: Subject, trace: Trace, prefixes: Sequence[tuple[int, ...]]) -> list[Hypothesis]:
+def _ended(
+    subject: ExplainedModel, trace: Trace, prefixes: Sequence[tuple[int, ...]]
+) -> list[Hypothesis]:
     """Return the likeliest way from each beginning to the end of its word."""
     if not prefixes:
         return []
-    longest = max(map(len, prefixes)) + MOST_PIECES
+    longest = max(map(len, prefixes)) + MAX_WORD_PIECES
     source = [token.id for token in trace.source.tokens]
     source_BS = torch.tensor([source] * len(prefixes), device=subject.device)
-    lengths = LengthsConfig(max_ratio=0.0, max_extra=longest, max_length=longest)
+    lengths = LengthConfig(max_ratio=0.0, max_extra=longest, max_length=longest)
     found = search(
         TorchDecoder(subject.model, source_BS),
-        [Source(len(source), prefix=prefix) for prefix in prefixes],
-        SearchConfig(beam_size=1, lengths=lengths),
-        bos=trace.start.id,
-        eos=subject.framing.target_end,
+        [SearchInput(len(source), prefix=prefix) for prefix in prefixes],
+        SearchConfig(beam_size=1, length=lengths),
+        bos=trace.start_token.id,
+        eos=subject.special_tokens.target_eos_id,
         pad=subject.model.encoder.pad_id,
-        processors=[OneWord.of(subject, prefixes)],
+        processors=[StopAfterWord.from_prefixes(subject, prefixes)],
         device=subject.device,
     )
     return [hypotheses[0] for hypotheses in found]
 
 
-def _alternative(subject: Subject, hypothesis: Hypothesis, first: int) -> Candidate:
+def _alternative(subject: ExplainedModel, hypothesis: Hypothesis, first: int) -> TokenCandidate:
     """Return the word that begins at a place."""
-    pieces = [subject.shown(number)[0] for number in hypothesis.tokens[first:]]
-    starts = word_starts(pieces, subject.languages[1])
+    pieces = [subject.display_target_token(number)[0] for number in hypothesis.tokens[first:]]
+    starts = find_word_starts(pieces, subject.languages[1])
     end = next((i for i, start in enumerate(starts) if start and i), len(pieces))
     ids = hypothesis.tokens[first : first + end]
-    ids = tuple(number for number in ids if number != subject.framing.target_end)
+    ids = tuple(number for number in ids if number != subject.special_tokens.target_eos_id)
     log_prob = sum(hypothesis.token_log_probs[first : first + len(ids)])
-    return Candidate(
+    return TokenCandidate(
         id=ids[0],
         piece=pieces[0],
         text=subject.tokenizers.target.decode(ids).strip() or pieces[0],
@@ -204,29 +228,31 @@ def _alternative(subject: Subject, hypothesis: Hypothesis, first: int) -> Candid
 
 
 @dataclass(frozen=True, slots=True)
-class OneWord(StepProcessor):
+class StopAfterWord(StepProcessor):
     """Lets nothing but the stop symbol follow, once another word has begun."""
 
-    begins_V: Tensor
-    lengths_B: Tensor
+    starts_word_V: Tensor
+    prefix_lengths_B: Tensor
     """How long the prefixes are, by source."""
     eos: int
 
     @classmethod
-    def of(cls, subject: Subject, prefixes: Sequence[tuple[int, ...]]) -> OneWord:
+    def from_prefixes(
+        cls, explained: ExplainedModel, prefixes: Sequence[tuple[int, ...]]
+    ) -> StopAfterWord:
         """Make it for these prefixes."""
-        pieces = subject.tokenizers.target.pieces
-        begins = [word_starts(["a", piece], "")[1] for piece in pieces]
+        pieces = explained.tokenizers.target.pieces
+        begins = [find_word_starts(["a", piece], "")[1] for piece in pieces]
         return cls(
-            torch.tensor(begins, device=subject.device),
-            torch.tensor([len(prefix) for prefix in prefixes], device=subject.device),
-            subject.framing.target_end,
+            torch.tensor(begins, device=explained.device),
+            torch.tensor([len(prefix) for prefix in prefixes], device=explained.device),
+            explained.special_tokens.target_eos_id,
         )
 
-    def process(self, beam: Beam, values_BKV: Tensor, own_BKV: Tensor) -> None:  # noqa: ARG002
+    def process(self, beam: Beam, step_scores_BKV: Tensor, model_log_probs_BKV: Tensor) -> None:  # noqa: ARG002
         """Look at the last token, if it stands behind the prefix."""
-        behind_B = beam.length > self.lengths_B[beam.sources_B]
-        over_BK = self.begins_V[beam.tokens_BKT[:, :, -1]] & behind_B[:, None]
-        end_BK = values_BKV[:, :, self.eos].clone()
-        values_BKV.masked_fill_(over_BK[:, :, None], -torch.inf)
-        values_BKV[:, :, self.eos] = end_BK
+        behind_B = beam.length > self.prefix_lengths_B[beam.input_index_B]
+        over_BK = self.starts_word_V[beam.tokens_BKT[:, :, -1]] & behind_B[:, None]
+        end_BK = step_scores_BKV[:, :, self.eos].clone()
+        step_scores_BKV.masked_fill_(over_BK[:, :, None], -torch.inf)
+        step_scores_BKV[:, :, self.eos] = end_BK

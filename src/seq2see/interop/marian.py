@@ -14,12 +14,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from seq2see.bundle import Bundle, Framing, Origin
-from seq2see.engines.loading import STOP
+from seq2see.bundle import Bundle, Provenance, SpecialTokens
+from seq2see.engines.loading import STOP_RULE_NOTE
 from seq2see.errors import InputError
 from seq2see.model import ModelConfig
-from seq2see.text import Tokenizer, Tokenizers
-from seq2see.text.sentencepiece_file import with_ids
+from seq2see.text import Tokenizer, TokenizerPair
+from seq2see.text.sentencepiece_file import replace_vocabulary
 
 _ACTIVATIONS = {
     "relu": "relu",
@@ -32,35 +32,39 @@ _OUTPUT_BIAS = "final_logits_bias"
 _LANGUAGES = re.compile(r"opus-mt-(?:tc-(?:big|base)-)?(\w+)-(\w+)$")
 
 
-def read_marian(home: Path, languages: tuple[str, str] | None = None) -> Bundle:
+def import_marian(directory: Path | str, languages: tuple[str, str] | None = None) -> Bundle:
     """Return the model of a directory, or say in one line why it cannot be read."""
-    if not home.is_dir():
-        what = "is a file" if home.exists() else "is not there"
-        raise InputError(f"`{home}` {what}: give the directory of a MarianMT model")
-    settings = _json(home / "config.json")
+    directory = Path(directory)
+    if not directory.is_dir():
+        what = "is a file" if directory.exists() else "is not there"
+        raise InputError(f"`{directory}` {what}: give the directory of a MarianMT model")
+    settings = _json(directory / "config.json")
     if "checksums" in settings:
-        raise InputError(f"`{home}` is a model of seq2see already: there is nothing to import")
+        raise InputError(f"`{directory}` is a model of seq2see already: there is nothing to import")
     if settings.get("model_type") != "marian":
         raise InputError(
-            f"`{home}` must hold a MarianMT model, but its config.json says "
+            f"`{directory}` must hold a MarianMT model, but its config.json says "
             f"model_type {settings.get('model_type')!r}"
         )
-    theirs = _weights(home)
-    config = _config(home, settings, theirs)
+    theirs = _weights(directory)
+    config = _config(directory, settings, theirs)
     weights = _renamed(theirs, config)
     return Bundle(
         config,
-        _tokenizers(home),
-        languages or _languages(home, settings),
+        _tokenizers(directory),
+        languages or _languages(directory, settings),
         weights,
-        Framing(
-            source_end=settings["eos_token_id"],
-            target_start=settings["decoder_start_token_id"],
-            target_end=settings["eos_token_id"],
+        SpecialTokens(
+            source_eos_id=settings["eos_token_id"],
+            decoder_start_id=settings["decoder_start_token_id"],
+            target_eos_id=settings["eos_token_id"],
         ),
         # Its users know it by such beams.
-        origin=Origin(
-            notes={"imported from": f"MarianMT, {home.resolve().name}", STOP: "beam_full"}
+        provenance=Provenance(
+            notes={
+                "imported from": f"MarianMT, {directory.resolve().name}",
+                STOP_RULE_NOTE: "beam_full",
+            }
         ),
     )
 
@@ -196,19 +200,19 @@ def _layer_names(stack: str) -> dict[str, tuple[str, ...]]:
     return names
 
 
-def _tokenizers(home: Path) -> Tokenizers:
+def _tokenizers(home: Path) -> TokenizerPair:
     """Read one SentencePiece file whose ids are the model's, or two and a vocabulary."""
     if not (home / "source.spm").exists():
         both = Tokenizer.load(home / "spm.model")
-        return Tokenizers(both, both)
+        return TokenizerPair(both, both)
     sides = []
     for side in ("source", "target"):
         path = home / "vocab.json"
         if side == "target" and (home / "target_vocab.json").exists():
             path = home / "target_vocab.json"
-        file = Tokenizer.load(home / f"{side}.spm").model
-        sides.append(Tokenizer(with_ids(file, _json(path), is_target=side == "target")))
-    return Tokenizers(*sides)
+        file = Tokenizer.load(home / f"{side}.spm").serialized_model
+        sides.append(Tokenizer(replace_vocabulary(file, _json(path), is_target=side == "target")))
+    return TokenizerPair(*sides)
 
 
 def _languages(home: Path, settings: Mapping[str, Any]) -> tuple[str, str]:

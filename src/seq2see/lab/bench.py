@@ -24,22 +24,22 @@ from safetensors.torch import load_model, save_model
 from torch import Generator
 
 from seq2see.bundle import Bundle
-from seq2see.cpu import keep_freed_memory
+from seq2see.cpu import tune_malloc
 from seq2see.data import digit_tasks
 from seq2see.data.batch_loader import Batch
-from seq2see.data.digit_tasks import Split, Task
-from seq2see.engines.base import in_order
+from seq2see.data.digit_tasks import DigitTask, SplitName
+from seq2see.engines.base import collect_in_order
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import TrainingError
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
-from seq2see.search import SearchConfig, Source
-from seq2see.text import PAD_ID, Packed
+from seq2see.search import SearchConfig, SearchInput
+from seq2see.text import PAD_ID, PackedIds
 from seq2see.training.objective import Objective
-from seq2see.training.optimizer import OptimiserConfig, build_optimiser
+from seq2see.training.optimizer import OptimizerConfig, build_optimizer
 from seq2see.training.schedule import ScheduleConfig, build_schedule
-from seq2see.training.trainer import Stepper, mixed
-from seq2see.training.workers import Workers
+from seq2see.training.trainer import ModelUpdater, mix_seeds
+from seq2see.training.workers import WorkerGroup
 
 ZERO = 4
 """The id of the digit 0, behind the special ids."""
@@ -62,7 +62,7 @@ Say = Callable[[str], None]
 class Lesson:
     """What a small model learns, and how. Digits are copied, reversed or sorted."""
 
-    task: Task = "reverse"
+    task: DigitTask = "reverse"
     model: ModelConfig = DIGITS
     updates: int = 300
     seed: int = 1
@@ -227,16 +227,21 @@ def default_cache() -> Path:
     return Path(base) / "seq2see" / "lab"
 
 
-def pairs(task: Task, split: Split, longest: int = 12) -> list[tuple[list[int], list[int]]]:
+def pairs(
+    task: DigitTask, split: SplitName, longest: int = 12
+) -> list[tuple[list[int], list[int]]]:
     """Return sources and targets of a digit task as ids, without their ends."""
     return [
-        (_ids(source), _ids(target)) for source, target in digit_tasks.load(task, split, longest)
+        (_ids(source), _ids(target))
+        for source, target in digit_tasks.load_digit_pairs(task, split, longest)
     ]
 
 
 def batch_of(chosen: Sequence[tuple[list[int], list[int]]]) -> Batch:
     """Make a batch of pairs of ids."""
-    return Batch.of(Packed.of([s for s, _ in chosen]), Packed.of([t for _, t in chosen]))
+    return Batch.from_packed_ids(
+        PackedIds.from_lists([s for s, _ in chosen]), PackedIds.from_lists([t for _, t in chosen])
+    )
 
 
 def untrained(seed: int = 1) -> Transformer:
@@ -267,7 +272,7 @@ def _changes(usual: Mapping[str, Any], model: Mapping[str, Any]) -> Iterator[str
 
 
 def _model(lesson: Lesson, make: Make | None) -> Transformer:
-    torch.manual_seed(mixed(lesson.seed))
+    torch.manual_seed(mix_seeds(lesson.seed))
     return (make or Transformer.from_config)(lesson.model)
 
 
@@ -295,17 +300,17 @@ def _recall(lesson: Lesson, home: Path, make: Make | None) -> Learned:
 
 def _teach(lesson: Lesson, model: Transformer) -> dict[str, Any]:
     """Train with the project's own parts; return losses and what the held-out set says."""
-    keep_freed_memory()
+    tune_malloc()
     torch.set_num_threads(1)  # so small a model gains nothing by more
     objective = Objective(model, LossConfig(label_smoothing=lesson.smoothing), PAD_ID)
-    schedule = ScheduleConfig(kind="cosine", peak=lesson.peak, warmup=lesson.warmup)
-    stepper = Stepper(
+    schedule = ScheduleConfig(kind="cosine", peak_lr=lesson.peak, warmup_updates=lesson.warmup)
+    stepper = ModelUpdater(
         objective,
-        build_optimiser(OptimiserConfig(), objective),
+        build_optimizer(OptimizerConfig(), objective),
         build_schedule(schedule, lesson.model.d_model, lesson.updates),
         0.0,
         lesson.seed,
-        Workers(),
+        WorkerGroup(),
     )
     losses: list[float] = []
     try:
@@ -334,7 +339,7 @@ def _examined(lesson: Lesson, objective: Objective) -> dict[str, float]:
     objective.eval()
     loss = objective(batch_of(held_out))
     return {
-        "nll": float(loss.nll) / loss.tokens,
+        "nll": float(loss.nll) / loss.num_tokens,
         "exact": exactness(objective.model, held_out[:HELD_OUT]),
     }
 
@@ -342,7 +347,10 @@ def _examined(lesson: Lesson, objective: Objective) -> dict[str, float]:
 def exactness(model: Transformer, held_out: Sequence[tuple[list[int], list[int]]]) -> float:
     """Return the share of sources for which greedy search finds the very target."""
     sources = [source for source, _ in held_out]
-    lines = [Source(len(source) + 1, line) for line, source in enumerate(sources)]
-    found = in_order(TorchEngine(model).search(sources, lines, SearchConfig(beam_size=1)))
-    right = [list(f[0].content) == target for f, (_, target) in zip(found, held_out, strict=True)]
+    lines = [SearchInput(len(source) + 1, line) for line, source in enumerate(sources)]
+    found = collect_in_order(TorchEngine(model).search(sources, lines, SearchConfig(beam_size=1)))
+    right = [
+        list(f[0].tokens_without_eos) == target
+        for f, (_, target) in zip(found, held_out, strict=True)
+    ]
     return sum(right) / len(right)

@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from torch import Tensor, nn
 
 from seq2see.model import (
-    OPEN,
+    NO_MASK,
     Attention,
     AttentionListener,
+    AttentionMask,
     AttentionRecord,
-    Mask,
-    Site,
-    Stack,
+    AttentionSite,
+    StackName,
     Transformer,
 )
-from seq2see.model.attention import MultiHead
+from seq2see.model.attention import MultiHeadAttention
 from seq2see.model.layers import EncoderLayer
 
 # B batch, H heads, T queries, S keys, N tokens in a row, M features of the model
@@ -27,10 +27,10 @@ class Ear:
     """A recorder that hears everything and keeps it; what was heard last stays."""
 
     def __init__(self) -> None:
-        self.attention: dict[Site, AttentionRecord] = {}
-        self.layers: dict[tuple[Stack, int], Tensor] = {}
+        self.attention: dict[AttentionSite, AttentionRecord] = {}
+        self.layers: dict[tuple[StackName, int], Tensor] = {}
 
-    def attention_listener(self, site: Site) -> Callable[[AttentionRecord], None]:
+    def attention_listener(self, site: AttentionSite) -> Callable[[AttentionRecord], None]:
         """Keep the record of this attention."""
 
         def keep(record: AttentionRecord) -> None:
@@ -38,7 +38,7 @@ class Ear:
 
         return keep
 
-    def layer_listener(self, stack: Stack, layer: int) -> Callable[[Tensor], None]:
+    def layer_listener(self, stack: StackName, layer: int) -> Callable[[Tensor], None]:
         """Keep the output of this layer."""
 
         def keep(states_BTM: Tensor) -> None:
@@ -51,13 +51,13 @@ class Ear:
         return [record for site, record in self.attention.items() if site.stack == "encoder"]
 
 
-def encoder_heads(model: Transformer) -> list[MultiHead]:
+def encoder_heads(model: Transformer) -> list[MultiHeadAttention]:
     """Return the attention of each layer of the encoder."""
     return [layer.attention for layer in model.encoder.layers if isinstance(layer, EncoderLayer)]
 
 
 @contextmanager
-def silenced(heads: MultiHead, head: int) -> Iterator[None]:
+def silenced(heads: MultiHeadAttention, head: int) -> Iterator[None]:
     """Let one head add nothing: what it hands to W^O is zero."""
 
     def mute(module: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
@@ -75,7 +75,7 @@ def silenced(heads: MultiHead, head: int) -> Iterator[None]:
 
 
 @contextmanager
-def cut(places: Iterable[MultiHead], hidden: Tensor) -> Iterator[None]:
+def cut(places: Iterable[MultiHeadAttention], hidden: Tensor) -> Iterator[None]:
     """Let no head of these look where `hidden` is True; it broadcasts to [B, H, T, S]."""
     whole = [(heads, heads.attention) for heads in places]
     for heads, attention in whole:
@@ -100,10 +100,10 @@ class _Cut(Attention):
         queries_BHTD: Tensor,
         keys_BHSD: Tensor,
         values_BHSD: Tensor,
-        mask: Mask = OPEN,
+        mask: AttentionMask = NO_MASK,
         listener: AttentionListener | None = None,
     ) -> Tensor:
         """Attend, but not where it is cut."""
-        both = mask | Mask(self.hidden)
+        both = mask | AttentionMask(self.hidden)
         mixed: Tensor = self.inner(queries_BHTD, keys_BHSD, values_BHSD, both, listener)
         return mixed

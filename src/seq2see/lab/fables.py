@@ -13,12 +13,12 @@ from seq2see.data.corpus import CorpusConfig, DataConfig, TrainingCorpusConfig
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig
 from seq2see.text import TokenizerConfig
-from seq2see.training.config import CheckpointsConfig, Ingredients, TrainingConfig, ValidationConfig
-from seq2see.training.optimizer import OptimiserConfig
-from seq2see.training.run_directory import RunFolder
+from seq2see.training.config import CheckpointConfig, RunConfig, TrainingConfig, ValidationConfig
+from seq2see.training.optimizer import OptimizerConfig
+from seq2see.training.run_directory import RunDirectory
 from seq2see.training.schedule import ScheduleConfig
-from seq2see.training.train import prepare, train
-from seq2see.training.workers import Workers
+from seq2see.training.train import prepare_run, run_training
+from seq2see.training.workers import WorkerGroup
 
 NAME = "builtin:fables-short"
 FORMAT = 1
@@ -29,10 +29,10 @@ def fingerprint(epochs: float, seed: int) -> str:
     """SHA-256 of what decides the translator: the recipe, the text and `FORMAT`."""
     parts = _ingredients(epochs, seed, threads=None)
     configs = (
-        *(parts.data, parts.tokenizer, parts.batches, parts.loss, parts.optimiser, parts.schedule),
+        *(parts.data, parts.tokenizer, parts.batches, parts.loss, parts.optimizer, parts.schedule),
         *(parts.training, parts.checkpoints, _architecture(parts.tokenizer.vocab_size, None)),
     )
-    corpora = (parts.data.corpus(each, parts.origin) for each in parts.data.train)
+    corpora = (parts.data.build_corpus(each, parts.base_directory) for each in parts.data.train)
     content = {
         "recipe": [config.model_dump(mode="json") for config in configs],
         "text": [corpus.fingerprint for corpus in corpora],
@@ -49,9 +49,11 @@ def learn_fables(
     threads: int | None = None,
 ) -> None:
     """Train the translator into a model directory; one that was stopped goes on."""
-    ingredients, folder = _ingredients(epochs, seed, threads), RunFolder(home)
-    prepare(ingredients, folder, resume=True)
-    train(ingredients, folder, Workers(), lambda plan, _: _Progress(plan.updates, say))
+    ingredients, folder = _ingredients(epochs, seed, threads), RunDirectory(home)
+    prepare_run(ingredients, folder, resume=True)
+    run_training(
+        ingredients, folder, WorkerGroup(), lambda plan, _: _Progress(plan.num_updates, say)
+    )
 
 
 class _Progress:
@@ -66,27 +68,27 @@ class _Progress:
             self._say(f"fables: update {record['update']} of {self._updates}, {record['nll']:.2f}")
 
 
-def _ingredients(epochs: float, seed: int, threads: int | None) -> Ingredients:
-    return Ingredients(
+def _ingredients(epochs: float, seed: int, threads: int | None) -> RunConfig:
+    return RunConfig(
         data=DataConfig(
             languages=("en", "fr"),
             train=(TrainingCorpusConfig(files=(NAME,)),),
             valid=CorpusConfig(files=(f"{NAME}/valid",)),
         ),
         tokenizer=TokenizerConfig(vocab_size=1200),
-        batches=BatchConfig(tokens=2048, max_length=64),
-        architecture=_architecture,
+        batches=BatchConfig(max_tokens=2048, max_length=64),
+        build_model_config=_architecture,
         loss=LossConfig(),
-        optimiser=OptimiserConfig(),
-        schedule=ScheduleConfig(kind="cosine", peak=0.003, warmup=200),
-        training=TrainingConfig(epochs=epochs, seed=seed, processes=1, threads=threads),
-        validation=ValidationConfig(every=10**6),
-        checkpoints=CheckpointsConfig(every=200, keep=1, result="last"),
-        origin=Path(),
+        optimizer=OptimizerConfig(),
+        schedule=ScheduleConfig(kind="cosine", peak_lr=0.003, warmup_updates=200),
+        training=TrainingConfig(max_epochs=epochs, seed=seed, processes=1, threads=threads),
+        validation=ValidationConfig(interval=10**6),
+        checkpoints=CheckpointConfig(interval=200, keep_last=1, final_weights="last"),
+        base_directory=Path(),
         recipe={"name": "the lab's fables", "epochs": epochs, "seed": seed},
     )
 
 
 def _architecture(vocab_size: int, target_vocab_size: int | None) -> ModelConfig:
     sizes = {"vocab_size": vocab_size, "target_vocab_size": target_vocab_size}
-    return ModelConfig.preset("tiny", sizes, encoder_layers=2, decoder_layers=2)
+    return ModelConfig.from_preset("tiny", sizes, encoder_layers=2, decoder_layers=2)

@@ -20,13 +20,13 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from seq2see import draw
-from seq2see.draw import BLUE, GREEN, GREY, ORANGE, RED
+from seq2see.draw import BLUE, GRAY, GREEN, ORANGE, RED
 from seq2see.lab.experiment import Figure, Text
 
 Label = str | Text
 Name = TypeVar("Name", bound=Label)
 """What a mapping has for keys: labels of one kind, or of both."""
-COLOURS = (BLUE, ORANGE, GREEN, RED, "#8456a8", GREY)
+COLOURS = (BLUE, ORANGE, GREEN, RED, "#8456a8", GRAY)
 
 
 class Sketch:
@@ -62,7 +62,7 @@ def sketch(caption: Text, width: float = 7.0, height: float = 3.2) -> Iterator[S
     with TemporaryDirectory() as folder, catch_warnings():
         filterwarnings("ignore", "Glyph .* missing")  # words stay words: the page has the font
         path = Path(folder) / "picture.svg"
-        with draw.figure(path, (width, height)) as canvas:
+        with draw.new_figure(path, (width, height)) as canvas:
             made = Sketch(caption, canvas)
             yield made
             for axes in canvas.axes:

@@ -14,10 +14,10 @@ _OTHER: dict[Language, tuple[str, str]] = {
     "zh": ("lab.md", "English"),
 }
 _MADE = Text(
-    "Made by `seq2see lab run all --docs docs`. With pictures and code: "
-    "`seq2see lab run all --report lab.html`.",
-    "由 `seq2see lab run all --docs docs` 生成。含图与代码的版本："
-    "`seq2see lab run all --lang zh --report lab.html`。",
+    "Made by `seq2see lab run all --markdown docs`. With pictures and code: "
+    "`seq2see lab run all --html lab.html`.",
+    "由 `seq2see lab run all --markdown docs` 生成。含图与代码的版本："
+    "`seq2see lab run all --language zh --html lab.html`。",
 )
 
 

@@ -13,28 +13,34 @@ Sums and softmax are in float32 at least, whatever the states are in; a float32 
 good to about six digits. Matrix products are in the type of states and weights, or of autocast.
 """
 
-from seq2see.loss.chunked import rows_of_a_chunk
-from seq2see.loss.loss import LossConfig, cross_entropy, distillation, r_drop, training_loss
+from seq2see.loss.chunked import default_chunk_size
+from seq2see.loss.loss import (
+    LossConfig,
+    compute_training_loss,
+    cross_entropy,
+    distillation_loss,
+    r_drop_loss,
+)
 from seq2see.loss.reference import (
-    Head,
     LossSum,
-    Teacher,
+    OutputWeights,
+    TeacherStates,
     kl_divergence,
     smoothed_cross_entropy,
     symmetric_kl,
 )
 
 __all__ = [
-    "Head",
     "LossConfig",
     "LossSum",
-    "Teacher",
+    "OutputWeights",
+    "TeacherStates",
+    "compute_training_loss",
     "cross_entropy",
-    "distillation",
+    "default_chunk_size",
+    "distillation_loss",
     "kl_divergence",
-    "r_drop",
-    "rows_of_a_chunk",
+    "r_drop_loss",
     "smoothed_cross_entropy",
     "symmetric_kl",
-    "training_loss",
 ]

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from seq2see.cpu import product
+from seq2see.cpu import matmul
 from seq2see.errors import InputError
-from seq2see.loss.reference import Head, LossSum, Teacher, finite
+from seq2see.loss.reference import LossSum, OutputWeights, TeacherStates, clamp_log_probs
 
 # N tokens in a row; M features; V vocabulary
 # N tokens in a row; C tokens of a chunk; V vocabulary
@@ -23,9 +23,9 @@ from seq2see.loss.reference import Head, LossSum, Teacher, finite
 # N tokens in a row; C tokens of a chunk; M features; V vocabulary
 
 
-def check(states_NM: Tensor, head: Head, labels_N: Tensor) -> None:
+def check_loss_inputs(states_NM: Tensor, output_weights: OutputWeights, labels_N: Tensor) -> None:
     """Refuse what does not fit together."""
-    weight_VM = head.weight_VM
+    weight_VM = output_weights.weight_VM
     if states_NM.dim() != 2 or states_NM.size(1) != weight_VM.size(1):
         raise InputError(
             f"states must be [tokens, {weight_VM.size(1)}], as the output layer takes them, "
@@ -55,39 +55,39 @@ _BITS = math.log2(math.e)
 """Bits of a natural unit."""
 
 
-class Rows(NamedTuple):
+class ChunkRows(NamedTuple):
     """Tokens `start` to `stop` of each pass."""
 
     start: int
     stop: int
-    passes: int
+    num_passes: int
 
     @property
-    def size(self) -> int:
+    def num_rows(self) -> int:
         """The rows of all passes."""
-        return self.passes * (self.stop - self.start)
+        return self.num_passes * (self.stop - self.start)
 
-    def of(self, x_N: Tensor) -> Tensor:
+    def select(self, x_N: Tensor) -> Tensor:
         """Take them: a view if there is one pass, else a copy, pass after pass."""
         return self._parts(x_N).flatten(0, 1)
 
-    def put(self, x_N: Tensor, part_C: Tensor) -> None:
+    def write(self, x_N: Tensor, part_C: Tensor) -> None:
         """Put them to their places in `x_N`."""
-        self._parts(x_N).copy_(part_C.view(self.passes, -1, *part_C.shape[1:]))
+        self._parts(x_N).copy_(part_C.view(self.num_passes, -1, *part_C.shape[1:]))
 
     def _parts(self, x_N: Tensor) -> Tensor:
-        return x_N.view(self.passes, -1, *x_N.shape[1:])[:, self.start : self.stop]
+        return x_N.view(self.num_passes, -1, *x_N.shape[1:])[:, self.start : self.stop]
 
 
-class Term(Protocol):
+class ExtraTerm(Protocol):
     """A further term: from the logits of a chunk to its sum and its gradient of the logits."""
 
-    def __call__(self, logits_CV: Tensor, rows: Rows, /) -> tuple[Tensor, Tensor]:
+    def __call__(self, logits_CV: Tensor, rows: ChunkRows, /) -> tuple[Tensor, Tensor]:
         """Return both; the logits must stay as they are."""
         ...
 
 
-class Slope(NamedTuple):
+class LogitsGradient(NamedTuple):
     """The gradient of the logits of a chunk: scale · x − shift.
 
     It stays in parts, since what follows is linear. Behind a product with x, scale and shift cost
@@ -98,10 +98,10 @@ class Slope(NamedTuple):
     scale_C1: Tensor
     shift: float
 
-    def whole_(self) -> Slope:
+    def materialize_(self) -> LogitsGradient:
         """Return the same with nothing to scale or shift, in the memory of x."""
         whole_CV = self.x_CV.mul_(self.scale_C1).sub_(self.shift)
-        return Slope(whole_CV, torch.ones_like(self.scale_C1), 0.0)
+        return LogitsGradient(whole_CV, torch.ones_like(self.scale_C1), 0.0)
 
 
 class ChunkLoss(NamedTuple):
@@ -109,40 +109,43 @@ class ChunkLoss(NamedTuple):
 
     labels_N: Tensor
     smoothing: float
-    share: float = 1.0
-    term: Term | None = None
-    term_share: float = 0.0
-    passes: int = 1
+    weight: float = 1.0
+    term: ExtraTerm | None = None
+    term_weight: float = 0.0
+    num_passes: int = 1
 
-    def chunks(self, size: int) -> Iterator[Rows]:
+    def split_rows(self, max_rows: int) -> Iterator[ChunkRows]:
         """Cut the tokens into chunks of nearly the same length, none longer than `size`."""
-        tokens, size = len(self.labels_N) // self.passes, max(1, size // self.passes)
-        count = math.ceil(tokens / size)
+        tokens, max_rows = (
+            len(self.labels_N) // self.num_passes,
+            max(1, max_rows // self.num_passes),
+        )
+        count = math.ceil(tokens / max_rows)
         for i in range(count):
-            yield Rows(tokens * i // count, tokens * (i + 1) // count, self.passes)
+            yield ChunkRows(tokens * i // count, tokens * (i + 1) // count, self.num_passes)
 
     def __call__(
-        self, logits_CV: Tensor, mean_C1: Tensor, rows: Rows, gradient: bool
-    ) -> tuple[Tensor, Tensor, Slope | None]:
+        self, logits_CV: Tensor, mean_C1: Tensor, rows: ChunkRows, gradient: bool
+    ) -> tuple[Tensor, Tensor, LogitsGradient | None]:
         """Return loss, nll, and the gradient of the loss if it is wanted.
 
         The logits, whose mean is given too, make room for it.
         """
         # First, while the logits are still there.
         term = self.term(logits_CV, rows) if self.term else None
-        labels_C1 = rows.of(self.labels_N)[:, None]
+        labels_C1 = rows.select(self.labels_N)[:, None]
         loss, nll, slope = _cross_entropy_(logits_CV, mean_C1, labels_C1, self.smoothing, gradient)
         if term is None:
             return loss, nll, slope
         if slope is not None:
-            slope = slope.whole_()
-            slope.x_CV.mul_(self.share).add_(term[1], alpha=self.term_share)
-        return self.share * loss + self.term_share * term[0], nll, slope
+            slope = slope.materialize_()
+            slope.x_CV.mul_(self.weight).add_(term[1], alpha=self.term_weight)
+        return self.weight * loss + self.term_weight * term[0], nll, slope
 
 
 def _cross_entropy_(
     logits_CV: Tensor, mean_C1: Tensor, labels_C1: Tensor, smoothing: float, gradient: bool
-) -> tuple[Tensor, Tensor, Slope | None]:
+) -> tuple[Tensor, Tensor, LogitsGradient | None]:
     """Return the sums of loss and nll, and the gradient of the loss.
 
     −log p = log Σ exp(x) − x, where x is how far a logit is below the highest; and the gradient is
@@ -161,33 +164,33 @@ def _cross_entropy_(
     if not gradient:
         return loss_C1.sum(), nll_C1.sum(), None
     x_CV.scatter_add_(1, labels_C1, (smoothing - 1) * sum_C1)
-    slope = Slope(x_CV, sum_C1.reciprocal(), smoothing / x_CV.size(1))
+    slope = LogitsGradient(x_CV, sum_C1.reciprocal(), smoothing / x_CV.size(1))
     return loss_C1.sum(), nll_C1.sum(), slope
 
 
-class ToTeacher:
+class DistillationTerm:
     """KL(teacher ‖ student), the teacher's logits made chunk by chunk."""
 
-    def __init__(self, teacher: Teacher) -> None:
+    def __init__(self, teacher: TeacherStates) -> None:
         self.teacher = teacher
 
-    def __call__(self, logits_CV: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+    def __call__(self, logits_CV: Tensor, rows: ChunkRows) -> tuple[Tensor, Tensor]:
         """Return the divergence of a chunk, and its gradient."""
-        teacher_CV = self.teacher.head(rows.of(self.teacher.states_NM))
+        teacher_CV = self.teacher.output_weights(rows.select(self.teacher.states_NM))
         log_p_CV = teacher_CV.log_softmax(dim=1, dtype=logits_CV.dtype)
         log_q_CV = logits_CV.log_softmax(dim=1)
         p_CV = log_p_CV.exp()
-        loss = (p_CV * (finite(log_p_CV) - log_q_CV)).sum()
+        loss = (p_CV * (clamp_log_probs(log_p_CV) - log_q_CV)).sum()
         return loss, log_q_CV.exp_().sub_(p_CV)
 
 
-def between_passes(logits_CV: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+def compute_r_drop_term(logits_CV: Tensor, rows: ChunkRows) -> tuple[Tensor, Tensor]:
     """Return the symmetric KL of the two passes.
 
     The gradients of KL(p ‖ q) are p · (log p − log q − KL) for the logits of p, q − p for q's.
     """
-    log_p, log_q = logits_CV.unflatten(0, (rows.passes, -1)).log_softmax(dim=-1)
-    difference = finite(log_p) - finite(log_q)
+    log_p, log_q = logits_CV.unflatten(0, (rows.num_passes, -1)).log_softmax(dim=-1)
+    difference = clamp_log_probs(log_p) - clamp_log_probs(log_q)
     p, q = log_p.exp(), log_q.exp()
     p_to_q = (p * difference).sum(dim=-1, keepdim=True)
     q_to_p = -(q * difference).sum(dim=-1, keepdim=True)
@@ -196,66 +199,70 @@ def between_passes(logits_CV: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
     return (p_to_q + q_to_p).sum() / 2, torch.cat((gradient_p, gradient_q)) / 2
 
 
-def logits_of(head: Head, states_CM: Tensor) -> Tensor:
+def compute_logits(output_weights: OutputWeights, states_CM: Tensor) -> Tensor:
     """Return the logits of a chunk, in float32 at least."""
-    return product(states_CM, head.weight_VM.t(), head.bias_V).to(_precise(head.weight_VM))
+    return matmul(states_CM, output_weights.weight_VM.t(), output_weights.bias_V).to(
+        _precise(output_weights.weight_VM)
+    )
 
 
-class Gradients:
+class GradientAccumulator:
     """The gradients of states, weight and bias as they grow, in float32 at least."""
 
-    def __init__(self, states_NM: Tensor, head: Head, needed: list[bool]) -> None:
-        self.head = head
-        self.mean = head.mean()
-        self.precision = _precise(head.weight_VM)
+    def __init__(
+        self, states_NM: Tensor, output_weights: OutputWeights, needed: list[bool]
+    ) -> None:
+        self.output_weights = output_weights
+        self.mean_weights = output_weights.mean()
+        self.precision = _precise(output_weights.weight_VM)
         states, weight, bias = needed
         self.states_NM = torch.empty_like(states_NM) if states else None
-        self.wants_weight = weight
+        self.needs_weight = weight
         self.weight_MV: Tensor | None = None
-        self.bias_V = self.zeros(len(head.weight_VM)) if bias else None
+        self.bias_V = self.zeros(len(output_weights.weight_VM)) if bias else None
         self.shift_M = self.zeros(states_NM.size(1))
 
     def zeros(self, *shape: int) -> Tensor:
         """Return zeros that sums can grow in."""
-        return self.head.weight_VM.new_zeros(shape, dtype=self.precision)
+        return self.output_weights.weight_VM.new_zeros(shape, dtype=self.precision)
 
-    def add(self, rows: Rows, states_CM: Tensor, slope: Slope) -> None:
+    def add(self, rows: ChunkRows, states_CM: Tensor, slope: LogitsGradient) -> None:
         """Pass the gradient of a chunk's logits on."""
         if self.bias_V is not None or states_CM.dtype != self.precision:
-            slope = slope.whole_()  # a sum needs it, and so do products that round
+            slope = slope.materialize_()  # a sum needs it, and so do products that round
         x_CV, scale_C1, shift = slope
         if self.bias_V is not None:
             self.bias_V += x_CV.sum(dim=0)
         x_CV = x_CV.to(states_CM.dtype)
         if self.states_NM is not None:
-            product_CM = product(x_CV, self.head.weight_VM).mul_(scale_C1)
-            sum_1M = len(self.head.weight_VM) * self.mean.weight_VM
-            rows.put(self.states_NM, product_CM.sub_(shift * sum_1M))
-        if self.wants_weight:
+            product_CM = matmul(x_CV, self.output_weights.weight_VM).mul_(scale_C1)
+            sum_1M = len(self.output_weights.weight_VM) * self.mean_weights.weight_VM
+            rows.write(self.states_NM, product_CM.sub_(shift * sum_1M))
+        if self.needs_weight:
             scaled_CM = (states_CM * scale_C1).to(states_CM.dtype)
-            new_MV = product(scaled_CM.t(), x_CV)
+            new_MV = matmul(scaled_CM.t(), x_CV)
             # At first the product itself, without a pass over zeros.
             old_MV = self.weight_MV
             self.weight_MV = new_MV.to(self.precision) if old_MV is None else old_MV.add_(new_MV)
             self.shift_M += shift * states_CM.sum(dim=0, dtype=self.precision)
 
-    def result(self) -> Iterator[Tensor | None]:
+    def results(self) -> Iterator[Tensor | None]:
         """Yield each in the type of what it is the gradient of."""
         for gradient in (self.states_NM, self._weight_VM(), self.bias_V):
-            yield None if gradient is None else gradient.to(self.head.weight_VM.dtype)
+            yield None if gradient is None else gradient.to(self.output_weights.weight_VM.dtype)
 
     def _weight_VM(self) -> Tensor | None:
         if self.weight_MV is not None:
             return (self.weight_MV - self.shift_M[:, None]).t().contiguous()
         # no token at all, or nobody who wants it
-        return self.zeros(*self.head.weight_VM.shape) if self.wants_weight else None
+        return self.zeros(*self.output_weights.weight_VM.shape) if self.needs_weight else None
 
 
 def _precise(x: Tensor) -> torch.dtype:
     return torch.promote_types(x.dtype, torch.float32)
 
 
-def rows_of_a_chunk(vocab_size: int) -> int:
+def default_chunk_size(vocab_size: int) -> int:
     """Return how many rows to take at a time: 640, fewer where that is above 64 MB of float32.
 
     Each matrix product reads all the weights: with 128 rows, all of it took 1.05 times as long.
@@ -264,20 +271,22 @@ def rows_of_a_chunk(vocab_size: int) -> int:
     return max(128, min(640, 2**24 // vocab_size))
 
 
-def fused(states_NM: Tensor, head: Head, objective: ChunkLoss, chunk: int | None) -> LossSum:
+def compute_chunked_loss(
+    states_NM: Tensor, output_weights: OutputWeights, objective: ChunkLoss, chunk_size: int | None
+) -> LossSum:
     """Walk over the chunks, in the type of states and weights, or of autocast."""
-    check(states_NM, head, objective.labels_N)
+    check_loss_inputs(states_NM, output_weights, objective.labels_N)
     objective = objective._replace(labels_N=objective.labels_N.long())  # gather takes no other
     device = states_NM.device.type
-    dtype = torch.promote_types(states_NM.dtype, head.weight_VM.dtype)
+    dtype = torch.promote_types(states_NM.dtype, output_weights.weight_VM.dtype)
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
-    bias_V = None if head.bias_V is None else head.bias_V.to(dtype)
-    size = chunk or rows_of_a_chunk(len(head.weight_VM))
+    bias_V = None if output_weights.bias_V is None else output_weights.bias_V.to(dtype)
+    size = chunk_size or default_chunk_size(len(output_weights.weight_VM))
     # Inside the function grad mode is always off, and `needs_input_grad` knows nothing of no_grad.
     gradient = torch.is_grad_enabled()
     total, nll = _Fused.apply(  # type: ignore[no-untyped-call]
-        states_NM.to(dtype), head.weight_VM.to(dtype), bias_V, objective, size, gradient
+        states_NM.to(dtype), output_weights.weight_VM.to(dtype), bias_V, objective, size, gradient
     )
     return LossSum(total, nll, len(states_NM))
 
@@ -295,26 +304,26 @@ class _Fused(torch.autograd.Function):
         size: int,
         gradient: bool,
     ) -> tuple[Tensor, Tensor]:
-        head = Head(weight_VM, bias_V)
+        head = OutputWeights(weight_VM, bias_V)
         needed = [gradient and needs for needs in ctx.needs_input_grad[:3]]
-        gradients = Gradients(states_NM, head, needed)
+        gradients = GradientAccumulator(states_NM, head, needed)
         total, nll = gradients.zeros(), gradients.zeros()
         with torch.autocast(states_NM.device.type, enabled=False):
-            mean_N1 = gradients.mean(states_NM.to(gradients.precision))
+            mean_N1 = gradients.mean_weights(states_NM.to(gradients.precision))
 
-        def walked(rows: Rows) -> tuple[Tensor, Tensor]:
+        def walked(rows: ChunkRows) -> tuple[Tensor, Tensor]:
             """Pass a chunk on; its logits are gone before those of the next are made."""
-            states_CM = rows.of(states_NM)
-            logits_CV = logits_of(head, states_CM)
-            loss, surprise, slope = objective(logits_CV, rows.of(mean_N1), rows, any(needed))
+            states_CM = rows.select(states_NM)
+            logits_CV = compute_logits(head, states_CM)
+            loss, surprise, slope = objective(logits_CV, rows.select(mean_N1), rows, any(needed))
             if slope is not None:
                 gradients.add(rows, states_CM, slope)
             return loss, surprise
 
-        for loss, surprise in map(walked, objective.chunks(size)):
+        for loss, surprise in map(walked, objective.split_rows(size)):
             total += loss
             nll += surprise
-        ctx.save_for_backward(*gradients.result())
+        ctx.save_for_backward(*gradients.results())
         ctx.mark_non_differentiable(nll)
         return total, nll
 

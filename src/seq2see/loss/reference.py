@@ -20,11 +20,11 @@ class LossSum(NamedTuple):
     nll: Tensor
     """The sum of −log p(label), without smoothing or extra terms: exp(nll / tokens) is the
     perplexity."""
-    tokens: int
+    num_tokens: int
     """How many labels it is over; R-Drop counts both passes."""
 
 
-class Head(NamedTuple):
+class OutputWeights(NamedTuple):
     """The output layer: logits = states · weightᵀ + bias."""
 
     weight_VM: Tensor
@@ -34,19 +34,19 @@ class Head(NamedTuple):
         """Return the logits, [N, V]."""
         return F.linear(states_NM, self.weight_VM, self.bias_V)
 
-    def mean(self) -> Head:
+    def mean(self) -> OutputWeights:
         """Return a layer with one logit, the mean of all of these, in float32 at least."""
         dtype = torch.promote_types(self.weight_VM.dtype, torch.float32)
         bias_V = self.bias_V
         mean_1 = None if bias_V is None else bias_V.mean(0, keepdim=True, dtype=dtype)
-        return Head(self.weight_VM.mean(0, keepdim=True, dtype=dtype), mean_1)
+        return OutputWeights(self.weight_VM.mean(0, keepdim=True, dtype=dtype), mean_1)
 
 
-class Teacher(NamedTuple):
+class TeacherStates(NamedTuple):
     """What another model makes of the same tokens. Its logits too come only in chunks."""
 
     states_NM: Tensor
-    head: Head
+    output_weights: OutputWeights
 
 
 def smoothed_cross_entropy(logits_NV: Tensor, labels_N: Tensor, smoothing: float = 0.0) -> Tensor:
@@ -63,7 +63,7 @@ def smoothed_cross_entropy(logits_NV: Tensor, labels_N: Tensor, smoothing: float
 def kl_divergence(p_NV: Tensor, q_NV: Tensor) -> Tensor:
     """Sum KL(p ‖ q) = Σ p · (log p − log q) of two distributions, given as logits."""
     log_p_NV, log_q_NV = p_NV.log_softmax(dim=-1), q_NV.log_softmax(dim=-1)
-    return (log_p_NV.exp() * (finite(log_p_NV) - log_q_NV)).sum()
+    return (log_p_NV.exp() * (clamp_log_probs(log_p_NV) - log_q_NV)).sum()
 
 
 def symmetric_kl(p_NV: Tensor, q_NV: Tensor) -> Tensor:
@@ -71,6 +71,6 @@ def symmetric_kl(p_NV: Tensor, q_NV: Tensor) -> Tensor:
     return (kl_divergence(p_NV, q_NV) + kl_divergence(q_NV, p_NV)) / 2
 
 
-def finite(log_p: Tensor) -> Tensor:
+def clamp_log_probs(log_p: Tensor) -> Tensor:
     """Raise −∞, where p is 0, to the least number: 0 · −∞ would not be 0."""
     return log_p.clamp(min=torch.finfo(log_p.dtype).min)

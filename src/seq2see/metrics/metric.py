@@ -14,9 +14,9 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from seq2see.errors import InputError
-from seq2see.text.languages import is_unspaced, primary
+from seq2see.text.languages import is_written_without_spaces, primary_language
 
-NAME = "exact match"
+EXACT_MATCH_NAME = "exact match"
 
 
 class _Signature(Signature):
@@ -48,7 +48,7 @@ class ExactMatch(Metric):
 
     def _compute_score_from_stats(self, stats: Sequence[float]) -> Score:
         equal, lines = stats
-        return Score(NAME, 100.0 * equal / lines)
+        return Score(EXACT_MATCH_NAME, 100.0 * equal / lines)
 
     def _aggregate_and_compute(self, stats: Sequence[Sequence[int]]) -> Score:
         return self._compute_score_from_stats(np.sum(stats, axis=0))
@@ -79,7 +79,7 @@ References = Sequence[str] | Sequence[Sequence[str]]
 """A line for each hypothesis, or several lists of them."""
 
 
-Floats = NDArray[np.float64]
+Float64Array = NDArray[np.float64]
 
 
 _NAMES: Mapping[MetricName, str] = {
@@ -100,7 +100,7 @@ _TOKENIZATIONS: Mapping[str, Tokenization] = {
 """Of the languages that have one of their own."""
 
 
-class Options(TypedDict, total=False):
+class MetricOptions(TypedDict, total=False):
     """What can be chosen, and stands in the signature."""
 
     language: str | None
@@ -148,7 +148,7 @@ class MetricScore:
         return f"{self.name} {self.value:.2f} ({self.signature})"
 
 
-class Judge:
+class MetricStatistics:
     """A metric of sacrebleu, and what it has counted in each line of each system."""
 
     def __init__(
@@ -156,38 +156,40 @@ class Judge:
         metric: MetricName,
         systems: Sequence[Lines],
         references: References,
-        options: Options,
+        options: MetricOptions,
         **own: Any,
     ) -> None:
         several = _checked(systems, references)
         self.metric = metric
-        self.theirs = _theirs(metric, options, own)
+        self.sacrebleu_metric = _theirs(metric, options, own)
         # Both are private, but they are what sacrebleu's own tests of significance are made of.
-        self._compute: Callable[[Any], Any] = self.theirs._compute_score_from_stats
-        count = self.theirs._extract_corpus_statistics
-        self.stats: list[Floats] = [np.array(count(lines, several), float) for lines in systems]
+        self._compute: Callable[[Any], Any] = self.sacrebleu_metric._compute_score_from_stats
+        count = self.sacrebleu_metric._extract_corpus_statistics
+        self.line_statistics: list[Float64Array] = [
+            np.array(count(lines, several), float) for lines in systems
+        ]
 
-    def value(self, stats: Floats) -> float:
+    def compute_value(self, stats: Float64Array) -> float:
         """Return the score of summed statistics."""
         return float(self._compute(stats).score)
 
-    def sentence_values(self, system: int) -> Floats:
+    def compute_sentence_values(self, system: int) -> Float64Array:
         """Return the score of each sentence of a system; `sentence_scores` is made for BLEU."""
-        return np.array([self.value(row) for row in self.stats[system]])
+        return np.array([self.compute_value(row) for row in self.line_statistics[system]])
 
-    def score(
-        self, stats: Floats, interval: tuple[float, float] | None = None, **how: int
+    def compute_score(
+        self, stats: Float64Array, interval: tuple[float, float] | None = None, **how: int
     ) -> MetricScore:
         """Return the score of these lines, signed."""
         result = self._compute(stats.sum(axis=0))
         details = _details(result) if isinstance(result, BLEUScore) else None
         return MetricScore(
-            self.metric, float(result.score), self.signature(**how), details, interval
+            self.metric, float(result.score), self.format_signature(**how), details, interval
         )
 
-    def signature(self, **how: int) -> str:
+    def format_signature(self, **how: int) -> str:
         """Return sacrebleu's signature, with what we did beside."""
-        signature = self.theirs.get_signature()
+        signature = self.sacrebleu_metric.get_signature()
         for key, value in how.items():
             signature.update(key, value)
         return signature.format()
@@ -216,7 +218,7 @@ def _joined(counts: Sequence[int]) -> str:
     return ", ".join(map(str, counts))
 
 
-def _theirs(metric: MetricName, options: Options, own: Mapping[str, Any]) -> Metric:
+def _theirs(metric: MetricName, options: MetricOptions, own: Mapping[str, Any]) -> Metric:
     """Return the metric of sacrebleu that these options mean."""
     case = options.get("lowercase")
     if metric == "bleu":
@@ -249,33 +251,35 @@ def _bleu(tokenization: Tokenization, lowercase: bool, effective_order: bool = F
 
 def _ter(language: str | None, case_sensitive: bool) -> TER:
     """Return what does not take a sentence without spaces for one word."""
-    if not is_unspaced(language):
+    if not is_written_without_spaces(language):
         return TER(case_sensitive=case_sensitive)
-    if primary(language) not in _TOKENIZATIONS:
+    if primary_language(language) not in _TOKENIZATIONS:
         return CharacterTER(case_sensitive)
     return TER(case_sensitive=case_sensitive, normalized=True, asian_support=True)
 
 
-def refuse(names: Sequence[MetricName], **options: Unpack[Options]) -> None:
+def check_metrics(names: Sequence[MetricName], **options: Unpack[MetricOptions]) -> None:
     """Raise now what scoring with these options would raise later."""
     for name in names:
         _theirs(name, options, {})
 
 
-def at_hand(language: str | None) -> Tokenization | None:
+def find_fallback_tokenization(language: str | None) -> Tokenization | None:
     """Return how to find words where the language's own way is not installed; None: it is."""
     try:
-        refuse(["bleu"], language=language)
+        check_metrics(["bleu"], language=language)
     except InputError:
         return "char"
     return None
 
 
-def _tokenization(options: Options) -> Tokenization:
+def _tokenization(options: MetricOptions) -> Tokenization:
     chosen = options.get("tokenize")
     if chosen is None:
         language = options.get("language")
-        return _TOKENIZATIONS.get(primary(language), "char" if is_unspaced(language) else "13a")
+        return _TOKENIZATIONS.get(
+            primary_language(language), "char" if is_written_without_spaces(language) else "13a"
+        )
     if chosen not in get_args(Tokenization):
         known = ", ".join(get_args(Tokenization))
         raise InputError(f"`tokenize` must be one of {known}, but is {chosen} instead")

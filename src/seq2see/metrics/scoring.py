@@ -10,50 +10,60 @@ import numpy as np
 
 from seq2see.errors import InputError
 from seq2see.metrics.metric import (
-    Floats,
-    Judge,
+    Float64Array,
     Lines,
     MetricName,
+    MetricOptions,
     MetricScore,
-    Options,
+    MetricStatistics,
     References,
 )
 
-SEED = 12345
+DEFAULT_SEED = 12345
 """sacrebleu's own."""
 
 
-def bootstrapped(judge: Judge, samples: int, seed: int) -> Floats:
+def bootstrap_scores(statistics: MetricStatistics, samples: int, seed: int) -> Float64Array:
     """Return the score of each system on each resampled test set; the first are the same for any
     number of samples."""
     check_samples(samples)
-    rng, lines = np.random.default_rng(seed), len(judge.stats[0])
+    rng, lines = np.random.default_rng(seed), len(statistics.line_statistics[0])
     draws = (rng.integers(lines, size=lines) for _ in range(samples))
-    values = [[judge.value(stats[draw].sum(axis=0)) for stats in judge.stats] for draw in draws]
+    values = [
+        [statistics.compute_value(stats[draw].sum(axis=0)) for stats in statistics.line_statistics]
+        for draw in draws
+    ]
     return np.array(values).T
 
 
-def resampled_differences(judge: Judge, samples: int, seed: int) -> Floats:
+def bootstrap_differences(statistics: MetricStatistics, samples: int, seed: int) -> Float64Array:
     """Return second minus first on each resampled test set."""
-    first, second = bootstrapped(judge, samples, seed)
+    first, second = bootstrap_scores(statistics, samples, seed)
     return np.array(second - first)
 
 
-def centred(differences: Floats) -> Floats:
+def center_differences(differences: Float64Array) -> Float64Array:
     """Return how much larger than usual each difference is."""
     sizes = np.abs(differences)
     return np.array(sizes - sizes.mean())
 
 
-def swapped_differences(judge: Judge, samples: int, seed: int) -> Floats:
+def randomization_differences(
+    statistics: MetricStatistics, samples: int, seed: int
+) -> Float64Array:
     """Return how much two systems differ whose outputs were swapped at random."""
     check_samples(samples)
-    first, second = judge.stats
+    first, second = statistics.line_statistics
     rng = np.random.default_rng(seed)
     swaps = rng.integers(2, size=(samples, len(first)), dtype=bool)
     total, apart = (first + second).sum(axis=0), first - second
     mixed = [second.sum(axis=0) + apart[swap].sum(axis=0) for swap in swaps]
-    return np.array([abs(judge.value(part) - judge.value(total - part)) for part in mixed])
+    return np.array(
+        [
+            abs(statistics.compute_value(part) - statistics.compute_value(total - part))
+            for part in mixed
+        ]
+    )
 
 
 def check_samples(samples: int) -> None:
@@ -62,7 +72,7 @@ def check_samples(samples: int) -> None:
         raise InputError(f"`samples` must be at least 1, but is {samples} instead")
 
 
-def middle(values: Floats) -> tuple[float, float]:
+def compute_interval_95(values: Float64Array) -> tuple[float, float]:
     """Return where the middle 95 % begin and end."""
     ordered, cut = np.sort(values), len(values) // 40
     return float(ordered[cut]), float(ordered[-cut - 1])
@@ -73,58 +83,64 @@ def score(
     references: References,
     metric: MetricName = "bleu",
     samples: int = 0,
-    seed: int = SEED,
-    **options: Unpack[Options],
+    seed: int = DEFAULT_SEED,
+    **options: Unpack[MetricOptions],
 ) -> MetricScore:
     """Score a test set. With `samples`, also resample it so often for an interval."""
-    return score_of(Judge(metric, [hypotheses], references, options), samples, seed)
+    return score_statistics(
+        MetricStatistics(metric, [hypotheses], references, options), samples, seed
+    )
 
 
-def score_of(judge: Judge, samples: int = 0, seed: int = SEED) -> MetricScore:
+def score_statistics(
+    statistics: MetricStatistics, samples: int = 0, seed: int = DEFAULT_SEED
+) -> MetricScore:
     """Score the test set that a judge has counted."""
-    (stats,) = judge.stats
+    (stats,) = statistics.line_statistics
     if not samples:
-        return judge.score(stats)
-    (values,) = bootstrapped(judge, samples, seed)
-    return judge.score(stats, interval=middle(values), bs=samples, seed=seed)
+        return statistics.compute_score(stats)
+    (values,) = bootstrap_scores(statistics, samples, seed)
+    return statistics.compute_score(
+        stats, interval=compute_interval_95(values), bs=samples, seed=seed
+    )
 
 
-def scores(
+def score_metrics(
     hypotheses: Lines,
     references: References,
     metrics: Iterable[MetricName] = get_args(MetricName),
     samples: int = 0,
-    seed: int = SEED,
-    **options: Unpack[Options],
+    seed: int = DEFAULT_SEED,
+    **options: Unpack[MetricOptions],
 ) -> dict[MetricName, MetricScore]:
     """Score a test set by several metrics."""
     return {m: score(hypotheses, references, m, samples, seed, **options) for m in metrics}
 
 
-def sentence_scores(
+def score_sentences(
     hypotheses: Lines,
     references: References,
     metric: MetricName = "chrf",
-    **options: Unpack[Options],
+    **options: Unpack[MetricOptions],
 ) -> list[MetricScore]:
     """Score each sentence by itself. BLEU stops at the longest n-gram that a sentence has."""
-    judge = Judge(metric, [hypotheses], references, options, effective_order=True)
-    (stats,) = judge.stats
-    return [judge.score(row[None]) for row in stats]
+    judge = MetricStatistics(metric, [hypotheses], references, options, effective_order=True)
+    (stats,) = judge.line_statistics
+    return [judge.compute_score(row[None]) for row in stats]
 
 
-Test = Literal["bootstrap", "randomisation"]
+SignificanceTest = Literal["bootstrap", "randomization"]
 
 
-_TRIALS: Mapping[Test, int] = {"bootstrap": 1000, "randomisation": 10_000}
+_TRIALS: Mapping[SignificanceTest, int] = {"bootstrap": 1000, "randomization": 10_000}
 
 
-_KEYS: Mapping[Test, str] = {"bootstrap": "bs", "randomisation": "ar"}
+_KEYS: Mapping[SignificanceTest, str] = {"bootstrap": "bs", "randomization": "ar"}
 """In the signature."""
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class MetricComparison:
     """Two systems on the same sentences."""
 
     first: MetricScore
@@ -135,7 +151,7 @@ class Comparison:
     """Of the difference on 95 % of the resampled test sets."""
     p_value: float
     """How likely a difference at least as large is if the systems are equally good."""
-    test: Test
+    test: SignificanceTest
     signature: str
 
     @property
@@ -145,44 +161,44 @@ class Comparison:
         return None if gain == 0 else "second" if gain > 0 else "first"
 
 
-def compare(
+def compare_scores(
     first: Lines,
     second: Lines,
     references: References,
     metric: MetricName = "bleu",
-    test: Test = "bootstrap",
+    test: SignificanceTest = "bootstrap",
     samples: int | None = None,
-    seed: int = SEED,
-    **options: Unpack[Options],
-) -> Comparison:
+    seed: int = DEFAULT_SEED,
+    **options: Unpack[MetricOptions],
+) -> MetricComparison:
     """Tell whether two systems differ by more than the choice of sentences would explain.
 
     `bootstrap` draws sentences with replacement (1,000 times unless `samples` says otherwise),
-    `randomisation` swaps the systems' outputs at random (10,000 times).
+    `randomization` swaps the systems' outputs at random (10,000 times).
     """
     if test not in _TRIALS:
         raise InputError(f"`test` must be one of {', '.join(_TRIALS)}, but is {test} instead")
-    judge = Judge(metric, [first, second], references, options)
-    return comparisons(judge, (test,), samples, seed)[test]
+    judge = MetricStatistics(metric, [first, second], references, options)
+    return compare_statistics(judge, (test,), samples, seed)[test]
 
 
-def comparisons(
-    judge: Judge,
-    tests: Sequence[Test] = get_args(Test),
+def compare_statistics(
+    statistics: MetricStatistics,
+    tests: Sequence[SignificanceTest] = get_args(SignificanceTest),
     samples: int | None = None,
-    seed: int = SEED,
-) -> dict[Test, Comparison]:
+    seed: int = DEFAULT_SEED,
+) -> dict[SignificanceTest, MetricComparison]:
     """Compare the two systems that a judge has counted, by several tests on the same samples."""
     trials = {test: _trials(test, samples) for test in tests}
     most = max(counts["bs"] for counts in trials.values())
-    resampled = resampled_differences(judge, most, seed)
+    resampled = bootstrap_differences(statistics, most, seed)
     return {
-        test: _comparison(judge, test, counts, seed, resampled[: counts["bs"]])
+        test: _comparison(statistics, test, counts, seed, resampled[: counts["bs"]])
         for test, counts in trials.items()
     }
 
 
-def _trials(test: Test, samples: int | None) -> dict[str, int]:
+def _trials(test: SignificanceTest, samples: int | None) -> dict[str, int]:
     """Return how often to draw, as the signature has it. The interval is of the bootstrap's usual
     samples where the test draws others."""
     own = _TRIALS[test] if samples is None else samples
@@ -191,22 +207,26 @@ def _trials(test: Test, samples: int | None) -> dict[str, int]:
 
 
 def _comparison(
-    judge: Judge, test: Test, trials: Mapping[str, int], seed: int, resampled: Floats
-) -> Comparison:
-    ours, theirs = map(judge.score, judge.stats)
+    judge: MetricStatistics,
+    test: SignificanceTest,
+    trials: Mapping[str, int],
+    seed: int,
+    resampled: Float64Array,
+) -> MetricComparison:
+    ours, theirs = map(judge.compute_score, judge.line_statistics)
     difference = theirs.value - ours.value
     if test == "bootstrap":
-        by_chance = centred(resampled)
+        by_chance = center_differences(resampled)
     else:
-        by_chance = swapped_differences(judge, trials["ar"], seed)
-    return Comparison(
+        by_chance = randomization_differences(judge, trials["ar"], seed)
+    return MetricComparison(
         ours,
         theirs,
         difference,
-        middle(resampled),
+        compute_interval_95(resampled),
         _p_value(by_chance, difference),
         test,
-        judge.signature(seed=seed, **trials),
+        judge.format_signature(seed=seed, **trials),
     )
 
 
@@ -214,7 +234,7 @@ _ROUNDING = 1e-9
 """Differences that are the same, summed in another order."""
 
 
-def _p_value(by_chance: Floats, difference: float) -> float:
+def _p_value(by_chance: Float64Array, difference: float) -> float:
     """Return how often chance does as much; never 0, which no number of samples can show.
 
     sacrebleu counts only what does more. That calls a system significantly different from itself,

@@ -12,7 +12,7 @@ from seq2see.model.attention import (
     QKNormAttention,
     RelativeAttention,
 )
-from seq2see.model.cache import DecoderCache, KeyValues, Memory
+from seq2see.model.cache import DecoderCache, EncoderOutput, KeyValues
 from seq2see.model.config import (
     PRESETS,
     AttentionConfig,
@@ -22,66 +22,66 @@ from seq2see.model.config import (
     NormConfig,
     PositionsConfig,
 )
-from seq2see.model.embeddings import RelativeDistances, sinusoid
+from seq2see.model.embeddings import RelativePositionEmbeddings, compute_sinusoids
 from seq2see.model.layers import Decoder, Encoder
 from seq2see.model.masks import (
-    CAUSAL,
-    OPEN,
-    Layout,
-    Mask,
-    RaggedLayout,
+    CAUSAL_MASK,
+    NO_MASK,
+    AttentionMask,
+    BatchLayout,
+    UnpaddedLayout,
+    build_padding_mask,
     masked_softmax,
-    padding_mask,
 )
 from seq2see.model.recorder import (
-    SILENCE,
+    NULL_RECORDER,
     AttentionListener,
     AttentionRecord,
+    AttentionSite,
     LayerListener,
     Recorder,
-    Site,
-    Stack,
+    StackName,
 )
-from seq2see.model.summary import count_parameters, summary
-from seq2see.model.transformer import Builder, Transformer
+from seq2see.model.summary import count_parameters, format_model_summary
+from seq2see.model.transformer import ModelBuilder, Transformer
 
 __all__ = [
-    "CAUSAL",
-    "OPEN",
+    "CAUSAL_MASK",
+    "NO_MASK",
+    "NULL_RECORDER",
     "PRESETS",
-    "SILENCE",
     "AdditiveAttention",
     "Attention",
     "AttentionConfig",
     "AttentionListener",
+    "AttentionMask",
     "AttentionRecord",
-    "Builder",
+    "AttentionSite",
+    "BatchLayout",
     "Decoder",
     "DecoderCache",
     "DotProductAttention",
     "DropoutConfig",
     "EmbeddingsConfig",
     "Encoder",
+    "EncoderOutput",
     "KeyValues",
     "LayerListener",
-    "Layout",
     "LinformerAttention",
-    "Mask",
-    "Memory",
+    "ModelBuilder",
     "ModelConfig",
     "NormConfig",
     "PositionsConfig",
     "QKNormAttention",
-    "RaggedLayout",
     "Recorder",
     "RelativeAttention",
-    "RelativeDistances",
-    "Site",
-    "Stack",
+    "RelativePositionEmbeddings",
+    "StackName",
     "Transformer",
+    "UnpaddedLayout",
+    "build_padding_mask",
+    "compute_sinusoids",
     "count_parameters",
+    "format_model_summary",
     "masked_softmax",
-    "padding_mask",
-    "sinusoid",
-    "summary",
 ]

@@ -11,16 +11,16 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class EncoderOutput:
     """What the encoder makes of a batch of sources."""
 
     states_BSM: Tensor
     padding_BS: Tensor
     """True where the source is padding; the state there is zero."""
 
-    def reorder(self, index: Tensor) -> Memory:
+    def reorder(self, index: Tensor) -> EncoderOutput:
         """Return the rows of `index`, in its order; a row may be taken often or never."""
-        return Memory(
+        return EncoderOutput(
             self.states_BSM.index_select(0, index), self.padding_BS.index_select(0, index)
         )
 
@@ -66,38 +66,38 @@ class DecoderCache:
     memory_padding_BS: Tensor
     length: int = 0
     """Target tokens seen so far."""
-    beams: int = 1
+    beams_per_source: int = 1
     """Target rows for each source."""
 
     @property
-    def rows(self) -> int:
+    def num_rows(self) -> int:
         """How many targets there are."""
-        return len(self.memory_padding_BS) * self.beams
+        return len(self.memory_padding_BS) * self.beams_per_source
 
-    def follow(self, sources_B: Tensor, parents_BK: Tensor) -> None:
+    def reorder(self, sources_B: Tensor, parents_BK: Tensor) -> None:
         """Keep these sources; there, hypothesis k goes on from the old one parents[k].
 
         As many sources as before means all of them in their order, and their memory stays where it
         is: to copy it for each hypothesis at each step took a sixth of a beam search.
         """
-        index = (sources_B[:, None] * self.beams + parents_BK).flatten()
+        index = (sources_B[:, None] * self.beams_per_source + parents_BK).flatten()
         if len(sources_B) != len(self.memory_padding_BS):
             self._keep(sources_B)
         self.layers = [
             LayerCache(layer.memory, layer.past and layer.past.reorder(index))
             for layer in self.layers
         ]
-        self.beams = parents_BK.size(1)
+        self.beams_per_source = parents_BK.size(1)
 
-    def reorder(self, index: Tensor) -> None:
+    def select_targets(self, index: Tensor) -> None:
         """Keep the targets of `index`, in its order, each with a memory of its own; a row may be
         taken often or never."""
-        self._keep(index // self.beams)
+        self._keep(index // self.beams_per_source)
         self.layers = [
             LayerCache(layer.memory, layer.past and layer.past.reorder(index))
             for layer in self.layers
         ]
-        self.beams = 1
+        self.beams_per_source = 1
 
     def _keep(self, sources: Tensor) -> None:
         self.memory_padding_BS = self.memory_padding_BS.index_select(0, sources)
@@ -105,7 +105,7 @@ class DecoderCache:
             LayerCache(layer.memory.reorder(sources), layer.past) for layer in self.layers
         ]
 
-    def extend(self, layers: list[LayerCache], tokens: int) -> None:
+    def extend(self, layers: list[LayerCache], num_tokens: int) -> None:
         """Take over what all layers remember after so many tokens more, at once or not at all."""
         self.layers = layers
-        self.length += tokens
+        self.length += num_tokens

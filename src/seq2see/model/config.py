@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from seq2see.config import Config, merged
+from seq2see.config import Config, deep_merge
 from seq2see.errors import ConfigError
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
@@ -149,38 +149,38 @@ class ModelConfig(Config):
     dropout: DropoutConfig = DropoutConfig()
 
     @classmethod
-    def preset(
-        cls, name: str, table: Mapping[str, Any] | None = None, /, **settings: Any
+    def from_preset(
+        cls, name: str, overrides: Mapping[str, Any] | None = None, /, **settings: Any
     ) -> ModelConfig:
         """Return a usual size by its name, with settings (the vocabulary at least) on top."""
         if name not in PRESETS:
             raise ConfigError(
                 [f"`preset` must be one of {', '.join(PRESETS)}, but is {name!r} instead"]
             )
-        return cls.model_validate(merged(PRESETS[name], {**(table or {}), **settings}))
+        return cls.model_validate(deep_merge(PRESETS[name], {**(overrides or {}), **settings}))
 
     @property
-    def source_attention(self) -> AttentionConfig:
+    def resolved_encoder_attention(self) -> AttentionConfig:
         """The encoder's self-attention, resolved."""
         return self.encoder_attention or self.attention
 
     @property
-    def target_attention(self) -> AttentionConfig:
+    def resolved_decoder_attention(self) -> AttentionConfig:
         """The decoder's self-attention, resolved."""
         return self.decoder_attention or self.attention
 
     @property
-    def memory_attention(self) -> AttentionConfig:
+    def resolved_cross_attention(self) -> AttentionConfig:
         """The decoder's attention to the memory, resolved."""
         return self.cross_attention or self.attention
 
     @property
-    def output_size(self) -> int:
+    def output_vocab_size(self) -> int:
         """Pieces of the target."""
         return self.target_vocab_size or self.vocab_size
 
     @property
-    def longest(self) -> int | None:
+    def max_positions(self) -> int | None:
         """The tokens of the longest sentence, where positions are learned; None: no limit."""
         return self.positions.max_length if self.positions.kind == "learned" else None
 
@@ -188,13 +188,13 @@ class ModelConfig(Config):
         """Refuse sizes that do not fit and choices that exclude each other."""
         if self.d_model % self.heads:
             yield f"`heads` must divide d_model = {self.d_model}, but is {self.heads} instead"
-        smallest = min(self.vocab_size, self.output_size)
+        smallest = min(self.vocab_size, self.output_vocab_size)
         if self.pad_id >= smallest:
             yield f"`pad_id` must be below {smallest}, the vocabulary, but is {self.pad_id} instead"
-        if self.embeddings.tie == "all" and self.output_size != self.vocab_size:
+        if self.embeddings.tie == "all" and self.output_vocab_size != self.vocab_size:
             yield (
                 "`embeddings.tie` must be none or decoder with two vocabularies "
-                f"({self.vocab_size} and {self.output_size} pieces), but is all instead"
+                f"({self.vocab_size} and {self.output_vocab_size} pieces), but is all instead"
             )
         if self.positions.kind == "sinusoid" and self.d_model % 2:
             yield f"`d_model` must be even for sinusoid positions, but is {self.d_model} instead"
@@ -202,9 +202,9 @@ class ModelConfig(Config):
 
     def _attention_conflicts(self) -> Iterator[str]:
         sites = {
-            "encoder_attention": self.source_attention,
-            "decoder_attention": self.target_attention,
-            "cross_attention": self.memory_attention,
+            "encoder_attention": self.resolved_encoder_attention,
+            "decoder_attention": self.resolved_decoder_attention,
+            "cross_attention": self.resolved_cross_attention,
         }
         for site, attention in sites.items():
             if attention.kind == "linformer" and site != "encoder_attention":

@@ -20,7 +20,7 @@ from seq2see.model.modules import Dropout
 # B batch, T tokens or queries, S keys, M features of the model, D features of a head, R distances
 
 
-class TokenTable(nn.Module):
+class TokenEmbedding(nn.Module):
     """A vector for each id, from N(0, 1/d_model): times √d_model it has variance 1.
 
     No id is special here. In some models the start symbol is the padding id, so the padding needs a
@@ -43,17 +43,17 @@ class TokenTable(nn.Module):
             ) from None
 
 
-WaveLayout = Literal["interleaved", "halves"]
+SinusoidLayout = Literal["interleaved", "halves"]
 
 
-Frequencies = Literal["paper", "tensor2tensor"]
+SinusoidFrequencies = Literal["paper", "tensor2tensor"]
 
 
-class Positions(nn.Module):
+class PositionalEncoding(nn.Module):
     """Adds to each token what tells its position; this one adds nothing."""
 
     @property
-    def longest(self) -> int | None:
+    def max_positions(self) -> int | None:
         """How many positions there are; None: any number."""
         return None
 
@@ -62,10 +62,10 @@ class Positions(nn.Module):
         return x_BTM
 
 
-class SinusoidPositions(Positions):
+class SinusoidalPositions(PositionalEncoding):
     """Waves of geometrically growing length; any position has its vector, trained or not."""
 
-    def __init__(self, layout: WaveLayout, frequencies: Frequencies) -> None:
+    def __init__(self, layout: SinusoidLayout, frequencies: SinusoidFrequencies) -> None:
         super().__init__()
         self.layout = layout
         self.frequencies = frequencies
@@ -88,8 +88,8 @@ class SinusoidPositions(Positions):
 def _table(
     size: int,
     d_model: int,
-    layout: WaveLayout,
-    frequencies: Frequencies,
+    layout: SinusoidLayout,
+    frequencies: SinusoidFrequencies,
     dtype: torch.dtype,
     device: torch.device,
 ) -> Tensor:
@@ -100,14 +100,14 @@ def _table(
     """
     with torch.inference_mode(mode=False):
         positions = torch.arange(size, device=device)
-        return sinusoid(positions, d_model, layout, frequencies).to(dtype)
+        return compute_sinusoids(positions, d_model, layout, frequencies).to(dtype)
 
 
-def sinusoid(
+def compute_sinusoids(
     positions_T: Tensor,
     d_model: int,
-    layout: WaveLayout = "interleaved",
-    frequencies: Frequencies = "paper",
+    layout: SinusoidLayout = "interleaved",
+    frequencies: SinusoidFrequencies = "paper",
 ) -> Tensor:
     """Return sin(position·f) and cos(position·f) for d_model/2 frequencies f, in float64.
 
@@ -124,7 +124,7 @@ def sinusoid(
     return torch.stack(waves, dim=2).flatten(1)
 
 
-class LearnedPositions(Positions):
+class LearnedPositions(PositionalEncoding):
     """A vector for each position up to `max_length`, learned."""
 
     def __init__(self, d_model: int, max_length: int) -> None:
@@ -132,7 +132,7 @@ class LearnedPositions(Positions):
         self.weight_NM = nn.Parameter(torch.randn(max_length, d_model) * d_model**-0.5)
 
     @property
-    def longest(self) -> int:
+    def max_positions(self) -> int:
         """As many as were learned."""
         return len(self.weight_NM)
 
@@ -147,7 +147,7 @@ class LearnedPositions(Positions):
         return x_BTM + self.weight_NM[offset:end]
 
 
-class RelativeDistances(nn.Module):
+class RelativePositionEmbeddings(nn.Module):
     """A key and a value vector for each distance, clipped at ±`max_distance` (Shaw et al., 2018).
 
     Shared by the heads of a layer. Distances are gathered from 2·max_distance + 1 products, so that
@@ -161,12 +161,12 @@ class RelativeDistances(nn.Module):
         self.key_RD = nn.Parameter(nn.init.xavier_uniform_(torch.empty(shape)))
         self.value_RD = nn.Parameter(nn.init.xavier_uniform_(torch.empty(shape)))
 
-    def scores(self, queries_BHTD: Tensor, keys: int) -> Tensor:
+    def compute_scores(self, queries_BHTD: Tensor, num_keys: int) -> Tensor:
         """Return q·a for the distance of each query to each of so many keys."""
         by_distance_BHTR = queries_BHTD @ self.key_RD.T
-        return by_distance_BHTR.gather(-1, self._index(by_distance_BHTR, keys))
+        return by_distance_BHTR.gather(-1, self._index(by_distance_BHTR, num_keys))
 
-    def mix(self, weights_BHTS: Tensor) -> Tensor:
+    def weighted_sum(self, weights_BHTS: Tensor) -> Tensor:
         """Return the sum over keys of weight × the value vector of their distance."""
         by_distance_BHTR = weights_BHTS.new_zeros(*weights_BHTS.shape[:-1], len(self.value_RD))
         index_BHTS = self._index(weights_BHTS, weights_BHTS.size(-1))
@@ -186,12 +186,12 @@ class Embeddings(nn.Module):
 
     def __init__(
         self,
-        tokens: TokenTable,
-        positions: Positions,
+        tokens: TokenEmbedding,
+        positions: PositionalEncoding,
         dropout: Dropout,
         scale: bool,
         norm: nn.Module,
-        types: TokenTable | None = None,
+        types: TokenEmbedding | None = None,
     ) -> None:
         super().__init__()
         self.tokens = tokens
@@ -227,10 +227,10 @@ def _types_of(ids_BT: Tensor, types_BT: Tensor | None) -> Tensor:
     return types_BT
 
 
-class Output(nn.Module):
+class OutputProjection(nn.Module):
     """A score for each piece of the vocabulary: a linear layer, its matrix often a token table."""
 
-    def __init__(self, tokens: TokenTable, bias: bool) -> None:
+    def __init__(self, tokens: TokenEmbedding, bias: bool) -> None:
         super().__init__()
         self.tokens = tokens
         self.bias_V = nn.Parameter(torch.zeros(len(tokens.weight_VM))) if bias else None

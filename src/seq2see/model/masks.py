@@ -21,96 +21,96 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class Mask:
+class AttentionMask:
     """Keys hidden from queries. The causal part stays a flag: fused kernels have a path for it."""
 
-    hidden: Tensor | None = None
+    masked: Tensor | None = None
     """True where a query must not look; broadcasts to [B, H, T, S]."""
-    causal: bool = False
+    is_causal: bool = False
     """Hide what comes later than the query; the last query stands at the last key."""
 
-    def __or__(self, other: Mask) -> Mask:
+    def __or__(self, other: AttentionMask) -> AttentionMask:
         """Hide what either of the two hides."""
-        tensors = [m.hidden for m in (self, other) if m.hidden is not None]
+        tensors = [m.masked for m in (self, other) if m.masked is not None]
         hidden = torch.logical_or(*tensors) if len(tensors) == 2 else next(iter(tensors), None)
-        return Mask(hidden, self.causal or other.causal)
+        return AttentionMask(hidden, self.is_causal or other.is_causal)
 
-    def dense(self, queries: int, keys: int, device: torch.device) -> Tensor | None:
+    def to_tensor(self, num_queries: int, num_keys: int, device: torch.device) -> Tensor | None:
         """Return it as one tensor that broadcasts to [B, H, T, S], or None if nothing is hidden."""
-        if not self.causal or queries == 1:  # nothing is later than the last query
-            return self.hidden
-        later_TS = torch.ones(queries, keys, dtype=torch.bool, device=device).triu(
-            keys - queries + 1
+        if not self.is_causal or num_queries == 1:  # nothing is later than the last query
+            return self.masked
+        later_TS = torch.ones(num_queries, num_keys, dtype=torch.bool, device=device).triu(
+            num_keys - num_queries + 1
         )
-        return later_TS if self.hidden is None else later_TS | self.hidden
+        return later_TS if self.masked is None else later_TS | self.masked
 
 
-OPEN = Mask()
+NO_MASK = AttentionMask()
 """Hides nothing."""
 
 
-CAUSAL = Mask(causal=True)
+CAUSAL_MASK = AttentionMask(is_causal=True)
 """Hides what comes later."""
 
 
-def padding_mask(padding_BS: Tensor) -> Mask:
+def build_padding_mask(padding_BS: Tensor) -> AttentionMask:
     """Hide the padded keys from every query of every head. This is a sync point."""
-    return Mask(padding_BS[:, None, None, :]) if padding_BS.any() else OPEN
+    return AttentionMask(padding_BS[:, None, None, :]) if padding_BS.any() else NO_MASK
 
 
-def masked_softmax(scores_BHTS: Tensor, hidden: Tensor | None) -> Tensor:
+def masked_softmax(scores_BHTS: Tensor, masked: Tensor | None) -> Tensor:
     """Return weights that are 0 where hidden; a row that is hidden whole gives zeros.
 
     −∞ would make such a row NaN, and a large negative number alone would make it uniform.
     """
-    if hidden is None:
+    if masked is None:
         return scores_BHTS.softmax(dim=-1)
     lowest = torch.finfo(scores_BHTS.dtype).min
-    return scores_BHTS.masked_fill(hidden, lowest).softmax(dim=-1).masked_fill(hidden, 0.0)
+    return scores_BHTS.masked_fill(masked, lowest).softmax(dim=-1).masked_fill(masked, 0.0)
 
 
-class Layout:
+class BatchLayout:
     """Every place of the batch is a token: row and sentences are two views of the same memory."""
 
-    def __init__(self, batch: int, length: int) -> None:
-        self.batch = batch
+    def __init__(self, batch_size: int, length: int) -> None:
+        self.batch_size = batch_size
         self.length = length
 
     @staticmethod
-    def without(padding_BT: Tensor, at_least: float = 0.0) -> Layout:
+    def from_padding(padding_BT: Tensor, unpad_threshold: float = 0.0) -> BatchLayout:
         """Return the layout that leaves padding out, if there is so much. This is a sync point.
 
         A little padding costs less than the copies to and fro.
         """
         padded = int(padding_BT.count_nonzero())
-        if padded > at_least * padding_BT.numel():
-            return RaggedLayout(padding_BT)
-        return Layout(*padding_BT.shape)
+        if padded > unpad_threshold * padding_BT.numel():
+            return UnpaddedLayout(padding_BT)
+        return BatchLayout(*padding_BT.shape)
 
-    def row(self, x_BTM: Tensor) -> Tensor:
+    def flatten(self, x_BTM: Tensor) -> Tensor:
         """Lay the sentences out in a row."""
         return x_BTM.flatten(0, 1)
 
-    def sentences(self, x_NM: Tensor) -> Tensor:
+    def unflatten(self, x_NM: Tensor) -> Tensor:
         """Put the tokens back into their sentences."""
-        return x_NM.view(self.batch, self.length, -1)
+        return x_NM.view(self.batch_size, self.length, -1)
 
 
-class RaggedLayout(Layout):
+class UnpaddedLayout(BatchLayout):
     """Padding has no place in the row; back in its sentence it is zero."""
 
     def __init__(self, padding_BT: Tensor) -> None:
         super().__init__(*padding_BT.shape)
         self.index_N = padding_BT.logical_not().flatten().nonzero().squeeze(1)
 
-    def row(self, x_BTM: Tensor) -> Tensor:
+    def flatten(self, x_BTM: Tensor) -> Tensor:
         """Lay the real tokens out in a row."""
         return _Gather.apply(x_BTM.flatten(0, 1), self.index_N)
 
-    def sentences(self, x_NM: Tensor) -> Tensor:
+    def unflatten(self, x_NM: Tensor) -> Tensor:
         """Put the tokens back into their sentences, and zeros where there is padding."""
-        places = self.batch * self.length
-        return super().sentences(_Scatter.apply(x_NM, self.index_N, places))
+        places = self.batch_size * self.length
+        return super().unflatten(_Scatter.apply(x_NM, self.index_N, places))
 
 
 class _Gather(torch.autograd.Function):

@@ -18,20 +18,22 @@ from seq2see.model.config import Activation
 # N tokens in a row, M features of the model
 
 
-class Linear(nn.Linear):
+class XavierLinear(nn.Linear):
     """`nn.Linear` that starts with Xavier weights and zero biases.
 
     `blocks` matrices may be stacked into one (Q, K and V): each starts as if it stood alone, since
     Xavier looks at the shape.
     """
 
-    def __init__(self, inputs: int, outputs: int, bias: bool = True, blocks: int = 1) -> None:
-        self.blocks = blocks
-        super().__init__(inputs, outputs * blocks, bias)
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, num_stacked: int = 1
+    ) -> None:
+        self.num_stacked = num_stacked
+        super().__init__(in_features, out_features * num_stacked, bias)
 
     def reset_parameters(self) -> None:
         """Draw the weights anew."""
-        for weight in self.weight.chunk(self.blocks):
+        for weight in self.weight.chunk(self.num_stacked):
             nn.init.xavier_uniform_(weight)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
@@ -45,24 +47,24 @@ class Dropout(nn.Module):
         self.rate = rate
 
     @property
-    def active(self) -> bool:
+    def is_active(self) -> bool:
         """Whether it does anything now."""
         return self.training and self.rate > 0
 
     def forward(self, x: Tensor) -> Tensor:
         """Return `x`, thinned out while training."""
-        if not self.active:
+        if not self.is_active:
             return x
         if x.device.type != "cpu":  # other devices draw in parallel
             return torch_dropout(x, self.rate)
-        return x * keep_mask(x.shape, self.rate, x.dtype)
+        return x * sample_dropout_mask(x.shape, self.rate, x.dtype)
 
     def extra_repr(self) -> str:
         """Show the rate."""
         return f"rate={self.rate}"
 
 
-def keep_mask(shape: torch.Size, rate: float, dtype: torch.dtype) -> Tensor:
+def sample_dropout_mask(shape: torch.Size, rate: float, dtype: torch.dtype) -> Tensor:
     """Return 0 with probability `rate`, else 1/(1 − rate), as torch's CPU generator has it."""
     count = shape.numel()
     bits = _random_words((count + 3) // 4).view(np.int16)[:count]  # uniform on [-32768, 32767]
@@ -104,8 +106,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, activation: Sublayer, dropout: Dropout) -> None:
         super().__init__()
-        self.up = Linear(d_model, d_ff)
-        self.down = Linear(d_ff, d_model)
+        self.up = XavierLinear(d_model, d_ff)
+        self.down = XavierLinear(d_ff, d_model)
         self.activation = activation
         self.dropout = dropout
 

@@ -16,13 +16,13 @@ from torch import Tensor
 # B batch, H heads, T queries, S keys, D features of a head, M features of the model
 
 
-Stack = Literal["encoder", "decoder"]
+StackName = Literal["encoder", "decoder"]
 
 
-class Site(NamedTuple):
+class AttentionSite(NamedTuple):
     """A place in the model. Layers count from 0, from the bottom."""
 
-    stack: Stack
+    stack: StackName
     layer: int
     kind: Literal["self", "cross"]
 
@@ -40,7 +40,7 @@ class AttentionRecord:
     values_BHSD: Tensor
     scores_BHTS: Tensor
     """Before the mask."""
-    hidden_BHTS: Tensor | None
+    masked_BHTS: Tensor | None
     """Where a query must not look; broadcasts to the scores. None: it may look everywhere."""
     weights_BHTS: Tensor
     """Behind mask and softmax, before dropout."""
@@ -48,9 +48,9 @@ class AttentionRecord:
     @property
     def masked_scores_BHTS(self) -> Tensor:
         """The scores behind the mask, −∞ where a query must not look."""
-        if self.hidden_BHTS is None:
+        if self.masked_BHTS is None:
             return self.scores_BHTS
-        return self.scores_BHTS.masked_fill(self.hidden_BHTS, -torch.inf)
+        return self.scores_BHTS.masked_fill(self.masked_BHTS, -torch.inf)
 
 
 AttentionListener = Callable[[AttentionRecord], None]
@@ -60,21 +60,21 @@ LayerListener = Callable[[Tensor], None]
 class Recorder(Protocol):
     """Says who listens where."""
 
-    def attention_listener(self, site: Site) -> AttentionListener | None:
+    def attention_listener(self, site: AttentionSite) -> AttentionListener | None:
         """Return what takes the record of this attention, or None where nobody listens."""
 
-    def layer_listener(self, stack: Stack, layer: int) -> LayerListener | None:
+    def layer_listener(self, stack: StackName, layer: int) -> LayerListener | None:
         """Return what takes a layer's output, [B, T, M], or None where nobody listens."""
 
 
-class Silence:
+class NullRecorder:
     """The recorder that listens nowhere."""
 
-    def attention_listener(self, site: Site) -> None:
+    def attention_listener(self, site: AttentionSite) -> None:
         """Nobody listens."""
 
-    def layer_listener(self, stack: Stack, layer: int) -> None:
+    def layer_listener(self, stack: StackName, layer: int) -> None:
         """Nobody listens."""
 
 
-SILENCE = Silence()
+NULL_RECORDER = NullRecorder()

@@ -18,7 +18,7 @@ from seq2see.model.masks import masked_softmax
 
 # B batch, H heads, N heads of all the batch, T queries, S keys, D features of a head
 
-MOST_KEYS = 64
+MAX_KEYS = 64
 """With more, torch's kernel is as fast, and has no need to keep the weights."""
 
 
@@ -30,10 +30,10 @@ _HIGHEST, _FAR = 126.0, 100.0
 """Bits of powers that are finite for certain; and of sums that have lost nothing."""
 
 
-def is_short(queries_BHTD: Tensor, keys_BHSD: Tensor) -> bool:
+def supports_short_attention(queries_BHTD: Tensor, keys_BHSD: Tensor) -> bool:
     """Whether `attend` is the faster way to attend and to learn from it."""
     return (
-        keys_BHSD.size(2) <= MOST_KEYS
+        keys_BHSD.size(2) <= MAX_KEYS
         and queries_BHTD.device.type == "cpu"
         and queries_BHTD.dtype == keys_BHSD.dtype == torch.float32
         and torch.is_grad_enabled()
@@ -43,16 +43,16 @@ def is_short(queries_BHTD: Tensor, keys_BHSD: Tensor) -> bool:
     )
 
 
-def attend(
+def short_attention(
     queries_BHTD: Tensor,
     keys_BHSD: Tensor,
     values_BHSD: Tensor,
-    hidden: Tensor | None,
+    masked: Tensor | None,
     scale: float,
 ) -> Tensor:
     """Return softmax(scale · q·k) v, [B, H, T, D]."""
     mixed_BHTD: Tensor = _Attend.apply(  # type: ignore[no-untyped-call]
-        queries_BHTD, keys_BHSD, values_BHSD, hidden, scale
+        queries_BHTD, keys_BHSD, values_BHSD, masked, scale
     )
     return mixed_BHTD
 

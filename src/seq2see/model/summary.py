@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from torch import nn
 
-Rows = Iterator[tuple[str, str, str, str]]
+SummaryRows = Iterator[tuple[str, str, str, str]]
 
 
-class Part(NamedTuple):
+class ModuleGroup(NamedTuple):
     """One line of the tree: a module, or several in a row that are alike."""
 
     name: str
@@ -23,7 +23,7 @@ def count_parameters(*modules: nn.Module) -> int:
     return sum(weight.numel() for weight in _weights(modules))
 
 
-def summary(model: nn.Module) -> str:
+def format_model_summary(model: nn.Module) -> str:
     """Return the tree as text. Layers that are alike stand once, with one layer's numbers below."""
     top = (type(model).__name__, "", "", f"{count_parameters(model):,}")
     rows = [top, *_rows(model, "", set())]
@@ -34,7 +34,7 @@ def summary(model: nn.Module) -> str:
     )
 
 
-def _rows(module: nn.Module, indent: str, seen: set[nn.Parameter]) -> Rows:
+def _rows(module: nn.Module, indent: str, seen: set[nn.Parameter]) -> SummaryRows:
     parts = list(_parts(module))
     for i, (name, modules) in enumerate(parts):
         branch, below = ("└─ ", "   ") if i == len(parts) - 1 else ("├─ ", "│  ")
@@ -55,21 +55,21 @@ def _weights(modules: Iterable[nn.Module]) -> set[nn.Parameter]:
     return {weight for module in modules for weight in module.parameters()}
 
 
-def _parts(module: nn.Module) -> Iterator[Part]:
+def _parts(module: nn.Module) -> Iterator[ModuleGroup]:
     """Yield the parts that hold weights; layers that are alike as one."""
     for name, child in module.named_children():
         if isinstance(child, nn.ModuleList):
             yield from _alike(name, child)
         elif count_parameters(child):
-            yield Part(name, [child])
+            yield ModuleGroup(name, [child])
 
 
-def _alike(name: str, layers: nn.ModuleList) -> Iterator[Part]:
+def _alike(name: str, layers: nn.ModuleList) -> Iterator[ModuleGroup]:
     first = 0
     for _, run in groupby(layers, key=str):
         modules = list(run)
         last = first + len(modules) - 1
-        yield Part(f"{name} {first}" if first == last else f"{name} {first}–{last}", modules)
+        yield ModuleGroup(f"{name} {first}" if first == last else f"{name} {first}–{last}", modules)
         first = last + 1
 
 

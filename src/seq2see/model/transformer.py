@@ -14,21 +14,21 @@ from seq2see.model.attention import (
     CrossAttention,
     DotProductAttention,
     LinformerAttention,
-    MultiHead,
+    MultiHeadAttention,
     QKNormAttention,
     RelativeAttention,
     SelfAttention,
 )
-from seq2see.model.cache import DecoderCache, Memory
+from seq2see.model.cache import DecoderCache, EncoderOutput
 from seq2see.model.config import AttentionConfig, ModelConfig
 from seq2see.model.embeddings import (
     Embeddings,
     LearnedPositions,
-    Output,
-    Positions,
-    RelativeDistances,
-    SinusoidPositions,
-    TokenTable,
+    OutputProjection,
+    PositionalEncoding,
+    RelativePositionEmbeddings,
+    SinusoidalPositions,
+    TokenEmbedding,
 )
 from seq2see.model.layers import Decoder, DecoderLayer, Encoder, EncoderLayer
 from seq2see.model.modules import (
@@ -40,11 +40,11 @@ from seq2see.model.modules import (
     PreNormResidual,
     Residual,
 )
-from seq2see.model.recorder import SILENCE, Recorder, Site
+from seq2see.model.recorder import NULL_RECORDER, AttentionSite, Recorder
 
 # B batch, S source tokens, T target tokens, M features of the model, V vocabulary
 
-Heads = TypeVar("Heads", bound=MultiHead)
+AttentionT = TypeVar("AttentionT", bound=MultiHeadAttention)
 
 
 class Transformer(nn.Module):
@@ -57,7 +57,7 @@ class Transformer(nn.Module):
         states = model.step(next_tokens, cache)
     """
 
-    def __init__(self, encoder: Encoder, decoder: Decoder, output: Output) -> None:
+    def __init__(self, encoder: Encoder, decoder: Decoder, output: OutputProjection) -> None:
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
@@ -66,30 +66,34 @@ class Transformer(nn.Module):
     @classmethod
     def from_config(cls, config: ModelConfig) -> Transformer:
         """Build the model that the config describes, with fresh weights."""
-        return Builder(config).transformer()
+        return ModelBuilder(config).build_transformer()
 
-    def encode(self, src_BS: Tensor, recorder: Recorder = SILENCE) -> Memory:
+    def encode(self, src_BS: Tensor, recorder: Recorder = NULL_RECORDER) -> EncoderOutput:
         """Read the sources. Padding is found from the pad id."""
         return self.encoder(src_BS, recorder=recorder)
 
-    def start(self, memory: Memory) -> DecoderCache:
+    def init_cache(self, memory: EncoderOutput) -> DecoderCache:
         """Return the cache from which decoding starts."""
-        return self.decoder.start(memory)
+        return self.decoder.init_cache(memory)
 
-    def step(self, tgt_BT: Tensor, cache: DecoderCache, recorder: Recorder = SILENCE) -> Tensor:
+    def step(
+        self, tgt_BT: Tensor, cache: DecoderCache, recorder: Recorder = NULL_RECORDER
+    ) -> Tensor:
         """Return the states of the next tokens, [B, T, M], and remember these in the cache."""
         return self.decoder(tgt_BT, cache, recorder)
 
-    def decode(self, tgt_BT: Tensor, memory: Memory, recorder: Recorder = SILENCE) -> Tensor:
+    def decode(
+        self, tgt_BT: Tensor, memory: EncoderOutput, recorder: Recorder = NULL_RECORDER
+    ) -> Tensor:
         """Return the states of whole target sentences, [B, T, M]."""
-        return self.step(tgt_BT, self.start(memory), recorder)
+        return self.step(tgt_BT, self.init_cache(memory), recorder)
 
-    def forward(self, src_BS: Tensor, tgt_BT: Tensor, recorder: Recorder = SILENCE) -> Tensor:
+    def forward(self, src_BS: Tensor, tgt_BT: Tensor, recorder: Recorder = NULL_RECORDER) -> Tensor:
         """Return the logits of each target token's successor, [B, T, V]."""
         return self.output(self.decode(tgt_BT, self.encode(src_BS, recorder), recorder))
 
 
-class Builder:
+class ModelBuilder:
     """Makes each part from the config. Override a method to pass in a part of your own.
 
     `Builder(config).encoder()` is the encoder alone.
@@ -98,83 +102,98 @@ class Builder:
     def __init__(self, config: ModelConfig) -> None:
         self.config = config
 
-    def transformer(self) -> Transformer:
+    def build_transformer(self) -> Transformer:
         """Make the whole, its token tables shared as `embeddings.tie` says."""
         tie = self.config.embeddings.tie
-        source = self.tokens(self.config.vocab_size)
-        target = source if tie == "all" else self.tokens(self.config.output_size)
-        output = self.tokens(self.config.output_size) if tie == "none" else target
+        source = self.build_token_embedding(self.config.vocab_size)
+        target = (
+            source if tie == "all" else self.build_token_embedding(self.config.output_vocab_size)
+        )
+        output = (
+            self.build_token_embedding(self.config.output_vocab_size) if tie == "none" else target
+        )
         return Transformer(
-            self.encoder(source),
-            self.decoder(target),
-            Output(output, self.config.embeddings.output_bias),
+            self.build_encoder(source),
+            self.build_decoder(target),
+            OutputProjection(output, self.config.embeddings.output_bias),
         )
 
-    def encoder(self, tokens: TokenTable | None = None) -> Encoder:
+    def build_encoder(self, tokens: TokenEmbedding | None = None) -> Encoder:
         """Make the encoder, with a token table of its own unless one is given."""
         config = self.config
         types = config.embeddings.token_types
         return Encoder(
-            self.embeddings(
-                tokens or self.tokens(config.vocab_size), self.tokens(types) if types else None
+            self.build_embeddings(
+                tokens or self.build_token_embedding(config.vocab_size),
+                self.build_token_embedding(types) if types else None,
             ),
-            (self.encoder_layer(i) for i in range(config.encoder_layers)),
-            self.last_norm(),
+            (self.build_encoder_layer(i) for i in range(config.encoder_layers)),
+            self.build_final_norm(),
             config.pad_id,
-            self.least_padding(),
+            self.unpad_threshold(),
         )
 
-    def decoder(self, tokens: TokenTable | None = None) -> Decoder:
+    def build_decoder(self, tokens: TokenEmbedding | None = None) -> Decoder:
         """Make the decoder, with a token table of its own unless one is given."""
         config = self.config
         return Decoder(
-            self.embeddings(tokens or self.tokens(config.output_size)),
-            (self.decoder_layer(i) for i in range(config.decoder_layers)),
-            self.last_norm(),
+            self.build_embeddings(tokens or self.build_token_embedding(config.output_vocab_size)),
+            (self.build_decoder_layer(i) for i in range(config.decoder_layers)),
+            self.build_final_norm(),
             config.pad_id,
-            self.least_padding(),
+            self.unpad_threshold(),
         )
 
-    def least_padding(self) -> float:
+    def unpad_threshold(self) -> float:
         """Return the share of padding that is worth leaving out; batch norm must never see any."""
         return 0.0 if self.config.norm.kind == "batch" else 1 / 16
 
-    def encoder_layer(self, index: int) -> EncoderLayer:
+    def build_encoder_layer(self, index: int) -> EncoderLayer:
         """Make one layer of the encoder."""
-        attention = self.self_attention(
-            self.config.source_attention, Site("encoder", index, "self")
+        attention = self.build_self_attention(
+            self.config.resolved_encoder_attention, AttentionSite("encoder", index, "self")
         )
-        return EncoderLayer(attention, self.feed_forward(), self.residual)
+        return EncoderLayer(attention, self.build_feed_forward(), self.build_residual)
 
-    def decoder_layer(self, index: int) -> DecoderLayer:
+    def build_decoder_layer(self, index: int) -> DecoderLayer:
         """Make one layer of the decoder."""
         config = self.config
         return DecoderLayer(
-            self.self_attention(config.target_attention, Site("decoder", index, "self")),
-            self.cross_attention(config.memory_attention, Site("decoder", index, "cross")),
-            self.feed_forward(),
-            self.residual,
+            self.build_self_attention(
+                config.resolved_decoder_attention, AttentionSite("decoder", index, "self")
+            ),
+            self.build_cross_attention(
+                config.resolved_cross_attention, AttentionSite("decoder", index, "cross")
+            ),
+            self.build_feed_forward(),
+            self.build_residual,
         )
 
-    def self_attention(self, attention: AttentionConfig, site: Site) -> SelfAttention:
+    def build_self_attention(
+        self, attention: AttentionConfig, site: AttentionSite
+    ) -> SelfAttention:
         """Make the heads that look at their own sentence."""
         return self._heads(SelfAttention, attention, site)
 
-    def cross_attention(self, attention: AttentionConfig, site: Site) -> CrossAttention:
+    def build_cross_attention(
+        self, attention: AttentionConfig, site: AttentionSite
+    ) -> CrossAttention:
         """Make the heads that look at the memory."""
         return self._heads(CrossAttention, attention, site)
 
-    def _heads(self, kind: type[Heads], attention: AttentionConfig, site: Site) -> Heads:
+    def _heads(
+        self, kind: type[AttentionT], attention: AttentionConfig, site: AttentionSite
+    ) -> AttentionT:
         return kind(
             self.config.d_model,
             self.config.heads,
-            self.attention(attention, site),
+            self.build_attention(attention, site),
             site,
             attention.bias,
             attention.shared_qk,
         )
 
-    def attention(self, attention: AttentionConfig, site: Site) -> Attention:
+    def build_attention(self, attention: AttentionConfig, site: AttentionSite) -> Attention:
         """Make what stands inside the heads."""
         config = self.config
         d_head = config.d_model // config.heads
@@ -182,7 +201,7 @@ class Builder:
         scale = own_scale if attention.scale is None else attention.scale
         dropout = Dropout(config.dropout.attention)
         if config.positions.kind == "relative" and site.kind == "self":
-            distances = RelativeDistances(d_head, config.positions.max_distance)
+            distances = RelativePositionEmbeddings(d_head, config.positions.max_distance)
             return RelativeAttention(scale, distances, dropout)
         make: Mapping[str, Callable[..., Attention]] = {
             "scaled_dot": partial(DotProductAttention, scale),
@@ -193,38 +212,40 @@ class Builder:
         }
         return make[attention.kind](dropout=dropout)
 
-    def feed_forward(self) -> FeedForward:
+    def build_feed_forward(self) -> FeedForward:
         """Make the feed-forward network."""
         config = self.config
         activation = ACTIVATIONS[config.activation]
         dropout = Dropout(config.dropout.activation)
         return FeedForward(config.d_model, config.d_ff, activation, dropout)
 
-    def residual(self) -> Residual:
+    def build_residual(self) -> Residual:
         """Make a residual connection with its norm."""
         kind = PostNormResidual if self.config.norm.placement == "post" else PreNormResidual
-        return kind(self.norm(), Dropout(self.config.dropout.residual))
+        return kind(self.build_norm(), Dropout(self.config.dropout.residual))
 
-    def last_norm(self) -> nn.Module:
+    def build_final_norm(self) -> nn.Module:
         """Make what stands on top of a stack: a norm only where the layers do not end with one."""
-        return self.norm() if self.config.norm.placement == "pre" else nn.Identity()
+        return self.build_norm() if self.config.norm.placement == "pre" else nn.Identity()
 
-    def norm(self) -> nn.Module:
+    def build_norm(self) -> nn.Module:
         """Make a norm over tokens in a row, from which padding was left out."""
         norm = self.config.norm
         kinds = {"layer": nn.LayerNorm, "batch": BatchNorm, "none": nn.Identity}
         return kinds[norm.kind](self.config.d_model, eps=norm.eps)
 
-    def tokens(self, vocab_size: int) -> TokenTable:
+    def build_token_embedding(self, vocab_size: int) -> TokenEmbedding:
         """Make a table of token vectors."""
-        return TokenTable(vocab_size, self.config.d_model)
+        return TokenEmbedding(vocab_size, self.config.d_model)
 
-    def embeddings(self, tokens: TokenTable, types: TokenTable | None = None) -> Embeddings:
+    def build_embeddings(
+        self, tokens: TokenEmbedding, types: TokenEmbedding | None = None
+    ) -> Embeddings:
         """Make the input of a stack."""
         config = self.config
         return Embeddings(
             tokens,
-            self.positions(),
+            self.build_positions(),
             Dropout(config.dropout.embedding),
             config.embeddings.scale,
             nn.LayerNorm(config.d_model, config.norm.eps)
@@ -233,12 +254,12 @@ class Builder:
             types,
         )
 
-    def positions(self) -> Positions:
+    def build_positions(self) -> PositionalEncoding:
         """Make what tells a stack where a token stands."""
         config = self.config
         positions = config.positions
         if positions.kind == "sinusoid":
-            return SinusoidPositions(positions.layout, positions.frequencies)
+            return SinusoidalPositions(positions.layout, positions.frequencies)
         if positions.kind == "learned":
             return LearnedPositions(config.d_model, positions.max_length)
-        return Positions()
+        return PositionalEncoding()

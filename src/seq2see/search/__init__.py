@@ -6,31 +6,43 @@ what may follow, a choice orders the candidates, a stop rule says when a row is 
 """
 
 from seq2see.search.beam_search import search
-from seq2see.search.config import LengthsConfig, Phrase, SamplingConfig, SearchConfig, Source, Stop
-from seq2see.search.decoder import Decoder, Ensemble, Prediction, mean_log_probability
+from seq2see.search.config import (
+    LengthConfig,
+    Phrase,
+    SamplingConfig,
+    SearchConfig,
+    SearchInput,
+    StopRule,
+)
+from seq2see.search.decoder import (
+    EnsembleDecoder,
+    IncrementalDecoder,
+    StepOutput,
+    log_mean_probability,
+)
 from seq2see.search.hypotheses import Beam, Candidates, Hypothesis
-from seq2see.search.lexical_constraints import missing
-from seq2see.search.observer import Fate, SearchObserver, StepRecord
+from seq2see.search.lexical_constraints import missing_phrases
+from seq2see.search.observer import CandidateStatus, SearchObserver, StepRecord
 from seq2see.search.processors import StepProcessor
 
 __all__ = [
     "Beam",
+    "CandidateStatus",
     "Candidates",
-    "Decoder",
-    "Ensemble",
-    "Fate",
+    "EnsembleDecoder",
     "Hypothesis",
-    "LengthsConfig",
+    "IncrementalDecoder",
+    "LengthConfig",
     "Phrase",
-    "Prediction",
     "SamplingConfig",
     "SearchConfig",
+    "SearchInput",
     "SearchObserver",
-    "Source",
+    "StepOutput",
     "StepProcessor",
     "StepRecord",
-    "Stop",
-    "mean_log_probability",
-    "missing",
+    "StopRule",
+    "log_mean_probability",
+    "missing_phrases",
     "search",
 ]

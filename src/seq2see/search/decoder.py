@@ -17,7 +17,7 @@ from seq2see.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class StepOutput:
     """What a model expects next."""
 
     log_probs_BKV: Tensor
@@ -27,14 +27,14 @@ class Prediction:
     S is that of the first step throughout, whichever sentences are left."""
 
 
-class Decoder(Protocol):
+class IncrementalDecoder(Protocol):
     """A model that has read its sources and stands before the first target token.
 
     It begins with a row for each source and one beam a row. The search decides how many of both
     there are later, and says so with `reorder`.
     """
 
-    def step(self, tokens_BK: Tensor) -> Prediction:
+    def step(self, tokens_BK: Tensor) -> StepOutput:
         """Take the last token of each hypothesis (at first the start symbol) and look ahead."""
 
     def reorder(self, rows_B: Tensor, parents_BK: Tensor) -> None:
@@ -45,18 +45,18 @@ class Decoder(Protocol):
         """
 
 
-class Ensemble:
+class EnsembleDecoder:
     """Decoders of models that share a target vocabulary; they expect the mean of what each does.
 
     The mean is that of probabilities: one model that is sure can carry the others.
     """
 
-    def __init__(self, decoders: Sequence[Decoder]) -> None:
+    def __init__(self, decoders: Sequence[IncrementalDecoder]) -> None:
         if not decoders:
             raise InputError("an ensemble must have at least one decoder, but has none")
         self.decoders = tuple(decoders)
 
-    def step(self, tokens_BK: Tensor) -> Prediction:
+    def step(self, tokens_BK: Tensor) -> StepOutput:
         """Ask each, and take the mean."""
         predictions = [decoder.step(tokens_BK) for decoder in self.decoders]
         sizes = {p.log_probs_BKV.size(2) for p in predictions}
@@ -64,8 +64,8 @@ class Ensemble:
             raise InputError(
                 f"an ensemble's models must share a vocabulary, but have {sorted(sizes)} pieces"
             )
-        mean_BKV = mean_log_probability([p.log_probs_BKV for p in predictions])
-        return Prediction(mean_BKV, _mean_attention(predictions))
+        mean_BKV = log_mean_probability([p.log_probs_BKV for p in predictions])
+        return StepOutput(mean_BKV, _mean_attention(predictions))
 
     def reorder(self, rows_B: Tensor, parents_BK: Tensor) -> None:
         """Let each follow."""
@@ -73,14 +73,14 @@ class Ensemble:
             decoder.reorder(rows_B, parents_BK)
 
 
-def mean_log_probability(log_probs: Sequence[Tensor]) -> Tensor:
+def log_mean_probability(log_probs: Sequence[Tensor]) -> Tensor:
     """Return the logarithm of the mean of probabilities."""
     if len(log_probs) == 1:
         return log_probs[0]
     return torch.stack([*log_probs]).logsumexp(0) - math.log(len(log_probs))
 
 
-def _mean_attention(predictions: Sequence[Prediction]) -> Tensor | None:
+def _mean_attention(predictions: Sequence[StepOutput]) -> Tensor | None:
     """Return it if all tell theirs: sources may be cut alike or not, which search cannot know."""
     told = [p.attention_BKS for p in predictions if p.attention_BKS is not None]
     if len(told) < len(predictions) or len({part.size(2) for part in told}) > 1:

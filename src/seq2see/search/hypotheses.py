@@ -23,21 +23,21 @@ class Beam:
     A row is a search of its own: a sentence, or one of the samples or groups of a sentence.
     """
 
-    sources_B: Tensor
+    input_index_B: Tensor
     """Which source each row translates."""
-    members_B: Tensor
+    search_index_B: Tensor
     """Which of its samples or groups the row is."""
-    limits_B: Tensor
+    max_lengths_B: Tensor
     """How long each row's hypotheses may become."""
     source_lengths_B: Tensor
     """How long each row's source is."""
-    ended_B: Tensor
+    has_finished_B: Tensor
     """Whether a hypothesis of the row has ended already."""
     tokens_BKT: Tensor
     """The start symbol, and what was emitted."""
     log_probs_BK: Tensor
     """The sum of the model's own log-probabilities of what was emitted."""
-    values_BK: Tensor
+    beam_scores_BK: Tensor
     """What pruning goes by: the same sum as the processors left it. −∞: no hypothesis."""
     token_log_probs_BKE: Tensor
     """The terms of `log_probs_BK`."""
@@ -45,25 +45,27 @@ class Beam:
     """Attention of the steps so far, the present one included once it is there."""
 
     @classmethod
-    def start(cls, limits_S: Tensor, lengths_S: Tensor, members: int, bos: int) -> Beam:
+    def create_initial(
+        cls, max_lengths_S: Tensor, source_lengths_S: Tensor, searches_per_input: int, bos: int
+    ) -> Beam:
         """Return one hypothesis a row, with nothing in it, and for each source its rows."""
-        device = limits_S.device
-        rows_B = torch.arange(len(limits_S) * members, device=device)
+        device = max_lengths_S.device
+        rows_B = torch.arange(len(max_lengths_S) * searches_per_input, device=device)
         nothing_BK = torch.zeros(len(rows_B), 1, device=device)
         return cls(
-            sources_B=rows_B // members,
-            members_B=rows_B % members,
-            limits_B=limits_S[rows_B // members],
-            source_lengths_B=lengths_S[rows_B // members],
-            ended_B=torch.zeros_like(rows_B, dtype=torch.bool),
+            input_index_B=rows_B // searches_per_input,
+            search_index_B=rows_B % searches_per_input,
+            max_lengths_B=max_lengths_S[rows_B // searches_per_input],
+            source_lengths_B=source_lengths_S[rows_B // searches_per_input],
+            has_finished_B=torch.zeros_like(rows_B, dtype=torch.bool),
             tokens_BKT=torch.full((len(rows_B), 1, 1), bos, device=device),
             log_probs_BK=nothing_BK,
-            values_BK=nothing_BK,
+            beam_scores_BK=nothing_BK,
             token_log_probs_BKE=nothing_BK.new_zeros(len(rows_B), 1, 0),
         )
 
     def __len__(self) -> int:
-        return len(self.sources_B)
+        return len(self.input_index_B)
 
     @property
     def length(self) -> int:
@@ -76,11 +78,11 @@ class Beam:
         return self.tokens_BKT[:, :, 1:]
 
     @property
-    def last_B(self) -> Tensor:
+    def is_last_step_B(self) -> Tensor:
         """For which rows the next token is the last that fits."""
-        return self.limits_B <= self.length + 1
+        return self.max_lengths_B <= self.length + 1
 
-    def attend(self, attention_BKS: Tensor | None) -> Beam:
+    def append_attention(self, attention_BKS: Tensor | None) -> Beam:
         """Return these with the attention of the present step behind that of the others."""
         if attention_BKS is None:
             return self
@@ -89,37 +91,39 @@ class Beam:
         whole = now_BKES if before is None else torch.cat((before, now_BKES), dim=2)
         return replace(self, attention_BKES=whole)
 
-    def keep(self, rows_B: Tensor) -> Beam:
+    def select_rows(self, rows_B: Tensor) -> Beam:
         """Return these rows alone."""
         attention = self.attention_BKES
         return Beam(
-            sources_B=self.sources_B[rows_B],
-            members_B=self.members_B[rows_B],
-            limits_B=self.limits_B[rows_B],
+            input_index_B=self.input_index_B[rows_B],
+            search_index_B=self.search_index_B[rows_B],
+            max_lengths_B=self.max_lengths_B[rows_B],
             source_lengths_B=self.source_lengths_B[rows_B],
-            ended_B=self.ended_B[rows_B],
+            has_finished_B=self.has_finished_B[rows_B],
             tokens_BKT=self.tokens_BKT[rows_B],
             log_probs_BK=self.log_probs_BK[rows_B],
-            values_BK=self.values_BK[rows_B],
+            beam_scores_BK=self.beam_scores_BK[rows_B],
             token_log_probs_BKE=self.token_log_probs_BKE[rows_B],
             attention_BKES=None if attention is None else attention[rows_B],
         )
 
-    def follow(self, chosen: Candidates, values_BK: Tensor, ended_B: Tensor) -> Beam:
+    def advance(self, chosen: Candidates, beam_scores_BK: Tensor, has_finished_B: Tensor) -> Beam:
         """Return the hypotheses that the chosen candidates are, with these values."""
         parents_BK = chosen.parents_BC
         history = self.attention_BKES
         return Beam(
-            sources_B=self.sources_B,
-            members_B=self.members_B,
-            limits_B=self.limits_B,
+            input_index_B=self.input_index_B,
+            search_index_B=self.search_index_B,
+            max_lengths_B=self.max_lengths_B,
             source_lengths_B=self.source_lengths_B,
-            ended_B=ended_B,
+            has_finished_B=has_finished_B,
             tokens_BKT=_append(self.tokens_BKT, parents_BK, chosen.tokens_BC),
             log_probs_BK=chosen.log_probs_BC,
-            values_BK=values_BK,
-            token_log_probs_BKE=_append(self.token_log_probs_BKE, parents_BK, chosen.own_BC),
-            attention_BKES=None if history is None else of_parents(history, parents_BK),
+            beam_scores_BK=beam_scores_BK,
+            token_log_probs_BKE=_append(
+                self.token_log_probs_BKE, parents_BK, chosen.model_log_probs_BC
+            ),
+            attention_BKES=None if history is None else gather_parents(history, parents_BK),
         )
 
 
@@ -130,35 +134,40 @@ class Candidates:
     parents_BC: Tensor
     """The beam that each goes on from."""
     tokens_BC: Tensor
-    own_BC: Tensor
+    model_log_probs_BC: Tensor
     """The model's log-probability of that token."""
     log_probs_BC: Tensor
     """The sum up to that token."""
-    values_BC: Tensor
+    beam_scores_BC: Tensor
     """What they are ranked by, up to that token. −∞: no candidate."""
 
     @classmethod
-    def of(
-        cls, beam: Beam, own_BKV: Tensor, parents_BC: Tensor, tokens_BC: Tensor, values_BC: Tensor
+    def from_tokens(
+        cls,
+        beam: Beam,
+        model_log_probs_BKV: Tensor,
+        parents_BC: Tensor,
+        tokens_BC: Tensor,
+        beam_scores_BC: Tensor,
     ) -> Candidates:
         """Return them with what the model itself thinks of each."""
         rows_B1 = torch.arange(len(beam), device=parents_BC.device)[:, None]
-        own_BC = own_BKV[rows_B1, parents_BC, tokens_BC]
+        own_BC = model_log_probs_BKV[rows_B1, parents_BC, tokens_BC]
         log_probs_BC = beam.log_probs_BK.gather(1, parents_BC) + own_BC
-        return cls(parents_BC, tokens_BC, own_BC, log_probs_BC, values_BC)
+        return cls(parents_BC, tokens_BC, own_BC, log_probs_BC, beam_scores_BC)
 
-    def take(self, places_BC: Tensor) -> Candidates:
+    def take(self, indices_BC: Tensor) -> Candidates:
         """Return those at these places, in that order."""
         return Candidates(
-            self.parents_BC.gather(1, places_BC),
-            self.tokens_BC.gather(1, places_BC),
-            self.own_BC.gather(1, places_BC),
-            self.log_probs_BC.gather(1, places_BC),
-            self.values_BC.gather(1, places_BC),
+            self.parents_BC.gather(1, indices_BC),
+            self.tokens_BC.gather(1, indices_BC),
+            self.model_log_probs_BC.gather(1, indices_BC),
+            self.log_probs_BC.gather(1, indices_BC),
+            self.beam_scores_BC.gather(1, indices_BC),
         )
 
 
-def of_parents(history: Tensor, parents_BC: Tensor) -> Tensor:
+def gather_parents(history: Tensor, parents_BC: Tensor) -> Tensor:
     """Return what each parent has, [B, C, …] from [B, K, …]."""
     if history.size(1) == parents_BC.size(1) == 1:
         return history  # greedy: an only child
@@ -167,36 +176,38 @@ def of_parents(history: Tensor, parents_BC: Tensor) -> Tensor:
 
 
 def _append(history_BKT: Tensor, parents_BC: Tensor, new_BC: Tensor) -> Tensor:
-    return torch.cat((of_parents(history_BKT, parents_BC), new_BC[:, :, None]), dim=2)
+    return torch.cat((gather_parents(history_BKT, parents_BC), new_BC[:, :, None]), dim=2)
 
 
-LEAST_COVERAGE = 1e-9
+MIN_COVERAGE = 1e-9
 """Stands for a source token that was never looked at, whose logarithm would be −∞."""
 
 
-def normalised(values: Tensor, lengths: Tensor | int, alpha: float) -> Tensor:
+def normalize_by_length(values: Tensor, lengths: Tensor | int, alpha: float) -> Tensor:
     """Return value / length^α. The length counts the stop symbol."""
     return values / lengths**alpha
 
 
-def coverage_penalty(attention_BKES: Tensor, source_lengths_B: Tensor, beta: float) -> Tensor:
+def compute_coverage_penalty(
+    attention_BKES: Tensor, source_lengths_B: Tensor, beta: float
+) -> Tensor:
     """Return what source tokens cost that were looked at too little: β Σ |log min(Σ_t a_ts, 1)|.
 
     Wu et al. 2016. The sum of a hypothesis that has just ended has the stop symbol's step in it.
     """
-    coverage_BKS = attention_BKES.sum(2).clamp(LEAST_COVERAGE, 1)
+    coverage_BKS = attention_BKES.sum(2).clamp(MIN_COVERAGE, 1)
     places_S = torch.arange(coverage_BKS.size(2), device=coverage_BKS.device)
     padding_B1S = (places_S >= source_lengths_B[:, None])[:, None]
     return beta * -coverage_BKS.log().masked_fill(padding_B1S, 0).sum(2)
 
 
-def attainable(values_BK: Tensor, limits_B: Tensor, alpha: float) -> Tensor:
+def score_upper_bound(beam_scores_BK: Tensor, max_lengths_B: Tensor, alpha: float) -> Tensor:
     """Return the highest score that any hypothesis of each row could still end with.
 
     Each further token lowers the value or leaves it, and a value below 0 is divided by most at
     the greatest length; the coverage penalty may yet vanish.
     """
-    return normalised(values_BK.amax(1), limits_B, alpha)
+    return normalize_by_length(beam_scores_BK.amax(1), max_lengths_B, alpha)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +216,7 @@ class Hypothesis:
 
     tokens: tuple[int, ...]
     """What was emitted: without the start symbol, and with the stop symbol if it was reached."""
-    finished: bool
+    is_finished: bool
     """The stop symbol was reached; otherwise the translation was cut at its greatest length."""
     score: float
     """log_prob / length^α − penalty: what hypotheses are ranked by."""
@@ -219,9 +230,9 @@ class Hypothesis:
     """How much each token's step looked at each source token, where the decoder tells."""
 
     @property
-    def content(self) -> tuple[int, ...]:
+    def tokens_without_eos(self) -> tuple[int, ...]:
         """The tokens without the stop symbol."""
-        return self.tokens[:-1] if self.finished else self.tokens
+        return self.tokens[:-1] if self.is_finished else self.tokens
 
     @property
     def alignment(self) -> tuple[int, ...] | None:
@@ -229,7 +240,7 @@ class Hypothesis:
         return None if self.attention_ES is None else tuple(self.attention_ES.argmax(1).tolist())
 
 
-class Ended(NamedTuple):
+class NewlyFinished(NamedTuple):
     """The hypotheses that have ended in a step, those of a row by their rank."""
 
     rows_N: Tensor
@@ -238,48 +249,53 @@ class Ended(NamedTuple):
     hypotheses: Sequence[Hypothesis]
 
 
-class Finished:
+class FinishedHypotheses:
     """The best hypotheses of each row so far, best first, and how many there were in all."""
 
-    def __init__(self, rows: int, keep: int, device: torch.device) -> None:
-        self.best: list[list[Hypothesis]] = [[] for _ in range(rows)]
-        self.keep = keep
-        self.counts_R = torch.zeros(rows, dtype=torch.long, device=device)
-        self.threshold_R = torch.full((rows,), -torch.inf, device=device)
+    def __init__(self, num_rows: int, n_best: int, device: torch.device) -> None:
+        self.best: list[list[Hypothesis]] = [[] for _ in range(num_rows)]
+        self.n_best = n_best
+        self.counts_R = torch.zeros(num_rows, dtype=torch.long, device=device)
+        self.n_best_threshold_R = torch.full((num_rows,), -torch.inf, device=device)
         """The score of the last that is kept; −∞ while there is room for more."""
-        self.best_ended_R = torch.zeros(rows, dtype=torch.bool, device=device)
+        self.best_finished_R = torch.zeros(num_rows, dtype=torch.bool, device=device)
         """Whether some hypothesis ended when it was the likeliest of its row."""
 
-    def add(self, ended: Ended) -> None:
+    def add(self, ended: NewlyFinished) -> None:
         """Take in what has ended in a step; of equals the earlier stays in front."""
         rows_N, ranks_N, hypotheses = ended
         rows = rows_N.tolist()
         for row, hypothesis in zip(rows, hypotheses, strict=True):
             best = self.best[row]
             insort(best, hypothesis, key=lambda h: -h.score)
-            del best[self.keep :]
+            del best[self.n_best :]
         self.counts_R.index_add_(0, rows_N, torch.ones_like(rows_N))
-        self.best_ended_R[rows_N[ranks_N == 0]] = True
-        self._raise_thresholds({row for row in rows if len(self.best[row]) == self.keep})
+        self.best_finished_R[rows_N[ranks_N == 0]] = True
+        self._raise_thresholds({row for row in rows if len(self.best[row]) == self.n_best})
 
     def _raise_thresholds(self, rows: Set[int]) -> None:
-        device = self.threshold_R.device
+        device = self.n_best_threshold_R.device
         scores = torch.tensor([self.best[row][-1].score for row in rows], device=device)
-        self.threshold_R[torch.tensor([*rows], dtype=torch.long, device=device)] = scores
+        self.n_best_threshold_R[torch.tensor([*rows], dtype=torch.long, device=device)] = scores
 
 
-def endings(
-    beam: Beam, candidates: Candidates, ends_BC: Tensor, scores_BC: Tensor, alpha: float, eos: int
-) -> Ended | None:
+def collect_finished(
+    beam: Beam,
+    candidates: Candidates,
+    finished_BC: Tensor,
+    scores_BC: Tensor,
+    alpha: float,
+    eos: int,
+) -> NewlyFinished | None:
     """Return the candidates that end, with their rows in the beam, if there are any."""
-    rows_N, ranks_N = ends_BC.nonzero(as_tuple=True)  # note: this is a sync point
+    rows_N, ranks_N = finished_BC.nonzero(as_tuple=True)  # note: this is a sync point
     if not len(rows_N):
         return None
     parents_N = candidates.parents_BC[rows_N, ranks_N]
     tokens_NE, own_NE = _histories(beam, candidates, rows_N, ranks_N)
     scores_N = scores_BC[rows_N, ranks_N]
     sums_N = candidates.log_probs_BC[rows_N, ranks_N]
-    penalties_N = normalised(sums_N, tokens_NE.size(1), alpha) - scores_N
+    penalties_N = normalize_by_length(sums_N, tokens_NE.size(1), alpha) - scores_N
     log_probs_N = own_NE.double().sum(1)  # more exact: the search rounds its sum at each step
     columns = (tokens_NE, scores_N, log_probs_N, penalties_N, own_NE)
     attention = _attention(beam, rows_N, parents_N)
@@ -289,7 +305,7 @@ def endings(
             *(column.tolist() for column in columns), attention, strict=True
         )
     ]
-    return Ended(rows_N, ranks_N, hypotheses)
+    return NewlyFinished(rows_N, ranks_N, hypotheses)
 
 
 def _histories(
@@ -298,7 +314,7 @@ def _histories(
     """Return what some candidates have emitted in all, and the log-probability of each token."""
     parents_N = candidates.parents_BC[rows_N, ranks_N]
     tokens_N1 = candidates.tokens_BC[rows_N, ranks_N, None]
-    own_N1 = candidates.own_BC[rows_N, ranks_N, None]
+    own_N1 = candidates.model_log_probs_BC[rows_N, ranks_N, None]
     return (
         torch.cat((beam.emitted_BKE[rows_N, parents_N], tokens_N1), dim=1),
         torch.cat((beam.token_log_probs_BKE[rows_N, parents_N], own_N1), dim=1),

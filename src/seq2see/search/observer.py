@@ -16,7 +16,7 @@ from seq2see.search.hypotheses import Beam, Candidates
 # B rows, K beams, C candidates
 
 
-class Fate(IntEnum):
+class CandidateStatus(IntEnum):
     """What became of a candidate. Each has exactly one."""
 
     NONE = 0
@@ -40,11 +40,11 @@ class StepRecord:
     candidates: Candidates
     scores_BC: Tensor
     """What each would be worth, had it ended here."""
-    fates_BC: Tensor
+    statuses_BC: Tensor
     """A `Fate` for each candidate."""
-    beams_BC: Tensor
+    next_beam_BC: Tensor
     """The beam that a living candidate is in the next step, otherwise −1."""
-    rows_B: Tensor | None
+    remaining_rows_B: Tensor | None
     """The rows that are left in the next step; None: all."""
 
 

@@ -1,9 +1,50 @@
-"""The HTTP service: LibreTranslate's interface, our own beside it, and a page to see through it.
+"""The HTTP service: LibreTranslate's interface, the interface /api/v1, and a web page.
 
-    socket → guards → routes → desk → service → queue → worker → translator
-             headers  read and  a thread        bounded,  batches
-             limits   answer    a request       fair
+The path of a request:
 
-`service` is all of it without HTTP; `queue` and `worker` know neither models nor HTTP; `models`
-knows which model leads where. `docs/serving.md` is for those who run it.
+    socket → middleware → routes → executor → service → work queue → worker → translator
+             headers,     read and  thread per           bounded,     batches
+             limits       respond   request              fair
+
+`service` contains everything except HTTP. `work_queue` knows neither models nor HTTP.
+`model_registry` knows which models translate a language pair. `docs/serving.md` is the manual.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from seq2see.serve.app import create_app
+    from seq2see.serve.config import LimitsConfig, ServeConfig
+    from seq2see.serve.model_registry import ModelRegistry
+    from seq2see.serve.server import open_socket, run_server
+    from seq2see.serve.service import Service
+
+__all__ = [
+    "LimitsConfig",
+    "ModelRegistry",
+    "ServeConfig",
+    "Service",
+    "create_app",
+    "open_socket",
+    "run_server",
+]
+
+_MODULES = {
+    "LimitsConfig": "config",
+    "ModelRegistry": "model_registry",
+    "ServeConfig": "config",
+    "Service": "service",
+    "create_app": "app",
+    "open_socket": "server",
+    "run_server": "server",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use: most of the modules import torch."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -10,238 +10,273 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seq2see.errors import ConfigError
-from seq2see.serve import openapi, requests, responses
 from seq2see.serve.config import LimitsConfig
-from seq2see.serve.errors import Failed, Forbidden, Impossible, Invalid, TooLong
-from seq2see.serve.executor import Desk, require_key
-from seq2see.serve.inspection import add_model_routes, add_run_routes
-from seq2see.serve.lab_runner import Laboratory, cards, notes
-from seq2see.serve.queued_translator import ENGINE_FAILED
-from seq2see.serve.requests import ExplainRequest, HeadsRequest, TranslateRequest
-from seq2see.serve.responses import Json
-from seq2see.serve.service import Answer, Service
-from seq2see.serve.text_translation import Manner
-from seq2see.serve.unbatched import Emit
-from seq2see.serve.work_queue import Call
-from seq2see.translator import TranslationOptions
-from seq2see.translator.results import NOTHING
-
-_TRANSLATION = openapi.table(
-    text=openapi.TEXT,
-    score=openapi.NUMBER,
-    log_prob=openapi.NUMBER,
-    alternatives=openapi.listed({"type": "object"}),
-    tokens=openapi.listed({"type": "object"}),
-    alignment=openapi.listed({"type": "object"}),
-    flags=openapi.listed(openapi.TEXT),
-    unmet=openapi.listed(openapi.TEXT),
-    error=openapi.either(openapi.TEXT, {"type": "null"}),
-    reason=openapi.either(openapi.TEXT, {"type": "null"}),
-    sentences=openapi.listed({"type": "object"}),
-    source=openapi.TEXT,
-    target=openapi.TEXT,
-    models=openapi.listed(openapi.TEXT),
-    via=openapi.listed(openapi.TEXT),
-    detected=openapi.either({"type": "object"}, {"type": "null"}),
+from seq2see.serve.errors import (
+    BadRequest,
+    ConstraintsUnsatisfiable,
+    EngineError,
+    Forbidden,
+    TextTooLong,
 )
+from seq2see.serve.executor import RequestExecutor, check_api_key
+from seq2see.serve.inspection import add_model_routes, add_run_routes
+from seq2see.serve.lab_runner import LabRunner, list_experiments, list_notes
+from seq2see.serve.openapi import (
+    ENGINE_STATUSES,
+    NUMBER_SCHEMA,
+    STRING_SCHEMA,
+    array_schema,
+    describe_body,
+    describe_responses,
+    inline_schema,
+    object_schema,
+    union_schema,
+)
+from seq2see.serve.queued_translator import ENGINE_FAILED_MESSAGE
+from seq2see.serve.requests import (
+    ExplainRequest,
+    HeadAblationRequest,
+    TranslateRequest,
+    check_text_limits,
+    parse_body,
+)
+from seq2see.serve.responses import FiniteJSONResponse, create_event_response
+from seq2see.serve.service import Service, TranslatedText
+from seq2see.serve.text_translation import RequestOptions
+from seq2see.serve.unbatched import PartialTextCallback
+from seq2see.serve.work_queue import RequestContext
+from seq2see.translator import TranslationOptions
+from seq2see.translator.results import NO_TRANSLATION_MESSAGE
 
-
-_EVENT = openapi.table(event={**openapi.TEXT, "enum": ["text", "done", "error"]}, data=openapi.TEXT)
-
-
+_TRANSLATION_SCHEMA = object_schema(
+    text=STRING_SCHEMA,
+    score=NUMBER_SCHEMA,
+    log_prob=NUMBER_SCHEMA,
+    alternatives=array_schema({"type": "object"}),
+    tokens=array_schema({"type": "object"}),
+    alignment=array_schema({"type": "object"}),
+    flags=array_schema(STRING_SCHEMA),
+    unmet_constraints=array_schema(STRING_SCHEMA),
+    error=union_schema(STRING_SCHEMA, {"type": "null"}),
+    error_code=union_schema(STRING_SCHEMA, {"type": "null"}),
+    sentences=array_schema({"type": "object"}),
+    source=STRING_SCHEMA,
+    target=STRING_SCHEMA,
+    models=array_schema(STRING_SCHEMA),
+    via=array_schema(STRING_SCHEMA),
+    detected=union_schema({"type": "object"}, {"type": "null"}),
+)
+_EVENT_SCHEMA = object_schema(
+    event={**STRING_SCHEMA, "enum": ["text", "done", "error"]}, data=STRING_SCHEMA
+)
 _JSON = ("application/json",)
+_ERROR_CODES = {
+    ENGINE_FAILED_MESSAGE: EngineError.error_code,
+    NO_TRANSLATION_MESSAGE: ConstraintsUnsatisfiable.error_code,
+}
 
 
-_REASONS = {ENGINE_FAILED: Failed.reason, NOTHING: Impossible.reason}
+def create_router(service: Service, executor: RequestExecutor) -> APIRouter:
+    """Return the router of /api/v1."""
+    router = APIRouter(prefix="/api/v1", tags=["seq2see"])
+    _add_translation_route(router, service, executor)
+    _add_streaming_route(router, service, executor)
+    _add_explain_routes(router, service, executor)
+    add_model_routes(router, service)
+    add_run_routes(router, service)
+    _add_lab_routes(router, service, executor)
+    return router
 
 
-def router(service: Service, desk: Desk) -> APIRouter:
-    """Return the routes."""
-    routes = APIRouter(prefix="/api/v1", tags=["seq2see"])
-    _translation(routes, service, desk)
-    _streaming(routes, service, desk)
-    _explanation(routes, service, desk)
-    add_model_routes(routes, service)
-    add_run_routes(routes, service)
-    _lab(routes, service, desk)
-    return routes
-
-
-def _translation(routes: APIRouter, service: Service, desk: Desk) -> None:
-    @routes.post(
+def _add_translation_route(router: APIRouter, service: Service, executor: RequestExecutor) -> None:
+    @router.post(
         "/translate",
-        summary="Translate texts, and tell all that is known about each.",
-        responses=openapi.answers(
-            openapi.table(translations=openapi.listed(_TRANSLATION)), *openapi.WORK
+        summary="Translate texts; return scores, alignments and flags.",
+        responses=describe_responses(
+            object_schema(translations=array_schema(_TRANSLATION_SCHEMA)), *ENGINE_STATUSES
         ),
-        openapi_extra=openapi.body(
-            openapi.config_schema(TranslateRequest), _JSON, _example(service, alignment=True)
+        openapi_extra=describe_body(
+            inline_schema(TranslateRequest), _JSON, _example(service, alignment=True)
         ),
     )
     async def translate(request: Request) -> Response:
-        client = desk.admit(request, None)
-        wanted = await _wanted(request, service)
-        options = _options(wanted, service)
-        manner = Manner(options, wanted.format == "html", wanted.keep_numbers)
+        client = executor.authenticate(request, None)
+        body = await _read_translate_request(request, service)
+        options = RequestOptions(
+            _translation_options(body, service), body.format == "html", body.keep_numbers
+        )
 
-        def work(call: Call) -> list[Answer]:
-            pair = wanted.source, wanted.target
-            return service.translate(call, wanted.texts, *pair, manner, model=wanted.model)
+        def run(context: RequestContext) -> list[TranslatedText]:
+            return service.translate(
+                context, body.texts, body.source, body.target, options, model=body.model
+            )
 
-        found = await desk.work(request, client, work)
-        return Json({"translations": [described(answer) for answer in found]})
+        results = await executor.execute(request, client, run)
+        return FiniteJSONResponse({"translations": [format_translation(each) for each in results]})
 
 
-def _streaming(routes: APIRouter, service: Service, desk: Desk) -> None:
-    @routes.post(
+def _add_streaming_route(router: APIRouter, service: Service, executor: RequestExecutor) -> None:
+    @router.post(
         "/stream",
-        summary="Translate a text, and send what there is of it at every step.",
-        description="Server-sent events: `text` with the text so far, then `done` with what "
-        "/api/v1/translate gives, or `error`. Who reads slowly gets fewer of the former.",
-        responses=openapi.answers(_EVENT, *openapi.WORK, kind="text/event-stream"),
-        openapi_extra=openapi.body(
-            openapi.config_schema(TranslateRequest), _JSON, _example(service)
+        summary="Translate a text and stream partial results.",
+        description="Server-sent events: `text` with the text so far, then `done` with the result "
+        "of /api/v1/translate, or `error`. A slow client receives fewer `text` events.",
+        responses=describe_responses(
+            _EVENT_SCHEMA, *ENGINE_STATUSES, media_type="text/event-stream"
         ),
+        openapi_extra=describe_body(inline_schema(TranslateRequest), _JSON, _example(service)),
     )
     async def stream(request: Request) -> Response:
-        client = desk.admit(request, None)
-        wanted = await _wanted(request, service)
-        if len(wanted.texts) != 1 or wanted.format != "text":
-            raise Invalid("Invalid request: `text` must be one plain text, to be streamed")
-        route = service.wanted_route(wanted.source, wanted.target, wanted.model, wanted.texts[0])
-        options = _options(wanted, service)
+        client = executor.authenticate(request, None)
+        body = await _read_translate_request(request, service)
+        if len(body.texts) != 1 or body.format != "text":
+            raise BadRequest("Invalid request: to be streamed, `text` must be one plain text")
+        text = body.texts[0]
+        route = service.resolve_route(body.source, body.target, body.model, text)
+        options = _translation_options(body, service)
 
-        def work(call: Call, emit: Emit) -> dict[str, Any]:
-            found = service.stream(call, wanted.texts[0], route, options, emit)
-            return {"translations": [described(found)]}
+        def run(context: RequestContext, on_partial_text: PartialTextCallback) -> dict[str, Any]:
+            result = service.stream(context, text, route, options, on_partial_text)
+            return {"translations": [format_translation(result)]}
 
-        return await responses.answer(request, client, desk, work)
+        return await create_event_response(request, client, executor, run)
 
 
-def _explanation(routes: APIRouter, service: Service, desk: Desk) -> None:
+def _add_explain_routes(router: APIRouter, service: Service, executor: RequestExecutor) -> None:
     limits = service.config.limits
 
-    @routes.post(
+    @router.post(
         "/explain",
-        summary="Translate a sentence, and show how it came about.",
-        responses=openapi.answers({"type": "object"}, *openapi.WORK),
-        openapi_extra=openapi.body(
-            openapi.config_schema(ExplainRequest), _JSON, _example(service, beam_size=2)
+        summary="Translate a text and return the trace of the computation.",
+        responses=describe_responses({"type": "object"}, *ENGINE_STATUSES),
+        openapi_extra=describe_body(
+            inline_schema(ExplainRequest), _JSON, _example(service, beam_size=2)
         ),
     )
     async def explain(request: Request) -> Response:
-        client = desk.admit(request, None)
-        wanted = await requests.config(request, ExplainRequest)
-        _refuse_long(wanted.text + (wanted.translation or ""), limits)
-        if max(wanted.beam_size or 1, wanted.n_best) > limits.beam_size:
-            raise Invalid(f"Invalid request: `beam_size` must be at most {limits.beam_size}")
-        trace = await desk.work(request, client, lambda call: service.explain(call, wanted))
+        client = executor.authenticate(request, None)
+        body = await parse_body(request, ExplainRequest)
+        _check_explained_length(body.text + (body.translation or ""), limits)
+        if max(body.beam_size or 1, body.n_best) > limits.beam_size:
+            raise BadRequest(f"Invalid request: `beam_size` must be at most {limits.beam_size}")
+        trace = await executor.execute(
+            request, client, lambda context: service.explain(context, body)
+        )
         return Response(trace, media_type="application/json")
 
-    @routes.post(
-        "/heads",
-        summary="Tell how much a preference for one of two translations owes to each head.",
-        responses=openapi.answers(
-            openapi.table(preference=openapi.NUMBER, removals=openapi.listed({"type": "object"})),
-            *openapi.WORK,
+    @router.post(
+        "/head-ablation",
+        summary="Measure the effect of each attention head on a contrastive pair.",
+        responses=describe_responses(
+            object_schema(
+                log_prob_difference=NUMBER_SCHEMA, ablations=array_schema({"type": "object"})
+            ),
+            *ENGINE_STATUSES,
         ),
-        openapi_extra=openapi.body(
-            openapi.config_schema(HeadsRequest), _JSON, _example(service, one="a", other="b")
+        openapi_extra=describe_body(
+            inline_schema(HeadAblationRequest),
+            _JSON,
+            _example(service, translation="a", contrastive_translation="b"),
         ),
     )
-    async def heads(request: Request) -> Response:
-        client = desk.admit(request, None)
-        wanted = await requests.config(request, HeadsRequest)
-        _refuse_long(wanted.text + max(wanted.one, wanted.other, key=len), limits)
-        found = await desk.work(request, client, lambda call: service.heads(call, wanted))
-        return Json(found.model_dump())
+    async def ablate_heads(request: Request) -> Response:
+        client = executor.authenticate(request, None)
+        body = await parse_body(request, HeadAblationRequest)
+        longest = max(body.translation, body.contrastive_translation, key=len)
+        _check_explained_length(body.text + longest, limits)
+        result = await executor.execute(
+            request, client, lambda context: service.ablate_heads(context, body)
+        )
+        return FiniteJSONResponse(result.model_dump())
 
 
-def _refuse_long(text: str, limits: LimitsConfig) -> None:
+def _check_explained_length(text: str, limits: LimitsConfig) -> None:
     if len(text) > limits.explain_characters:
-        raise TooLong(
-            f"Invalid request: a text that is explained has at most "
+        raise TextTooLong(
+            f"Invalid request: an explained text must have at most "
             f"{limits.explain_characters} characters"
         )
 
 
-def _lab(routes: APIRouter, service: Service, desk: Desk) -> None:
+def _add_lab_routes(router: APIRouter, service: Service, executor: RequestExecutor) -> None:
     config = service.config
-    laboratory = Laboratory()
-    may_run = config.is_private or service.keys.required
+    runner = LabRunner()
+    can_run = config.is_local_only or service.api_keys.is_required
 
-    @routes.get(
+    @router.get(
         "/lab",
-        summary="List the experiments of the lab: what each claims and predicts.",
-        responses=openapi.answers(
-            openapi.table(
-                experiments=openapi.listed({"type": "object"}),
+        summary="List the lab's experiments with their claims and predictions.",
+        responses=describe_responses(
+            object_schema(
+                experiments=array_schema({"type": "object"}),
                 notes={"type": "object"},
-                may_run={"type": "boolean"},
+                can_run={"type": "boolean"},
             )
         ),
     )
     def experiments(request: Request) -> Response:
-        require_key(request, service)
-        return Json({"experiments": cards(), "notes": notes(), "may_run": may_run})
+        check_api_key(request, service)
+        return FiniteJSONResponse(
+            {"experiments": list_experiments(), "notes": list_notes(), "can_run": can_run}
+        )
 
-    @routes.post(
+    @router.post(
         "/lab/{number}",
         summary="Run an experiment, which takes from a second to minutes.",
-        description="Numbers, pictures and the verdict. One runs at a time. Only for those on this "
-        "machine, or with a key.",
-        responses=openapi.answers({"type": "object"}, 404, *openapi.WORK),
+        description="Returns numbers, figures and the verdict. One experiment runs at a time. "
+        "Available only on the local machine or with an API key.",
+        responses=describe_responses({"type": "object"}, 404, *ENGINE_STATUSES),
     )
-    async def run(number: int, request: Request) -> Response:
-        client = desk.admit(request, None)
-        if not may_run:
-            raise Forbidden("Experiments are for those on this machine, or with a key")
+    async def run_experiment(number: int, request: Request) -> Response:
+        client = executor.authenticate(request, None)
+        if not can_run:
+            raise Forbidden("experiments can be run only on the local machine or with an API key")
 
-        def work(call: Call) -> dict[str, Any]:
-            return laboratory.run(call, number)
+        def run(context: RequestContext) -> dict[str, Any]:
+            return runner.run(context, number)
 
-        return Json(await desk.work(request, client, work, config.limits.file_seconds))
+        result = await executor.execute(request, client, run, config.limits.file_seconds)
+        return FiniteJSONResponse(result)
 
 
-async def _wanted(request: Request, service: Service) -> TranslateRequest:
+async def _read_translate_request(request: Request, service: Service) -> TranslateRequest:
     limits = service.config.limits
-    wanted = await requests.config(request, TranslateRequest)
-    texts = wanted.texts
-    requests.refuse_excess(texts, limits)
-    if wanted.n_best > limits.alternatives + 1:
-        raise Invalid(f"Invalid request: `n_best` must be at most {limits.alternatives + 1}")
-    if (wanted.beam_size or 1) > limits.beam_size:
-        raise Invalid(f"Invalid request: `beam_size` must be at most {limits.beam_size}")
-    request.state.note.update(texts=len(texts), characters=sum(map(len, texts)))
-    return wanted
+    body = await parse_body(request, TranslateRequest)
+    check_text_limits(body.texts, limits)
+    if body.n_best > limits.alternatives + 1:
+        raise BadRequest(f"Invalid request: `n_best` must be at most {limits.alternatives + 1}")
+    if (body.beam_size or 1) > limits.beam_size:
+        raise BadRequest(f"Invalid request: `beam_size` must be at most {limits.beam_size}")
+    request.state.log_fields.update(texts=len(body.texts), characters=sum(map(len, body.texts)))
+    return body
 
 
-def _options(wanted: TranslateRequest, service: Service) -> TranslationOptions:
+def _translation_options(body: TranslateRequest, service: Service) -> TranslationOptions:
     try:
-        return wanted.options(service.config)
+        return body.to_options(service.config)
     except ConfigError as error:
-        raise Invalid(f"Invalid request: {error}") from None
+        raise BadRequest(f"Invalid request: {error}") from None
 
 
-def described(answer: Answer) -> dict[str, Any]:
-    """Return an answer as JSON; an error has the reason that X-Reason would have."""
-    route, error = answer.route, answer.translation.error
+def format_translation(result: TranslatedText) -> dict[str, Any]:
+    """Return a translation as a JSON record; an error has its error code."""
+    route, error = result.route, result.translation.error
     return {
-        **asdict(answer.translation),
-        "reason": reason_of(error) if error else None,
+        **asdict(result.translation),
+        "error_code": find_error_code(error) if error else None,
         "source": route.source,
         "target": route.target,
-        "models": [leg.name for leg in route.legs],
+        "models": [model.name for model in route.models],
         "via": route.via,
-        "detected": asdict(answer.detected) if answer.detected else None,
+        "detected": asdict(result.detected) if result.detected else None,
     }
 
 
-def reason_of(error: str) -> str:
-    """Return the reason of a text's own error."""
-    return _REASONS.get(error, Invalid.reason)
+def find_error_code(error: str) -> str:
+    """Return the error code that belongs to the error message of a translation."""
+    return _ERROR_CODES.get(error, BadRequest.error_code)
 
 
-def _example(service: Service, **wishes: Any) -> dict[str, Any]:
-    first = next(iter(service.models))
-    return {"text": "Hello world!", "source": first.source, "target": first.target, **wishes}
+def _example(service: Service, **parameters: Any) -> dict[str, Any]:
+    model = next(iter(service.models))
+    return {"text": "Hello world!", "source": model.source, "target": model.target, **parameters}

@@ -17,123 +17,154 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from seq2see import __version__
-from seq2see.serve import api, libretranslate, openapi
+from seq2see.serve import api, libretranslate
 from seq2see.serve.config import ServeConfig
-from seq2see.serve.errors import BUG, Bug, Invalid, NotFound, Problem, error_body
-from seq2see.serve.executor import Desk
-from seq2see.serve.middleware import App, Bodiless, Bounded, NamedHost, Recorded, Sealed
-from seq2see.serve.openapi import build_openapi, render_docs_page
+from seq2see.serve.errors import (
+    INTERNAL_ERROR_MESSAGE,
+    BadRequest,
+    InternalError,
+    NotFound,
+    ServiceError,
+    encode_error,
+)
+from seq2see.serve.executor import RequestExecutor
+from seq2see.serve.middleware import (
+    AccessLogMiddleware,
+    AsgiApp,
+    BodyLimitMiddleware,
+    HeadRequestMiddleware,
+    HostCheckMiddleware,
+    ResponseHeadersMiddleware,
+)
+from seq2see.serve.openapi import (
+    STRING_SCHEMA,
+    build_openapi,
+    describe_responses,
+    object_schema,
+    render_docs_page,
+)
 from seq2see.serve.service import Service
 
-PAGE = Path(__file__).parent / "page"
+PAGE_DIRECTORY = Path(__file__).parent / "page"
+_LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 
-_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+def create_app(service: Service) -> AsgiApp:
+    """Return the complete ASGI application; it starts and closes the service."""
+    app = HeadRequestMiddleware(create_fastapi_app(service))
+    limited = BodyLimitMiddleware(app, service.config.limits)
+    checked = HostCheckMiddleware(limited, list_allowed_hosts(service.config))
+    return ResponseHeadersMiddleware(AccessLogMiddleware(checked, service.metrics, service.log))
 
 
-def create_app(service: Service) -> App:
-    """Return the application as a server runs it; the service starts and ends with it."""
-    bounded = Bounded(Bodiless(routed(service)), service.config.limits)
-    named = NamedHost(bounded, host_names(service.config))
-    return Sealed(Recorded(named, service.metrics, service.journal))
-
-
-def routed(service: Service) -> FastAPI:
-    """Return the routes alone."""
-    desk = Desk(service)
+def create_fastapi_app(service: Service) -> FastAPI:
+    """Return the FastAPI application with all routes, without the middleware."""
+    executor = RequestExecutor(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.start()
         yield
-        desk.close()
+        executor.close()
         service.close()
 
     app = FastAPI(
         title="seq2see",
         version=__version__,
-        summary="Translation by LibreTranslate's interface and by our own.",
+        summary="Translation with LibreTranslate's interface and with the interface of seq2see.",
         lifespan=lifespan,
-        docs_url=None,  # both pages of FastAPI would load scripts from elsewhere
+        docs_url=None,  # FastAPI's own pages load scripts from a CDN
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
     )
-    app.include_router(libretranslate.router(service, desk))
-    app.include_router(api.router(service, desk))
-    _documents(app, service)
-    _errors(app)
-    app.router.routes.append(_Page(app.router.routes))
+    app.include_router(libretranslate.create_router(service, executor))
+    app.include_router(api.create_router(service, executor))
+    _add_service_routes(app, service)
+    _add_exception_handlers(app)
+    app.router.routes.append(_PageMount(app.router.routes))
     return app
 
 
-class _Page(Mount):
-    """The page's files, where no route is: a route's path by another method is 405, not 404."""
+class _PageMount(Mount):
+    """Serves the files of the web page at paths without a route.
 
-    def __init__(self, others: Sequence[BaseRoute]) -> None:
-        super().__init__("/", StaticFiles(directory=PAGE, html=True), name="page")
-        self._others = tuple(others)
+    A known path with a wrong method must return 405, which a plain Mount would turn into 404.
+    """
+
+    def __init__(self, routes: Sequence[BaseRoute]) -> None:
+        super().__init__("/", StaticFiles(directory=PAGE_DIRECTORY, html=True), name="page")
+        self._routes = tuple(routes)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Take what the others leave."""
-        if any(route.matches(scope)[0] is Match.PARTIAL for route in self._others):
+        """Match unless a route has this path with another method."""
+        if any(route.matches(scope)[0] is Match.PARTIAL for route in self._routes):
             return Match.NONE, {}
         return super().matches(scope)
 
 
-def host_names(config: ServeConfig) -> list[str] | None:
-    """Return the names that the service answers to; None: to any, since others reach it too."""
-    if not config.is_local:
+def list_allowed_hosts(config: ServeConfig) -> list[str] | None:
+    """Return the allowed values of the Host header; None allows all.
+
+    A service on a public address allows all hosts, because it may have any name.
+    """
+    if not config.is_loopback:
         return None
-    own = [config.host, f"[{config.host}]", *_LOOPBACK]
-    return [*own, urlsplit(config.public_url).hostname or ""] if config.public_url else own
+    hosts = [config.host, f"[{config.host}]", *_LOOPBACK_HOSTS]
+    return [*hosts, urlsplit(config.public_url).hostname or ""] if config.public_url else hosts
 
 
-def _documents(app: FastAPI, service: Service) -> None:
+def _add_service_routes(app: FastAPI, service: Service) -> None:
     @app.get(
         "/ready",
-        summary="Tell whether new work should be sent here.",
-        responses=openapi.answers(openapi.table(status=openapi.TEXT), 503),
+        summary="Return 200 if the service accepts new work, else 503.",
+        responses=describe_responses(object_schema(status=STRING_SCHEMA), 503),
     )
     async def ready() -> Response:
         if service.is_ready:
             return JSONResponse({"status": "ready"})
-        state = "draining" if service.drains else "stalled"
-        return JSONResponse({"status": state, "error": f"the service is {state}"}, 503)
+        status = "shutting_down" if service.is_draining else "stalled"
+        message = f"the service is {status.replace('_', ' ')}"
+        return JSONResponse({"status": status, "error": message}, 503)
 
-    @app.get("/spec", summary="This document.", responses=openapi.answers({"type": "object"}))
-    async def document() -> Response:
+    @app.get(
+        "/spec",
+        summary="Return the OpenAPI document.",
+        responses=describe_responses({"type": "object"}),
+    )
+    async def spec() -> Response:
         return JSONResponse(build_openapi(app))
 
     @app.get("/docs", include_in_schema=False)
-    async def documentation(request: Request) -> Response:
-        return HTMLResponse(
-            render_docs_page(build_openapi(app), service.config.public_url or str(request.base_url))
-        )
+    async def docs(request: Request) -> Response:
+        url = service.config.public_url or str(request.base_url)
+        return HTMLResponse(render_docs_page(build_openapi(app), url))
 
 
-def _errors(app: FastAPI) -> None:
-    @app.exception_handler(Problem)
-    async def problem(request: Request, error: Problem) -> Response:
-        request.state.note["reason"] = error.reason
+def _add_exception_handlers(app: FastAPI) -> None:
+    @app.exception_handler(ServiceError)
+    async def handle_service_error(request: Request, error: ServiceError) -> Response:
+        request.state.log_fields["error_code"] = error.error_code
         return Response(
-            error_body(error), error.status, error.headers, media_type="application/json"
+            encode_error(error), error.status, error.headers, media_type="application/json"
         )
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> Response:
+    async def handle_validation_error(request: Request, error: RequestValidationError) -> Response:
         names = ", ".join(str(detail["loc"][-1]) for detail in error.errors())
-        return await problem(request, Invalid(f"Invalid request: {names} cannot be read"))
+        message = f"Invalid request: {names} cannot be read"
+        return await handle_service_error(request, BadRequest(message))
 
     @app.exception_handler(HTTPException)
-    async def other(request: Request, error: HTTPException) -> Response:
+    async def handle_http_exception(request: Request, error: HTTPException) -> Response:
         is_missing = error.status_code == NotFound.status
-        told = (NotFound if is_missing else Invalid)(str(error.detail))
-        told.status = error.status_code
-        answer = await problem(request, told)
-        answer.headers.update(error.headers or {})
-        return answer
+        service_error = (NotFound if is_missing else BadRequest)(str(error.detail))
+        service_error.status = error.status_code
+        response = await handle_service_error(request, service_error)
+        response.headers.update(error.headers or {})
+        return response
 
     @app.exception_handler(Exception)
-    async def bug(request: Request, _: Exception) -> Response:  # and `Recorded` writes it down
-        return await problem(request, Bug(BUG))
+    async def handle_unexpected_error(request: Request, _: Exception) -> Response:
+        # AccessLogMiddleware logs the exception, which Starlette raises again.
+        return await handle_service_error(request, InternalError(INTERNAL_ERROR_MESSAGE))

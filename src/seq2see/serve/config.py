@@ -1,4 +1,4 @@
-"""What the service allows; every limit is finite unless somebody says otherwise."""
+"""Settings and limits of the service. Every limit has a finite default."""
 
 from __future__ import annotations
 
@@ -11,82 +11,83 @@ from seq2see.config import Config
 
 
 class LimitsConfig(Config):
-    """How much one request may ask for, and how much may wait."""
+    """Limits of one request and of the queue, set with `--limit NAME=VALUE`."""
 
     characters: int = Field(default=10_000, ge=1)
-    """Characters of the texts of a request."""
-    texts: int = Field(default=128, ge=1)
+    """Characters in all texts of a request."""
+    texts_per_request: int = Field(default=128, ge=1)
     """Texts in the list of a request."""
     alternatives: int = Field(default=5, ge=0)
-    """Alternatives of a translation."""
+    """Alternative translations per text."""
     beam_size: int = Field(default=20, ge=1)
-    """The widest beam that may be asked for."""
+    """Largest beam size that a request may ask for."""
     body_bytes: int = Field(default=1_000_000, ge=1)
-    """Bytes of a request without files; a longer one is refused while it is read."""
+    """Bytes of a request body without files; a larger body is rejected while it is read."""
     file_bytes: int = Field(default=10_000_000, ge=1)
-    """Bytes of a file."""
-    unpacked_bytes: int = Field(default=100_000_000, ge=1)
-    """Bytes of all that an archive holds, such as a Word document."""
-    files: int = Field(default=4, ge=1)
-    """Files in work at a time; more are refused with 429."""
+    """Bytes of an uploaded file."""
+    uncompressed_bytes: int = Field(default=100_000_000, ge=1)
+    """Uncompressed bytes of all members of an archive, such as a Word document."""
+    concurrent_files: int = Field(default=4, ge=1)
+    """Files that are translated at the same time; more are rejected with 429."""
     explain_characters: int = Field(default=500, ge=1)
-    """Characters of a text that is explained: a trace holds every attention of every step."""
-    requests: int = Field(default=256, ge=1)
-    """Requests in work or waiting at a time; more are refused with 429."""
+    """Characters of an explained text. A trace stores the attention weights of every step."""
+    concurrent_requests: int = Field(default=256, ge=1)
+    """Requests that run or wait at the same time; more are rejected with 429."""
     queue_tokens: int = Field(default=200_000, ge=1)
-    """Tokens that may wait for the engine; more are refused with 429."""
+    """Tokens that may wait in the queue; more are rejected with 429."""
     batch_tokens: int = Field(default=4_096, ge=1)
-    """Tokens that go to the engine at once."""
-    seconds: float = Field(default=30.0, gt=0)
-    """The deadline of a request: by then it has its result, or an error that says why not."""
+    """Tokens per batch."""
+    request_seconds: float = Field(default=30.0, gt=0)
+    """Deadline of a request: a result or an error is returned within this time."""
     file_seconds: float = Field(default=600.0, gt=0)
-    """The deadline of a file."""
+    """Deadline of a file translation or a lab experiment."""
     requests_per_minute: int = Field(default=0, ge=0)
-    """Requests that each key or address may send in a minute; 0 sets no rate. A key's own rate,
-    in the file of keys, goes first."""
+    """Requests per minute and API key or address; 0 means no limit. A rate in the key file takes
+    precedence."""
 
 
 class ServeConfig(Config):
-    """How a service runs."""
+    """Settings of a service."""
 
     host: str = "127.0.0.1"
-    """The address to listen on. By default nobody outside this machine gets in."""
+    """Address to listen on. The default accepts connections from this machine only."""
     port: int = Field(default=5000, ge=0, le=65_535)
-    """The port; 0 takes a free one."""
+    """Port to listen on; 0 chooses a free port."""
     public_url: str | None = Field(default=None, pattern=r"^https?://[A-Za-z0-9.:\[\]-]+(/.*)?$")
-    """What clients call the service behind a proxy, such as https://translate.example.org."""
-    workers: int = Field(default=2, ge=1, le=64)
-    """Threads that give batches to the engine: while one of two hands its results out, the engine
-    has the other's."""
+    """URL of the service for clients of a reverse proxy, such as https://translate.example.org."""
+    worker_threads: int = Field(default=2, ge=1, le=64)
+    """Threads that pass batches to the engine. With two, the engine works on one batch while the
+    results of the other are distributed."""
     engine: Literal["auto", "torch", "ctranslate2"] = "auto"
+    """Inference backend."""
     threads: int | None = Field(default=None, ge=1)
-    """Threads of the engine; by default one a core."""
+    """Number of CPU threads of the engine; by default one per core."""
     precision: Literal["float32", "int8"] = "float32"
-    """Of ctranslate2; int8 is used only if it passes a check on this processor."""
+    """Precision of ctranslate2. int8 is used only if it passes a check on this CPU."""
     beam_size: int = Field(default=5, ge=1)
-    """The beam of requests that name none."""
+    """Beam size of requests that do not set one."""
     reload_seconds: float = Field(default=5.0, gt=0)
-    """How often the model directories are looked at for another model."""
-    drain_seconds: float = Field(default=30.0, gt=0)
-    """How long work in flight may take after SIGTERM."""
-    keep_file_seconds: float = Field(default=1800.0, gt=0)
-    """How long a translated file can be fetched."""
+    """Interval between checks of the model directories and the key file for changes."""
+    shutdown_seconds: float = Field(default=30.0, gt=0)
+    """Time for running requests to finish after SIGTERM."""
+    download_seconds: float = Field(default=1800.0, gt=0)
+    """Time for which a translated file can be downloaded."""
     files: bool = True
-    """Whether files are translated."""
+    """Whether files can be translated."""
     limits: LimitsConfig = LimitsConfig()
 
-    def weight(self, beam_size: int) -> float:
-        """Return what a token costs with this beam: more than 1 if it is wider than usual."""
+    def token_weight(self, beam_size: int) -> float:
+        """Return the cost of a token with this beam size: above 1 for beams over the default."""
         return max(1.0, beam_size / self.beam_size)
 
     @property
-    def is_private(self) -> bool:
-        """Whether only those on this machine reach the service: no proxy lets others in."""
-        return self.is_local and self.public_url is None
+    def is_local_only(self) -> bool:
+        """Whether only clients on this machine can reach the service, also not through a proxy."""
+        return self.is_loopback and self.public_url is None
 
     @property
-    def is_local(self) -> bool:
-        """Whether the service listens to this machine alone."""
+    def is_loopback(self) -> bool:
+        """Whether the service listens on a loopback address."""
         if self.host == "localhost":
             return True
         try:

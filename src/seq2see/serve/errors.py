@@ -1,144 +1,148 @@
 """Errors that the service returns: HTTP status, one-line message and error code.
 
-Both interfaces return `{"error": message}`; LibreTranslate's clients know some of its messages.
+Both interfaces return `{"error": message}` and the code in the header `X-Error-Code`. The messages
+of LibreTranslate's routes are LibreTranslate's own, because its clients may compare them.
 """
+# ruff: noqa: N818 named after HTTP errors, as in werkzeug
 
 from __future__ import annotations
 
 import json
 import math
 
+INTERNAL_ERROR_MESSAGE = "internal error; see the log of the service"
 
-class Problem(Exception):  # noqa: N818 an answer, not an accident
-    """A request that ends without a result. `reason` is a word for metrics and logs, which never
-    see the text, and for the page, which has its own words for some."""
+
+class ServiceError(Exception):
+    """Base class of all errors that a client receives instead of a result.
+
+    `error_code` identifies the kind of error in metrics and logs, which never contain the text of a
+    request, and on the web page, which has translated messages for most codes.
+    """
 
     status = 400
-    reason = "invalid"
+    error_code = "bad_request"
     retry_after: float | None = None
 
     @property
     def headers(self) -> dict[str, str]:
-        """What a client may need to know beyond the body."""
-        found = {"X-Reason": self.reason}
+        """HTTP headers of the response: the error code and, if known, when to retry."""
+        headers = {"X-Error-Code": self.error_code}
         if self.retry_after is not None:
-            found["Retry-After"] = str(max(1, math.ceil(self.retry_after)))
-        return found
+            headers["Retry-After"] = str(max(1, math.ceil(self.retry_after)))
+        return headers
 
 
-class Invalid(Problem):
-    """The request cannot be understood, or asks for what is not there."""
+class BadRequest(ServiceError):
+    """The request is malformed, or refers to something that does not exist."""
 
 
-class TooLong(Invalid):
-    """The text has more characters than are taken; the limit is the message's last number."""
+class TextTooLong(BadRequest):
+    """The text has too many characters. The last number in the message is the limit."""
 
-    reason = "too_long"
-
-
-class TooManyTokens(TooLong):
-    """The text has more tokens than the model takes at once."""
-
-    reason = "too_many_tokens"
+    error_code = "text_too_long"
 
 
-class UnknownLanguage(Invalid):
-    """No model leads from the one language to the other."""
+class TooManyTokens(TextTooLong):
+    """The text has more tokens than the model accepts in one sequence."""
 
-    reason = "language"
-
-
-class Indirect(Invalid):
-    """What is asked for needs one model, and the pair goes through another language."""
-
-    reason = "indirect"
+    error_code = "too_many_tokens"
 
 
-class UnknownFormat(Invalid):
-    """No reader knows this kind of file."""
+class UnsupportedLanguagePair(BadRequest):
+    """A language is unknown, or no route of models connects the two languages."""
 
-    reason = "format"
-
-
-class Impossible(Invalid):
-    """The wishes leave no translation; told of a text, whose neighbours have theirs."""
-
-    reason = "impossible"
+    error_code = "unsupported_language"
 
 
-class TooLarge(Problem):
-    """The body is longer than the service reads."""
+class DirectModelRequired(BadRequest):
+    """The request needs a single model, but the language pair needs a pivot language."""
 
-    status, reason = 413, "too_large"
-
-
-class Slow(Problem):
-    """The body did not come in time."""
-
-    status, reason = 408, "slow"
+    error_code = "direct_model_required"
 
 
-class Forbidden(Problem):
-    """The key is missing or wrong."""
+class UnsupportedFileFormat(BadRequest):
+    """There is no reader for this file format."""
 
-    status, reason = 403, "forbidden"
-
-
-class NotFound(Problem):
-    """Nothing is there."""
-
-    status, reason = 404, "not_found"
+    error_code = "unsupported_format"
 
 
-class Busy(Problem):
-    """There is more to do than can be done in time; nothing of the request was begun."""
+class ConstraintsUnsatisfiable(BadRequest):
+    """No translation satisfies the constraints. Reported per text; other texts are translated."""
 
-    status, reason = 429, "busy"
+    error_code = "constraints_unsatisfiable"
 
-    def __init__(self, text: str, retry_after: float) -> None:
-        super().__init__(text)
+
+class BodyTooLarge(ServiceError):
+    """The request body has too many bytes."""
+
+    status, error_code = 413, "body_too_large"
+
+
+class RequestTimeout(ServiceError):
+    """The request body did not arrive in time."""
+
+    status, error_code = 408, "request_timeout"
+
+
+class Forbidden(ServiceError):
+    """The API key is missing or wrong, or the operation is not allowed."""
+
+    status, error_code = 403, "forbidden"
+
+
+class NotFound(ServiceError):
+    """The requested resource does not exist."""
+
+    status, error_code = 404, "not_found"
+
+
+class Overloaded(ServiceError):
+    """The request cannot be finished in time; no part of it was started."""
+
+    status, error_code = 429, "overloaded"
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
         self.retry_after = retry_after
 
 
-class SlowDown(Busy):
-    """This key or address has sent more than its rate."""
+class RateLimited(Overloaded):
+    """This API key or address has exceeded its request rate."""
 
-    reason = "rate"
-
-
-class Late(Problem):
-    """The deadline came while the engine was at it."""
-
-    status, reason = 504, "deadline"
+    error_code = "rate_limited"
 
 
-class Gone(Problem):
-    """The client has left; nobody reads the answer."""
+class DeadlineExceeded(ServiceError):
+    """The deadline passed while the engine was working on the request."""
 
-    status, reason = 499, "gone"
-
-
-class Draining(Problem):
-    """The service is about to end."""
-
-    status, reason, retry_after = 503, "draining", 1.0
+    status, error_code = 504, "deadline_exceeded"
 
 
-class Failed(Problem):
-    """The engine could not do it: this text alone, not those beside it."""
+class ClientDisconnected(ServiceError):
+    """The client closed the connection before the response was ready."""
 
-    status, reason = 500, "failed"
-
-
-class Bug(Problem):
-    """The service is at fault; its log shows where."""
-
-    status, reason = 500, "bug"
+    status, error_code = 499, "client_disconnected"
 
 
-BUG = "the service has a bug, which its log shows"
+class ShuttingDown(ServiceError):
+    """The service is shutting down and accepts no new work."""
+
+    status, error_code, retry_after = 503, "shutting_down", 1.0
 
 
-def error_body(problem: Problem) -> bytes:
-    """Return an error as both interfaces give it."""
-    return json.dumps({"error": str(problem)}, ensure_ascii=True).encode()
+class EngineError(ServiceError):
+    """The engine failed on this text; other texts in the same batch are not affected."""
+
+    status, error_code = 500, "engine_error"
+
+
+class InternalError(ServiceError):
+    """A bug in the service; the log contains the traceback."""
+
+    status, error_code = 500, "internal_error"
+
+
+def encode_error(error: ServiceError) -> bytes:
+    """Return the JSON body of an error response."""
+    return json.dumps({"error": str(error)}, ensure_ascii=True).encode()

@@ -1,4 +1,8 @@
-"""Translates uploaded files: checks them, finds their language, stores the results for download."""
+"""Translates uploaded files: checks them, extracts their text, stores the results for download.
+
+The name of a stored file is random and looked up in a table: a name that a client sends is never
+used as a path.
+"""
 
 from __future__ import annotations
 
@@ -16,197 +20,139 @@ from pathlib import Path
 from typing import NoReturn, cast
 from urllib.parse import quote
 
-from seq2see.documents import formats, html
-from seq2see.documents.document_translator import DocumentReport, Job
-from seq2see.documents.translate import format_of
+from seq2see.documents import html, supported_formats
+from seq2see.documents.document_translator import DocumentReport, DocumentTranslator
+from seq2see.documents.translate import find_document_format
 from seq2see.errors import Seq2SeeError
-from seq2see.serve.errors import Failed, Invalid, NotFound, UnknownFormat
-from seq2see.serve.queued_translator import ENGINE_FAILED
+from seq2see.serve.errors import BadRequest, EngineError, NotFound, UnsupportedFileFormat
+from seq2see.serve.queued_translator import ENGINE_FAILED_MESSAGE
 from seq2see.translator import TranslationOptions, Translator
 
-_NAMING = ("tmx", "xliff")
-"""Formats that say themselves what is in which language."""
+_MULTILINGUAL_FORMATS = ("tmx", "xliff")
+"""Formats that state the language of each text."""
+_MAX_ARCHIVE_MEMBERS = 2000
+_MAX_STORED_FILES = 1000
+"""Number of stored files; the oldest is removed first."""
+_UNSAFE_CHARACTERS = re.compile(r"[^\w.\- ()]+")
 
 
-def words_of_page(page: str) -> str:
-    """Return what would be translated of a page, or much of it: enough to tell its language."""
-    return _heard(lambda job: html.translate_page(page, job), "en", "en")
+def extract_page_text(page: str) -> str:
+    """Return the translatable text of an HTML page or the first part of it."""
+    return _extract_text(lambda translator: html.translate_html_text(page, translator), "en", "en")
 
 
-def words_of_file(
-    content: bytes, name: str, languages: Sequence[str], target: str
+def extract_file_text(
+    content: bytes, filename: str, languages: Sequence[str], target: str
 ) -> dict[str, str]:
-    """Return what would be translated of a file, by the languages that it may be in."""
-    kind = format_of(Path(name))
-    read = kind.load()
-    found: dict[str, str] = {}
+    """Return the translatable text of a file by each source language that it may have.
+
+    Only TMX and XLIFF files have different texts for different source languages.
+
+    Args:
+        content: The file.
+        filename: Its name; the extension determines the format.
+        languages: Possible source languages.
+        target: Target language.
+
+    Raises:
+        BadRequest: The file cannot be read in any of the languages.
+    """
+    document_format = find_document_format(Path(filename))
+    translate = document_format.load_translate_function()
+    texts: dict[str, str] = {}
     problem: Seq2SeeError | None = None
-    for language in languages if kind.name in _NAMING else languages[:1]:
+    is_multilingual = document_format.name in _MULTILINGUAL_FORMATS
+    for language in languages if is_multilingual else languages[:1]:
         try:
-            found[language] = _heard(lambda job: read(content, name, job), language, target)
+            texts[language] = _extract_text(
+                lambda translator: translate(content, filename, translator), language, target
+            )
         except Seq2SeeError as error:
             problem = error
-    if problem and not found:
-        raise Invalid(f"Invalid request: {problem}")
-    if kind.name not in _NAMING:
-        return dict.fromkeys(languages, found[languages[0]])
-    return {language: words for language, words in found.items() if words} or found
+    if problem and not texts:
+        raise BadRequest(f"Invalid request: {problem}")
+    if not is_multilingual:
+        return dict.fromkeys(languages, texts[languages[0]])
+    return {language: text for language, text in texts.items() if text} or texts
 
 
-class _Heard(Exception):  # noqa: N818 it carries an answer
+class _ExtractedLines(Exception):  # noqa: N818 carries a result
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
 
 
-class _Ear:
-    """In the place of a translator: gives up with what it should translate."""
+class _LineExtractor:
+    """Stands in for a translator; raises the lines that it should translate."""
 
     def __init__(self, *languages: str) -> None:
         self.languages = languages
 
     def translate(self, lines: Sequence[str], *_: object, **__: object) -> NoReturn:
-        raise _Heard(lines)
+        raise _ExtractedLines(lines)
 
 
-def _heard(read: Callable[[Job], object], source: str, target: str) -> str:
+def _extract_text(
+    translate: Callable[[DocumentTranslator], object], source: str, target: str
+) -> str:
     try:
-        read(Job(cast("Translator", _Ear(source, target))))
-    except _Heard as heard:
-        return "\n".join(heard.lines)
+        extractor = cast("Translator", _LineExtractor(source, target))
+        translate(DocumentTranslator(extractor))
+    except _ExtractedLines as extracted:
+        return "\n".join(extracted.lines)
     return ""
 
 
 def translate_file(
-    translator: Translator, content: bytes, name: str, options: TranslationOptions
+    translator: Translator, content: bytes, filename: str, options: TranslationOptions
 ) -> tuple[bytes, int]:
-    """Translate a file, and tell how many sentences could not be; if none could, that is an error.
+    """Translate a file and return it with the number of sentences that failed.
 
-    What is wrong with it is the sender's to know.
+    Raises:
+        BadRequest: The file cannot be read, or no sentence could be translated.
+        EngineError: No sentence could be translated, and the engine failed.
     """
-    job = Job(translator, options)
+    document_translator = DocumentTranslator(translator, options)
     try:
-        translated = format_of(Path(name)).load()(content, name, job)
+        translate = find_document_format(Path(filename)).load_translate_function()
+        translated = translate(content, filename, document_translator)
     except Seq2SeeError as error:
-        raise Invalid(f"Invalid request: {error}") from None
-    _refuse_failure(job.report)
-    return translated, len(job.report.errors)
+        raise BadRequest(f"Invalid request: {error}") from None
+    _check_report(document_translator.report)
+    return translated, len(document_translator.report.errors)
 
 
-def _refuse_failure(report: DocumentReport) -> None:
-    errors = [finding.what for finding in report.errors]
-    if not errors or len(errors) < report.sentences:
+def _check_report(report: DocumentReport) -> None:
+    """Raise an error if no sentence of a document could be translated."""
+    errors = [issue.message for issue in report.errors]
+    if not errors or len(errors) < report.num_sentences:
         return
-    if ENGINE_FAILED in errors:
-        raise Failed("Cannot translate file: the engine failed on it")
-    raise Invalid(f"Cannot translate file: {errors[0]}")
+    if ENGINE_FAILED_MESSAGE in errors:
+        raise EngineError("Cannot translate file: the engine failed on it")
+    raise BadRequest(f"Cannot translate file: {errors[0]}")
 
 
-def refuse_file(content: bytes, name: str, limit: int) -> None:
-    """Refuse what is not one of the formats, or unpacks to more than the limit."""
-    if Path(name).suffix.lower() not in suffixes():
-        endings = ", ".join(suffixes())
-        raise UnknownFormat(f"Invalid request: file format not supported; try {endings}")
-    refuse_bombs(content, limit)
+def check_file(content: bytes, filename: str, max_bytes: int) -> None:
+    """Check the extension of a file and its uncompressed size.
+
+    Raises:
+        UnsupportedFileFormat: The extension is not supported.
+        BadRequest: The file is a damaged archive, or has more than `max_bytes` uncompressed bytes.
+    """
+    if Path(filename).suffix.lower() not in list_supported_extensions():
+        extensions = ", ".join(list_supported_extensions())
+        raise UnsupportedFileFormat(f"Invalid request: file format not supported; try {extensions}")
+    check_archive_size(content, max_bytes)
 
 
-def suffixes() -> list[str]:
-    """Return the kinds of files that can be translated."""
-    return [ending for one in formats() for ending in one.endings]
+def list_supported_extensions() -> list[str]:
+    """Return the file name extensions of all supported formats."""
+    return [extension for each in supported_formats() for extension in each.extensions]
 
 
-_MOST_MEMBERS = 2000
+def check_archive_size(content: bytes, max_bytes: int) -> None:
+    """Raise BadRequest if a file is a damaged archive or has too many uncompressed bytes.
 
-
-_MOST_FILES = 1000
-"""Results that are kept; the oldest goes first."""
-
-
-_ODD = re.compile(r"[^\w.\- ()]+")
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A translated file."""
-
-    path: Path
-    shown_name: str
-    expires: float
-
-
-class FileStore:
-    """A folder of results, each for a while."""
-
-    def __init__(self, seconds: float, most_bytes: int) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="seq2see-")
-        self._seconds, self._most_bytes = seconds, most_bytes
-        self._lock = threading.Lock()
-        self._results: OrderedDict[str, Result] = OrderedDict()
-
-    @property
-    def folder(self) -> Path:
-        """Where the files are."""
-        return Path(self._folder.name)
-
-    def keep(self, content: bytes, shown_name: str) -> str:
-        """Keep a result and return the name by which it can be fetched."""
-        suffix = Path(shown_name).suffix.lower()
-        name = secrets.token_hex(16) + (suffix if re.fullmatch(r"\.[a-z0-9]{1,8}", suffix) else "")
-        path = self.folder / name
-        path.write_bytes(content)
-        with self._lock:
-            self._results[name] = Result(path, shown_name, time.monotonic() + self._seconds)
-        self.sweep()
-        return name
-
-    def find(self, name: str) -> Result:
-        """Return a result by the name that `keep` gave it."""
-        self.sweep()
-        with self._lock:
-            result = self._results.get(name)
-        if result is None:
-            raise NotFound("Invalid filename")
-        return result
-
-    def sweep(self) -> None:
-        """Remove what is over its time, and the oldest of what is too much."""
-        now = time.monotonic()
-        with self._lock:
-            while self._results and self._is_over(next(iter(self._results.values())), now):
-                _, oldest = self._results.popitem(last=False)
-                oldest.path.unlink(missing_ok=True)
-
-    def close(self) -> None:
-        """Remove everything."""
-        self._folder.cleanup()
-
-    def _is_over(self, oldest: Result, now: float) -> bool:
-        if oldest.expires < now or len(self._results) > _MOST_FILES:
-            return True
-        sizes = (r.path.stat().st_size for r in self._results.values() if r.path.exists())
-        return len(self._results) > 1 and sum(sizes) > self._most_bytes
-
-
-def safe_name(name: str) -> str:
-    """Return the last part of a name as somebody may read it: no path, no control characters."""
-    last = re.split(r"[/\\]", name)[-1]
-    return _ODD.sub("_", last).strip(". ")[-100:] or "file"
-
-
-def translated_name(name: str, target: str) -> str:
-    """Return a name that does not overwrite the source: LibreTranslate's, `letter_de.txt`."""
-    path = Path(name)
-    return f"{path.stem}_{target}{path.suffix}"
-
-
-def disposition(name: str) -> str:
-    """Return the header that lets a browser save a file, never show it."""
-    return f"attachment; filename*=utf-8''{quote(name, safe='')}"
-
-
-def refuse_bombs(content: bytes, limit: int) -> None:
-    """Refuse an archive that unpacks to more than the limit.
-
-    The sizes that an archive states are what Python unpacks at most, so they need not be true.
+    Python never extracts more than the size that an archive states, so the stated sizes suffice.
     """
     if not zipfile.is_zipfile(io.BytesIO(content)):
         return
@@ -214,6 +160,95 @@ def refuse_bombs(content: bytes, limit: int) -> None:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):
-        raise Invalid("Invalid request: the file is damaged") from None
-    if len(members) > _MOST_MEMBERS or sum(member.file_size for member in members) > limit:
-        raise Invalid(f"Invalid request: the file unpacks to more than {limit} bytes")
+        raise BadRequest("Invalid request: the file is damaged") from None
+    total = sum(member.file_size for member in members)
+    if len(members) > _MAX_ARCHIVE_MEMBERS or total > max_bytes:
+        raise BadRequest(
+            f"Invalid request: the file has more than {max_bytes} uncompressed bytes "
+            f"or {_MAX_ARCHIVE_MEMBERS} members"
+        )
+
+
+def sanitize_filename(name: str) -> str:
+    """Return the last part of a path without special characters, at most 100 characters."""
+    last = re.split(r"[/\\]", name)[-1]
+    return _UNSAFE_CHARACTERS.sub("_", last).strip(". ")[-100:] or "file"
+
+
+def make_translated_filename(name: str, target: str) -> str:
+    """Return the name of a translated file as LibreTranslate forms it: `letter_de.txt`."""
+    path = Path(name)
+    return f"{path.stem}_{target}{path.suffix}"
+
+
+def format_content_disposition(name: str) -> str:
+    """Return the Content-Disposition header that makes a browser save a file, not display it."""
+    return f"attachment; filename*=utf-8''{quote(name, safe='')}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A translated file that can be downloaded."""
+
+    path: Path
+    filename: str
+    """Name of the file for the user."""
+    expires_at: float
+    """In the time of `time.monotonic()`."""
+
+
+class DownloadStore:
+    """Stores translated files in a temporary directory for a limited time."""
+
+    def __init__(self, seconds: float, max_bytes: int) -> None:
+        self._temporary_directory = tempfile.TemporaryDirectory(prefix="seq2see-")
+        self._seconds, self._max_bytes = seconds, max_bytes
+        self._lock = threading.Lock()
+        self._files: OrderedDict[str, StoredFile] = OrderedDict()
+
+    @property
+    def directory(self) -> Path:
+        """The directory of the files."""
+        return Path(self._temporary_directory.name)
+
+    def add(self, content: bytes, filename: str) -> str:
+        """Store a file and return the random name under which it can be downloaded."""
+        suffix = Path(filename).suffix.lower()
+        name = secrets.token_hex(16) + (suffix if re.fullmatch(r"\.[a-z0-9]{1,8}", suffix) else "")
+        path = self.directory / name
+        path.write_bytes(content)
+        with self._lock:
+            self._files[name] = StoredFile(path, filename, time.monotonic() + self._seconds)
+        self.remove_expired()
+        return name
+
+    def find(self, name: str) -> StoredFile:
+        """Return a file by the name that `add` returned.
+
+        Raises:
+            NotFound: There is no such file, or it has expired.
+        """
+        self.remove_expired()
+        with self._lock:
+            stored = self._files.get(name)
+        if stored is None:
+            raise NotFound("Invalid filename")
+        return stored
+
+    def remove_expired(self) -> None:
+        """Remove expired files, and the oldest ones while there are too many files or bytes."""
+        now = time.monotonic()
+        with self._lock:
+            while self._files and self._must_remove(next(iter(self._files.values())), now):
+                _, oldest = self._files.popitem(last=False)
+                oldest.path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Delete all files and the directory."""
+        self._temporary_directory.cleanup()
+
+    def _must_remove(self, oldest: StoredFile, now: float) -> bool:
+        if oldest.expires_at < now or len(self._files) > _MAX_STORED_FILES:
+            return True
+        sizes = (f.path.stat().st_size for f in self._files.values() if f.path.exists())
+        return len(self._files) > 1 and sum(sizes) > self._max_bytes

@@ -15,218 +15,228 @@ from starlette.responses import Response
 from torch import nn
 
 from seq2see.engines.torch_engine import TorchEngine
-from seq2see.explain.trace import array, pack
+from seq2see.explain.trace import encode_tensor, to_numpy
 from seq2see.model import Transformer, count_parameters
 from seq2see.model.embeddings import LearnedPositions
-from seq2see.serve import openapi
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.errors import NotFound
-from seq2see.serve.executor import require_key
-from seq2see.serve.model_registry import Model
-from seq2see.serve.responses import Json
+from seq2see.serve.executor import check_api_key
+from seq2see.serve.model_registry import ServedModel
+from seq2see.serve.openapi import array_schema, describe_responses, object_schema
+from seq2see.serve.responses import FiniteJSONResponse
 from seq2see.serve.service import Service
 
-_POSITIONS = 64
+_MAX_POSITIONS = 64
+_LOG_FILE = "log.jsonl"
+_MAX_RECORDS = 5000
+"""Largest number of log records per response; `next_offset` leads to the following ones."""
 
 
-def describe_model(model: Model) -> dict[str, Any]:
-    """Return a model's line in the list. Its folder is the operator's own business."""
+def describe_model(model: ServedModel) -> dict[str, Any]:
+    """Return the JSON record of a model, without the path of its directory."""
     translator = model.translator
     return {
         "name": model.name,
         "source": model.source,
         "target": model.target,
         "engine": translator.engine.name,
-        "max_length": translator.limit,
-        "loaded": model.loaded,
-        "problem": _without_path(model),
-        "notes": list(translator.notes),
+        "max_length": translator.max_tokens,
+        "loaded_at": model.loaded_at,
+        "reload_error": _reload_error_without_path(model),
+        "notes": list(translator.engine_notes),
     }
 
 
 def describe_search_limits(config: ServeConfig) -> dict[str, int]:
-    """Return how wide a search is unless somebody says otherwise, and how wide it may be."""
+    """Return the default beam size, the largest one, and the largest number of translations."""
     limits = config.limits
     return {
         "beam_size": config.beam_size,
-        "most_beam_size": limits.beam_size,
-        "most_n_best": limits.alternatives + 1,
+        "max_beam_size": limits.beam_size,
+        "max_n_best": limits.alternatives + 1,
     }
 
 
-def describe_architecture(model: Model) -> dict[str, Any]:
-    """Return a model with its settings, its origin, and its parts as a tree."""
+def describe_architecture(model: ServedModel) -> dict[str, Any]:
+    """Return the JSON record of a model with its config, its provenance and its modules."""
     bundle = model.translator.bundle
-    parts = _parts(model)
+    transformer = _transformer(model)
     return {
         **describe_model(model),
         "config": bundle.config.model_dump(mode="json"),
-        "origin": bundle.origin.model_dump(mode="json"),
+        "provenance": bundle.provenance.model_dump(mode="json"),
         "vocabulary": {
             "source": bundle.tokenizers.source.vocab_size,
             "target": bundle.tokenizers.target.vocab_size,
         },
-        "parameters": count_parameters(parts),
-        "tree": describe_module(parts),
+        "parameters": count_parameters(transformer),
+        "module_tree": describe_module(transformer),
     }
 
 
 @torch.inference_mode()
-def describe_positions(model: Model) -> dict[str, Any]:
-    """Return what a model adds to its source tokens to say where they stand; zeros if nothing."""
-    embeddings = _parts(model).encoder.embeddings
-    added = embeddings.positions
-    known = len(added.weight_NM) if isinstance(added, LearnedPositions) else _POSITIONS
-    nowhere_BTM = torch.zeros(1, min(known, _POSITIONS), embeddings.tokens.weight_VM.size(1))
-    settings = model.translator.bundle.config.positions
+def describe_positions(model: ServedModel) -> dict[str, Any]:
+    """Return the vectors that the encoder adds to its first 64 positions; zeros if it adds none."""
+    embeddings = _transformer(model).encoder.embeddings
+    positions = embeddings.positions
+    num_known = (
+        len(positions.weight_NM) if isinstance(positions, LearnedPositions) else _MAX_POSITIONS
+    )
+    zeros_BTM = torch.zeros(1, min(num_known, _MAX_POSITIONS), embeddings.tokens.weight_VM.size(1))
+    config = model.translator.bundle.config.positions
     return {
-        "kind": settings.kind,
-        "layout": settings.layout,
-        "vectors": pack(array(added(nowhere_BTM)[0])),
+        "kind": config.kind,
+        "layout": config.layout,
+        "vectors": encode_tensor(to_numpy(positions(zeros_BTM)[0])),
     }
 
 
-def _parts(model: Model) -> Transformer:
-    engine = model.glass.engine
+def _transformer(model: ServedModel) -> Transformer:
+    engine = model.torch_translator.engine
     assert isinstance(engine, TorchEngine)
     return engine.model
 
 
 def describe_module(module: nn.Module, name: str = "") -> dict[str, Any]:
-    """Return a module with its own weights' shapes, all its parameters, and its parts."""
+    """Return a module and its submodules with the shapes and numbers of their parameters."""
     return {
         "name": name,
         "kind": type(module).__name__,
         "shapes": {key: list(w.shape) for key, w in module.named_parameters(recurse=False)},
         "parameters": count_parameters(module),
-        "parts": [describe_module(part, key) for key, part in module.named_children()],
+        "children": [describe_module(child, key) for key, child in module.named_children()],
     }
 
 
-def _without_path(model: Model) -> str | None:
-    return model.problem and model.problem.replace(str(model.path), model.name)
+def _reload_error_without_path(model: ServedModel) -> str | None:
+    return model.reload_error and model.reload_error.replace(str(model.path), model.name)
 
 
-_LOG = "log.jsonl"
+class TrainingRuns:
+    """Reads the logs of the training runs in a directory, also while they are written.
 
+    A run is a subdirectory with a `log.jsonl`. Names of runs are compared with the subdirectories
+    and never become paths.
+    """
 
-_MOST = 5000
-"""Records of one answer; the next ones are asked for by `next`."""
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = directory
 
+    def list_runs(self) -> list[dict[str, Any]]:
+        """Return the name and the modification time of each run, most recent first."""
+        runs = [(path.stat().st_mtime, path.parent.name) for path in self._log_paths()]
+        return [
+            {"name": name, "modified_at": modified_at}
+            for modified_at, name in sorted(runs, reverse=True)
+        ]
 
-class Runs:
-    """Reads logs, also while they grow. A name leads only to what the folder lists."""
+    def read_records(self, name: str, offset: int) -> dict[str, Any]:
+        """Return the log records of a run after a byte offset, and the offset of the next ones.
 
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
+        A resumed run truncates its log. If no line ends at the offset any more, all records are
+        returned, and `truncated` is true: the previously returned records are obsolete.
 
-    def names(self) -> list[dict[str, Any]]:
-        """Return the runs, those that were written to last first."""
-        found = [(path.stat().st_mtime, path.parent.name) for path in self._logs()]
-        return [{"name": name, "changed": changed} for changed, name in sorted(found, reverse=True)]
-
-    def records(self, name: str, after: int) -> dict[str, Any]:
-        """Return the records of a run from a byte on, whole lines only, and where they end.
-
-        A run that is resumed cuts its log: where no line ends at that byte any more, all records
-        come, and `restarted` says that those of before do not count.
+        Raises:
+            NotFound: There is no such run.
         """
-        path = next((path for path in self._logs() if path.parent.name == name), None)
+        path = next((path for path in self._log_paths() if path.parent.name == name), None)
         if path is None:
-            raise NotFound(f"{name[:40]} is not a run here")
+            raise NotFound(f"run {name[:40]} not found")
         records: list[Any] = []
         with path.open("rb") as file:
-            restarted = after > 0 and not _is_line_end(file, after)
-            after = 0 if restarted else after
-            file.seek(after)
+            truncated = offset > 0 and not _is_line_end(file, offset)
+            offset = 0 if truncated else offset
+            file.seek(offset)
             for line in file:
-                if not line.endswith(b"\n") or len(records) == _MOST:
+                if not line.endswith(b"\n") or len(records) == _MAX_RECORDS:
                     break
-                after += len(line)
-                records += _record(line)
-        return {"name": name, "records": records, "next": after, "restarted": restarted}
+                offset += len(line)
+                records += _parse_record(line)
+        return {"name": name, "records": records, "next_offset": offset, "truncated": truncated}
 
-    def _logs(self) -> Iterator[Path]:
-        if self._folder is None or not self._folder.is_dir():
+    def _log_paths(self) -> Iterator[Path]:
+        if self._directory is None or not self._directory.is_dir():
             return
-        for folder in sorted(self._folder.iterdir()):
-            if (log := folder / _LOG).is_file():
-                yield log
+        for directory in sorted(self._directory.iterdir()):
+            if (path := directory / _LOG_FILE).is_file():
+                yield path
 
 
-def _is_line_end(file: BinaryIO, place: int) -> bool:
-    if place > file.seek(0, SEEK_END):  # files have a greatest place, beyond which `seek` fails
+def _is_line_end(file: BinaryIO, offset: int) -> bool:
+    if offset > file.seek(0, SEEK_END):  # `seek` fails beyond the largest offset of the OS
         return False
-    file.seek(place - 1)
+    file.seek(offset - 1)
     return file.read(1) == b"\n"
 
 
-def _record(line: bytes) -> list[Any]:
+def _parse_record(line: bytes) -> list[Any]:
+    """Return the record of a line in a list; an empty list if the line is damaged."""
     try:
         return [json.loads(line)]
     except ValueError:
         return []
 
 
-def add_model_routes(routes: APIRouter, service: Service) -> None:
-    """Add the routes that describe models."""
+def add_model_routes(router: APIRouter, service: Service) -> None:
+    """Add the routes below /api/v1/models."""
 
-    def named(name: str, request: Request) -> Model:
-        require_key(request, service)
-        model = service.models.named(name)
+    def find_model(name: str, request: Request) -> ServedModel:
+        check_api_key(request, service)
+        model = service.models.find(name)
         if model is None:
-            raise NotFound(f"{name[:40]} is not a model here")
+            raise NotFound(f"model {name[:40]} not found")
         return model
 
-    @routes.get(
+    @router.get(
         "/models",
-        summary="List the models, and how wide they may search.",
-        responses=openapi.answers(
-            openapi.table(models=openapi.listed({"type": "object"}), search={"type": "object"})
+        summary="List the models, and the limits of the search.",
+        responses=describe_responses(
+            object_schema(models=array_schema({"type": "object"}), search={"type": "object"})
         ),
     )
     async def models(request: Request) -> Response:
-        require_key(request, service)
-        found = [describe_model(model) for model in service.models]
-        return Json({"models": found, "search": describe_search_limits(service.config)})
+        check_api_key(request, service)
+        records = [describe_model(model) for model in service.models]
+        search = describe_search_limits(service.config)
+        return FiniteJSONResponse({"models": records, "search": search})
 
-    @routes.get(
+    @router.get(
         "/models/{name}",
-        summary="Show what a model is made of.",
-        responses=openapi.answers({"type": "object"}, 404),
+        summary="Return the config and the modules of a model.",
+        responses=describe_responses({"type": "object"}, 404),
     )
     def architecture(name: str, request: Request) -> Response:
-        return Json(describe_architecture(named(name, request)))
+        return FiniteJSONResponse(describe_architecture(find_model(name, request)))
 
-    @routes.get(
+    @router.get(
         "/models/{name}/positions",
-        summary="Show the vectors that tell a model where its first tokens stand.",
-        responses=openapi.answers({"type": "object"}, 404),
+        summary="Return the position vectors of a model.",
+        responses=describe_responses({"type": "object"}, 404),
     )
     def positions(name: str, request: Request) -> Response:
-        return Json(describe_positions(named(name, request)))
+        return FiniteJSONResponse(describe_positions(find_model(name, request)))
 
 
-def add_run_routes(routes: APIRouter, service: Service) -> None:
-    """Add the routes that read training runs."""
-    runs = Runs(service.runs)
+def add_run_routes(router: APIRouter, service: Service) -> None:
+    """Add the routes below /api/v1/runs."""
+    runs = TrainingRuns(service.runs_directory)
 
-    @routes.get(
+    @router.get(
         "/runs",
-        summary="List the training runs of the folder that the operator named.",
-        responses=openapi.answers(openapi.table(runs=openapi.listed({"type": "object"}))),
+        summary="List the training runs in the directory of --runs.",
+        responses=describe_responses(object_schema(runs=array_schema({"type": "object"}))),
     )
     def list_runs(request: Request) -> Response:
-        require_key(request, service)
-        return Json({"runs": runs.names()})
+        check_api_key(request, service)
+        return FiniteJSONResponse({"runs": runs.list_runs()})
 
-    @routes.get(
+    @router.get(
         "/runs/{name}",
-        summary="Read the log of a run, from where the last answer ended.",
-        responses=openapi.answers({"type": "object"}, 404),
+        summary="Return the log records of a run after a byte offset.",
+        responses=describe_responses({"type": "object"}, 404),
     )
     def read_run(
-        name: str, request: Request, after: Annotated[int, Query(ge=0, le=2**62)] = 0
+        name: str, request: Request, offset: Annotated[int, Query(ge=0, le=2**62)] = 0
     ) -> Response:
-        require_key(request, service)
-        return Json(runs.records(name, after))
+        check_api_key(request, service)
+        return FiniteJSONResponse(runs.read_records(name, offset))

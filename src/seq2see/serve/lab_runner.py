@@ -1,4 +1,8 @@
-"""Runs the lab's experiments, each in a subprocess."""
+"""Lists the lab's experiments and runs them, each in a subprocess.
+
+An experiment sets seeds and threads and may train for minutes. It therefore runs in a process of
+its own, one at a time, which is killed at the deadline or when the client disconnects.
+"""
 
 from __future__ import annotations
 
@@ -10,86 +14,94 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from seq2see.serve.errors import Busy, Failed, NotFound
-from seq2see.serve.work_queue import Call
+from seq2see.serve.errors import EngineError, NotFound, Overloaded
+from seq2see.serve.work_queue import RequestContext
 
 if TYPE_CHECKING:
     from seq2see.lab.experiment import Experiment, Figure, Language
 
-_LOOK_UP = 0.1
+_POLL_SECONDS = 0.1
+_RETRY_SECONDS = 10.0
 
 
-_RETRY = 10.0
+def list_experiments() -> list[dict[str, Any]]:
+    """Return the claim and the prediction of every experiment, as JSON records."""
+    return [each.record() for each in _load_experiments()]
 
 
-def cards() -> list[dict[str, Any]]:
-    """Return what every experiment claims."""
-    return [each.record() for each in _experiments()]
+def list_notes() -> dict[str, dict[Language, str]]:
+    """Return the subject of each note whose claims are tested, by note and language."""
+    from seq2see.lab.words import NOTES  # noqa: PLC0415 as slow to import as the experiments
+
+    return {name: subject.record() for name, subject in NOTES.items()}
 
 
-def notes() -> dict[str, dict[Language, str]]:
-    """Return what each of the notes is about whose claims are tested."""
-    from seq2see.lab.words import NOTES  # noqa: PLC0415 as slow as the experiments
-
-    return {name: about.record() for name, about in NOTES.items()}
-
-
-class Laboratory:
-    """Runs experiments, each once: what came out is the same the next time."""
+class LabRunner:
+    """Runs experiments and caches their results: an experiment is deterministic."""
 
     def __init__(self) -> None:
-        self._known: dict[int, dict[str, Any]] = {}
-        self._bench = threading.Lock()
+        self._results: dict[int, dict[str, Any]] = {}
+        self._lock = threading.Lock()
 
-    def run(self, call: Call, number: int) -> dict[str, Any]:
-        """Return what came out of an experiment."""
-        if number not in {each.number for each in _experiments()}:
-            raise NotFound(f"{number} is not an experiment")
-        if number not in self._known:
-            if not self._bench.acquire(blocking=False):
-                raise Busy("Slowdown: another experiment is running", _RETRY)
+    def run(self, context: RequestContext, number: int) -> dict[str, Any]:
+        """Return the result of an experiment as a JSON record.
+
+        Raises:
+            NotFound: There is no such experiment.
+            Overloaded: Another experiment is running.
+            EngineError: The experiment failed.
+            DeadlineExceeded: The deadline passed.
+            ClientDisconnected: The client closed the connection.
+        """
+        if number not in {each.number for each in _load_experiments()}:
+            raise NotFound(f"experiment {number} not found")
+        if number not in self._results:
+            if not self._lock.acquire(blocking=False):
+                raise Overloaded("Slowdown: another experiment is running", _RETRY_SECONDS)
             try:
-                self._known[number] = _outcome(call, number)
+                self._results[number] = _run_subprocess(context, number)
             finally:
-                self._bench.release()
-        return self._known[number]
+                self._lock.release()
+        return self._results[number]
 
 
-def _experiments() -> tuple[Experiment, ...]:
-    from seq2see.lab.registry import experiments  # noqa: PLC0415 a third of the service's start
+def _load_experiments() -> tuple[Experiment, ...]:
+    from seq2see.lab.registry import experiments  # noqa: PLC0415 a third of the start-up time
 
     return experiments()
 
 
-def _outcome(call: Call, number: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", __name__, str(number)]  # nothing in it is a client's word
+def _run_subprocess(context: RequestContext, number: int) -> dict[str, Any]:
+    command = [sys.executable, "-m", __name__, str(number)]  # contains no text of the client
     with subprocess.Popen(  # noqa: S603
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
-    ) as child:
-        ends = threading.Thread(target=_end_with, args=(child, call), daemon=True)
-        ends.start()
-        assert child.stdout is not None
-        written = child.stdout.read()
-    call.still_wanted()
-    if child.returncode:
-        raise Failed("the experiment broke")
-    found: dict[str, Any] = json.loads(written)
-    return found
+    ) as process:
+        watcher = threading.Thread(
+            target=_kill_when_cancelled, args=(process, context), daemon=True
+        )
+        watcher.start()
+        assert process.stdout is not None
+        output = process.stdout.read()
+    context.raise_if_cancelled()
+    if process.returncode:
+        raise EngineError("the experiment failed")
+    result: dict[str, Any] = json.loads(output)
+    return result
 
 
-def _end_with(child: subprocess.Popen[bytes], call: Call) -> None:
-    """End an experiment that nobody waits for, or that is over its time."""
-    while child.poll() is None:
-        if call.is_cancelled or call.left <= 0:
-            os.killpg(child.pid, signal.SIGKILL)  # and whatever it has started
+def _kill_when_cancelled(process: subprocess.Popen[bytes], context: RequestContext) -> None:
+    """Kill a process and its children when the request is cancelled or past its deadline."""
+    while process.poll() is None:
+        if context.is_cancelled or context.seconds_left <= 0:
+            os.killpg(process.pid, signal.SIGKILL)
             return
         try:
-            child.wait(_LOOK_UP)
+            process.wait(_POLL_SECONDS)
         except subprocess.TimeoutExpired:
             continue
 
 
-def _figure(figure: Figure) -> dict[str, Any]:
+def _figure_record(figure: Figure) -> dict[str, Any]:
     return {
         "caption": figure.caption.record(),
         "svg": {"en": figure.drawn("en"), "zh": figure.drawn("zh")},
@@ -97,7 +109,7 @@ def _figure(figure: Figure) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run the experiment of the given number, as a process of its own."""
+    """Run the experiment whose number is the first argument and print its result as JSON."""
     from seq2see.lab.bench import Bench  # noqa: PLC0415
     from seq2see.lab.registry import chosen  # noqa: PLC0415
     from seq2see.lab.runner import run_one  # noqa: PLC0415
@@ -105,7 +117,7 @@ def main() -> None:
     (each,) = chosen(sys.argv[1:])
     outcome = run_one(each, Bench())
     figures = outcome.finding.figures if outcome.finding else ()
-    record = {**outcome.record(), "figures": [_figure(figure) for figure in figures]}
+    record = {**outcome.record(), "figures": [_figure_record(figure) for figure in figures]}
     sys.stdout.write(json.dumps(record))
 
 

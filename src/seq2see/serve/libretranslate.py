@@ -1,4 +1,7 @@
-"""LibreTranslate's interface, so that its clients work with us unchanged."""
+"""LibreTranslate's routes, compatible with its clients.
+
+The messages of errors that LibreTranslate also has are its own.
+"""
 
 from __future__ import annotations
 
@@ -9,174 +12,203 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 
-from seq2see.serve import monitoring, openapi, requests
-from seq2see.serve.errors import Failed, Forbidden, Invalid
-from seq2see.serve.executor import Desk, require_key
-from seq2see.serve.file_translation import disposition, safe_name
-from seq2see.serve.queued_translator import ENGINE_FAILED
-from seq2see.serve.service import Answer, Service, TranslatedFile
-from seq2see.serve.text_translation import Manner
-from seq2see.serve.work_queue import Call
-from seq2see.text.language_detection import Guess
-from seq2see.text.languages import name
+from seq2see.serve.errors import BadRequest, EngineError, Forbidden
+from seq2see.serve.executor import RequestExecutor, check_api_key
+from seq2see.serve.file_translation import format_content_disposition, sanitize_filename
+from seq2see.serve.monitoring import METRICS_CONTENT_TYPE
+from seq2see.serve.openapi import (
+    COUNT_SCHEMA,
+    ENGINE_STATUSES,
+    NUMBER_SCHEMA,
+    STRING_SCHEMA,
+    array_schema,
+    describe_body,
+    describe_responses,
+    object_schema,
+    union_schema,
+)
+from seq2see.serve.queued_translator import ENGINE_FAILED_MESSAGE
+from seq2see.serve.requests import (
+    check_text_limits,
+    get_api_key,
+    get_choice,
+    get_count,
+    get_text,
+    get_texts,
+    get_uploaded_file,
+    read_parameters,
+)
+from seq2see.serve.service import Service, TranslatedFile, TranslatedText
+from seq2see.serve.text_translation import RequestOptions
+from seq2see.serve.work_queue import RequestContext
+from seq2see.text.language_detection import DetectedLanguage
+from seq2see.text.languages import language_name
 from seq2see.translator import TranslationOptions
 
-_FORMS = ("application/json", "application/x-www-form-urlencoded")
-_FILE = "multipart/form-data"
-_KEY = {**openapi.TEXT, "description": "If the service needs one."}
-_LANGUAGE = openapi.table(confidence=openapi.NUMBER, language=openapi.TEXT)
-_TRANSLATED = openapi.table(
+_TEXT_MEDIA_TYPES = ("application/json", "application/x-www-form-urlencoded")
+_FILE_MEDIA_TYPE = "multipart/form-data"
+_API_KEY_SCHEMA = {**STRING_SCHEMA, "description": "Required if the service has API keys."}
+_LANGUAGE_SCHEMA = object_schema(confidence=NUMBER_SCHEMA, language=STRING_SCHEMA)
+_TRANSLATION_SCHEMA = object_schema(
     ["translatedText"],
-    translatedText=openapi.either(openapi.TEXT, openapi.listed(openapi.TEXT)),
-    detectedLanguage=openapi.either(_LANGUAGE, openapi.listed(_LANGUAGE)),
-    alternatives=openapi.listed(openapi.either(openapi.TEXT, openapi.listed(openapi.TEXT))),
-    via={**openapi.listed(openapi.TEXT), "description": "Languages that the text went through."},
+    translatedText=union_schema(STRING_SCHEMA, array_schema(STRING_SCHEMA)),
+    detectedLanguage=union_schema(_LANGUAGE_SCHEMA, array_schema(_LANGUAGE_SCHEMA)),
+    alternatives=array_schema(union_schema(STRING_SCHEMA, array_schema(STRING_SCHEMA))),
+    via={**array_schema(STRING_SCHEMA), "description": "Pivot languages of the translation."},
 )
-_TRANSLATED_FILE = openapi.table(
+_FILE_SCHEMA = object_schema(
     ["translatedFileUrl"],
-    translatedFileUrl=openapi.TEXT,
+    translatedFileUrl=STRING_SCHEMA,
     errors={
-        **openapi.COUNT,
-        "description": "Sentences that stayed as they were, if there are any.",
+        **COUNT_SCHEMA,
+        "description": "Number of sentences that could not be translated, if any.",
     },
 )
-_SETTINGS = openapi.table(
+_SETTINGS_SCHEMA = object_schema(
     apiKeys={"type": "boolean"},
-    charLimit=openapi.NUMBER,
+    charLimit=NUMBER_SCHEMA,
     filesTranslation={"type": "boolean"},
-    frontendTimeout=openapi.NUMBER,
+    frontendTimeout=NUMBER_SCHEMA,
     keyRequired={"type": "boolean"},
     language={"type": "object"},
     suggestions={"type": "boolean"},
-    supportedFilesFormat=openapi.listed(openapi.TEXT),
+    supportedFilesFormat=array_schema(STRING_SCHEMA),
 )
 
 
-def router(service: Service, desk: Desk) -> APIRouter:
-    """Return the routes."""
-    routes = APIRouter(tags=["LibreTranslate"])
-    _texts(routes, service, desk)
-    _files(routes, service, desk)
-    _facts(routes, service)
-    return routes
+def create_router(service: Service, executor: RequestExecutor) -> APIRouter:
+    """Return the router of LibreTranslate's routes."""
+    router = APIRouter(tags=["LibreTranslate"])
+    _add_translate_route(router, service, executor)
+    _add_detect_route(router, service, executor)
+    _add_file_routes(router, service, executor)
+    _add_information_routes(router, service)
+    return router
 
 
-def _texts(routes: APIRouter, service: Service, desk: Desk) -> None:
+def _add_translate_route(router: APIRouter, service: Service, executor: RequestExecutor) -> None:
     limits = service.config.limits
-    source, target = _pair(service)
+    source, target = _first_language_pair(service)
 
-    @routes.post(
+    @router.post(
         "/translate",
         summary="Translate a text or a list of texts.",
-        responses=openapi.answers(_TRANSLATED, *openapi.WORK),
-        openapi_extra=openapi.body(
-            openapi.table(
+        responses=describe_responses(_TRANSLATION_SCHEMA, *ENGINE_STATUSES),
+        openapi_extra=describe_body(
+            object_schema(
                 ["q", "source", "target"],
-                q=openapi.either(openapi.TEXT, openapi.listed(openapi.TEXT)),
-                source={**openapi.TEXT, "description": "A code, or auto."},
-                target=openapi.TEXT,
+                q=union_schema(STRING_SCHEMA, array_schema(STRING_SCHEMA)),
+                source={**STRING_SCHEMA, "description": "Language code, or auto to detect it."},
+                target=STRING_SCHEMA,
                 format={"type": "string", "enum": ["text", "html"]},
-                alternatives=openapi.COUNT,
-                api_key=_KEY,
+                alternatives=COUNT_SCHEMA,
+                api_key=_API_KEY_SCHEMA,
             ),
-            _FORMS,
+            _TEXT_MEDIA_TYPES,
             {"q": "Hello world!", "source": source, "target": target},
         ),
     )
     async def translate(request: Request) -> Response:
-        values = await requests.parameters(request, limits)
-        client = desk.admit(request, requests.key(values))
-        texts, many = requests.texts(values, limits)
-        pair = requests.text(values, "source"), requests.text(values, "target")
-        alternatives = requests.count(values, "alternatives", limits.alternatives)
-        html = requests.choice(values, "format", ("text", "html")) == "html"
-        manner = Manner(_options(service, alternatives), html)
-        request.state.note.update(texts=len(texts), characters=sum(map(len, texts)))
+        parameters = await read_parameters(request, limits)
+        client = executor.authenticate(request, get_api_key(parameters))
+        texts, is_list = get_texts(parameters, limits)
+        source, target = get_text(parameters, "source"), get_text(parameters, "target")
+        alternatives = get_count(parameters, "alternatives", limits.alternatives)
+        is_html = get_choice(parameters, "format", ("text", "html")) == "html"
+        options = RequestOptions(_translation_options(service, alternatives), is_html)
+        request.state.log_fields.update(texts=len(texts), characters=sum(map(len, texts)))
 
-        def work(call: Call) -> list[Answer]:
-            return service.translate(call, texts, *pair, manner)
+        def run(context: RequestContext) -> list[TranslatedText]:
+            return service.translate(context, texts, source, target, options)
 
-        found = await desk.work(request, client, work)
-        return JSONResponse(_translated(found, many, alternatives))
+        results = await executor.execute(request, client, run)
+        return JSONResponse(_format_translations(results, is_list, alternatives))
 
-    @routes.post(
+
+def _add_detect_route(router: APIRouter, service: Service, executor: RequestExecutor) -> None:
+    limits = service.config.limits
+
+    @router.post(
         "/detect",
-        summary="Tell the language of a text.",
-        responses=openapi.answers(openapi.listed(_LANGUAGE), *openapi.WORK),
-        openapi_extra=openapi.body(
-            openapi.table(["q"], q=openapi.TEXT, api_key=_KEY), _FORMS, {"q": "Hello world!"}
+        summary="Detect the language of a text.",
+        responses=describe_responses(array_schema(_LANGUAGE_SCHEMA), *ENGINE_STATUSES),
+        openapi_extra=describe_body(
+            object_schema(["q"], q=STRING_SCHEMA, api_key=_API_KEY_SCHEMA),
+            _TEXT_MEDIA_TYPES,
+            {"q": "Hello world!"},
         ),
     )
     async def detect(request: Request) -> Response:
-        values = await requests.parameters(request, limits)
-        client = desk.admit(request, requests.key(values))
-        text = requests.text(values, "q")
-        requests.refuse_excess([text], limits)
-        guesses = await desk.work(request, client, lambda _: service.detect(text))
-        return JSONResponse([_guess(guess) for guess in guesses])
+        parameters = await read_parameters(request, limits)
+        client = executor.authenticate(request, get_api_key(parameters))
+        text = get_text(parameters, "q")
+        check_text_limits([text], limits)
+        languages = await executor.execute(
+            request, client, lambda _: service.detect_languages(text)
+        )
+        return JSONResponse([_format_language(each) for each in languages])
 
 
-def _files(routes: APIRouter, service: Service, desk: Desk) -> None:
+def _add_file_routes(router: APIRouter, service: Service, executor: RequestExecutor) -> None:
     config = service.config
-    source, target = _pair(service)
+    source, target = _first_language_pair(service)
 
-    @routes.post(
+    @router.post(
         "/translate_file",
-        summary="Translate a file; the answer says where to fetch it.",
-        responses=openapi.answers(_TRANSLATED_FILE, *openapi.WORK),
-        openapi_extra=openapi.body(
-            openapi.table(
+        summary="Translate a file and return the URL of the result.",
+        responses=describe_responses(_FILE_SCHEMA, *ENGINE_STATUSES),
+        openapi_extra=describe_body(
+            object_schema(
                 ["file", "source", "target"],
                 file={"type": "string", "format": "binary"},
-                source=openapi.TEXT,
-                target=openapi.TEXT,
-                api_key=_KEY,
+                source=STRING_SCHEMA,
+                target=STRING_SCHEMA,
+                api_key=_API_KEY_SCHEMA,
             ),
-            [_FILE],
+            [_FILE_MEDIA_TYPE],
             {"file": "Hello world!", "source": source, "target": target},
         ),
     )
     async def translate_file(request: Request) -> Response:
-        values = await requests.parameters(request, config.limits)
-        client = desk.admit(request, requests.key(values))
+        parameters = await read_parameters(request, config.limits)
+        client = executor.authenticate(request, get_api_key(parameters))
         if not config.files:
             raise Forbidden("Files translation are disabled on this server.")
-        pair = requests.text(values, "source"), requests.text(values, "target")
-        file = requests.upload(values)
-        request.state.note.update(bytes=len(file.content))
+        source, target = get_text(parameters, "source"), get_text(parameters, "target")
+        file = get_uploaded_file(parameters)
+        request.state.log_fields.update(bytes=len(file.content))
 
-        def work(call: Call) -> TranslatedFile:
-            return service.translate_file(call, file.content, safe_name(file.name), *pair)
+        def run(context: RequestContext) -> TranslatedFile:
+            filename = sanitize_filename(file.name)
+            return service.translate_file(context, file.content, filename, source, target)
 
-        found = await desk.work(request, client, work, config.limits.file_seconds)
+        result = await executor.execute(request, client, run, config.limits.file_seconds)
         base = (config.public_url or str(request.base_url)).rstrip("/")
-        body: dict[str, Any] = {"translatedFileUrl": f"{base}/download_file/{found.name}"}
-        return JSONResponse({**body, "errors": found.errors} if found.errors else body)
+        body: dict[str, Any] = {"translatedFileUrl": f"{base}/download_file/{result.download_name}"}
+        return JSONResponse({**body, "errors": result.num_errors} if result.num_errors else body)
 
-    @routes.get(
+    @router.get(
         "/download_file/{name}",
-        summary="Fetch a translated file, for some time.",
-        responses=openapi.answers({}, 404, kind="application/octet-stream"),
+        summary="Download a translated file, for a limited time.",
+        responses=describe_responses({}, 404, media_type="application/octet-stream"),
     )
     async def download_file(name: str) -> Response:
-        result = service.files.find(name)
+        stored = service.downloads.find(name)
         return FileResponse(
-            result.path,
+            stored.path,
             media_type="application/octet-stream",
-            headers={"content-disposition": disposition(result.shown_name)},
+            headers={"content-disposition": format_content_disposition(stored.filename)},
         )
 
 
-def _facts(routes: APIRouter, service: Service) -> None:
-    config = service.config
-
-    @routes.get(
+def _add_information_routes(router: APIRouter, service: Service) -> None:
+    @router.get(
         "/languages",
-        summary="List the languages, and what each can become.",
-        responses=openapi.answers(
-            openapi.listed(
-                openapi.table(
-                    code=openapi.TEXT, name=openapi.TEXT, targets=openapi.listed(openapi.TEXT)
+        summary="List the languages and the possible targets of each.",
+        responses=describe_responses(
+            array_schema(
+                object_schema(
+                    code=STRING_SCHEMA, name=STRING_SCHEMA, targets=array_schema(STRING_SCHEMA)
                 )
             )
         ),
@@ -185,80 +217,87 @@ def _facts(routes: APIRouter, service: Service) -> None:
         models = service.models
         return JSONResponse(
             [
-                {"code": code, "name": name(code), "targets": models.targets(code)}
+                {"code": code, "name": language_name(code), "targets": models.find_targets(code)}
                 for code in models.languages
             ]
         )
 
-    @routes.get(
+    @router.get(
         "/frontend/settings",
-        summary="Tell a page what it may offer.",
-        responses=openapi.answers(_SETTINGS),
+        summary="Return the settings that a page needs.",
+        responses=describe_responses(_SETTINGS_SCHEMA),
     )
     async def settings() -> Response:
-        source, target = _pair(service)
-        return JSONResponse(
-            {
-                "apiKeys": service.keys.required,
-                "charLimit": config.limits.characters,
-                "filesTranslation": config.files,
-                "frontendTimeout": 500,
-                "keyRequired": service.keys.required,
-                "language": {
-                    "source": {"code": source, "name": name(source)},
-                    "target": {"code": target, "name": name(target)},
-                },
-                "suggestions": False,
-                "supportedFilesFormat": service.file_suffixes,
-            }
-        )
+        return JSONResponse(_format_settings(service))
 
-    @routes.get(
+    @router.get(
         "/health",
-        summary="Tell whether the process lives.",
-        responses=openapi.answers(openapi.table(status=openapi.TEXT)),
+        summary="Return 200 while the process is running.",
+        responses=describe_responses(object_schema(status=STRING_SCHEMA)),
     )
     async def health() -> Response:
         return JSONResponse({"status": "ok"})
 
-    @routes.get(
+    @router.get(
         "/metrics",
-        summary="Numbers for Prometheus.",
-        responses=openapi.answers(openapi.TEXT, kind="text/plain"),
+        summary="Return the metrics in the Prometheus text format.",
+        responses=describe_responses(STRING_SCHEMA, media_type="text/plain"),
     )
-    async def numbers(request: Request) -> Response:
-        require_key(request, service)
-        return Response(service.metrics.text(), media_type=monitoring.CONTENT_TYPE)
+    async def metrics(request: Request) -> Response:
+        check_api_key(request, service)
+        return Response(service.metrics.render(), media_type=METRICS_CONTENT_TYPE)
 
 
-def _pair(service: Service) -> tuple[str, str]:
-    first = next(iter(service.models))
-    return first.source, first.target
+def _format_settings(service: Service) -> dict[str, Any]:
+    source, target = _first_language_pair(service)
+    return {
+        "apiKeys": service.api_keys.is_required,
+        "charLimit": service.config.limits.characters,
+        "filesTranslation": service.config.files,
+        "frontendTimeout": 500,
+        "keyRequired": service.api_keys.is_required,
+        "language": {
+            "source": {"code": source, "name": language_name(source)},
+            "target": {"code": target, "name": language_name(target)},
+        },
+        "suggestions": False,
+        "supportedFilesFormat": service.file_extensions,
+    }
 
 
-def _options(service: Service, alternatives: int) -> TranslationOptions:
+def _first_language_pair(service: Service) -> tuple[str, str]:
+    model = next(iter(service.models))
+    return model.source, model.target
+
+
+def _translation_options(service: Service, alternatives: int) -> TranslationOptions:
     beam_size = max(service.config.beam_size, alternatives + 1)
     search = {"beam_size": beam_size, "n_best": alternatives + 1}
-    return TranslationOptions(split="always").changed(search)
+    return TranslationOptions(split="always").with_settings(search)
 
 
-def _translated(answers: Sequence[Answer], many: bool, alternatives: int) -> dict[str, Any]:
-    """Return the answer; with a list, each part is a list."""
-    for answer in answers:
-        if answer.translation.error == ENGINE_FAILED:
-            raise Failed("Cannot translate text: the engine failed on it")
-        if answer.translation.error:
-            raise Invalid(f"Cannot translate text: {answer.translation.error}")
-    body: dict[str, list[Any]] = {"translatedText": [a.translation.text for a in answers]}
-    if all(answer.detected for answer in answers):
-        body["detectedLanguage"] = [_guess(a.detected) for a in answers if a.detected]
+def _format_translations(
+    results: Sequence[TranslatedText], is_list: bool, alternatives: int
+) -> dict[str, Any]:
+    """Return the JSON body; for a list of texts each field except `via` is a list."""
+    for result in results:
+        if result.translation.error == ENGINE_FAILED_MESSAGE:
+            raise EngineError("Cannot translate text: the engine failed on it")
+        if result.translation.error:
+            raise BadRequest(f"Cannot translate text: {result.translation.error}")
+    fields: dict[str, list[Any]] = {"translatedText": [each.translation.text for each in results]}
+    detected = [each.detected for each in results if each.detected]
+    if len(detected) == len(results):
+        fields["detectedLanguage"] = [_format_language(language) for language in detected]
     if alternatives:
-        body["alternatives"] = [[o.text for o in a.translation.alternatives] for a in answers]
-    result: dict[str, Any] = body if many else {key: value[0] for key, value in body.items()}
-    if via := list(dict.fromkeys(code for answer in answers for code in answer.route.via)):
-        result["via"] = via
-    return result
+        fields["alternatives"] = [
+            [other.text for other in each.translation.alternatives] for each in results
+        ]
+    body: dict[str, Any] = fields if is_list else {key: value[0] for key, value in fields.items()}
+    if via := list(dict.fromkeys(code for result in results for code in result.route.via)):
+        body["via"] = via
+    return body
 
 
-def _guess(guess: Guess) -> dict[str, Any]:
-    return {"confidence": round(100 * guess.confidence, 1), "language": guess.language}
+def _format_language(language: DetectedLanguage) -> dict[str, Any]:
+    return {"confidence": round(100 * language.confidence, 1), "language": language.language}

@@ -1,4 +1,11 @@
-"""ASGI middleware between the socket and the routes."""
+"""ASGI middleware between the socket and the routes.
+
+AccessLogMiddleware        counts and logs every response; returns JSON for unexpected errors
+ResponseHeadersMiddleware  adds security and CORS headers
+HostCheckMiddleware        checks the Host header, against DNS rebinding
+HeadRequestMiddleware      answers HEAD like GET, without a body
+BodyLimitMiddleware        limits the size of request bodies and the time to receive them
+"""
 
 from __future__ import annotations
 
@@ -9,233 +16,244 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from seq2see.serve.config import LimitsConfig
-from seq2see.serve.errors import BUG, Bug, Invalid, Problem, Slow, TooLarge, error_body
-from seq2see.serve.monitoring import Journal, Metrics
+from seq2see.serve.errors import (
+    INTERNAL_ERROR_MESSAGE,
+    BadRequest,
+    BodyTooLarge,
+    InternalError,
+    RequestTimeout,
+    ServiceError,
+    encode_error,
+)
+from seq2see.serve.monitoring import JsonLog, ServiceMetrics
 
 Scope = MutableMapping[str, Any]
-
-
 Message = MutableMapping[str, Any]
-
-
 Receive = Callable[[], Awaitable[Message]]
-
-
 Send = Callable[[Message], Awaitable[None]]
+AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
 )
-
-
-_SECURITY = {
-    "content-security-policy": POLICY,
+_SECURITY_HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
-
-
-_OPEN = {
+_CORS_HEADERS = {
     "access-control-allow-origin": "*",
     "access-control-allow-methods": "GET, POST, OPTIONS",
     "access-control-allow-headers": "Authorization, Content-Type",
     "access-control-max-age": "86400",
 }
-
-
-OPEN_PATHS = (
+CORS_PATHS = (
     *("/translate", "/detect", "/languages", "/translate_file", "/health", "/spec"),
     "/frontend/settings",
 )
-"""LibreTranslate's routes, which pages of others may call; our own are for our own page."""
+"""LibreTranslate's routes, which pages of other sites may call, unlike /api/v1."""
+_HOST_HEADER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:\d{1,5})?")
 
 
-_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:\d{1,5})?")
-
-
-async def send_problem(send: Send, problem: Problem) -> None:
-    """Answer with an error from where there are no routes."""
-    headers = {"content-type": "application/json", **problem.headers}
+async def send_error(send: Send, error: ServiceError) -> None:
+    """Send an error response from a middleware."""
+    headers = {"content-type": "application/json", **error.headers}
     raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": problem.status, "headers": raw})
-    await send({"type": "http.response.body", "body": error_body(problem)})
+    await send({"type": "http.response.start", "status": error.status, "headers": raw})
+    await send({"type": "http.response.body", "body": encode_error(error)})
 
 
-class Recorded:
-    """See the module."""
+class AccessLogMiddleware:
+    """Counts and logs every response.
 
-    def __init__(self, app: App, metrics: Metrics, journal: Journal) -> None:
-        self._app, self._metrics, self._journal = app, metrics, journal
+    Routes add their own fields to the log line through `request.state.log_fields`. Errors that no
+    exception handler has caught become JSON responses here.
+    """
+
+    def __init__(self, app: AsgiApp, metrics: ServiceMetrics, log: JsonLog) -> None:
+        self._app, self._metrics, self._log = app, metrics, log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
+        """Process a request and log its response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         start, status = time.monotonic(), 0
 
-        async def noting(message: Message) -> None:
+        async def send_and_record_status(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
-        scope.setdefault("state", {})["note"] = note = {}
+        scope.setdefault("state", {})["log_fields"] = log_fields = {}
         try:
-            await self._app(scope, receive, noting)
-        except Problem as problem:
-            note["reason"] = problem.reason
+            await self._app(scope, receive, send_and_record_status)
+        except ServiceError as error:
+            log_fields["error_code"] = error.error_code
             if not status:
-                await send_problem(noting, problem)
-        except Exception as error:  # the last net
-            self._journal.error("error", error)
-            note["reason"] = Bug.reason
+                await send_error(send_and_record_status, error)
+        except Exception as error:
+            self._log.write_exception("error", error)
+            log_fields["error_code"] = InternalError.error_code
             if not status:
-                await send_problem(noting, Bug(BUG))
+                await send_error(send_and_record_status, InternalError(INTERNAL_ERROR_MESSAGE))
         finally:
-            self._finish(scope, note, status, time.monotonic() - start)
+            self._record(scope, log_fields, status, time.monotonic() - start)
 
-    def _finish(self, scope: Scope, note: dict[str, Any], status: int, seconds: float) -> None:
+    def _record(
+        self, scope: Scope, log_fields: dict[str, Any], status: int, seconds: float
+    ) -> None:
         route = getattr(scope.get("route"), "path", None) or "page"
-        self._metrics.answered(route, status, seconds)
-        if reason := note.get("reason"):
-            self._metrics.refused(reason)
-        self._journal.write(
+        self._metrics.count_response(route, status, seconds)
+        if error_code := log_fields.get("error_code"):
+            self._metrics.count_error(error_code)
+        self._log.write(
             "request",
             method=scope["method"][:16],
             route=route,
             status=status,
             ms=round(seconds * 1000, 1),
-            **note,
+            **log_fields,
         )
 
 
-class Sealed:
-    """See the module."""
+class ResponseHeadersMiddleware:
+    """Adds security headers to every response, and CORS headers on LibreTranslate's routes."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: AsgiApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
+        """Process a request and add headers to its response; answer CORS preflight requests."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         path = scope["path"]
-        is_open = path in OPEN_PATHS or path.startswith("/download_file/")
-        extra = {**_SECURITY, **(_OPEN if is_open else {})}
-        extra["cross-origin-resource-policy"] = "cross-origin" if is_open else "same-origin"
+        allows_cors = path in CORS_PATHS or path.startswith("/download_file/")
+        extra = {**_SECURITY_HEADERS, **(_CORS_HEADERS if allows_cors else {})}
+        extra["cross-origin-resource-policy"] = "cross-origin" if allows_cors else "same-origin"
 
-        async def sealing(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                given = {name.lower() for name, _ in message["headers"]}
-                more = [(k.encode(), v.encode()) for k, v in extra.items()]
-                if b"cache-control" not in given:
-                    keeps = b"etag" in given and not is_open  # the page: ask before using it again
-                    more.append((b"cache-control", b"no-cache" if keeps else b"no-store"))
-                message["headers"] = [*message["headers"], *more]
+                names = {name.lower() for name, _ in message["headers"]}
+                added = [(k.encode(), v.encode()) for k, v in extra.items()]
+                if b"cache-control" not in names:
+                    # The files of the page have an ETag: browsers revalidate them.
+                    revalidates = b"etag" in names and not allows_cors
+                    added.append((b"cache-control", b"no-cache" if revalidates else b"no-store"))
+                message["headers"] = [*message["headers"], *added]
             await send(message)
 
-        if is_open and scope["method"] == "OPTIONS":  # a browser asks before it sends JSON
-            await sealing({"type": "http.response.start", "status": 204, "headers": []})
+        if allows_cors and scope["method"] == "OPTIONS":  # preflight request
+            await send_with_headers({"type": "http.response.start", "status": 204, "headers": []})
             await send({"type": "http.response.body", "body": b""})
         else:
-            await self._app(scope, receive, sealing)
+            await self._app(scope, receive, send_with_headers)
 
 
-class NamedHost:
-    """See the module."""
+class HostCheckMiddleware:
+    """Rejects requests whose Host header is invalid or not in a list of names.
 
-    def __init__(self, app: App, names: Iterable[str] | None) -> None:
+    This prevents DNS rebinding, in which a page of another site reaches a local service through a
+    host name of its own.
+    """
+
+    def __init__(self, app: AsgiApp, names: Iterable[str] | None) -> None:
         self._app = app
         self._names = None if names is None else {name.lower() for name in names}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
+        """Process a request if its Host header is allowed."""
         if scope["type"] == "http":
-            self._check([value for name, value in scope["headers"] if name == b"host"])
+            self._check_host([value for name, value in scope["headers"] if name == b"host"])
         await self._app(scope, receive, send)
 
-    def _check(self, given: list[bytes]) -> None:
-        text = given[0].decode("latin-1") if len(given) == 1 else ""
-        found = _HOST.fullmatch(text)
-        if not found:
-            raise Invalid("Invalid request: the header Host is no name of a host")
-        if self._names is not None and found[1].lower() not in self._names:
-            raise Invalid("Invalid request: unknown host; the operator can name it by --public-url")
+    def _check_host(self, values: list[bytes]) -> None:
+        header = values[0].decode("latin-1") if len(values) == 1 else ""
+        match = _HOST_HEADER.fullmatch(header)
+        if not match:
+            raise BadRequest("Invalid request: invalid Host header")
+        if self._names is not None and match[1].lower() not in self._names:
+            raise BadRequest(
+                "Invalid request: host not allowed; start the service with --public-url"
+            )
 
 
-class Bodiless:
-    """See the module."""
+class HeadRequestMiddleware:
+    """Answers HEAD requests like GET requests, without the body."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: AsgiApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
+        """Process a request; remove the body of the response to HEAD."""
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._app(scope, receive, send)
             return
 
-        async def silent(message: Message) -> None:
+        async def send_without_body(message: Message) -> None:
             is_body = message["type"] == "http.response.body"
             await send({**message, "body": b""} if is_body else message)
 
-        # The server and the log go on to see HEAD.
+        # A copy of the scope: the server and the access log must still see HEAD.
         inner = {**scope, "method": "GET"}
         try:
-            await self._app(inner, receive, silent)
+            await self._app(inner, receive, send_without_body)
         finally:
             scope["route"] = inner.get("route")
 
 
-class Bounded:
-    """See the module."""
+class BodyLimitMiddleware:
+    """Limits the size of request bodies and the time to receive them."""
 
-    def __init__(self, app: App, limits: LimitsConfig) -> None:
+    def __init__(self, app: AsgiApp, limits: LimitsConfig) -> None:
         self._app, self._limits = app, limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
+        """Process a request whose body is read within the limits.
+
+        Raises:
+            BodyTooLarge: The Content-Length is invalid or the body too large.
+            RequestTimeout: The body did not arrive in time.
+        """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        limit, seconds = self._allowed(scope["path"])
-        stated = next((v for n, v in scope["headers"] if n == b"content-length"), b"0")
-        if not stated.isdigit() or int(stated) > limit:
-            raise TooLarge(f"Invalid request: the body must be at most {limit} bytes")
+        max_bytes, seconds = self._body_limits(scope["path"])
+        length = next((v for n, v in scope["headers"] if n == b"content-length"), b"0")
+        if not length.isdigit() or int(length) > max_bytes:
+            raise BodyTooLarge(f"Invalid request: the body must be at most {max_bytes} bytes")
         end = asyncio.get_running_loop().time() + seconds
-        size, complete = 0, False
+        size, is_complete = 0, False
 
-        async def counting() -> Message:
-            nonlocal size, complete
-            if complete:
+        async def receive_within_limits() -> Message:
+            nonlocal size, is_complete
+            if is_complete:
                 return await receive()
             try:
                 async with asyncio.timeout_at(end):
                     message = await receive()
             except TimeoutError:
-                raise Slow("the request did not come in time") from None
+                raise RequestTimeout(
+                    f"the request body did not arrive within {seconds:g} seconds"
+                ) from None
             size += len(message.get("body", b""))
-            complete = not message.get("more_body", False)
-            if size > limit:
-                raise TooLarge(f"Invalid request: the body must be at most {limit} bytes")
+            is_complete = not message.get("more_body", False)
+            if size > max_bytes:
+                raise BodyTooLarge(f"Invalid request: the body must be at most {max_bytes} bytes")
             return message
 
-        await self._app(scope, counting, send)
+        await self._app(scope, receive_within_limits, send)
 
-    def _allowed(self, path: str) -> tuple[int, float]:
-        """Return the bytes and the seconds that a body may take."""
+    def _body_limits(self, path: str) -> tuple[int, float]:
+        """Return the largest size in bytes and the longest time in seconds of a body."""
         limits = self._limits
         if path == "/translate_file":
             return limits.file_bytes + limits.body_bytes, limits.file_seconds
-        return limits.body_bytes, limits.seconds
+        return limits.body_bytes, limits.request_seconds

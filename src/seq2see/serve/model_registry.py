@@ -1,4 +1,9 @@
-"""The loaded models: lookup by name or language pair, pivot routes, reload after a change."""
+"""The loaded models: lookup by name or language pair, pivot routes, reload after a change.
+
+A model directory can be replaced while the service runs. Once its files no longer change, the new
+model is loaded next to the old one and then replaces it. If loading fails, the old model stays in
+use, and `reload_error` contains the reason.
+"""
 
 from __future__ import annotations
 
@@ -12,188 +17,214 @@ from typing import NamedTuple
 
 from seq2see.bundle import files
 from seq2see.engines.ctranslate2_engine import Precision
-from seq2see.engines.loading import EngineName, torch_engine
+from seq2see.engines.loading import EngineName, load_torch_engine
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError, Seq2SeeError
-from seq2see.text.languages import match
+from seq2see.text.languages import match_language
 from seq2see.translator import Translator, load
 
-_PIVOT = "en"
-"""The language to go through where several would do: most models know it."""
+_PREFERRED_PIVOT = "en"
+"""The pivot language if several are possible: most models translate from or to it."""
+_MODEL_FILES = (
+    files.CONFIG_FILE,
+    files.WEIGHTS_FILE,
+    files.JOINT_TOKENIZER_FILE,
+    files.SOURCE_TOKENIZER_FILE,
+    files.TARGET_TOKENIZER_FILE,
+)
+
+FileSignature = tuple[tuple[int, int, int] | None, ...]
+"""Modification time, size and inode of each file of a model; None for a missing file."""
 
 
-_FILES = (files.CONFIG, files.WEIGHTS, files.JOINT, files.SOURCE, files.TARGET)
-
-
-Stamp = tuple[tuple[int, int, int] | None, ...]
-
-
-class Loaded(NamedTuple):
-    """A model as it comes from its directory."""
+class LoadedModel(NamedTuple):
+    """A model loaded from its directory."""
 
     translator: Translator
-    glass: Translator
-    """The same model on our own engine, which can be seen through. It is made at once: weights
-    are mapped from a file that may be overwritten later."""
+    torch_translator: Translator
+    """The same model with the torch engine, for traces and streams. It is loaded at once, because
+    weights are memory-mapped from a file that may be overwritten later."""
 
 
-Load = Callable[[Path], Loaded]
+ModelLoader = Callable[[Path], LoadedModel]
 
 
 @dataclass(eq=False)
-class Model:
-    """A model directory and its translator; equal only to itself."""
+class ServedModel:
+    """A model directory and its translators. Instances are compared by identity."""
 
     name: str
     path: Path
     translator: Translator = field(repr=False)
-    glass: Translator = field(repr=False)
-    stamp: Stamp = ()
-    problem: str | None = None
-    """Why the directory as it is now cannot be read; the model of before goes on."""
-    loaded: float = field(default_factory=time.time)
-    _seen: Stamp = ()
-    _unreadable: Stamp = ()
+    torch_translator: Translator = field(repr=False)
+    signature: FileSignature = ()
+    reload_error: str | None = None
+    """Why the current content of the directory cannot be loaded; the previous model is in use."""
+    loaded_at: float = field(default_factory=time.time)
+    _last_signature: FileSignature = ()
+    _failed_signature: FileSignature = ()
 
     @property
     def source(self) -> str:
-        """The language that it reads."""
+        """Code of the source language."""
         return self.translator.languages[0]
 
     @property
     def target(self) -> str:
-        """The language that it writes."""
+        """Code of the target language."""
         return self.translator.languages[1]
 
-    def costs(self, texts: Sequence[str], weight: float = 1.0) -> list[int]:
-        """Return the tokens of each text, the end counted, times what each of them costs."""
+    def compute_costs(self, texts: Sequence[str], weight: float = 1.0) -> list[int]:
+        """Return the number of tokens of each text, with the end token, times a weight."""
         ids = self.translator.bundle.tokenizers.source.encode_batch(list(texts))
         return [math.ceil(weight * (len(sentence) + 1)) for sentence in ids]
 
-    def refresh(self, load: Load) -> str | None:
-        """Look at the directory, and read it if it is another and stands still.
+    def reload_if_changed(self, load: ModelLoader) -> str | None:
+        """Load the directory again if its files have changed since the last load.
 
-        Returns "replaced" or "failed" if it was read.
+        It is loaded only if the files are the same as at the previous call: while they are being
+        copied, they still change.
+
+        Returns:
+            "replaced" or "failed" if the directory was loaded, else None.
         """
-        now = stamp(self.path)
-        still, self._seen = now == self._seen, now
-        if now == self.stamp:
-            self.problem = None
-        if not still or now in {self.stamp, self._unreadable}:
+        current = compute_signature(self.path)
+        is_stable, self._last_signature = current == self._last_signature, current
+        if current == self.signature:
+            self.reload_error = None
+        if not is_stable or current in {self.signature, self._failed_signature}:
             return None
         try:
-            self.translator, self.glass = load(self.path)
+            self.translator, self.torch_translator = load(self.path)
         except (Seq2SeeError, OSError) as error:
-            self.problem, self._unreadable = str(error), now
+            self.reload_error, self._failed_signature = str(error), current
             return "failed"
-        self.stamp, self.problem, self.loaded = now, None, time.time()
+        self.signature, self.reload_error, self.loaded_at = current, None, time.time()
         return "replaced"
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """The models that lead from one language to another; none if they are the same."""
+class ModelRoute:
+    """The models that translate from one language to another, in order.
+
+    The list is empty if both languages are the same and no model translates within it.
+    """
 
     source: str
     target: str
-    legs: tuple[Model, ...]
+    models: tuple[ServedModel, ...]
 
     @property
     def via(self) -> list[str]:
-        """The languages in between."""
-        return [leg.target for leg in self.legs[:-1]]
+        """The pivot languages."""
+        return [model.target for model in self.models[:-1]]
 
 
-class Models:
-    """See the module."""
+class ModelRegistry:
+    """All models of a service."""
 
-    def __init__(self, models: Sequence[Model], load: Load) -> None:
+    def __init__(self, models: Sequence[ServedModel], load: ModelLoader) -> None:
         if not models:
-            raise InputError("give a model directory at least")
+            raise InputError("give at least one model directory")
         self._models = tuple(models)
         self._load = load
         self._lock = threading.Lock()
 
     @classmethod
-    def load(cls, folders: Iterable[Path], load: Load) -> Models:
-        """Read every directory; one that cannot be read is an error."""
-        models: list[Model] = []
-        for folder in folders:
-            seen = stamp(folder)
-            name = _free_name(folder.resolve().name, {model.name for model in models})
-            models.append(Model(name, folder, *load(folder), seen, _seen=seen))
+    def load(cls, directories: Iterable[Path], load: ModelLoader) -> ModelRegistry:
+        """Load all model directories; raises if one of them cannot be loaded."""
+        models: list[ServedModel] = []
+        for directory in directories:
+            signature = compute_signature(directory)
+            name = _make_unique(directory.resolve().name, {model.name for model in models})
+            models.append(
+                ServedModel(name, directory, *load(directory), signature, _last_signature=signature)
+            )
         return cls(models, load)
 
-    def __iter__(self) -> Iterator[Model]:
+    def __iter__(self) -> Iterator[ServedModel]:
         return iter(self._models)
 
-    def named(self, name: str) -> Model | None:
-        """Return a model by its name."""
+    def find(self, name: str) -> ServedModel | None:
+        """Return the model of this name, or None."""
         return next((model for model in self._models if model.name == name), None)
 
     @property
     def languages(self) -> list[str]:
-        """Every language that is read or written, those that are read first."""
+        """All language codes, source languages first."""
         sources = [model.source for model in self._models]
         return list(dict.fromkeys([*sources, *(model.target for model in self._models)]))
 
-    def targets(self, source: str) -> list[str]:
-        """Return what a language can become, itself included."""
-        return [code for code in self.languages if self.route(source, code)]
+    def find_targets(self, source: str) -> list[str]:
+        """Return the languages that a language can be translated to, itself included."""
+        return [code for code in self.languages if self.find_route(source, code)]
 
-    def route(self, source: str, target: str) -> Route | None:
-        """Return the way from one language to another, by codes as clients write them."""
-        known = self.languages
-        start, end = match(source, known), match(target, known)
-        if start is None or end is None:
+    def find_route(self, source: str, target: str) -> ModelRoute | None:
+        """Return the route between two languages, direct or through one pivot language.
+
+        Args:
+            source: Language code as a client writes it.
+            target: Language code as a client writes it.
+        """
+        languages = self.languages
+        source_code, target_code = (
+            match_language(source, languages),
+            match_language(target, languages),
+        )
+        if source_code is None or target_code is None:
             return None
-        if start == end:
-            return Route(start, end, self._direct(start, end))
-        legs = self._direct(start, end) or self._chained(start, end)
-        return Route(start, end, legs) if legs else None
+        direct = self._direct_route(source_code, target_code)
+        if source_code == target_code:
+            return ModelRoute(source_code, target_code, direct)
+        models = direct or self._pivot_route(source_code, target_code)
+        return ModelRoute(source_code, target_code, models) if models else None
 
-    def refresh(self) -> list[tuple[Model, str]]:
-        """Read anew what was replaced, and return what became of it."""
+    def reload_changed(self) -> list[tuple[ServedModel, str]]:
+        """Reload all models whose files have changed.
+
+        Returns:
+            The models that were loaded again, each with "replaced" or "failed".
+        """
         with self._lock:
-            outcomes = [(model, model.refresh(self._load)) for model in self._models]
+            outcomes = [(model, model.reload_if_changed(self._load)) for model in self._models]
         return [(model, outcome) for model, outcome in outcomes if outcome]
 
-    def _direct(self, source: str, target: str) -> tuple[Model, ...]:
+    def _direct_route(self, source: str, target: str) -> tuple[ServedModel, ...]:
         for model in self._models:
             if (model.source, model.target) == (source, target):
                 return (model,)
         return ()
 
-    def _chained(self, source: str, target: str) -> tuple[Model, ...]:
-        middles = sorted((m.target for m in self._models if m.source == source), key=_preference)
-        for middle in middles:
-            if second := self._direct(middle, target):
-                return (*self._direct(source, middle), *second)
+    def _pivot_route(self, source: str, target: str) -> tuple[ServedModel, ...]:
+        pivots = sorted((m.target for m in self._models if m.source == source), key=_pivot_rank)
+        for pivot in pivots:
+            if second := self._direct_route(pivot, target):
+                return (*self._direct_route(source, pivot), *second)
         return ()
 
 
-def read(
-    folder: Path,
+def load_served_model(
+    directory: Path,
     engine: EngineName = "auto",
     threads: int | None = None,
     precision: Precision = "float32",
-) -> Loaded:
-    """Read a model directory."""
-    translator = load(folder, engine=engine, threads=threads, precision=precision)
+) -> LoadedModel:
+    """Load a model directory, also with the torch engine if another engine is used."""
+    translator = load(directory, engine=engine, threads=threads, precision=precision)
     if isinstance(translator.engine, TorchEngine):
-        return Loaded(translator, translator)
+        return LoadedModel(translator, translator)
     bundle = translator.bundle
-    own = torch_engine(bundle)  # searches and aligns as the other does
+    engine_for_traces = load_torch_engine(bundle)  # searches and aligns like the other engine
     parts = bundle.tokenizers, bundle.languages, bundle.max_length, bundle
-    return Loaded(translator, Translator(own, *parts))
+    return LoadedModel(translator, Translator(engine_for_traces, *parts))
 
 
-def stamp(folder: Path) -> Stamp:
-    """Return what changes when the files of a model do."""
-    return tuple(_file_stamp(folder / name) for name in _FILES)
+def compute_signature(directory: Path) -> FileSignature:
+    """Return a value that changes when a file of a model changes."""
+    return tuple(_file_status(directory / name) for name in _MODEL_FILES)
 
 
-def _file_stamp(path: Path) -> tuple[int, int, int] | None:
+def _file_status(path: Path) -> tuple[int, int, int] | None:
     try:
         status = path.stat()
     except OSError:
@@ -201,14 +232,14 @@ def _file_stamp(path: Path) -> tuple[int, int, int] | None:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _preference(language: str) -> tuple[bool, str]:
-    return language != _PIVOT, language
+def _pivot_rank(language: str) -> tuple[bool, str]:
+    return language != _PREFERRED_PIVOT, language
 
 
-def _free_name(name: str, taken: set[str]) -> str:
+def _make_unique(name: str, used: set[str]) -> str:
     number = 2
-    free = name
-    while free in taken:
-        free = f"{name}-{number}"
+    unique = name
+    while unique in used:
+        unique = f"{name}-{number}"
         number += 1
-    return free
+    return unique

@@ -1,6 +1,6 @@
 """The log (JSON lines) and the Prometheus metrics of the service.
 
-Neither ever contains the text of a request, an address or a key.
+Neither contains the text of a request, an address or a key.
 """
 
 from __future__ import annotations
@@ -14,98 +14,107 @@ from typing import Any, TextIO
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from seq2see.serve.work_queue import Batch, WorkQueue
+from seq2see.serve.work_queue import WorkBatch, WorkQueue
+
+METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_SIZE_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+_MAX_FRAMES = 8
 
 
-class Journal:
-    """Writes what happens; without a stream, to nobody."""
+class JsonLog:
+    """Writes one JSON object per line to a stream; without a stream, nothing."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
 
     @classmethod
-    def standard(cls) -> Journal:
-        """Return one that writes to standard error."""
+    def to_stderr(cls) -> JsonLog:
+        """Return a log that writes to standard error."""
         return cls(sys.stderr)
 
     def write(self, event: str, **fields: Any) -> None:
-        """Add a line."""
+        """Write one line with the time, the name of the event and its fields."""
         if self._stream is None:
             return
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
-        # Escapes keep a field from starting a line of its own.
+        # ensure_ascii escapes line breaks, so that a field cannot forge a line.
         line = json.dumps({"time": time, "event": event, **fields}, ensure_ascii=True)
         self._stream.write(line + "\n")
         self._stream.flush()
 
-    def error(self, event: str, error: BaseException, **fields: Any) -> None:
-        """Add a line on something that should not have been."""
-        frames = traceback.extract_tb(error.__traceback__)[-8:]
-        places = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in frames]
-        self.write(event, **fields, error=type(error).__name__, places=places)
+    def write_exception(self, event: str, error: BaseException, **fields: Any) -> None:
+        """Write one line with the class and the traceback of an exception.
+
+        The message of the exception is left out, because it may quote the text of a request
+        ("… but is 'my secret' instead").
+        """
+        frames = traceback.extract_tb(error.__traceback__)[-_MAX_FRAMES:]
+        locations = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in frames]
+        self.write(event, **fields, error=type(error).__name__, traceback=locations)
 
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-
-_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
-
-
-_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-
-
-class Metrics:
-    """The numbers of one service, in a registry of their own."""
+class ServiceMetrics:
+    """The Prometheus metrics of one service, in a registry of its own."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        mine: dict[str, Any] = {"namespace": "seq2see", "registry": self._registry}
-        self._requests = Counter("requests", "Answers.", ["route", "status"], **mine)
-        self._seconds = Histogram(
-            "request_seconds", "From request to answer.", ["route"], buckets=_SECONDS, **mine
+        common: dict[str, Any] = {"namespace": "seq2see", "registry": self._registry}
+        self._requests = Counter("requests", "Responses.", ["route", "status"], **common)
+        self._request_seconds = Histogram(
+            "request_duration_seconds",
+            "Seconds from request to response.",
+            ["route"],
+            buckets=_SECONDS_BUCKETS,
+            **common,
         )
-        self._refusals = Counter("refusals", "Requests without a result.", ["reason"], **mine)
-        self._batch_items = Histogram("batch_items", "Items a batch.", buckets=_SIZES, **mine)
-        self._batch_seconds = Histogram("batch_seconds", "A batch.", buckets=_SECONDS, **mine)
+        self._errors = Counter("errors", "Requests that failed.", ["error_code"], **common)
+        self._batch_items = Histogram(
+            "batch_items", "Items per batch.", buckets=_SIZE_BUCKETS, **common
+        )
+        self._batch_seconds = Histogram(
+            "batch_duration_seconds", "Seconds per batch.", buckets=_SECONDS_BUCKETS, **common
+        )
         self._tokens = Counter(
             "tokens",
-            "Source tokens that went to the engine; wide beams and traces weigh more.",
-            **mine,
+            "Source tokens passed to the engine, weighted by beam size; traces weigh more.",
+            **common,
         )
-        self._reloads = Counter("model_reloads", "Models read anew.", ["outcome"], **mine)
-        self._deaths = Counter("worker_deaths", "Threads that had to be replaced.", **mine)
+        self._reloads = Counter("model_reloads", "Reloads of models.", ["outcome"], **common)
+        self._restarts = Counter("worker_restarts", "Worker threads restarted.", **common)
 
-    def watch(self, queue: WorkQueue) -> None:
-        """Show how much waits and runs."""
-        for name, text, read in (
-            ("queue_tokens", "Tokens that wait.", lambda: queue.waiting),
-            ("running_tokens", "Tokens that the engine has.", lambda: queue.running),
+    def add_queue_gauges(self, queue: WorkQueue) -> None:
+        """Add gauges of the waiting and the running tokens of a queue."""
+        for name, description, read in (
+            ("queue_tokens", "Tokens waiting in the queue.", lambda: queue.waiting_tokens),
+            ("running_tokens", "Tokens in the engine.", lambda: queue.running_tokens),
         ):
-            Gauge(name, text, namespace="seq2see", registry=self._registry).set_function(read)
+            gauge = Gauge(name, description, namespace="seq2see", registry=self._registry)
+            gauge.set_function(read)
 
-    def answered(self, route: str, status: int, seconds: float) -> None:
-        """Count an answer."""
+    def count_response(self, route: str, status: int, seconds: float) -> None:
+        """Count a response and its duration."""
         self._requests.labels(route, str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        self._request_seconds.labels(route).observe(seconds)
 
-    def refused(self, reason: str) -> None:
-        """Count a request without a result."""
-        self._refusals.labels(reason).inc()
+    def count_error(self, error_code: str) -> None:
+        """Count a failed request."""
+        self._errors.labels(error_code).inc()
 
-    def after_batch(self, batch: Batch, seconds: float) -> None:
-        """Count a batch."""
-        self._batch_items.observe(len(batch.places))
+    def count_batch(self, batch: WorkBatch, seconds: float) -> None:
+        """Count a batch, its items, tokens and duration."""
+        self._batch_items.observe(len(batch.entries))
         self._batch_seconds.observe(seconds)
         self._tokens.inc(batch.cost)
 
-    def reloaded(self, outcome: str) -> None:
-        """Count a model that was read anew, or could not be."""
+    def count_reload(self, outcome: str) -> None:
+        """Count a reload of a model; the outcome is "replaced" or "failed"."""
         self._reloads.labels(outcome).inc()
 
-    def died(self, count: int) -> None:
-        """Count threads that had to be replaced."""
-        self._deaths.inc(count)
+    def count_restarts(self, count: int) -> None:
+        """Count restarted worker threads."""
+        self._restarts.inc(count)
 
-    def text(self) -> bytes:
-        """Return it all as Prometheus reads it."""
+    def render(self) -> bytes:
+        """Return all metrics in the Prometheus text format."""
         return generate_latest(self._registry)

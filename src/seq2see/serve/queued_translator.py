@@ -1,4 +1,8 @@
-"""Translators whose work goes through the queue, and pivot translation with two of them."""
+"""Translators whose work goes through the queue, and pivot translation with two of them.
+
+They have the interface of `Translator`. Documents, HTML and plain texts therefore share the same
+batches, and a pivot route can be used like a single model.
+"""
 
 from __future__ import annotations
 
@@ -8,116 +12,108 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast, overload
 
 from seq2see.errors import Seq2SeeError
-from seq2see.serve.errors import Busy, Indirect
-from seq2see.serve.model_registry import Model, Route
-from seq2see.serve.work_queue import Call, WorkQueue
-from seq2see.translator import Link, Translation, TranslationOptions, Translator
+from seq2see.serve.errors import DirectModelRequired, Overloaded
+from seq2see.serve.model_registry import ModelRoute, ServedModel
+from seq2see.serve.work_queue import RequestContext, WorkQueue
+from seq2see.translator import AlignmentLink, Translation, TranslationOptions, Translator
 
-ENGINE_FAILED = "the engine failed on this text"
-"""The error of a text that broke the engine; those beside it were translated."""
+ENGINE_FAILED_MESSAGE = "the engine failed on this text"
+"""Error of a text on which the engine failed; other texts in the same batch are translated."""
+_WINDOW_LINES = 256
+"""Lines of a file that are in the queue at the same time."""
 
-
-_WINDOW = 256
-"""Lines of a file that wait at a time."""
-
-
-OnError = Callable[[BaseException], None]
-
-
-Weigh = Callable[[int], float]
-"""Tells what a token costs with a beam of this size."""
+ErrorCallback = Callable[[BaseException], None]
+TokenWeightFunction = Callable[[int], float]
+"""Returns the cost of a token for a beam size."""
 
 
 @dataclass(frozen=True, slots=True)
-class TranslateTask:
-    """Lines for one model, by the same options."""
+class TranslationTask:
+    """Translation of lines by one model with the same options."""
 
-    model: Model
-    wishes: str
-    """The options as a text, since they cannot be hashed."""
+    model: ServedModel
+    options_key: str
+    """The options as JSON, because the options themselves cannot be hashed."""
     options: TranslationOptions = field(compare=False)
 
     @classmethod
-    def of(cls, model: Model, options: TranslationOptions) -> TranslateTask:
-        """Make one."""
+    def from_options(cls, model: ServedModel, options: TranslationOptions) -> TranslationTask:
+        """Return the task of a model with these options."""
         return cls(model, options.model_dump_json(), options)
 
     def run(self, items: Sequence[str]) -> Sequence[Translation]:
-        """Translate, by whichever translator the model has now."""
+        """Translate lines with the model's current translator."""
         return self.model.translator.translate(list(items), options=self.options)
 
 
 class QueuedTranslator:
-    """A model behind the queue, for one call."""
+    """Translates with one model through the queue, for one request."""
 
     def __init__(
         self,
-        model: Model,
+        model: ServedModel,
         queue: WorkQueue,
-        call: Call,
+        context: RequestContext,
         *,
-        patient: bool = False,
-        on_error: OnError = lambda _: None,
-        weigh: Weigh = lambda _: 1.0,
+        retry_when_full: bool = False,
+        on_error: ErrorCallback = lambda _: None,
+        token_weight: TokenWeightFunction = lambda _: 1.0,
     ) -> None:
-        self._model, self._queue, self._call = model, queue, call
-        self._patient, self._on_error, self._weigh = patient, on_error, weigh
+        self._model, self._queue, self._context = model, queue, context
+        self._retry_when_full, self._on_error = retry_when_full, on_error
+        self._token_weight = token_weight
 
     @property
     def languages(self) -> tuple[str, str]:
-        """From which language to which."""
+        """Source and target language."""
         return self._model.translator.languages
 
     def translate(self, lines: Sequence[str], options: TranslationOptions) -> list[Translation]:
-        """Translate lines in their order; one that has no translation says why."""
-        task = TranslateTask.of(self._model, options)
-        costs = self._model.costs(lines, self._weigh(options.search.beam_size))
-        if not self._patient:
-            return self._sorted_out(self._queue.submit(self._call, task, lines, costs))
-        results: list[Translation] = []
-        for start in range(0, len(lines), _WINDOW):
-            window = slice(start, start + _WINDOW)
-            results += self._sorted_out(self._persist(task, lines[window], costs[window]))
-        return results
+        """Translate lines in order. A line that fails has an error in its translation."""
+        task = TranslationTask.from_options(self._model, options)
+        costs = self._model.compute_costs(lines, self._token_weight(options.search.beam_size))
+        if not self._retry_when_full:
+            results = self._queue.submit(self._context, task, lines, costs)
+            return [self._to_translation(result) for result in results]
+        translations: list[Translation] = []
+        for start in range(0, len(lines), _WINDOW_LINES):
+            window = slice(start, start + _WINDOW_LINES)
+            results = self._submit_with_retries(task, lines[window], costs[window])
+            translations += [self._to_translation(result) for result in results]
+        return translations
 
-    def _persist(
-        self, task: TranslateTask, lines: Sequence[str], costs: Sequence[int]
+    def _submit_with_retries(
+        self, task: TranslationTask, lines: Sequence[str], costs: Sequence[int]
     ) -> list[Any]:
-        """Try again while the queue is full: a file in the middle is not given up."""
+        """Submit lines again while the queue is full, so that a started file is finished."""
         while True:
             try:
-                return self._queue.submit(self._call, task, lines, costs)
-            except Busy as busy:
-                pause = min(1.0, busy.retry_after or 1.0)
-                if self._call.is_cancelled or self._call.left < pause:
+                return self._queue.submit(self._context, task, lines, costs)
+            except Overloaded as error:
+                pause = min(1.0, error.retry_after or 1.0)
+                if self._context.is_cancelled or self._context.seconds_left < pause:
                     raise
                 time.sleep(pause)
 
-    def _sorted_out(self, outcomes: Sequence[Any]) -> list[Translation]:
-        return [self._translation(outcome) for outcome in outcomes]
-
-    def _translation(self, outcome: Any) -> Translation:
-        if isinstance(outcome, Translation):
-            return outcome
-        if isinstance(outcome, Seq2SeeError):
-            return Translation("", 0.0, 0.0, error=str(outcome))
-        self._on_error(outcome)
-        return Translation("", 0.0, 0.0, error=ENGINE_FAILED)
+    def _to_translation(self, result: Any) -> Translation:
+        if isinstance(result, Translation):
+            return result
+        if isinstance(result, Seq2SeeError):
+            return Translation("", 0.0, 0.0, error=str(result))
+        self._on_error(result)
+        return Translation("", 0.0, 0.0, error=ENGINE_FAILED_MESSAGE)
 
 
-class Chain:
-    """Models of which each reads what the one before it wrote; at least one.
+class PivotTranslator:
+    """Translates with one or more models in sequence, with the interface of `Translator`."""
 
-    To those who use it, it is a `Translator`.
-    """
-
-    def __init__(self, legs: Sequence[QueuedTranslator]) -> None:
-        self._legs = legs
+    def __init__(self, translators: Sequence[QueuedTranslator]) -> None:
+        self._translators = translators
 
     @property
     def languages(self) -> tuple[str, str]:
-        """From which language to which, in the end."""
-        return self._legs[0].languages[0], self._legs[-1].languages[1]
+        """Source language of the first model and target language of the last one."""
+        return self._translators[0].languages[0], self._translators[-1].languages[1]
 
     @overload
     def translate(
@@ -132,65 +128,89 @@ class Chain:
     def translate(
         self, lines: str | Sequence[str], options: TranslationOptions | None = None, **settings: Any
     ) -> Translation | list[Translation]:
-        """Translate lines in their order, through every language on the way."""
+        """Translate lines in order through all pivot languages.
+
+        Raises:
+            DirectModelRequired: A glossary is given, and there is a pivot language.
+        """
         if isinstance(lines, str):
             return self.translate([lines], options, **settings)[0]
-        options = (options or TranslationOptions()).changed(settings)
-        if options.glossary and len(self._legs) > 1:
-            raise Indirect("a glossary needs a direct model, and this pair goes through another")
-        on_the_way = TranslationOptions(alignment=options.alignment, split=options.split).changed(
-            {"beam_size": options.search.beam_size}
-        )
-        results = [Translation(line, 0.0, 0.0) for line in lines]
-        for leg in self._legs:
-            last = leg is self._legs[-1]
-            texts = [result.text for result in results]
-            found = leg.translate(texts, options if last else on_the_way)
-            first = leg is self._legs[0]
-            results = found if first else list(map(_joined, results, found))
-        return results
+        options = (options or TranslationOptions()).with_settings(settings)
+        if options.glossary and len(self._translators) > 1:
+            raise DirectModelRequired(
+                "a glossary needs a direct model, but this language pair uses a pivot language"
+            )
+        pivot_options = TranslationOptions(
+            alignment=options.alignment, split=options.split
+        ).with_settings({"beam_size": options.search.beam_size})
+        translations = [Translation(line, 0.0, 0.0) for line in lines]
+        for translator in self._translators:
+            is_last = translator is self._translators[-1]
+            texts = [translation.text for translation in translations]
+            results = translator.translate(texts, options if is_last else pivot_options)
+            is_first = translator is self._translators[0]
+            translations = results if is_first else list(map(_combine, translations, results))
+        return translations
 
 
-def chained(
-    route: Route,
+def create_route_translator(
+    route: ModelRoute,
     queue: WorkQueue,
-    call: Call,
+    context: RequestContext,
     *,
-    patient: bool = False,
-    on_error: OnError = lambda _: None,
-    weigh: Weigh = lambda _: 1.0,
+    retry_when_full: bool = False,
+    on_error: ErrorCallback = lambda _: None,
+    token_weight: TokenWeightFunction = lambda _: 1.0,
 ) -> Translator:
-    """Return the translator of a route."""
-    legs = [
-        QueuedTranslator(leg, queue, call, patient=patient, on_error=on_error, weigh=weigh)
-        for leg in route.legs
+    """Return the translator of a route for one request.
+
+    Args:
+        route: The models, at least one.
+        queue: The queue through which the work goes.
+        context: Client and deadline of the request.
+        retry_when_full: Whether to wait, up to the deadline, if the queue is full.
+        on_error: Called with the exception of each text on which the engine failed.
+        token_weight: Cost of a token for a beam size.
+    """
+    translators = [
+        QueuedTranslator(
+            model,
+            queue,
+            context,
+            retry_when_full=retry_when_full,
+            on_error=on_error,
+            token_weight=token_weight,
+        )
+        for model in route.models
     ]
-    return cast("Translator", Chain(legs))
+    return cast("Translator", PivotTranslator(translators))
 
 
-def _joined(first: Translation, second: Translation) -> Translation:
-    """Return what two models made of a line, as if one had."""
+def _combine(first: Translation, second: Translation) -> Translation:
+    """Return the pivot translation of a line from the translations of two models."""
     if first.error:
         return first
     flags = tuple(dict.fromkeys([*first.flags, *second.flags]))
-    links = tuple(_composed(first.alignment, second.alignment))
+    links = tuple(_compose_alignments(first.alignment, second.alignment))
     return replace(
         second,
-        alternatives=tuple(_joined(first, other) for other in second.alternatives),
+        alternatives=tuple(_combine(first, other) for other in second.alternatives),
         alignment=links,
         flags=flags,
-        unmet=(*first.unmet, *second.unmet),
+        unmet_constraints=(*first.unmet_constraints, *second.unmet_constraints),
         sentences=(),
     )
 
 
-def _composed(first: Sequence[Link], second: Sequence[Link]) -> Iterator[Link]:
-    """Yield from target words to source words, through the words in between."""
+def _compose_alignments(
+    first: Sequence[AlignmentLink], second: Sequence[AlignmentLink]
+) -> Iterator[AlignmentLink]:
+    """Yield links from source words to target words, joined at overlapping pivot words."""
     weights: dict[tuple[int, int, int, int], float] = {}
-    for far in second:
-        for near in first:
-            if near.target_start < far.source_end and far.source_start < near.target_end:
-                span = (near.source_start, near.source_end, far.target_start, far.target_end)
-                weights[span] = weights.get(span, 0.0) + near.weight * far.weight
+    for right in second:
+        for left in first:
+            if left.target_start < right.source_end and right.source_start < left.target_end:
+                key = (left.source_start, left.source_end, right.target_start, right.target_end)
+                weights[key] = weights.get(key, 0.0) + left.weight * right.weight
     order = sorted(weights.items(), key=lambda item: (item[0][2], -item[1], item[0][0]))
-    yield from (Link(*span, min(weight, 1.0)) for span, weight in order)
+    yield from (AlignmentLink(*key, min(weight, 1.0)) for key, weight in order)

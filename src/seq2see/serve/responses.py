@@ -1,4 +1,8 @@
-"""JSON responses without NaN and infinity, and responses of server-sent events."""
+"""JSON responses without NaN and infinity, and responses of server-sent events.
+
+The response of a stream starts with the first event, so an error before it has its own HTTP status.
+Each text event replaces the previous one: a slow client skips some, and nothing accumulates.
+"""
 
 from __future__ import annotations
 
@@ -11,61 +15,66 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from seq2see.serve.errors import BUG, Bug, Gone, Problem
-from seq2see.serve.executor import Desk
-from seq2see.serve.unbatched import Emit
-from seq2see.serve.work_queue import Call
+from seq2see.serve.errors import (
+    INTERNAL_ERROR_MESSAGE,
+    ClientDisconnected,
+    InternalError,
+    ServiceError,
+)
+from seq2see.serve.executor import RequestExecutor
+from seq2see.serve.unbatched import PartialTextCallback
+from seq2see.serve.work_queue import RequestContext
+
+StreamingFunction = Callable[[RequestContext, PartialTextCallback], dict[str, Any]]
+"""Calls its second argument with each partial text and returns the data of the last event."""
 
 
-class Json(JSONResponse):
-    """An answer in JSON."""
+class FiniteJSONResponse(JSONResponse):
+    """A JSON response in which NaN and infinity, which JSON does not have, are null."""
 
     def render(self, content: Any) -> bytes:
         """Return the body."""
         try:
             return super().render(content)
-        except ValueError:  # it is rare, so nothing is looked at before
-            return json.dumps(finite(content), ensure_ascii=True).encode()
+        except ValueError:  # rare, so the content is not checked in advance
+            return json.dumps(replace_non_finite(content), ensure_ascii=True).encode()
 
 
-def finite(node: Any) -> Any:
-    """Return the same with null for what is no number."""
+def replace_non_finite(node: Any) -> Any:
+    """Return a copy of a JSON value with None in place of NaN and infinity."""
     if isinstance(node, float):
         return node if math.isfinite(node) else None
     if isinstance(node, dict):
-        return {key: finite(value) for key, value in node.items()}
-    return [finite(item) for item in node] if isinstance(node, list | tuple) else node
+        return {key: replace_non_finite(value) for key, value in node.items()}
+    return [replace_non_finite(item) for item in node] if isinstance(node, list | tuple) else node
 
 
-Work = Callable[[Call, Emit], dict[str, Any]]
-
-
-class Latest:
-    """A place for the newest text; written from any thread, read in the event loop."""
+class LatestText:
+    """Holds the most recent text: set from any thread, read in the event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._text: str | None = None
-        self._is_over = False
+        self._is_closed = False
 
-    def put(self, text: str) -> None:
-        """Replace what is there."""
+    def set(self, text: str) -> None:
+        """Replace the text. Thread-safe."""
         self._loop.call_soon_threadsafe(self._set, text)
 
     def close(self) -> None:
-        """Say that there will be no more."""
-        self._is_over = True
+        """End the sequence of texts."""
+        self._is_closed = True
         self._changed.set()
 
     async def wait(self) -> None:
         """Wait for a text or for the end."""
-        while self._text is None and not self._is_over:
+        while self._text is None and not self._is_closed:
             self._changed.clear()
             await self._changed.wait()
 
     async def take(self) -> str | None:
-        """Wait for a text, and take it; None at the end."""
+        """Wait for a text, remove it and return it; None at the end."""
         await self.wait()
         text, self._text = self._text, None
         return text
@@ -75,44 +84,53 @@ class Latest:
         self._changed.set()
 
 
-async def answer(request: Request, client: str, desk: Desk, work: Work) -> Response:
-    """Run something in a thread, and return a response with what it emits, as events."""
-    latest = Latest()
-    task = asyncio.create_task(desk.work(request, client, lambda call: work(call, latest.put)))
+async def create_event_response(
+    request: Request, client: str, executor: RequestExecutor, function: StreamingFunction
+) -> Response:
+    """Run a function in a thread and return a response that streams its texts as events.
+
+    Raises:
+        ServiceError: The function failed before its first text.
+    """
+    latest = LatestText()
+    task = asyncio.create_task(
+        executor.execute(request, client, lambda context: function(context, latest.set))
+    )
     task.add_done_callback(lambda _: latest.close())
     try:
         await latest.wait()
         if task.done():
-            task.result()  # or why there is none
+            task.result()  # raises if the function failed
     except BaseException:
         task.cancel()
         raise
-    return StreamingResponse(_events(request, task, latest), media_type="text/event-stream")
+    return StreamingResponse(_stream_events(request, task, latest), media_type="text/event-stream")
 
 
-async def _events(
-    request: Request, task: asyncio.Task[dict[str, Any]], latest: Latest
+async def _stream_events(
+    request: Request, task: asyncio.Task[dict[str, Any]], latest: LatestText
 ) -> AsyncIterator[bytes]:
     try:
         while (text := await latest.take()) is not None:
-            yield _event("text", {"text": text})
-        yield _event("done", await task)
-    except Problem as problem:
-        request.state.note["reason"] = problem.reason
-        yield _failure(problem)
-    except asyncio.CancelledError:  # the status has been sent; the log can still tell
-        request.state.note["reason"] = Gone.reason
+            yield _format_event("text", {"text": text})
+        yield _format_event("done", await task)
+    except ServiceError as error:
+        request.state.log_fields["error_code"] = error.error_code
+        yield _format_error(error)
+    except asyncio.CancelledError:  # the status is already sent, so only the log can record it
+        request.state.log_fields["error_code"] = ClientDisconnected.error_code
         raise
     except Exception:
-        yield _failure(Bug(BUG))
+        yield _format_error(InternalError(INTERNAL_ERROR_MESSAGE))
         raise  # for the log
     finally:
         task.cancel()
 
 
-def _failure(problem: Problem) -> bytes:
-    return _event("error", {"error": str(problem), "reason": problem.reason})
+def _format_error(error: ServiceError) -> bytes:
+    return _format_event("error", {"error": str(error), "error_code": error.error_code})
 
 
-def _event(kind: str, data: dict[str, Any]) -> bytes:
-    return f"event: {kind}\ndata: {json.dumps(finite(data), ensure_ascii=True)}\n\n".encode()
+def _format_event(kind: str, data: dict[str, Any]) -> bytes:
+    encoded = json.dumps(replace_non_finite(data), ensure_ascii=True)
+    return f"event: {kind}\ndata: {encoded}\n\n".encode()

@@ -1,49 +1,84 @@
-"""The listening socket, the uvicorn server and its shutdown."""
+"""The listening socket, the uvicorn server and its shutdown.
+
+`create_app` is imported inside a function because it loads torch: `open_socket` must be able to
+report a port in use at once.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import uvicorn
 
 from seq2see.errors import InputError
-from seq2see.serve.app import create_app
 from seq2see.serve.config import ServeConfig
-from seq2see.serve.service import Service
+
+if TYPE_CHECKING:
+    from seq2see.serve.service import Service
+
+_BACKLOG = 512
+
+
+def open_socket(config: ServeConfig) -> socket.socket:
+    """Return a socket that listens on the configured host and port.
+
+    Raises:
+        InputError: The address or port cannot be used.
+    """
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    try:
+        listener = socket.create_server((config.host, config.port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        address = f"{config.host}:{config.port}"
+        # strerror, because str(error) repeats the address.
+        reason = os.strerror(error.errno) if error.errno else error
+        raise InputError(
+            f"cannot listen on {address}: {reason}; try another --host or --port"
+        ) from None
+    # Connections inherit TCP_NODELAY. asyncio sets it only if the socket states its protocol;
+    # without it the second response on a connection waits 40 ms for the client's ACK.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 class _Server(uvicorn.Server):
-    """Lets the service drain when a signal comes, and then ends with status 0."""
+    """Drains the service after a signal and then exits with status 0."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
         self._service = service
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """Begin to end; a second signal ends at once. A handler may do no more than this."""
+        """Request a graceful shutdown; a second signal exits immediately.
+
+        This runs in a signal handler, so it only sets flags.
+        """
         self.force_exit = self.should_exit
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Drain, then close."""
+        """Drain the service, then close the connections."""
         self._service.drain()
         await super().shutdown(sockets)
 
 
-def server(service: Service) -> uvicorn.Server:
-    """Return the server of a service."""
+def create_server(service: Service) -> uvicorn.Server:
+    """Return the uvicorn server of a service."""
+    from seq2see.serve.app import create_app  # noqa: PLC0415 loads torch
+
     config = service.config
     settings = uvicorn.Config(
         create_app(service),
         lifespan="on",
         log_config=None,
-        log_level="critical",  # the journal has it all
-        access_log=False,  # it would write queries, which hold texts
+        log_level="critical",  # the service has its own log
+        access_log=False,  # it would contain queries, and these contain texts
         server_header=False,
         proxy_headers=config.public_url is not None,
-        timeout_graceful_shutdown=max(1, round(config.drain_seconds)),
+        timeout_graceful_shutdown=max(1, round(config.shutdown_seconds)),
         timeout_keep_alive=30,
         ws="none",
         h11_max_incomplete_event_size=64 * 1024,
@@ -51,38 +86,18 @@ def server(service: Service) -> uvicorn.Server:
     return _Server(settings, service)
 
 
-def run(service: Service, listener: socket.socket) -> None:
-    """Serve until a signal comes."""
-    server(service).run(sockets=[listener])
-    leave(service)
+def run_server(service: Service, listener: socket.socket) -> None:
+    """Serve until SIGINT or SIGTERM."""
+    create_server(service).run(sockets=[listener])
+    exit_if_stuck(service)
 
 
-def leave(service: Service) -> None:
-    """End the process if a batch has outlived the drain.
+def exit_if_stuck(service: Service) -> None:
+    """Exit the process with status 0 if a batch is still running after the shutdown.
 
-    Python would wait for the engine's threads, and then end the worker in the middle of the
-    engine's own code, which aborts: a status that says that the service crashed.
+    Python would wait for the engine's threads and then end the worker thread inside the engine's
+    native code, which aborts the process with the status of a crash.
     """
-    if service.is_stuck:
-        service.journal.write("left_a_batch")
+    if service.has_running_batch:
+        service.log.write("batch_abandoned")
         os._exit(0)
-
-
-_BACKLOG = 512
-
-
-def listen(config: ServeConfig) -> socket.socket:
-    """Return the socket of a service."""
-    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    try:
-        listener = socket.create_server((config.host, config.port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        where = f"{config.host}:{config.port}"
-        reason = os.strerror(error.errno) if error.errno else error  # its own names the place again
-        raise InputError(
-            f"cannot listen on {where}: {reason}; try another --host or --port"
-        ) from None
-    # Connections inherit it. asyncio sets it by itself only where the socket names its protocol,
-    # and without it the second answer on a connection waits 40 ms for the client's receipt.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener

@@ -1,4 +1,4 @@
-"""All that the service does, without HTTP: the routes only read requests and write answers."""
+"""The service without HTTP: the routes only read requests and write responses."""
 
 from __future__ import annotations
 
@@ -9,303 +9,380 @@ from pathlib import Path
 from typing import TypeVar
 
 from seq2see.errors import Seq2SeeError
-from seq2see.explain.head_ablation import Removals
+from seq2see.explain.head_ablation import AblationResults
 from seq2see.serve import unbatched
-from seq2see.serve.auth import ApiKeys, Rates
+from seq2see.serve.auth import ApiKeyStore, RateLimiter
 from seq2see.serve.config import ServeConfig
-from seq2see.serve.errors import Busy, Failed, Indirect, Invalid, UnknownLanguage
-from seq2see.serve.file_translation import (
-    FileStore,
-    refuse_file,
-    suffixes,
-    translate_file,
-    translated_name,
-    words_of_file,
-    words_of_page,
+from seq2see.serve.errors import (
+    BadRequest,
+    DirectModelRequired,
+    EngineError,
+    Overloaded,
+    UnsupportedLanguagePair,
 )
-from seq2see.serve.model_registry import Model, Models, Route
-from seq2see.serve.monitoring import Journal, Metrics
-from seq2see.serve.queued_translator import chained
-from seq2see.serve.requests import ExplainRequest, HeadsRequest
-from seq2see.serve.text_translation import Manner, translate_texts
-from seq2see.serve.unbatched import Emit
-from seq2see.serve.work_queue import Call, Workers, WorkQueue
-from seq2see.text.language_detection import Detection, Guess
-from seq2see.text.languages import match, name
+from seq2see.serve.file_translation import (
+    DownloadStore,
+    check_file,
+    extract_file_text,
+    extract_page_text,
+    list_supported_extensions,
+    make_translated_filename,
+    translate_file,
+)
+from seq2see.serve.model_registry import ModelRegistry, ModelRoute, ServedModel
+from seq2see.serve.monitoring import JsonLog, ServiceMetrics
+from seq2see.serve.queued_translator import create_route_translator
+from seq2see.serve.requests import ExplainRequest, HeadAblationRequest
+from seq2see.serve.text_translation import RequestOptions, translate_texts
+from seq2see.serve.unbatched import PartialTextCallback
+from seq2see.serve.work_queue import RequestContext, WorkerThreads, WorkQueue
+from seq2see.text.language_detection import DetectedLanguage, LanguageIdentifier
+from seq2see.text.languages import language_name, match_language
 from seq2see.translator import Translation, TranslationOptions, Translator
 
 T = TypeVar("T")
 
-_FILE_RETRY = 10.0
-_STALLED = 4.0
-"""So many deadlines with the engine, and a batch will not come back."""
+_FILE_RETRY_SECONDS = 10.0
+_STALLED_DEADLINES = 4.0
+"""A batch that runs for this many request deadlines counts as stalled."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A text's translation, and the way that it went."""
+class TranslatedText:
+    """The translation of a text and the models that made it."""
 
     translation: Translation
-    route: Route
-    detected: Guess | None = None
+    route: ModelRoute
+    detected: DetectedLanguage | None = None
+    """The detected source language, if it was detected."""
 
 
 @dataclass(frozen=True, slots=True)
 class TranslatedFile:
-    """The name by which a file can be fetched, and the sentences in it that stayed as they were."""
+    """A translated file in the download store."""
 
-    name: str
-    errors: int = 0
+    download_name: str
+    num_errors: int = 0
+    """Number of sentences that could not be translated and were copied."""
 
 
 class Service:
-    """The parts of a running service."""
+    """Models, queue, worker threads, keys, metrics and stored files of a running service."""
 
     def __init__(
         self,
         config: ServeConfig,
-        models: Models,
-        keys: ApiKeys | None = None,
-        journal: Journal | None = None,
-        runs: Path | None = None,
+        models: ModelRegistry,
+        api_keys: ApiKeyStore | None = None,
+        log: JsonLog | None = None,
+        runs_directory: Path | None = None,
     ) -> None:
-        self.config, self.models, self.runs = config, models, runs
-        self.keys, self.journal = keys or ApiKeys(), journal or Journal()
-        self.rates = Rates(config.limits.requests_per_minute)
-        self.metrics = Metrics()
+        """Create a service, which does no work before `start`.
+
+        Args:
+            config: Settings and limits.
+            models: The loaded models.
+            api_keys: Accepted API keys; by default no key is required.
+            log: The log; by default nothing is logged.
+            runs_directory: Directory of training runs for /api/v1/runs.
+        """
+        self.config, self.models, self.runs_directory = config, models, runs_directory
+        self.api_keys, self.log = api_keys or ApiKeyStore(), log or JsonLog()
+        self.rate_limiter = RateLimiter(config.limits.requests_per_minute)
+        self.metrics = ServiceMetrics()
         self.queue = WorkQueue(
-            config.limits.queue_tokens, config.limits.batch_tokens, config.workers
+            config.limits.queue_tokens, config.limits.batch_tokens, config.worker_threads
         )
-        self.metrics.watch(self.queue)
-        self.files = FileStore(config.keep_file_seconds, 20 * config.limits.file_bytes)
-        self.drains = False
-        self.is_stuck = False
-        """Whether a batch was still with the engine at the end."""
-        self._file_desks = threading.Semaphore(config.limits.files)
-        self._workers: Workers | None = None
-        self._ended = threading.Event()
-        self._detection: tuple[tuple[str, ...], Detection] | None = None
+        self.metrics.add_queue_gauges(self.queue)
+        self.downloads = DownloadStore(config.download_seconds, 20 * config.limits.file_bytes)
+        self.is_draining = False
+        self.has_running_batch = False
+        """Whether a batch was still running when the service was closed."""
+        self._file_slots = threading.Semaphore(config.limits.concurrent_files)
+        self._workers: WorkerThreads | None = None
+        self._is_closed = threading.Event()
+        self._identifier: tuple[tuple[str, ...], LanguageIdentifier] | None = None
 
     def start(self) -> None:
-        """Let the workers and the watch begin."""
-        self._workers = Workers(self.queue, self.config.workers, self.metrics.after_batch)
-        threading.Thread(target=self._watch, name="seq2see-watch", daemon=True).start()
+        """Start the worker threads and the maintenance thread."""
+        self._workers = WorkerThreads(
+            self.queue, self.config.worker_threads, self.metrics.count_batch
+        )
+        threading.Thread(target=self._maintain, name="seq2see-maintenance", daemon=True).start()
 
     def warm_up(self) -> None:
-        """Do everything once, so that the first who asks does not wait for it."""
-        self.detect("Hello!")
+        """Detect a language and translate once with each model, so that no request has to wait."""
+        self.detect_languages("Hello!")
         for model in self.models:
             model.translator.translate("1", beam_size=self.config.beam_size)
 
     def drain(self) -> None:
-        """Take nothing new; finish what is here in time."""
-        self.drains = True
-        self.queue.drain(max(0.5, self.config.drain_seconds - 1))
-        self.journal.write("draining")
+        """Reject new requests and limit the time of running ones to `shutdown_seconds`."""
+        self.is_draining = True
+        self.queue.drain(max(0.5, self.config.shutdown_seconds - 1))
+        self.log.write("shutting_down")
 
     def close(self) -> None:
-        """End."""
-        self._ended.set()
+        """Stop the threads and delete the stored files."""
+        self._is_closed.set()
         if self._workers:
-            self.is_stuck = not self._workers.stop(1.0)
-        self.files.close()
+            self.has_running_batch = not self._workers.stop(1.0)
+        self.downloads.close()
 
     @property
     def is_ready(self) -> bool:
-        """Whether new work should be sent here."""
-        stalled = _STALLED * self.config.limits.seconds
-        return not self.drains and self._workers is not None and self._workers.longest < stalled
+        """Whether the service accepts new work."""
+        if self.is_draining or self._workers is None:
+            return False
+        max_seconds = _STALLED_DEADLINES * self.config.limits.request_seconds
+        return self._workers.longest_batch_seconds < max_seconds
 
-    def detect(self, text: str) -> list[Guess]:
-        """Return the languages that a text may be in, of those that are loaded."""
+    def detect_languages(self, text: str) -> list[DetectedLanguage]:
+        """Return the possible languages of a text among the loaded ones, most likely first."""
         languages = tuple(self.models.languages)
-        if self._detection is None or self._detection[0] != languages:
-            self._detection = (languages, Detection(languages))
-        return self._detection[1].guesses(text)
+        if self._identifier is None or self._identifier[0] != languages:
+            self._identifier = (languages, LanguageIdentifier(languages))
+        return self._identifier[1].rank_languages(text)
 
-    def route(self, source: str, target: str) -> Route:
-        """Return the way from one language to another, or raise `Invalid`."""
+    def find_route(self, source: str, target: str) -> ModelRoute:
+        """Return the models that translate from one language to another.
+
+        Raises:
+            UnsupportedLanguagePair: A language is unknown, or there is no route.
+        """
         for code in (source, target):
-            if match(code, self.models.languages) is None:
-                raise UnknownLanguage(f"{code[:40]} is not supported")
-        if route := self.models.route(source, target):
+            if match_language(code, self.models.languages) is None:
+                raise UnsupportedLanguagePair(f"{code[:40]} is not supported")
+        if route := self.models.find_route(source, target):
             return route
-        raise UnknownLanguage(
-            f"{name(target)} ({target}) is not available as a target language "
-            f"from {name(source)} ({source})"
+        raise UnsupportedLanguagePair(
+            f"{language_name(target)} ({target}) is not available as a target language "
+            f"from {language_name(source)} ({source})"
         )
+
+    def find_model_route(self, name: str, source: str, target: str) -> ModelRoute:
+        """Return the route of a model selected by its name.
+
+        Args:
+            name: Name of the model.
+            source: Source language; must match the model, unless it is empty or "auto".
+            target: Target language; must match the model, unless it is empty.
+
+        Raises:
+            BadRequest: There is no such model.
+            UnsupportedLanguagePair: The model translates another language pair.
+        """
+        model = self.models.find(name)
+        if model is None:
+            raise BadRequest(f"model {name[:40]} not found")
+        source = "" if _is_auto(source) else source.strip()
+        pairs = (source, model.source), (target.strip(), model.target)
+        if any(code and match_language(code, [own]) is None for code, own in pairs):
+            raise UnsupportedLanguagePair(
+                f"{model.name} translates from {model.source} to {model.target}: "
+                "`source` and `target` must be these, or be left out"
+            )
+        return ModelRoute(model.source, model.target, (model,))
+
+    def resolve_route(self, source: str, target: str, model: str | None, text: str) -> ModelRoute:
+        """Return the route of one text; its language is detected if `source` is "auto".
+
+        Raises:
+            BadRequest: There is no model of this name.
+            UnsupportedLanguagePair: There is no route.
+        """
+        if model:
+            return self.find_model_route(model, source, target)
+        if _is_auto(source):
+            source = self.detect_languages(text)[0].language
+        return self.find_route(source, target)
 
     def translate(
         self,
-        call: Call,
+        context: RequestContext,
         texts: Sequence[str],
         source: str,
         target: str,
-        manner: Manner,
+        options: RequestOptions,
         *,
         model: str | None = None,
-    ) -> list[Answer]:
-        """Translate texts, each from its own language if the source is "auto"."""
-        if source.strip().lower() == "auto" and model is None:
-            return self._detected(call, texts, target, manner)
-        route = self.named_route(model, source, target) if model else self.route(source, target)
-        found = self._along(route, call, texts, manner)
-        return [Answer(translation, route) for translation in found]
+    ) -> list[TranslatedText]:
+        """Translate texts; with "auto" as source the language of each text is detected."""
+        if _is_auto(source) and model is None:
+            return self._detect_and_translate(context, texts, target, options)
+        if model:
+            route = self.find_model_route(model, source, target)
+        else:
+            route = self.find_route(source, target)
+        translations = self._translate_by_route(route, context, texts, options)
+        return [TranslatedText(translation, route) for translation in translations]
 
-    def explain(self, call: Call, wanted: ExplainRequest) -> str:
-        """Return a trace as JSON; only one model can be seen through at a time."""
-        route = self.wanted_route(wanted.source, wanted.target, wanted.model, wanted.text)
-        return self._guarded(
-            lambda: unbatched.explain_text(self.queue, call, _single(route), wanted, self.config)
+    def explain(self, context: RequestContext, request: ExplainRequest) -> str:
+        """Return the trace of a translation as JSON; raises if there is no direct model."""
+        route = self.resolve_route(request.source, request.target, request.model, request.text)
+        model = _require_single_model(route)
+        return self._log_engine_errors(
+            lambda: unbatched.explain_text(self.queue, context, model, request, self.config)
         )
 
-    def heads(self, call: Call, wanted: HeadsRequest) -> Removals:
-        """Return what is left of a preference without each head."""
-        route = self.wanted_route(wanted.source, wanted.target, wanted.model, wanted.text)
-        return self._guarded(
-            lambda: unbatched.ablate_heads(self.queue, call, _single(route), wanted)
+    def ablate_heads(
+        self, context: RequestContext, request: HeadAblationRequest
+    ) -> AblationResults:
+        """Return the effect of each attention head; raises if there is no direct model."""
+        route = self.resolve_route(request.source, request.target, request.model, request.text)
+        model = _require_single_model(route)
+        return self._log_engine_errors(
+            lambda: unbatched.ablate_heads(self.queue, context, model, request)
         )
 
     def stream(
-        self, call: Call, text: str, route: Route, options: TranslationOptions, emit: Emit
-    ) -> Answer:
-        """Translate a text and emit it while it grows."""
-        leg = _single(route)
-        found = self._guarded(
+        self,
+        context: RequestContext,
+        text: str,
+        route: ModelRoute,
+        options: TranslationOptions,
+        on_partial_text: PartialTextCallback,
+    ) -> TranslatedText:
+        """Translate a text and report partial translations; raises without a direct model."""
+        model = _require_single_model(route)
+        translation = self._log_engine_errors(
             lambda: unbatched.stream_translation(
-                self.queue, call, leg, text, options, emit, self.config
+                self.queue, context, model, text, options, on_partial_text, self.config
             )
         )
-        return Answer(found, route)
+        return TranslatedText(translation, route)
 
-    def wanted_route(self, source: str, target: str, model: str | None, text: str) -> Route:
-        """Return the way of one text."""
-        if model:
-            return self.named_route(model, source, target)
-        if source.strip().lower() == "auto":
-            source = self.detect(text)[0].language
-        return self.route(source, target)
+    def _detect_and_translate(
+        self, context: RequestContext, texts: Sequence[str], target: str, options: RequestOptions
+    ) -> list[TranslatedText]:
+        extract_text = extract_page_text if options.is_html else str
+        detected = [self.detect_languages(extract_text(text))[0] for text in texts]
+        results: dict[int, TranslatedText] = {}
+        for language in dict.fromkeys(each.language for each in detected):
+            route = self.find_route(language, target)
+            indices = [i for i, each in enumerate(detected) if each.language == language]
+            selected = [texts[index] for index in indices]
+            translations = self._translate_by_route(route, context, selected, options)
+            for index, translation in zip(indices, translations, strict=True):
+                results[index] = TranslatedText(translation, route, detected[index])
+        return [results[index] for index in range(len(texts))]
 
-    def _detected(
-        self, call: Call, texts: Sequence[str], target: str, manner: Manner
-    ) -> list[Answer]:
-        read = words_of_page if manner.html else str
-        guesses = [self.detect(read(text))[0] for text in texts]
-        answers: dict[int, Answer] = {}
-        for language in dict.fromkeys(guess.language for guess in guesses):
-            route = self.route(language, target)
-            places = [place for place, guess in enumerate(guesses) if guess.language == language]
-            found = self._along(route, call, [texts[place] for place in places], manner)
-            for place, translation in zip(places, found, strict=True):
-                answers[place] = Answer(translation, route, guesses[place])
-        return [answers[place] for place in range(len(texts))]
-
-    def _along(
-        self, route: Route, call: Call, texts: Sequence[str], manner: Manner
+    def _translate_by_route(
+        self,
+        route: ModelRoute,
+        context: RequestContext,
+        texts: Sequence[str],
+        options: RequestOptions,
     ) -> list[Translation]:
-        if not route.legs:
+        if not route.models:
             return [Translation(text, 0.0, 0.0) for text in texts]
-        return translate_texts(self.translator(route, call), texts, manner)
+        return translate_texts(self.create_translator(route, context), texts, options)
 
     def translate_file(
-        self, call: Call, content: bytes, shown_name: str, source: str, target: str
+        self, context: RequestContext, content: bytes, filename: str, source: str, target: str
     ) -> TranslatedFile:
-        """Translate a file, and keep it to be fetched."""
-        if not self._file_desks.acquire(blocking=False):
-            raise Busy("Slowdown: too many files at the moment", _FILE_RETRY)
+        """Translate a file and add it to the download store.
+
+        Raises:
+            Overloaded: Too many files are being translated.
+            UnsupportedFileFormat: The file format is not supported.
+            BadRequest: The file cannot be read.
+        """
+        if not self._file_slots.acquire(blocking=False):
+            raise Overloaded("Slowdown: too many files at the moment", _FILE_RETRY_SECONDS)
         try:
-            return self._translated_file(call, content, shown_name, source, target)
+            return self._translate_file(context, content, filename, source, target)
         finally:
-            self._file_desks.release()
+            self._file_slots.release()
 
-    def _translated_file(
-        self, call: Call, content: bytes, shown_name: str, source: str, target: str
+    def _translate_file(
+        self, context: RequestContext, content: bytes, filename: str, source: str, target: str
     ) -> TranslatedFile:
-        refuse_file(content, shown_name, self.config.limits.unpacked_bytes)
-        if source.strip().lower() == "auto":
-            source = self._language_of_file(content, shown_name, target)
-        route = self.route(source, target)
-        errors = 0
-        if route.legs:
-            options = TranslationOptions().changed({"beam_size": self.config.beam_size})
-            translator = self.translator(route, call, patient=True)
-            content, errors = translate_file(translator, content, shown_name, options)
-        kept = self.files.keep(content, translated_name(shown_name, route.target))
-        return TranslatedFile(kept, errors)
+        check_file(content, filename, self.config.limits.uncompressed_bytes)
+        if _is_auto(source):
+            source = self._detect_file_language(content, filename, target)
+        route = self.find_route(source, target)
+        num_errors = 0
+        if route.models:
+            options = TranslationOptions().with_settings({"beam_size": self.config.beam_size})
+            translator = self.create_translator(route, context, retry_when_full=True)
+            content, num_errors = translate_file(translator, content, filename, options)
+        name = self.downloads.add(content, make_translated_filename(filename, route.target))
+        return TranslatedFile(name, num_errors)
 
-    def _language_of_file(self, content: bytes, shown_name: str, target: str) -> str:
-        """Return the likeliest of the languages in which the file can be read."""
-        known = self.models.languages
-        words = words_of_file(content, shown_name, known, match(target, known) or target)
-        first = next(iter(words))
-        guesses = self.detect(words[first])
-        return next((guess.language for guess in guesses if guess.language in words), first)
+    def _detect_file_language(self, content: bytes, filename: str, target: str) -> str:
+        """Return the most likely of the languages in which the file can be read."""
+        languages = self.models.languages
+        target = match_language(target, languages) or target
+        texts = extract_file_text(content, filename, languages, target)
+        first = next(iter(texts))
+        detected = self.detect_languages(texts[first])
+        return next((each.language for each in detected if each.language in texts), first)
 
     @property
-    def file_suffixes(self) -> list[str]:
-        """The kinds of files that can be translated."""
-        return suffixes() if self.config.files else []
+    def file_extensions(self) -> list[str]:
+        """Extensions of the files that can be translated; empty if this is disabled."""
+        return list_supported_extensions() if self.config.files else []
 
-    def translator(self, route: Route, call: Call, *, patient: bool = False) -> Translator:
-        """Return the translator of a route, for one call."""
-        return chained(
+    def create_translator(
+        self, route: ModelRoute, context: RequestContext, *, retry_when_full: bool = False
+    ) -> Translator:
+        """Return the translator of a route for one request."""
+        return create_route_translator(
             route,
             self.queue,
-            call,
-            patient=patient,
-            on_error=self._engine_failed,
-            weigh=self.config.weight,
+            context,
+            retry_when_full=retry_when_full,
+            on_error=self._log_engine_error,
+            token_weight=self.config.token_weight,
         )
 
-    def named_route(self, model: str, source: str, target: str) -> Route:
-        """Return the way through a model that was named, if it leads as the languages say."""
-        found = self.models.named(model)
-        if found is None:
-            raise Invalid(f"{model[:40]} is not a model here")
-        start = "" if source.strip().lower() == "auto" else source.strip()
-        given = (start, found.source), (target.strip(), found.target)
-        if any(code and match(code, [own]) is None for code, own in given):
-            raise UnknownLanguage(
-                f"{found.name} translates from {found.source} to {found.target}: "
-                "`source` and `target` must be these, or be left out"
-            )
-        return Route(found.source, found.target, (found,))
-
-    def _guarded(self, work: Callable[[], T]) -> T:
+    def _log_engine_errors(self, function: Callable[[], T]) -> T:
+        """Call a function and log its engine error, if any."""
         try:
-            return work()
-        except Failed as failed:
-            self._engine_failed(failed.__cause__ or failed)
+            return function()
+        except EngineError as error:
+            self._log_engine_error(error.__cause__ or error)
             raise
 
-    def _engine_failed(self, error: BaseException) -> None:
-        self.journal.error("engine_failed", error)
+    def _log_engine_error(self, error: BaseException) -> None:
+        self.log.write_exception("engine_failed", error)
 
-    def _watch(self) -> None:
-        """Look after models, keys, threads and files, until the end."""
-        while not self._ended.wait(self.config.reload_seconds):
+    def _maintain(self) -> None:
+        """Run the maintenance at regular intervals until the service is closed."""
+        while not self._is_closed.wait(self.config.reload_seconds):
             try:
-                self.look_after()
-            except Exception as error:  # the next look may succeed
-                self.journal.error("watch_failed", error)
+                self.run_maintenance()
+            except Exception as error:  # the next run may succeed
+                self.log.write_exception("maintenance_failed", error)
 
-    def look_after(self) -> None:
-        """Look once."""
-        for model, outcome in self.models.refresh():
-            self.metrics.reloaded(outcome)
-            self.journal.write("model", model=model.name, outcome=outcome, problem=model.problem)
-        if self._workers and (count := self._workers.revive()):
-            self.metrics.died(count)
-            self.journal.write("workers_replaced", count=count)
+    def run_maintenance(self) -> None:
+        """Reload changed models and keys, restart dead threads, remove expired files."""
+        for model, outcome in self.models.reload_changed():
+            self.metrics.count_reload(outcome)
+            self.log.write(
+                "model", model=model.name, outcome=outcome, reload_error=model.reload_error
+            )
+        if self._workers and (count := self._workers.restart_dead_threads()):
+            self.metrics.count_restarts(count)
+            self.log.write("workers_restarted", count=count)
         try:
-            self.keys.refresh()
-        except Seq2SeeError as error:  # the keys of before stay
-            self.journal.write("keys_unreadable", problem=str(error))
-        self.files.sweep()
+            self.api_keys.reload_if_changed()
+        except Seq2SeeError as error:  # the previous keys stay valid
+            self.log.write("keys_unreadable", problem=str(error))
+        self.downloads.remove_expired()
 
 
-def _single(route: Route) -> Model:
-    """Return the one model of a route."""
-    if len(route.legs) != 1:
-        raise Indirect("Invalid request: this needs one model that leads directly to the target")
-    return route.legs[0]
+def _is_auto(source: str) -> bool:
+    return source.strip().lower() == "auto"
+
+
+def _require_single_model(route: ModelRoute) -> ServedModel:
+    """Return the only model of a route; raises DirectModelRequired if there are more or none."""
+    if len(route.models) != 1:
+        reason = f"goes through {', '.join(route.via)}" if route.via else "has no model"
+        raise DirectModelRequired(
+            "Invalid request: this request needs a direct model, but "
+            f"{route.source} to {route.target} {reason}"
+        )
+    return route.models[0]

@@ -1,5 +1,7 @@
-"""Translates plain texts and HTML: finds the translatable spans, translates them, joins the
-results.
+"""Translates plain texts and HTML: finds translatable spans, translates them, joins the results.
+
+Each line is translated separately: in texts that users send, a line break usually ends a sentence,
+and a list must stay a list. White space, list markers and sentences without a letter are copied.
 """
 
 from __future__ import annotations
@@ -10,153 +12,206 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from seq2see.documents import html, translate_protected
-from seq2see.documents.document_translator import Job, find_sentences
-from seq2see.documents.markup import Extent
-from seq2see.documents.placeholders import find
-from seq2see.documents.plain_text import bullet
+from seq2see.documents.document_translator import DocumentTranslator, find_sentences
+from seq2see.documents.markup import IndexRange
+from seq2see.documents.placeholders import find_placeholders
+from seq2see.documents.plain_text import find_list_marker
 from seq2see.translator import TranslationOptions, Translator
-from seq2see.translator.translation import Flag, Link, Sentence, Translation
+from seq2see.translator.translation import (
+    AlignmentLink,
+    SentenceAlignment,
+    Translation,
+    TranslationFlag,
+)
+
+_LINE = re.compile(r"[^\r\n\u2028\u2029]+")
+_BOM = "\ufeff"
+LinkOrSentence = TypeVar("LinkOrSentence", AlignmentLink, SentenceAlignment)
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
-    """How texts are translated."""
+class RequestOptions:
+    """How the texts of a request are translated."""
 
-    options: TranslationOptions
-    html: bool = False
-    numbers: bool = False
-    """Numbers stay as they are, like placeholders."""
+    translation_options: TranslationOptions
+    is_html: bool = False
+    keep_numbers: bool = False
+    """Whether numbers are protected like placeholders."""
 
 
 def translate_texts(
-    translator: Translator, texts: Sequence[str], manner: Manner
+    translator: Translator, texts: Sequence[str], options: RequestOptions
 ) -> list[Translation]:
-    """Translate texts in their order."""
-    if manner.html:
-        return [translate_page(translator, text, manner.options, manner.numbers) for text in texts]
-    cuts = [cut(text, translator.languages[0]) for text in texts]
-    parts = iter(_lines(translator, [line.text for lines in cuts for line in lines], manner))
+    """Translate texts in order."""
+    if options.is_html:
+        return [
+            translate_html(translator, text, options.translation_options, options.keep_numbers)
+            for text in texts
+        ]
+    spans = [find_translatable_spans(text, translator.languages[0]) for text in texts]
+    lines = [span.text for spans_of_text in spans for span in spans_of_text]
+    translations = iter(_translate_lines(translator, lines, options))
     return [
-        joined(text, lines, [next(parts) for _ in lines])
-        for text, lines in zip(texts, cuts, strict=True)
+        join_span_translations(text, spans_of_text, [next(translations) for _ in spans_of_text])
+        for text, spans_of_text in zip(texts, spans, strict=True)
     ]
 
 
-def _lines(translator: Translator, lines: Sequence[str], manner: Manner) -> list[Translation]:
-    """Translate lines; those with placeholders so that these survive, which takes longer."""
-    marked = [bool(find(line, numbers=manner.numbers)) for line in lines]
-    plain = [line for line, mark in zip(lines, marked, strict=True) if not mark]
-    rest = [line for line, mark in zip(lines, marked, strict=True) if mark]
-    found = iter(translator.translate(plain, manner.options) if plain else [])
-    kept = iter(_kept(translator, rest, manner) if rest else [])
-    return [next(kept if mark else found) for mark in marked]
+def _translate_lines(
+    translator: Translator, lines: Sequence[str], options: RequestOptions
+) -> list[Translation]:
+    """Translate lines; lines with placeholders go through a slower method that protects them."""
+    has_placeholder = [
+        bool(find_placeholders(line, include_numbers=options.keep_numbers)) for line in lines
+    ]
+    marked = list(zip(lines, has_placeholder, strict=True))
+    plain_lines = [line for line, is_protected in marked if not is_protected]
+    protected_lines = [line for line, is_protected in marked if is_protected]
+    plain = iter(
+        translator.translate(plain_lines, options.translation_options) if plain_lines else []
+    )
+    protected = iter(_translate_protected(translator, protected_lines, options))
+    return [next(protected if is_protected else plain) for is_protected in has_placeholder]
 
 
-def _kept(translator: Translator, lines: Sequence[str], manner: Manner) -> list[Translation]:
-    return translate_protected(translator, lines, manner.options, numbers=manner.numbers)
-
-
-_LINE = re.compile(r"[^\r\n\u2028\u2029]+")
-
-
-_BOM = "\ufeff"
-
-
-Placed = TypeVar("Placed", Link, Sentence)
+def _translate_protected(
+    translator: Translator, lines: Sequence[str], options: RequestOptions
+) -> list[Translation]:
+    if not lines:
+        return []
+    return translate_protected(
+        translator, lines, options.translation_options, keep_numbers=options.keep_numbers
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Paragraph:
-    """A line, or a part of one, without the white space around it, and where it starts."""
+class TranslatableSpan:
+    """A line or a part of a line to translate, without surrounding white space."""
 
     text: str
     start: int
+    """Offset in the text of the request."""
 
     @property
     def end(self) -> int:
-        """The place behind it."""
+        """Offset after the last character."""
         return self.start + len(self.text)
 
 
-def cut(text: str, language: str) -> list[Paragraph]:
-    """Return what is to be translated of each line: no bullet, and no sentence without a letter."""
-    found = []
+def find_translatable_spans(text: str, language: str) -> list[TranslatableSpan]:
+    """Return the parts of a text to translate: no list markers, no sentences without a letter."""
+    spans = []
     for match in _LINE.finditer(text, len(_BOM) if text.startswith(_BOM) else 0):
-        before = bullet(match[0])
-        words = match[0][len(before) :]
-        start = match.start() + len(before)
-        found += [Paragraph(words[s:e], start + s) for s, e in _stretches(words, language)]
-    return found
+        marker = find_list_marker(match[0])
+        line = match[0][len(marker) :]
+        offset = match.start() + len(marker)
+        spans += [
+            TranslatableSpan(line[start:end], offset + start)
+            for start, end in _merge_adjacent_sentences(line, language)
+        ]
+    return spans
 
 
-def _stretches(line: str, language: str) -> list[Extent]:
-    """Return the sentences of a line that have a letter, with their neighbours as one."""
-    found: list[Extent] = []
+def _merge_adjacent_sentences(line: str, language: str) -> list[IndexRange]:
+    """Return the sentences of a line that have a letter; neighbors are merged into one range."""
+    ranges: list[IndexRange] = []
     for sentence in find_sentences(line, language):
-        if found and not line[found[-1].end : sentence.start].strip():
-            found[-1] = Extent(found[-1].start, sentence.end)
+        if ranges and not line[ranges[-1].end : sentence.start].strip():
+            ranges[-1] = IndexRange(ranges[-1].start, sentence.end)
         else:
-            found.append(sentence)
-    return found
+            ranges.append(sentence)
+    return ranges
 
 
-def joined(text: str, lines: Sequence[Paragraph], parts: Sequence[Translation]) -> Translation:
-    """Return the translation of a text from those of its lines; all places count in the text."""
-    count = max((len(part.alternatives) for part in parts), default=0)
-    others = (_whole(text, lines, [_other(part, n) for part in parts]) for n in range(count))
-    return replace(_whole(text, lines, parts), alternatives=tuple(others))
+def join_span_translations(
+    text: str, spans: Sequence[TranslatableSpan], translations: Sequence[Translation]
+) -> Translation:
+    """Return the translation of a text from those of its spans.
+
+    All offsets in the result refer to the whole texts. If a span failed, so does the text.
+
+    Args:
+        text: The source text.
+        spans: The spans of the text, in order.
+        translations: One translation per span.
+    """
+    count = max((len(each.alternatives) for each in translations), default=0)
+    alternatives = (
+        _join(text, spans, [_alternative(each, index) for each in translations])
+        for index in range(count)
+    )
+    return replace(_join(text, spans, translations), alternatives=tuple(alternatives))
 
 
-def _whole(text: str, lines: Sequence[Paragraph], parts: Sequence[Translation]) -> Translation:
-    if failed := [part.error for part in parts if part.error]:
-        return Translation("", 0.0, 0.0, error=failed[0])
+def _join(
+    text: str, spans: Sequence[TranslatableSpan], translations: Sequence[Translation]
+) -> Translation:
+    if errors := [each.error for each in translations if each.error]:
+        return Translation("", 0.0, 0.0, error=errors[0])
     pieces, tokens, links, sentences = [], [], [], []
-    end = place = 0
-    for line, part in zip(lines, parts, strict=True):
-        gap = text[end : line.start]
-        place += len(gap)
-        tokens += [replace(t, start=t.start + place, end=t.end + place) for t in part.tokens]
-        links += [_moved(link, line.start, place) for link in part.alignment]
-        sentences += [_moved(each, line.start, place) for each in part.sentences]
+    source_end = target_offset = 0
+    for span, part in zip(spans, translations, strict=True):
+        gap = text[source_end : span.start]
+        target_offset += len(gap)
+        tokens += [
+            replace(each, start=each.start + target_offset, end=each.end + target_offset)
+            for each in part.tokens
+        ]
+        links += [_shift_offsets(link, span.start, target_offset) for link in part.alignment]
+        sentences += [_shift_offsets(each, span.start, target_offset) for each in part.sentences]
         pieces += [gap, part.text]
-        place += len(part.text)
-        end = line.end
-    sizes = [len(line.text) for line in lines]
-    score = sum(p.score * size for p, size in zip(parts, sizes, strict=True)) / (sum(sizes) or 1)
+        target_offset += len(part.text)
+        source_end = span.end
     return Translation(
-        "".join([*pieces, text[end:]]),
-        score,
-        sum(part.log_prob for part in parts),
+        "".join([*pieces, text[source_end:]]),
+        _mean_score(spans, translations),
+        sum(each.log_prob for each in translations),
         tokens=tuple(tokens),
         alignment=tuple(links),
-        flags=tuple(flag for flag in Flag if any(flag in part.flags for part in parts)),
-        unmet=tuple(dict.fromkeys(wish for part in parts for wish in part.unmet)),
+        flags=tuple(
+            flag for flag in TranslationFlag if any(flag in each.flags for each in translations)
+        ),
+        unmet_constraints=tuple(
+            dict.fromkeys(term for each in translations for term in each.unmet_constraints)
+        ),
         sentences=tuple(sentences),
     )
 
 
-def _moved(one: Placed, source: int, target: int) -> Placed:
-    """Return it with places that count in the text, not in its line."""
+def _mean_score(spans: Sequence[TranslatableSpan], translations: Sequence[Translation]) -> float:
+    """Return the mean score, weighted by the number of characters of the spans."""
+    sizes = [len(span.text) for span in spans]
+    total = sum(each.score * size for each, size in zip(translations, sizes, strict=True))
+    return total / (sum(sizes) or 1)
+
+
+def _shift_offsets(item: LinkOrSentence, source: int, target: int) -> LinkOrSentence:
+    """Return a copy with the offsets shifted by `source` and `target` characters."""
     return replace(
-        one,
-        source_start=one.source_start + source,
-        source_end=one.source_end + source,
-        target_start=one.target_start + target,
-        target_end=one.target_end + target,
+        item,
+        source_start=item.source_start + source,
+        source_end=item.source_end + source,
+        target_start=item.target_start + target,
+        target_end=item.target_end + target,
     )
 
 
-def _other(part: Translation, index: int) -> Translation:
-    """Return an alternative of a line, or its best translation where it has no more."""
-    return part.alternatives[index] if index < len(part.alternatives) else part
+def _alternative(translation: Translation, index: int) -> Translation:
+    """Return an alternative, or the best translation if there are not as many."""
+    if index < len(translation.alternatives):
+        return translation.alternatives[index]
+    return translation
 
 
-class _Nth:
-    """A translator whose best translation is another's n-th. That one sees each line once."""
+class _RankTranslator:
+    """A translator that returns the translation of a chosen rank of another translator.
+
+    Each line is translated once and its translations of all ranks are cached.
+    """
 
     def __init__(self, inner: Translator) -> None:
         self._inner = inner
-        self._known: dict[tuple[str, str], Translation] = {}
+        self._cache: dict[tuple[str, str], Translation] = {}
         self.rank = 0
 
     @property
@@ -164,49 +219,56 @@ class _Nth:
         return self._inner.languages
 
     @property
-    def most(self) -> int:
-        """The most alternatives that a line has."""
-        return max((len(one.alternatives) for one in self._known.values()), default=0)
+    def max_alternatives(self) -> int:
+        """Largest number of alternatives of a line."""
+        return max((len(each.alternatives) for each in self._cache.values()), default=0)
 
     def translate(
         self, lines: Sequence[str], options: TranslationOptions, **settings: Any
     ) -> list[Translation]:
-        options = options.changed(settings)
-        wishes = options.model_dump_json()
-        new = [line for line in dict.fromkeys(lines) if (wishes, line) not in self._known]
+        options = options.with_settings(settings)
+        options_key = options.model_dump_json()
+        new = [line for line in dict.fromkeys(lines) if (options_key, line) not in self._cache]
         if new:
-            keys = [(wishes, line) for line in new]
-            self._known.update(zip(keys, self._inner.translate(new, options), strict=True))
-        return [self._ranked(self._known[wishes, line]) for line in lines]
+            keys = [(options_key, line) for line in new]
+            self._cache.update(zip(keys, self._inner.translate(new, options), strict=True))
+        return [self._select(self._cache[options_key, line]) for line in lines]
 
-    def _ranked(self, found: Translation) -> Translation:
-        ranks = (replace(found, alternatives=()), *found.alternatives)
-        return ranks[min(self.rank, len(ranks) - 1)]
+    def _select(self, translation: Translation) -> Translation:
+        ranked = (replace(translation, alternatives=()), *translation.alternatives)
+        return ranked[min(self.rank, len(ranked) - 1)]
 
 
-def translate_page(
-    translator: Translator, page: str, options: TranslationOptions, numbers: bool
+def translate_html(
+    translator: Translator, page: str, options: TranslationOptions, keep_numbers: bool
 ) -> Translation:
-    """Translate a piece of HTML; tags go where their words went, in each alternative too."""
-    ranked = _Nth(translator)
-    best = _page(ranked, page, options, numbers)
-    others = []
-    for rank in range(1, ranked.most + 1):
+    """Translate an HTML fragment with its tags, also in each alternative.
+
+    Score and log-probability of the result are 0.
+    """
+    ranked = _RankTranslator(translator)
+    best = _translate_page(ranked, page, options, keep_numbers)
+    alternatives = []
+    for rank in range(1, ranked.max_alternatives + 1):
         ranked.rank = rank
-        others.append(_page(ranked, page, options, numbers))
-    return replace(best, alternatives=tuple(others))
+        alternatives.append(_translate_page(ranked, page, options, keep_numbers))
+    return replace(best, alternatives=tuple(alternatives))
 
 
-def _page(ranked: _Nth, page: str, options: TranslationOptions, numbers: bool) -> Translation:
-    job = Job(cast("Translator", ranked), options, numbers=numbers)
-    text = html.translate_page(page, job)
-    report = job.report
-    found = {finding.what for finding in report.flags}
+def _translate_page(
+    translator: _RankTranslator, page: str, options: TranslationOptions, keep_numbers: bool
+) -> Translation:
+    document_translator = DocumentTranslator(
+        cast("Translator", translator), options, keep_numbers=keep_numbers
+    )
+    text = html.translate_html_text(page, document_translator)
+    report = document_translator.report
+    messages = {issue.message for issue in report.flags}
     return Translation(
         text,
         0.0,
         0.0,
-        flags=tuple(flag for flag in Flag if flag in found),
-        unmet=tuple(dict.fromkeys(finding.what for finding in report.unmet)),
-        error=report.errors[0].what if report.errors else None,
+        flags=tuple(flag for flag in TranslationFlag if flag in messages),
+        unmet_constraints=tuple(dict.fromkeys(issue.message for issue in report.unmet_constraints)),
+        error=report.errors[0].message if report.errors else None,
     )

@@ -1,4 +1,7 @@
-"""Work that cannot share a batch: traces, head ablation and streamed translations."""
+"""Work that cannot share a batch: traces, head ablation and streamed translations.
+
+Each request is one item in the same queue as the batched translations.
+"""
 
 from __future__ import annotations
 
@@ -6,185 +9,236 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
-from seq2see.bundle import Framing
-from seq2see.data.fables import Contrast
-from seq2see.engines.base import Batch, Forced, Ids, Processors
+from seq2see.bundle import SpecialTokens
+from seq2see.data.fables import ContrastivePair
+from seq2see.engines.base import BatchResult, ProcessorFactory, TargetScores, TokenIds
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, Seq2SeeError
-from seq2see.explain.explainer import explain as traced, subject_of
-from seq2see.explain.head_ablation import Removals, removals
-from seq2see.search import SearchConfig, Source
+from seq2see.explain.explainer import build_explained_model, explain
+from seq2see.explain.head_ablation import AblationResults, ablate_each_head
+from seq2see.search import SearchConfig, SearchInput
 from seq2see.search.observer import StepRecord
 from seq2see.serve.config import ServeConfig
-from seq2see.serve.errors import Failed, Invalid, Problem, TooManyTokens
-from seq2see.serve.model_registry import Model
-from seq2see.serve.requests import ExplainRequest, HeadsRequest, searched
-from seq2see.serve.text_translation import Paragraph, cut, joined
-from seq2see.serve.work_queue import Alone, Call, WorkQueue
-from seq2see.text import Tokenizer, split
+from seq2see.serve.errors import BadRequest, EngineError, ServiceError, TooManyTokens
+from seq2see.serve.model_registry import ServedModel
+from seq2see.serve.requests import ExplainRequest, HeadAblationRequest, build_search_settings
+from seq2see.serve.text_translation import (
+    TranslatableSpan,
+    find_translatable_spans,
+    join_span_translations,
+)
+from seq2see.serve.work_queue import RequestContext, UnbatchedTask, WorkQueue
+from seq2see.text import Tokenizer, split_sentences
 from seq2see.translator import Translation, TranslationOptions, Translator
 
 T = TypeVar("T")
 
+PartialTextCallback = Callable[[str], None]
+"""Called with the text so far. With a beam, earlier words may change, so it is the full text."""
 
-_TRACE_COST = 20
-"""What a token of a trace costs, in tokens of a translation: no batch, no fused attention, and all
-of it written down."""
+_TRACE_TOKEN_COST = 20
+"""Cost of a token of a trace in tokens of a translation: a trace is not batched, does not use fused
+attention, and stores all intermediate values."""
 
 
 def explain_text(
-    queue: WorkQueue, call: Call, model: Model, wanted: ExplainRequest, config: ServeConfig
+    queue: WorkQueue,
+    context: RequestContext,
+    model: ServedModel,
+    request: ExplainRequest,
+    config: ServeConfig,
 ) -> str:
-    """Return a trace as JSON."""
-    try:
-        search = SearchConfig().replace(**searched(wanted, config), n_best=wanted.n_best)
-    except ConfigError as error:
-        raise Invalid(f"Invalid request: {error}") from None
+    """Return the trace of a translation as JSON.
 
-    def work() -> str:
-        trace = traced(
-            model.glass,
-            wanted.text,
-            wanted.translation,
+    Raises:
+        BadRequest: The settings or interventions are invalid.
+        TooManyTokens: The text is longer than the model accepts.
+    """
+    try:
+        search = SearchConfig().replace(
+            **build_search_settings(request, config), n_best=request.n_best
+        )
+    except ConfigError as error:
+        raise BadRequest(f"Invalid request: {error}") from None
+
+    def run() -> str:
+        trace = explain(
+            model.torch_translator,
+            request.text,
+            request.translation,
             search=search,
-            interventions=wanted.interventions,
-            detail=wanted.detail,
-            between=call.still_wanted,
+            interventions=request.interventions,
+            options=request.trace_options,
+            check_cancelled=context.raise_if_cancelled,
         )
         return trace.to_json()
 
-    weight = _TRACE_COST * config.weight(search.beam_size)
-    return run_unbatched(queue, call, work, _cost(model, wanted.text, weight))
+    weight = _TRACE_TOKEN_COST * config.token_weight(search.beam_size)
+    return run_unbatched(queue, context, run, _compute_trace_cost(model, request.text, weight))
 
 
-def ablate_heads(queue: WorkQueue, call: Call, model: Model, wanted: HeadsRequest) -> Removals:
-    """Return what is left of a preference without each head."""
-    pair = Contrast(wanted.text, wanted.one, wanted.other)
+def ablate_heads(
+    queue: WorkQueue, context: RequestContext, model: ServedModel, request: HeadAblationRequest
+) -> AblationResults:
+    """Return the effect of ablating each attention head on a contrastive pair.
 
-    def work() -> Removals:
-        subject = subject_of(model.glass, wanted.text)
-        return removals(subject, pair, wanted.interventions, call.still_wanted)
+    Raises:
+        BadRequest: The translations or interventions are invalid.
+        TooManyTokens: The text is longer than the model accepts.
+    """
+    pair = ContrastivePair(request.text, request.translation, request.contrastive_translation)
 
-    return run_unbatched(queue, call, work, _cost(model, wanted.text, _TRACE_COST))
+    def run() -> AblationResults:
+        explained = build_explained_model(model.torch_translator, request.text)
+        return ablate_each_head(explained, pair, request.interventions, context.raise_if_cancelled)
+
+    cost = _compute_trace_cost(model, request.text, _TRACE_TOKEN_COST)
+    return run_unbatched(queue, context, run, cost)
 
 
-def _cost(model: Model, text: str, weight: float) -> int:
-    """Return what a trace costs; a text of which there is none is refused."""
-    count = model.costs([text])[0] - 1  # without the end
-    limit = model.glass.limit
-    if count > limit:
+def _compute_trace_cost(model: ServedModel, text: str, weight: float) -> int:
+    """Return the cost of a trace; raises TooManyTokens if the text is too long."""
+    num_tokens = model.compute_costs([text])[0] - 1  # without the end token
+    max_tokens = model.torch_translator.max_tokens
+    if num_tokens > max_tokens:
         raise TooManyTokens(
-            f"Invalid request: the text has {count} tokens; what is explained at once "
-            f"must be at most {limit}"
+            f"Invalid request: the text has {num_tokens} tokens; an explained text "
+            f"must be at most {max_tokens}"
         )
-    return math.ceil(weight * (count + 1))
+    return math.ceil(weight * (num_tokens + 1))
 
 
 def stream_translation(
     queue: WorkQueue,
-    call: Call,
-    model: Model,
+    context: RequestContext,
+    model: ServedModel,
     text: str,
     options: TranslationOptions,
-    emit: Emit,
+    on_partial_text: PartialTextCallback,
     config: ServeConfig,
 ) -> Translation:
-    """Translate a text and emit it while it grows."""
+    """Translate a text through the queue and report partial translations."""
 
-    def work() -> Translation:
-        return translate_incrementally(model.glass, text, options, call, emit)
+    def run() -> Translation:
+        return translate_incrementally(
+            model.torch_translator, text, options, context, on_partial_text
+        )
 
-    weight = config.weight(options.search.beam_size)
-    return run_unbatched(queue, call, work, model.costs([text], weight)[0])
-
-
-def run_unbatched(queue: WorkQueue, call: Call, work: Callable[[], T], cost: int) -> T:
-    """Do one thing in its turn; what goes wrong becomes a `Problem`."""
-    (outcome,) = queue.submit(call, Alone(work), [None], [cost])
-    if isinstance(outcome, Problem):
-        raise outcome
-    if isinstance(outcome, Seq2SeeError):
-        raise Invalid(f"Invalid request: {outcome}") from None
-    if isinstance(outcome, BaseException):
-        raise Failed("the engine failed on this text") from outcome
-    return cast("T", outcome)
+    weight = config.token_weight(options.search.beam_size)
+    return run_unbatched(queue, context, run, model.compute_costs([text], weight)[0])
 
 
-Emit = Callable[[str], None]
+def run_unbatched(
+    queue: WorkQueue, context: RequestContext, function: Callable[[], T], cost: int
+) -> T:
+    """Run a function as one item of the queue and return its result.
+
+    Raises:
+        BadRequest: The function raised an error of seq2see, which describes invalid input.
+        EngineError: The function raised another exception.
+        ServiceError: Errors of the queue, and service errors of the function.
+    """
+    (result,) = queue.submit(context, UnbatchedTask(function), [None], [cost])
+    if isinstance(result, ServiceError):
+        raise result
+    if isinstance(result, Seq2SeeError):
+        raise BadRequest(f"Invalid request: {result}") from None
+    if isinstance(result, BaseException):
+        raise EngineError("the engine failed on this text") from result
+    return cast("T", result)
 
 
 def translate_incrementally(
-    translator: Translator, text: str, options: TranslationOptions, call: Call, emit: Emit
+    translator: Translator,
+    text: str,
+    options: TranslationOptions,
+    context: RequestContext,
+    on_partial_text: PartialTextCallback,
 ) -> Translation:
-    """Translate a text and emit what there is of it at every step, while somebody waits."""
-    done = ""
-    parts: list[Translation] = []
+    """Translate a text sentence by sentence and report the text so far.
 
-    def tell(beginning: str) -> None:
-        call.still_wanted()
-        emit(done + beginning)
+    With the torch engine the text is reported after every step of the search, with other engines
+    after every sentence.
 
-    sentences = list(_sentences(text, translator.languages[0]))
-    listening = _listening(translator, tell)
+    Raises:
+        ClientDisconnected, DeadlineExceeded: The request was cancelled, or its deadline passed.
+    """
+    finished_text = ""
+    translations: list[Translation] = []
+
+    def report(partial_text: str) -> None:
+        context.raise_if_cancelled()
+        on_partial_text(finished_text + partial_text)
+
+    sentences = list(_find_sentences(text, translator.languages[0]))
+    observed = _observe_search(translator, report)
     end = 0
     for sentence in sentences:
-        done += text[end : sentence.start]
-        part = listening.translate(sentence.text, options.model_copy(update={"split": "long"}))
-        parts.append(part)
-        tell(part.text)
-        done, end = done + part.text, sentence.end
-    return joined(text, sentences, parts)
+        finished_text += text[end : sentence.start]
+        translation = observed.translate(
+            sentence.text, options.model_copy(update={"split": "long"})
+        )
+        translations.append(translation)
+        report(translation.text)
+        finished_text, end = finished_text + translation.text, sentence.end
+    return join_span_translations(text, sentences, translations)
 
 
-def _sentences(text: str, language: str) -> Sequence[Paragraph]:
+def _find_sentences(text: str, language: str) -> Sequence[TranslatableSpan]:
     return [
-        Paragraph(span.text, line.start + span.start)
-        for line in cut(text, language)
-        for span in split(line.text, language)
+        TranslatableSpan(sentence.text, span.start + sentence.start)
+        for span in find_translatable_spans(text, language)
+        for sentence in split_sentences(span.text, language)
     ]
 
 
-def _listening(translator: Translator, tell: Emit) -> Translator:
-    """Return the same translator with ears, if its engine has a place for them."""
+def _observe_search(translator: Translator, on_partial_text: PartialTextCallback) -> Translator:
+    """Return a translator that reports partial translations if it uses the torch engine."""
     if not isinstance(translator.engine, TorchEngine):
         return translator
     return Translator(
-        _ListeningEngine(translator.engine, translator.tokenizers.target, tell),
+        _ObservedEngine(translator.engine, translator.tokenizers.target, on_partial_text),
         translator.tokenizers,
         translator.languages,
-        translator.limit,
+        translator.max_tokens,
     )
 
 
-class _ListeningEngine:
-    """Our own engine; whoever listens hears the best beginning at every step."""
+class _ObservedEngine:
+    """The torch engine; reports the best partial hypothesis at every step."""
 
-    def __init__(self, engine: TorchEngine, tokenizer: Tokenizer, tell: Emit) -> None:
-        self._engine, self._tokenizer, self._tell = engine, tokenizer, tell
+    def __init__(
+        self, engine: TorchEngine, tokenizer: Tokenizer, on_partial_text: PartialTextCallback
+    ) -> None:
+        self._engine, self._tokenizer = engine, tokenizer
+        self._on_partial_text = on_partial_text
         self.name = engine.name
-        self.framing: Framing = engine.framing
+        self.special_tokens: SpecialTokens = engine.special_tokens
 
-    def resolved(self, config: SearchConfig) -> SearchConfig:
-        """Decide, as the engine does."""
-        return self._engine.resolved(config)
+    def resolve_config(self, config: SearchConfig) -> SearchConfig:
+        """Resolve the defaults of a search config as the engine does."""
+        return self._engine.resolve_config(config)
 
     def search(
         self,
-        sentences: Sequence[Ids],
-        sources: Sequence[Source],
+        source_ids: Sequence[TokenIds],
+        inputs: Sequence[SearchInput],
         config: SearchConfig,
-        processors: Processors | None = None,
-    ) -> Iterator[Batch]:
-        """Search, and be heard."""
-        return self._engine.search(sentences, sources, config, processors, self)
+        processor_factory: ProcessorFactory | None = None,
+    ) -> Iterator[BatchResult]:
+        """Search with this object as the observer."""
+        return self._engine.search(source_ids, inputs, config, processor_factory, self)
 
-    def force(self, pairs: Sequence[tuple[Ids, Ids]], *, attention: bool = False) -> list[Forced]:
-        """Score, as the engine does."""
-        return self._engine.force(pairs, attention=attention)
+    def score_targets(
+        self, pairs: Sequence[tuple[TokenIds, TokenIds]], *, attention: bool = False
+    ) -> list[TargetScores]:
+        """Score targets as the engine does."""
+        return self._engine.score_targets(pairs, attention=attention)
 
     def step(self, record: StepRecord) -> None:
-        """Tell the best candidate of the first row."""
+        """Report the best candidate of the first input."""
         parent = int(record.candidates.parents_BC[0, 0])
         ids: list[Any] = record.beam.emitted_BKE[0, parent].tolist()
         ids.append(int(record.candidates.tokens_BC[0, 0]))
-        self._tell(self._tokenizer.decode([i for i in ids if i != self.framing.target_end]))
+        text_ids = [i for i in ids if i != self.special_tokens.target_eos_id]
+        self._on_partial_text(self._tokenizer.decode(text_ids))

@@ -1,4 +1,16 @@
-"""Bounded queue in front of the engine, fair by tokens, and the threads that work on it."""
+"""Bounded work queue in front of the engine, fair by tokens, and its worker threads.
+
+A request calls `WorkQueue.submit`, which returns the results. A worker thread calls `take_batch`
+and gets items of equal tasks, of any clients. The queue knows neither models nor HTTP.
+
+Fairness is by tokens: each client has a lane whose clock advances by the cost of the items taken
+from it, and the lane with the smallest clock is served next. A client that comes back starts at
+the clock of the waiting lanes, or at its own clock if that is larger: it gains nothing from idle
+time, and its usage is remembered while other clients wait.
+
+If a batch fails, it is split in halves until the failing items are isolated; the other items get
+their results. Worker threads that end are restarted.
+"""
 
 from __future__ import annotations
 
@@ -11,452 +23,518 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 from typing import Any, Protocol
 
-from seq2see.serve.errors import Busy, Draining, Gone, Late
+from seq2see.serve.errors import ClientDisconnected, DeadlineExceeded, Overloaded, ShuttingDown
+
+_LANE_QUANTUM = 512
+"""Tokens taken from one lane before the next lane's turn: most requests fit into one turn."""
+_MAX_IDLE_CLIENTS = 10_000
+"""Number of clients without waiting work whose clocks are remembered."""
+_MAX_WAIT_FRACTION = 0.8
+"""A request is rejected if the work ahead of it takes more than this fraction of its time."""
+_DEADLINE_CHECK_SECONDS = 1.0
+"""Interval at which a waiting request checks its deadline, which `drain` may shorten."""
+_BATCH_DECAY = 0.95
+"""Weight of a batch relative to the next one in the estimate of batch times."""
+_SIZE_SPREAD = 0.1
+"""Standard deviation of batch sizes, as a fraction of a full batch, at which the fitted slope
+counts half. Times are noisy, and a full batch is far from small ones."""
 
 
-class Task(Hashable, Protocol):
-    """What is to be done. Items of equal tasks can be done together."""
+class BatchTask(Hashable, Protocol):
+    """A kind of work. Items of equal tasks can share a batch."""
 
     def run(self, items: Sequence[Any]) -> Sequence[Any]:
-        """Return an outcome for each item; an exception as an outcome is that item's own."""
+        """Return one result per item. An exception as a result concerns only its item."""
         ...
 
 
 @dataclass(eq=False, slots=True)
-class Alone:
-    """A task that equals no other, so that no batch can share it."""
+class UnbatchedTask:
+    """A task that equals no other task, so that it never shares a batch."""
 
-    work: Callable[[], Any]
+    function: Callable[[], Any]
 
     def run(self, items: Sequence[None]) -> Sequence[Any]:
-        """Do it."""
-        return [self.work() for _ in items]
+        """Call the function once per item."""
+        return [self.function() for _ in items]
 
 
 @dataclass(eq=False, slots=True)
-class Call:
-    """A request as the queue sees it: whose it is, until when, and whether somebody still waits."""
+class RequestContext:
+    """Client, deadline and cancellation of a request."""
 
     client: str
     deadline: float
-    """By `time.monotonic()`."""
+    """In the time of `time.monotonic()`."""
     is_cancelled: bool = False
-    _listeners: list[Callable[[], None]] = field(default_factory=list)
+    _callbacks: list[Callable[[], None]] = field(default_factory=list)
 
     @classmethod
-    def within(cls, seconds: float, client: str = "") -> Call:
-        """Return a call that has so many seconds from now."""
+    def with_timeout(cls, seconds: float, client: str = "") -> RequestContext:
+        """Return a context whose deadline is in `seconds` from now."""
         return cls(client, time.monotonic() + seconds)
 
     @property
-    def left(self) -> float:
-        """Seconds that are left."""
+    def seconds_left(self) -> float:
+        """Seconds until the deadline; negative after it."""
         return self.deadline - time.monotonic()
 
-    def still_wanted(self) -> None:
-        """Raise if nobody waits any more or the time is over: for work that goes on in steps."""
+    def raise_if_cancelled(self) -> None:
+        """Raise an error if the work is no longer needed. Long work calls this at every step.
+
+        Raises:
+            ClientDisconnected: The client closed the connection.
+            DeadlineExceeded: The deadline has passed.
+        """
         if self.is_cancelled:
-            raise Gone("the client has left")
-        if self.left <= 0:
-            raise Late("the deadline came before the end of the work")
+            raise ClientDisconnected("client disconnected")
+        if self.seconds_left <= 0:
+            raise DeadlineExceeded("deadline exceeded")
 
     def cancel(self) -> None:
-        """Say that nobody waits any more; whoever works for it hears at once."""
+        """Cancel the request and call its callbacks."""
         self.is_cancelled = True
-        for listener in list(self._listeners):
-            listener()
+        for callback in list(self._callbacks):
+            callback()
 
-    def on_cancel(self, listener: Callable[[], None]) -> None:
-        """Name somebody who hears of it."""
-        self._listeners.append(listener)
+    def add_cancel_callback(self, callback: Callable[[], None]) -> None:
+        """Call a function when the request is cancelled; at once if it already is."""
+        self._callbacks.append(callback)
         if self.is_cancelled:
-            listener()
+            callback()
 
-    def forget(self, listener: Callable[[], None]) -> None:
-        """Undo `on_cancel`."""
-        self._listeners.remove(listener)
+    def remove_cancel_callback(self, callback: Callable[[], None]) -> None:
+        """Remove a function added by `add_cancel_callback`."""
+        self._callbacks.remove(callback)
 
 
-class Ticket:
-    """Items of one call that are under way."""
+class WorkItem:
+    """The work of one request in the queue: items of one task, with their costs and results."""
 
     def __init__(
-        self, call: Call, task: Task, items: Sequence[Any], costs: Sequence[int], number: int
+        self,
+        context: RequestContext,
+        task: BatchTask,
+        items: Sequence[Any],
+        costs: Sequence[int],
+        sequence_number: int,
     ) -> None:
-        self.call, self.task, self.number = call, task, number
-        self.started = False
+        self.context, self.task, self.sequence_number = context, task, sequence_number
+        self.has_started = False
         self.finished = threading.Event()
         self._items, self._costs = items, costs
-        self._taken = 0
-        self._open = len(items)
-        self._outcomes: list[Any] = [None] * len(items)
+        self._num_taken = 0
+        self._num_pending = len(items)
+        self._results: list[Any] = [None] * len(items)
 
     @property
-    def is_live(self) -> bool:
-        """Whether it is worth any work: somebody waits, and there is time."""
-        return not self.call.is_cancelled and self.call.left > 0
+    def is_active(self) -> bool:
+        """Whether the request is neither cancelled nor past its deadline."""
+        return not self.context.is_cancelled and self.context.seconds_left > 0
 
     @property
     def waiting_cost(self) -> int:
-        """Tokens that no batch has taken yet."""
-        return sum(self._costs[self._taken :])
+        """Tokens of the items that are in no batch yet."""
+        return sum(self._costs[self._num_taken :])
 
-    def take(self, budget: int, at_least_one: bool) -> tuple[list[tuple[Ticket, int]], int]:
-        """Return the next items within the budget, each with its ticket, and their cost."""
-        places: list[tuple[Ticket, int]] = []
-        cost = 0
-        while self._taken < len(self._items):
-            more = self._costs[self._taken]
-            if cost + more > budget and not (at_least_one and not places):
+    def take_items(self, budget: int, at_least_one: bool) -> tuple[list[tuple[WorkItem, int]], int]:
+        """Take the next items whose total cost is within a budget.
+
+        Args:
+            budget: Largest total cost in tokens.
+            at_least_one: Whether to take one item even if it exceeds the budget.
+
+        Returns:
+            Pairs of this work item and the index of an item, and the total cost.
+        """
+        entries: list[tuple[WorkItem, int]] = []
+        total = 0
+        while self._num_taken < len(self._items):
+            cost = self._costs[self._num_taken]
+            if total + cost > budget and not (at_least_one and not entries):
                 break
-            places.append((self, self._taken))
-            cost += more
-            self._taken += 1
-        return places, cost
+            entries.append((self, self._num_taken))
+            total += cost
+            self._num_taken += 1
+        return entries, total
 
-    def item(self, place: int) -> Any:
-        """Return an item."""
-        return self._items[place]
+    def item(self, index: int) -> Any:
+        """Return the item at an index."""
+        return self._items[index]
 
     @property
-    def is_taken(self) -> bool:
-        """Whether every item is in some batch."""
-        return self._taken == len(self._items)
+    def is_fully_taken(self) -> bool:
+        """Whether every item is in a batch."""
+        return self._num_taken == len(self._items)
 
     @property
     def is_done(self) -> bool:
-        """Whether every outcome is there; one that was given up is `finished`, too."""
-        return self._open == 0
+        """Whether every item has its result. The event `finished` is also set on cancellation."""
+        return self._num_pending == 0
 
-    def deliver(self, place: int, outcome: Any) -> None:
-        """Take an outcome in; the last one finishes the ticket. For the one worker that has it."""
-        self._outcomes[place] = outcome
-        self._open -= 1
+    def set_result(self, index: int, result: Any) -> None:
+        """Store the result of an item; the last result sets `finished`.
+
+        Only the worker thread that took the item may call this.
+        """
+        self._results[index] = result
+        self._num_pending -= 1
         if self.is_done:
             self.finished.set()
 
-    def outcomes(self) -> list[Any]:
-        """Return what was delivered."""
-        return self._outcomes
+    def results(self) -> list[Any]:
+        """Return the results in the order of the items."""
+        return self._results
 
 
 @dataclass(slots=True)
-class Batch:
-    """Items that one call of the engine does."""
+class WorkBatch:
+    """Items of equal tasks that the engine processes together."""
 
-    task: Task
-    places: list[tuple[Ticket, int]]
+    task: BatchTask
+    entries: list[tuple[WorkItem, int]]
+    """Work items and the indices of their items."""
     cost: int
+    """Total cost in tokens."""
 
     @property
     def items(self) -> list[Any]:
-        """The items, of whichever tickets."""
-        return [ticket.item(place) for ticket, place in self.places]
+        """The items of all entries."""
+        return [work_item.item(index) for work_item, index in self.entries]
 
 
-_MEMORY = 0.95
-"""The weight of a batch, seen from the next one."""
+class BatchTimeEstimator:
+    """Estimates how long work takes, from the times of previous batches.
 
-
-_SPREAD = 0.1
-"""The part of a full batch by which sizes must differ before the slope of the line counts for
-half: times are noisy, and a full batch is far from small ones."""
-
-
-class Pace:
-    """The speed of one worker."""
+    A batch takes a constant time plus a time per token, so the time of one sentence says little
+    about a full batch. Both are fitted by a line through the last batches. While all of these are
+    small, their time counts as constant: accepting one request too many is better than rejecting
+    one that could have been finished.
+    """
 
     def __init__(self, batch_tokens: int) -> None:
         self._batch_tokens = batch_tokens
-        self._count = self._tokens = self._seconds = self._squares = self._products = 0.0
+        self._weight = self._tokens = self._seconds = self._squares = self._products = 0.0
 
-    def note(self, tokens: int, seconds: float) -> None:
-        """Take in how long a batch took."""
-        self._count = _MEMORY * self._count + 1
-        self._tokens = _MEMORY * self._tokens + tokens
-        self._seconds = _MEMORY * self._seconds + seconds
-        self._squares = _MEMORY * self._squares + tokens * tokens
-        self._products = _MEMORY * self._products + tokens * seconds
+    def add_batch(self, tokens: int, seconds: float) -> None:
+        """Add the size and the time of a finished batch."""
+        self._weight = _BATCH_DECAY * self._weight + 1
+        self._tokens = _BATCH_DECAY * self._tokens + tokens
+        self._seconds = _BATCH_DECAY * self._seconds + seconds
+        self._squares = _BATCH_DECAY * self._squares + tokens * tokens
+        self._products = _BATCH_DECAY * self._products + tokens * seconds
 
-    def seconds(self, tokens: int) -> float:
-        """Return how long so many tokens will take, in full batches; 0 if nothing is known."""
-        if not self._count or not tokens:
+    def estimate_seconds(self, tokens: int) -> float:
+        """Return the time for this number of tokens in full batches; 0 before the first batch."""
+        if not self._weight or not tokens:
             return 0.0
-        size, time = self._tokens / self._count, self._seconds / self._count
-        spread = self._squares / self._count - size * size
-        together = self._products / self._count - size * time
-        slope = together / (spread + (_SPREAD * self._batch_tokens) ** 2)
-        per_token = min(max(slope, 0.0), time / size)
-        per_batch = time - per_token * size
+        mean_tokens, mean_seconds = self._tokens / self._weight, self._seconds / self._weight
+        variance = self._squares / self._weight - mean_tokens * mean_tokens
+        covariance = self._products / self._weight - mean_tokens * mean_seconds
+        slope = covariance / (variance + (_SIZE_SPREAD * self._batch_tokens) ** 2)
+        per_token = min(max(slope, 0.0), mean_seconds / mean_tokens)
+        per_batch = mean_seconds - per_token * mean_tokens
         return per_batch * max(1.0, tokens / self._batch_tokens) + per_token * tokens
 
 
-_QUANTUM = 512
-"""Tokens taken from a lane before the next one's turn: most requests go whole into a batch."""
-
-
-_MOST_CLIENTS = 10_000
-"""Clients without work whose clocks are remembered."""
-
-
-_PATIENCE = 0.8
-"""A request is refused if the work before it would take more than this part of its time."""
-
-
-_LOOK_UP = 1.0
-"""Seconds after which whoever waits looks at the deadline again: `drain` may bring it forward."""
-
-
 class _Lane:
-    """What a client has waiting, oldest first."""
+    """The waiting work of one client, oldest first."""
 
     def __init__(self, clock: float) -> None:
         self.clock = clock
-        self.tickets: deque[Ticket] = deque()
+        self.work_items: deque[WorkItem] = deque()
 
-    def first_of(self, task: Task) -> Ticket | None:
-        return next((ticket for ticket in self.tickets if ticket.task == task), None)
+    def first_of(self, task: BatchTask) -> WorkItem | None:
+        return next((each for each in self.work_items if each.task == task), None)
 
 
 class WorkQueue:
-    """See the module. All of it may be called from any thread."""
+    """Bounded queue that is fair between clients. All methods are thread-safe."""
 
-    def __init__(self, capacity: int, batch_tokens: int, workers: int = 1) -> None:
-        self.capacity, self.batch_tokens, self.workers = capacity, batch_tokens, workers
-        self._pace = Pace(batch_tokens)
+    def __init__(self, max_waiting_tokens: int, batch_tokens: int, num_threads: int = 1) -> None:
+        self.max_waiting_tokens, self.batch_tokens = max_waiting_tokens, batch_tokens
+        self.num_threads = num_threads
+        self._estimator = BatchTimeEstimator(batch_tokens)
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._lanes: dict[str, _Lane] = {}
         self._clock = 0.0
-        self._ahead: dict[str, float] = {}
-        """Clocks of lanes that are empty now, if they are ahead of the others'."""
-        self._waiting = self._running = 0
-        self._numbers = 0
-        self._closed = False
-        self._end = math.inf
+        self._idle_clocks: dict[str, float] = {}
+        """Clocks of clients without waiting work that are ahead of the queue's clock."""
+        self._waiting_tokens = self._running_tokens = 0
+        self._last_number = 0
+        self._is_closed = False
+        self._last_deadline = math.inf
 
     @property
-    def waiting(self) -> int:
-        """Tokens that wait."""
-        return self._waiting
+    def waiting_tokens(self) -> int:
+        """Tokens that wait for a batch."""
+        return self._waiting_tokens
 
     @property
-    def running(self) -> int:
-        """Tokens that the engine has."""
-        return self._running
+    def running_tokens(self) -> int:
+        """Tokens of the batches that are being processed."""
+        return self._running_tokens
 
     def submit(
-        self, call: Call, task: Task, items: Sequence[Any], costs: Sequence[int]
+        self, context: RequestContext, task: BatchTask, items: Sequence[Any], costs: Sequence[int]
     ) -> list[Any]:
-        """Do items of a task and return their outcomes, or raise a `Problem` by the deadline."""
-        ticket = self._enter(call, task, items, costs)
-        listener = lambda: self._drop(ticket)  # noqa: E731 it is named to be forgotten again
-        call.on_cancel(listener)
+        """Process items of a task and return their results; blocks until the deadline at most.
+
+        Args:
+            context: Client and deadline of the request.
+            task: What to do with the items.
+            items: The items, in the order of the results.
+            costs: Cost of each item in tokens.
+
+        Raises:
+            Overloaded: The queue is full, or the work cannot start in time.
+            DeadlineExceeded: The deadline passed after the work had started.
+            ClientDisconnected: The request was cancelled.
+            ShuttingDown: The queue is closed.
+        """
+        work_item = self._enqueue(context, task, items, costs)
+        callback = lambda: self._remove(work_item)  # noqa: E731 named, to be removed again
+        context.add_cancel_callback(callback)
         try:
-            while call.left > 0 and not ticket.finished.wait(min(call.left, _LOOK_UP)):
+            while context.seconds_left > 0 and not work_item.finished.wait(
+                min(context.seconds_left, _DEADLINE_CHECK_SECONDS)
+            ):
                 pass
         finally:
-            call.forget(listener)
-        return self._outcomes(ticket)
+            context.remove_cancel_callback(callback)
+        return self._results(work_item)
 
-    def take(self) -> Batch | None:
+    def take_batch(self) -> WorkBatch | None:
         """Wait for work and return a batch; None when the queue is closed."""
         with self._lock:
             while True:
-                if self._closed:
+                if self._is_closed:
                     return None
-                self._sweep()
+                self._remove_inactive()
                 if self._lanes:
-                    return self._batch()
+                    return self._fill_batch()
                 self._changed.wait()
 
-    def done(self, batch: Batch, outcomes: Sequence[Any], seconds: float) -> None:
-        """Hand in what became of a batch, and how long it took."""
+    def finish(self, batch: WorkBatch, results: Sequence[Any], seconds: float) -> None:
+        """Store the results of a batch and the time that it took."""
         with self._lock:
-            self._running -= batch.cost
-            if not isinstance(batch.task, Alone):  # its cost is a guess, and it is no batch
-                self._pace.note(batch.cost, seconds)
-            if not self._lanes and not self._running:
-                self._ahead.clear()
-            for (ticket, place), outcome in zip(batch.places, outcomes, strict=True):
-                ticket.deliver(place, outcome)
+            self._running_tokens -= batch.cost
+            # The cost of an unbatched task is a rough guess, and its time is not that of a batch.
+            if not isinstance(batch.task, UnbatchedTask):
+                self._estimator.add_batch(batch.cost, seconds)
+            if not self._lanes and not self._running_tokens:
+                self._idle_clocks.clear()
+            for (work_item, index), result in zip(batch.entries, results, strict=True):
+                work_item.set_result(index, result)
 
     def drain(self, seconds: float) -> None:
-        """Give whatever is here, and what a call in the middle still brings, so many seconds."""
+        """Limit the deadline of all work to `seconds` from now.
+
+        This includes work that running requests submit later, such as the second model of a pivot
+        translation.
+        """
         with self._lock:
-            self._end = time.monotonic() + seconds
+            self._last_deadline = time.monotonic() + seconds
             for lane in self._lanes.values():
-                for ticket in lane.tickets:
-                    ticket.call.deadline = min(ticket.call.deadline, self._end)
+                for work_item in lane.work_items:
+                    context = work_item.context
+                    context.deadline = min(context.deadline, self._last_deadline)
 
     def close(self) -> None:
-        """Let the workers go."""
+        """Reject new work and let the worker threads end."""
         with self._lock:
-            self._closed = True
+            self._is_closed = True
             self._changed.notify_all()
 
-    def estimated_wait(self, cost: int = 0) -> float:
-        """Return the seconds until work of this cost would be done."""
-        return self._pace.seconds(self._waiting + self._running + cost) / self.workers
+    def estimate_wait(self, cost: int = 0) -> float:
+        """Return the seconds until additional work of this cost would be finished."""
+        tokens = self._waiting_tokens + self._running_tokens + cost
+        return self._estimator.estimate_seconds(tokens) / self.num_threads
 
-    def _enter(self, call: Call, task: Task, items: Sequence[Any], costs: Sequence[int]) -> Ticket:
+    def _enqueue(
+        self, context: RequestContext, task: BatchTask, items: Sequence[Any], costs: Sequence[int]
+    ) -> WorkItem:
         with self._lock:
-            if self._closed:
-                raise Draining("the service is about to end")
-            call.deadline = min(call.deadline, self._end)
-            self._refuse_overload(call, sum(costs))
-            self._numbers += 1
-            ticket = Ticket(call, task, items, costs, self._numbers)
+            if self._is_closed:
+                raise ShuttingDown("the service is shutting down")
+            context.deadline = min(context.deadline, self._last_deadline)
+            self._check_load(context, sum(costs))
+            self._last_number += 1
+            work_item = WorkItem(context, task, items, costs, self._last_number)
             if not items:
-                ticket.finished.set()
-                return ticket
-            self._lane(call.client).tickets.append(ticket)
-            self._waiting += sum(costs)
+                work_item.finished.set()
+                return work_item
+            self._lane(context.client).work_items.append(work_item)
+            self._waiting_tokens += sum(costs)
             self._changed.notify()
-            return ticket
+            return work_item
 
     def _lane(self, client: str) -> _Lane:
         if client not in self._lanes:
-            self._lanes[client] = _Lane(max(self._clock, self._ahead.pop(client, 0.0)))
+            self._lanes[client] = _Lane(max(self._clock, self._idle_clocks.pop(client, 0.0)))
         return self._lanes[client]
 
-    def _leave(self, client: str) -> None:
-        """Take an empty lane away, and remember what it has had."""
+    def _close_lane(self, client: str) -> None:
+        """Remove an empty lane and remember its clock if it is ahead."""
         lane = self._lanes.pop(client)
-        if lane.clock > self._clock and len(self._ahead) < _MOST_CLIENTS:
-            self._ahead[client] = lane.clock
+        if lane.clock > self._clock and len(self._idle_clocks) < _MAX_IDLE_CLIENTS:
+            self._idle_clocks[client] = lane.clock
 
-    def _refuse_overload(self, call: Call, cost: int) -> None:
-        wait = self.estimated_wait(cost)
-        full = self._waiting > 0 and self._waiting + cost > self.capacity
-        if full or (self._waiting > 0 and wait > _PATIENCE * call.left):
-            raise Busy("Slowdown: too many requests at the moment", max(1.0, wait / 2))
+    def _check_load(self, context: RequestContext, cost: int) -> None:
+        wait = self.estimate_wait(cost)
+        is_full = self._waiting_tokens > 0 and self._waiting_tokens + cost > self.max_waiting_tokens
+        is_late = self._waiting_tokens > 0 and wait > _MAX_WAIT_FRACTION * context.seconds_left
+        if is_full or is_late:
+            raise Overloaded("Slowdown: too many requests at the moment", max(1.0, wait / 2))
 
-    def _outcomes(self, ticket: Ticket) -> list[Any]:
-        if ticket.is_done and not ticket.call.is_cancelled:
-            return ticket.outcomes()
-        self._drop(ticket)
-        if ticket.call.is_cancelled:
-            raise Gone("the client has left")
-        if not ticket.started:
-            raise Busy("Slowdown: too many requests at the moment", self.estimated_wait())
-        raise Late("the deadline came before the translation")
+    def _results(self, work_item: WorkItem) -> list[Any]:
+        if work_item.is_done and not work_item.context.is_cancelled:
+            return work_item.results()
+        self._remove(work_item)
+        if work_item.context.is_cancelled:
+            raise ClientDisconnected("client disconnected")
+        if not work_item.has_started:
+            raise Overloaded("Slowdown: too many requests at the moment", self.estimate_wait())
+        raise DeadlineExceeded("deadline exceeded")
 
-    def _drop(self, ticket: Ticket) -> None:
-        """Take out what no batch has taken; nobody waits for it."""
+    def _remove(self, work_item: WorkItem) -> None:
+        """Remove the items that are in no batch yet."""
         with self._lock:
-            lane = self._lanes.get(ticket.call.client)
-            if lane and ticket in lane.tickets:
-                lane.tickets.remove(ticket)
-                self._waiting -= ticket.waiting_cost
-                if not lane.tickets:
-                    self._leave(ticket.call.client)
-        ticket.finished.set()
+            lane = self._lanes.get(work_item.context.client)
+            if lane and work_item in lane.work_items:
+                lane.work_items.remove(work_item)
+                self._waiting_tokens -= work_item.waiting_cost
+                if not lane.work_items:
+                    self._close_lane(work_item.context.client)
+        work_item.finished.set()
 
-    def _sweep(self) -> None:
-        dead = [t for lane in self._lanes.values() for t in lane.tickets if not t.is_live]
-        for ticket in dead:
-            self._drop(ticket)
+    def _remove_inactive(self) -> None:
+        inactive = [
+            each for lane in self._lanes.values() for each in lane.work_items if not each.is_active
+        ]
+        for work_item in inactive:
+            self._remove(work_item)
 
-    def _batch(self) -> Batch:
-        """Fill a batch: the lane that is behind says what for, the others join in their turn."""
-        behind = min(self._lanes.values(), key=lambda lane: (lane.clock, lane.tickets[0].number))
-        task = behind.tickets[0].task
-        places: list[tuple[Ticket, int]] = []
-        cost = 0
+    def _fill_batch(self) -> WorkBatch:
+        """Fill a batch: the lane with the smallest clock sets the task, the others join in turn."""
+        first = min(
+            self._lanes.values(),
+            key=lambda lane: (lane.clock, lane.work_items[0].sequence_number),
+        )
+        task = first.work_items[0].task
+        entries: list[tuple[WorkItem, int]] = []
+        total = 0
         turns = [(lane.clock, n, lane) for n, lane in enumerate(self._lanes.values())]
         heapify(turns)
-        while turns and cost < self.batch_tokens:
+        while turns and total < self.batch_tokens:
             clock, number, lane = turns[0]
-            ticket = lane.first_of(task)
-            room = min(_QUANTUM, self.batch_tokens - cost)
-            taken, price = ticket.take(room, not places or room == _QUANTUM) if ticket else ([], 0)
-            if not ticket or not taken:
+            work_item = lane.first_of(task)
+            budget = min(_LANE_QUANTUM, self.batch_tokens - total)
+            at_least_one = not entries or budget == _LANE_QUANTUM
+            taken, cost = work_item.take_items(budget, at_least_one) if work_item else ([], 0)
+            if not work_item or not taken:
                 heappop(turns)
                 continue
-            self._account(lane, ticket, clock, price)
-            places += taken
-            cost += price
+            self._account(lane, work_item, clock, cost)
+            entries += taken
+            total += cost
             heapreplace(turns, (lane.clock, number, lane))
-        self._waiting -= cost
-        self._running += cost
-        for client in [name for name, lane in self._lanes.items() if not lane.tickets]:
-            self._leave(client)
-        self._ahead = {name: clock for name, clock in self._ahead.items() if clock > self._clock}
-        return Batch(task, places, cost)
+        self._waiting_tokens -= total
+        self._running_tokens += total
+        self._close_empty_lanes()
+        return WorkBatch(task, entries, total)
 
-    def _account(self, lane: _Lane, ticket: Ticket, clock: float, price: int) -> None:
-        ticket.started = True
+    def _account(self, lane: _Lane, work_item: WorkItem, clock: float, cost: int) -> None:
+        work_item.has_started = True
         self._clock = max(self._clock, clock)
-        lane.clock = clock + price
-        if ticket.is_taken:
-            lane.tickets.remove(ticket)
+        lane.clock = clock + cost
+        if work_item.is_fully_taken:
+            lane.work_items.remove(work_item)
+
+    def _close_empty_lanes(self) -> None:
+        for client in [name for name, lane in self._lanes.items() if not lane.work_items]:
+            self._close_lane(client)
+        clocks = self._idle_clocks.items()
+        self._idle_clocks = {name: clock for name, clock in clocks if clock > self._clock}
 
 
-Listener = Callable[[Batch, float], None]
+BatchCallback = Callable[[WorkBatch, float], None]
+"""Called after each batch with the batch and its time in seconds."""
 
 
-class Workers:
-    """The threads of a queue."""
+class WorkerThreads:
+    """Threads that take batches from a queue and run them."""
 
     def __init__(
-        self, queue: WorkQueue, count: int = 1, after_batch: Listener = lambda *_: None
+        self, queue: WorkQueue, num_threads: int = 1, on_batch: BatchCallback = lambda *_: None
     ) -> None:
         self._queue = queue
-        self._after_batch = after_batch
-        self._busy_since: dict[int, float] = {}
-        self._threads = [self._started(number) for number in range(count)]
+        self._on_batch = on_batch
+        self._start_times: dict[int, float] = {}
+        self._threads = [self._start_thread(number) for number in range(num_threads)]
 
-    def revive(self) -> int:
-        """Replace threads that have ended, and return how many those were."""
+    def restart_dead_threads(self) -> int:
+        """Restart threads that have ended and return their number."""
         dead = [n for n, thread in enumerate(self._threads) if not thread.is_alive()]
         for number in dead:
-            self._threads[number] = self._started(number)
+            self._threads[number] = self._start_thread(number)
         return len(dead)
 
     @property
-    def longest(self) -> float:
-        """Seconds that the oldest batch has been with the engine."""
-        begun = list(self._busy_since.values())  # the workers change it meanwhile
-        return max((time.monotonic() - since for since in begun), default=0.0)
+    def longest_batch_seconds(self) -> float:
+        """Seconds since the start of the oldest running batch; 0 if none is running."""
+        starts = list(self._start_times.values())  # a copy: the threads change the dictionary
+        return max((time.monotonic() - start for start in starts), default=0.0)
 
     def stop(self, seconds: float) -> bool:
-        """Close the queue, wait for what is running, within limits, and tell if it has ended."""
+        """Close the queue and wait for the threads, for at most `seconds`.
+
+        Returns:
+            Whether all threads have ended.
+        """
         self._queue.close()
         end = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 
-    def _started(self, number: int) -> threading.Thread:
+    def _start_thread(self, number: int) -> threading.Thread:
         name = f"seq2see-worker-{number}"
-        thread = threading.Thread(target=self._work, args=(number,), name=name, daemon=True)
+        thread = threading.Thread(target=self._run, args=(number,), name=name, daemon=True)
         thread.start()
         return thread
 
-    def _work(self, number: int) -> None:
-        while batch := self._queue.take():
-            start = self._busy_since[number] = time.monotonic()
-            outcomes: Sequence[Any] = [RuntimeError("the thread ended")] * len(batch.places)
+    def _run(self, number: int) -> None:
+        while batch := self._queue.take_batch():
+            start = self._start_times[number] = time.monotonic()
+            results: Sequence[Any] = [RuntimeError("the worker thread ended")] * len(batch.entries)
             try:
-                outcomes = attempt(batch.task, batch.items)
+                results = run_bisecting_failures(batch.task, batch.items)
             finally:
                 seconds = time.monotonic() - start
-                del self._busy_since[number]
-                self._queue.done(batch, outcomes, seconds)
-            self._after_batch(batch, seconds)
+                del self._start_times[number]
+                self._queue.finish(batch, results, seconds)
+            self._on_batch(batch, seconds)
 
 
-def attempt(task: Task, items: Sequence[Any]) -> list[Any]:
-    """Return an outcome for each item: the task's, or the exception that it alone brings about."""
+def run_bisecting_failures(task: BatchTask, items: Sequence[Any]) -> list[Any]:
+    """Run a task and return one result per item.
+
+    If the task raises, the items are split in halves until the failing items are isolated. The
+    result of a failing item is its exception.
+    """
     try:
-        outcomes = list(task.run(items))
-        if len(outcomes) != len(items):
-            return [RuntimeError(f"{len(outcomes)} outcomes of {len(items)} items")] * len(items)
-    except BaseException as error:  # a panic of Rust is no Exception, and must not end the thread
+        results = list(task.run(items))
+        if len(results) != len(items):
+            return [RuntimeError(f"{len(results)} results for {len(items)} items")] * len(items)
+    except BaseException as error:  # a panic in Rust is no Exception and must not end the thread
         if len(items) == 1:
             return [error]
     else:
-        return outcomes
+        return results
     half = len(items) // 2
-    return [*attempt(task, items[:half]), *attempt(task, items[half:])]
+    return [
+        *run_bisecting_failures(task, items[:half]),
+        *run_bisecting_failures(task, items[half:]),
+    ]

@@ -9,17 +9,17 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from seq2see.config import Config, assigned, inside, merged
+from seq2see.config import Config, deep_merge, parse_override, with_prefix
 from seq2see.data.batch_loader import BatchConfig
 from seq2see.data.corpus import DataConfig
 from seq2see.errors import ConfigError, InputError
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig
-from seq2see.settings.toml_writer import overrides, section, toml
+from seq2see.settings.toml_writer import format_toml_value, write_overrides, write_section
 from seq2see.text import PAD_ID, TokenizerConfig
-from seq2see.training.builder import greatest_lengths
-from seq2see.training.config import CheckpointsConfig, Ingredients, TrainingConfig, ValidationConfig
-from seq2see.training.optimizer import OptimiserConfig
+from seq2see.training.builder import model_length_limits
+from seq2see.training.config import CheckpointConfig, RunConfig, TrainingConfig, ValidationConfig
+from seq2see.training.optimizer import OptimizerConfig
 from seq2see.training.schedule import ScheduleConfig
 
 _SECTIONS = (
@@ -28,7 +28,7 @@ _SECTIONS = (
     "batches",
     "train",
     "schedule",
-    "optimiser",
+    "optimizer",
     "loss",
     "validation",
     "checkpoints",
@@ -43,22 +43,22 @@ class Recipe(Config):
     tokenizer: TokenizerConfig = TokenizerConfig()
     batches: BatchConfig = BatchConfig()
     loss: LossConfig = LossConfig()
-    optimiser: OptimiserConfig = OptimiserConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
     schedule: ScheduleConfig = ScheduleConfig()
     train: TrainingConfig
     validation: ValidationConfig = ValidationConfig()
-    checkpoints: CheckpointsConfig = CheckpointsConfig()
+    checkpoints: CheckpointConfig = CheckpointConfig()
     model: dict[str, Any] = Field(default_factory=lambda: {"preset": "base"})
     """The architecture: a usual size (tiny, small, base, big), and what differs from it."""
 
     @classmethod
     def read(cls, path: Path | str, overrides: Sequence[str] = ()) -> Self:
         """Read a TOML file, with `section.key=value` on top; report all problems at once."""
-        changes = [assigned(override) for override in overrides]
+        changes = [parse_override(override) for override in overrides]
         try:
             table = tomllib.loads(Path(path).read_text("utf-8-sig"))
             for change in changes:
-                table = merged(table, change)
+                table = deep_merge(table, change)
             return cls(**table)
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror}") from None
@@ -78,22 +78,22 @@ class Recipe(Config):
         if wrong := _wrong(self.model):
             yield from wrong
         else:
-            yield from self._too_long(self.architecture(self.tokenizer.vocab_size))
-        if bool(self.loss.teacher) != (self.loss.distillation > 0):
-            yield "`loss.teacher` must be given with `loss.distillation` above 0, and only then"
-        if self.train.sharding and self.optimiser.kind == "muon":
+            yield from self._too_long(self.build_model_config(self.tokenizer.vocab_size))
+        if bool(self.loss.teacher) != (self.loss.distillation_weight > 0):
+            yield "`loss.teacher` must be given with `loss.distillation_weight` above 0, and only then"
+        if self.train.fsdp and self.optimizer.kind == "muon":
             yield (
-                "`optimiser.kind` must be adam or adamw with `train.sharding`: "
+                "`optimizer.kind` must be adam or adamw with `train.fsdp`: "
                 "muon needs matrices in one piece"
             )
         for corpus in self.data.train:
-            if corpus.tag and corpus.tag not in self.tokenizer.symbols:
-                yield f"`tokenizer.symbols` must have {corpus.tag!r}, the tag of {corpus.files[0]}"
+            if corpus.tag and corpus.tag not in self.tokenizer.user_defined_symbols:
+                yield f"`tokenizer.user_defined_symbols` must have {corpus.tag!r}, the tag of {corpus.files[0]}"
 
     def _too_long(self, model: ModelConfig) -> Iterator[str]:
         """Refuse text that a model with a greatest length would meet in the middle of training."""
         needed = self.batches.max_length + 1  # with the end of the sentence
-        for name, limit in greatest_lengths(model).items():
+        for name, limit in model_length_limits(model).items():
             if limit < needed:
                 yield (
                     f"`model.{name}.max_length` must be at least {needed}, for "
@@ -101,24 +101,26 @@ class Recipe(Config):
                     f"but is {limit} instead"
                 )
 
-    def architecture(self, vocab_size: int, target_vocab_size: int | None = None) -> ModelConfig:
+    def build_model_config(
+        self, vocab_size: int, target_vocab_size: int | None = None
+    ) -> ModelConfig:
         """Return the model's config for these vocabularies."""
         return _architecture(self.model, vocab_size, target_vocab_size)
 
-    def ingredients(self, folder: Path) -> Ingredients:
+    def build_run_config(self, base_directory: Path) -> RunConfig:
         """Return what training needs, for a recipe that lies in this folder."""
-        return Ingredients(
+        return RunConfig(
             self.data,
             self.tokenizer,
             self.batches,
-            self.architecture,
+            self.build_model_config,
             self.loss,
-            self.optimiser,
+            self.optimizer,
             self.schedule,
             self.train,
             self.validation,
             self.checkpoints,
-            folder,
+            base_directory,
             self.model_dump(mode="json"),
             lambda earlier: type(self)(**earlier).model_dump(mode="json"),
             {key: value for key, value in self.model.items() if key != "preset"},
@@ -129,17 +131,17 @@ class Recipe(Config):
 
         Of the model, only what differs from the preset is set; the rest is shown beside it.
         """
-        model, preset = self.architecture(self.tokenizer.vocab_size), self.model.get("preset")
+        model, preset = self.build_model_config(self.tokenizer.vocab_size), self.model.get("preset")
         lines = [
-            *(line for name in _SECTIONS for line in section(name, getattr(self, name))),
+            *(line for name in _SECTIONS for line in write_section(name, getattr(self, name))),
             *("", "", f"# {type(self).model_fields['model'].description}", "[model]"),
-            *([f"preset = {toml(preset)}"] if preset else []),
-            *overrides(model, self.model, without=_FROM_TOKENIZER),
+            *([f"preset = {format_toml_value(preset)}"] if preset else []),
+            *write_overrides(model, self.model, excluded=_FROM_TOKENIZER),
         ]
         return "\n".join(lines).strip() + "\n"
 
 
-def setting_names() -> list[str]:
+def list_setting_names() -> list[str]:
     """Return what can be changed, as it is typed: section.key."""
     sections = {name: field.annotation for name, field in Recipe.model_fields.items()}
     fields = {name: getattr(part, "model_fields", {}) for name, part in sections.items()}
@@ -163,7 +165,7 @@ def _architecture(
         raise ConfigError(problems)
     sizes = {"vocab_size": vocab_size, "target_vocab_size": target_vocab_size}
     settings |= {**sizes, "pad_id": PAD_ID}
-    return ModelConfig.preset(settings.pop("preset"), settings)
+    return ModelConfig.from_preset(settings.pop("preset"), settings)
 
 
 def _origin(problem: str, path: Path | str, overrides: Sequence[str]) -> str:
@@ -182,5 +184,5 @@ def _wrong(model: Any) -> list[str]:
         if isinstance(model, dict):
             _architecture(model, TokenizerConfig().vocab_size)
     except ConfigError as error:
-        return [inside("model", problem) for problem in error.problems]
+        return [with_prefix("model", problem) for problem in error.problems]
     return []

@@ -15,7 +15,7 @@ from seq2see.config import Config
 _WIDTH = 98
 
 
-def section(name: str, config: Config) -> Iterator[str]:
+def write_section(name: str, config: Config) -> Iterator[str]:
     """Write a table, each of its keys with its meaning."""
     yield from ("", "", *_comment(type(config).__doc__), f"[{name}]")
     yield from _keys(name, config)
@@ -34,21 +34,21 @@ def _keys(path: str, config: Config) -> Iterator[str]:
             yield from _keys(f"{path}.{name}", table)
 
 
-def overrides(
-    config: Config, given: Mapping[str, Any], without: Sequence[str] = (), path: str = ""
+def write_overrides(
+    config: Config, set_values: Mapping[str, Any], excluded: Sequence[str] = (), path: str = ""
 ) -> Iterator[str]:
     """Write every key with its value, as one that is not set unless it was given.
 
     Keys of inner tables have dots: a table in braces could not be added to.
     """
     for name, value in _fields(config):
-        if name in without:
+        if name in excluded:
             continue
         yield from _explained(config, name)
         if isinstance(value, Config):
-            yield from overrides(value, given.get(name, {}), path=f"{path}{name}.")
+            yield from write_overrides(value, set_values.get(name, {}), path=f"{path}{name}.")
         else:
-            yield _line(f"{path}{name}", value, unset=name not in given)
+            yield _line(f"{path}{name}", value, unset=name not in set_values)
 
 
 def _fields(config: Config) -> Iterator[tuple[str, Any]]:
@@ -76,16 +76,16 @@ def _comment(text: str | None) -> Iterator[str]:
 def _line(name: str, value: Any, unset: bool = False) -> str:
     if value is None:
         return f"#{name} ="
-    return f"{'#' * unset}{name} = {toml(value)}"
+    return f"{'#' * unset}{name} = {format_toml_value(value)}"
 
 
-def toml(value: Any) -> str:
+def format_toml_value(value: Any) -> str:
     """Return a value as TOML writes it."""
     if isinstance(value, Mapping):
-        inner = ", ".join(f"{key} = {toml(each)}" for key, each in value.items())
+        inner = ", ".join(f"{key} = {format_toml_value(each)}" for key, each in value.items())
         return f"{{ {inner} }}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(toml, value))}]"
+        return f"[{', '.join(map(format_toml_value, value))}]"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
     return json.dumps(value)

@@ -1,16 +1,20 @@
-"""Words to ids and back: normalisation, subwords, special ids, sentences. No torch here."""
+"""Text processing without torch: normalization, tokenizers, sentences, languages."""
 
-from seq2see.text.batch_encoding import Packed
-from seq2see.text.normalization import Normalisation, normalise
-from seq2see.text.sentence_splitting import Span, join, split, split_long
-from seq2see.text.tokenizer import Tokenizer, Tokenizers
+from seq2see.text.batch_encoding import IntArray, PackedIds
+from seq2see.text.normalization import Normalization, normalize
+from seq2see.text.sentence_splitting import (
+    TextSpan,
+    join_sentences,
+    split_long_sentence,
+    split_sentences,
+)
+from seq2see.text.tokenizer import Tokenizer, TokenizerPair
 from seq2see.text.tokenizer_training import (
     BOS_ID,
     EOS_ID,
     PAD_ID,
     UNK_ID,
-    Report,
-    Specials,
+    SpecialIds,
     TokenizerConfig,
 )
 
@@ -19,16 +23,16 @@ __all__ = [
     "EOS_ID",
     "PAD_ID",
     "UNK_ID",
-    "Normalisation",
-    "Packed",
-    "Report",
-    "Span",
-    "Specials",
+    "IntArray",
+    "Normalization",
+    "PackedIds",
+    "SpecialIds",
+    "TextSpan",
     "Tokenizer",
     "TokenizerConfig",
-    "Tokenizers",
-    "join",
-    "normalise",
-    "split",
-    "split_long",
+    "TokenizerPair",
+    "join_sentences",
+    "normalize",
+    "split_long_sentence",
+    "split_sentences",
 ]

@@ -10,59 +10,59 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 
-class Packed(NamedTuple):
+class PackedIds(NamedTuple):
     """Lines without padding, one behind the other."""
 
     ids: NDArray[Any]
-    lengths: Ints
+    lengths: IntArray
     """How many ids each line has."""
 
     @classmethod
-    def of(cls, lines: Sequence[Sequence[int]]) -> Packed:
+    def from_lists(cls, lines: Sequence[Sequence[int]]) -> PackedIds:
         """Pack lists of ids."""
         lengths = np.fromiter(map(len, lines), np.int64, len(lines))
         return cls(np.fromiter(chain.from_iterable(lines), np.int64, int(lengths.sum())), lengths)
 
     @classmethod
-    def joined(cls, parts: Sequence[Packed]) -> Packed:
+    def concatenate(cls, parts: Sequence[PackedIds]) -> PackedIds:
         """Put some behind others."""
         if len(parts) == 1:
             return parts[0]
         ids, lengths = zip(*parts, strict=True)
         return cls(np.concatenate(ids), np.concatenate(lengths))
 
-    def rows(self) -> list[list[int]]:
+    def to_lists(self) -> list[list[int]]:
         """Return a list for each line."""
         ids, ends = self.ids.tolist(), np.cumsum(self.lengths)
         starts = (ends - self.lengths).tolist()
         return [ids[start:end] for start, end in zip(starts, ends.tolist(), strict=True)]
 
-    def only(self, chosen: NDArray[np.bool_]) -> Packed:
+    def select(self, mask: NDArray[np.bool_]) -> PackedIds:
         """Return some of the lines."""
-        if chosen.all():
+        if mask.all():
             return self
-        return Packed(self.ids[np.repeat(chosen, self.lengths)], self.lengths[chosen])
+        return PackedIds(self.ids[np.repeat(mask, self.lengths)], self.lengths[mask])
 
-    def prefixed(self, prefix: Sequence[int]) -> Packed:
+    def prepend(self, prefix: Sequence[int]) -> PackedIds:
         """Return each line with these ids in front."""
         if not prefix:
             return self
         starts = np.cumsum(self.lengths) - self.lengths
         ids = np.insert(self.ids, np.repeat(starts, len(prefix)), list(prefix) * len(starts))
-        return Packed(ids, self.lengths + len(prefix))
+        return PackedIds(ids, self.lengths + len(prefix))
 
 
 _Ints = NDArray[np.int64]
 
 
-Encode = Callable[..., list[list[int]]]
+EncodeFunction = Callable[..., list[list[int]]]
 """Of words, on `num_threads`."""
 
 
-MOST = 200_000
+MAX_CACHED_WORDS = 200_000
 """Words that are remembered, before all are forgotten."""
 
 
@@ -79,10 +79,10 @@ class _Numbers(dict[str, int]):
         return number
 
 
-class WordEncoder:
+class CachedWordEncoder:
     """Encodes lines with one space between words, where no piece reaches across a space."""
 
-    def __init__(self, encode: Encode) -> None:
+    def __init__(self, encode: EncodeFunction) -> None:
         self._encode = encode
         self._lock = Lock()
         self._numbers: _Numbers
@@ -92,18 +92,18 @@ class WordEncoder:
         """Where those of each word end; 0 first."""
         self._forget()
 
-    def __call__(self, lines: Sequence[str], threads: int = 1) -> Packed:
+    def __call__(self, lines: Sequence[str], threads: int = 1) -> PackedIds:
         """Return the ids of all lines."""
         if not lines:
-            return Packed.of([])
+            return PackedIds.from_lists([])
         with self._lock:
             pieces = self._pieces(" ".join(lines).split(" "), threads)
         words_before = np.cumsum([0] + [line.count(" ") + 1 for line in lines[:-1]])
-        return Packed(pieces.ids, np.add.reduceat(pieces.lengths, words_before))
+        return PackedIds(pieces.ids, np.add.reduceat(pieces.lengths, words_before))
 
-    def _pieces(self, words: list[str], threads: int) -> Packed:
+    def _pieces(self, words: list[str], threads: int) -> PackedIds:
         """Return the ids of each word."""
-        if len(self._numbers) > MOST:
+        if len(self._numbers) > MAX_CACHED_WORDS:
             self._forget()
         number = np.fromiter(map(self._numbers.__getitem__, words), np.int64, len(words))
         self._learn(threads)
@@ -111,7 +111,7 @@ class WordEncoder:
         lengths = self._ends[number + 1] - starts
         before = np.cumsum(lengths) - lengths
         places = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
-        return Packed(self._ids[places], lengths)
+        return PackedIds(self._ids[places], lengths)
 
     def _learn(self, threads: int) -> None:
         """Encode the words that have a number, but no ids yet."""
@@ -119,7 +119,7 @@ class WordEncoder:
         if not new:
             return
         try:
-            found = Packed.of(self._encode(new, num_threads=threads))
+            found = PackedIds.from_lists(self._encode(new, num_threads=threads))
         except (RuntimeError, TypeError):
             self._forget()  # no text: whoever asked will say so
             raise

@@ -30,37 +30,37 @@ _KIN = ({"da", "nb", "nn"}, {"bs", "hr", "sr"}, {"id", "ms"}, {"cs", "sk"}, {"xh
 _ALIASES = {"no": "nb", "yue": "zh", "cmn": "zh", "sh": "hr"}
 
 
-def is_installed() -> bool:
+def is_lingua_installed() -> bool:
     """Tell if the extra is there."""
     return find_spec("lingua") is not None
 
 
-def primary(language: str) -> str:
+def detector_code(language: str) -> str:
     """Return the language of a tag such as zh-Hans or pt_BR, as the detector calls it."""
     code = language.lower().replace("_", "-").split("-")[0]
     return _ALIASES.get(code, code)
 
 
-def are_kin(one: str, other: str) -> bool:
+def are_confusable(one: str, other: str) -> bool:
     """Tell if two languages are too close to be told apart by a line."""
     return any({one, other} <= group for group in _KIN)
 
 
-class Detector:
+class LinguaDetector:
     """Tells languages by their two letters (ISO 639-1)."""
 
     def __init__(self) -> None:
         from lingua import Language  # noqa: PLC0415 an extra, and slow to import
 
         self._languages = {one.iso_code_639_1.name.lower(): one for one in Language.all()}
-        self.foreign = lru_cache(50_000)(self._foreign)
+        self.detect_other_language = lru_cache(50_000)(self._foreign)
         """Return the language of a text that is surely not in its own, or None."""
 
-    def knows(self, language: str) -> bool:
+    def supports(self, language: str) -> bool:
         """Tell if it knows a language."""
         return language in self._languages
 
-    def majority(self, lines: Iterable[str]) -> str | None:
+    def detect_majority_language(self, lines: Iterable[str]) -> str | None:
         """Return the language that most of these lines are in."""
         answers = (self._rough.detect_language_of(line) for line in lines)
         found = Counter(a.iso_code_639_1.name.lower() for a in answers if a)
@@ -69,11 +69,11 @@ class Detector:
 
     def _foreign(self, text: str, own: str) -> str | None:
         first = _ask(self._rough, text)
-        if not self.knows(own) or first[own] > _DOUBT:
+        if not self.supports(own) or first[own] > _DOUBT:
             return None
         rivals = [code for code, _ in first.most_common(_RIVALS)]
         second = _ask(self._exact(own, rivals[0]), text)
-        if second[own] > _DOUBT or are_kin(own, rivals[0]):
+        if second[own] > _DOUBT or are_confusable(own, rivals[0]):
             return None
         return _ask(self._exact(*rivals), text).most_common(1)[0][0]
 
@@ -101,40 +101,41 @@ _ENOUGH = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class DetectedLanguage:
     """A language, and how sure it is, from 0 to 1."""
 
     language: str
     confidence: float
 
 
-class Detection:
+class LanguageIdentifier:
     """Tells languages apart, only those that are there: a short line has few other clues."""
 
     def __init__(self, languages: Sequence[str]) -> None:
-        if not is_installed():
+        if not is_lingua_installed():
             raise InputError(
                 "the languages of texts are found by lingua: pip install 'seq2see[serve]'"
             )
         self._languages = tuple(dict.fromkeys(languages))
         self._detector, self._codes = _build_detector(self._languages)
 
-    def guesses(self, text: str) -> list[Guess]:
+    def rank_languages(self, text: str) -> list[DetectedLanguage]:
         """Return every language that it may be in, likeliest first; at least one."""
         text = text[:_ENOUGH]
         if not any(unicodedata.category(c)[0] == "L" for c in text):
-            return [Guess(self._languages[0], 0.0)]
+            return [DetectedLanguage(self._languages[0], 0.0)]
         if self._detector is None:
-            return [Guess(self._languages[0], 1.0)]
+            return [DetectedLanguage(self._languages[0], 1.0)]
         values = self._detector.compute_language_confidence_values(text)
         found = [
-            Guess(self._codes[v.language.iso_code_639_1.name.lower()], v.value) for v in values
+            DetectedLanguage(self._codes[v.language.iso_code_639_1.name.lower()], v.value)
+            for v in values
         ]
         return [g for g in found if g.confidence > 0] or found[:1]
 
-    def best(self, text: str) -> Guess:
+    def best(self, text: str) -> DetectedLanguage:
         """Return the likeliest language."""
-        return self.guesses(text)[0]
+        return self.rank_languages(text)[0]
 
 
 @lru_cache(16)
@@ -148,8 +149,8 @@ def _build_detector(languages: tuple[str, ...]) -> tuple[LanguageDetector | None
     known: dict[str, Any] = {one.iso_code_639_1.name.lower(): one for one in Language.all()}
     codes: dict[str, str] = {}
     for language in languages:
-        if primary(language) in known:
-            codes.setdefault(primary(language), language)
+        if detector_code(language) in known:
+            codes.setdefault(detector_code(language), language)
     if len(codes) < 2:
         return None, codes
     builder = LanguageDetectorBuilder.from_languages(*(known[code] for code in codes))

@@ -8,19 +8,19 @@ from collections.abc import Iterable
 _UNSPACED_LANGUAGES = frozenset({"bo", "cmn", "ja", "km", "lo", "my", "th", "yue", "zh"})
 
 
-def primary(tag: str | None) -> str:
+def primary_language(tag: str | None) -> str:
     """Return the language of a tag such as zh-Hans or pt_BR; of none, an empty text."""
     return (tag or "").lower().replace("_", "-").partition("-")[0]
 
 
-def is_unspaced(tag: str | None) -> bool:
+def is_written_without_spaces(tag: str | None) -> bool:
     """Tell whether a language has no spaces between its words."""
-    return primary(tag) in _UNSPACED_LANGUAGES
+    return primary_language(tag) in _UNSPACED_LANGUAGES
 
 
-def is_same(one: str, other: str) -> bool:
+def is_same_language(one: str, other: str) -> bool:
     """Tell if two tags name the same language."""
-    return primary(one) == primary(other)
+    return primary_language(one) == primary_language(other)
 
 
 _SHORT = {
@@ -48,10 +48,10 @@ zh-hant Chinese (Traditional),zu Zulu
 """
 
 
-NAMES = dict(entry.strip().split(" ", 1) for entry in _NAMES.split(","))
+LANGUAGE_NAMES = dict(entry.strip().split(" ", 1) for entry in _NAMES.split(","))
 
 
-def canonical(code: str) -> str:
+def normalize_language_code(code: str) -> str:
     """Return the form by which codes are compared."""
     plain = code.strip().lower().replace("_", "-")
     return _SHORT.get(plain, plain)
@@ -59,24 +59,27 @@ def canonical(code: str) -> str:
 
 def normalize_primary_language(code: str) -> str:
     """Return the language of a code, without script and region."""
-    return canonical(code).split("-")[0]
+    return normalize_language_code(code).split("-")[0]
 
 
-def script(code: str) -> str | None:
+def find_script(code: str) -> str | None:
     """Return the script of a code, if it names one."""
-    return next((part for part in canonical(code).split("-")[1:] if len(part) == _SCRIPT), None)
+    return next(
+        (part for part in normalize_language_code(code).split("-")[1:] if len(part) == _SCRIPT),
+        None,
+    )
 
 
-def name(code: str) -> str:
+def language_name(code: str) -> str:
     """Return what English calls a language; for one that is not in the list, its code."""
-    form = canonical(code)
-    return NAMES.get(form) or NAMES.get(normalize_primary_language(form)) or code
+    form = normalize_language_code(code)
+    return LANGUAGE_NAMES.get(form) or LANGUAGE_NAMES.get(normalize_primary_language(form)) or code
 
 
-def match(code: str, known: Iterable[str]) -> str | None:
+def match_language(code: str, languages: Iterable[str]) -> str | None:
     """Return which of the known codes is meant, or None."""
-    by_form = {canonical(k): k for k in known}
-    if found := by_form.get(canonical(code)):
+    by_form = {normalize_language_code(k): k for k in languages}
+    if found := by_form.get(normalize_language_code(code)):
         return found
     alike = [
         k
@@ -88,7 +91,7 @@ def match(code: str, known: Iterable[str]) -> str | None:
 
 def _may_share(one: str, other: str) -> bool:
     """Tell if two codes may be of one script: not if each names its own."""
-    scripts = {script(one), script(other)}
+    scripts = {find_script(one), find_script(other)}
     return None in scripts or len(scripts) == 1
 
 
@@ -108,12 +111,12 @@ _WORD = re.compile(r"\w+(?:[-'’.]\w+)*|\S")
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED_CHARACTERS}]")
 
 
-def goes_on(character: str) -> bool:
+def continues_word(character: str) -> bool:
     """Tell whether a character behind a word makes it another word."""
     return _WORD_END.match(character) is not None
 
 
-def word_spans(text: str, cuts: set[int]) -> list[tuple[int, int]]:
+def find_word_offsets(text: str, cuts: set[int]) -> list[tuple[int, int]]:
     """Return where words and punctuation marks stand; without spaces, cut where pieces are."""
     spans = []
     for match in _WORD.finditer(text):

@@ -11,8 +11,8 @@ from itertools import pairwise
 import sentencex  # type: ignore[import-untyped]
 
 from seq2see.errors import InputError
-from seq2see.text.languages import primary
-from seq2see.text.normalization import refuse_surrogates
+from seq2see.text.languages import primary_language
+from seq2see.text.normalization import check_surrogates
 
 _WINDOW = 2000
 """Characters that sentencex sees at once: on some texts its time grows with their square."""
@@ -43,7 +43,7 @@ _JOINER = "\u200d"
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TextSpan:
     """A part of a text, and where it starts there."""
 
     text: str
@@ -55,17 +55,19 @@ class Span:
         return self.start + len(self.text)
 
 
-def split(text: str, language: str) -> list[Span]:
+def split_sentences(text: str, language: str) -> list[TextSpan]:
     """Return the sentences of a text, without the white space around them.
 
     Between and around them is nothing but white space. A language that sentencex does not know is
     split by the rules that most share.
     """
-    refuse_surrogates(text)
-    return _trimmed(text, 0, _boundaries(text, primary(language)))
+    check_surrogates(text)
+    return _trimmed(text, 0, _boundaries(text, primary_language(language)))
 
 
-def join(text: str, spans: Sequence[Span], replacements: Sequence[str], filler: str = "") -> str:
+def join_sentences(
+    text: str, spans: Sequence[TextSpan], replacements: Sequence[str], separator: str = ""
+) -> str:
     """Return the text with each span replaced, and what stands between them kept.
 
     `filler` goes between two that nothing separates: a space from Chinese to English, say.
@@ -76,34 +78,36 @@ def join(text: str, spans: Sequence[Span], replacements: Sequence[str], filler: 
     parts, end = [], 0
     for span, replacement in zip(spans, replacements, strict=True):
         gap = text[end : span.start]
-        parts += [gap or (filler if end else ""), replacement]
+        parts += [gap or (separator if end else ""), replacement]
         end = span.end
     return "".join([*parts, text[end:]])
 
 
-def split_long(span: Span, limit: int, count_tokens: Callable[[str], int]) -> list[Span]:
+def split_long_sentence(
+    span: TextSpan, max_tokens: int, count_tokens: Callable[[str], int]
+) -> list[TextSpan]:
     """Cut a span into parts of at most `limit` tokens, without the white space around them.
 
     Cuts are made behind clauses; where a clause is too long, at white space; where a word is too
     long, between characters as a reader sees them, and at the very last between code points. One
     code point is never cut, even if it has more tokens than the limit.
     """
-    if limit < 1:
-        raise InputError(f"`limit` must be at least 1, but is {limit} instead")
+    if max_tokens < 1:
+        raise InputError(f"`limit` must be at least 1, but is {max_tokens} instead")
 
     def fits(text: str) -> bool:
-        return count_tokens(text.strip()) <= limit
+        return count_tokens(text.strip()) <= max_tokens
 
     return _trimmed(span.text, span.start, _fitting(span.text, _CUTTERS, fits))
 
 
-def _trimmed(text: str, offset: int, ends: Iterator[int]) -> list[Span]:
+def _trimmed(text: str, offset: int, ends: Iterator[int]) -> list[TextSpan]:
     """Return the parts up to each end, without white space around; those of nothing else go."""
     spans, start = [], 0
     for end in ends:
         part = text[start:end]
         if content := part.strip():
-            spans.append(Span(content, offset + start + len(part) - len(part.lstrip())))
+            spans.append(TextSpan(content, offset + start + len(part) - len(part.lstrip())))
         start = end
     return spans
 

@@ -23,37 +23,37 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFile:
+class SentencePieceInfo:
     """What matters of a model file."""
 
-    kind: str
+    model_type: str
     """`bpe` or `unigram` (or, from elsewhere, `word` or `char`)."""
-    symbols: tuple[str, ...]
+    user_defined_symbols: tuple[str, ...]
     """User-defined pieces."""
-    settings: str | None
+    config_json: str | None
     """The config that it was trained with, as JSON; None if it comes from elsewhere."""
 
 
-def read(model: bytes) -> ModelFile:
+def read_sentencepiece_info(model: bytes) -> SentencePieceInfo:
     """Read the bytes of a model that SentencePiece has accepted."""
     kind, symbols, settings = "unigram", [], None  # unigram is the default of the format
-    for number, value in fields(model):
+    for number, value in iter_protobuf_fields(model):
         if number == _PIECES:
-            piece = dict(fields(_content(value)))
+            piece = dict(iter_protobuf_fields(_content(value)))
             if piece.get(_PIECE_TYPE) == _USER_DEFINED:
                 symbols.append(_content(piece[_PIECE]).decode())
         elif number == _TRAINER:
-            trainer = dict(fields(_content(value)))
+            trainer = dict(iter_protobuf_fields(_content(value)))
             kind = _KINDS[int(trainer.get(_MODEL_TYPE, 1))]
         elif number == _SETTINGS:
             settings = _content(value).decode()
-    return ModelFile(kind, tuple(symbols), settings)
+    return SentencePieceInfo(kind, tuple(symbols), settings)
 
 
-def with_settings(model: bytes, settings: str) -> bytes:
+def embed_config(model: bytes, config_json: str) -> bytes:
     """Return the model with its config inside: messages of this format join by concatenation."""
-    content = settings.encode()
-    return model + varint(_SETTINGS << 3 | _BYTES) + varint(len(content)) + content
+    content = config_json.encode()
+    return model + encode_varint(_SETTINGS << 3 | _BYTES) + encode_varint(len(content)) + content
 
 
 def _content(value: int | bytes) -> bytes:
@@ -61,7 +61,7 @@ def _content(value: int | bytes) -> bytes:
     return value
 
 
-def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+def iter_protobuf_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Yield the number and the value of each field of a protocol buffer."""
     position = 0
     while position < len(message):
@@ -90,7 +90,7 @@ def _read_varint(message: bytes, position: int) -> tuple[int, int]:
         shift += 7
 
 
-def varint(value: int) -> bytes:
+def encode_varint(value: int) -> bytes:
     """Return a number as protocol buffers write it."""
     head = bytearray()
     while value >= 0x80:
@@ -113,15 +113,15 @@ _LANGUAGE_TAG = re.compile(">>.+<<")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SentencePieceEntry:
     """One piece as a file has it."""
 
     text: str
     score: float = 0.0
-    kind: int = _NORMAL
+    piece_type: int = _NORMAL
 
 
-def with_ids(model: bytes, ids: Mapping[str, int], *, is_target: bool = False) -> bytes:
+def replace_vocabulary(model: bytes, ids: Mapping[str, int], *, is_target: bool = False) -> bytes:
     """Return the file with the pieces of this vocabulary at their ids.
 
     What is in the vocabulary only keeps its id, but no text is cut into it, except tags such as
@@ -132,7 +132,7 @@ def with_ids(model: bytes, ids: Mapping[str, int], *, is_target: bool = False) -
         raise InputError(f"the ids of a vocabulary must be 0 to {len(ids) - 1}, each once")
     own, rest = _read_pieces(model)
     last = min((piece.score for piece in own.values()), default=0.0) - 1
-    other = Piece("", last, _UNUSED if is_target else _CONTROL)
+    other = SentencePieceEntry("", last, _UNUSED if is_target else _CONTROL)
     pieces = b"".join(
         _field(_PIECES_FIELD, _written(own.get(text) or _foreign(text, other)))
         for text in sorted(ids, key=ids.__getitem__)
@@ -140,44 +140,46 @@ def with_ids(model: bytes, ids: Mapping[str, int], *, is_target: bool = False) -
     return pieces + rest
 
 
-def _foreign(text: str, other: Piece) -> Piece:
+def _foreign(text: str, other: SentencePieceEntry) -> SentencePieceEntry:
     """Return a piece that the file does not have."""
     if text in {"<pad>", "</s>", "<s>"}:
-        return Piece(text, kind=_CONTROL)
+        return SentencePieceEntry(text, piece_type=_CONTROL)
     if text == "<unk>":
-        return Piece(text, kind=_UNKNOWN)
+        return SentencePieceEntry(text, piece_type=_UNKNOWN)
     if _LANGUAGE_TAG.fullmatch(text):
-        return Piece(text, kind=_USER_DEFINED_TYPE)
+        return SentencePieceEntry(text, piece_type=_USER_DEFINED_TYPE)
     return replace(other, text=text)
 
 
-def _read_pieces(model: bytes) -> tuple[dict[str, Piece], bytes]:
+def _read_pieces(model: bytes) -> tuple[dict[str, SentencePieceEntry], bytes]:
     """Return the pieces of a file by their texts, and all that stands beside them."""
     pieces, rest = {}, b""
-    for number, value in fields(model):
+    for number, value in iter_protobuf_fields(model):
         if number == _PIECES_FIELD and isinstance(value, bytes):
             piece = _piece(value)
             pieces[piece.text] = piece
         elif isinstance(value, bytes):
             rest += _field(number, value)
         else:
-            rest += varint(number << 3 | _VARINT_WIRE) + varint(value)
+            rest += encode_varint(number << 3 | _VARINT_WIRE) + encode_varint(value)
     return pieces, rest
 
 
-def _piece(message: bytes) -> Piece:
-    found = dict(fields(message))
+def _piece(message: bytes) -> SentencePieceEntry:
+    found = dict(iter_protobuf_fields(message))
     text, score = found[_TEXT_FIELD], found.get(_SCORE_FIELD, b"\0\0\0\0")
     assert isinstance(text, bytes)
     assert isinstance(score, bytes)
-    return Piece(text.decode(), struct.unpack("<f", score)[0], int(found.get(_TYPE_FIELD, _NORMAL)))
+    return SentencePieceEntry(
+        text.decode(), struct.unpack("<f", score)[0], int(found.get(_TYPE_FIELD, _NORMAL))
+    )
 
 
-def _written(piece: Piece) -> bytes:
-    score = varint(_SCORE_FIELD << 3 | _FIXED32_WIRE) + struct.pack("<f", piece.score)
-    kind = varint(_TYPE_FIELD << 3 | _VARINT_WIRE) + varint(piece.kind)
+def _written(piece: SentencePieceEntry) -> bytes:
+    score = encode_varint(_SCORE_FIELD << 3 | _FIXED32_WIRE) + struct.pack("<f", piece.score)
+    kind = encode_varint(_TYPE_FIELD << 3 | _VARINT_WIRE) + encode_varint(piece.piece_type)
     return _field(_TEXT_FIELD, piece.text.encode()) + score + kind
 
 
 def _field(number: int, content: bytes) -> bytes:
-    return varint(number << 3 | _BYTES_WIRE) + varint(len(content)) + content
+    return encode_varint(number << 3 | _BYTES_WIRE) + encode_varint(len(content)) + content

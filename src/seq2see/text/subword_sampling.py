@@ -24,21 +24,21 @@ _LONG = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
+class SubwordVocabulary:
     """The pieces that may be found in a text."""
 
     ids: Mapping[str, int]
     scores: Mapping[str, float]
-    bytes_: Sequence[int]
+    byte_ids: Sequence[int]
     """The ids of the 256 bytes; empty without byte fallback."""
-    unknown: int
+    unk_id: int
 
-    def write(self, piece: str) -> Sequence[int]:
+    def encode_piece(self, piece: str) -> Sequence[int]:
         """Return the piece's id, or its bytes'."""
         known = self.ids.get(piece)
         if known is not None:
             return (known,)
-        return [self.bytes_[b] for b in piece.encode()] if self.bytes_ else (self.unknown,)
+        return [self.byte_ids[b] for b in piece.encode()] if self.byte_ids else (self.unk_id,)
 
 
 class Segmenter(Protocol):
@@ -51,8 +51,8 @@ class Segmenter(Protocol):
 class BpeSegmenter:
     """Merges the best pair, the left one of equals, until there is none."""
 
-    def __init__(self, pieces: Pieces) -> None:
-        self.pieces = pieces
+    def __init__(self, vocabulary: SubwordVocabulary) -> None:
+        self.vocabulary = vocabulary
 
     def segment(self, word: str, drops: Iterator[int]) -> tuple[int, list[int]]:
         """See `Segmenter`."""
@@ -78,13 +78,15 @@ class BpeSegmenter:
                 self._propose(agenda, parts, left, following)
             if before[left] >= 0:
                 self._propose(agenda, parts, before[left], left)
-        return decision + 1, [i for part in parts if part for i in self.pieces.write(part)]
+        return decision + 1, [
+            i for part in parts if part for i in self.vocabulary.encode_piece(part)
+        ]
 
     def _propose(
         self, agenda: list[tuple[float, int, int, str]], parts: list[str], left: int, right: int
     ) -> None:
         merged = parts[left] + parts[right]
-        score = self.pieces.scores.get(merged)
+        score = self.vocabulary.scores.get(merged)
         if score is not None:
             heapq.heappush(agenda, (-score, left, right, merged))
 
@@ -92,20 +94,22 @@ class BpeSegmenter:
 class UnigramSegmenter:
     """Takes the cut whose pieces' scores sum up highest."""
 
-    def __init__(self, pieces: Pieces) -> None:
-        self.pieces = pieces
-        self.longest = max(map(len, pieces.scores), default=1)
-        self.unknown = min(pieces.scores.values(), default=0.0) - 10  # SentencePiece's own penalty
+    def __init__(self, vocabulary: SubwordVocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.max_piece_length = max(map(len, vocabulary.scores), default=1)
+        self.unk_score = (
+            min(vocabulary.scores.values(), default=0.0) - 10
+        )  # SentencePiece's own penalty
 
     def segment(self, word: str, drops: Iterator[int]) -> tuple[int, list[int]]:
         """See `Segmenter`."""
-        scores = self.pieces.scores
+        scores = self.vocabulary.scores
         best = [0.0] + [-math.inf] * len(word)
         cut = [0] * (len(word) + 1)
         decision, drop = -1, next(drops, -1)
         for start in range(len(word)):
-            for end in range(start + 1, min(start + self.longest, len(word)) + 1):
-                score = scores.get(word[start:end], self.unknown if end == start + 1 else None)
+            for end in range(start + 1, min(start + self.max_piece_length, len(word)) + 1):
+                score = scores.get(word[start:end], self.unk_score if end == start + 1 else None)
                 if score is None:
                     continue
                 if end > start + 1:
@@ -122,10 +126,10 @@ class UnigramSegmenter:
         while end:
             parts.append(word[cut[end] : end])
             end = cut[end]
-        return [i for part in reversed(parts) for i in self.pieces.write(part)]
+        return [i for part in reversed(parts) for i in self.vocabulary.encode_piece(part)]
 
 
-class Sampler:
+class SubwordSampler:
     """Cuts words with dropout, and remembers the cuts of short ones. Threads may share it."""
 
     def __init__(self, segmenter: Segmenter, symbols: Mapping[str, int]) -> None:
@@ -133,9 +137,9 @@ class Sampler:
         self.symbols = symbols
         self._remembered = lru_cache(_MEMO)(self._cut)
 
-    def sample(self, words: Sequence[str], rate: float, key: Sequence[int]) -> list[int]:
+    def sample(self, words: Sequence[str], dropout: float, key: Sequence[int]) -> list[int]:
         """Return the ids of the words, each decision dropped with this rate."""
-        gaps = _gaps(rate, key)
+        gaps = _gaps(dropout, key)
         left = next(gaps)  # decisions that are still taken before the next is dropped
         ids: list[int] = []
         for word in words:

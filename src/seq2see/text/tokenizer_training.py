@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -16,8 +16,15 @@ from rich.console import Console
 
 from seq2see.config import Config
 from seq2see.errors import ConfigError, InputError
-from seq2see.text.normalization import Normalisation, normalise, prepare, protect, refuse_surrogates
-from seq2see.text.sentencepiece_file import with_settings
+from seq2see.progress import MessageCallback
+from seq2see.text.normalization import (
+    Normalization,
+    check_surrogates,
+    escape_meta_space,
+    normalize,
+    normalize_and_escape,
+)
+from seq2see.text.sentencepiece_file import embed_config
 
 PAD_ID = 0
 """Fills a batch up."""
@@ -36,7 +43,7 @@ EOS_ID = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Specials:
+class SpecialIds:
     """The special ids of one tokenizer; a file from elsewhere may have others, or lack some."""
 
     pad: int | None = PAD_ID
@@ -57,32 +64,34 @@ _NUM_BYTES = 256
 class TokenizerConfig(Config):
     """One tokenizer, or two alike where each side has its own."""
 
-    kind: Literal["bpe", "unigram"] = "bpe"
+    model_type: Literal["bpe", "unigram"] = "bpe"
     """How text is cut: `bpe` merges the most frequent pairs, `unigram` takes the likeliest cut."""
     vocab_size: int = Field(default=8000, ge=1)
     """Pieces, the 4 special ones, the 256 bytes and the symbols included."""
     joint: bool = True
     """One tokenizer learnt from both sides, or one a side."""
-    normalisation: Normalisation = "nfc"
+    normalization: Normalization = "nfc"
     """`nfc` composes characters and tidies white space, `nfkc` also merges look-alikes (½ and 1⁄2),
     `none` keeps every character as it is."""
     byte_fallback: bool = True
     """Write a character without a piece of its own as bytes. Without it, it is lost as `<unk>`."""
     character_coverage: float = Field(default=0.9995, ge=0.98, le=1)
     """How much of the text's characters get a piece of their own; the rarest go without."""
-    symbols: tuple[str, ...] = Field(default=(), strict=False)  # TOML and JSON know lists only
+    user_defined_symbols: tuple[str, ...] = Field(
+        default=(), strict=False
+    )  # TOML and JSON know lists only
     """Placeholders that are never cut, one id each."""
     max_lines: int = Field(default=1_000_000, ge=1)
     """Learn from at most so many lines, drawn evenly from all."""
 
     def conflicts(self) -> Iterator[str]:
         """Refuse symbols that could not be found in a text again, and too small a vocabulary."""
-        for symbol in self.symbols:
+        for symbol in self.user_defined_symbols:
             if problem := self._symbol_problem(symbol):
-                yield f"`symbols` must {problem}, but has {symbol!r} instead"
-        if len(set(self.symbols)) < len(self.symbols):
-            yield "`symbols` must all be different"
-        needed = _SPECIALS + _NUM_BYTES * self.byte_fallback + len(self.symbols)
+                yield f"`user_defined_symbols` must {problem}, but has {symbol!r} instead"
+        if len(set(self.user_defined_symbols)) < len(self.user_defined_symbols):
+            yield "`user_defined_symbols` must all be different"
+        needed = _SPECIALS + _NUM_BYTES * self.byte_fallback + len(self.user_defined_symbols)
         if self.vocab_size <= needed:
             yield (
                 f"`vocab_size` must be above {needed}, the special pieces, bytes and symbols, "
@@ -94,13 +103,9 @@ class TokenizerConfig(Config):
             return "have visible characters and no spaces"
         if _TAKEN.fullmatch(symbol):
             return "not be names of special pieces"
-        if protect(symbol) != symbol or normalise(symbol, self.normalisation) != symbol:
-            return f"be left alone by normalisation {self.normalisation}"
+        if escape_meta_space(symbol) != symbol or normalize(symbol, self.normalization) != symbol:
+            return f"be left alone by normalization {self.normalization}"
         return None
-
-
-Report = Callable[[str], None]
-"""Takes a line that says how far the training is."""
 
 
 _THREADS = 4
@@ -118,21 +123,23 @@ _REFUSED = str.maketrans({"\0": " ", "\n": " ", "\r": " ", "\u2585": " "})
 _STEP = 10_000
 
 
-def learn(lines: Iterable[str], config: TokenizerConfig, report: Report | None = None) -> bytes:
+def train_sentencepiece(
+    lines: Iterable[str], config: TokenizerConfig, on_message: MessageCallback | None = None
+) -> bytes:
     """Return a model of these lines, the config inside.
 
     `report` hears how far it is; without one, a terminal shows it on standard error.
     """
-    with _reporter(report) as say:
+    with _reporter(on_message) as say:
         sample = _draw(_counted(lines, say), config)
         if not any(line.strip() for line in sample):
             raise InputError("the text must have a line that is not blank, but has none")
         say(f"learning {config.vocab_size:,} pieces from {len(sample):,} lines")
-        return with_settings(_train(sample, config), config.model_dump_json())
+        return embed_config(_train(sample, config), config.model_dump_json())
 
 
 @contextmanager
-def _reporter(report: Report | None) -> Iterator[Report]:
+def _reporter(report: MessageCallback | None) -> Iterator[MessageCallback]:
     console = Console(stderr=True)
     if report is not None:
         yield report
@@ -143,9 +150,9 @@ def _reporter(report: Report | None) -> Iterator[Report]:
         yield lambda _: None
 
 
-def _counted(lines: Iterable[str], say: Report) -> Iterator[str]:
+def _counted(lines: Iterable[str], say: MessageCallback) -> Iterator[str]:
     for number, line in enumerate(lines, start=1):
-        refuse_surrogates(line, f" of line {number}")
+        check_surrogates(line, f" of line {number}")
         yield line
         if number % _STEP == 0:
             say(f"read {number:,} lines")
@@ -164,7 +171,7 @@ def _draw(lines: Iterable[str], config: TokenizerConfig) -> list[str]:
 
 
 def _chunks(lines: Sequence[str], config: TokenizerConfig) -> Iterator[str]:
-    for line in prepare(lines, config.normalisation):
+    for line in normalize_and_escape(lines, config.normalization):
         text = line.translate(_REFUSED)
         for start in range(0, len(text), _LONGEST):
             yield text[start : start + _LONGEST]
@@ -176,11 +183,11 @@ def _train(lines: list[str], config: TokenizerConfig) -> bytes:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=_chunks(lines, config),
             model_writer=model,
-            model_type=config.kind,
+            model_type=config.model_type,
             vocab_size=config.vocab_size,
             byte_fallback=config.byte_fallback,
             character_coverage=config.character_coverage,
-            user_defined_symbols=list(config.symbols),
+            user_defined_symbols=list(config.user_defined_symbols),
             # our own normalisation came before; SentencePiece's would not be reversible
             normalization_rule_name="identity",
             remove_extra_whitespaces=False,

@@ -1,1 +1,31 @@
-"""From a recipe to a model: the objective, the optimiser, the loop, and what listens to it."""
+"""Training: from the settings of a recipe to a model directory.
+
+`prepare_run` checks the settings and writes the files that the worker processes read;
+`run_training` trains in one worker process, from the start or from the last checkpoint.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from seq2see.training.config import RunConfig
+    from seq2see.training.run_directory import RunDirectory
+    from seq2see.training.train import prepare_run, run_training
+
+__all__ = ["RunConfig", "RunDirectory", "prepare_run", "run_training"]
+
+_MODULES = {
+    "RunConfig": "seq2see.training.config",
+    "RunDirectory": "seq2see.training.run_directory",
+    "prepare_run": "seq2see.training.train",
+    "run_training": "seq2see.training.train",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use, so that `seq2see.training.config` stays cheap to import."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'seq2see.training' has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

@@ -16,13 +16,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from seq2see.bundle.files import flush, write_readable
+from seq2see.bundle.files import fsync_path, write_with_default_mode
 from seq2see.errors import InputError, TrainingError
-from seq2see.training.config import CheckpointsConfig
-from seq2see.training.trainer import Progress, StepReport
-from seq2see.training.workers import Workers, parted, put, whole
+from seq2see.training.config import CheckpointConfig
+from seq2see.training.trainer import TrainingProgress, UpdateReport
+from seq2see.training.workers import WorkerGroup, copy_into, full_tensor, shard_like
 
-STATE = "state.json"
+STATE_FILE = "state.json"
 
 
 _PARTIAL = ".partial"
@@ -32,7 +32,7 @@ _LATE = 0.75
 """Of a run: from here on, weights are good enough to take the mean of."""
 
 
-class Readable(Protocol):
+class HasState(Protocol):
     """Something that has a state: tensors, and what JSON can hold."""
 
     def tensors(self) -> dict[str, Tensor]:
@@ -44,7 +44,7 @@ class Readable(Protocol):
         ...
 
 
-class Part(Readable, Protocol):
+class Checkpointable(HasState, Protocol):
     """Something that can take a state over, too."""
 
     def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
@@ -52,18 +52,18 @@ class Part(Readable, Protocol):
         ...
 
 
-class Snapshot:
+class StateSnapshot:
     """The state of a part as it is now, for those who keep it.
 
     What workers share out is put together by all of them, one tensor at a time: no device ever
     holds more of it than its share and that.
     """
 
-    def __init__(self, part: Readable, keep: bool = True) -> None:
+    def __init__(self, part: HasState, keep_tensors: bool = True) -> None:
         self._tensors = {}
         for name, tensor in part.tensors().items():
-            together = whole(tensor)
-            if keep:
+            together = full_tensor(tensor)
+            if keep_tensors:
                 self._tensors[name] = together.cpu()
         self._state = part.state()
 
@@ -76,19 +76,19 @@ class Snapshot:
         return self._state
 
 
-class Checkpoints:
+class CheckpointDirectory:
     """The checkpoints of a run: the last, the last `keep` that are due, and those that are named.
 
     One is due at each multiple of `every`. One of an interruption is not: it lasts until the next.
     """
 
-    def __init__(self, folder: Path, keep: int, every: int = 1) -> None:
-        self.folder = folder
-        self._keep = keep
-        self._every = every
+    def __init__(self, directory: Path, keep_last: int, interval: int = 1) -> None:
+        self.directory = directory
+        self._keep = keep_last
+        self._every = interval
 
     def save(
-        self, update: int, parts: Mapping[str, Readable], precious: Iterable[int] = ()
+        self, update: int, parts: Mapping[str, HasState], protected_updates: Iterable[int] = ()
     ) -> Path:
         """Write a checkpoint, and delete old ones that are not precious."""
         home, aside = self.path(update), self._aside(update)
@@ -101,47 +101,47 @@ class Checkpoints:
                 f"{home} cannot be written: {getattr(error, 'strerror', None) or error}; "
                 "the checkpoints before it are whole, and --resume goes on from the last"
             ) from error
-        self._forget({*precious, update})
+        self._forget({*protected_updates, update})
         return home
 
-    def _write(self, update: int, parts: Mapping[str, Readable], aside: Path, home: Path) -> None:
+    def _write(self, update: int, parts: Mapping[str, HasState], aside: Path, home: Path) -> None:
         """Write all of it aside, flush it, and give it its name: the one moment at which it is."""
         aside.mkdir(parents=True)
         files = []
         for name, part in parts.items():
             if tensors := part.tensors():
                 files.append(f"{name}.safetensors")
-                write_readable(aside / files[-1], partial(save_file, tensors))
+                write_with_default_mode(aside / files[-1], partial(save_file, tensors))
         state = {name: part.state() for name, part in parts.items()}
         content = {"update": update, "files": files, **state}
-        (aside / STATE).write_text(json.dumps(content), "utf-8")
+        (aside / STATE_FILE).write_text(json.dumps(content), "utf-8")
         _flush_all(aside)
         shutil.rmtree(home, ignore_errors=True)
         aside.rename(home)
-        flush(self.folder)
+        fsync_path(self.directory)
 
-    def restore(self, update: int, parts: Mapping[str, Part]) -> None:
+    def restore(self, update: int, parts: Mapping[str, Checkpointable]) -> None:
         """Give every part its state of this update."""
         home = self.path(update)
-        with undamaged(home):
-            state = json.loads((home / STATE).read_text("utf-8"))
+        with reading_checkpoint(home):
+            state = json.loads((home / STATE_FILE).read_text("utf-8"))
             for missing in (f for f in state.get("files", ()) if not (home / f).exists()):
                 raise FileNotFoundError(f"{missing} is missing")
             for name, part in parts.items():
                 file = home / f"{name}.safetensors"
                 part.restore(load_file(file) if file.exists() else {}, state[name])
 
-    def updates(self) -> list[int]:
+    def saved_updates(self) -> list[int]:
         """Return the updates of which there is a checkpoint, in order."""
-        folders = self.folder.glob("[0-9]*")
+        folders = self.directory.glob("[0-9]*")
         return sorted(int(f.name) for f in folders if f.name.isdecimal())
 
-    def final(self) -> list[int]:
+    def updates_to_average(self) -> list[int]:
         """Return the last `keep` of a run that has ended, interrupted or not.
 
         All are of its last quarter: a short run has others that had not learnt much yet.
         """
-        updates = self.updates()
+        updates = self.saved_updates()
         late = [update for update in updates[:-1] if update >= _LATE * updates[-1]]
         return [*self._due(late), *updates[-1:]][-self._keep :]
 
@@ -150,15 +150,15 @@ class Checkpoints:
 
     def path(self, update: int) -> Path:
         """Return where the checkpoint of this update is."""
-        return self.folder / f"{update:09d}"
+        return self.directory / f"{update:09d}"
 
     def _aside(self, update: int) -> Path:
-        return self.folder / f"{update:09d}{_PARTIAL}"
+        return self.directory / f"{update:09d}{_PARTIAL}"
 
     def _forget(self, precious: set[int]) -> None:
-        kept = {*self._due(self.updates())[-self._keep :], *precious}
+        kept = {*self._due(self.saved_updates())[-self._keep :], *precious}
         self._sweep()
-        for update in self.updates():
+        for update in self.saved_updates():
             if update not in kept:  # killed in the middle of it, no half of one keeps its name
                 with suppress(OSError):
                     self.path(update).rename(self._aside(update))
@@ -166,28 +166,28 @@ class Checkpoints:
 
     def _sweep(self) -> None:
         """Remove what is no whole checkpoint: none yet, when a run was killed, or no longer."""
-        for aside in self.folder.glob(f"*{_PARTIAL}"):
+        for aside in self.directory.glob(f"*{_PARTIAL}"):
             shutil.rmtree(aside, ignore_errors=True)
 
 
 @contextmanager
-def undamaged(home: Path) -> Iterator[None]:
+def reading_checkpoint(directory: Path) -> Iterator[None]:
     """Say of a checkpoint that cannot be read that it is damaged, and what to do."""
     try:
         yield
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise InputError(
-            f"{home} is damaged: {error}; delete it to go on from the one before"
+            f"{directory} is damaged: {error}; delete it to go on from the one before"
         ) from None
 
 
 def _flush_all(folder: Path) -> None:
     """Wait until the files of a folder are on the disk, and the folder too."""
     for path in (*folder.iterdir(), folder):
-        flush(path)
+        fsync_path(path)
 
 
-class ModelPart:
+class CheckpointableModel:
     """The weights, each under one name, although tied ones have several."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -195,7 +195,9 @@ class ModelPart:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the weights."""
-        return {name: tensor.detach() for name, tensor in untied(self._model).items()}
+        return {
+            name: tensor.detach() for name, tensor in state_without_duplicates(self._model).items()
+        }
 
     def state(self) -> dict[str, Any]:
         """Return nothing: the weights are all."""
@@ -204,33 +206,33 @@ class ModelPart:
     def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         """Take over the weights."""
         del state
-        own = untied(self._model)
+        own = state_without_duplicates(self._model)
         if own.keys() != tensors.keys():
             different = sorted(own.keys() ^ tensors.keys())
             raise InputError(f"weights must be those of this model, but differ in {different[0]}")
         for name, tensor in own.items():
-            put(tensors[name], tensor)
+            copy_into(tensors[name], tensor)
 
 
-def untied(module: nn.Module) -> dict[str, Tensor]:
+def state_without_duplicates(module: nn.Module) -> dict[str, Tensor]:
     """Return the state of a module, what is shared under its first name only."""
     seen: set[int] = set()
     state = module.state_dict(keep_vars=True).items()
     return {name: t for name, t in state if id(t) not in seen and not seen.add(id(t))}  # type: ignore[func-returns-value]
 
 
-class OptimiserPart:
+class CheckpointableOptimizer:
     """The moments of every weight, by its name."""
 
-    def __init__(self, optimiser: Optimizer, model: nn.Module) -> None:
-        self._optimiser = optimiser
+    def __init__(self, optimizer: Optimizer, model: nn.Module) -> None:
+        self._optimizer = optimizer
         self._names = {id(parameter): name for name, parameter in model.named_parameters()}
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the moments."""
         return {
             f"{self._names[id(parameter)]}/{key}": value
-            for parameter, state in self._optimiser.state.items()
+            for parameter, state in self._optimizer.state.items()
             for key, value in state.items()
         }
 
@@ -241,17 +243,17 @@ class OptimiserPart:
     def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         """Take over the moments."""
         del state
-        for group in self._optimiser.param_groups:
+        for group in self._optimizer.param_groups:
             for parameter in group["params"]:
                 start = f"{self._names[id(parameter)]}/"
-                self._optimiser.state[parameter] = {
-                    name.removeprefix(start): parted(tensor, parameter)
+                self._optimizer.state[parameter] = {
+                    name.removeprefix(start): shard_like(tensor, parameter)
                     for name, tensor in tensors.items()
                     if name.startswith(start)
                 }
 
 
-class Plain(Protocol):
+class HasJsonState(Protocol):
     """A part whose state JSON can hold."""
 
     def state(self) -> dict[str, Any]:
@@ -263,10 +265,10 @@ class Plain(Protocol):
         ...
 
 
-class PlainPart:
+class CheckpointableJson:
     """A part without tensors."""
 
-    def __init__(self, part: Plain) -> None:
+    def __init__(self, part: HasJsonState) -> None:
         self._part = part
 
     def tensors(self) -> dict[str, Tensor]:
@@ -283,18 +285,18 @@ class PlainPart:
         self._part.restore(state)
 
 
-def mean_of_checkpoints(files: Sequence[Path]) -> dict[str, Tensor]:
+def average_checkpoints(files: Sequence[Path]) -> dict[str, Tensor]:
     """Return the mean of the weights in these files, summed in float64."""
     total: dict[str, Tensor] = {}
     for file in files:
-        with undamaged(file.parent):
+        with reading_checkpoint(file.parent):
             weights = load_file(file)
         for name, tensor in weights.items():
             total[name] = total.get(name, 0) + tensor.double()
     return {name: (t / len(files)).to(weights[name].dtype) for name, t in total.items()}
 
 
-class MovingAverage:
+class ExponentialMovingAverage:
     """An exponential moving average of the weights: each update keeps `decay` of what it was.
 
     It starts as the plain mean of the first updates, so that it soon forgets the first weights.
@@ -303,13 +305,15 @@ class MovingAverage:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self._model = model
         self._decay = decay
-        self._average = {name: t.detach().clone() for name, t in untied(model).items()}
+        self._average = {
+            name: t.detach().clone() for name, t in state_without_duplicates(model).items()
+        }
 
-    def after_update(self, progress: Progress, report: StepReport) -> None:
+    def after_update(self, progress: TrainingProgress, report: UpdateReport) -> None:
         """Take the new weights in."""
         del report
         decay = min(self._decay, (progress.update - 1) / progress.update)
-        for name, tensor in untied(self._model).items():
+        for name, tensor in state_without_duplicates(self._model).items():
             if tensor.is_floating_point():
                 self._average[name].lerp_(tensor.detach(), 1 - decay)
             else:
@@ -328,7 +332,7 @@ class MovingAverage:
         del state
         with torch.no_grad():
             for name, tensor in self._average.items():
-                put(tensors[name], tensor)
+                copy_into(tensors[name], tensor)
 
 
 class Checkpointer:
@@ -336,10 +340,10 @@ class Checkpointer:
 
     def __init__(
         self,
-        checkpoints: Checkpoints,
-        config: CheckpointsConfig,
-        parts: Mapping[str, Part],
-        workers: Workers,
+        checkpoints: CheckpointDirectory,
+        config: CheckpointConfig,
+        parts: Mapping[str, Checkpointable],
+        workers: WorkerGroup,
         best_update: Callable[[], int],
     ) -> None:
         self._checkpoints = checkpoints
@@ -348,33 +352,33 @@ class Checkpointer:
         self._workers = workers
         self._best_update = best_update
 
-    def after_update(self, progress: Progress, report: StepReport) -> None:
+    def after_update(self, progress: TrainingProgress, report: UpdateReport) -> None:
         """Save if it is time, or if this is the best so far."""
         del report
-        if progress.update % self._config.every == 0 or progress.update == self._best_update():
+        if progress.update % self._config.interval == 0 or progress.update == self._best_update():
             self.save(progress)
 
-    def save(self, progress: Progress) -> None:
+    def save(self, progress: TrainingProgress) -> None:
         """Save now, unless it was done."""
-        saved = progress.update in self._checkpoints.updates()
-        if not self._workers.agreed(saved):
-            keep = self._workers.leads
-            parts = {name: Snapshot(part, keep) for name, part in self._parts.items()}
+        saved = progress.update in self._checkpoints.saved_updates()
+        if not self._workers.broadcast(saved):
+            keep = self._workers.is_main
+            parts = {name: StateSnapshot(part, keep) for name, part in self._parts.items()}
             best = {self._best_update()}
-            self._workers.led(lambda: self._checkpoints.save(progress.update, parts, best))
+            self._workers.run_on_main(lambda: self._checkpoints.save(progress.update, parts, best))
 
-    def result(self) -> dict[str, Tensor]:
+    def final_weights(self) -> dict[str, Tensor]:
         """Return the weights that become the model."""
-        updates = self._checkpoints.updates()
+        updates = self._checkpoints.saved_updates()
         best = self._best_update()
-        match self._config.result:
+        match self._config.final_weights:
             case "best" if best in updates:
                 chosen = [best]
-            case "mean":
-                chosen = self._checkpoints.final()
+            case "average":
+                chosen = self._checkpoints.updates_to_average()
             case "ema":
-                return Snapshot(self._parts["average"]).tensors()
+                return StateSnapshot(self._parts["ema"]).tensors()
             case _:
                 chosen = updates[-1:]
         files = [self._checkpoints.path(update) / "model.safetensors" for update in chosen]
-        return mean_of_checkpoints(files)
+        return average_checkpoints(files)

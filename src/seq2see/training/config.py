@@ -20,8 +20,8 @@ from seq2see.errors import ConfigError, InputError
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig
 from seq2see.text import TokenizerConfig
-from seq2see.training.optimizer import OptimiserConfig
-from seq2see.training.run_directory import Completed
+from seq2see.training.optimizer import OptimizerConfig
+from seq2see.training.run_directory import RecipeCompleter
 from seq2see.training.schedule import ScheduleConfig
 
 
@@ -31,11 +31,11 @@ class TrainingConfig(Config):
     seed: int = Field(default=1, ge=0, lt=2**63)
     """Decides the first weights, the order of the data, and dropout: same seed, same run, if
     `processes` and `threads` are set, for dropout and sums differ with their number."""
-    updates: int | None = Field(default=None, ge=1)
+    max_updates: int | None = Field(default=None, ge=1)
     """Steps of the optimiser."""
-    epochs: float | None = Field(default=None, gt=0)
+    max_epochs: float | None = Field(default=None, gt=0)
     """Times through the data."""
-    minutes: float | None = Field(default=None, gt=0)
+    max_minutes: float | None = Field(default=None, gt=0)
     """Time, on this machine: the speed is measured at the start, and the schedule planned so that
     training, validations and the last scores end in time."""
     batches_per_update: int = Field(default=1, ge=1)
@@ -50,10 +50,10 @@ class TrainingConfig(Config):
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Of matrix products; weights, sums and the optimiser stay in float32. `auto`: bfloat16 on
     devices that have it, float32 on a CPU."""
-    sharding: bool = False
+    fsdp: bool = False
     """Share weights, gradients and moments out among the workers (FSDP2) instead of giving each of
     them a copy: for models that do not fit into the memory of one."""
-    start: str | None = None
+    init_from: str | None = None
     """Fine-tuning: a model directory to begin with, seen from the recipe. Its tokenizer and its
     architecture are kept; only `model.dropout` may be another."""
     tensorboard: bool = True
@@ -61,16 +61,16 @@ class TrainingConfig(Config):
 
     def conflicts(self) -> Iterator[str]:
         """Refuse a training without an end, and shares for nobody."""
-        if self.updates is None and self.epochs is None and self.minutes is None:
-            yield "`updates`, `epochs` or `minutes` must be given: when does training end?"
-        if self.sharding and self.processes == 1:
-            yield "`processes` must be at least 2 with `sharding`, but is 1 instead"
+        if self.max_updates is None and self.max_epochs is None and self.max_minutes is None:
+            yield "one of `max_updates`, `max_epochs` and `max_minutes` must be set"
+        if self.fsdp and self.processes == 1:
+            yield "`processes` must be at least 2 with `fsdp`, but is 1 instead"
 
 
 class ValidationConfig(Config):
     """How the model is watched while it learns."""
 
-    every: int = Field(default=500, ge=1)
+    interval: int = Field(default=500, ge=1)
     """Updates between two looks at the validation set."""
     metric: Literal["loss", "bleu", "chrf"] = "bleu"
     """What the best checkpoint is the best by."""
@@ -78,41 +78,47 @@ class ValidationConfig(Config):
     """Stop after so many looks without a better score. Unset: never."""
     beam_size: int = Field(default=1, ge=1, le=100)
     """How wide to search when translating the validation set."""
-    sentences: int = Field(default=1000, ge=1)
+    max_sentences: int = Field(default=1000, ge=1)
     """Translate at most so many sentences of it; the loss is over all that fit max_length."""
-    samples: int = Field(default=3, ge=0)
+    num_examples: int = Field(default=3, ge=0)
     """Translations to show each time."""
 
 
-class CheckpointsConfig(Config):
+class CheckpointConfig(Config):
     """What is kept, and what becomes the model in the end."""
 
-    every: int = Field(default=500, ge=1)
+    interval: int = Field(default=500, ge=1)
     """Updates between two checkpoints."""
-    keep: int = Field(default=5, ge=1)
+    keep_last: int = Field(default=5, ge=1)
     """How many of the last are kept; the best is kept too."""
-    result: Literal["best", "last", "mean", "ema"] = "mean"
+    final_weights: Literal["best", "last", "average", "ema"] = "average"
     """The model: the best checkpoint, the last, the mean of the last that were kept, or the
     exponential moving average."""
-    ema: float = Field(default=0.0, ge=0, lt=1)
+    ema_decay: float = Field(default=0.0, ge=0, lt=1)
     """How much of the moving average each update keeps, e.g. 0.999. 0: there is none."""
-    probes: int = Field(default=32, ge=0)
+    int8_probes: int = Field(default=32, ge=0)
     """Sources of the validation set that are kept beside the model, as text: int8 is used only
     where they come out as in float32. 0: none, and no int8."""
 
     def conflicts(self) -> Iterator[str]:
         """Refuse a result that is never made."""
-        if self.result == "ema" and not self.ema:
-            yield "`ema` must be above 0 if it is the result, but is 0 instead"
+        if self.final_weights == "ema" and not self.ema_decay:
+            yield '`ema_decay` must be above 0 with final_weights = "ema", but is 0 instead'
 
 
-def checksums(start: str | None, teacher: str | None, origin: Path) -> dict[str, str]:
+def compute_model_checksums(
+    init_from: str | None, teacher: str | None, base_directory: Path
+) -> dict[str, str]:
     """Return what tells other weights in the same place: the SHA-256 of their files."""
-    named = {"train.start": start, "loss.teacher": teacher}
-    return {key: _checksum(_path(path, origin, key)) for key, path in named.items() if path}
+    named = {"train.init_from": init_from, "loss.teacher": teacher}
+    return {
+        key: _checksum(resolve_model_path(path, base_directory, key))
+        for key, path in named.items()
+        if path
+    }
 
 
-def _path(path: str, origin: Path, key: str) -> Path:
+def resolve_model_path(path: str, origin: Path, key: str) -> Path:
     expanded = os.path.expandvars(path)
     if "$" in expanded:
         raise ConfigError([f"`{key}` must name variables that are set, but is {expanded} instead"])
@@ -127,34 +133,36 @@ def _checksum(directory: Path) -> str:
         raise InputError(f"{directory} cannot be read: {error.strerror}") from None
 
 
-Architecture = Callable[[int, int | None], ModelConfig]
+ModelConfigFactory = Callable[[int, int | None], ModelConfig]
 """The model's config, for a number of source pieces and, if it is another, of target pieces."""
 
 
 @dataclass(frozen=True)
-class Ingredients:
+class RunConfig:
     """What a recipe has, part by part."""
 
     data: DataConfig
     tokenizer: TokenizerConfig
     batches: BatchConfig
-    architecture: Architecture
+    build_model_config: ModelConfigFactory
     loss: LossConfig
-    optimiser: OptimiserConfig
+    optimizer: OptimizerConfig
     schedule: ScheduleConfig
     training: TrainingConfig
     validation: ValidationConfig
-    checkpoints: CheckpointsConfig
-    origin: Path
+    checkpoints: CheckpointConfig
+    base_directory: Path
     """The folder of the recipe, from which names of files are seen."""
     recipe: Mapping[str, Any]
     """All of it as plain JSON, to be kept with the run."""
-    completed: Completed = dict
+    complete_recipe: RecipeCompleter = dict
     """Gives such a recipe of an earlier version the keys that have come since."""
-    model: Mapping[str, Any] = field(default_factory=dict)
+    model_overrides: Mapping[str, Any] = field(default_factory=dict)
     """What the recipe says of the model beyond its preset. Fine-tuning may change dropout alone."""
 
     @property
-    def models(self) -> dict[str, str]:
+    def model_checksums(self) -> dict[str, str]:
         """The checksums of the models that the run builds on."""
-        return checksums(self.training.start, self.loss.teacher, self.origin)
+        return compute_model_checksums(
+            self.training.init_from, self.loss.teacher, self.base_directory
+        )

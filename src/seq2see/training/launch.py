@@ -23,18 +23,18 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.distributed.rendezvous import rendezvous
 
 from seq2see.errors import TrainingError
-from seq2see.training.workers import Group, ShardedGroup, Workers
+from seq2see.training.workers import DdpWorkerGroup, FsdpWorkerGroup, WorkerGroup
 
 _TO_SAVE = 600
 """Seconds that the agent gives workers to finish a validation and to save, before it kills them."""
 
 
-def is_worker() -> bool:
+def is_torchrun_worker() -> bool:
     """Whether torchrun, or `launch`, has started this process."""
     return "TORCHELASTIC_RUN_ID" in os.environ or "WORLD_SIZE" in os.environ
 
 
-def launch(work: Callable[..., Any], processes: int, *arguments: Any) -> dict[int, Any]:
+def launch_workers(function: Callable[..., Any], processes: int, *arguments: Any) -> dict[int, Any]:
     """Run a function of a module in so many processes; return what each of them returned.
 
     A process that dies is started again with the others, up to three times.
@@ -52,7 +52,7 @@ def launch(work: Callable[..., Any], processes: int, *arguments: Any) -> dict[in
     )
     try:
         with _silent():
-            return dict(elastic_launch(config, work)(*arguments))
+            return dict(elastic_launch(config, function)(*arguments))
     except SignalException as error:
         name = signal.Signals(error.sigval).name
         raise TrainingError(
@@ -80,7 +80,7 @@ _MOMENT = 0.02
 """Seconds between two looks at the store."""
 
 
-def fresh(store: Store, rank: int, count: int) -> Store:
+def new_rendezvous_store(store: Store, rank: int, world_size: int) -> Store:
     """Return a part of the store that is new, and the same for all workers of this start.
 
     Each says hello with a name that it has just drawn. The leader answers with a list of the names
@@ -88,7 +88,7 @@ def fresh(store: Store, rank: int, count: int) -> Store:
     """
     name = secrets.token_hex(8)
     if rank == 0:
-        _lead(store, name, count)
+        _lead(store, name, world_size)
     else:
         name = _follow(store, rank, name)
     return PrefixStore(name, store)
@@ -125,17 +125,17 @@ about to end throws them out, and that aborts the process (torch 2.13; nothing s
 
 
 @contextmanager
-def joined(sharding: bool = False) -> Iterator[Workers]:
+def join_worker_group(fsdp: bool = False) -> Iterator[WorkerGroup]:
     """Give the workers that torchrun started, or this process alone."""
     if "WORLD_SIZE" not in os.environ:
-        yield Workers()
+        yield WorkerGroup()
         return
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     store, rank, count = next(rendezvous("env://", timeout=_PATIENCE))
-    store = fresh(store, rank, count)
+    store = new_rendezvous_store(store, rank, count)
     dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=_PATIENCE)
     try:
-        yield ShardedGroup() if sharding else Group()
+        yield FsdpWorkerGroup() if fsdp else DdpWorkerGroup()
     finally:
         dist.destroy_process_group()
         time.sleep(_TO_LET_GO)

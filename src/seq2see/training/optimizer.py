@@ -12,24 +12,24 @@ from torch import Tensor, nn
 from torch.optim import Adam, AdamW, Optimizer
 
 from seq2see.config import Config
-from seq2see.model.modules import Linear
-from seq2see.training.workers import Workers, whole
+from seq2see.model.modules import XavierLinear
+from seq2see.training.workers import WorkerGroup, full_tensor
 
 # N matrices, R rows, C columns, R ≤ C
 
-QUINTIC = (3.4445, -4.7750, 2.0315)
+NEWTON_SCHULZ_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """x ← a·x + b·x³ + c·x⁵ lifts small singular values fastest and leaves all of them in 0.7–1.2."""
 
 
-STEPS = 5
+NEWTON_SCHULZ_STEPS = 5
 
 
-RMS = 0.2
+UPDATE_RMS = 0.2
 """The size of a step, that of Adam's usual one: a rate means the same for both (Liu et al., 2025,
 Muon is Scalable for LLM Training)."""
 
 
-Summed = Callable[[Tensor], Tensor]
+AllReduce = Callable[[Tensor], Tensor]
 """Adds up what all workers have."""
 
 
@@ -42,31 +42,33 @@ class Muon(Optimizer):
     def __init__(
         self,
         matrices: Mapping[Tensor, int],
-        rest: Optimizer,
+        other_optimizer: Optimizer,
         momentum: float = 0.95,
-        share: slice = slice(None),
-        summed: Summed = lambda values: values,
+        own_matrices: slice = slice(None),
+        all_reduce: AllReduce = lambda values: values,
     ) -> None:
         """Take weights, each with the number of matrices that are stacked in it."""
         super().__init__([{"params": [*matrices]}], {"lr": 0.0})
         self._blocks = dict(matrices)
         self._momentum = momentum
-        self._share = share
-        self._summed = summed
-        self._rest = rest
+        self._share = own_matrices
+        self._summed = all_reduce
+        self._rest = other_optimizer
         # One state and one list of groups, whoever asks; `load_state_dict` would part them again.
-        rest.state = self.state
-        self.param_groups += rest.param_groups
+        other_optimizer.state = self.state
+        self.param_groups += other_optimizer.param_groups
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
         """Move everything by a step."""
         assert closure is None, "nothing is computed anew"
         rate = self.param_groups[0]["lr"]
-        for shape, pairs in by_shape(self._directions()).items():
-            size = RMS * max(shape) ** 0.5
+        for shape, pairs in group_by_shape(self._directions()).items():
+            size = UPDATE_RMS * max(shape) ** 0.5
             matrices, directions = zip(*pairs, strict=True)
-            orthogonal_NRC = self._orthogonal(torch.stack([upright(d) for d in directions]))
+            orthogonal_NRC = self._orthogonal(
+                torch.stack([transpose_if_tall(d) for d in directions])
+            )
             for matrix, step_RC in zip(matrices, orthogonal_NRC, strict=True):
                 matrix.sub_(step_RC.T if is_tall(matrix) else step_RC, alpha=rate * size)
         self._rest.step()
@@ -87,31 +89,31 @@ class Muon(Optimizer):
         """Return all of them made orthogonal, each by one worker."""
         result_NRC = torch.zeros_like(matrices_NRC)
         if len(mine_NRC := matrices_NRC[self._share]):
-            result_NRC[self._share] = orthogonal(mine_NRC)
+            result_NRC[self._share] = orthogonalize(mine_NRC)
         return self._summed(result_NRC)  # exact: all but one add a zero
 
 
-def orthogonal(matrices_NRC: Tensor) -> Tensor:
+def orthogonalize(matrices_NRC: Tensor) -> Tensor:
     """Return matrices with the same singular vectors, whose singular values are near one."""
-    a, b, c = QUINTIC
+    a, b, c = NEWTON_SCHULZ_COEFFICIENTS
     norms_N11 = torch.linalg.matrix_norm(matrices_NRC, keepdim=True)
     x_NRC: Tensor = matrices_NRC / norms_N11.clamp_min(1e-12)  # no singular value is above one
-    for _ in range(STEPS):
+    for _ in range(NEWTON_SCHULZ_STEPS):
         gram_NRR = x_NRC @ x_NRC.mT
         factor_NRR = torch.baddbmm(gram_NRR, gram_NRR, gram_NRR, beta=b, alpha=c)
         x_NRC = torch.baddbmm(x_NRC, factor_NRR, x_NRC, beta=a)
     return x_NRC
 
 
-def matrices_of(model: nn.Module) -> dict[Tensor, int]:
+def find_linear_weights(model: nn.Module) -> dict[Tensor, int]:
     """Return the weights of the linear layers, each with the matrices that are stacked in it.
 
     Embeddings are matrices too, but a row of theirs is a word and has nothing to do with the next.
     """
-    return {m.weight: m.blocks for m in model.modules() if isinstance(m, Linear)}
+    return {m.weight: m.num_stacked for m in model.modules() if isinstance(m, XavierLinear)}
 
 
-def by_shape(pairs: Iterable[tuple[Tensor, Tensor]]) -> dict[tuple[int, int], list[Any]]:
+def group_by_shape(pairs: Iterable[tuple[Tensor, Tensor]]) -> dict[tuple[int, int], list[Any]]:
     """Return pairs of matrices by their shape, upright or not: one product can do all of a kind."""
     groups: dict[tuple[int, int], list[Any]] = defaultdict(list)
     for matrix, direction in pairs:
@@ -124,12 +126,12 @@ def is_tall(matrix: Tensor) -> bool:
     return matrix.size(0) > matrix.size(1)
 
 
-def upright(matrix: Tensor) -> Tensor:
+def transpose_if_tall(matrix: Tensor) -> Tensor:
     """Return it with no more rows than columns, which makes its products smaller."""
     return matrix.T if is_tall(matrix) else matrix
 
 
-class OptimiserConfig(Config):
+class OptimizerConfig(Config):
     """How gradients become steps."""
 
     kind: Literal["adam", "adamw", "muon"] = "adam"
@@ -143,7 +145,7 @@ class OptimiserConfig(Config):
     """Added to the root of the squares."""
     weight_decay: float = Field(default=0.0, ge=0)
     """adamw: how fast weights shrink; norms and biases do not."""
-    clip: float = Field(default=0.0, ge=0)
+    max_grad_norm: float = Field(default=0.0, ge=0)
     """The longest gradient, all weights together; a longer one is shortened. 0: as it comes."""
 
     def conflicts(self) -> Iterator[str]:
@@ -152,20 +154,20 @@ class OptimiserConfig(Config):
             yield f"`weight_decay` must be 0 with {self.kind}: only adamw has it"
 
 
-def build_optimiser(
-    config: OptimiserConfig, model: nn.Module, workers: Workers | None = None
+def build_optimizer(
+    config: OptimizerConfig, model: nn.Module, workers: WorkerGroup | None = None
 ) -> Optimizer:
     """Make the optimiser; the rate comes with each update."""
     if config.kind != "muon":
         return _adam(config, [*model.named_parameters()])
-    matrices = matrices_of(model)
+    matrices = find_linear_weights(model)
     rest = [(name, p) for name, p in model.named_parameters() if p not in matrices]
-    workers = workers or Workers()
-    share = slice(workers.rank, None, workers.count)
-    return Muon(matrices, _adam(config, rest), share=share, summed=workers.summed)
+    workers = workers or WorkerGroup()
+    share = slice(workers.rank, None, workers.world_size)
+    return Muon(matrices, _adam(config, rest), own_matrices=share, all_reduce=workers.all_reduce)
 
 
-def _adam(config: OptimiserConfig, named: Sequence[tuple[str, nn.Parameter]]) -> Optimizer:
+def _adam(config: OptimizerConfig, named: Sequence[tuple[str, nn.Parameter]]) -> Optimizer:
     kind = AdamW if config.kind == "adamw" else Adam
     groups = [
         {"params": [p for n, p in named if _decays(n, p)], "weight_decay": config.weight_decay},
@@ -179,15 +181,15 @@ def _decays(name: str, parameter: nn.Parameter) -> bool:
     return parameter.dim() > 1 and not name.rpartition(".")[2].startswith("bias")
 
 
-def scale_gradients(parameters: Iterable[nn.Parameter], factor: float, longest: float) -> float:
+def scale_gradients(parameters: Iterable[nn.Parameter], factor: float, max_norm: float) -> float:
     """Multiply all gradients, and shorten them if they are longer then than this, all together
     (0: never). Return how long they were.
 
     Both in one pass, since at each update the gradients come from far.
     """
     gradients = [p.grad for p in parameters if p.grad is not None]
-    length = factor * float(whole(nn.utils.get_total_norm(gradients)))
-    if longest and length > longest:
-        factor *= longest / length
+    length = factor * float(full_tensor(nn.utils.get_total_norm(gradients)))
+    if max_norm and length > max_norm:
+        factor *= max_norm / length
     torch._foreach_mul_(gradients, factor)
     return length

@@ -13,13 +13,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from seq2see.bundle.files import CONFIG, RUN, flush, replace
+from seq2see.bundle.files import CONFIG_FILE, RUN_FILE, atomic_write, fsync_path
 from seq2see.errors import ConfigError, InputError
 
-Completed = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+RecipeCompleter = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
-PATIENCE = 5.0
+LOCK_TIMEOUT = 5.0
 """Seconds to wait for another run to leave the folder."""
 
 
@@ -27,37 +27,37 @@ PATIENCE = 5.0
 class RunPlan:
     """What was decided at the start."""
 
-    updates: int
+    num_updates: int
     processes: int
     threads: int
     """Of each process."""
     seconds_per_update: float | None = None
     """As measured, if it was; so are the next two."""
     seconds_per_validation: float | None = None
-    seconds_at_end: float | None = None
+    final_evaluation_seconds: float | None = None
     """Of the last scores."""
-    shares_memory: bool = False
+    uses_shared_memory: bool = False
     """Whether the workers sum gradients through memory that they share."""
-    began_with: int | None = None
+    initial_processes: int | None = None
     """The processes that the run began with, if these are others."""
 
-    def moved(self, processes: int, threads: int) -> RunPlan:
+    def with_processes(self, processes: int, threads: int) -> RunPlan:
         """Return it for another number of processes, whose speed was not measured."""
         if processes == self.processes:
             return self
-        return RunPlan(self.updates, processes, threads, began_with=self.processes)
+        return RunPlan(self.num_updates, processes, threads, initial_processes=self.processes)
 
-    def seconds(self, done: int, validation_every: int) -> float | None:
+    def remaining_seconds(self, updates_done: int, validation_interval: int) -> float | None:
         """Estimate how long it takes from here, if anything was measured."""
         if self.seconds_per_update is None:
             return None
-        left = self.updates - done
-        looks = self.updates // validation_every - done // validation_every
-        look, end = self.seconds_per_validation or 0.0, self.seconds_at_end or 0.0
+        left = self.num_updates - updates_done
+        looks = self.num_updates // validation_interval - updates_done // validation_interval
+        look, end = self.seconds_per_validation or 0.0, self.final_evaluation_seconds or 0.0
         return left * self.seconds_per_update + looks * look + end
 
 
-class RunFolder:
+class RunDirectory:
     """Where everything of a run is."""
 
     def __init__(self, path: Path) -> None:
@@ -69,12 +69,12 @@ class RunFolder:
         self.curves = path / "curves.png"
 
     @property
-    def begun(self) -> bool:
+    def has_run(self) -> bool:
         """Whether there is a run in it."""
-        return (self.path / RUN).exists()
+        return (self.path / RUN_FILE).exists()
 
     @contextmanager
-    def claimed(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Keep all other runs out of the folder, which must be there.
 
         The lock is the kernel's, on the folder itself: whoever holds it may be killed, and leaves
@@ -90,34 +90,34 @@ class RunFolder:
         finally:
             os.close(folder)
 
-    def refuse_others(self) -> None:
+    def check_can_start(self) -> None:
         """Refuse a folder that has something which a new run would write over, or take for its own.
 
         Its own `tokenizer.model` is no such thing: a run may be killed before it has begun.
         """
-        for name in (self.checkpoints.name, CONFIG):
+        for name in (self.checkpoints.name, CONFIG_FILE):
             if (self.path / name).exists():
                 raise InputError(
-                    f"{self.path} has {name}, but no {RUN}: it is not the folder of a run; "
+                    f"{self.path} has {name}, but no {RUN_FILE}: it is not the folder of a run; "
                     "name another folder, or remove it"
                 )
 
-    def begin(
+    def write_start(
         self,
         recipe: Mapping[str, Any],
         plan: RunPlan,
-        models: Mapping[str, str] | None = None,
-        texts: Mapping[str, str] | None = None,
+        model_checksums: Mapping[str, str] | None = None,
+        corpus_fingerprints: Mapping[str, str] | None = None,
         agents: Sequence[str] = (),
     ) -> None:
         """Write down what was decided, checksums of models and texts, and who started it."""
-        sums = {"models": models or {}, "texts": texts or {}}
+        sums = {"models": model_checksums or {}, "corpora": corpus_fingerprints or {}}
         content = {"recipe": recipe, "plan": asdict(plan), **sums, "agents": [*agents]}
         for tokenizer in self.path.glob("*.model"):  # no checkpoint is of use without it
-            flush(tokenizer)
-        replace(self.path / RUN, json.dumps(content, indent=1))
+            fsync_path(tokenizer)
+        atomic_write(self.path / RUN_FILE, json.dumps(content, indent=1))
 
-    def begun_by(self, agent: str) -> bool:
+    def was_started_by(self, agent: str) -> bool:
         """Whether there is a run in it that this agent of torchrun has begun."""
         try:
             return agent in self._content().get("agents", ())
@@ -125,14 +125,14 @@ class RunFolder:
             return False
 
     def _content(self) -> dict[str, Any]:
-        return dict(json.loads((self.path / RUN).read_text("utf-8")))
+        return dict(json.loads((self.path / RUN_FILE).read_text("utf-8")))
 
-    def plan(
+    def load_plan(
         self,
         recipe: Mapping[str, Any],
-        completed: Completed = dict,
-        models: Mapping[str, str] | None = None,
-        texts: Mapping[str, str] | None = None,
+        complete_recipe: RecipeCompleter = dict,
+        model_checksums: Mapping[str, str] | None = None,
+        corpus_fingerprints: Mapping[str, str] | None = None,
     ) -> RunPlan:
         """Return what was decided; refuse a recipe, models or texts that were others at the start.
 
@@ -140,20 +140,20 @@ class RunFolder:
         """
         try:
             content = self._content()
-            before, plan = completed(content["recipe"]), RunPlan(**content["plan"])
+            before, plan = complete_recipe(content["recipe"]), RunPlan(**content["plan"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{self.path / RUN} is damaged: {error}") from None
+            raise InputError(f"{self.path / RUN_FILE} is damaged: {error}") from None
         began = {"recipe": before, "models": content.get("models", {})}
-        now = {"recipe": recipe, "models": models or {}}
+        now = {"recipe": recipe, "models": model_checksums or {}}
         if found := list(_differences(json.loads(json.dumps(began)), json.loads(json.dumps(now)))):
             raise ConfigError([f"a run must go on as it began, but {each}" for each in found])
-        _refuse_others(content.get("texts", {}), texts or {})
+        _refuse_others(content.get("corpora", {}), corpus_fingerprints or {})
         return plan
 
 
 def _locked(folder: int) -> bool:
     """Lock a folder; one who was killed a moment ago may still hold it."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + LOCK_TIMEOUT
     while True:
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -16,30 +16,30 @@ from torch.nn.parallel import DistributedDataParallel
 # No `from __future__ import annotations`: DDP reads the types of its hook.
 # W workers, N numbers
 
-FOLDER = Path("/dev/shm")  # noqa: S108 files with names that nobody can guess
+SHM_DIRECTORY = Path("/dev/shm")  # noqa: S108 files with names that nobody can guess
 """Where files are memory. Linux has it; elsewhere gloo does the sums."""
 
 
-MOST = 4
+MAX_WORKERS = 4
 """Workers, at most: each reads what all have written, and gloo's share of it gets no larger."""
 
 
-class Agreement(Protocol):
+class Collectives(Protocol):
     """What it takes to agree on a file."""
 
     rank: int
-    count: int
+    world_size: int
 
-    def agreed(self, value: Any) -> Any:
+    def broadcast(self, value: Any) -> Any:
         """Return what the leader has."""
         ...
 
-    def gathered(self, value: Any) -> list[Any]:
+    def all_gather(self, value: Any) -> list[Any]:
         """Return what each worker has."""
         ...
 
 
-class SharedSums:
+class ShmAllReduce:
     """Adds up tensors of all workers, each of which has a row to write its own into."""
 
     def __init__(self, rows_WN: Tensor, rank: int) -> None:
@@ -50,15 +50,15 @@ class SharedSums:
         self._travelling: list[tuple[Future[Tensor], Tensor]] = []
 
     @property
-    def numbers(self) -> int:
+    def capacity(self) -> int:
         """How many can be added up at once."""
         return self._rows_WN.size(1)
 
-    def fits(self, values: Tensor) -> bool:
+    def can_reduce(self, values: Tensor) -> bool:
         """Whether they can be added up here."""
-        return values.dtype == self._rows_WN.dtype and values.numel() <= self.numbers
+        return values.dtype == self._rows_WN.dtype and values.numel() <= self.capacity
 
-    def sum_(self, tensors: Sequence[Tensor], factor: float = 1.0) -> None:
+    def all_reduce(self, tensors: Sequence[Tensor], factor: float = 1.0) -> None:
         """Put into each tensor the sum over the workers of its values times the factor.
 
         The order of a sum is that of the workers: all of them get the same to the bit.
@@ -77,7 +77,7 @@ class SharedSums:
                 total.add_(row)
         self._read = dist.barrier(async_op=True)  # nobody waits for it before the next sum
 
-    def take_over(self, module: DistributedDataParallel) -> None:
+    def register_on(self, module: DistributedDataParallel) -> None:
         """Make the means of the gradients of a module, instead of gloo."""
         module.register_comm_hook(None, self._gather)
 
@@ -87,36 +87,36 @@ class SharedSums:
         self._travelling.append((future, bucket.buffer()))
         if bucket.is_last():
             buffers = [buffer for _, buffer in self._travelling]
-            self.sum_(buffers, 1 / len(self._rows_WN))
+            self.all_reduce(buffers, 1 / len(self._rows_WN))
             for kept, buffer in self._travelling:
                 kept.set_result(buffer)
             self._travelling.clear()
         return future
 
 
-def shared_sums(workers: Agreement, parameters: Iterable[Tensor]) -> SharedSums | None:
+def create_shm_allreduce(workers: Collectives, parameters: Iterable[Tensor]) -> ShmAllReduce | None:
     """Return sums large enough for all parameters; nothing where they are no plain numbers in
     memory, where the workers have no memory in common, or where there are too many of them.
     """
     parameters = list(parameters)
-    if workers.count > MOST or any(
+    if workers.world_size > MAX_WORKERS or any(
         p.dtype != torch.float32 or p.device.type != "cpu" for p in parameters
     ):
         return None
-    shape = workers.count, sum(p.numel() for p in parameters)
-    path = workers.agreed(_reserved(4 * math.prod(shape)) if workers.rank == 0 else None)
+    shape = workers.world_size, sum(p.numel() for p in parameters)
+    path = workers.broadcast(_reserved(4 * math.prod(shape)) if workers.rank == 0 else None)
     if path is None:
         return None
     try:
         # Its name is random, so that nobody on another machine has one like it.
-        if not all(workers.gathered(Path(path).exists())):
+        if not all(workers.all_gather(Path(path).exists())):
             return None
         rows_WN = torch.from_file(path, shared=True, size=math.prod(shape)).view(shape)
-        workers.gathered(None)
+        workers.all_gather(None)
     finally:
         if workers.rank == 0:
             Path(path).unlink()  # the memory lives as long as anybody uses it, and no longer
-    return SharedSums(rows_WN, workers.rank)
+    return ShmAllReduce(rows_WN, workers.rank)
 
 
 def _reserved(size: int) -> str | None:
@@ -125,7 +125,7 @@ def _reserved(size: int) -> str | None:
     Whoever writes into memory that is not there is killed without a word, so it is reserved here.
     """
     try:
-        file, path = mkstemp(prefix="seq2see-", dir=FOLDER)
+        file, path = mkstemp(prefix="seq2see-", dir=SHM_DIRECTORY)
     except OSError:
         return None
     try:

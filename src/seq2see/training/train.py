@@ -14,49 +14,67 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from seq2see.bundle import Bundle, DataOrigin, Origin, SignedScore
-from seq2see.cpu import keep_freed_memory, sparing_what_is_loaded
+from seq2see.bundle import Bundle, DatasetInfo, Provenance, ReportedScore
+from seq2see.cpu import gc_frozen, tune_malloc
 from seq2see.data.corpus import Corpus
-from seq2see.engines.ctranslate2_engine import PROBES
-from seq2see.engines.loading import STOP
+from seq2see.engines.ctranslate2_engine import PROBE_FILE
+from seq2see.engines.loading import STOP_RULE_NOTE
 from seq2see.errors import InputError
-from seq2see.search import Stop
+from seq2see.search import StopRule
 from seq2see.training.builder import RunBuilder
 from seq2see.training.checkpoints import (
+    Checkpointable,
+    CheckpointableJson,
+    CheckpointableModel,
+    CheckpointableOptimizer,
+    CheckpointDirectory,
     Checkpointer,
-    Checkpoints,
-    ModelPart,
-    MovingAverage,
-    OptimiserPart,
-    Part,
-    PlainPart,
+    ExponentialMovingAverage,
 )
-from seq2see.training.config import Ingredients
+from seq2see.training.config import RunConfig
 from seq2see.training.objective import Objective
-from seq2see.training.planning import LAST_LOOK, planned, started, threads_of, workers_of
-from seq2see.training.run_directory import RunFolder, RunPlan
-from seq2see.training.trainer import DONE, Listener, Planned, Progress, Reason, Signals, Trainer
-from seq2see.training.training_log import (
-    JsonLines,
-    Sink,
-    TensorBoard,
-    TrainingLog,
-    draw_curves,
-    is_installed,
-    read_log,
+from seq2see.training.planning import (
+    FINAL_EVALUATION,
+    choose_processes,
+    choose_threads,
+    plan_run,
+    torchrun_world_size,
 )
-from seq2see.training.validation import Examination, Validator, record_of
-from seq2see.training.workers import Workers
+from seq2see.training.run_directory import RunDirectory, RunPlan
+from seq2see.training.trainer import (
+    ALL_UPDATES_DONE,
+    SignalHandler,
+    StopReason,
+    Trainer,
+    TrainingProgress,
+    UpdateLimit,
+    UpdateListener,
+)
+from seq2see.training.training_log import (
+    JsonlLogWriter,
+    LogWriter,
+    TensorBoardWriter,
+    TrainingLog,
+    draw_training_curves,
+    is_tensorboard_installed,
+    read_training_log,
+)
+from seq2see.training.validation import ValidationListener, ValidationResult, to_log_record
+from seq2see.training.workers import WorkerGroup
 
-LITTLE = 0.2
+MAX_BLEU_LOSS = 0.2
 """BLEU that a faster search may cost."""
 
 
-class Result:
+class ResultWriter:
     """Scores the weights that were chosen, and writes them down."""
 
     def __init__(
-        self, builder: RunBuilder, objective: Objective, log: TrainingLog, progress: Progress
+        self,
+        builder: RunBuilder,
+        objective: Objective,
+        log: TrainingLog,
+        progress: TrainingProgress,
     ) -> None:
         self._builder = builder
         self._objective = objective
@@ -65,99 +83,103 @@ class Result:
 
     def write(self, weights: Mapping[str, Tensor]) -> None:
         """Write the model directory and the picture. The workers share the translating."""
-        ModelPart(self._objective.model).restore(weights, {})
+        CheckpointableModel(self._objective.model).restore(weights, {})
         origin, builder = self._origin(), self._builder
         bundle = Bundle(
-            builder.config,
+            builder.model_config,
             builder.tokenizers,
-            builder.ingredients.data.languages,
+            builder.run_config.data.languages,
             weights,
-            max_length=builder.ingredients.batches.max_length,
-            origin=origin,
+            max_length=builder.run_config.batches.max_length,
+            provenance=origin,
         )
-        builder.workers.led(lambda: self._save(bundle))
+        builder.workers.run_on_main(lambda: self._save(bundle))
 
     def _save(self, bundle: Bundle) -> None:
-        folder = self._builder.folder
+        folder = self._builder.directory
         bundle.save(folder.path)
         self._keep_probes()
-        draw_curves(read_log(folder.log), folder.curves, " → ".join(bundle.languages))
+        draw_training_curves(
+            read_training_log(folder.log), folder.curves, " → ".join(bundle.languages)
+        )
 
     def _keep_probes(self) -> None:
         """Leave some sentences that int8 can be checked by, on any CPU."""
-        count = self._builder.ingredients.checkpoints.probes
+        count = self._builder.run_config.checkpoints.int8_probes
         lines = [pair.source for pair in islice(self._builder.validation_corpus, count)]
-        path = self._builder.folder.path / PROBES
+        path = self._builder.directory.path / PROBE_FILE
         if lines:
             path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
         else:
             path.unlink(missing_ok=True)
 
-    def _origin(self) -> Origin:
+    def _origin(self) -> Provenance:
         builder = self._builder
         valid = self._examined("validation set", builder.validation_corpus)
         test = self._examined("test set", builder.test_corpus) if builder.test_corpus else None
         stop = self._stop(valid)
         named = (*builder.training_corpora, builder.validation_corpus, builder.test_corpus)
-        return Origin(
-            recipe=dict(builder.ingredients.recipe),
+        return Provenance(
+            recipe=dict(builder.run_config.recipe),
             data=[
-                DataOrigin(name=corpus.name, fingerprint=corpus.fingerprint)
+                DatasetInfo(name=corpus.name, fingerprint=corpus.fingerprint)
                 for corpus in named
                 if corpus
             ],
             scores=[*_signed("validation set", valid), *_signed("test set", test)],
-            notes={STOP: stop},
+            notes={STOP_RULE_NOTE: stop},
             date=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=self._progress.seconds,
             updates=self._progress.update,
         )
 
-    def _examined(self, name: str, corpus: Corpus) -> Examination:
+    def _examined(self, name: str, corpus: Corpus) -> ValidationResult:
         """Score the result, by beam search."""
         found = self._look(corpus, "exact")
-        self._log.write("result", self._progress, {"data": name, **record_of(found)})
+        self._log.write("result", self._progress, {"data": name, **to_log_record(found)})
         return found
 
-    def _look(self, corpus: Corpus, stop: Stop) -> Examination:
+    def _look(self, corpus: Corpus, stop: StopRule) -> ValidationResult:
         start = time.perf_counter()
-        found = self._builder.examiner(corpus).examine(self._objective, LAST_LOOK, stop)
+        found = self._builder.build_evaluator(corpus).evaluate(
+            self._objective, FINAL_EVALUATION, stop
+        )
         self._progress.seconds += time.perf_counter() - start
         return found
 
-    def _stop(self, exact: Examination) -> Stop:
+    def _stop(self, exact: ValidationResult) -> StopRule:
         """Return the faster stop rule if it loses next to nothing on the validation set.
 
         A model that is sure of itself, with few pieces, fills its beam with wrong endings first.
         """
         fast = self._look(self._builder.validation_corpus, "beam_full")
-        lost = exact.value("bleu") - fast.value("bleu")
-        return "beam_full" if lost <= LITTLE else "exact"
+        lost = exact.metric_value("bleu") - fast.metric_value("bleu")
+        return "beam_full" if lost <= MAX_BLEU_LOSS else "exact"
 
 
-def _signed(name: str, found: Examination | None) -> Iterator[SignedScore]:
+def _signed(name: str, found: ValidationResult | None) -> Iterator[ReportedScore]:
     for score in found.scores.values() if found else ():
-        yield SignedScore(
+        yield ReportedScore(
             data=name, metric=score.name, value=score.value, signature=score.signature
         )
 
 
-Watch = Callable[[RunPlan, Progress], Sink]
+ProgressDisplayFactory = Callable[[RunPlan, TrainingProgress], LogWriter]
 """Makes what shows a run to a person."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """How a run ended."""
 
     reason: str
     update: int
-    done: bool
+    is_complete: bool
     """Whether there is a model now."""
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedRun:
     """What is known before the workers start."""
 
     processes: int
@@ -166,32 +188,32 @@ class Prepared:
     """What a person should know of the data and the model."""
 
 
-def prepare(ingredients: Ingredients, folder: RunFolder, resume: bool) -> Prepared:
+def prepare_run(run_config: RunConfig, directory: RunDirectory, resume: bool) -> PreparedRun:
     """Check and make all that workers will read: a mistake shows here, before anything starts."""
-    if folder.begun and not resume:
+    if directory.has_run and not resume:
         raise InputError(
-            f"{folder.path} has a run already: go on with --resume, or name another folder"
+            f"{directory.path} has a run already: go on with --resume, or name another folder"
         )
-    if not folder.begun:
-        folder.refuse_others()
-    builder = RunBuilder(ingredients, folder, Workers())
-    builder.check()
-    before = _begun(builder) if folder.begun else None
-    folder.path.mkdir(parents=True, exist_ok=True)
-    with folder.claimed():
-        builder.make_files()
+    if not directory.has_run:
+        directory.check_can_start()
+    builder = RunBuilder(run_config, directory, WorkerGroup())
+    builder.check_inputs()
+    before = _begun(builder) if directory.has_run else None
+    directory.path.mkdir(parents=True, exist_ok=True)
+    with directory.lock():
+        builder.prepare_files()
     processes = before.processes if before else _processes(builder)
-    return Prepared(processes, [*_notes(builder, started() or processes)])
+    return PreparedRun(processes, [*_notes(builder, torchrun_world_size() or processes)])
 
 
 def _notes(builder: RunBuilder, processes: int) -> Iterator[str]:
-    for corpus, text in zip(builder.training_corpora, builder.encoded, strict=True):
-        if str(text.left_out):
-            yield f"{corpus.name}: {text.left_out}."
-    for corpus in builder.held_out:
-        if said := str(builder.encoded_held_out(corpus).left_out):
+    for corpus, text in zip(builder.training_corpora, builder.encoded_corpora, strict=True):
+        if str(text.skipped):
+            yield f"{corpus.name}: {text.skipped}."
+    for corpus in builder.evaluation_corpora:
+        if said := str(builder.encode_evaluation_corpus(corpus).skipped):
             yield f"{corpus.name}, in its loss alone: {said}."
-    if processes > 1 and builder.config.norm.kind == "batch":
+    if processes > 1 and builder.model_config.norm.kind == "batch":
         yield (
             f"Batch norm is over the share of each of the {processes} processes, which is another "
             "training than with train.processes = 1."
@@ -199,142 +221,169 @@ def _notes(builder: RunBuilder, processes: int) -> Iterator[str]:
 
 
 def _processes(builder: RunBuilder) -> int:
-    ingredients = builder.ingredients
-    if ingredients.training.processes is None and builder.config.norm.kind == "batch":
+    ingredients = builder.run_config
+    if ingredients.training.processes is None and builder.model_config.norm.kind == "batch":
         return 1  # more of them would change what is learnt
-    return workers_of(ingredients.training.processes, ingredients.batches.tokens)
+    return choose_processes(ingredients.training.processes, ingredients.batches.max_tokens)
 
 
-@sparing_what_is_loaded()
-def train(
-    ingredients: Ingredients,
-    folder: RunFolder,
-    workers: Workers,
-    watch: Watch,
-    free: bool = True,
-) -> Outcome | None:
+@gc_frozen()
+def run_training(
+    run_config: RunConfig,
+    directory: RunDirectory,
+    workers: WorkerGroup,
+    create_display: ProgressDisplayFactory,
+    may_choose_processes: bool = True,
+) -> RunOutcome | None:
     """Train as one of the workers, from the last checkpoint on if there is one.
 
     Unless the number of workers is `free`, all of them are needed. Return None if this one is not.
     """
     with ExitStack() as claim:
-        workers.led(lambda: claim.enter_context(folder.claimed()))
-        return _trained(ingredients, folder, workers, watch, free)
+        workers.run_on_main(lambda: claim.enter_context(directory.lock()))
+        return _trained(run_config, directory, workers, create_display, may_choose_processes)
 
 
 def _trained(
-    ingredients: Ingredients, folder: RunFolder, workers: Workers, watch: Watch, free: bool
-) -> Outcome | None:
-    keep_freed_memory()
-    threads = threads_of(ingredients.training.threads, workers.here, free)
+    ingredients: RunConfig,
+    folder: RunDirectory,
+    workers: WorkerGroup,
+    watch: ProgressDisplayFactory,
+    free: bool,
+) -> RunOutcome | None:
+    tune_malloc()
+    threads = choose_threads(ingredients.training.threads, workers.local_world_size, free)
     torch.set_num_threads(threads)
     builder = RunBuilder(ingredients, folder, workers)
     plan = _plan(builder, free)
     if not free:
-        plan = plan.moved(workers.count, threads)
-    if free and plan.processes < workers.count:  # the leader with several threads is faster
-        if not workers.leads:
+        plan = plan.with_processes(workers.world_size, threads)
+    if free and plan.processes < workers.world_size:  # the leader with several threads is faster
+        if not workers.is_main:
             return None
-        workers.release()
-        workers = Workers()
+        workers.free_shared_memory()
+        workers = WorkerGroup()
         builder = RunBuilder(ingredients, folder, workers)
-    workers.shares_memory = plan.shares_memory
+    workers.uses_shared_memory = plan.uses_shared_memory
     torch.set_num_threads(plan.threads)
-    return Session(builder, plan, watch).run()
+    return TrainingSession(builder, plan, watch).run()
 
 
 def _plan(builder: RunBuilder, free: bool) -> RunPlan:
     """Return the plan of the run, made now or when it began."""
-    if builder.workers.agreed(builder.folder.begun):
+    if builder.workers.broadcast(builder.directory.has_run):
         return _begun(builder)
-    plan, ingredients = planned(builder, free), builder.ingredients
-    known = ingredients.models, builder.texts, builder.workers.agents()
-    builder.workers.led(lambda: builder.folder.begin(ingredients.recipe, plan, *known))
+    plan, ingredients = plan_run(builder, free), builder.run_config
+    known = (
+        ingredients.model_checksums,
+        builder.corpus_fingerprints,
+        builder.workers.torchrun_agents(),
+    )
+    builder.workers.run_on_main(
+        lambda: builder.directory.write_start(ingredients.recipe, plan, *known)
+    )
     return plan
 
 
 def _begun(builder: RunBuilder) -> RunPlan:
     """Return the plan of a run that has begun, if it may go on with this recipe."""
-    ingredients = builder.ingredients
-    sums = ingredients.models, builder.texts
-    return builder.folder.plan(ingredients.recipe, ingredients.completed, *sums)
+    ingredients = builder.run_config
+    sums = ingredients.model_checksums, builder.corpus_fingerprints
+    return builder.directory.load_plan(ingredients.recipe, ingredients.complete_recipe, *sums)
 
 
-class Session:
+class TrainingSession:
     """The parts of a run, alive."""
 
-    def __init__(self, builder: RunBuilder, plan: RunPlan, watch: Watch) -> None:
+    def __init__(
+        self, builder: RunBuilder, plan: RunPlan, create_display: ProgressDisplayFactory
+    ) -> None:
         self.builder = builder
         self.plan = plan
-        self.progress = Progress()
-        self.objective = builder.objective()
-        self.stepper = builder.stepper(self.objective, plan.updates)
-        config = builder.ingredients.checkpoints
-        self.average = MovingAverage(self.objective.model, config.ema) if config.ema else None
-        self.signals = Signals(builder.workers)
-        self.checkpoints = Checkpoints(builder.folder.checkpoints, config.keep, config.every)
-        self.validator = Validator(
-            builder.examiner(builder.validation_corpus),
+        self.progress = TrainingProgress()
+        self.objective = builder.build_objective()
+        self.updater = builder.build_updater(self.objective, plan.num_updates)
+        config = builder.run_config.checkpoints
+        self.moving_average = (
+            ExponentialMovingAverage(self.objective.model, config.ema_decay)
+            if config.ema_decay
+            else None
+        )
+        self.signals = SignalHandler(builder.workers)
+        self.checkpoints = CheckpointDirectory(
+            builder.directory.checkpoints, config.keep_last, config.interval
+        )
+        self.validator = ValidationListener(
+            builder.build_evaluator(builder.validation_corpus),
             self.objective,
-            builder.ingredients.validation,
-            [self.stepper.schedule.judge],
+            builder.run_config.validation,
+            [self.updater.schedule.after_validation],
             lambda progress, record: self.log.write("validation", progress, record),
         )
-        self.parts = self._parts()
-        if updates := self.checkpoints.updates():
-            self.checkpoints.restore(updates[-1], self.parts)
-        self.log = TrainingLog(self._sinks(watch))
+        self.state_parts = self._parts()
+        if updates := self.checkpoints.saved_updates():
+            self.checkpoints.restore(updates[-1], self.state_parts)
+        self.log = TrainingLog(self._sinks(create_display))
         self.checkpointer = Checkpointer(
             self.checkpoints,
             config,
-            self.parts,
+            self.state_parts,
             builder.workers,
             lambda: self.validator.best_update,
         )
 
-    def run(self) -> Outcome:
+    def run(self) -> RunOutcome:
         """Train to the end, or to an interruption, and keep what was reached."""
         reason = self._ended() or self._trained()
-        if reason.is_done:
-            result = Result(self.builder, self.objective, self.log, self.progress)
-            result.write(self.checkpointer.result())
-        return Outcome(reason.text, self.progress.update, reason.is_done)
+        if reason.is_final:
+            result = ResultWriter(self.builder, self.objective, self.log, self.progress)
+            result.write(self.checkpointer.final_weights())
+        return RunOutcome(reason.text, self.progress.update, reason.is_final)
 
-    def _ended(self) -> Reason | None:
+    def _ended(self) -> StopReason | None:
         """Return why there is nothing left to train: it may have been killed before the result."""
-        return DONE if self.progress.update >= self.plan.updates else self.validator.verdict
+        return (
+            ALL_UPDATES_DONE
+            if self.progress.update >= self.plan.num_updates
+            else self.validator.stop_reason
+        )
 
-    def _trained(self) -> Reason:
+    def _trained(self) -> StopReason:
         """Train, save, and return why it ended."""
-        trainer = Trainer(self.stepper, self.builder.loader(), self.progress, self._listeners())
-        with self.signals.listening():
+        trainer = Trainer(
+            self.updater, self.builder.build_loader(), self.progress, self._listeners()
+        )
+        with self.signals.handle_signals():
             reason = trainer.run()
             self.checkpointer.save(self.progress)  # whole, though a signal comes twice
         return reason
 
-    def _parts(self) -> dict[str, Part]:
-        parts: dict[str, Part] = {
-            "model": ModelPart(self.objective.model),
-            "optimiser": OptimiserPart(self.stepper.optimiser, self.objective.model),
-            "schedule": PlainPart(self.stepper.schedule),
-            "validation": PlainPart(self.validator),
-            "progress": PlainPart(self.progress),
+    def _parts(self) -> dict[str, Checkpointable]:
+        parts: dict[str, Checkpointable] = {
+            "model": CheckpointableModel(self.objective.model),
+            "optimizer": CheckpointableOptimizer(self.updater.optimizer, self.objective.model),
+            "schedule": CheckpointableJson(self.updater.schedule),
+            "validation": CheckpointableJson(self.validator),
+            "progress": CheckpointableJson(self.progress),
         }
-        if self.average:
-            parts["average"] = self.average
+        if self.moving_average:
+            parts["ema"] = self.moving_average
         return parts
 
-    def _listeners(self) -> list[Listener]:
+    def _listeners(self) -> list[UpdateListener]:
         """Return them in their order: the checkpoint must hold what all others remember."""
-        average: list[Listener] = [self.average] if self.average else []
-        ends: list[Listener] = [Planned(self.plan.updates), self.signals]
+        average: list[UpdateListener] = [self.moving_average] if self.moving_average else []
+        ends: list[UpdateListener] = [UpdateLimit(self.plan.num_updates), self.signals]
         return [self.log, *average, self.validator, *ends, self.checkpointer]
 
-    def _sinks(self, watch: Watch) -> list[Sink]:
-        if not self.builder.workers.leads:
+    def _sinks(self, watch: ProgressDisplayFactory) -> list[LogWriter]:
+        if not self.builder.workers.is_main:
             return []
-        folder, update = self.builder.folder, self.progress.update
-        sinks: list[Sink] = [JsonLines(folder.log, update), watch(self.plan, self.progress)]
-        if self.builder.ingredients.training.tensorboard and is_installed():
-            sinks.append(TensorBoard(folder.tensorboard, update))
+        folder, update = self.builder.directory, self.progress.update
+        sinks: list[LogWriter] = [
+            JsonlLogWriter(folder.log, update),
+            watch(self.plan, self.progress),
+        ]
+        if self.builder.run_config.training.tensorboard and is_tensorboard_installed():
+            sinks.append(TensorBoardWriter(folder.tensorboard, update))
         return sinks

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from seq2see import draw
-from seq2see.training.trainer import Progress, StepReport
+from seq2see.training.trainer import TrainingProgress, UpdateReport
 
 
-class Sink(Protocol):
+class LogWriter(Protocol):
     """Something that takes records: a file, a terminal."""
 
     def write(self, record: Mapping[str, Any]) -> None:
@@ -22,12 +22,12 @@ class Sink(Protocol):
         ...
 
 
-class JsonLines:
+class JsonlLogWriter:
     """A file with one JSON object a line. What is behind the update to go on from is cut off, and
     so is a result, which is made anew."""
 
-    def __init__(self, path: Path, resumed_at: int) -> None:
-        kept = [line for line in _lines(path) if _is_before(line, resumed_at)]
+    def __init__(self, path: Path, resume_update: int) -> None:
+        kept = [line for line in _lines(path) if _is_before(line, resume_update)]
         aside = path.with_suffix(".partial")
         aside.write_text("".join(kept), "utf-8")
         aside.replace(path)
@@ -46,7 +46,7 @@ class JsonLines:
             self._before = ""
 
 
-def read_log(path: Path) -> Iterator[dict[str, Any]]:
+def read_training_log(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the records of a log, whole lines only."""
     for line in _lines(path):
         try:
@@ -73,19 +73,19 @@ def _is_before(line: str, update: int) -> bool:
 class TrainingLog:
     """Writes the mean of some updates into every sink."""
 
-    def __init__(self, sinks: list[Sink], every: int = 10) -> None:
-        self._sinks = sinks
-        self._every = every
-        self._reports: list[StepReport] = []
+    def __init__(self, writers: list[LogWriter], interval: int = 10) -> None:
+        self._sinks = writers
+        self._every = interval
+        self._reports: list[UpdateReport] = []
 
-    def after_update(self, progress: Progress, report: StepReport) -> None:
+    def after_update(self, progress: TrainingProgress, report: UpdateReport) -> None:
         """Take an update in; write when there are enough."""
         self._reports.append(report)
         if progress.update % self._every == 0:
             self.write("train", progress, _mean(self._reports))
             self._reports = []
 
-    def write(self, kind: str, progress: Progress, record: Mapping[str, Any]) -> None:
+    def write(self, kind: str, progress: TrainingProgress, record: Mapping[str, Any]) -> None:
         """Write a record of any kind."""
         head = {"kind": kind, "update": progress.update, "epoch": progress.epoch}
         whole = {**head, "seconds": round(progress.seconds, 3), **record}
@@ -93,37 +93,37 @@ class TrainingLog:
             sink.write(whole)
 
 
-def _mean(reports: list[StepReport]) -> dict[str, float]:
+def _mean(reports: list[UpdateReport]) -> dict[str, float]:
     """Return means over tokens, and the speed."""
     seconds = sum(r.seconds for r in reports)
-    tokens = sum(r.tokens for r in reports)
+    tokens = sum(r.target_tokens for r in reports)
     return {
-        "loss": sum(r.loss * r.tokens for r in reports) / tokens,
-        "nll": sum(r.nll * r.tokens for r in reports) / tokens,
+        "loss": sum(r.loss * r.target_tokens for r in reports) / tokens,
+        "nll": sum(r.nll * r.target_tokens for r in reports) / tokens,
         "gradient_norm": sum(r.gradient_norm for r in reports) / len(reports),
-        "rate": reports[-1].rate,
-        "tokens_per_second": sum(r.tokens + r.source_tokens for r in reports) / seconds,
+        "learning_rate": reports[-1].learning_rate,
+        "tokens_per_second": sum(r.target_tokens + r.source_tokens for r in reports) / seconds,
     }
 
 
 _NUMBERS: Mapping[str, tuple[str, ...]] = {
-    "train": ("loss", "nll", "gradient_norm", "rate", "tokens_per_second"),
+    "train": ("loss", "nll", "gradient_norm", "learning_rate", "tokens_per_second"),
     "validation": ("nll", "bleu", "chrf"),
 }
 
 
-def is_installed() -> bool:
+def is_tensorboard_installed() -> bool:
     """Tell if the extra is there."""
     return find_spec("tensorboard") is not None
 
 
-class TensorBoard:
+class TensorBoardWriter:
     """Writes events. What is behind the update to go on from is hidden."""
 
-    def __init__(self, folder: Path, resumed_at: int) -> None:
+    def __init__(self, directory: Path, resume_update: int) -> None:
         from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 an extra, slow to import
 
-        self._writer = SummaryWriter(str(folder), purge_step=resumed_at + 1)
+        self._writer = SummaryWriter(str(directory), purge_step=resume_update + 1)
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Add what a record has. A full disk ends a run at its next checkpoint, not here."""
@@ -136,7 +136,7 @@ class TensorBoard:
         for name in _NUMBERS.get(kind, ()):
             self._writer.add_scalar(f"{kind}/{name}", record[name], update)
         if kind == "validation":
-            for number, sample in enumerate(record["samples"], 1):
+            for number, sample in enumerate(record["examples"], 1):
                 text = "  \n".join(sample)  # Markdown: two spaces end a line
                 self._writer.add_text(f"sample {number}", text, update)
         self._writer.flush()  # a run may be killed at any moment
@@ -146,26 +146,28 @@ _USUAL = 0.99
 """The share of the norms that their panel is high enough for: one spike would flatten the rest."""
 
 
-def draw_curves(records: Iterable[Mapping[str, Any]], path: Path, title: str) -> None:
+def draw_training_curves(records: Iterable[Mapping[str, Any]], path: Path, title: str) -> None:
     """Draw what a log has."""
     known = list(records)
     train = [record for record in known if record["kind"] == "train"]
     looks = [record for record in known if record["kind"] == "validation"]
     nll = {"training": _line(train, "nll"), "validation": _line(looks, "nll")}
     scores = {"BLEU": _line(looks, "bleu"), "chrF": _line(looks, "chrf")}
-    norm = draw.Curves(
+    norm = draw.LineChart(
         "Norm of the gradient, before clipping",
         "updates",
         {"norm": _line(train, "gradient_norm")},
-        top=_usual([record["gradient_norm"] for record in train]),
+        y_max=_usual([record["gradient_norm"] for record in train]),
     )
     panels = [
-        draw.Curves("Loss: −log p of a token", "updates", nll),
-        draw.Curves("Scores on the validation set", "updates", scores),
-        draw.Curves("Learning rate", "updates", {"rate": _line(train, "rate")}),
+        draw.LineChart("Loss: −log p of a token", "updates", nll),
+        draw.LineChart("Scores on the validation set", "updates", scores),
+        draw.LineChart(
+            "Learning rate", "updates", {"learning rate": _line(train, "learning_rate")}
+        ),
         norm,
     ]
-    draw.panels(path, title, panels)
+    draw.draw_charts(path, title, panels)
 
 
 def _line(records: Sequence[Mapping[str, Any]], key: str) -> tuple[list[float], list[float]]:

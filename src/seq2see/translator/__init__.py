@@ -1,23 +1,23 @@
 """Text in, text out: where tokenizers, an engine and options meet."""
 
 from seq2see.translator.translation import (
-    Flag,
-    Link,
-    Scored,
-    Sentence,
-    Token,
+    AlignmentLink,
+    PairScore,
+    ScoredToken,
+    SentenceAlignment,
     Translation,
+    TranslationFlag,
     TranslationOptions,
 )
 from seq2see.translator.translator import Translator, load
 
 __all__ = [
-    "Flag",
-    "Link",
-    "Scored",
-    "Sentence",
-    "Token",
+    "AlignmentLink",
+    "PairScore",
+    "ScoredToken",
+    "SentenceAlignment",
     "Translation",
+    "TranslationFlag",
     "TranslationOptions",
     "Translator",
     "load",

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from seq2see.search import Beam, Phrase, Source, StepProcessor
-from seq2see.search.processors import NO_TOKEN, table
+from seq2see.search import Beam, Phrase, SearchInput, StepProcessor
+from seq2see.search.processors import PHRASE_PAD, pad_phrases
 from seq2see.text import Tokenizer
-from seq2see.text.languages import UNSPACED_CHARACTERS, goes_on, is_unspaced
-from seq2see.text.tokenizer import piece_spans
+from seq2see.text.languages import UNSPACED_CHARACTERS, continues_word, is_written_without_spaces
+from seq2see.text.tokenizer import find_piece_offsets
 from seq2see.translator.translation import TranslationOptions
 
 # B rows, K beams, V vocabulary, E emitted tokens, S sources, P terms of a source,
@@ -25,31 +25,31 @@ from seq2see.translator.translation import TranslationOptions
 _HEAD = re.compile(rf"[^\W{UNSPACED_CHARACTERS}]+|\S")
 
 
-class Whole:
+class PhrasePattern:
     """A phrase where its ends are ends of words: "Herr", but not in "Herrin".
 
     What finds it is compiled at the first text that may have it: most of a glossary never comes up.
     """
 
-    def __init__(self, phrase: str, *, any_case: bool = False) -> None:
+    def __init__(self, phrase: str, *, ignore_case: bool = False) -> None:
         self._words = phrase.split()
-        self._flags = re.IGNORECASE if any_case else 0
-        self._opens = goes_on(phrase.lstrip()[0])
-        self._closes = goes_on(phrase.rstrip()[-1])
+        self._flags = re.IGNORECASE if ignore_case else 0
+        self._opens = continues_word(phrase.lstrip()[0])
+        self._closes = continues_word(phrase.rstrip()[-1])
 
     @property
-    def key(self) -> str:
+    def index_key(self) -> str:
         """What `keys` has for every text with this phrase."""
         first = self._words[0]
         head = _HEAD.match(first)
         assert head is not None
         return _folded(first[: head.end() + 1])
 
-    def search(self, text: str) -> tuple[int, int] | None:
+    def find_first(self, text: str) -> tuple[int, int] | None:
         """Return where it stands first, if it does."""
-        return next(self.spans(text), None)
+        return next(self.find_all(text), None)
 
-    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+    def find_all(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield where it stands."""
         place = 0
         while found := self._pattern.search(text, place):
@@ -61,39 +61,41 @@ class Whole:
 
     def _is_whole(self, text: str, start: int, end: int) -> bool:
         before, behind = text[max(0, start - 1) : start], text[end : end + 1]
-        return not (self._opens and goes_on(before)) and not (self._closes and goes_on(behind))
+        return not (self._opens and continues_word(before)) and not (
+            self._closes and continues_word(behind)
+        )
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         return re.compile(r"\s+".join(map(re.escape, self._words)), self._flags)
 
 
-def whole(phrase: str) -> Whole:
+def compile_phrase(phrase: str) -> PhrasePattern:
     """Return what finds a phrase as it is written."""
-    return Whole(phrase)
+    return PhrasePattern(phrase)
 
 
-def whole_in_any_case(phrase: str) -> Whole:
+def compile_smart_case_phrase(phrase: str) -> PhrasePattern:
     """As `whole`; a phrase in lower case is found in any case."""
-    return Whole(phrase, any_case=phrase == phrase.lower())
+    return PhrasePattern(phrase, ignore_case=phrase == phrase.lower())
 
 
-class Phrases:
+class PhraseIndex:
     """Many phrases: those of a text are found without a look at each."""
 
-    def __init__(self, phrases: Sequence[Whole]) -> None:
-        self._phrases = phrases
+    def __init__(self, patterns: Sequence[PhrasePattern]) -> None:
+        self._phrases = patterns
         self._by_key: dict[str, list[int]] = defaultdict(list)
-        for place, phrase in enumerate(phrases):
-            self._by_key[phrase.key].append(place)
+        for place, phrase in enumerate(patterns):
+            self._by_key[phrase.index_key].append(place)
 
-    def found(self, text: str) -> list[int]:
+    def find_matches(self, text: str) -> list[int]:
         """Return the places of those that a text has, in their order."""
-        likely = (place for key in keys(text) for place in self._by_key.get(key, ()))
-        return [place for place in sorted(likely) if self._phrases[place].search(text)]
+        likely = (place for key in compute_index_keys(text) for place in self._by_key.get(key, ()))
+        return [place for place in sorted(likely) if self._phrases[place].find_first(text)]
 
 
-def keys(text: str) -> set[str]:
+def compute_index_keys(text: str) -> set[str]:
     """Return how phrases in a text may begin: with a word of it, or at any other character; and
     the character behind, for scripts in which the beginnings alone are few."""
     heads = list(_HEAD.finditer(text))
@@ -111,95 +113,105 @@ def _fold(character: str) -> str:
     return character.lower()[0].upper()[0].lower()[0]
 
 
-ROUNDS = 8
+MAX_FORBIDDEN_SEARCHES = 8
 """How often a sentence is searched anew because a forbidden word came up in yet other pieces."""
 
 
 @dataclass(frozen=True, slots=True)
-class WordEnds(StepProcessor):
+class WordBoundaryProcessor(StepProcessor):
     """Where a term has just appeared for the first time, nothing may go on with its last word.
 
     Otherwise "▁Herr" would be met by "▁Herr in". Once it was there whole, "Herrin" may come too.
     """
 
-    terms_SPL: Tensor
+    required_SPL: Tensor
     """Each at the end of its row, with `NO_TOKEN` in front."""
-    inside_V: Tensor
+    continues_word_V: Tensor
     """Pieces that go on with a word."""
 
     @classmethod
-    def of(cls, terms: Sequence[Sequence[Phrase]], inside_V: Tensor) -> WordEnds:
+    def from_phrases(
+        cls, required: Sequence[Sequence[Phrase]], continues_word_V: Tensor
+    ) -> WordBoundaryProcessor:
         """Make it from the terms of each source."""
-        turned = [[term[::-1] for term in source] for source in terms]
-        return cls(table(turned, inside_V.device).flip(2), inside_V)
+        turned = [[term[::-1] for term in source] for source in required]
+        return cls(pad_phrases(turned, continues_word_V.device).flip(2), continues_word_V)
 
-    def process(self, beam: Beam, values_BKV: Tensor, own_BKV: Tensor) -> None:  # noqa: ARG002
+    def process(self, beam: Beam, step_scores_BKV: Tensor, model_log_probs_BKV: Tensor) -> None:  # noqa: ARG002
         """Forbid pieces that are no beginning of a word."""
-        terms_B1P1L = self.terms_SPL[beam.sources_B][:, None, :, None]
+        terms_B1P1L = self.required_SPL[beam.input_index_B][:, None, :, None]
         size = terms_B1P1L.size(4)
-        padded_BKE = F.pad(beam.emitted_BKE, (size - 1, 0), value=NO_TOKEN - 1)
+        padded_BKE = F.pad(beam.emitted_BKE, (size - 1, 0), value=PHRASE_PAD - 1)
         if padded_BKE.size(2) < size:
             return  # nothing was emitted yet
         windows_BK1WL = padded_BKE.unfold(2, size, 1)[:, :, None]
-        same_BKPW = ((windows_BK1WL == terms_B1P1L) | (terms_B1P1L == NO_TOKEN)).all(4)
+        same_BKPW = ((windows_BK1WL == terms_B1P1L) | (terms_B1P1L == PHRASE_PAD)).all(4)
         first_BKP = same_BKPW[..., -1] & (same_BKPW.sum(3) == 1)
-        real_B1P = (terms_B1P1L[..., 0, :] != NO_TOKEN).any(3)
+        real_B1P = (terms_B1P1L[..., 0, :] != PHRASE_PAD).any(3)
         rows_N, beams_N = (first_BKP & real_B1P).any(2).nonzero(as_tuple=True)
-        values_NV = values_BKV[rows_N, beams_N].masked_fill(self.inside_V, -torch.inf)
-        values_BKV[rows_N, beams_N] = values_NV
+        values_NV = step_scores_BKV[rows_N, beams_N].masked_fill(self.continues_word_V, -torch.inf)
+        step_scores_BKV[rows_N, beams_N] = values_NV
 
 
-class Wishes:
+class LexicalConstraints:
     """The wishes of some options, for the tokenizer of the target."""
 
-    def __init__(self, options: TranslationOptions, target: Tokenizer, language: str) -> None:
-        self._target = target
-        self._unspaced = is_unspaced(language)
-        self._prefix = tuple(target.encode(options.prefix)) if options.prefix else ()
+    def __init__(self, options: TranslationOptions, tokenizer: Tokenizer, language: str) -> None:
+        self._target = tokenizer
+        self._unspaced = is_written_without_spaces(language)
+        self._prefix = tuple(tokenizer.encode(options.prefix)) if options.prefix else ()
         self._words = tuple(dict.fromkeys(options.forbidden))
-        self._forbidden = [whole(word) for word in self._words]
-        self._forbidden_of = Phrases(self._forbidden).found
-        self._terms_of = Phrases([whole_in_any_case(source) for source in options.glossary]).found
+        self._forbidden = [compile_phrase(word) for word in self._words]
+        self._forbidden_of = PhraseIndex(self._forbidden).find_matches
+        self._terms_of = PhraseIndex(
+            [compile_smart_case_phrase(source) for source in options.glossary]
+        ).find_matches
         texts = list(options.glossary.values())
         self._terms = [
-            Term(text, whole(text), self._inner(ids))
-            for text, ids in zip(texts, target.encode_batch(texts), strict=True)
+            GlossaryEntry(text, compile_phrase(text), self._inner(ids))
+            for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True)
         ]
 
-    def applied(self, source: Source, sentence: str, is_first: bool) -> Source:
+    def constrain_input(
+        self, search_input: SearchInput, sentence: str, is_first: bool
+    ) -> SearchInput:
         """Return the source with what its translation must have; a prefix starts a line only."""
         terms = tuple(term.ids for term in self._of(sentence) if self._can_be_written(term.ids))
-        return replace(source, prefix=self._prefix if is_first else (), terms=terms)
+        return replace(search_input, prefix=self._prefix if is_first else (), required=terms)
 
-    def unmet(self, sentence: str, text: str) -> tuple[str, ...]:
+    def find_unmet(self, sentence: str, text: str) -> tuple[str, ...]:
         """Return what the text fails to fulfil: this is read from the text, not from the ids."""
-        lacking = [term.text for term in self._of(sentence) if not term.target.search(text)]
+        lacking = [term.text for term in self._of(sentence) if not term.pattern.find_first(text)]
         return (*lacking, *(self._words[place] for place in self._forbidden_of(text)))
 
-    def violations(self, ids: Sequence[int], text: str) -> Iterator[Phrase]:
+    def find_violations(self, ids: Sequence[int], text: str) -> Iterator[Phrase]:
         """Yield the pieces in which forbidden words came up."""
         places = self._forbidden_of(text)
-        found = [span for place in places for span in self._forbidden[place].spans(text)]
+        found = [span for place in places for span in self._forbidden[place].find_all(text)]
         if not found:
             return
-        spans = piece_spans(self._target, ids, text)
+        spans = find_piece_offsets(self._target, ids, text)
         for start, end in found:
             inside = [i for i, (a, b) in enumerate(spans) if a < end and b > start]
             yield tuple(ids[inside[0] : inside[-1] + 1])
 
-    def processors(
-        self, sources: Sequence[Source], device: torch.device
+    def build_processors(
+        self, inputs: Sequence[SearchInput], device: torch.device
     ) -> Sequence[StepProcessor]:
         """Return what keeps the ends of terms ends of words."""
-        if not any(source.terms for source in sources):
+        if not any(source.required for source in inputs):
             return ()
-        return [WordEnds.of([source.terms for source in sources], self._inside_V.to(device))]
+        return [
+            WordBoundaryProcessor.from_phrases(
+                [source.required for source in inputs], self._inside_V.to(device)
+            )
+        ]
 
     @cached_property
     def _inside_V(self) -> Tensor:
         return torch.tensor([_is_inside(piece) for piece in self._target.pieces])
 
-    def _of(self, sentence: str) -> list[Term]:
+    def _of(self, sentence: str) -> list[GlossaryEntry]:
         return [self._terms[place] for place in self._terms_of(sentence)]
 
     def _inner(self, ids: Sequence[int]) -> Phrase:
@@ -217,19 +229,19 @@ class Wishes:
         return {piece: i for i, piece in enumerate(self._target.pieces)}
 
     def _can_be_written(self, ids: Phrase) -> bool:
-        return bool(ids) and self._target.specials.unk not in ids
+        return bool(ids) and self._target.special_ids.unk not in ids
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class GlossaryEntry:
     """What a line of a glossary asks for."""
 
     text: str
-    target: Whole
+    pattern: PhrasePattern
     ids: Phrase
 
 
 def _is_inside(piece: str) -> bool:
     """Tell whether a piece goes on with the word before it; a single byte might."""
     is_byte = len(piece) == 6 and piece.startswith("<0x")
-    return is_byte or goes_on(piece[:1] or " ")
+    return is_byte or continues_word(piece[:1] or " ")

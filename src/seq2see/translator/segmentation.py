@@ -6,22 +6,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from seq2see.errors import InputError
-from seq2see.text import Span, Tokenizer, join, split, split_long
-from seq2see.text.languages import is_unspaced
-from seq2see.text.normalization import refuse_surrogates
-from seq2see.translator.translation import Flag, Link, Sentence, Split, Token, Translation
+from seq2see.text import TextSpan, Tokenizer, join_sentences, split_long_sentence, split_sentences
+from seq2see.text.languages import is_written_without_spaces
+from seq2see.text.normalization import check_surrogates
+from seq2see.translator.translation import (
+    AlignmentLink,
+    ScoredToken,
+    SentenceAlignment,
+    SplitMode,
+    Translation,
+    TranslationFlag,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
     """What is translated at once: a line, or a sentence of it."""
 
-    span: Span
+    span: TextSpan
     ids: list[int]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SegmentedLine:
     """A line with its segments: one, or several where it was split, or none where it is blank."""
 
     text: str
@@ -30,50 +37,55 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Cutter:
+class LineSplitter:
     """Cuts lines into segments that the model can take."""
 
     tokenizer: Tokenizer
     languages: tuple[str, str]
-    limit: int
+    max_tokens: int
     """The most tokens of a segment."""
-    how: Split
+    split_mode: SplitMode
     threads: int = 1
 
-    def cut(self, lines: Sequence[str]) -> list[Line]:
+    def split(self, lines: Sequence[str]) -> list[SegmentedLine]:
         """Return each line with its segments, or with the reason why it has none."""
         errors = [_error(line) for line in lines]
         good = [line for line, error in zip(lines, errors, strict=True) if error is None]
         ids = iter(self.tokenizer.encode_batch(good, self.threads))
         return [
-            self._line(line, next(ids)) if error is None else Line(line, error=error)
+            self._line(line, next(ids)) if error is None else SegmentedLine(line, error=error)
             for line, error in zip(lines, errors, strict=True)
         ]
 
-    def _line(self, text: str, ids: list[int]) -> Line:
+    def _line(self, text: str, ids: list[int]) -> SegmentedLine:
         if not ids or text.isspace():
-            return Line(text)
-        if self.how == "always" or (len(ids) > self.limit and self.how == "long"):
-            return Line(text, list(self._sentences(text)))
-        if len(ids) > self.limit:
-            return Line(
+            return SegmentedLine(text)
+        if self.split_mode == "always" or (
+            len(ids) > self.max_tokens and self.split_mode == "long"
+        ):
+            return SegmentedLine(text, list(self._sentences(text)))
+        if len(ids) > self.max_tokens:
+            return SegmentedLine(
                 text,
-                error=f"a line must have at most {self.limit} tokens, but has {len(ids)}; "
+                error=f"a line must have at most {self.max_tokens} tokens, but has {len(ids)}; "
                 "`split` can be long or always instead of never",
             )
-        return Line(text, [Segment(Span(text, 0), ids)])
+        return SegmentedLine(text, [Segment(TextSpan(text, 0), ids)])
 
     def _sentences(self, text: str) -> Iterator[Segment]:
-        for sentence in split(text, self.languages[0]):
-            for span in split_long(sentence, self.limit, self._count):
+        for sentence in split_sentences(text, self.languages[0]):
+            for span in split_long_sentence(sentence, self.max_tokens, self._count):
                 if ids := self.tokenizer.encode(span.text):
                     yield Segment(span, ids)
 
     def _count(self, text: str) -> int:
         return len(self.tokenizer.encode(text))
 
-    def joined(
-        self, line: Line, parts: Sequence[Translation], sizes: Sequence[Sequence[int]]
+    def merge(
+        self,
+        line: SegmentedLine,
+        parts: Sequence[Translation],
+        token_counts: Sequence[Sequence[int]],
     ) -> Translation:
         """Return the translation of a line from those of its segments.
 
@@ -88,26 +100,28 @@ class Cutter:
             self._whole(
                 line,
                 [_ranked(part, rank) for part in parts],
-                [own[rank if rank < len(own) else 0] for own in sizes],
+                [own[rank if rank < len(own) else 0] for own in token_counts],
             )
             for rank in range(count + 1)
         )
         return replace(best, alternatives=tuple(others)) if others else best
 
-    def _whole(self, line: Line, parts: Sequence[Translation], sizes: Sequence[int]) -> Translation:
+    def _whole(
+        self, line: SegmentedLine, parts: Sequence[Translation], sizes: Sequence[int]
+    ) -> Translation:
         failed = [part.error for part in parts if part.error]
         if failed:
             return Translation("", 0.0, 0.0, error=failed[0])
         spans = [segment.span for segment in line.segments]
         if len(spans) == 1 and spans[0].start == 0:  # short: most lines, and each place is right
             only = parts[0]
-            unmet = tuple(dict.fromkeys(only.unmet))
+            unmet = tuple(dict.fromkeys(only.unmet_constraints))
             sentences = (_sentence(only, spans[0], 0),)
-            return replace(only, alternatives=(), unmet=unmet, sentences=sentences)
+            return replace(only, alternatives=(), unmet_constraints=unmet, sentences=sentences)
         around = spans[0].start
-        inner = [Span(span.text, span.start - around) for span in spans]
+        inner = [TextSpan(span.text, span.start - around) for span in spans]
         source = line.text[around : spans[-1].end]
-        text = join(source, inner, [part.text for part in parts], self._filler)
+        text = join_sentences(source, inner, [part.text for part in parts], self._filler)
         starts = _starts(text, [part.text for part in parts])
         moved = [_moved(p, s.start, t) for p, s, t in zip(parts, spans, starts, strict=True)]
         return Translation(
@@ -116,15 +130,19 @@ class Cutter:
             sum(part.log_prob for part in parts),
             tokens=tuple(token for tokens, _ in moved for token in tokens),
             alignment=tuple(link for _, links in moved for link in links),
-            flags=tuple(flag for flag in Flag if any(flag in part.flags for part in parts)),
-            unmet=tuple(dict.fromkeys(wish for part in parts for wish in part.unmet)),
+            flags=tuple(
+                flag for flag in TranslationFlag if any(flag in part.flags for part in parts)
+            ),
+            unmet_constraints=tuple(
+                dict.fromkeys(wish for part in parts for wish in part.unmet_constraints)
+            ),
             sentences=tuple(map(_sentence, parts, spans, starts)),
         )
 
     @property
     def _filler(self) -> str:
         """What goes between sentences that nothing separates, as in Chinese."""
-        source, target = map(is_unspaced, self.languages)
+        source, target = map(is_written_without_spaces, self.languages)
         return " " if source and not target else ""
 
 
@@ -133,7 +151,7 @@ def _error(line: str) -> str | None:
     if not isinstance(line, str):
         return f"a line must be a text, but is {type(line).__name__} instead"
     try:
-        refuse_surrogates(line)
+        check_surrogates(line)
     except InputError as error:
         return str(error)
     return None
@@ -150,9 +168,11 @@ def _mean(scores: Sequence[float], sizes: Sequence[int]) -> float:
     return sum(score * size for score, size in zip(scores, sizes, strict=True)) / sum(sizes)
 
 
-def _sentence(part: Translation, span: Span, start: int) -> Sentence:
+def _sentence(part: Translation, span: TextSpan, start: int) -> SentenceAlignment:
     end = start + len(part.text)
-    return Sentence(span.start, span.end, start, end, part.log_prob, part.flags, part.unmet)
+    return SentenceAlignment(
+        span.start, span.end, start, end, part.log_prob, part.flags, part.unmet_constraints
+    )
 
 
 def _starts(text: str, parts: Sequence[str]) -> list[int]:
@@ -165,11 +185,13 @@ def _starts(text: str, parts: Sequence[str]) -> list[int]:
     return starts
 
 
-def _moved(part: Translation, source: int, target: int) -> tuple[list[Token], list[Link]]:
+def _moved(
+    part: Translation, source: int, target: int
+) -> tuple[list[ScoredToken], list[AlignmentLink]]:
     """Return tokens and links with places in the whole line."""
     tokens = [replace(t, start=t.start + target, end=t.end + target) for t in part.tokens]
     links = [
-        Link(
+        AlignmentLink(
             link.source_start + source,
             link.source_end + source,
             link.target_start + target,

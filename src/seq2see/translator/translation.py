@@ -14,7 +14,7 @@ from seq2see.config import Config
 from seq2see.errors import ConfigError
 from seq2see.search import SearchConfig
 
-Split = Literal["long", "always", "never"]
+SplitMode = Literal["long", "always", "never"]
 
 
 class TranslationOptions(Config):
@@ -32,7 +32,7 @@ class TranslationOptions(Config):
     """Tell which source words each target word looks at."""
     token_scores: bool = False
     """Tell the log-probability of each token."""
-    split: Split = "long"
+    split: SplitMode = "long"
     """`long`: lines beyond what the model was trained on are translated sentence by sentence.
     `always`: all lines are. `never`: what is too long is refused."""
 
@@ -43,15 +43,15 @@ class TranslationOptions(Config):
                 yield f"`{name}` must be words, but has one without a letter"
         if not all(term.strip() for term in self.glossary.values()):
             yield "`glossary` must lead to words, but has one without a letter"
-        if self.glossary and (self.search.sampling or self.search.groups > 1):
+        if self.glossary and (self.search.sampling or self.search.num_beam_groups > 1):
             yield "`glossary` must be left out with sampling or groups: only a beam meets terms"
 
     @property
-    def wishes(self) -> bool:
+    def has_constraints(self) -> bool:
         """Whether anything is asked of the words themselves."""
         return bool(self.prefix or self.forbidden or self.glossary)
 
-    def changed(self, settings: Mapping[str, Any]) -> Self:
+    def with_settings(self, settings: Mapping[str, Any]) -> Self:
         """Return these with other settings: own ones, and those of the search, side by side."""
         if not settings:
             return self
@@ -76,7 +76,7 @@ def _unknown(settings: Iterable[str], valid: Sequence[str]) -> Iterator[str]:
             yield f"`{name}` is not a setting; {hint}"
 
 
-class Flag(StrEnum):
+class TranslationFlag(StrEnum):
     """What may be wrong with a translation; see `seq2see.translator.results` for the rules."""
 
     COPIED_SOURCE = "copied_source"
@@ -92,12 +92,12 @@ class Flag(StrEnum):
     UNKNOWN = "unknown"
     """The source has characters that the model has no piece for, byte by byte or not at all; or
     the translation has a token that stands for none."""
-    RETOKENISED = "retokenised"
+    RETOKENIZED = "retokenized"
     """Its text is cut into other pieces when it is read again, which would be scored otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class ScoredToken:
     """One piece of a target, and what the model thinks of it."""
 
     piece: str
@@ -108,7 +108,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class AlignmentLink:
     """A target word and a source word that it looks at."""
 
     source_start: int
@@ -120,7 +120,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
+class SentenceAlignment:
     """What was translated at once, and what it became."""
 
     source_start: int
@@ -128,8 +128,8 @@ class Sentence:
     target_start: int
     target_end: int
     log_prob: float
-    flags: tuple[Flag, ...] = ()
-    unmet: tuple[str, ...] = ()
+    flags: tuple[TranslationFlag, ...] = ()
+    unmet_constraints: tuple[str, ...] = ()
     """Wishes that it does not fulfil."""
 
 
@@ -145,27 +145,27 @@ class Translation:
     """The sum of the model's log-probabilities of the tokens, the stop symbol's among them."""
     alternatives: tuple[Translation, ...] = ()
     """The next best, if they were asked for."""
-    tokens: tuple[Token, ...] = ()
+    tokens: tuple[ScoredToken, ...] = ()
     """With `token_scores`: every token, the stop symbol too."""
-    alignment: tuple[Link, ...] = ()
+    alignment: tuple[AlignmentLink, ...] = ()
     """With `alignment`: for each target word the source words that it looks at, most first."""
-    flags: tuple[Flag, ...] = ()
-    unmet: tuple[str, ...] = ()
+    flags: tuple[TranslationFlag, ...] = ()
+    unmet_constraints: tuple[str, ...] = ()
     """Wishes that the text does not fulfil: terms that it lacks, forbidden words that it has."""
     error: str | None = None
     """Why there is no translation; the text is empty then."""
-    sentences: tuple[Sentence, ...] = ()
+    sentences: tuple[SentenceAlignment, ...] = ()
     """Where each sentence stands, in the source and here; none where that is not known, as of what
     went through another language."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class PairScore:
     """What the model thinks of a translation that somebody else made."""
 
     log_prob: float
     """The sum over its tokens."""
     score: float
     """log_prob / length^α."""
-    tokens: tuple[Token, ...]
+    tokens: tuple[ScoredToken, ...]
     """Every token, the stop symbol too."""

@@ -15,18 +15,27 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from seq2see.bundle import FORMAT, Bundle, DataOrigin, Framing, Origin, SignedScore, bundle, files
+from seq2see.bundle import (
+    FORMAT_VERSION,
+    Bundle,
+    DatasetInfo,
+    Provenance,
+    ReportedScore,
+    SpecialTokens,
+    bundle,
+    files,
+)
 from seq2see.errors import ConfigError, InputError, Seq2SeeError
 from seq2see.model import ModelConfig, Transformer, count_parameters
-from seq2see.text import TokenizerConfig, Tokenizers
+from seq2see.text import TokenizerConfig, TokenizerPair
 
 LINES = [(f"the animal number {n} crossed", f"l'animal {n} a traversé") for n in range(60)]
 SOURCE, TARGET = ([pair[side] for pair in LINES] for side in (0, 1))
 SIGNATURE = "nrefs:1|case:lc|eff:no|tok:none|smooth:exp|version:2.6.0"
-ORIGIN = Origin(
+ORIGIN = Provenance(
     recipe={"train": {"minutes": 90, "files": ["a.en", "a.fr"]}},
-    data=[DataOrigin(name="fables", fingerprint="ab" * 32, pairs=29_000)],
-    scores=[SignedScore(data="test_2016", metric="BLEU", value=41.02, signature=SIGNATURE)],
+    data=[DatasetInfo(name="fables", fingerprint="ab" * 32, pairs=29_000)],
+    scores=[ReportedScore(data="test_2016", metric="BLEU", value=41.02, signature=SIGNATURE)],
     commit="1234abc",
     date="2026-01-31",
     seconds=5400.0,
@@ -36,37 +45,37 @@ ORIGIN = Origin(
 
 
 @pytest.fixture(scope="module")
-def joint() -> Tokenizers:
-    return Tokenizers.train(SOURCE, TARGET, TokenizerConfig(vocab_size=320))
+def joint() -> TokenizerPair:
+    return TokenizerPair.train(SOURCE, TARGET, TokenizerConfig(vocab_size=320))
 
 
 @pytest.fixture(scope="module")
-def apart() -> Tokenizers:
+def apart() -> TokenizerPair:
     both = [
-        Tokenizers.train(lines, lines, TokenizerConfig(vocab_size=size)).source
+        TokenizerPair.train(lines, lines, TokenizerConfig(vocab_size=size)).source
         for lines, size in ((SOURCE, 300), (TARGET, 310))
     ]
-    return Tokenizers(*both)
+    return TokenizerPair(*both)
 
 
-def config_of(tokenizers: Tokenizers, **settings) -> ModelConfig:
+def config_of(tokenizers: TokenizerPair, **settings) -> ModelConfig:
     small = {"d_model": 16, "d_ff": 24, "heads": 2, "encoder_layers": 2, "decoder_layers": 1}
     sizes = {"vocab_size": tokenizers.source.vocab_size}
-    if not tokenizers.joint:
+    if not tokenizers.is_joint:
         sizes["target_vocab_size"] = tokenizers.target.vocab_size
     return ModelConfig(**small | sizes | settings)
 
 
-def make(tokenizers: Tokenizers, **settings) -> tuple[Transformer, Bundle]:
+def make(tokenizers: TokenizerPair, **settings) -> tuple[Transformer, Bundle]:
     config = config_of(tokenizers, **settings)
     model = Transformer.from_config(config)
     return model, Bundle(
-        config, tokenizers, ("en", "fr"), model.state_dict(), max_length=99, origin=ORIGIN
+        config, tokenizers, ("en", "fr"), model.state_dict(), max_length=99, provenance=ORIGIN
     )
 
 
 @pytest.fixture(scope="module")
-def sound(joint: Tokenizers, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sound(joint: TokenizerPair, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("sound")
     make(joint)[1].save(home)
     return home
@@ -100,34 +109,34 @@ def assert_same_model(ours: Transformer, loaded: Transformer) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_saved_comes_back(kind: str, joint: Tokenizers, tmp_path: Path) -> None:
+def test_what_is_saved_comes_back(kind: str, joint: TokenizerPair, tmp_path: Path) -> None:
     model, ours = make(joint, **KINDS[kind])
     ours.save(tmp_path)
     loaded = Bundle.load(tmp_path)
-    assert_same_model(model, loaded.model())
+    assert_same_model(model, loaded.build_model())
     assert loaded.config == ours.config
-    assert loaded.tokenizers.joint
+    assert loaded.tokenizers.is_joint
     assert loaded.tokenizers.fingerprint == joint.fingerprint
-    assert (loaded.languages, loaded.framing) == (("en", "fr"), Framing())
-    assert (loaded.max_length, loaded.origin) == (99, ORIGIN)
+    assert (loaded.languages, loaded.special_tokens) == (("en", "fr"), SpecialTokens())
+    assert (loaded.max_length, loaded.provenance) == (99, ORIGIN)
 
 
 @pytest.mark.parametrize("tie", ["none", "decoder"])
-def test_two_vocabularies(tie: str, apart: Tokenizers, tmp_path: Path) -> None:
+def test_two_vocabularies(tie: str, apart: TokenizerPair, tmp_path: Path) -> None:
     model, ours = make(apart, embeddings={"tie": tie})
     ours.save(tmp_path)
     loaded = Bundle.load(tmp_path)
-    assert_same_model(model, loaded.model())
+    assert_same_model(model, loaded.build_model())
     assert loaded.tokenizers.fingerprint == apart.fingerprint
 
 
-def test_running_statistics_are_kept(joint: Tokenizers, tmp_path: Path) -> None:
+def test_running_statistics_are_kept(joint: TokenizerPair, tmp_path: Path) -> None:
     config = config_of(joint, norm={"kind": "batch"})
     model = Transformer.from_config(config)
     ids = torch.randint(4, 300, (3, 7))
     model(ids, ids)  # in training mode it learns them
     Bundle(config, joint, ("en", "fr"), model.state_dict()).save(tmp_path)
-    loaded = Bundle.load(tmp_path).model()
+    loaded = Bundle.load(tmp_path).build_model()
     norm = next(part for part in loaded.modules() if isinstance(part, torch.nn.BatchNorm1d))
     assert norm.num_batches_tracked == 1
     assert norm.num_batches_tracked.dtype == torch.int64
@@ -149,7 +158,7 @@ def test_a_shared_table_is_written_once(tie, names, joint, tmp_path) -> None:
     written = load_file(tmp_path / "model.safetensors")
     assert sorted(name for name in written if "tokens" in name) == sorted(names)
     assert sum(w.numel() for w in written.values()) == count_parameters(model)
-    loaded = Bundle.load(tmp_path).model()
+    loaded = Bundle.load(tmp_path).build_model()
     tables = {
         part.tokens.weight_VM
         for part in (loaded.encoder.embeddings, loaded.decoder.embeddings, loaded.output)
@@ -166,7 +175,7 @@ def test_a_shared_table_may_be_given_under_any_name(given, joint) -> None:
         config_of(joint), joint, ("en", "fr"), weights | {name: table.clone() for name in given}
     )
     assert next(iter(ours.weights)) == TABLES[0]
-    assert_same_model(model, ours.model())
+    assert_same_model(model, ours.build_model())
     if len(given) > 1:
         with pytest.raises(
             InputError, match="output.* must be the same as encoder.*, but is anoth"
@@ -176,16 +185,16 @@ def test_a_shared_table_may_be_given_under_any_name(given, joint) -> None:
 
 def test_a_model_has_weights_of_its_own(saved: Path) -> None:
     loaded = Bundle.load(saved)
-    first, second = loaded.model(), loaded.model()
+    first, second = loaded.build_model(), loaded.build_model()
     assert not first.training
     with torch.no_grad():
         for weight in first.parameters():
             weight.fill_(7)
-    assert_same_model(second, Bundle.load(saved).model())
+    assert_same_model(second, Bundle.load(saved).build_model())
     assert all(weight.requires_grad for weight in first.parameters())
 
 
-def test_a_graph_or_another_layout_is_no_matter(joint: Tokenizers, tmp_path: Path) -> None:
+def test_a_graph_or_another_layout_is_no_matter(joint: TokenizerPair, tmp_path: Path) -> None:
     model = Transformer.from_config(config_of(joint))
     weights = {
         name: weight.mT.contiguous().mT if weight.dim() == 2 else weight
@@ -194,22 +203,22 @@ def test_a_graph_or_another_layout_is_no_matter(joint: Tokenizers, tmp_path: Pat
     ours = Bundle(config_of(joint), joint, ("en", "fr"), weights)
     assert not any(weight.requires_grad for weight in ours.weights.values())
     ours.save(tmp_path)
-    assert_same_model(model, Bundle.load(tmp_path).model())
+    assert_same_model(model, Bundle.load(tmp_path).build_model())
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_the_room(dtype: torch.dtype, joint: Tokenizers, tmp_path: Path) -> None:
+def test_half_the_room(dtype: torch.dtype, joint: TokenizerPair, tmp_path: Path) -> None:
     model, ours = make(joint, norm={"kind": "batch"})
     ours.save(tmp_path, dtype=dtype)
     written = load_file(tmp_path / "model.safetensors")
     assert {w.dtype for w in written.values()} == {dtype, torch.int64}
-    loaded = Bundle.load(tmp_path).model().state_dict()
+    loaded = Bundle.load(tmp_path).build_model().state_dict()
     for name, weight in model.state_dict().items():
         assert torch.equal(loaded[name], weight.to(dtype).to(weight.dtype))
         assert loaded[name].dtype == weight.dtype
 
 
-def test_weights_that_no_file_should_have(joint: Tokenizers, tmp_path: Path) -> None:
+def test_weights_that_no_file_should_have(joint: TokenizerPair, tmp_path: Path) -> None:
     model, ours = make(joint)
     with pytest.raises(
         InputError, match="`dtype` must be one of .*float32.*, but is torch.float64"
@@ -226,25 +235,27 @@ def test_weights_that_no_file_should_have(joint: Tokenizers, tmp_path: Path) -> 
     assert not list(tmp_path.iterdir())
 
 
-def test_parts_must_fit_together(joint: Tokenizers, apart: Tokenizers) -> None:
+def test_parts_must_fit_together(joint: TokenizerPair, apart: TokenizerPair) -> None:
     model, ours = make(joint)
     with pytest.raises(
         InputError, match="source tokenizer must have 320 .* has 300 instead; the target .* 310"
     ):
         replace(ours, tokenizers=apart)
-    with pytest.raises(InputError, match="`framing.target_start` must be below 320, but is 320"):
-        replace(ours, framing=Framing(target_start=320))
+    with pytest.raises(
+        InputError, match="`special_tokens.decoder_start_id` must be below 320, but is 320"
+    ):
+        replace(ours, special_tokens=SpecialTokens(decoder_start_id=320))
     with pytest.raises(ConfigError, match="`max_length` must be at least 1"):
         replace(ours, max_length=0)
     with pytest.raises(ConfigError, match="`languages"):
         replace(ours, languages=("en", ""))
     with pytest.raises(ConfigError, match="`score` is not a setting; did you mean `scores`"):
-        Origin(score=[])
+        Provenance(score=[])
     with pytest.raises(ConfigError, match="notes"):
-        Origin(notes={"model": model})
+        Provenance(notes={"model": model})
 
 
-def test_weights_must_fit_the_config(joint: Tokenizers) -> None:
+def test_weights_must_fit_the_config(joint: TokenizerPair) -> None:
     _, ours = make(joint)
     weights = dict(ours.weights)
     bias = "encoder.layers.1.attention.output.bias"
@@ -260,7 +271,9 @@ def test_weights_must_fit_the_config(joint: Tokenizers) -> None:
             replace(ours, weights=wrong)
 
 
-def test_the_card_tells_a_person(joint: Tokenizers, apart: Tokenizers, tmp_path: Path) -> None:
+def test_the_card_tells_a_person(
+    joint: TokenizerPair, apart: TokenizerPair, tmp_path: Path
+) -> None:
     model, ours = make(joint)
     ours.save(tmp_path)
     text = (tmp_path / "README.md").read_text("utf-8")
@@ -278,7 +291,9 @@ def test_the_card_tells_a_person(joint: Tokenizers, apart: Tokenizers, tmp_path:
     ):
         assert line in text.splitlines()
     assert str(tmp_path) not in text
-    bare = replace(make(apart, embeddings={"tie": "none"})[1], origin=Origin()).card()
+    bare = replace(
+        make(apart, embeddings={"tie": "none"})[1], provenance=Provenance()
+    ).format_card()
     assert "| vocabulary | 300 pieces and 310 |" in bare
     assert "Not recorded." in bare
     assert "Not measured." in bare
@@ -292,10 +307,10 @@ def test_whoever_may_read_the_config_may_read_the_weights(saved: Path) -> None:
 
 
 def test_a_directory_may_be_moved(saved: Path, tmp_path: Path) -> None:
-    before = Bundle.load(saved).model()
+    before = Bundle.load(saved).build_model()
     moved = saved.rename(tmp_path / "elsewhere")
     assert str(tmp_path) not in (moved / "config.json").read_text("utf-8")
-    assert_same_model(before, Bundle.load(str(moved)).model())
+    assert_same_model(before, Bundle.load(str(moved)).build_model())
 
 
 # --- damage ---
@@ -359,16 +374,16 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a list": (lambda home: (home / "config.json").write_text("[]"), "has no number of a format"),
     "newer": (
-        edit_config(lambda c: c.update(format=FORMAT + 1, unheard="of")),
-        f"`.*config.json` has format {FORMAT + 1}, but seq2see .* up to {FORMAT}: install a newer",
+        edit_config(lambda c: c.update(format=FORMAT_VERSION + 1, unheard="of")),
+        f"`.*config.json` has format {FORMAT_VERSION + 1}, but seq2see .* up to {FORMAT_VERSION}: install a newer",
     ),
     "unknown key": (
         edit_config(lambda c: c["model"].update(d_modle=3)),
         "`.*config.json` cannot be used: `model.d_modle` is not a setting",
     ),
     "missing key": (
-        edit_config(lambda c: c.pop("framing")),
-        "`.*config.json` cannot be used: `framing` must be given; copy",
+        edit_config(lambda c: c.pop("special_tokens")),
+        "`.*config.json` cannot be used: `special_tokens` must be given; copy",
     ),
     "impossible": (
         edit_config(lambda c: c["model"].update(heads=3)),
@@ -445,7 +460,7 @@ def test_extra_and_missing_tensors_in_the_file(saved: Path) -> None:
         Bundle.load(saved)
 
 
-def test_a_place_that_cannot_be_written(joint: Tokenizers, tmp_path: Path, monkeypatch) -> None:
+def test_a_place_that_cannot_be_written(joint: TokenizerPair, tmp_path: Path, monkeypatch) -> None:
     _, ours = make(joint)
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="`.*file` cannot be written: File exists"):
@@ -484,30 +499,30 @@ def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "replace", stepping(Path.replace))
     monkeypatch.setattr(Path, "unlink", stepping(Path.unlink))
     monkeypatch.setattr(bundle, "save_file", stepping(save_file))
-    monkeypatch.setattr(files, "flush", stepping(files.flush))
+    monkeypatch.setattr(files, "fsync_path", stepping(files.fsync_path))
     monkeypatch.setattr(bundle, "_sweep", lambda _: None)
 
 
 def which(loaded: Bundle) -> str:
     """Tell which of two models this is, and that it is not a mixture."""
-    name = loaded.origin.notes["name"]
+    name = loaded.provenance.notes["name"]
     value = {"old": 1.0, "new": 2.0}[name]
     assert all(weight.eq(value).all() for weight in loaded.weights.values())
-    assert loaded.tokenizers.joint == (name == "old")
+    assert loaded.tokenizers.is_joint == (name == "old")
     return name
 
 
 @pytest.fixture
-def old(joint: Tokenizers) -> Bundle:
+def old(joint: TokenizerPair) -> Bundle:
     weights = {n: torch.ones_like(w) for n, w in make(joint)[1].weights.items()}
-    return replace(make(joint)[1], weights=weights, origin=Origin(notes={"name": "old"}))
+    return replace(make(joint)[1], weights=weights, provenance=Provenance(notes={"name": "old"}))
 
 
 @pytest.fixture
-def new(apart: Tokenizers) -> Bundle:
+def new(apart: TokenizerPair) -> Bundle:
     ours = make(apart, embeddings={"tie": "none"})[1]
     weights = {n: torch.full_like(w, 2) for n, w in ours.weights.items()}
-    return replace(ours, weights=weights, origin=Origin(notes={"name": "new"}))
+    return replace(ours, weights=weights, provenance=Provenance(notes={"name": "new"}))
 
 
 @pytest.mark.parametrize("direction", ["forth", "back"])
@@ -528,7 +543,7 @@ def test_killed_at_any_moment(direction: str, old, new, tmp_path, monkeypatch) -
         seen.append(which(Bundle.load(home)))
         before.save(home)  # what was left aside does not matter, and goes
         assert which(Bundle.load(home)) == which(before)
-        tokenizers = 1 if before.tokenizers.joint else 2
+        tokenizers = 1 if before.tokenizers.is_joint else 2
         assert len(list(home.iterdir())) == 4 + tokenizers
     switch = seen.index(which(after))
     assert seen == [which(before)] * switch + [which(after)] * (len(seen) - switch)
@@ -543,7 +558,7 @@ def test_killed_twice(old, new, tmp_path, monkeypatch) -> None:
         home = tmp_path / str(step)
         old.save(home)
         with monkeypatch.context() as patch:
-            patch.setattr(files, "rename", lambda *_: (_ for _ in ()).throw(Killed))
+            patch.setattr(files, "publish_files", lambda *_: (_ for _ in ()).throw(Killed))
             patch.setattr(bundle, "_sweep", lambda _: None)
             with pytest.raises(Killed):
                 new.save(home)
@@ -576,7 +591,7 @@ def test_an_error_leaves_the_old_model_and_nothing_else(old, new, saved, monkeyp
 def test_an_error_spares_what_a_killed_save_left_aside(old, new, tmp_path, monkeypatch) -> None:
     old.save(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(files, "rename", lambda *_: (_ for _ in ()).throw(Killed))
+        patch.setattr(files, "publish_files", lambda *_: (_ for _ in ()).throw(Killed))
         patch.setattr(bundle, "_sweep", lambda _: None)
         with pytest.raises(Killed):
             new.save(tmp_path)
@@ -590,7 +605,7 @@ def test_an_error_spares_what_a_killed_save_left_aside(old, new, tmp_path, monke
 def test_a_model_that_changes_while_it_is_read(old, tmp_path, monkeypatch) -> None:
     """Same shapes, so that nothing but `config.json` can tell."""
     weights = {name: torch.full_like(weight, 2) for name, weight in old.weights.items()}
-    newer = replace(old, weights=weights, origin=Origin(notes={"value": 2}))
+    newer = replace(old, weights=weights, provenance=Provenance(notes={"value": 2}))
     old.save(tmp_path)
     reads = []
 
@@ -603,15 +618,15 @@ def test_a_model_that_changes_while_it_is_read(old, tmp_path, monkeypatch) -> No
     monkeypatch.setattr(bundle, "load_file", load_late)
     loaded = Bundle.load(tmp_path)
     assert len(reads) == 2
-    assert loaded.origin == newer.origin
+    assert loaded.provenance == newer.provenance
     assert all(weight.eq(2).all() for weight in loaded.weights.values())
 
 
 def test_a_file_that_is_renamed_between_two_looks_at_it(old, tmp_path, monkeypatch) -> None:
     old.save(tmp_path)
-    path = tmp_path / files.JOINT
+    path = tmp_path / files.JOINT_TOKENIZER_FILE
     checksum = files._checksum(path)
-    aside = path.replace(files._aside(tmp_path, files.JOINT, checksum))
+    aside = path.replace(files._aside(tmp_path, files.JOINT_TOKENIZER_FILE, checksum))
     real = files._checksum
 
     def late(candidate: Path) -> str:
@@ -620,7 +635,7 @@ def test_a_file_that_is_renamed_between_two_looks_at_it(old, tmp_path, monkeypat
         return real(candidate)
 
     monkeypatch.setattr(files, "_checksum", late)
-    assert files.find(tmp_path, files.JOINT, checksum) == path
+    assert files.find_file(tmp_path, files.JOINT_TOKENIZER_FILE, checksum) == path
 
 
 def test_readers_never_see_a_mixture(old, new, tmp_path) -> None:
@@ -672,7 +687,7 @@ def test_loading_imports_and_draws_nothing(saved: Path) -> None:
     """The meta device would import sympy (a second), and a new model would draw numbers."""
     code = (
         "import sys, torch; from seq2see.bundle import Bundle; before = torch.get_rng_state();"
-        f"Bundle.load({str(saved)!r}).model();"
+        f"Bundle.load({str(saved)!r}).build_model();"
         "assert 'sympy' not in sys.modules; assert torch.equal(before, torch.get_rng_state())"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -20,9 +20,7 @@ SAME = Text("width", "宽度")
 (FIFTH,) = chosen(["5"])
 
 
-def test_a_record_has_no_number_that_json_has_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_json_has_no_infinite_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def diverged(bench: Bench) -> Finding:
         measured = Measurement.mean(SAME, [1.0, math.inf])
         return Finding(Verdict.OPEN, SAME, (measured,))
@@ -38,12 +36,12 @@ def test_a_record_has_no_number_that_json_has_not(
 @pytest.mark.parametrize(
     ("language", "marks"), [("en", "trains, needs --full"), ("zh", "需训练, 需要 --full")]
 )
-def test_a_list_is_in_one_language(
+def test_lab_list_uses_the_chosen_language(
     language: str, marks: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     each = replace(FIFTH, trains=True, needs_full=True)
     monkeypatch.setattr("seq2see.lab.registry.experiments", lambda: (each,))
-    listed = CliRunner().invoke(app, ["lab", "list", "--lang", language])
+    listed = CliRunner().invoke(app, ["lab", "list", "--language", language])
     assert listed.stdout == f"  5  {each.title.said(language)}  ({marks})\n"  # type: ignore[arg-type]
 
 
@@ -54,13 +52,13 @@ def nothing_runs(bench: Bench) -> Finding:
 @pytest.mark.parametrize(
     ("arguments", "status", "line"),
     [
-        (["all", "--report", "nowhere/lab.html"], 1, "nowhere/lab.html cannot be written"),
-        (["all", "--report", "."], 1, "it is a folder"),
-        (["5", "--docs", "."], 2, "--docs must go with all"),
-        (["5", "--report", "lab.pdf"], 2, "`--report` must end with one of .html, .htm, but is"),
+        (["all", "--html", "nowhere/lab.html"], 1, "nowhere/lab.html cannot be written"),
+        (["all", "--html", "."], 1, "it is a directory"),
+        (["5", "--markdown", "."], 2, "`--markdown` needs the argument `all`"),
+        (["5", "--html", "lab.pdf"], 2, "`--html` must end with one of .html, .htm, but is"),
     ],
 )
-def test_what_cannot_be_written_is_refused_before_the_work(
+def test_unwritable_report_is_rejected_before_the_work(
     arguments: list[str],
     status: int,
     line: str,
@@ -76,12 +74,12 @@ def test_what_cannot_be_written_is_refused_before_the_work(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_command_lists_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    listed = CliRunner().invoke(app, ["lab", "list", "--lang", "zh"])
+def test_lab_lists_runs_and_writes_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = CliRunner().invoke(app, ["lab", "list", "--language", "zh"])
     assert "softmax 的雅可比矩阵" in listed.stdout
     page = tmp_path / "lab.html"
     monkeypatch.setattr("seq2see.lab.registry.chosen", lambda names: (FIFTH,))
-    arguments = ["lab", "run", "all", "--json", "--report", str(page), "--docs", str(tmp_path)]
+    arguments = ["lab", "run", "all", "--json", "--html", str(page), "--markdown", str(tmp_path)]
     done = CliRunner().invoke(app, [*arguments, "--cache", str(tmp_path)])
     assert done.exit_code == 0
     (record,) = json.loads(done.stdout)
@@ -91,7 +89,7 @@ def test_the_command_lists_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "不成立" in (tmp_path / "lab.zh.md").read_text("utf-8")
 
 
-def test_a_number_that_is_not_as_expected_makes_the_exit_status_1(
+def test_unexpected_measurement_exits_with_status_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def nine(bench: Bench) -> Finding:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from seq2see.data.corpus import Corpus, CorpusConfig, TrainingCorpusConfig
-from seq2see.data.readers import Pair
+from seq2see.data.readers import SentencePair
 from seq2see.errors import ConfigError, InputError
 
-PAIRS = [Pair("a dog", "ein Hund"), Pair("a cat", "eine Katze")]
+PAIRS = [SentencePair("a dog", "ein Hund"), SentencePair("a cat", "eine Katze")]
 TMX = "<tmx><body>{}</body></tmx>".format(
     "".join(
         f'<tu><tuv xml:lang="en"><seg>{s}</seg></tuv><tuv xml:lang="de"><seg>{t}</seg></tuv></tu>'

@@ -14,38 +14,40 @@ SPLITS = ("train", "valid", "test")
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_the_answers_are_right(split: digit_tasks.Split) -> None:
-    for source, target in digit_tasks.load("copy", split):
+def test_the_answers_are_right(split: digit_tasks.SplitName) -> None:
+    for source, target in digit_tasks.load_digit_pairs("copy", split):
         assert source == target
-    for source, target in digit_tasks.load("reverse", split):
+    for source, target in digit_tasks.load_digit_pairs("reverse", split):
         assert target.split() == list(reversed(source.split()))
-    for source, target in digit_tasks.load("sort", split):
+    for source, target in digit_tasks.load_digit_pairs("sort", split):
         assert target.split() == sorted(source.split())
 
 
 def test_sources_are_digits_of_every_length() -> None:
-    sources = [source.split(" ") for source, _ in digit_tasks.load("copy", "train")]
+    sources = [source.split(" ") for source, _ in digit_tasks.load_digit_pairs("copy", "train")]
     assert {len(source) for source in sources} == set(range(1, 13))
     assert {digit for source in sources for digit in source} == set("0123456789")
 
 
 @pytest.mark.parametrize("longest", [5, 12, 20])
 def test_no_source_comes_twice(longest: int) -> None:
-    sources = [s for split in SPLITS for s, _ in digit_tasks.load("sort", split, longest)]
+    sources = [
+        s for split in SPLITS for s, _ in digit_tasks.load_digit_pairs("sort", split, longest)
+    ]
     assert len(sources) == len(set(sources)) == 22_000
     assert max(len(source.split()) for source in sources) == longest
 
 
 def test_all_tasks_have_the_same_sources() -> None:
-    columns = [[s for s, _ in digit_tasks.load(task, "test")] for task in TASKS]
+    columns = [[s for s, _ in digit_tasks.load_digit_pairs(task, "test")] for task in TASKS]
     assert columns[0] == columns[1] == columns[2]
 
 
 def test_they_never_change() -> None:
-    text = "\n".join("\t".join(pair) for pair in digit_tasks.load("reverse", "train"))
+    text = "\n".join("\t".join(pair) for pair in digit_tasks.load_digit_pairs("reverse", "train"))
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == "f6cff901d06bdff8"
 
 
 def test_too_short_a_length_cannot_be() -> None:
     with pytest.raises(InputError, match="at least 5"):
-        digit_tasks.load("copy", "train", longest=4)
+        digit_tasks.load_digit_pairs("copy", "train", max_digits=4)

@@ -11,20 +11,28 @@ import numpy as np
 import pytest
 
 from seq2see.data import encoded_corpus as encoded_module, readers
-from seq2see.data.batch_loader import Batch, BatchConfig, Loader, Sampled, Shard
-from seq2see.data.batch_sampler import Plan, Position
+from seq2see.data.batch_loader import (
+    Batch,
+    BatchConfig,
+    BatchLoader,
+    SubwordDropoutLookup,
+    WorkerShard,
+)
+from seq2see.data.batch_sampler import BatchSampler, DataPosition
 from seq2see.data.corpus import Corpus, CorpusConfig
-from seq2see.data.encoded_corpus import EncodedCorpus, Encoding, LeftOut, encode
+from seq2see.data.encoded_corpus import EncodedCorpus, EncodingOptions, SkippedPairs, encode_corpus
 from seq2see.errors import ConfigError, InputError
-from seq2see.text import BOS_ID, EOS_ID, PAD_ID, Packed, TokenizerConfig, Tokenizers
+from seq2see.text import BOS_ID, EOS_ID, PAD_ID, PackedIds, TokenizerConfig, TokenizerPair
 
 LINES = [(f"the animal number {n} " + "crossed " * (n % 5), f"l'animal {n} a") for n in range(60)]
 
 
 @pytest.fixture(scope="module")
-def tokenizers() -> Tokenizers:
+def tokenizers() -> TokenizerPair:
     source, target = ([pair[side] for pair in LINES] for side in (0, 1))
-    return Tokenizers.train(source, target, TokenizerConfig(vocab_size=320, symbols=["<bt>"]))
+    return TokenizerPair.train(
+        source, target, TokenizerConfig(vocab_size=320, user_defined_symbols=["<bt>"])
+    )
 
 
 @pytest.fixture
@@ -43,72 +51,76 @@ def ids_of(encoded: EncodedCorpus) -> list[tuple[list[int], list[int]]]:
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_ids_are_the_tokenizers(
-    corpus: Corpus, tokenizers: Tokenizers, tmp_path: Path, threads: int, monkeypatch
+    corpus: Corpus, tokenizers: TokenizerPair, tmp_path: Path, threads: int, monkeypatch
 ) -> None:
-    monkeypatch.setattr(readers, "BLOCK", 100)
+    monkeypatch.setattr(readers, "READ_BYTES", 100)
     read = []
-    encoded = encode(corpus, Encoding(tokenizers, 99), tmp_path / "cache", threads, read.append)
+    encoded = encode_corpus(
+        corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache", threads, read.append
+    )
     assert ids_of(encoded) == [
         (tokenizers.source.encode(s), tokenizers.target.encode(t)) for s, t in LINES
     ]
     assert sum(read) == len(LINES)
-    assert encoded.left_out == LeftOut()
+    assert encoded.skipped == SkippedPairs()
 
 
 def test_it_is_encoded_once(
-    corpus: Corpus, tokenizers: Tokenizers, tmp_path: Path, monkeypatch
+    corpus: Corpus, tokenizers: TokenizerPair, tmp_path: Path, monkeypatch
 ) -> None:
-    first = encode(corpus, Encoding(tokenizers, 99), tmp_path / "cache")
+    first = encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
     monkeypatch.setattr(encoded_module, "_write", None)
-    again = encode(corpus, Encoding(tokenizers, 99), tmp_path / "cache")
+    again = encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
     assert ids_of(first) == ids_of(again)
 
 
 def test_another_text_or_option_is_another_corpus(
-    corpus: Corpus, tokenizers: Tokenizers, tmp_path: Path
+    corpus: Corpus, tokenizers: TokenizerPair, tmp_path: Path
 ) -> None:
     cache = tmp_path / "cache"
-    encode(corpus, Encoding(tokenizers, 99), cache)
-    encode(corpus, Encoding(tokenizers, 98), cache)
-    other = encode(write(tmp_path, LINES[::-1]), Encoding(tokenizers, 99), cache)
+    encode_corpus(corpus, EncodingOptions(tokenizers, 99), cache)
+    encode_corpus(corpus, EncodingOptions(tokenizers, 98), cache)
+    other = encode_corpus(write(tmp_path, LINES[::-1]), EncodingOptions(tokenizers, 99), cache)
     assert len(list(cache.iterdir())) == 3
     assert ids_of(other)[0][0] == tokenizers.source.encode(LINES[-1][0])
 
 
-@pytest.mark.parametrize("name", ["source.values", "target.ends", "card.json"])
+@pytest.mark.parametrize("name", ["source.values", "target.ends", "metadata.json"])
 @pytest.mark.parametrize("damage", ["a byte", "shorter", "gone"])
 def test_damage_is_noticed_and_mended(
-    corpus: Corpus, tokenizers: Tokenizers, tmp_path: Path, name: str, damage: str
+    corpus: Corpus, tokenizers: TokenizerPair, tmp_path: Path, name: str, damage: str
 ) -> None:
-    before = ids_of(encode(corpus, Encoding(tokenizers, 99), tmp_path / "cache"))
+    before = ids_of(encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache"))
     (home,) = (tmp_path / "cache").iterdir()
     file = home / name
     content = bytearray(file.read_bytes())
     if damage == "gone":
         file.unlink()
     else:
-        place = content.index(b"0") if name == "card.json" else 3  # 0 were left out as empty
+        place = content.index(b"0") if name == "metadata.json" else 3  # 0 were left out as empty
         content[place] ^= 1
         file.write_bytes(content if damage == "a byte" else content[:-1])
-    assert ids_of(encode(corpus, Encoding(tokenizers, 99), tmp_path / "cache")) == before
-    assert json.loads((home / "card.json").read_text("utf-8"))["left_out"]["empty"] == 0
+    assert (
+        ids_of(encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")) == before
+    )
+    assert json.loads((home / "metadata.json").read_text("utf-8"))["skipped"]["empty"] == 0
 
 
 def test_a_text_that_changes_while_it_is_read_is_refused(
-    corpus: Corpus, tokenizers: Tokenizers, tmp_path: Path
+    corpus: Corpus, tokenizers: TokenizerPair, tmp_path: Path
 ) -> None:
     _ = corpus.fingerprint
     write(tmp_path, LINES[1:])
     with pytest.raises(InputError, match="a.tsv was changed while it was read: start again"):
-        encode(corpus, Encoding(tokenizers, 99), tmp_path / "cache")
+        encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
     assert not list((tmp_path / "cache").iterdir())
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "folder"])
 def test_what_stands_in_the_way_is_replaced(
-    corpus: Corpus, tokenizers: Tokenizers, tmp_path: Path, kind: str
+    corpus: Corpus, tokenizers: TokenizerPair, tmp_path: Path, kind: str
 ) -> None:
-    encode(corpus, Encoding(tokenizers, 99), tmp_path / "cache")
+    encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
     (home,) = (tmp_path / "cache").iterdir()
     shutil.rmtree(home)
     if kind == "file":
@@ -117,87 +129,97 @@ def test_what_stands_in_the_way_is_replaced(
         home.symlink_to(tmp_path / "nowhere")
     else:
         (home / "x").mkdir(parents=True)
-    encoded = encode(corpus, Encoding(tokenizers, 99), tmp_path / "cache")
+    encoded = encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
     assert len(encoded) == len(LINES)
     assert list((tmp_path / "cache").iterdir()) == [home]
 
 
 def test_a_cache_that_cannot_be_written_is_named(
-    corpus: Corpus, tokenizers: Tokenizers, tmp_path: Path
+    corpus: Corpus, tokenizers: TokenizerPair, tmp_path: Path
 ) -> None:
     (tmp_path / "cache").write_text("x")
     with pytest.raises(InputError, match="cache.* cannot be written: "):
-        encode(corpus, Encoding(tokenizers, 99), tmp_path / "cache")
+        encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
 
 
-def test_a_failure_leaves_nothing_behind(tokenizers: Tokenizers, tmp_path: Path) -> None:
+def test_a_failure_leaves_nothing_behind(tokenizers: TokenizerPair, tmp_path: Path) -> None:
     corpus = write(tmp_path, LINES)
     with (tmp_path / "a.tsv").open("a") as file:
         file.write("no second column\n")
     with pytest.raises(InputError, match="line 61 must have at least 2 columns"):
-        encode(corpus, Encoding(tokenizers, 99), tmp_path / "cache")
+        encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
     assert not list((tmp_path / "cache").iterdir())
 
 
-def test_what_is_left_out_is_counted(tokenizers: Tokenizers, tmp_path: Path) -> None:
+def test_what_is_left_out_is_counted(tokenizers: TokenizerPair, tmp_path: Path) -> None:
     pairs = [("a", "b"), ("", "b"), ("long " * 50, "b"), ("a", " "), ("a", "x" * 90), ("c", "d")]
-    encoded = encode(write(tmp_path, pairs), Encoding(tokenizers, 40), tmp_path / "cache")
-    assert encoded.left_out == LeftOut(empty=2, too_long=2, first_too_long=3)
-    assert str(encoded.left_out) == (
+    encoded = encode_corpus(
+        write(tmp_path, pairs), EncodingOptions(tokenizers, 40), tmp_path / "cache"
+    )
+    assert encoded.skipped == SkippedPairs(empty=2, too_long=2, first_too_long=3)
+    assert str(encoded.skipped) == (
         "4 pairs are left out: 2 longer than batches.max_length, the first is pair 3; "
         "2 with an empty side"
     )
-    assert not str(LeftOut())
+    assert not str(SkippedPairs())
     assert [tokenizers.source.decode(s) for s, _ in ids_of(encoded)] == ["a", "c"]
 
 
 def test_units_without_one_of_the_languages_are_counted(
-    tokenizers: Tokenizers, tmp_path: Path
+    tokenizers: TokenizerPair, tmp_path: Path
 ) -> None:
     one, both = '<tuv xml:lang="en"><seg>a</seg></tuv>', '<tuv xml:lang="fr"><seg>b</seg></tuv>'
     units = f"<tu>{one}</tu><tu>{one}{both}</tu><tu>{one}</tu>"
     (tmp_path / "a.tmx").write_text(f'<tmx version="1.4"><body>{units}</body></tmx>', "utf-8")
     corpus = Corpus(CorpusConfig(files=["a.tmx"]), ("en", "fr"), tmp_path)
     for _ in range(2):  # made, and read again
-        encoded = encode(corpus, Encoding(tokenizers, 40), tmp_path / "cache")
-        assert str(encoded.left_out) == "2 pairs are left out: 2 without one of the languages"
+        encoded = encode_corpus(corpus, EncodingOptions(tokenizers, 40), tmp_path / "cache")
+        assert str(encoded.skipped) == "2 pairs are left out: 2 without one of the languages"
 
 
-def test_a_corpus_of_nothing(tokenizers: Tokenizers, tmp_path: Path) -> None:
-    encoded = encode(write(tmp_path, []), Encoding(tokenizers, 40), tmp_path / "cache")
+def test_a_corpus_of_nothing(tokenizers: TokenizerPair, tmp_path: Path) -> None:
+    encoded = encode_corpus(
+        write(tmp_path, []), EncodingOptions(tokenizers, 40), tmp_path / "cache"
+    )
     assert len(encoded) == 0
     with pytest.raises(InputError, match="at least one pair"):
-        Plan([encoded], 99, seed=1)
+        BatchSampler([encoded], 99, seed=1)
 
 
-def test_a_tag_stands_before_each_source(tokenizers: Tokenizers, tmp_path: Path) -> None:
+def test_a_tag_stands_before_each_source(tokenizers: TokenizerPair, tmp_path: Path) -> None:
     corpus = write(tmp_path, LINES)
-    plain = ids_of(encode(corpus, Encoding(tokenizers, 99), tmp_path / "cache"))
-    tagged = ids_of(encode(corpus, Encoding(tokenizers, 99, tag="<bt>"), tmp_path / "cache"))
+    plain = ids_of(encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache"))
+    tagged = ids_of(
+        encode_corpus(corpus, EncodingOptions(tokenizers, 99, tag="<bt>"), tmp_path / "cache")
+    )
     tag = tokenizers.source.pieces.index("<bt>")
     assert tagged == [([tag, *source], target) for source, target in plain]
     with pytest.raises(ConfigError, match="`tag` must be a symbol of the tokenizer"):
-        encode(corpus, Encoding(tokenizers, 99, tag="<xx>"), tmp_path / "cache")
+        encode_corpus(corpus, EncodingOptions(tokenizers, 99, tag="<xx>"), tmp_path / "cache")
 
 
 def test_a_batch_has_its_ends() -> None:
-    batch = Batch.of(Packed.of([[7, 8], [9]]), Packed.of([[5], [6, 7, 8]]))
+    batch = Batch.from_packed_ids(
+        PackedIds.from_lists([[7, 8], [9]]), PackedIds.from_lists([[5], [6, 7, 8]])
+    )
     assert batch.source_BS.tolist() == [[7, 8, EOS_ID], [9, EOS_ID, PAD_ID]]
     assert batch.target_BT.tolist() == [
         [BOS_ID, 5, EOS_ID, PAD_ID, PAD_ID],
         [BOS_ID, 6, 7, 8, EOS_ID],
     ]
     assert batch.decoder_input_BT.shape == batch.labels_BT.shape == (2, 4)
-    assert (batch.places, batch.tokens) == (14, 11)
+    assert (batch.num_positions, batch.num_tokens) == (14, 11)
 
 
 def test_a_budget_must_hold_the_longest_pair() -> None:
-    with pytest.raises(ConfigError, match="`tokens` must be at least 514"):
-        BatchConfig(tokens=513)
+    with pytest.raises(ConfigError, match="`max_tokens` must be at least 514"):
+        BatchConfig(max_tokens=513)
 
 
-def make_loader(corpora, parts: int = 1, **options) -> Loader:
-    return Loader(corpora, Plan(corpora, 300, seed=3, parts=parts), **options)
+def make_loader(corpora, parts: int = 1, **options) -> BatchLoader:
+    return BatchLoader(
+        corpora, BatchSampler(corpora, 300, seed=3, batches_per_update=parts), **options
+    )
 
 
 def sentences(batches: list[Batch]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -211,7 +233,7 @@ def sentences(batches: list[Batch]) -> list[tuple[tuple[int, ...], tuple[int, ..
     return pairs
 
 
-def epoch(loader: Loader) -> list[Batch]:
+def epoch(loader: BatchLoader) -> list[Batch]:
     batches = []
     for update in loader.updates():
         if update.epoch:
@@ -221,17 +243,18 @@ def epoch(loader: Loader) -> list[Batch]:
 
 
 def test_the_loader_gives_each_pair_once(corpus, tokenizers, tmp_path) -> None:
-    encoded = encode(corpus, Encoding(tokenizers, 99), tmp_path / "cache")
+    encoded = encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
     expected = sorted((tuple(s), tuple(t)) for s, t in ids_of(encoded))
     assert sorted(sentences(epoch(make_loader([encoded])))) == expected
 
 
 @pytest.mark.parametrize("workers", [2, 3])
 def test_workers_share_every_batch(corpus, tokenizers, tmp_path, workers: int) -> None:
-    encoded = encode(corpus, Encoding(tokenizers, 99), tmp_path / "cache")
+    encoded = encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
     alone = epoch(make_loader([encoded], parts=2))
     shares = [
-        epoch(make_loader([encoded], parts=2, shard=Shard(r, workers))) for r in range(workers)
+        epoch(make_loader([encoded], parts=2, shard=WorkerShard(r, workers)))
+        for r in range(workers)
     ]
     for whole, *parts in zip(alone, *shares, strict=True):
         assert sorted(sentences(parts)) == sorted(sentences([whole]))
@@ -239,45 +262,54 @@ def test_workers_share_every_batch(corpus, tokenizers, tmp_path, workers: int) -
 
 
 def test_more_workers_than_pairs(tokenizers, tmp_path) -> None:
-    encoded = encode(write(tmp_path, LINES[:1]), Encoding(tokenizers, 99), tmp_path / "cache")
-    shares = [epoch(make_loader([encoded], shard=Shard(r, 3))) for r in range(3)]
+    encoded = encode_corpus(
+        write(tmp_path, LINES[:1]), EncodingOptions(tokenizers, 99), tmp_path / "cache"
+    )
+    shares = [epoch(make_loader([encoded], shard=WorkerShard(r, 3))) for r in range(3)]
     assert [[len(batch) for batch in share] for share in shares] == [[1], [0], [0]]
-    assert shares[1][0].places == 0
+    assert shares[1][0].num_positions == 0
 
 
 def test_corpora_are_mixed_in_batches(tokenizers, tmp_path) -> None:
-    encoding = Encoding(tokenizers, 99)
-    first = encode(write(tmp_path, LINES[:30]), encoding, tmp_path / "cache")
-    second = encode(write(tmp_path, LINES[30:], "b.tsv"), encoding, tmp_path / "cache")
+    encoding = EncodingOptions(tokenizers, 99)
+    first = encode_corpus(write(tmp_path, LINES[:30]), encoding, tmp_path / "cache")
+    second = encode_corpus(write(tmp_path, LINES[30:], "b.tsv"), encoding, tmp_path / "cache")
     expected = sorted((tuple(s), tuple(t)) for s, t in ids_of(first) + ids_of(second))
     assert sorted(sentences(epoch(make_loader([first, second])))) == expected
 
 
 def test_the_loader_goes_on_exactly(corpus, tokenizers, tmp_path) -> None:
-    encoded = encode(corpus, Encoding(tokenizers, 99, keep_text=True), tmp_path / "cache")
-    loader = make_loader([encoded], lookup=Sampled(0.3, seed=5))
+    encoded = encode_corpus(
+        corpus, EncodingOptions(tokenizers, 99, store_text=True), tmp_path / "cache"
+    )
+    loader = make_loader([encoded], lookup=SubwordDropoutLookup(0.3, seed=5))
     updates = list(islice(loader.updates(), 25))
-    saved = json.loads(json.dumps(updates[9].after))
+    saved = json.loads(json.dumps(updates[9].next_position))
     resumed = islice(
-        make_loader([encoded], lookup=Sampled(0.3, seed=5)).updates(Position(*saved)), 15
+        make_loader([encoded], lookup=SubwordDropoutLookup(0.3, seed=5)).updates(
+            DataPosition(*saved)
+        ),
+        15,
     )
     for ours, theirs in zip(updates[10:], resumed, strict=True):
         assert sentences(ours.batches) == sentences(theirs.batches)
-        assert ours.after == theirs.after
+        assert ours.next_position == theirs.next_position
 
 
 def test_sampling_cuts_differently_and_says_the_same(corpus, tokenizers, tmp_path) -> None:
     tag = [tokenizers.source.pieces.index("<bt>")]
-    encoding = Encoding(tokenizers, 40, tag="<bt>", keep_text=True)
-    encoded = encode(corpus, encoding, tmp_path / "cache")
+    encoding = EncodingOptions(tokenizers, 40, tag="<bt>", store_text=True)
+    encoded = encode_corpus(corpus, encoding, tmp_path / "cache")
     usual = ids_of(encoded)
-    turns = [[encoded.sample(n, 0.5, 1, turn) for n in range(len(LINES))] for turn in (0, 1)]
+    turns = [
+        [encoded.resample_subwords(n, 0.5, 1, turn) for n in range(len(LINES))] for turn in (0, 1)
+    ]
     assert turns[0] != usual
     assert turns[0] != turns[1]
     for (source, target), (s, t) in zip(turns[0], LINES, strict=True):
         assert source[:1] == tag
-        assert tokenizers.source.decode(source[1:]) == tokenizers.source.normalise(s)
-        assert tokenizers.target.decode(target) == tokenizers.target.normalise(t)
+        assert tokenizers.source.decode(source[1:]) == tokenizers.source.normalize(s)
+        assert tokenizers.target.decode(target) == tokenizers.target.normalize(t)
         assert len(source) <= 40
 
 
@@ -285,13 +317,15 @@ def test_a_sample_that_is_too_long_gives_way(tokenizers, tmp_path) -> None:
     corpus = write(tmp_path, [("animal " * 8, "animal")])
     limit = len(tokenizers.source.encode("animal " * 8))
     assert limit == 8
-    encoded = encode(corpus, Encoding(tokenizers, limit, keep_text=True), tmp_path / "cache")
-    source, target = encoded.sample(0, 1.0, 1, 0)
+    encoded = encode_corpus(
+        corpus, EncodingOptions(tokenizers, limit, store_text=True), tmp_path / "cache"
+    )
+    source, target = encoded.resample_subwords(0, 1.0, 1, 0)
     assert source == encoded.source[0].tolist()
     assert len(target) == len("▁animal")
 
 
 def test_large_vocabularies_need_wide_ids(corpus, tokenizers, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(type(tokenizers.source), "vocab_size", 2**16 + 1)
-    encoded = encode(corpus, Encoding(tokenizers, 99), tmp_path / "cache")
+    encoded = encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
     assert encoded.source[0].dtype == np.uint32

@@ -17,14 +17,14 @@ from hypothesis import given, strategies as st
 
 from seq2see.data import readers
 from seq2see.data.readers import (
-    Block,
-    Pair,
+    PairBlock,
+    SentencePair,
     _whole_lines,
-    parallel_blocks,
     read_jsonl,
     read_lines,
+    read_text_files,
     read_tmx,
-    tsv_blocks,
+    read_tsv,
     zstd,
 )
 from seq2see.errors import InputError
@@ -53,8 +53,8 @@ def write(folder: Path, name: str, content: bytes | str) -> str:
     return str(path)
 
 
-def pairs_of(blocks: Iterable[Block]) -> list[Pair]:
-    return [pair for block in blocks for pair in block.pairs()]
+def pairs_of(blocks: Iterable[PairBlock]) -> list[SentencePair]:
+    return [pair for block in blocks for pair in block.iter_pairs()]
 
 
 @pytest.mark.parametrize("ending", PACKERS)
@@ -82,26 +82,28 @@ def test_a_byte_order_mark_is_removed_at_the_start_alone(tmp_path: Path) -> None
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"a\tb\nc\td\n")))
-    assert pairs_of(tsv_blocks("-")) == [Pair("a", "b"), Pair("c", "d")]
+    assert pairs_of(read_tsv("-")) == [SentencePair("a", "b"), SentencePair("c", "d")]
 
 
 def test_tsv_columns_and_quotes(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tsv", '1\t"He said\t"\n2\tx\ty\n')
-    assert pairs_of(tsv_blocks(path, (3, 1))) == [Pair('"', "1"), Pair("y", "2")]
+    assert pairs_of(read_tsv(path, (3, 1))) == [SentencePair('"', "1"), SentencePair("y", "2")]
 
 
 def test_jsonl_keys(tmp_path: Path) -> None:
     record = {"translation": {"en": "a\u2028\n", "de": "b"}}
     path = write(tmp_path, "a.jsonl", json.dumps(record, ensure_ascii=False) + "\n")
-    assert list(read_jsonl(path, ("translation.en", "translation.de"))) == [Pair("a\u2028\n", "b")]
+    assert list(read_jsonl(path, ("translation.en", "translation.de"))) == [
+        SentencePair("a\u2028\n", "b")
+    ]
 
 
 def test_tmx_languages_codes_and_what_is_skipped(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tmx", TMX)
     skipped: list[int] = []
     assert list(read_tmx(path, ("en", "de"), skipped.append)) == [
-        Pair("A dog.", "Ein Hund."),
-        Pair("Press OK.", "Auf OK drücken & warten."),
+        SentencePair("A dog.", "Ein Hund."),
+        SentencePair("Press OK.", "Auf OK drücken & warten."),
     ]
     assert skipped == [3]
 
@@ -110,7 +112,7 @@ def test_tmx_writes_regions_in_two_ways(tmp_path: Path) -> None:
     text = TMX.replace("de-DE", "de_DE").replace("EN-US", "EN_US")
     path = write(tmp_path, "a.tmx", text)
     for languages in (("en", "de"), ("en", "DE-de"), ("en", "de_DE")):
-        assert next(read_tmx(path, languages)) == Pair("A dog.", "Ein Hund.")
+        assert next(read_tmx(path, languages)) == SentencePair("A dog.", "Ein Hund.")
     assert len(list(read_tmx(path, ("en", "de")))) == 2
 
 
@@ -145,20 +147,22 @@ def test_xz_with_zeros_between_its_streams(tmp_path: Path) -> None:
     assert list(read_lines(path)) == ["one"] + ["two"] * 500_000
 
 
-REFUSED: dict[str, tuple[dict[str, bytes], Callable[[str], Iterable[Pair | Block]], str]] = {
+REFUSED: dict[
+    str, tuple[dict[str, bytes], Callable[[str], Iterable[SentencePair | PairBlock]], str]
+] = {
     "not UTF-8": (
         {"a": b"good\tx\nb\xffd\tx\n"},
-        lambda d: tsv_blocks(f"{d}/a"),
+        lambda d: read_tsv(f"{d}/a"),
         "a, line 2 must be UTF-8, but has the byte 0xff at column 2",
     ),
     "a shorter twin": (
         {"a": b"1\n2\n3\n", "b": b"1\n2\n"},
-        lambda d: parallel_blocks(f"{d}/a", f"{d}/b"),
+        lambda d: read_text_files(f"{d}/a", f"{d}/b"),
         "b must have as many lines as .*a, but ends after 2",
     ),
     "a row without its column": (
         {"a": b"1\t2\n3\n"},
-        lambda d: tsv_blocks(f"{d}/a"),
+        lambda d: read_tsv(f"{d}/a"),
         "a, line 2 must have at least 2 columns, but has 1 instead",
     ),
     "no JSON": (
@@ -183,36 +187,36 @@ REFUSED: dict[str, tuple[dict[str, bytes], Callable[[str], Iterable[Pair | Block
     ),
     "cut gz": (
         {"a.gz": gzip.compress(b"1\t2\n" * 999)[:-9]},
-        lambda d: tsv_blocks(f"{d}/a.gz"),
+        lambda d: read_tsv(f"{d}/a.gz"),
         "a.gz is damaged",
     ),
     "cut xz": (
         {"a.xz": lzma.compress(b"1\t2\n" * 999)[:-9]},
-        lambda d: tsv_blocks(f"{d}/a.xz"),
+        lambda d: read_tsv(f"{d}/a.xz"),
         "a.xz is damaged",
     ),
     "cut zst": (
         {"a.zst": zstd.compress(b"1\t2\n" * 999)[:-2]},
-        lambda d: tsv_blocks(f"{d}/a.zst"),
+        lambda d: read_tsv(f"{d}/a.zst"),
         "a.zst is damaged",
     ),
-    "an empty xz": ({"a.xz": b""}, lambda d: tsv_blocks(f"{d}/a.xz"), "a.xz is damaged"),
+    "an empty xz": ({"a.xz": b""}, lambda d: read_tsv(f"{d}/a.xz"), "a.xz is damaged"),
     **{
         f"garbage behind {ending}": (
             {f"a{ending}": PACKERS[ending](b"1\t2\n" * 999) + b"garbage"},
-            lambda d, name=f"a{ending}": tsv_blocks(f"{d}/{name}"),
+            lambda d, name=f"a{ending}": read_tsv(f"{d}/{name}"),
             f"a{ending} is damaged",
         )
         for ending in (".gz", ".xz", ".zst")
     },
     "garbage between two xz": (
         {"a.xz": lzma.compress(b"1\t2\n") + b"garbage!" + lzma.compress(b"1\t2\n")},
-        lambda d: tsv_blocks(f"{d}/a.xz"),
+        lambda d: read_tsv(f"{d}/a.xz"),
         "a.xz is damaged",
     ),
-    "no gz": ({"a.gz": b"text"}, lambda d: tsv_blocks(f"{d}/a.gz"), "a.gz is damaged"),
-    "no file": ({}, lambda d: tsv_blocks(f"{d}/a"), "a cannot be read: No such file"),
-    "a folder": ({}, tsv_blocks, "cannot be read: Is a directory"),
+    "no gz": ({"a.gz": b"text"}, lambda d: read_tsv(f"{d}/a.gz"), "a.gz is damaged"),
+    "no file": ({}, lambda d: read_tsv(f"{d}/a"), "a cannot be read: No such file"),
+    "a folder": ({}, read_tsv, "cannot be read: Is a directory"),
     "cut tmx": (
         {"a": TMX[:400].encode()},
         lambda d: read_tmx(f"{d}/a", ("en", "de")),
@@ -258,7 +262,7 @@ REFUSED: dict[str, tuple[dict[str, bytes], Callable[[str], Iterable[Pair | Block
 def test_refused_with_file_and_line(
     tmp_path: Path,
     files: dict[str, bytes],
-    read: Callable[[str], Iterable[Pair | Block]],
+    read: Callable[[str], Iterable[SentencePair | PairBlock]],
     message: str,
 ) -> None:
     for name, content in files.items():
@@ -273,14 +277,14 @@ lines = st.lists(st.text(st.characters(exclude_characters="\n\r\t", exclude_cate
 
 @given(lines)
 def test_what_was_written_is_read(tmp_path: Path, texts: list[str]) -> None:
-    pairs = [Pair(text, str(i)) for i, text in enumerate(texts)]
+    pairs = [SentencePair(text, str(i)) for i, text in enumerate(texts)]
     if pairs and pairs[0].source.startswith("\ufeff"):
-        pairs[0] = Pair("x", "0")
+        pairs[0] = SentencePair("x", "0")
     tsv = write(tmp_path, "a.tsv", "".join(f"{s}\t{t}\n" for s, t in pairs))
-    assert pairs_of(tsv_blocks(tsv)) == pairs
+    assert pairs_of(read_tsv(tsv)) == pairs
     source = write(tmp_path, "a", "".join(f"{s}\n" for s, _ in pairs))
     target = write(tmp_path, "b", "".join(f"{t}\r\n" for _, t in pairs))
-    assert pairs_of(parallel_blocks(source, target)) == pairs
+    assert pairs_of(read_text_files(source, target)) == pairs
     records = "".join(json.dumps(pair._asdict()) + "\n" for pair in pairs)
     jsonl = write(tmp_path, "a.jsonl", records)
     assert list(read_jsonl(jsonl, ("source", "target"))) == pairs
@@ -294,19 +298,19 @@ def test_rows_may_have_more_columns_than_are_read(
         rows[0] = ("x", 0)
     texts = [f"{text}\t{number}" + "\tmore" * extra for number, (text, extra) in enumerate(rows)]
     path = write(tmp_path, "a.tsv", "\n".join(texts))
-    assert pairs_of(tsv_blocks(path, (2, 1))) == [
-        Pair(str(number), text) for number, (text, _) in enumerate(rows)
+    assert pairs_of(read_tsv(path, (2, 1))) == [
+        SentencePair(str(number), text) for number, (text, _) in enumerate(rows)
     ]
 
 
 def test_files_are_read_by_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "LINES", 3)
+    monkeypatch.setattr(readers, "LINES_PER_BLOCK", 3)
     source = write(tmp_path, "a", "".join(f"{n}\n" for n in range(7)))
     target = write(tmp_path, "b", "".join(f"{n}\n" for n in range(8)))
-    blocks = parallel_blocks(source, source)
+    blocks = read_text_files(source, source)
     assert [block.sources for block in blocks] == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
     with pytest.raises(InputError, match="a must have as many lines as .*b, but ends after 7"):
-        list(parallel_blocks(source, target))
+        list(read_text_files(source, target))
 
 
 GOOD = {
@@ -322,8 +326,8 @@ GOOD = {
         + "</body></tmx>"
     ).encode(),
 }
-READERS: dict[str, Callable[[str], Iterable[Pair]]] = {
-    "a.tsv": lambda path: pairs_of(tsv_blocks(path)),
+READERS: dict[str, Callable[[str], Iterable[SentencePair]]] = {
+    "a.tsv": lambda path: pairs_of(read_tsv(path)),
     "a.jsonl": lambda path: read_jsonl(path, ("s", "t")),
     "a.tmx": lambda path: read_tmx(path, ("en", "de")),
 }

@@ -9,26 +9,28 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from seq2see.data.quality.analysis import Kept, Rejection
-from seq2see.data.quality.words import fold
-from seq2see.data.readers import Pair, parallel_blocks
-from seq2see.data.writers import Splitter, write_clean, write_split
+from seq2see.data.quality.analysis import AcceptedPair, RejectedPair
+from seq2see.data.quality.words import compute_match_key
+from seq2see.data.readers import SentencePair, read_text_files
+from seq2see.data.writers import CorpusSplitter, write_filtered_corpus, write_splits
 from seq2see.errors import InputError
 
-PAIRS = [Pair(f"sentence {n % 70}{'!' * (n % 3)}", f"Satz {n}") for n in range(300)]
+PAIRS = [SentencePair(f"sentence {n % 70}{'!' * (n % 3)}", f"Satz {n}") for n in range(300)]
 
 
-def pairs_in(source: Path, target: Path) -> list[Pair]:
-    return [pair for block in parallel_blocks(str(source), str(target)) for pair in block.pairs()]
+def pairs_in(source: Path, target: Path) -> list[SentencePair]:
+    return [
+        pair for block in read_text_files(str(source), str(target)) for pair in block.iter_pairs()
+    ]
 
 
 @given(st.integers(0, 100), st.integers(0, 100), st.integers(0, 2**40))
 def test_a_source_is_in_one_part_alone(valid: int, test: int, seed: int) -> None:
-    splitter = Splitter(PAIRS, valid, test, seed)
+    splitter = CorpusSplitter(PAIRS, valid, test, seed)
     parts = defaultdict(set)
     counts = dict.fromkeys(("train", "valid", "test"), 0)
     for pair in PAIRS:
-        parts[fold(pair.source)].add(splitter(pair))
+        parts[compute_match_key(pair.source)].add(splitter(pair))
         counts[splitter(pair)] += 1
     assert all(len(where) == 1 for where in parts.values())
     assert valid - 5 < counts["valid"] <= valid or counts["valid"] == valid == 0
@@ -37,7 +39,7 @@ def test_a_source_is_in_one_part_alone(valid: int, test: int, seed: int) -> None
 
 def test_the_seed_decides() -> None:
     def chosen(seed: int) -> list[str]:
-        return [Splitter(PAIRS, 40, 40, seed)(pair) for pair in PAIRS]
+        return [CorpusSplitter(PAIRS, 40, 40, seed)(pair) for pair in PAIRS]
 
     assert chosen(1) == chosen(1)
     assert chosen(1) != chosen(2)
@@ -45,12 +47,12 @@ def test_the_seed_decides() -> None:
 
 def test_something_must_be_left(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="150 and 150 of 300 pairs would leave nothing"):
-        Splitter(PAIRS, 150, 150)
+        CorpusSplitter(PAIRS, 150, 150)
 
 
 def test_all_pairs_are_written_in_order(tmp_path: Path) -> None:
-    splitter = Splitter(PAIRS, 30, 30)
-    counts = write_split(PAIRS, tmp_path, ("en", "de"), splitter)
+    splitter = CorpusSplitter(PAIRS, 30, 30)
+    counts = write_splits(PAIRS, tmp_path, ("en", "de"), splitter)
     for part, count in counts.items():
         written = pairs_in(tmp_path / f"{part}.en", tmp_path / f"{part}.de")
         assert written == [pair for pair in PAIRS if splitter(pair) == part]
@@ -58,8 +60,12 @@ def test_all_pairs_are_written_in_order(tmp_path: Path) -> None:
 
 
 def test_a_line_end_inside_a_text_shifts_nothing(tmp_path: Path) -> None:
-    pairs = [Pair("a\nb", "c\r\nd"), Pair("e\r", "f\u2028g"), Pair("h\ri", "j")]
-    write_split(pairs, tmp_path, ("x", "y"), lambda _: "train")
+    pairs = [
+        SentencePair("a\nb", "c\r\nd"),
+        SentencePair("e\r", "f\u2028g"),
+        SentencePair("h\ri", "j"),
+    ]
+    write_splits(pairs, tmp_path, ("x", "y"), lambda _: "train")
     written = pairs_in(tmp_path / "train.x", tmp_path / "train.y")
     assert written == [("a b", "c d"), ("e ", "f\u2028g"), ("h\ri", "j")]
 
@@ -67,33 +73,33 @@ def test_a_line_end_inside_a_text_shifts_nothing(tmp_path: Path) -> None:
 def test_nothing_is_written_over_and_nothing_half(tmp_path: Path) -> None:
     (tmp_path / "valid.en").write_text("precious")
     with pytest.raises(InputError, match=r"valid.en exists already: remove it, or name another"):
-        write_split(PAIRS, tmp_path, ("en", "de"), lambda _: "train")
+        write_splits(PAIRS, tmp_path, ("en", "de"), lambda _: "train")
     assert [path.name for path in tmp_path.iterdir()] == ["valid.en"]
 
 
 def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
-    def broken() -> Iterator[Pair]:
+    def broken() -> Iterator[SentencePair]:
         yield PAIRS[0]
         raise InputError("line 2 is broken")
 
     with pytest.raises(InputError, match="line 2"):
-        write_split(broken(), tmp_path, ("en", "de"), lambda _: "train")
+        write_splits(broken(), tmp_path, ("en", "de"), lambda _: "train")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
-        write_split(PAIRS, tmp_path / "file", ("en", "de"), lambda _: "train")
+        write_splits(PAIRS, tmp_path / "file", ("en", "de"), lambda _: "train")
 
 
 def test_cleaning_writes_what_is_kept_and_why_the_rest_is_not(tmp_path: Path) -> None:
     verdicts = [
-        Kept(1, Pair("a", "b")),
-        Rejection(2, Pair("x\ty", "z\nz"), "empty", "the source has no words"),
-        Kept(3, Pair("c", "d")),
+        AcceptedPair(1, SentencePair("a", "b")),
+        RejectedPair(2, SentencePair("x\ty", "z\nz"), "empty", "the source has no words"),
+        AcceptedPair(3, SentencePair("c", "d")),
     ]
-    counts = write_clean(verdicts, tmp_path, ("en", "de"))
+    counts = write_filtered_corpus(verdicts, tmp_path, ("en", "de"))
     assert counts == {"kept": 2, "empty": 1}
     assert pairs_in(tmp_path / "clean.en", tmp_path / "clean.de") == [
         ("a", "b"),

@@ -11,20 +11,26 @@ from typing import Any
 import pytest
 
 from seq2see.documents import (
-    Finding,
-    formats,
+    Issue,
+    supported_formats,
     translate_document,
     translate_html,
     translate_protected,
     translate_text,
 )
-from seq2see.documents.html_tokenizer import attributes, tokens
+from seq2see.documents.html_tokenizer import parse_attributes, tokenize_html
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import SearchConfig
-from seq2see.text import TokenizerConfig, Tokenizers
-from seq2see.translator import Flag, Link, Translation, TranslationOptions, Translator
+from seq2see.text import TokenizerConfig, TokenizerPair
+from seq2see.translator import (
+    AlignmentLink,
+    Translation,
+    TranslationFlag,
+    TranslationOptions,
+    Translator,
+)
 
 WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
 
@@ -58,7 +64,7 @@ class Fake:
         for start, end in (spans[place] for place in self.order(len(spans))):
             word = self.word(line[start:end])
             text += " " if text and word[:1] not in set(".,:!?;") else ""
-            links.append(Link(start, end, len(text), len(text) + len(word), 1.0))
+            links.append(AlignmentLink(start, end, len(text), len(text) + len(word), 1.0))
             text += word
         return Translation(text, -1.0, -1.0, alignment=tuple(links) if self.aligns else ())
 
@@ -179,10 +185,12 @@ def test_attributes_that_people_read_are_translated_and_the_others_kept() -> Non
 def test_no_translation_brings_a_tag_into_a_page() -> None:
     evil = Fake(lambda word: "<script>alert(1)</script>\"'" if word.isalpha() else word)
     page = translate_html(evil, '<p title="one" alt=two>three <b>four</b></p>')
-    kinds = [token.name for token in tokens(page) if token.kind in {"start", "end"}]
+    kinds = [token.name for token in tokenize_html(page) if token.kind in {"start", "end"}]
     assert kinds == ["p", "b", "b", "p"]
-    (tag,) = [token.raw for token in tokens(page) if token.name == "p" and token.kind == "start"]
-    assert [one.name for one in attributes(tag)] == ["title", "alt"]
+    (tag,) = [
+        token.raw for token in tokenize_html(page) if token.name == "p" and token.kind == "start"
+    ]
+    assert [one.name for one in parse_attributes(tag)] == ["title", "alt"]
 
 
 def test_code_inside_a_sentence_is_kept_and_moves_with_it() -> None:
@@ -260,7 +268,7 @@ def test_a_model_in_a_loop_is_not_believed() -> None:
 
     def one(line: str) -> Translation:
         if "{x}" in line:
-            return Translation(f"ha ha ha {line}", -1.0, -1.0, flags=(Flag.REPETITION,))
+            return Translation(f"ha ha ha {line}", -1.0, -1.0, flags=(TranslationFlag.REPETITION,))
         return plain(line)
 
     fake.one = one  # type: ignore[method-assign]
@@ -278,15 +286,15 @@ def test_alternatives_keep_placeholders_or_go() -> None:
 def test_numbers_stay_where_asked() -> None:
     fake = Fake(lambda word: "9" if word.isdigit() else word)
     assert translate_protected(fake, ["7 dogs"])[0].text == "9 dogs"
-    assert translate_protected(fake, ["7 dogs"], numbers=True)[0].text == "7 dogs"
-    assert translate_text(fake, "7 dogs", numbers=True) == "7 dogs"
+    assert translate_protected(fake, ["7 dogs"], keep_numbers=True)[0].text == "7 dogs"
+    assert translate_text(fake, "7 dogs", keep_numbers=True) == "7 dogs"
 
 
 def test_a_model_that_invents_placeholders_is_not_believed() -> None:
     fake = Fake(lambda word: f"%s {word}")
     (found,) = translate_protected(fake, ["a dog"])
-    assert (found.text, found.flags) == ("a dog", (Flag.COPIED_SOURCE,))
-    assert translate_protected(Fake(lambda _: "7"), ["seven"], numbers=True)[0].text == "7"
+    assert (found.text, found.flags) == ("a dog", (TranslationFlag.COPIED_SOURCE,))
+    assert translate_protected(Fake(lambda _: "7"), ["seven"], keep_numbers=True)[0].text == "7"
 
 
 def test_kept_words_are_never_cut_into_sentences() -> None:
@@ -311,7 +319,7 @@ def test_all_sentences_go_in_one_call_and_each_only_once(tmp_path: Path) -> None
     (tmp_path / "a.txt").write_text("One. Two. One.\nTwo.\n")
     report = translate_document(fake, tmp_path / "a.txt", tmp_path / "b.txt")
     assert fake.calls == [["One.", "Two."]]
-    assert (report.units, report.sentences) == (2, 4)
+    assert (report.num_units, report.num_sentences) == (2, 4)
 
 
 def test_progress_is_told(tmp_path: Path) -> None:
@@ -320,7 +328,7 @@ def test_progress_is_told(tmp_path: Path) -> None:
         "".join(f"Line {chr(97 + n % 26) * (n + 1)}\n" for n in range(600))
     )
     translate_document(
-        Fake(), tmp_path / "a.txt", tmp_path / "b.txt", progress=lambda *now: told.append(now)
+        Fake(), tmp_path / "a.txt", tmp_path / "b.txt", on_progress=lambda *now: told.append(now)
     )
     assert told == [(256, 600), (512, 600), (600, 600)]
 
@@ -329,16 +337,18 @@ def test_a_sentence_that_fails_stays_and_the_others_are_done(tmp_path: Path) -> 
     (tmp_path / "a.html").write_text("<p>one POISON two</p>\n<p>three <b>four</b></p>")
     report = translate_document(Fake(), tmp_path / "a.html", tmp_path / "b.html")
     assert (tmp_path / "b.html").read_text() == "<p>one POISON two</p>\n<p>THREE <b>FOUR</b></p>"
-    assert report.errors == [Finding("line 1", "cannot be read")]
+    assert report.errors == [Issue("line 1", "cannot be read")]
 
 
 def test_the_report_names_flags_and_unmet_terms(tmp_path: Path) -> None:
     fake = Fake()
-    fake.one = lambda line: Translation(line, 0, 0, flags=(Flag.SHORT,), unmet=("chat",))  # type: ignore[method-assign]
+    fake.one = lambda line: Translation(
+        line, 0, 0, flags=(TranslationFlag.SHORT,), unmet_constraints=("chat",)
+    )  # type: ignore[method-assign]
     (tmp_path / "a.txt").write_text("\nA cat.\n")
     report = translate_document(fake, tmp_path / "a.txt", tmp_path / "b.txt")
-    assert report.flags == [Finding("line 2", "short")]
-    assert report.unmet == [Finding("line 2", "chat")]
+    assert report.flags == [Issue("line 2", "short")]
+    assert report.unmet_constraints == [Issue("line 2", "chat")]
 
 
 @pytest.mark.parametrize(
@@ -432,14 +442,14 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_the_formats() -> None:
-    names = [one.name for one in formats()]
+    names = [one.name for one in supported_formats()]
     assert names == ["txt", "html", "srt", "vtt", "po", "docx", "tmx", "xliff"]
-    assert all(callable(one.load()) for one in formats())
+    assert all(callable(one.load_translate_function()) for one in supported_formats())
 
 
 def test_a_named_format_goes_before_the_ending(tmp_path: Path) -> None:
     (tmp_path / "a.dat").write_text("<b>one</b>")
-    translate_document(UPPER, tmp_path / "a.dat", tmp_path / "b.dat", format="html")
+    translate_document(UPPER, tmp_path / "a.dat", tmp_path / "b.dat", format_name="html")
     assert (tmp_path / "b.dat").read_text() == "<b>ONE</b>"
 
 
@@ -448,7 +458,7 @@ def untrained() -> Translator:
     """A real translator that has learnt nothing, and so says anything."""
     words = permutations(["old", "dog", "cat", "red", "sun"], 3)
     lines = [f"The {a} {b} saw the {c}." for a, b, c in words]
-    tokenizers = Tokenizers.train(lines, lines, TokenizerConfig(vocab_size=290))
+    tokenizers = TokenizerPair.train(lines, lines, TokenizerConfig(vocab_size=290))
     config = ModelConfig(
         vocab_size=290, d_model=32, d_ff=48, heads=2, encoder_layers=1, decoder_layers=2
     )
@@ -469,10 +479,10 @@ def test_structure_survives_a_model_that_says_anything(
     new = (tmp_path / "b.html").read_text()
 
     def markup(html: str) -> list[str]:
-        return sorted(token.raw for token in tokens(html) if token.kind != "text")
+        return sorted(token.raw for token in tokenize_html(html) if token.kind != "text")
 
     assert markup(new) == markup(page * 3)
     assert (new.count("{name}"), new.count("https://a.org/b?c=d")) == (3, 3)
-    assert (report.units, report.sentences, report.errors) == (3, 6, [])
+    assert (report.num_units, report.num_sentences, report.errors) == (3, 6, [])
     (line,) = translate_protected(untrained, ["The {x} dog"], options)
     assert line.text.count("{x}") == 1

@@ -19,9 +19,9 @@ from docx.oxml.ns import qn
 from lxml import etree
 
 from seq2see.documents import DocumentReport, translate_document
-from seq2see.documents.po import plural_forms
+from seq2see.documents.po import get_plural_forms_header
 from seq2see.errors import InputError
-from seq2see.translator import Link, Translation
+from seq2see.translator import AlignmentLink, Translation
 
 WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
 
@@ -48,7 +48,7 @@ class Shout:
         text, links = "", []
         for start, end in spans:
             text += " " if text and line[start] not in ".,:!?" else ""
-            links.append(Link(start, end, len(text), len(text) + end - start, 1.0))
+            links.append(AlignmentLink(start, end, len(text), len(text) + end - start, 1.0))
             text += line[start:end].upper()
         return Translation(text, -1.0, -1.0, alignment=tuple(links))
 
@@ -91,7 +91,7 @@ def test_srt(tmp_path: Path) -> None:
         assert again.lower() == content.lower()
         for words in ("<i>HELLO THERE, MY DEAR OLD FRIEND,</i>", "- AND <b>YOU</b>?", "\\an8}TWO"):
             assert words in again
-        assert report.units == 5
+        assert report.num_units == 5
         theirs = pysubs2.SSAFile.from_string(again.removeprefix("\ufeff"))
         before = pysubs2.SSAFile.from_string(content.removeprefix("\ufeff"))
         assert [(e.start, e.end) for e in theirs] == [(e.start, e.end) for e in before]
@@ -180,7 +180,7 @@ def test_po(tmp_path: Path) -> None:
     long = next(entry for entry in file if entry.msgid.startswith("A <b>"))
     assert long.msgstr.startswith("A <b>BOLD</b> WORD IN")
     assert long.msgstr.endswith('LINES.\n\tAND " MORE " \\ OF IT.')
-    assert (report.units, report.kept) == (5, 2)
+    assert (report.num_units, report.num_already_translated) == (5, 2)
     untouched = [
         line for line in PO.splitlines() if line.startswith(("#:", "#.", "#~", "#|", "# "))
     ]
@@ -203,7 +203,7 @@ def test_po_of_other_languages_have_their_plurals(tmp_path: Path) -> None:
         forms = next(entry for entry in file if entry.msgid == "one dog").msgstr_plural
         assert len(forms) == count
         assert forms[count - 1] == "%d DOGS"
-        assert file.metadata["Plural-Forms"] == plural_forms(language)
+        assert file.metadata["Plural-Forms"] == get_plural_forms_header(language)
 
 
 def test_po_overwritten_when_asked_and_left_where_it_fails(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_po_overwritten_when_asked_and_left_where_it_fails(tmp_path: Path) -> No
     assert 'msgstr "CLOSE"' in written.decode()
     written, report = translated('msgid "a POISON"\nmsgstr ""\n', ".po", tmp_path)
     assert written == b'msgid "a POISON"\nmsgstr ""\n'
-    assert report.errors[0].place == "line 1"
+    assert report.errors[0].location == "line 1"
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_tmx(tmp_path: Path) -> None:
     text = written.decode()
     assert expected in text
     assert text.replace(expected, "").replace("&gt;", ">") == TMX
-    assert (report.units, report.kept) == (1, 1)
+    assert (report.num_units, report.num_already_translated) == (1, 1)
     again, _ = translated(written, ".tmx", tmp_path, overwrite=True)
     assert "<seg>ONE</seg>" in again.decode()
     assert again.decode().count("<tuv") == text.count("<tuv")
@@ -315,7 +315,7 @@ def test_xliff_1(tmp_path: Path) -> None:
     assert (targets["4"].text, targets["5"].text) == ("Un", "ONE")
     assert targets["6"] is None
     assert root.find("{*}file").get("target-language") == "fr"
-    assert (report.kept, len(report.errors)) == (1, 1)
+    assert (report.num_already_translated, len(report.errors)) == (1, 1)
 
 
 def test_xliff_2(tmp_path: Path) -> None:
@@ -423,7 +423,7 @@ def test_docx(tmp_path: Path) -> None:
         "A HEADER",
         "A FOOTER",
     )
-    assert report.units == 9
+    assert report.num_units == 9
     with zipfile.ZipFile(io.BytesIO(source)) as old, zipfile.ZipFile(io.BytesIO(written)) as new:
         assert old.namelist() == new.namelist()
         others = [name for name in old.namelist() if "document" not in name and "er1" not in name]
@@ -519,7 +519,7 @@ def test_zip_bombs_are_refused_before_they_grow(tmp_path: Path) -> None:
 def test_the_parts_of_an_archive_are_refused_by_their_sum(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("seq2see.documents.docx.LARGEST", 1_000_000)
+    monkeypatch.setattr("seq2see.documents.docx.MAX_ARCHIVE_BYTES", 1_000_000)
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:  # stored as they are, so none is packed too well
         for number in range(3):

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from seq2see.documents import translate_html
-from seq2see.translator import Link, Translation, Translator
+from seq2see.translator import AlignmentLink, Translation, Translator
 
 WORD = re.compile(r"\w+|[^\w\s]")
 
@@ -32,7 +32,7 @@ class Backwards:
         for match in [*reversed(words), stop]:
             word = "14" if match[0].isdigit() else match[0].upper()
             text += " " if text and match is not stop else ""
-            links.append(Link(*match.span(), len(text), len(text) + len(word), 1.0))
+            links.append(AlignmentLink(*match.span(), len(text), len(text) + len(word), 1.0))
             text += word
         return Translation(text, -1.0, -1.0, alignment=tuple(links))
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from seq2see.documents import docx, po, subtitles, translate_html, translate_text, xliff
-from seq2see.documents.document_translator import Job
-from seq2see.documents.markup import Extent
-from seq2see.documents.markup_transfer import Room
-from seq2see.documents.placeholders import find
+from seq2see.documents.document_translator import DocumentTranslator
+from seq2see.documents.markup import IndexRange
+from seq2see.documents.markup_transfer import TokenAllocation
+from seq2see.documents.placeholders import find_placeholders
 from seq2see.errors import InputError
-from seq2see.text import split
-from seq2see.translator import Link, Translation
+from seq2see.text import split_sentences
+from seq2see.translator import AlignmentLink, Translation
 
 WORD = re.compile(r"\w+|[^\w\s]")
 WORDPROCESSING = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
@@ -42,11 +42,11 @@ class Fake:
 
     def one(self, line: str) -> Translation:
         words: list[str] = []
-        links: list[Link] = []
+        links: list[AlignmentLink] = []
         length = 0
         for match in WORD.finditer(line):
             if match[0] not in self.loses:
-                links.append(Link(*match.span(), length, length + len(match[0]), 1.0))
+                links.append(AlignmentLink(*match.span(), length, length + len(match[0]), 1.0))
                 words.append(match[0])
                 length += len(match[0]) + 1
         return Translation(" ".join(words), -1.0, -1.0, alignment=tuple(links))
@@ -109,8 +109,8 @@ def test_sentences_with_many_placeholders(unit: str) -> None:
 
 
 def test_zeros_that_are_signs_or_digits() -> None:
-    assert_linear(lambda n: find(f"%{'0' * n} %(a){'0' * n}"), 5000)
-    assert find("%05d %(a)05d %-08.3f %00d") == ((0, 4), (5, 12), (13, 20), (21, 25))
+    assert_linear(lambda n: find_placeholders(f"%{'0' * n} %(a){'0' * n}"), 5000)
+    assert find_placeholders("%05d %(a)05d %-08.3f %00d") == ((0, 4), (5, 12), (13, 20), (21, 25))
 
 
 def test_a_long_link_among_many_marks() -> None:
@@ -121,9 +121,9 @@ def test_a_long_link_among_many_marks() -> None:
 
 
 def test_quotes_without_an_end_are_split_in_windows() -> None:
-    assert_linear(lambda n: split("w “" + "“" * n, "en"), 40_000)
+    assert_linear(lambda n: split_sentences("w “" + "“" * n, "en"), 40_000)
     text = f"{'word ' * 4000}ends. Another one."
-    assert [span.text[-5:] for span in split(text, "en")] == ["ends.", " one."]
+    assert [span.text[-5:] for span in split_sentences(text, "en")] == ["ends.", " one."]
 
 
 def run(text: str, properties: str = "") -> str:
@@ -169,29 +169,29 @@ FIELD = '<w:r><w:t>w</w:t><w:fldChar w:fldCharType="begin"/></w:r>'
     ],
 )
 def test_files(translate: Callable[..., bytes], content: Callable[[int], bytes], size: int) -> None:
-    assert_linear(lambda n: translate(content(n), "x", Job(SAME)), size)
+    assert_linear(lambda n: translate(content(n), "x", DocumentTranslator(SAME)), size)
 
 
 def test_a_format_that_would_be_copied_beyond_all_measure_is_refused() -> None:
     huge = run("words", f'<w:rFonts w:ascii="{"x" * 30_000}"/>')
     with pytest.raises(InputError, match="format of a run must have at most 20,000 bytes"):
-        docx.translate(word_document(huge), "x", Job(SAME))
+        docx.translate(word_document(huge), "x", DocumentTranslator(SAME))
 
 
 def test_numbers_without_an_end() -> None:
     assert translate_html(SAME, f"a &#{'1' * 5000}; dog") == "a \ufffd dog"
     header = f'msgid ""\nmsgstr ""\n"Plural-Forms: nplurals={"9" * 5000};\\n"\n'
-    assert b"nplurals=9" in po.translate(header.encode(), "x", Job(SAME))
+    assert b"nplurals=9" in po.translate(header.encode(), "x", DocumentTranslator(SAME))
 
 
 def test_a_room_gives_the_nearest_atom_that_is_free() -> None:
-    room = Room(Extent(2, 8))
-    assert room.is_untouched
-    assert [room.nearest_free(atom) for atom in (0, 4, 8)] == [2, 4, 7]
-    for stretch in (Extent(3, 4), Extent(5, 6), Extent(4, 5)):
-        room.take(stretch)
-    assert [room.nearest_free(atom) for atom in (3, 4, 5)] == [2, 2, 6]
-    for stretch in (Extent(6, 8), Extent(2, 3)):
-        room.take(stretch)
-    assert room.nearest_free(4) is None
-    assert Room(Extent(3, 3)).nearest_free(3) is None
+    room = TokenAllocation(IndexRange(2, 8))
+    assert room.is_unused
+    assert [room.find_nearest_free(atom) for atom in (0, 4, 8)] == [2, 4, 7]
+    for stretch in (IndexRange(3, 4), IndexRange(5, 6), IndexRange(4, 5)):
+        room.allocate(stretch)
+    assert [room.find_nearest_free(atom) for atom in (3, 4, 5)] == [2, 2, 6]
+    for stretch in (IndexRange(6, 8), IndexRange(2, 3)):
+        room.allocate(stretch)
+    assert room.find_nearest_free(4) is None
+    assert TokenAllocation(IndexRange(3, 3)).find_nearest_free(3) is None

@@ -18,7 +18,7 @@ PARTS = [
     draw.Histogram(
         "Lengths", "words", {"source": ((0, 1, 2), (3, 4)), "target": ((0, 2, 4), (1, 1))}
     ),
-    draw.Bars("Findings", {"empty": 3, "misaligned": 1}, [draw.RED, draw.GREY]),
+    draw.BarChart("Findings", {"empty": 3, "misaligned": 1}, [draw.RED, draw.GRAY]),
 ]
 
 
@@ -27,12 +27,12 @@ PARTS = [
 )
 def test_formats(tmp_path: Path, ending: str, start: bytes) -> None:
     path = tmp_path / f"a.{ending}"
-    draw.panels(path, "a corpus", PARTS)
+    draw.draw_charts(path, "a corpus", PARTS)
     assert path.read_bytes().startswith(start)
 
 
 def test_words_of_an_svg_stay_words(tmp_path: Path) -> None:
-    draw.panels(tmp_path / "a.svg", "a corpus", PARTS)
+    draw.draw_charts(tmp_path / "a.svg", "a corpus", PARTS)
     text = (tmp_path / "a.svg").read_text("utf-8")
     for words in ("a corpus", "Lengths", "misaligned", "target"):
         assert words in text
@@ -40,12 +40,12 @@ def test_words_of_an_svg_stay_words(tmp_path: Path) -> None:
 
 def test_a_name_without_a_format(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="must end with one of .png, .svg, .pdf"):
-        draw.panels(tmp_path / "a", "a corpus", PARTS)
+        draw.draw_charts(tmp_path / "a", "a corpus", PARTS)
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written: there is no folder"):
-        draw.panels(tmp_path / "b" / "a.png", "a corpus", PARTS)
+        draw.draw_charts(tmp_path / "b" / "a.png", "a corpus", PARTS)
 
 
 TOKENS = ["The", "animal", "did", "n't", "cross", "the", "street", "because", "it", "was", "tired"]
@@ -63,21 +63,21 @@ CHINESE = list("一个穿着蓝色衬衫的男人站在梯子上擦窗户")
     ],
     ids=["short", "tall", "wide", "long words", "chinese"],
 )
-@pytest.mark.skipif(len(draw.fonts()) < 2, reason="this computer has no font for Chinese")
+@pytest.mark.skipif(len(draw.find_fonts()) < 2, reason="this computer has no font for Chinese")
 def test_no_words_of_an_attention_overlap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[str], columns: list[str]
 ) -> None:
     drawn: list[Figure] = []
     monkeypatch.setattr(figures, "_write", lambda picture, path: drawn.append(picture))
     values = [[1 / len(columns)] * len(columns)] * len(rows)
-    grid = draw.Grid("cross-attention, mean over heads and layers", rows, columns, values)
+    grid = draw.Heatmap("cross-attention, mean over heads and layers", rows, columns, values)
     names = [f"head {head}" for head in range(8)]
-    small = draw.Thumbnails("Every head", ["layer 1", "layer 0"], names, [[values] * 8] * 2)
-    series = draw.Series("probability", [0.5] * len(rows))
+    small = draw.HeatmapThumbnails("Every head", ["layer 1", "layer 0"], names, [[values] * 8] * 2)
+    series = draw.RowBars("probability", [0.5] * len(rows))
     title = f"{' '.join(columns)}\n{' '.join(rows)}"
-    draw.attention(tmp_path / "a.png", title, grid, small, series)
+    draw.draw_attention(tmp_path / "a.png", title, grid, small, series)
     (picture,) = drawn
-    with mpl.rc_context({"font.family": list(draw.fonts())}):
+    with mpl.rc_context({"font.family": list(draw.find_fonts())}):
         picture.draw_without_rendering()
         renderer = FigureCanvasAgg(picture).get_renderer()
         upright = [text for text in picture.texts if text.get_text()]

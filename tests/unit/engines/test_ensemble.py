@@ -13,20 +13,22 @@ from seq2see.data import fables
 from seq2see.errors import InputError
 from seq2see.explain import explain
 from seq2see.model import ModelConfig, Transformer
-from seq2see.text import TokenizerConfig, Tokenizers
+from seq2see.text import TokenizerConfig, TokenizerPair
 
-LINES = [fable.source for fable in fables.load("test")[:6]]
-SHORT = {"lengths": {"max_ratio": 0.5, "max_extra": 6}}
+LINES = [fable.source for fable in fables.load_fables("test")[:6]]
+SHORT = {"length": {"max_ratio": 0.5, "max_extra": 6}}
 
 
 @pytest.fixture(scope="module")
-def tokenizers() -> Tokenizers:
-    texts = fables.load("valid")[:500]
+def tokenizers() -> TokenizerPair:
+    texts = fables.load_fables("valid")[:500]
     config = TokenizerConfig(vocab_size=400)
-    return Tokenizers.train((f.source for f in texts), (f.target for f in texts), config)
+    return TokenizerPair.train((f.source for f in texts), (f.target for f in texts), config)
 
 
-def saved(home: Path, tokenizers: Tokenizers, seed: int, languages=("en", "fr"), layers=1) -> Path:
+def saved(
+    home: Path, tokenizers: TokenizerPair, seed: int, languages=("en", "fr"), layers=1
+) -> Path:
     torch.manual_seed(seed)
     size = {"d_model": 16, "d_ff": 24, "heads": 2, "encoder_layers": 1, "decoder_layers": layers}
     config = ModelConfig(vocab_size=tokenizers.source.vocab_size, **size)
@@ -39,7 +41,7 @@ def saved(home: Path, tokenizers: Tokenizers, seed: int, languages=("en", "fr"),
 
 
 @pytest.fixture
-def homes(tokenizers: Tokenizers, tmp_path: Path) -> list[Path]:
+def homes(tokenizers: TokenizerPair, tmp_path: Path) -> list[Path]:
     return [saved(tmp_path / str(seed), tokenizers, seed, layers=seed) for seed in (1, 2)]
 
 
@@ -67,12 +69,12 @@ def test_none_of_them_drops_anything_out(homes: list[Path]) -> None:
     assert other.training
 
 
-def test_what_cannot_be_together(homes, tokenizers: Tokenizers, tmp_path: Path) -> None:
+def test_what_cannot_be_together(homes, tokenizers: TokenizerPair, tmp_path: Path) -> None:
     german = saved(tmp_path / "de", tokenizers, 1, ("en", "de"))
     with pytest.raises(InputError, match="must translate en→fr, but one does en→de"):
         seq2see.load([homes[0], german])
-    few = fables.load("valid")[:200]
-    others = Tokenizers.train(
+    few = fables.load_fables("valid")[:200]
+    others = TokenizerPair.train(
         (f.source for f in few), (f.target for f in few), TokenizerConfig(vocab_size=380)
     )
     with pytest.raises(InputError, match="must share their pieces"):

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from seq2see.engines.torch_decoder import encoded, group_ends
+from seq2see.engines.torch_decoder import encode_in_groups, find_group_ends
 from seq2see.model import ModelConfig, Transformer
-from seq2see.model.recorder import Silence
+from seq2see.model.recorder import NullRecorder
 
 LENGTHS = [9, 9, 9, 6, 5, 5, 5, 5, 3, 1]
 
@@ -58,9 +58,9 @@ def calls(monkeypatch) -> list[tuple[int, ...]]:
 def test_groups_are_encoded_as_the_whole(
     settings: dict[str, Any], lengths: list[int], monkeypatch
 ) -> None:
-    monkeypatch.setattr("seq2see.engines.torch_decoder.GROUP_TOKENS", 10)
+    monkeypatch.setattr("seq2see.engines.torch_decoder.MIN_GROUP_TOKENS", 10)
     net, source_BS = model(**settings), sources(lengths)
-    whole, groups = net.encode(source_BS), encoded(net, source_BS)
+    whole, groups = net.encode(source_BS), encode_in_groups(net, source_BS)
     assert torch.equal(groups.padding_BS, whole.padding_BS)
     seen = ~whole.padding_BS
     torch.testing.assert_close(groups.states_BSM[seen], whole.states_BSM[seen])
@@ -68,34 +68,34 @@ def test_groups_are_encoded_as_the_whole(
 
 
 def test_padding_may_be_anywhere(monkeypatch) -> None:
-    monkeypatch.setattr("seq2see.engines.torch_decoder.GROUP_TOKENS", 4)
+    monkeypatch.setattr("seq2see.engines.torch_decoder.MIN_GROUP_TOKENS", 4)
     net = model()
     source_BS = torch.tensor(
         [[3, 4, 5, 6, 7, 8], [0, 0, 3, 4, 5, 0], [6, 0, 7, 0, 8, 0], [3, 4, 0, 0, 0, 0], [0] * 6]
     )
-    whole, groups = net.encode(source_BS), encoded(net, source_BS)
+    whole, groups = net.encode(source_BS), encode_in_groups(net, source_BS)
     seen = ~whole.padding_BS
     torch.testing.assert_close(groups.states_BSM[seen], whole.states_BSM[seen])
 
 
 def test_each_length_is_a_group_unless_it_has_few_tokens(monkeypatch, calls) -> None:
-    monkeypatch.setattr("seq2see.engines.torch_decoder.GROUP_TOKENS", 10)
-    encoded(model(), sources(LENGTHS))
+    monkeypatch.setattr("seq2see.engines.torch_decoder.MIN_GROUP_TOKENS", 10)
+    encode_in_groups(model(), sources(LENGTHS))
     assert calls == [(3, 9), (2, 6), (3, 5), (2, 3)]
 
 
 def test_few_tokens_are_one_group(calls) -> None:
-    encoded(model(), sources(LENGTHS))
+    encode_in_groups(model(), sources(LENGTHS))
     assert calls == [(10, 9)]
 
 
 def test_whoever_listens_hears_the_whole_batch(monkeypatch, calls) -> None:
-    monkeypatch.setattr("seq2see.engines.torch_decoder.GROUP_TOKENS", 10)
-    encoded(model(), sources(LENGTHS), Silence())
+    monkeypatch.setattr("seq2see.engines.torch_decoder.MIN_GROUP_TOKENS", 10)
+    encode_in_groups(model(), sources(LENGTHS), NullRecorder())
     assert calls == [(10, 9)]
 
 
 def test_groups_end_where_the_sources_do() -> None:
-    assert list(group_ends([7])) == [1]
-    assert list(group_ends([600, 600, 599])) == [2, 3]
-    assert list(group_ends([300, 299, 298])) == [2, 3]
+    assert list(find_group_ends([7])) == [1]
+    assert list(find_group_ends([600, 600, 599])) == [2, 3]
+    assert list(find_group_ends([300, 299, 298])) == [2, 3]

@@ -8,20 +8,24 @@ import pytest
 import torch
 from torch import nn
 
-from seq2see.engines.base import in_order
-from seq2see.engines.torch_decoder import WORTH_PACKING, PackedOutput, output_layer
+from seq2see.engines.base import collect_in_order
+from seq2see.engines.torch_decoder import (
+    MIN_ROWS_TO_PACK,
+    PackedOutputProjection,
+    choose_output_projection,
+)
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.model import ModelConfig, Transformer
-from seq2see.model.embeddings import Output, TokenTable
-from seq2see.search import Hypothesis, SearchConfig, Source
+from seq2see.model.embeddings import OutputProjection, TokenEmbedding
+from seq2see.search import Hypothesis, SearchConfig, SearchInput
 
 VOCAB, FEATURES = 40, 8
 GREEDY = SearchConfig(beam_size=1)
 
 
-def made(bias: bool = False) -> Output:
+def made(bias: bool = False) -> OutputProjection:
     torch.manual_seed(1)
-    output = Output(TokenTable(VOCAB, FEATURES), bias)
+    output = OutputProjection(TokenEmbedding(VOCAB, FEATURES), bias)
     for weight in output.parameters():
         nn.init.normal_(weight)
     return output
@@ -35,33 +39,33 @@ def model() -> Transformer:
 
 def searched(net: Transformer, count: int) -> list[list[Hypothesis]]:
     sentences: Sequence[Sequence[int]] = [[5 + i % 30, 6, 7 + i % 20] for i in range(count)]
-    sources = [Source(len(sentence) + 1, i) for i, sentence in enumerate(sentences)]
-    return in_order(TorchEngine(net).search(sentences, sources, GREEDY))
+    sources = [SearchInput(len(sentence) + 1, i) for i, sentence in enumerate(sentences)]
+    return collect_in_order(TorchEngine(net).search(sentences, sources, GREEDY))
 
 
 @pytest.mark.parametrize("bias", [True, False])
 @torch.inference_mode()
 def test_the_numbers_are_those_of_the_model(bias: bool) -> None:
     output, x_RM = made(bias), torch.randn(11, FEATURES)
-    packed = output_layer(output, WORTH_PACKING)
-    assert isinstance(packed, PackedOutput)
+    packed = choose_output_projection(output, MIN_ROWS_TO_PACK)
+    assert isinstance(packed, PackedOutputProjection)
     torch.testing.assert_close(packed.log_probabilities(x_RM), output.log_probabilities(x_RM))
 
 
 def test_few_hypotheses_are_not_worth_it() -> None:
     output = made()
-    assert output_layer(output, WORTH_PACKING - 1) is output
+    assert choose_output_projection(output, MIN_ROWS_TO_PACK - 1) is output
 
 
 def test_autocast_chooses_its_own_type() -> None:
     output = made()
     with torch.autocast("cpu", torch.bfloat16):
-        assert output_layer(output, WORTH_PACKING) is output
+        assert choose_output_projection(output, MIN_ROWS_TO_PACK) is output
 
 
 @pytest.mark.parametrize("change", ["double", "hook", "another class"])
 def test_what_is_not_plain_stays_as_it_is(change: str) -> None:
-    class Louder(Output):
+    class Louder(OutputProjection):
         """An output layer with ideas of its own."""
 
     output = made()
@@ -71,18 +75,18 @@ def test_what_is_not_plain_stays_as_it_is(change: str) -> None:
         output.register_forward_hook(lambda *_: None)
     else:
         output.__class__ = Louder
-    assert output_layer(output, WORTH_PACKING) is output
+    assert choose_output_projection(output, MIN_ROWS_TO_PACK) is output
 
 
 def test_a_search_sees_the_weights_of_its_time() -> None:
     """As between two validations of a training."""
     net = model()
-    before = searched(net, WORTH_PACKING)
+    before = searched(net, MIN_ROWS_TO_PACK)
     with torch.no_grad():
         for weight in net.parameters():
             weight.neg_()
-    after = searched(net, WORTH_PACKING)
+    after = searched(net, MIN_ROWS_TO_PACK)
     assert [h[0].tokens for h in before] != [h[0].tokens for h in after]
-    alone = [searched(net, WORTH_PACKING - 1)[0], after[0]]
+    alone = [searched(net, MIN_ROWS_TO_PACK - 1)[0], after[0]]
     assert alone[0][0].tokens == alone[1][0].tokens
     assert alone[0][0].log_prob == pytest.approx(alone[1][0].log_prob, abs=1e-5)

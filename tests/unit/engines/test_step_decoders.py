@@ -9,9 +9,23 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seq2see.engines.torch_decoder import ROOM, LeanSteps, ModelSteps, Steps, is_known, steps
-from seq2see.explain.patched import with_parts
-from seq2see.model import SILENCE, AttentionConfig, Builder, ModelConfig, Site, Transformer
+from seq2see.engines.torch_decoder import (
+    INITIAL_CACHE_LENGTH,
+    FastCpuStepDecoder,
+    ModelStepDecoder,
+    StepDecoder,
+    create_step_decoder,
+    supports_fast_cpu_step,
+)
+from seq2see.explain.patched import replace_modules
+from seq2see.model import (
+    NULL_RECORDER,
+    AttentionConfig,
+    AttentionSite,
+    ModelBuilder,
+    ModelConfig,
+    Transformer,
+)
 from seq2see.model.attention import CrossAttention
 from seq2see.model.modules import Dropout, PostNormResidual, PreNormResidual, Residual
 
@@ -53,14 +67,14 @@ def model(**settings: Any) -> Transformer:
     return net
 
 
-def run(taken: Steps, turns: Sequence[tuple[Tensor, Tensor] | None]) -> list[Tensor]:
+def run(taken: StepDecoder, turns: Sequence[tuple[Tensor, Tensor] | None]) -> list[Tensor]:
     """Take a step for each turn, and let the hypotheses follow behind it where it says so."""
     rows, generator, states = len(SOURCES), torch.Generator().manual_seed(2), []
     for turn in turns:
         tokens_R = torch.randint(1, VOCAB, (rows,), generator=generator)
         states.append(taken.step(tokens_R))
         if turn is not None:
-            taken.follow(*turn)
+            taken.reorder(*turn)
             rows = turn[1].numel()
     return states
 
@@ -84,9 +98,9 @@ def same(net: Transformer, turns: Sequence[tuple[Tensor, Tensor] | None]) -> Non
     """Let a model go on in both ways, and compare each state."""
     with torch.inference_mode():
         memory = net.encode(SOURCES)
-        lean = steps(net, memory)
-        assert isinstance(lean, LeanSteps)
-        wanted, found = run(ModelSteps(net, memory), turns), run(lean, turns)
+        lean = create_step_decoder(net, memory)
+        assert isinstance(lean, FastCpuStepDecoder)
+        wanted, found = run(ModelStepDecoder(net, memory), turns), run(lean, turns)
     for own, other in zip(wanted, found, strict=True):
         torch.testing.assert_close(other, own, rtol=1e-10, atol=1e-10)
 
@@ -97,7 +111,7 @@ def test_hypotheses_that_multiply_change_places_and_leave(kind: str) -> None:
 
 
 def test_there_is_room_for_any_number_of_tokens() -> None:
-    same(model(), [None] * (2 * ROOM + 3))
+    same(model(), [None] * (2 * INITIAL_CACHE_LENGTH + 3))
 
 
 def test_beams_may_be_made_before_the_first_step() -> None:
@@ -105,16 +119,16 @@ def test_beams_may_be_made_before_the_first_step() -> None:
     tokens_R = torch.tensor([1, 5, 6, 7])
     with torch.inference_mode():
         memory = net.encode(SOURCES[:2])
-        for kind in (ModelSteps, LeanSteps):
+        for kind in (ModelStepDecoder, FastCpuStepDecoder):
             taken = kind(net, memory)
-            taken.follow(torch.tensor([0, 0, 1, 1]), torch.zeros(4, 1, dtype=torch.long))
+            taken.reorder(torch.tensor([0, 0, 1, 1]), torch.zeros(4, 1, dtype=torch.long))
             states.append(taken.step(tokens_R))
     torch.testing.assert_close(*states, rtol=1e-10, atol=1e-10)
 
 
 def test_gradients_are_not_asked_for() -> None:
     net = model()
-    taken = LeanSteps(net, net.encode(SOURCES))
+    taken = FastCpuStepDecoder(net, net.encode(SOURCES))
     assert not taken.step(torch.tensor([1, 2, 3])).requires_grad
 
 
@@ -122,7 +136,7 @@ def test_gradients_are_not_asked_for() -> None:
 def test_other_models_take_their_own_steps(kind: str) -> None:
     net = model(**OTHERS[kind])
     with torch.inference_mode():
-        assert isinstance(steps(net, net.encode(SOURCES)), ModelSteps)
+        assert isinstance(create_step_decoder(net, net.encode(SOURCES)), ModelStepDecoder)
 
 
 class Louder(nn.Module):
@@ -139,9 +153,9 @@ class Louder(nn.Module):
 
 def test_a_part_of_somebody_else_takes_its_own_steps() -> None:
     net = model(norm={"placement": "pre"})
-    assert is_known(net)
+    assert supports_fast_cpu_step(net)
     for name in ("decoder.layers.1.feed_forward", "decoder.norm"):
-        assert not is_known(with_parts(net, {name: Louder}))
+        assert not supports_fast_cpu_step(replace_modules(net, {name: Louder}))
 
 
 PLACES = ["decoder", "decoder.norm", "decoder.layers.0", "decoder.layers.1.feed_forward.up"]
@@ -152,16 +166,16 @@ PLACES = ["decoder", "decoder.norm", "decoder.layers.0", "decoder.layers.1.feed_
 def test_a_hook_is_called(place: str, hook: str) -> None:
     net = model(norm={"placement": "pre"})
     handle = getattr(net.get_submodule(place), hook)(lambda *_: None)
-    assert not is_known(net)
+    assert not supports_fast_cpu_step(net)
     handle.remove()
-    assert is_known(net)
+    assert supports_fast_cpu_step(net)
 
 
 def test_a_forward_of_its_own_is_called() -> None:
     net = model()
     part = net.decoder.layers[0].feed_forward
     part.forward = lambda x_NM: 2 * x_NM  # type: ignore[method-assign]
-    assert not is_known(net)
+    assert not supports_fast_cpu_step(net)
 
 
 def test_a_model_of_its_own_kind_takes_its_own_steps() -> None:
@@ -169,61 +183,65 @@ def test_a_model_of_its_own_kind_takes_its_own_steps() -> None:
         pass
 
     net = model()
-    assert not is_known(Other(net.encoder, net.decoder, net.output).eval())
+    assert not supports_fast_cpu_step(Other(net.encoder, net.decoder, net.output).eval())
 
 
 def test_dropout_that_is_on_is_heard() -> None:
     net = model()
     net.decoder.layers[1].attention.attention.dropout.train()
-    assert not is_known(net)
+    assert not supports_fast_cpu_step(net)
 
 
 def test_norms_before_and_behind_may_be_mixed() -> None:
-    class Mixed(Builder):
-        def residual(self) -> Residual:
+    class Mixed(ModelBuilder):
+        def build_residual(self) -> Residual:
             self.made = getattr(self, "made", 0) + 1
             kind = PreNormResidual if self.made % 2 else PostNormResidual
-            return kind(self.norm(), Dropout(0.0))
+            return kind(self.build_norm(), Dropout(0.0))
 
-    net = Mixed(config()).transformer().double().eval()
-    assert is_known(net)
+    net = Mixed(config()).build_transformer().double().eval()
+    assert supports_fast_cpu_step(net)
     same(net, SEARCH)
 
 
 def test_different_numbers_of_heads_take_their_own_steps() -> None:
-    class Mixed(Builder):
-        def cross_attention(self, attention: AttentionConfig, site: Site) -> CrossAttention:
-            inside = self.attention(attention, site)
+    class Mixed(ModelBuilder):
+        def build_cross_attention(
+            self, attention: AttentionConfig, site: AttentionSite
+        ) -> CrossAttention:
+            inside = self.build_attention(attention, site)
             return CrossAttention(self.config.d_model, 1, inside, site)
 
-    assert not is_known(Mixed(config()).transformer().eval())
+    assert not supports_fast_cpu_step(Mixed(config()).build_transformer().eval())
 
 
 def test_autocast_is_the_models_own_matter() -> None:
     net = model()
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
-        assert isinstance(steps(net, net.encode(SOURCES)), ModelSteps)
+        assert isinstance(create_step_decoder(net, net.encode(SOURCES)), ModelStepDecoder)
 
 
 def test_whoever_listens_hears_the_model_itself() -> None:
     class Ear:
-        def attention_listener(self, site: Site) -> None: ...
+        def attention_listener(self, site: AttentionSite) -> None: ...
         def layer_listener(self, stack: str, layer: int) -> None: ...
 
     net = model()
     with torch.inference_mode():
-        assert isinstance(steps(net, net.encode(SOURCES), Ear()), ModelSteps)
-        assert isinstance(steps(net, net.encode(SOURCES), SILENCE), LeanSteps)
+        assert isinstance(create_step_decoder(net, net.encode(SOURCES), Ear()), ModelStepDecoder)
+        assert isinstance(
+            create_step_decoder(net, net.encode(SOURCES), NULL_RECORDER), FastCpuStepDecoder
+        )
 
 
 def test_a_model_in_training_keeps_its_dropout() -> None:
     net = model().train()
     with torch.inference_mode():
-        assert isinstance(steps(net, net.encode(SOURCES)), ModelSteps)
+        assert isinstance(create_step_decoder(net, net.encode(SOURCES)), ModelStepDecoder)
 
 
 def test_a_source_of_padding_alone_gives_no_nan() -> None:
     net = model()
     with torch.inference_mode():
-        taken = steps(net, net.encode(torch.tensor([[3, 4, 2], [0, 0, 0]])))
+        taken = create_step_decoder(net, net.encode(torch.tensor([[3, 4, 2], [0, 0, 0]])))
         assert taken.step(torch.tensor([1, 1])).isfinite().all()

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from seq2see.engines.torch_engine import Crew
+from seq2see.engines.torch_engine import TorchThreadPool
 
 
 def test_results_come_in_order_whoever_made_them() -> None:
@@ -19,7 +19,7 @@ def test_results_come_in_order_whoever_made_them() -> None:
         meet.wait()
         return number, threading.current_thread().name
 
-    found = [*Crew(2).map(work, range(8))]
+    found = [*TorchThreadPool(2).map(work, range(8))]
     assert [number for number, _ in found] == list(range(8))
     assert len({name for _, name in found}) == 2
 
@@ -28,7 +28,7 @@ def test_torch_has_one_thread_in_a_worker_and_its_own_outside() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        assert [*Crew(2).map(lambda _: torch.get_num_threads(), [0, 1, 2])] == [1, 1, 1]
+        assert [*TorchThreadPool(2).map(lambda _: torch.get_num_threads(), [0, 1, 2])] == [1, 1, 1]
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
@@ -38,7 +38,7 @@ def test_threads_of_others_get_what_they_would_have_had() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        assert [*Crew(2).map(str, [0, 1])] == ["0", "1"]
+        assert [*TorchThreadPool(2).map(str, [0, 1])] == ["0", "1"]
         with ThreadPoolExecutor(1) as other:
             assert other.submit(torch.get_num_threads).result() == 3
     finally:
@@ -46,11 +46,13 @@ def test_threads_of_others_get_what_they_would_have_had() -> None:
 
 
 def test_one_item_is_done_by_whoever_asks() -> None:
-    assert [*Crew(2).map(lambda _: threading.current_thread(), [0])] == [threading.current_thread()]
+    assert [*TorchThreadPool(2).map(lambda _: threading.current_thread(), [0])] == [
+        threading.current_thread()
+    ]
 
 
 def test_a_crew_of_one_does_one_thing_at_a_time() -> None:
-    crew, busy = Crew(1), threading.Lock()
+    crew, busy = TorchThreadPool(1), threading.Lock()
 
     def work(_: int) -> str:
         assert busy.acquire(blocking=False), "two are at work at once"
@@ -67,7 +69,7 @@ def test_a_crew_of_one_does_one_thing_at_a_time() -> None:
 
 
 def test_a_crew_of_one_may_be_asked_from_inside() -> None:
-    crew = Crew(1)
+    crew = TorchThreadPool(1)
     assert [*crew.map(lambda n: [*crew.map(str, [n])], [1, 2])] == [["1"], ["2"]]
 
 
@@ -80,5 +82,5 @@ def test_an_error_is_raised_and_ends_what_has_not_begun() -> None:
         raise ValueError(f"item {number}")
 
     with pytest.raises(ValueError, match="item 0"):
-        list(Crew(2).map(work, range(1000)))
+        list(TorchThreadPool(2).map(work, range(1000)))
     assert len(begun) < 1000

@@ -22,35 +22,47 @@ from seq2see.bundle import Bundle
 from seq2see.cli import app
 from seq2see.data import fables
 from seq2see.errors import InputError, Seq2SeeError
-from seq2see.explain import Detail, Subject, Trace, every_head, trace
-from seq2see.explain.head_ablation import HeadReport, HeadScore, preferences
-from seq2see.explain.output import head_picture
-from seq2see.explain.pronoun_test import PronounReport, Share, pronoun_report
+from seq2see.explain import (
+    ExplainedModel,
+    Trace,
+    TraceOptions,
+    list_head_ablations,
+    trace_translation,
+)
+from seq2see.explain.head_ablation import (
+    HeadImportance,
+    HeadImportanceReport,
+    compute_contrastive_scores,
+)
+from seq2see.explain.output import draw_attention_map
+from seq2see.explain.pronoun_test import PronounReport, Proportion, run_pronoun_test
 from seq2see.model import ModelConfig, Transformer
-from seq2see.search import LengthsConfig, SearchConfig
-from seq2see.text import TokenizerConfig, Tokenizers
+from seq2see.search import LengthConfig, SearchConfig
+from seq2see.text import TokenizerConfig, TokenizerPair
 
 LINES = ["the cat sleeps .", "a dog runs </script> <b>", "我 喜欢 猫 。", "le chat dort ."]
-SHORT = SearchConfig(beam_size=2, lengths=LengthsConfig(max_ratio=1.0, max_extra=2))
+SHORT = SearchConfig(beam_size=2, length=LengthConfig(max_ratio=1.0, max_extra=2))
 
 
 @cache
-def subject(languages: tuple[str, str] = ("en", "zh")) -> Subject:
+def subject(languages: tuple[str, str] = ("en", "zh")) -> ExplainedModel:
     text = LINES
     if languages == ("en", "fr"):
-        text = [f"{fable.source} {fable.target}" for fable in fables.load("test", True)[:300]]
-    tokenizers = Tokenizers.train(text, text, TokenizerConfig(vocab_size=320))
+        text = [
+            f"{fable.source} {fable.target}" for fable in fables.load_fables("test", True)[:300]
+        ]
+    tokenizers = TokenizerPair.train(text, text, TokenizerConfig(vocab_size=320))
     sizes = {"d_model": 8, "d_ff": 8, "heads": 2, "encoder_layers": 2, "decoder_layers": 2}
     torch.manual_seed(3)
     model = Transformer.from_config(ModelConfig(vocab_size=tokenizers.source.vocab_size, **sizes))
-    return Subject(model.eval(), tokenizers, languages)
+    return ExplainedModel(model.eval(), tokenizers, languages)
 
 
 @cache
 def traced(target: str | None = "我喜欢猫。", text: str = "the cat </script> sleeps .") -> Trace:
     methods = ("attention", "occlusion")
-    detail = Detail(methods=methods, words=True, layers="all")
-    return trace(subject(), text, target, SHORT, (), detail)
+    detail = TraceOptions(attributions=methods, word_alternatives=True, layers="all")
+    return trace_translation(subject(), text, target, SHORT, (), detail)
 
 
 def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:
@@ -89,25 +101,30 @@ def test_pictures(tmp_path: Path, ending: str) -> None:
     assert path.stat().st_size > 2000
     if ending == "svg":
         words = path.read_text("utf-8")
-        for label in [*made.labels("output"), *made.labels("source"), "layer 1", "head 0"]:
+        for label in [
+            *made.axis_labels("target"),
+            *made.axis_labels("source"),
+            "layer 1",
+            "head 0",
+        ]:
             assert label in unescape(words)
 
 
 def test_one_head_alone(tmp_path: Path) -> None:
     path = tmp_path / "a.svg"
-    head_picture(traced(), path, traced().at("encoder", 1, "self"), 1)
+    draw_attention_map(traced(), path, traced().attention_map("encoder", 1, "self"), 1)
     assert "encoder.1.self, head 1" in path.read_text("utf-8")
     with pytest.raises(InputError, match="`head` must be below 2, but is 5"):
-        head_picture(traced(), path, traced().at("encoder", 1, "self"), 5)
+        draw_attention_map(traced(), path, traced().attention_map("encoder", 1, "self"), 5)
     with pytest.raises(InputError, match=r"must be one of encoder.0.self.* but is encoder.9.self"):
-        traced().at("encoder", 9, "self")
+        traced().attention_map("encoder", 9, "self")
 
 
-@pytest.mark.skipif(len(draw.fonts()) < 2, reason="this computer has no font for Chinese")
+@pytest.mark.skipif(len(draw.find_fonts()) < 2, reason="this computer has no font for Chinese")
 def test_chinese_is_drawn_with_a_font_that_has_it(tmp_path: Path) -> None:
     """matplotlib warns of what a font lacks, and warnings are errors."""
     traced().save(tmp_path / "a.png")
-    assert "猫" in "".join(traced().labels("output"))
+    assert "猫" in "".join(traced().axis_labels("target"))
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a", "nowhere/a.html"])
@@ -126,7 +143,7 @@ def test_a_browser_draws_it_without_complaint(tmp_path: Path, target: str | None
         seen = apart.submit(_looked_at, path).result()
     assert seen.complaints == []
     assert [url for url in seen.asked_for if not url.startswith("data:")] == [path.as_uri()]
-    assert sorted(seen.labels) == sorted([*made.labels("source"), *made.labels("output")])
+    assert sorted(seen.labels) == sorted([*made.axis_labels("source"), *made.axis_labels("target")])
     assert seen.circles == len(made.beam.nodes)
     assert seen.rows == len(made.steps)
 
@@ -162,24 +179,26 @@ def _looked_at(path: Path) -> _Seen:
 
 
 def test_wilson_by_known_numbers() -> None:
-    nothing, half, all_ = (Share.counted(count, 10) for count in (0, 5, 10))
+    nothing, half, all_ = (Proportion.from_counts(count, 10) for count in (0, 5, 10))
     assert (nothing.low, nothing.high) == pytest.approx((0, 0.2775), abs=1e-3)
     assert (half.low, half.high) == pytest.approx((0.2366, 0.7634), abs=1e-3)
-    assert not half.beats_chance
-    assert all_.beats_chance
-    assert "no better than chance" in half.judged()
-    assert "chance" not in all_.judged()
+    assert not half.is_above_chance
+    assert all_.is_above_chance
+    assert "no better than chance" in half.format_with_significance()
+    assert "chance" not in all_.format_with_significance()
 
 
 @cache
 def asked() -> PronounReport:
-    return pronoun_report(subject(("en", "fr")), short=True, cases=12)
+    return run_pronoun_test(subject(("en", "fr")), use_short_corpus=True, max_cases=12)
 
 
 def test_a_model_that_knows_nothing_is_told_so() -> None:
     report = asked()
-    assert 2 * report.control.count == report.control.of == 12, "twins: one of two is wrong"
-    told = " ".join(report.verdict())
+    assert 2 * report.masked_accuracy.count == report.masked_accuracy.total == 12, (
+        "twins: one of two is wrong"
+    )
+    told = " ".join(report.summary_lines())
     assert "no better than chance" in told
     assert "Attention does not show it" in told
     assert len(report.heads) == 4
@@ -187,36 +206,46 @@ def test_a_model_that_knows_nothing_is_told_so() -> None:
 
 def test_the_two_famous_sentences() -> None:
     report, of = asked(), subject(("en", "fr"))
-    tired, wide = report.famous
+    tired, wide = report.examples
     assert tired.source.endswith("too tired.")
     assert wide.source.endswith("too wide.")
-    for case in report.famous:
-        assert len(case.looks) == 4
-        for look in case.looks:
+    for case in report.examples:
+        assert len(case.pronoun_attention) == 4
+        for look in case.pronoun_attention:
             assert len(look.weights) == len(case.tokens)
             assert sum(look.weights) == pytest.approx(1, abs=1e-4)
-        assert len(case.removals) == len(every_head(of.model))
-        for removal in case.removals:
-            assert removal.change == pytest.approx(removal.preference - case.preference)
-        most = max(case.removals, key=lambda removal: abs(removal.change))
-        told = f"Without {most.name}.{most.head} it is {most.preference:+.2f}"
-        assert any(case.source in line and told in line for line in report.verdict())
-    pairs = [f.pronoun.contrast for f in fables.pronoun_cases("test", True)[:12] if f.pronoun]
-    whole = preferences(of, [pair for pair in pairs if pair])
-    assert report.prefers_right.count == sum(value > 0 for value in whole)
+        assert len(case.ablations) == len(list_head_ablations(of.model))
+        for removal in case.ablations:
+            assert removal.change == pytest.approx(
+                removal.log_prob_difference - case.log_prob_difference
+            )
+        most = max(case.ablations, key=lambda removal: abs(removal.change))
+        told = f"Without {most.attention_address}.{most.head} it is {most.log_prob_difference:+.2f}"
+        assert any(case.source in line and told in line for line in report.summary_lines())
+    pairs = [
+        f.pronoun.contrastive_pair
+        for f in fables.load_pronoun_cases("test", True)[:12]
+        if f.pronoun
+    ]
+    whole = compute_contrastive_scores(of, [pair for pair in pairs if pair])
+    assert report.accuracy.count == sum(value > 0 for value in whole)
 
 
 def test_other_languages_have_no_il_and_elle() -> None:
     with pytest.raises(InputError, match="from en to fr .* but translates from en to zh"):
-        pronoun_report(subject())
+        run_pronoun_test(subject())
 
 
-def heads() -> HeadReport:
+def heads() -> HeadImportanceReport:
     scores = [
-        HeadScore(stack="decoder", layer=layer, attention="cross", head=head, bleu=1, change=change)
+        HeadImportance(
+            stack="decoder", layer=layer, attention="cross", head=head, bleu=1, bleu_change=change
+        )
         for layer, head, change in [(0, 0, -0.5), (0, 1, 0.25), (1, 0, 0.0), (1, 1, -2.0)]
     ]
-    return HeadReport(sentences=3, baseline=30.0, signature="nrefs:1", heads=tuple(scores))
+    return HeadImportanceReport(
+        num_sentences=3, baseline_bleu=30.0, signature="nrefs:1", heads=tuple(scores)
+    )
 
 
 @pytest.mark.parametrize("ending", ["html", "json", "png", "svg"])
@@ -230,8 +259,8 @@ def test_reports_are_written(tmp_path: Path, ending: str) -> None:
 
 
 def test_the_table_of_heads() -> None:
-    (table,) = heads().tables()
-    assert (table.rows, table.columns) == (["layer 1", "layer 0"], ["head 0", "head 1"])
+    (table,) = heads().build_tables()
+    assert (table.row_labels, table.column_labels) == (["layer 1", "layer 0"], ["head 0", "head 1"])
     assert table.values == [[0.0, -2.0], [-0.5, 0.25]]
     page = heads().to_html()
     assert page.index("+0.00") < page.index("-2.00") < page.index("-0.50") < page.index("+0.25")
@@ -259,7 +288,7 @@ def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_command(directory: Path, tmp_path: Path) -> None:
     page = tmp_path / "a.html"
-    options = ["--off", "decoder.1.cross.0", "--beam-size", "2", "--method", "occlusion"]
+    options = ["--ablate", "decoder.1.cross.0", "--beam-size", "2", "--attribution", "occlusion"]
     done = command(directory, "the cat sleeps .", *options, "-o", page)
     assert done.returncode == 0, done.stderr
     assert "without the intervention:" in done.stdout
@@ -268,19 +297,19 @@ def test_the_command(directory: Path, tmp_path: Path) -> None:
     assert page.read_text("utf-8").startswith("<!doctype html>")
     more = ["the cat sleeps .", "--target", "le chat dort .", "--json"]
     found = Trace.from_json(CliRunner().invoke(app, ["explain", str(directory), *more]).stdout)
-    assert found.forced
+    assert found.is_forced
     assert found.translation.text == "le chat dort ."
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "line"),
     [
-        (["a", "--off", "decoder"], 2, "`--off` must be such as decoder.1.cross.3"),
-        ([], 2, "TEXT, `--pronoun` or `--heads` must be given"),
-        (["a", "--pronoun"], 2, "TEXT must be left out with `--pronoun`"),
-        (["a", "--method", "guess"], 2, "must be one of"),
+        (["a", "--ablate", "decoder"], 2, "`--ablate` must be such as decoder.1.cross.3"),
+        ([], 2, "TEXT, `--pronoun-test` or `--head-importance` must be given"),
+        (["a", "--pronoun-test"], 2, "TEXT must be left out with `--pronoun-test`"),
+        (["a", "--attribution", "guess"], 2, "must be one of"),
         (["a", "-o", "a.txt"], 2, "must end with one of .json, .html"),
-        (["--pronoun"], 1, "from en to fr"),
+        (["--pronoun-test"], 1, "from en to fr"),
     ],
 )
 def test_mistakes(directory: Path, arguments: list[str], status: int, line: str) -> None:

@@ -21,15 +21,15 @@ from seq2see.cli.import_ import import_
 from seq2see.data import fables
 from seq2see.errors import InputError
 from seq2see.text import Tokenizer, TokenizerConfig
-from seq2see.text.sentencepiece_file import with_ids
+from seq2see.text.sentencepiece_file import replace_vocabulary
 
-FABLES = fables.load("valid")[:400]
-LINES = [f.source for f in fables.load("test") if f.source.isascii()][:12]
+FABLES = fables.load_fables("valid")[:400]
+LINES = [f.source for f in fables.load_fables("test") if f.source.isascii()][:12]
 
 
 def plain(kind: str, lines: list[str], size: int) -> Tokenizer:
     """Return a tokenizer as from elsewhere."""
-    return Tokenizer.train(lines, TokenizerConfig(vocab_size=size, kind=kind))
+    return Tokenizer.train(lines, TokenizerConfig(vocab_size=size, model_type=kind))
 
 
 @pytest.fixture(scope="module")
@@ -69,16 +69,16 @@ def test_texts_are_those_of_transformers(opus: Path, tmp_path: Path, beam: int) 
         warnings.simplefilter("ignore")  # it recommends another package
         theirs = MarianTokenizer.from_pretrained(opus)
     model = MarianMTModel.from_pretrained(opus).eval()
-    bundle = interop.read(opus)
+    bundle = interop.import_marian(opus)
     assert bundle.languages == ("en", "fr")
     bundle.save(tmp_path)
     lengths = {"max_ratio": 0.0, "max_extra": 12}
     translator = seq2see.load(tmp_path, engine="torch")
-    found = translator.translate(LINES, beam_size=beam, stop="exact", lengths=lengths)
+    found = translator.translate(LINES, beam_size=beam, stop_rule="exact", length=lengths)
     for line, ours in zip(LINES, found, strict=True):
         given = theirs(line, return_tensors="pt")
         ids = bundle.tokenizers.source.encode(line)
-        assert [*ids, bundle.framing.source_end] == given["input_ids"][0].tolist()
+        assert [*ids, bundle.special_tokens.source_eos_id] == given["input_ids"][0].tolist()
         tokens = model.generate(
             **given,
             max_new_tokens=12,
@@ -90,13 +90,13 @@ def test_texts_are_those_of_transformers(opus: Path, tmp_path: Path, beam: int) 
 
 
 def test_an_output_bias_of_zeros_is_none(opus: Path, tmp_path: Path) -> None:
-    assert "output.bias_V" in interop.read(opus).weights
+    assert "output.bias_V" in interop.import_marian(opus).weights
     model = MarianMTModel.from_pretrained(opus)
     torch.nn.init.zeros_(model.final_logits_bias)
     home = tmp_path / opus.name
     shutil.copytree(opus, home)
     model.save_pretrained(home)
-    bundle = interop.read(home)
+    bundle = interop.import_marian(home)
     assert not bundle.config.embeddings.output_bias
     assert "output.bias_V" not in bundle.weights
 
@@ -104,17 +104,19 @@ def test_an_output_bias_of_zeros_is_none(opus: Path, tmp_path: Path) -> None:
 def test_a_file_with_other_ids_cuts_as_before(sides) -> None:
     source, _ = sides
     shuffled = sorted(source.pieces)
-    other = Tokenizer(with_ids(source.model, {piece: i for i, piece in enumerate(shuffled)}))
+    other = Tokenizer(
+        replace_vocabulary(source.serialized_model, {piece: i for i, piece in enumerate(shuffled)})
+    )
     for line in LINES:
         pieces = [source.pieces[i] for i in source.encode(line)]
         assert [other.pieces[i] for i in other.encode(line)] == pieces
         assert other.decode(other.encode(line)) == line
     assert other.pieces == tuple(shuffled)
-    assert other.specials.eos == shuffled.index("</s>")
+    assert other.special_ids.eos == shuffled.index("</s>")
 
 
 def test_tags_stand_for_themselves_and_foreign_pieces_for_nothing(opus: Path) -> None:
-    source = interop.read(opus).tokenizers.source
+    source = interop.import_marian(opus).tokenizers.source
     ids = json.loads((opus / "vocab.json").read_text("utf-8"))
     assert source.pieces == tuple(sorted(ids, key=ids.__getitem__))
     assert ids[">>fra<<"] in source.encode(">>fra<< The cat.")
@@ -126,11 +128,11 @@ def test_a_pickle_is_read_without_running_it(opus: Path, tmp_path: Path) -> None
     weights = interop.marian._weights(home)
     (home / "model.safetensors").unlink()
     torch.save(weights, home / "pytorch_model.bin")
-    for name, weight in interop.read(home).weights.items():
-        assert torch.equal(weight, interop.read(opus).weights[name])
+    for name, weight in interop.import_marian(home).weights.items():
+        assert torch.equal(weight, interop.import_marian(opus).weights[name])
     torch.save({"x": Harmful()}, home / "pytorch_model.bin")
     with pytest.raises(InputError, match=r"pytorch_model.bin` holds more than weights"):
-        interop.read(home)
+        interop.import_marian(home)
 
 
 class Harmful:
@@ -154,14 +156,14 @@ def test_what_cannot_be_read(change, problem: str, opus: Path, tmp_path: Path) -
     config = json.loads((home / "config.json").read_text("utf-8"))
     (home / "config.json").write_text(json.dumps({**config, **change}), "utf-8")
     with pytest.raises(InputError, match=problem):
-        interop.read(home)
+        interop.import_marian(home)
 
 
 def test_languages_must_be_known(opus: Path, tmp_path: Path) -> None:
     shutil.copytree(opus, tmp_path / "somewhere")
     with pytest.raises(InputError, match="does not tell its languages"):
-        interop.read(tmp_path / "somewhere")
-    assert interop.read(tmp_path / "somewhere", ("en", "fr")).languages == ("en", "fr")
+        interop.import_marian(tmp_path / "somewhere")
+    assert interop.import_marian(tmp_path / "somewhere", ("en", "fr")).languages == ("en", "fr")
 
 
 SHARED = Path(os.environ.get("SEQ2SEE_DATA", "../shared/data"))
@@ -173,7 +175,7 @@ TEST = SHARED / "multi30k/test_2016_flickr.en.gz"
 @pytest.mark.skipif(not (MODEL.exists() and TEST.exists()), reason="needs multi30k and its model")
 @pytest.mark.parametrize(("beam", "least", "most"), [(1, 34.02, 34.04), (5, 35.12, 35.20)])
 def test_bleu_is_what_its_card_says(beam: int, least: float, most: float, tmp_path: Path) -> None:
-    interop.read(MODEL, ("en", "de")).save(tmp_path)
+    interop.import_marian(MODEL, ("en", "de")).save(tmp_path)
     files = [TEST.with_name(f"test_2016_flickr.{side}.gz") for side in ("en", "de")]
     lines, references = (gzip.decompress(f.read_bytes()).decode().splitlines() for f in files)
     texts = [t.text for t in seq2see.load(tmp_path).translate(lines, beam_size=beam)]

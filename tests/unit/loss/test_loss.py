@@ -13,20 +13,20 @@ from torch.nn import functional as F
 
 from seq2see.errors import ConfigError, InputError
 from seq2see.loss import (
-    Head,
     LossConfig,
     LossSum,
-    Teacher,
+    OutputWeights,
+    TeacherStates,
+    compute_training_loss,
     cross_entropy,
-    distillation,
+    default_chunk_size,
+    distillation_loss,
     kl_divergence,
-    r_drop,
-    rows_of_a_chunk,
+    r_drop_loss,
     smoothed_cross_entropy,
     symmetric_kl,
-    training_loss,
 )
-from seq2see.loss.chunked import Gradients, Slope
+from seq2see.loss.chunked import GradientAccumulator, LogitsGradient
 
 FEATURES, VOCABULARY = 5, 7
 
@@ -38,7 +38,7 @@ class Case(NamedTuple):
     weight: Tensor
     bias: Tensor
     labels: Tensor
-    teacher: Teacher
+    teacher: TeacherStates
 
     @property
     def inputs(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -50,8 +50,9 @@ def case(tokens: int = 8, dtype: torch.dtype = torch.float64, scale: float = 1.0
     shapes = (tokens, FEATURES), (VOCABULARY, FEATURES), (VOCABULARY,)
     drawn = ((torch.randn(shape) * scale).to(dtype).requires_grad_() for shape in shapes)
     labels = torch.randint(VOCABULARY, ((tokens + 1) // 2,)).repeat(2)[:tokens]
-    teacher = Teacher(
-        torch.randn(tokens, 3).to(dtype), Head(torch.randn(VOCABULARY, 3).to(dtype) * scale)
+    teacher = TeacherStates(
+        torch.randn(tokens, 3).to(dtype),
+        OutputWeights(torch.randn(VOCABULARY, 3).to(dtype) * scale),
     )
     return Case(*drawn, labels, teacher)
 
@@ -66,13 +67,13 @@ def logits(c: Case) -> Tensor:
 
 
 def fused_distillation(c: Case, chunk: int | None) -> LossSum:
-    head = Head(c.weight, c.bias)
-    return distillation(c.states, head, c.labels, c.teacher, 0.3, 0.1, chunk)
+    head = OutputWeights(c.weight, c.bias)
+    return distillation_loss(c.states, head, c.labels, c.teacher, 0.3, 0.1, chunk)
 
 
 def plain_distillation(c: Case) -> Tensor:
     own = smoothed_cross_entropy(logits(c), c.labels, 0.1)
-    teacher = c.teacher.head(c.teacher.states_NM).to(own.dtype)
+    teacher = c.teacher.output_weights(c.teacher.states_NM).to(own.dtype)
     return 0.7 * own + 0.3 * kl_divergence(teacher, logits(c))
 
 
@@ -83,16 +84,22 @@ def plain_r_drop(c: Case) -> Tensor:
 
 FORMS: dict[str, tuple[Fused, Plain]] = {
     "cross-entropy": (
-        lambda c, chunk: cross_entropy(c.states, Head(c.weight, c.bias), c.labels, chunk=chunk),
+        lambda c, chunk: cross_entropy(
+            c.states, OutputWeights(c.weight, c.bias), c.labels, chunk_size=chunk
+        ),
         lambda c: F.cross_entropy(logits(c), c.labels, reduction="sum"),
     ),
     "smoothed": (
-        lambda c, chunk: cross_entropy(c.states, Head(c.weight, c.bias), c.labels, 0.1, chunk),
+        lambda c, chunk: cross_entropy(
+            c.states, OutputWeights(c.weight, c.bias), c.labels, 0.1, chunk
+        ),
         lambda c: smoothed_cross_entropy(logits(c), c.labels, 0.1),
     ),
     "distillation": (fused_distillation, plain_distillation),
     "R-Drop": (
-        lambda c, chunk: r_drop(c.states, Head(c.weight, c.bias), c.labels, 2.0, 0.1, chunk),
+        lambda c, chunk: r_drop_loss(
+            c.states, OutputWeights(c.weight, c.bias), c.labels, 2.0, 0.1, chunk
+        ),
         plain_r_drop,
     ),
 }
@@ -152,7 +159,7 @@ def test_fused_equals_plain(form: str, chunk: int | None) -> None:
     ours, theirs = fused(c, chunk), plain(c)
     torch.testing.assert_close(ours.total, theirs)
     torch.testing.assert_close(ours.nll, nll(c))
-    assert ours.tokens == 8
+    assert ours.num_tokens == 8
     assert not ours.nll.requires_grad
     for a, b in zip(gradients(ours.total * 3, c), gradients(theirs * 3, c), strict=True):
         torch.testing.assert_close(a, b)
@@ -167,7 +174,7 @@ def test_fused_equals_plain(form: str, chunk: int | None) -> None:
 def test_any_chunk_equals_the_whole(tokens: int, chunk: int, smoothing: float, seed: int) -> None:
     torch.manual_seed(seed)
     c = case(tokens)
-    ours = cross_entropy(c.states, Head(c.weight, c.bias), c.labels, smoothing, chunk)
+    ours = cross_entropy(c.states, OutputWeights(c.weight, c.bias), c.labels, smoothing, chunk)
     theirs = smoothed_cross_entropy(F.linear(*c.inputs), c.labels, smoothing)
     torch.testing.assert_close(ours.total, theirs)
     for a, b in zip(gradients(ours.total, c), gradients(theirs, c), strict=True):
@@ -204,7 +211,7 @@ def test_any_magnitude_is_finite_in_float32(form: str, scale: float) -> None:
 def test_no_tokens_are_no_loss(form: str) -> None:
     c = case(tokens=0)
     ours = FORMS[form][0](c, None)
-    assert (ours.total.item(), ours.nll.item(), ours.tokens) == (0, 0, 0)
+    assert (ours.total.item(), ours.nll.item(), ours.num_tokens) == (0, 0, 0)
     for gradient, x in zip(gradients(ours.total, c), c.inputs, strict=True):
         assert gradient.shape == x.shape
         assert not gradient.any()
@@ -234,9 +241,9 @@ def test_only_what_needs_a_gradient_gets_one(form: str) -> None:
 def test_evaluation_makes_no_gradients(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     c = case()
     trained = FORMS[form][0](c, 3)
-    monkeypatch.setattr(Gradients, "add", None)  # it would be called for the weights
+    monkeypatch.setattr(GradientAccumulator, "add", None)  # it would be called for the weights
     monkeypatch.setattr(Tensor, "scatter_add_", None)  # and these for the logits
-    monkeypatch.setattr(Slope, "whole_", None)
+    monkeypatch.setattr(LogitsGradient, "materialize_", None)
     with torch.no_grad():
         evaluated = FORMS[form][0](c, 3)
     frozen = FORMS[form][0](Case(*(x.detach() for x in c.inputs), *c[3:]), 3)
@@ -250,7 +257,7 @@ def test_evaluation_makes_no_gradients(form: str, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("scale", [1.0, 30.0])
 def test_a_head_without_bias(smoothing: float, chunk: int | None, scale: float) -> None:
     c = case(scale=scale)
-    ours = cross_entropy(c.states, Head(c.weight), c.labels, smoothing, chunk).total
+    ours = cross_entropy(c.states, OutputWeights(c.weight), c.labels, smoothing, chunk).total
     theirs = smoothed_cross_entropy(F.linear(c.states, c.weight), c.labels, smoothing)
     torch.testing.assert_close(ours, theirs)
     for a, b in zip(*(torch.autograd.grad(x, c.inputs[:2]) for x in (ours, theirs)), strict=True):
@@ -260,7 +267,7 @@ def test_a_head_without_bias(smoothing: float, chunk: int | None, scale: float) 
 def test_tied_weights_gather_both_gradients() -> None:
     c, ids = case(), torch.randint(VOCABULARY, (8,))
     states = F.embedding(ids, c.weight)
-    ours = cross_entropy(states, Head(c.weight), c.labels, 0.1, 3).total
+    ours = cross_entropy(states, OutputWeights(c.weight), c.labels, 0.1, 3).total
     theirs = smoothed_cross_entropy(F.linear(states, c.weight), c.labels, 0.1)
     a, b = (torch.autograd.grad(x, c.weight, retain_graph=True)[0] for x in (ours, theirs))
     torch.testing.assert_close(a, b)
@@ -269,7 +276,7 @@ def test_tied_weights_gather_both_gradients() -> None:
 def test_going_back_twice_gives_the_same_twice() -> None:
     """The gradients are kept with the graph, so nothing may scale or fill them in place."""
     c = case()
-    total = cross_entropy(c.states, Head(c.weight, c.bias), c.labels, 0.1, 3).total
+    total = cross_entropy(c.states, OutputWeights(c.weight, c.bias), c.labels, 0.1, 3).total
     expected = torch.autograd.grad(total, c.inputs, retain_graph=True)
     for factor in (1.0, 3.0, 1.0):
         (total * factor).backward(retain_graph=True)
@@ -279,7 +286,7 @@ def test_going_back_twice_gives_the_same_twice() -> None:
 
 def test_a_second_derivative_is_refused() -> None:
     c = case()
-    total = cross_entropy(c.states, Head(c.weight, c.bias), c.labels).total
+    total = cross_entropy(c.states, OutputWeights(c.weight, c.bias), c.labels).total
     with pytest.raises(NotImplementedError, match="no second derivative"):
         torch.autograd.grad(total, c.states, create_graph=True)
 
@@ -287,7 +294,7 @@ def test_a_second_derivative_is_refused() -> None:
 def test_the_sum_does_not_depend_on_how_it_is_split() -> None:
     """Two batches of different length count as one of both: gradients and sums add up."""
     c = case(9)
-    head = Head(c.weight, c.bias)
+    head = OutputWeights(c.weight, c.bias)
     whole = cross_entropy(c.states, head, c.labels, 0.1)
     parts = [
         cross_entropy(c.states[rows], head, c.labels[rows], 0.1)
@@ -295,7 +302,7 @@ def test_the_sum_does_not_depend_on_how_it_is_split() -> None:
     ]
     torch.testing.assert_close(whole.total, parts[0].total + parts[1].total)
     torch.testing.assert_close(whole.nll, parts[0].nll + parts[1].nll)
-    assert whole.tokens == parts[0].tokens + parts[1].tokens
+    assert whole.num_tokens == parts[0].num_tokens + parts[1].num_tokens
     both = gradients(parts[0].total + parts[1].total, c)
     for a, b in zip(gradients(whole.total, c), both, strict=True):
         torch.testing.assert_close(a, b)
@@ -310,7 +317,9 @@ def test_low_precision_sums_in_float32(form: str) -> None:
     c = case(600, torch.bfloat16)
     exact = Case(*(x.detach().double().requires_grad_() for x in c.inputs), *c[3:])
     exact = exact._replace(
-        teacher=Teacher(c.teacher.states_NM.double(), Head(c.teacher.head.weight_VM.double()))
+        teacher=TeacherStates(
+            c.teacher.states_NM.double(), OutputWeights(c.teacher.output_weights.weight_VM.double())
+        )
     )
     ours, theirs = FORMS[form][0](c, 8), FORMS[form][1](c)
     torch.testing.assert_close(ours.total, theirs, rtol=1e-5, atol=0)
@@ -328,7 +337,7 @@ def test_who_is_sure_loses_no_digits(size: float) -> None:
     logits_NV = size * torch.randn(200, 500).clamp(-1, 1)
     labels_N = logits_NV.argmax(1)
     ours = [
-        cross_entropy(states_1V, Head(torch.eye(500)), label_1, 0.1)
+        cross_entropy(states_1V, OutputWeights(torch.eye(500)), label_1, 0.1)
         for states_1V, label_1 in zip(logits_NV[:, None], labels_N[:, None], strict=True)
     ]
     exact_NV = -logits_NV.double().log_softmax(1)
@@ -341,7 +350,7 @@ def test_who_is_sure_loses_no_digits(size: float) -> None:
 def test_a_large_vocabulary_is_not_too_large_for_half_precision() -> None:
     states = torch.zeros(2, 4, dtype=torch.float16).requires_grad_()
     weight = torch.ones(100_000, 4, dtype=torch.float16).requires_grad_()
-    cross_entropy(states, Head(weight), torch.tensor([3, 5]), 0.1).total.backward()
+    cross_entropy(states, OutputWeights(weight), torch.tensor([3, 5]), 0.1).total.backward()
     assert states.grad is not None
     assert states.grad.isfinite().all()
 
@@ -357,7 +366,7 @@ def test_autocast_changes_nothing_where_all_is_low_already() -> None:
 @pytest.mark.parametrize("states", [torch.float32, torch.bfloat16])
 def test_autocast_takes_its_own_type(states: torch.dtype) -> None:
     c = case(dtype=torch.float32)
-    teacher = Teacher(c.teacher.states_NM.to(states), c.teacher.head)
+    teacher = TeacherStates(c.teacher.states_NM.to(states), c.teacher.output_weights)
     given = c._replace(states=c.states.detach().to(states).requires_grad_(), teacher=teacher)
     low = Case(*(x.detach().bfloat16().requires_grad_() for x in c.inputs), *c[3:])
     with torch.autocast("cpu", torch.bfloat16):
@@ -382,9 +391,14 @@ def test_a_teacher_may_rule_pieces_out() -> None:
     bias = torch.zeros(VOCABULARY)
     bias[2] = -torch.inf
     ours = FORMS["distillation"][0](
-        c._replace(teacher=Teacher(c.teacher.states_NM, Head(c.teacher.head.weight_VM, bias))), 3
+        c._replace(
+            teacher=TeacherStates(
+                c.teacher.states_NM, OutputWeights(c.teacher.output_weights.weight_VM, bias)
+            )
+        ),
+        3,
     )
-    ruled = F.linear(c.teacher.states_NM, c.teacher.head.weight_VM)
+    ruled = F.linear(c.teacher.states_NM, c.teacher.output_weights.weight_VM)
     ruled[:, 2] = -1e4
     own = smoothed_cross_entropy(logits(c), c.labels, 0.1)
     torch.testing.assert_close(ours.total, 0.7 * own + 0.3 * kl_divergence(ruled, logits(c)))
@@ -394,8 +408,8 @@ def test_a_teacher_may_rule_pieces_out() -> None:
 def test_two_equal_passes_do_not_diverge() -> None:
     c = case()
     states = c.states[:4].repeat(2, 1)
-    head = Head(c.weight, c.bias)
-    with_term = r_drop(states, head, c.labels, 5.0, 0.1)
+    head = OutputWeights(c.weight, c.bias)
+    with_term = r_drop_loss(states, head, c.labels, 5.0, 0.1)
     without = cross_entropy(states, head, c.labels, 0.1)
     torch.testing.assert_close(with_term.total, without.total)
     for a, b in zip(gradients(with_term.total, c), gradients(without.total, c), strict=True):
@@ -431,7 +445,7 @@ def test_the_logits_of_the_whole_never_exist(form: str) -> None:
 
 @pytest.mark.parametrize(("vocabulary", "rows"), [(8_000, 640), (32_000, 524), (256_000, 128)])
 def test_the_rows_of_a_chunk(vocabulary: int, rows: int) -> None:
-    assert rows_of_a_chunk(vocabulary) == rows
+    assert default_chunk_size(vocabulary) == rows
 
 
 # The config, and what is refused.
@@ -439,16 +453,18 @@ def test_the_rows_of_a_chunk(vocabulary: int, rows: int) -> None:
 
 def test_the_config_chooses() -> None:
     c = case()
-    head = Head(c.weight, c.bias)
+    head = OutputWeights(c.weight, c.bias)
 
     def chosen(**settings: float) -> Tensor:
-        teacher = c.teacher if "distillation" in settings else None
-        return training_loss(LossConfig(**settings), c.states, head, c.labels, teacher).total
+        teacher = c.teacher if "distillation_weight" in settings else None
+        return compute_training_loss(
+            LossConfig(**settings), c.states, head, c.labels, teacher
+        ).total
 
     assert torch.equal(chosen(), FORMS["smoothed"][0](c, None).total)
     assert torch.equal(chosen(label_smoothing=0.0), FORMS["cross-entropy"][0](c, None).total)
-    assert torch.equal(chosen(r_drop=2.0), FORMS["R-Drop"][0](c, None).total)
-    assert torch.equal(chosen(distillation=0.3), FORMS["distillation"][0](c, None).total)
+    assert torch.equal(chosen(r_drop_weight=2.0), FORMS["R-Drop"][0](c, None).total)
+    assert torch.equal(chosen(distillation_weight=0.3), FORMS["distillation"][0](c, None).total)
 
 
 @pytest.mark.parametrize(
@@ -456,9 +472,12 @@ def test_the_config_chooses() -> None:
     [
         ({"label_smoothing": 1.0}, "`label_smoothing` must be below 1"),
         ({"label_smoothing": -0.1}, "`label_smoothing` must be at least 0"),
-        ({"r_drop": -1.0}, "`r_drop` must be at least 0"),
-        ({"distillation": 1.5}, "`distillation` must be at most 1"),
-        ({"r_drop": 1.0, "distillation": 0.5}, "`r_drop` must be 0 with `distillation`"),
+        ({"r_drop_weight": -1.0}, "`r_drop_weight` must be at least 0"),
+        ({"distillation_weight": 1.5}, "`distillation_weight` must be at most 1"),
+        (
+            {"r_drop_weight": 1.0, "distillation_weight": 0.5},
+            "`r_drop_weight` must be 0 with `distillation_weight`",
+        ),
     ],
 )
 def test_settings_that_cannot_be(settings: dict[str, float], message: str) -> None:
@@ -468,45 +487,55 @@ def test_settings_that_cannot_be(settings: dict[str, float], message: str) -> No
 
 REFUSED: dict[str, tuple[Callable[[Case], LossSum], str]] = {
     "padding": (
-        lambda c: cross_entropy(c.states, Head(c.weight), c.labels.fill_(-100)),
+        lambda c: cross_entropy(c.states, OutputWeights(c.weight), c.labels.fill_(-100)),
         "from 0 to 6, .* but is -100 instead; leave padding out",
     ),
     "beyond the vocabulary": (
-        lambda c: cross_entropy(c.states, Head(c.weight), c.labels.fill_(VOCABULARY)),
+        lambda c: cross_entropy(c.states, OutputWeights(c.weight), c.labels.fill_(VOCABULARY)),
         "from 0 to 6, .* but is 7 instead",
     ),
     "float labels": (
-        lambda c: cross_entropy(c.states, Head(c.weight), c.labels.float()),
+        lambda c: cross_entropy(c.states, OutputWeights(c.weight), c.labels.float()),
         "labels must be int64 or int32",
     ),
     "too few labels": (
-        lambda c: cross_entropy(c.states, Head(c.weight), c.labels[:3]),
+        lambda c: cross_entropy(c.states, OutputWeights(c.weight), c.labels[:3]),
         r"as many as the states, 8, but are \[3\] instead",
     ),
     "sentences": (
-        lambda c: cross_entropy(c.states.view(2, 4, -1), Head(c.weight), c.labels),
+        lambda c: cross_entropy(c.states.view(2, 4, -1), OutputWeights(c.weight), c.labels),
         r"states must be \[tokens, 5\], .* but are \[2, 4, 5\]",
     ),
     "other labels in the second pass": (
-        lambda c: r_drop(c.states, Head(c.weight), c.labels.add(torch.arange(8)) % 7, 1.0),
+        lambda c: r_drop_loss(
+            c.states, OutputWeights(c.weight), c.labels.add(torch.arange(8)) % 7, 1.0
+        ),
         "second half of the labels",
     ),
     "half a pass": (
-        lambda c: r_drop(c.states[:7], Head(c.weight), torch.zeros(7).long(), 1.0),
+        lambda c: r_drop_loss(c.states[:7], OutputWeights(c.weight), torch.zeros(7).long(), 1.0),
         "second half of the labels",
     ),
     "another teacher": (
-        lambda c: distillation(
-            c.states, Head(c.weight), c.labels, Teacher(c.states[:2], Head(c.weight)), 0.5
+        lambda c: distillation_loss(
+            c.states,
+            OutputWeights(c.weight),
+            c.labels,
+            TeacherStates(c.states[:2], OutputWeights(c.weight)),
+            0.5,
         ),
         r"as many tokens and pieces as the student, \[8, 7\], but has \[2, 7\]",
     ),
     "no teacher": (
-        lambda c: training_loss(LossConfig(distillation=0.5), c.states, Head(c.weight), c.labels),
+        lambda c: compute_training_loss(
+            LossConfig(distillation_weight=0.5), c.states, OutputWeights(c.weight), c.labels
+        ),
         "a teacher must be given",
     ),
     "a teacher unasked": (
-        lambda c: training_loss(LossConfig(), c.states, Head(c.weight), c.labels, c.teacher),
+        lambda c: compute_training_loss(
+            LossConfig(), c.states, OutputWeights(c.weight), c.labels, c.teacher
+        ),
         "and only then",
     ),
 }
@@ -521,6 +550,6 @@ def test_what_does_not_fit_is_refused(what: str) -> None:
 
 def test_int32_labels_are_as_good() -> None:
     c = case()
-    head = Head(c.weight)
+    head = OutputWeights(c.weight)
     ours, theirs = (cross_entropy(c.states, head, y).total for y in (c.labels.int(), c.labels))
     assert torch.equal(ours, theirs)

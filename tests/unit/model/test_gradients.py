@@ -9,20 +9,20 @@ import torch
 from torch import Tensor
 
 from seq2see.model import (
-    CAUSAL,
+    CAUSAL_MASK,
     AdditiveAttention,
     Attention,
-    Builder,
+    AttentionMask,
+    AttentionSite,
+    BatchLayout,
     DotProductAttention,
-    Layout,
     LinformerAttention,
-    Mask,
+    ModelBuilder,
     ModelConfig,
     QKNormAttention,
     RelativeAttention,
-    RelativeDistances,
-    Site,
-    padding_mask,
+    RelativePositionEmbeddings,
+    build_padding_mask,
 )
 from seq2see.model.modules import Dropout
 
@@ -33,7 +33,7 @@ KINDS: dict[str, Callable[[], Attention]] = {
     "unscaled": lambda: DotProductAttention(1.0, STILL),
     "additive": lambda: AdditiveAttention(HEADS, D_HEAD, STILL),
     "qk norm": lambda: QKNormAttention(D_HEAD, 1.0, 1e-6, STILL),
-    "relative": lambda: RelativeAttention(0.5, RelativeDistances(D_HEAD, 2), STILL),
+    "relative": lambda: RelativeAttention(0.5, RelativePositionEmbeddings(D_HEAD, 2), STILL),
     "linformer": lambda: LinformerAttention(6, 2, 0.5, STILL),
 }
 HIDDEN = torch.tensor([[False] * LENGTH, [False, False, True, True], [True] * LENGTH])
@@ -49,7 +49,7 @@ def ignore(record: object) -> None:
 def test_attention(kind: str, masked: str, listener: Callable[[object], None] | None) -> None:
     if kind == "linformer" and masked == "causal":
         pytest.skip("linformer cannot be causal, and the config refuses it")
-    mask: Mask = padding_mask(HIDDEN) if masked == "padding" else CAUSAL
+    mask: AttentionMask = build_padding_mask(HIDDEN) if masked == "padding" else CAUSAL_MASK
     attention = KINDS[kind]().double()
     weights = list(attention.parameters())
     shape = (len(HIDDEN), HEADS, LENGTH, D_HEAD)
@@ -62,11 +62,11 @@ def test_attention(kind: str, masked: str, listener: Callable[[object], None] | 
 
 
 def test_a_row_without_padding() -> None:
-    layout = Layout.without(HIDDEN)
+    layout = BatchLayout.from_padding(HIDDEN)
     x = torch.randn(*HIDDEN.shape, 2, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(layout.row, x)
-    assert torch.autograd.gradcheck(layout.sentences, layout.row(x))
-    assert torch.autograd.gradgradcheck(lambda x: layout.sentences(layout.row(x).square()), x)
+    assert torch.autograd.gradcheck(layout.flatten, x)
+    assert torch.autograd.gradcheck(layout.unflatten, layout.flatten(x))
+    assert torch.autograd.gradgradcheck(lambda x: layout.unflatten(layout.flatten(x).square()), x)
 
 
 @pytest.mark.parametrize("shared_qk", [False, True])
@@ -74,9 +74,13 @@ def test_multi_head(shared_qk: bool) -> None:
     config = ModelConfig(
         vocab_size=3, d_model=HEADS * 2, heads=HEADS, attention={"shared_qk": shared_qk}
     )
-    builder = Builder(config)
-    own = builder.self_attention(config.attention, Site("encoder", 0, "self")).double()
-    cross = builder.cross_attention(config.attention, Site("decoder", 0, "cross")).double()
+    builder = ModelBuilder(config)
+    own = builder.build_self_attention(
+        config.attention, AttentionSite("encoder", 0, "self")
+    ).double()
+    cross = builder.build_cross_attention(
+        config.attention, AttentionSite("decoder", 0, "cross")
+    ).double()
     x, memory = (
         torch.randn(len(HIDDEN), LENGTH, config.d_model, dtype=torch.float64, requires_grad=True)
         for _ in range(2)
@@ -84,9 +88,9 @@ def test_multi_head(shared_qk: bool) -> None:
     weights = [*own.parameters(), *cross.parameters()]
 
     def attend(x: Tensor, memory: Tensor, *_: Tensor) -> Tensor:
-        whole, ragged = Layout(*x.shape[:2]), Layout.without(HIDDEN)
-        mixed, _past = own(whole.row(x), whole, CAUSAL)
-        past = cross.remember(ragged.row(memory), ragged)
-        return cross(mixed, past, whole, padding_mask(HIDDEN))
+        whole, ragged = BatchLayout(*x.shape[:2]), BatchLayout.from_padding(HIDDEN)
+        mixed, _past = own(whole.flatten(x), whole, CAUSAL_MASK)
+        past = cross.project_memory(ragged.flatten(memory), ragged)
+        return cross(mixed, past, whole, build_padding_mask(HIDDEN))
 
     assert torch.autograd.gradcheck(attend, (x, memory, *weights))

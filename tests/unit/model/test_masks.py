@@ -6,33 +6,40 @@ import pytest
 import torch
 from torch import Tensor
 
-from seq2see.model import CAUSAL, OPEN, DotProductAttention, Mask, masked_softmax, padding_mask
+from seq2see.model import (
+    CAUSAL_MASK,
+    NO_MASK,
+    AttentionMask,
+    DotProductAttention,
+    build_padding_mask,
+    masked_softmax,
+)
 from seq2see.model.modules import Dropout
 
 CPU = torch.device("cpu")
 
 
-def dense(mask: Mask, queries: int, keys: int) -> list[list[int]]:
-    hidden = mask.dense(queries, keys, CPU)
+def dense(mask: AttentionMask, queries: int, keys: int) -> list[list[int]]:
+    hidden = mask.to_tensor(queries, keys, CPU)
     assert hidden is not None
     return hidden.expand(1, 1, queries, keys)[0, 0].int().tolist()
 
 
 def test_causal_hides_what_comes_later() -> None:
-    assert dense(CAUSAL, 3, 3) == [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
+    assert dense(CAUSAL_MASK, 3, 3) == [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
 
 
 def test_the_last_query_stands_at_the_last_key() -> None:
-    assert dense(CAUSAL, 2, 4) == [[0, 0, 0, 1], [0, 0, 0, 0]]
-    assert CAUSAL.dense(1, 4, CPU) is None
+    assert dense(CAUSAL_MASK, 2, 4) == [[0, 0, 0, 1], [0, 0, 0, 0]]
+    assert CAUSAL_MASK.to_tensor(1, 4, CPU) is None
 
 
 def test_parts_are_combined_by_or() -> None:
-    padding = padding_mask(torch.tensor([[True, False, False]]))
-    assert dense(padding | CAUSAL, 3, 3) == [[1, 1, 1], [1, 0, 1], [1, 0, 0]]
-    other = padding_mask(torch.tensor([[False, False, True]]))
+    padding = build_padding_mask(torch.tensor([[True, False, False]]))
+    assert dense(padding | CAUSAL_MASK, 3, 3) == [[1, 1, 1], [1, 0, 1], [1, 0, 0]]
+    other = build_padding_mask(torch.tensor([[False, False, True]]))
     assert dense(padding | other, 1, 3) == [[1, 0, 1]]
-    assert (OPEN | OPEN).dense(3, 3, CPU) is None
+    assert (NO_MASK | NO_MASK).to_tensor(3, 3, CPU) is None
 
 
 def test_hidden_keys_weigh_nothing_and_the_rest_sums_to_one() -> None:
@@ -58,7 +65,7 @@ def test_a_row_hidden_whole_gives_zeros_and_no_gradient(
     q, k, v = (torch.randn(2, 2, 3, 4, dtype=dtype, requires_grad=True) for _ in "qkv")
     hidden = torch.tensor([[False, False, True], [True, True, True]])
     mixed: Tensor = DotProductAttention(0.5, Dropout(0.0))(
-        q, k, v, padding_mask(hidden), listener=listener
+        q, k, v, build_padding_mask(hidden), listener=listener
     )
     assert mixed[1].eq(0).all()
     assert mixed[0].ne(0).any()

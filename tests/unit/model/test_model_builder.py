@@ -12,24 +12,24 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.model import (
-    OPEN,
+    NO_MASK,
     AdditiveAttention,
     AttentionRecord,
-    Builder,
+    AttentionSite,
+    BatchLayout,
     DotProductAttention,
-    Layout,
     LinformerAttention,
+    ModelBuilder,
     ModelConfig,
     QKNormAttention,
     RelativeAttention,
-    Site,
-    Stack,
+    StackName,
     Transformer,
 )
 from seq2see.model.modules import ACTIVATIONS, Dropout
 
 SRC, TGT = torch.tensor([[1, 2, 3], [4, 5, 0]]), torch.tensor([[1, 6], [2, 7]])
-SELF, CROSS = Site("encoder", 0, "self"), Site("decoder", 0, "cross")
+SELF, CROSS = AttentionSite("encoder", 0, "self"), AttentionSite("decoder", 0, "cross")
 SIZES: dict[str, Any] = {
     "vocab_size": 10,
     "d_model": 8,
@@ -60,7 +60,7 @@ def config(**settings: Any) -> ModelConfig:
 )
 def test_attention(attention: dict[str, Any], kind: type, scale: float | None) -> None:
     settings = config(encoder_attention=attention)
-    built = Builder(settings).attention(settings.source_attention, SELF)
+    built = ModelBuilder(settings).build_attention(settings.resolved_encoder_attention, SELF)
     assert type(built) is kind
     assert getattr(built, "scale", None) == scale
 
@@ -73,7 +73,9 @@ def test_relative_positions_stand_in_self_attention_alone(
     attention: dict[str, Any], scale: float
 ) -> None:
     settings = config(positions={"kind": "relative"}, attention=attention)
-    built = [Builder(settings).attention(settings.attention, site) for site in (SELF, CROSS)]
+    built = [
+        ModelBuilder(settings).build_attention(settings.attention, site) for site in (SELF, CROSS)
+    ]
     assert [type(a) for a in built] == [RelativeAttention, DotProductAttention]
     assert [a.scale for a in built] == [scale, scale]
 
@@ -118,32 +120,32 @@ class Nothing(Dropout):
 @pytest.mark.parametrize("placement", ["post", "pre"])
 def test_residual_dropout_stands_before_the_sum(placement: str) -> None:
     """If the sublayers give nothing, x passes: normalised behind each sum, or untouched."""
-    builder = Builder(config(norm={"placement": placement}))
-    layer = builder.encoder_layer(0)
+    builder = ModelBuilder(config(norm={"placement": placement}))
+    layer = builder.build_encoder_layer(0)
     layer.attention_residual.dropout = layer.feed_forward_residual.dropout = Nothing(0.5)
     x = torch.randn(3, 8)
     norm = nn.LayerNorm(8, 1e-6)
     expected = norm(norm(x)) if placement == "post" else x
-    layout = Layout(1, 3)
-    torch.testing.assert_close(layer(x, layout, OPEN), expected)
+    layout = BatchLayout(1, 3)
+    torch.testing.assert_close(layer(x, layout, NO_MASK), expected)
 
 
 def test_activation_dropout_stands_behind_the_activation() -> None:
     """silu(0) and relu(0) are 0, so shift it: with x + 1 the place shows."""
-    network = Builder(config()).feed_forward()
+    network = ModelBuilder(config()).build_feed_forward()
     network.activation, network.dropout = (lambda x: x + 1), Nothing(0.5)
     torch.testing.assert_close(network(torch.randn(2, 8)), network.down.bias.expand(2, 8))
 
 
 def test_a_shared_matrix_makes_queries_and_keys() -> None:
     settings = config(attention={"shared_qk": True})
-    x, layout = torch.randn(6, 8), Layout(2, 3)
-    own = Builder(settings).self_attention(settings.attention, SELF)
+    x, layout = torch.randn(6, 8), BatchLayout(2, 3)
+    own = ModelBuilder(settings).build_self_attention(settings.attention, SELF)
     queries, memory = own.project(x, layout)
     assert torch.equal(queries, memory.keys_BHSD)
-    cross = Builder(settings).cross_attention(settings.attention, CROSS)
-    memory = cross.remember(x, layout)
-    assert torch.equal(cross.split(layout.sentences(cross.query(x))), memory.keys_BHSD)
+    cross = ModelBuilder(settings).build_cross_attention(settings.attention, CROSS)
+    memory = cross.project_memory(x, layout)
+    assert torch.equal(cross.split_heads(layout.unflatten(cross.query(x))), memory.keys_BHSD)
     assert not torch.equal(memory.keys_BHSD, memory.values_BHSD)
 
 
@@ -152,10 +154,10 @@ def test_the_record_shows_weights_before_dropout() -> None:
     records: list[AttentionRecord] = []
 
     class Ear:
-        def attention_listener(self, site: Site) -> Any:
+        def attention_listener(self, site: AttentionSite) -> Any:
             return records.append
 
-        def layer_listener(self, stack: Stack, layer: int) -> None: ...
+        def layer_listener(self, stack: StackName, layer: int) -> None: ...
 
     model(SRC, TGT, Ear())
     for record in records:
@@ -168,13 +170,13 @@ def test_an_interrupted_step_leaves_the_cache_as_it_was() -> None:
     model = Transformer.from_config(config(decoder_layers=2)).eval()
 
     class Broken:
-        def attention_listener(self, site: Site) -> None:
-            if site == Site("decoder", 1, "cross"):
+        def attention_listener(self, site: AttentionSite) -> None:
+            if site == AttentionSite("decoder", 1, "cross"):
                 raise KeyboardInterrupt
 
-        def layer_listener(self, stack: Stack, layer: int) -> None: ...
+        def layer_listener(self, stack: StackName, layer: int) -> None: ...
 
-    cache = model.start(model.encode(SRC))
+    cache = model.init_cache(model.encode(SRC))
     model.step(TGT[:, :1], cache)
     with pytest.raises(KeyboardInterrupt):
         model.step(TGT[:, 1:], cache, Broken())
@@ -229,7 +231,7 @@ def test_functional_gradients_with_padding() -> None:
     x = torch.randn(*SRC.shape, 8, dtype=torch.float64)
 
     def states(x: Tensor) -> Tensor:
-        return model.encoder.encode_vectors(x, SRC == 0).states_BSM.sum(dim=(0, 1))
+        return model.encoder.encode_embeddings(x, SRC == 0).states_BSM.sum(dim=(0, 1))
 
     jacobian = torch.func.jacrev(states)(x)
     torch.testing.assert_close(jacobian, torch.autograd.functional.jacobian(states, x))

@@ -8,17 +8,17 @@ from torch import nn
 
 from seq2see.errors import InputError
 from seq2see.model import (
-    Builder,
-    Layout,
+    BatchLayout,
     LinformerAttention,
+    ModelBuilder,
     ModelConfig,
     Transformer,
+    compute_sinusoids,
     count_parameters,
-    sinusoid,
-    summary,
+    format_model_summary,
 )
-from seq2see.model.embeddings import LearnedPositions, SinusoidPositions
-from seq2see.model.modules import Dropout, Linear, keep_mask
+from seq2see.model.embeddings import LearnedPositions, SinusoidalPositions
+from seq2see.model.modules import Dropout, XavierLinear, sample_dropout_mask
 
 
 def tiny(**settings: object) -> Transformer:
@@ -29,7 +29,7 @@ def tiny(**settings: object) -> Transformer:
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.9])
 def test_dropout_meets_its_rate_and_keeps_the_mean(rate: float) -> None:
     count = 1_000_001  # no multiple of the four elements that one draw decides
-    kept = keep_mask(torch.Size([count]), rate, torch.float64)
+    kept = sample_dropout_mask(torch.Size([count]), rate, torch.float64)
     deviation = (rate * (1 - rate) / count) ** 0.5
     assert (kept == 0).double().mean().item() == pytest.approx(rate, abs=5 * deviation)
     assert kept.mean().item() == pytest.approx(1, abs=5 * deviation / (1 - rate))
@@ -37,7 +37,7 @@ def test_dropout_meets_its_rate_and_keeps_the_mean(rate: float) -> None:
 
 
 def test_dropout_at_rates_that_almost_drop_all() -> None:
-    assert keep_mask(torch.Size([100]), 0.9999999, torch.float32).isfinite().all()
+    assert sample_dropout_mask(torch.Size([100]), 0.9999999, torch.float32).isfinite().all()
 
 
 def test_dropout_follows_the_seed_and_rests_in_evaluation() -> None:
@@ -52,7 +52,7 @@ def test_dropout_follows_the_seed_and_rests_in_evaluation() -> None:
 
 
 def test_dropout_drops_neighbours_independently() -> None:
-    dropped = keep_mask(torch.Size([400_000]), 0.5, torch.float64).eq(0).double()
+    dropped = sample_dropout_mask(torch.Size([400_000]), 0.5, torch.float64).eq(0).double()
     for distance in (1, 2, 3, 4, 8):
         both = (dropped[:-distance] * dropped[distance:]).mean().item()
         assert both == pytest.approx(0.25, abs=0.005)
@@ -76,36 +76,36 @@ def test_each_of_the_four_places_drops_by_its_own_rate(place: str) -> None:
 
 
 def test_stacked_matrices_start_as_if_they_stood_alone() -> None:
-    stacked = Linear(256, 256, blocks=3).weight
-    alone = Linear(256, 256).weight
+    stacked = XavierLinear(256, 256, num_stacked=3).weight
+    alone = XavierLinear(256, 256).weight
     assert stacked.std().item() == pytest.approx(alone.std().item(), rel=0.02)
     assert stacked.shape == (768, 256)
 
 
 def test_token_vectors_times_root_d_have_variance_one() -> None:
     config = ModelConfig(vocab_size=4000, d_model=256)
-    table = Builder(config).tokens(config.vocab_size)
+    table = ModelBuilder(config).build_token_embedding(config.vocab_size)
     assert table.weight_VM.var().item() == pytest.approx(1 / 256, rel=0.02)
-    embed = Builder(config.replace(positions={"kind": "none"})).embeddings(table).eval()
+    embed = ModelBuilder(config.replace(positions={"kind": "none"})).build_embeddings(table).eval()
     assert embed(torch.arange(4000)[None]).var().item() == pytest.approx(1, rel=0.02)
 
 
 def test_sinusoid_beyond_its_table_goes_on() -> None:
-    positions = SinusoidPositions("interleaved", "paper")
+    positions = SinusoidalPositions("interleaved", "paper")
     far = positions(torch.zeros(1, 3, 8), offset=100_000)
-    expected = sinusoid(torch.arange(100_000, 100_003), 8).float()
+    expected = compute_sinusoids(torch.arange(100_000, 100_003), 8).float()
     torch.testing.assert_close(far[0], expected)
     across = positions(torch.zeros(1, 600, 8))
-    torch.testing.assert_close(across[0], sinusoid(torch.arange(600), 8).float())
+    torch.testing.assert_close(across[0], compute_sinusoids(torch.arange(600), 8).float())
 
 
 def test_layout_and_frequencies_differ_as_the_lab_says() -> None:
     """Tensor2Tensor's frequencies differ from the paper's, not only its layout."""
     position = torch.arange(512)
-    paper = sinusoid(position, 512, "halves", "paper")
-    other = sinusoid(position, 512, "halves", "tensor2tensor")
+    paper = compute_sinusoids(position, 512, "halves", "paper")
+    other = compute_sinusoids(position, 512, "halves", "tensor2tensor")
     assert (paper - other).abs().max().item() > 0.2
-    interleaved = sinusoid(position, 512, "interleaved", "paper")
+    interleaved = compute_sinusoids(position, 512, "interleaved", "paper")
     torch.testing.assert_close(torch.cat((interleaved[:, 0::2], interleaved[:, 1::2]), 1), paper)
 
 
@@ -128,13 +128,13 @@ def test_a_sentence_longer_than_linformer_is_refused() -> None:
 def test_a_row_leaves_padding_out_and_puts_zeros_back() -> None:
     padding = torch.tensor([[0, 0, 0], [0, 1, 1], [1, 0, 1]]).bool()
     x = torch.arange(1.0, 19.0).view(3, 3, 2)
-    layout = Layout.without(padding)
-    row = layout.row(x)
+    layout = BatchLayout.from_padding(padding)
+    row = layout.flatten(x)
     assert row[:, 0].tolist() == [1, 3, 5, 7, 15]
-    assert torch.equal(layout.sentences(row), x.masked_fill(padding[:, :, None], 0))
-    whole = Layout.without(torch.zeros(3, 3).bool())
-    assert whole.row(x).data_ptr() == x.data_ptr()
-    assert torch.equal(whole.sentences(whole.row(x)), x)
+    assert torch.equal(layout.unflatten(row), x.masked_fill(padding[:, :, None], 0))
+    whole = BatchLayout.from_padding(torch.zeros(3, 3).bool())
+    assert whole.flatten(x).data_ptr() == x.data_ptr()
+    assert torch.equal(whole.unflatten(whole.flatten(x)), x)
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
@@ -156,7 +156,7 @@ def test_batch_norm_leaves_padding_out(side: str) -> None:
 def test_a_start_symbol_that_is_the_padding_is_a_token() -> None:
     decoder = tiny().train().decoder
     layout = decoder._layout(torch.tensor([[0, 4, 0], [0, 0, 0]]))
-    assert layout.row(torch.arange(6).view(2, 3, 1)).flatten().tolist() == [0, 1, 3]
+    assert layout.flatten(torch.arange(6).view(2, 3, 1)).flatten().tolist() == [0, 1, 3]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
@@ -236,8 +236,8 @@ def test_batch_norm_of_one_token_is_refused() -> None:
 
 
 def test_the_summary_shows_each_weight_once() -> None:
-    model = Transformer.from_config(ModelConfig.preset("tiny", vocab_size=100))
-    lines = summary(model).splitlines()
+    model = Transformer.from_config(ModelConfig.from_preset("tiny", vocab_size=100))
+    lines = format_model_summary(model).splitlines()
     assert lines[0].split() == ["Transformer", f"{count_parameters(model):,}"]
     assert any("layers 0–3" in line and "4 × EncoderLayer" in line for line in lines)
     assert any(line.endswith("shared") and "100×128" in line for line in lines)
@@ -253,11 +253,11 @@ def test_a_part_of_ones_own_is_passed_in_by_the_builder() -> None:
         def forward(self, x_BTM: torch.Tensor) -> torch.Tensor:
             return 2 * x_BTM
 
-    class MyBuilder(Builder):
-        def feed_forward(self) -> nn.Module:  # type: ignore[override]
+    class MyBuilder(ModelBuilder):
+        def build_feed_forward(self) -> nn.Module:  # type: ignore[override]
             return Doubling()
 
     config = ModelConfig(vocab_size=10, d_model=8, heads=2, encoder_layers=2, decoder_layers=1)
-    model = MyBuilder(config).transformer()
+    model = MyBuilder(config).build_transformer()
     assert sum(isinstance(m, Doubling) for m in model.modules()) == 3
     assert model(torch.tensor([[1, 2]]), torch.tensor([[3]])).shape == (1, 1, 10)

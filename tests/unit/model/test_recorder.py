@@ -11,10 +11,10 @@ from torch import Tensor
 from seq2see.model import (
     AttentionListener,
     AttentionRecord,
+    AttentionSite,
     LayerListener,
     ModelConfig,
-    Site,
-    Stack,
+    StackName,
     Transformer,
 )
 
@@ -26,17 +26,17 @@ TGT = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]])
 class Everything:
     """Listens everywhere, or at the sites that it is given."""
 
-    def __init__(self, sites: set[Site] | None = None) -> None:
+    def __init__(self, sites: set[AttentionSite] | None = None) -> None:
         self.sites = sites
-        self.attentions: dict[Site, list[AttentionRecord]] = {}
+        self.attentions: dict[AttentionSite, list[AttentionRecord]] = {}
         self.outputs: dict[tuple[str, int], Tensor] = {}
 
-    def attention_listener(self, site: Site) -> AttentionListener | None:
+    def attention_listener(self, site: AttentionSite) -> AttentionListener | None:
         if self.sites is not None and site not in self.sites:
             return None
         return self.attentions.setdefault(site, []).append
 
-    def layer_listener(self, stack: Stack, layer: int) -> LayerListener:
+    def layer_listener(self, stack: StackName, layer: int) -> LayerListener:
         return lambda x_BTM: self.outputs.update({(stack, layer): x_BTM})
 
 
@@ -87,7 +87,7 @@ def test_all_three_attentions_of_every_layer_are_heard(variant: str) -> None:
 
 
 def test_who_listens_to_one_site_gets_that_one_alone() -> None:
-    site = Site("decoder", 1, "cross")
+    site = AttentionSite("decoder", 1, "cross")
     ear = Everything({site})
     model()(SRC, TGT, ear)
     assert set(ear.attentions) == {site}
@@ -96,17 +96,17 @@ def test_who_listens_to_one_site_gets_that_one_alone() -> None:
 def test_linformer_shows_its_mixtures() -> None:
     ear = Everything()
     model(encoder_attention={"kind": "linformer", "rank": 3})(SRC, TGT, ear)
-    (record,) = ear.attentions[Site("encoder", 0, "self")]
+    (record,) = ear.attentions[AttentionSite("encoder", 0, "self")]
     assert record.weights_BHTS.shape == (2, HEADS, SOURCE, 3)
 
 
 def test_steps_through_the_cache_are_heard_as_the_whole() -> None:
     net, whole, steps = model(), Everything(), Everything()
     net.decode(TGT, net.encode(SRC), whole)
-    cache = net.start(net.encode(SRC))
+    cache = net.init_cache(net.encode(SRC))
     for token in TGT.split(1, dim=1):
         net.step(token, cache, steps)
-    site = Site("decoder", 1, "self")
+    site = AttentionSite("decoder", 1, "self")
     (record,) = whole.attentions[site]
     for t, step in enumerate(steps.attentions[site]):
         torch.testing.assert_close(
@@ -128,7 +128,7 @@ def test_the_memory_is_projected_once() -> None:
     calls: list[str] = []
     for layer in net.decoder.layers:
         layer.cross_attention.key_value.register_forward_hook(lambda *_: calls.append("projected"))
-    cache = net.start(net.encode(SRC))
+    cache = net.init_cache(net.encode(SRC))
     for token in TGT.split(1, dim=1):
         net.step(token, cache)
     assert len(calls) == LAYERS

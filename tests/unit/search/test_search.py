@@ -14,36 +14,57 @@ from seq2see.errors import ConfigError, InputError
 from seq2see.search import (
     Beam,
     Candidates,
-    Ensemble,
-    Fate,
+    CandidateStatus,
+    EnsembleDecoder,
     Hypothesis,
-    LengthsConfig,
-    Prediction,
+    LengthConfig,
     SearchConfig,
-    Source,
+    SearchInput,
+    StepOutput,
     StepProcessor,
-    missing,
+    missing_phrases,
     search,
 )
-from seq2see.search.beam_search import BeamFull, BestEnded, Exact, Standing, fates, judge, staying
-from seq2see.search.hypotheses import Ended, Finished, attainable, coverage_penalty, normalised
+from seq2see.search.beam_search import (
+    BeamFullStopping,
+    BestFinishedStopping,
+    ExactStopping,
+    StoppingState,
+    compute_candidate_statuses,
+    prune_candidates,
+    select_active_rows,
+)
+from seq2see.search.hypotheses import (
+    FinishedHypotheses,
+    NewlyFinished,
+    compute_coverage_penalty,
+    normalize_by_length,
+    score_upper_bound,
+)
 from seq2see.search.lexical_constraints import (
-    Glossary,
-    by_banks,
-    fitting,
-    measure,
-    turns,
-    without_fragments,
+    DynamicBeamAllocation,
+    mask_incomplete,
+    measure_progress,
+    order_round_robin,
+    rank_within_bank,
+    select_feasible_phrases,
 )
 from seq2see.search.processors import (
-    Forbidden,
+    ForbiddenPhrases,
+    ForcedPrefix,
     MinLength,
     NoRepeatNgram,
-    Prefix,
     RepetitionPenalty,
-    table,
+    pad_phrases,
 )
-from seq2see.search.selectors import BLOCK, BestChoice, best, best_sums, drawn, uniform
+from seq2see.search.selectors import (
+    BLOCK_SIZE,
+    TopKSelector,
+    keyed_uniform,
+    sample_indices,
+    stable_topk,
+    stable_topk_sums,
+)
 
 BOS, EOS, PAD = 0, 1, 0
 NO = -torch.inf
@@ -62,9 +83,9 @@ class Scripted:
         self.calls: list[tuple[int, ...]] = []
         self.rows = rows
 
-    def step(self, tokens_BK: Tensor) -> Prediction:
+    def step(self, tokens_BK: Tensor) -> StepOutput:
         self.calls.append(tuple(tokens_BK.shape))
-        return Prediction(self.log_probs[tokens_BK])
+        return StepOutput(self.log_probs[tokens_BK])
 
     def reorder(self, rows_B: Tensor, parents_BK: Tensor) -> None:
         self.rows = len(rows_B)
@@ -75,11 +96,11 @@ NOTES = {BOS: [0, 0.0, 0.6, 0.4], 2: [0, 0.4, 0.3, 0.3], 3: [0, 0.9, 0.05, 0.05]
 
 
 def run(follows: dict[int, list[float]], sources: int = 1, **settings: Any) -> list[Any]:
-    settings = {"lengths": {"max_ratio": 0.0, "max_extra": 5}, **settings}
+    settings = {"length": {"max_ratio": 0.0, "max_extra": 5}, **settings}
     decoder = Scripted(sources, follows)
     found = search(
         decoder,
-        [Source(3)] * sources,
+        [SearchInput(3)] * sources,
         SearchConfig(**settings),
         bos=BOS,
         eos=EOS,
@@ -96,7 +117,7 @@ def test_greedy_takes_the_likelier_start_and_a_beam_the_likelier_whole() -> None
     assert [h.tokens for h in beam] == [(3, EOS), (2, EOS)]
     assert [math.exp(h.log_prob) for h in beam] == pytest.approx([0.36, 0.24])
     assert [h.score for h in beam] == pytest.approx([h.log_prob for h in beam])
-    assert beam[0].content == (3,)
+    assert beam[0].tokens_without_eos == (3,)
 
 
 def test_the_score_divides_by_length_with_the_stop_symbol() -> None:
@@ -114,8 +135,8 @@ def test_the_first_step_is_computed_once_and_a_finished_beam_asks_no_more() -> N
 
 def test_what_never_ends_is_cut_and_says_so() -> None:
     (found, _) = run({BOS: [0, 0, 1, 0], 2: [0, 0, 1, 0]}, beam_size=3)
-    assert [(h.tokens, h.finished) for h in found] == [((2, 2, 2, 2, 2), False)]
-    assert found[0].content == (2, 2, 2, 2, 2)
+    assert [(h.tokens, h.is_finished) for h in found] == [((2, 2, 2, 2, 2), False)]
+    assert found[0].tokens_without_eos == (2, 2, 2, 2, 2)
     assert found[0].score == 0
 
 
@@ -125,14 +146,14 @@ def test_equal_candidates_come_in_the_order_of_their_ids() -> None:
     assert [h.tokens for h in found][:3] == [(1,), (2, 1), (3, 1)]
 
 
-@pytest.mark.parametrize("size", [3, 50, 4 * BLOCK, 20 * BLOCK + 7, 90 * BLOCK + 1])
+@pytest.mark.parametrize("size", [3, 50, 4 * BLOCK_SIZE, 20 * BLOCK_SIZE + 7, 90 * BLOCK_SIZE + 1])
 @pytest.mark.parametrize("count", [1, 2, 11])
 def test_best_is_a_stable_sort(size: int, count: int) -> None:
     plain = torch.randn(2, 3, size)
     ties = torch.randint(0, 9, (2, 3, size)).float()
     few = plain.masked_fill(torch.rand(2, 3, size) < 0.9, NO)
     for values in (plain, ties, few, plain[:, :, ::2].repeat_interleave(2, 2)):
-        top, places = best(values, count)
+        top, places = stable_topk(values, count)
         expected = values.sort(dim=-1, descending=True, stable=True)
         assert torch.equal(top, expected.values[..., :count])
         real = top > NO
@@ -140,7 +161,7 @@ def test_best_is_a_stable_sort(size: int, count: int) -> None:
         assert torch.equal(values.gather(-1, places), top)
 
 
-@pytest.mark.parametrize("size", [3, 40, 20 * BLOCK + 7, 90 * BLOCK])
+@pytest.mark.parametrize("size", [3, 40, 20 * BLOCK_SIZE + 7, 90 * BLOCK_SIZE])
 @pytest.mark.parametrize("beams", [1, 5])
 @pytest.mark.parametrize("count", [2, 11])
 def test_the_best_sums_are_a_stable_sort_of_all(size: int, beams: int, count: int) -> None:
@@ -151,7 +172,7 @@ def test_the_best_sums_are_a_stable_sort_of_all(size: int, beams: int, count: in
     close = plain[:, :, :1] + torch.rand(2, beams, size) * 1e-3  # sums round to the same
     for steps in (plain, ties, few, close):
         every = (starts[:, :, None] + steps).flatten(1)
-        top, places = best_sums(starts, steps, count)
+        top, places = stable_topk_sums(starts, steps, count)
         expected = every.sort(dim=-1, descending=True, stable=True)
         assert torch.equal(top, expected.values[:, :count])
         real = top > NO
@@ -159,18 +180,21 @@ def test_the_best_sums_are_a_stable_sort_of_all(size: int, beams: int, count: in
 
 
 def test_the_best_sums_may_be_behind_the_last_block_or_in_many() -> None:
-    steps = torch.randn(1, 5, 90 * BLOCK + 1) - 9
+    steps = torch.randn(1, 5, 90 * BLOCK_SIZE + 1) - 9
     steps[0, 3, -1] = 5.0
-    assert best_sums(torch.zeros(1, 5), steps, 10)[1][0, 0] == 3 * steps.size(2) + steps.size(2) - 1
-    steps[0, 2, torch.arange(40, 29, -1) * BLOCK] = 7.0  # eleven blocks with an equal each
-    expected = [2 * steps.size(2) + n * BLOCK for n in range(30, 40)]
-    assert best_sums(torch.zeros(1, 5), steps, 10)[1][0].tolist() == expected
+    assert (
+        stable_topk_sums(torch.zeros(1, 5), steps, 10)[1][0, 0]
+        == 3 * steps.size(2) + steps.size(2) - 1
+    )
+    steps[0, 2, torch.arange(40, 29, -1) * BLOCK_SIZE] = 7.0  # eleven blocks with an equal each
+    expected = [2 * steps.size(2) + n * BLOCK_SIZE for n in range(30, 40)]
+    assert stable_topk_sums(torch.zeros(1, 5), steps, 10)[1][0].tolist() == expected
 
 
 def test_what_is_no_number_is_among_the_best_sums() -> None:
-    steps = torch.randn(1, 5, 90 * BLOCK)
+    steps = torch.randn(1, 5, 90 * BLOCK_SIZE)
     steps[0, 3, 7] = torch.nan
-    assert best_sums(torch.zeros(1, 5), steps, 10)[0].isnan().any()
+    assert stable_topk_sums(torch.zeros(1, 5), steps, 10)[0].isnan().any()
 
 
 def beam_of(emitted: list[list[list[int]]], values: list[list[float]], limit: int = 9) -> Beam:
@@ -178,14 +202,14 @@ def beam_of(emitted: list[list[list[int]]], values: list[list[float]], limit: in
     tokens = torch.cat((torch.full((*tokens.shape[:2], 1), BOS), tokens), dim=2)
     rows = len(tokens)
     return Beam(
-        sources_B=torch.arange(rows),
-        members_B=torch.zeros(rows, dtype=torch.long),
-        limits_B=torch.full((rows,), limit),
+        input_index_B=torch.arange(rows),
+        search_index_B=torch.zeros(rows, dtype=torch.long),
+        max_lengths_B=torch.full((rows,), limit),
         source_lengths_B=torch.full((rows,), 3),
-        ended_B=torch.zeros(rows, dtype=torch.bool),
+        has_finished_B=torch.zeros(rows, dtype=torch.bool),
         tokens_BKT=tokens,
         log_probs_BK=torch.tensor(values),
-        values_BK=torch.tensor(values),
+        beam_scores_BK=torch.tensor(values),
         token_log_probs_BKE=torch.zeros(*tokens.shape[:2], tokens.size(2) - 1),
     )
 
@@ -193,20 +217,20 @@ def beam_of(emitted: list[list[list[int]]], values: list[list[float]], limit: in
 def test_candidates_are_ranked_over_all_beams() -> None:
     beam = beam_of([[[2], [3]]], [[-1.0, -1.5]])
     step = torch.tensor([[[NO, -3.0, -1.0, -2.0], [NO, -0.1, -0.2, -4.0]]])
-    found = BestChoice(width=2).choose(beam, step, step)
+    found = TopKSelector(beam_size=2).select(beam, step, step)
     assert found.parents_BC.tolist() == [[1, 1, 0, 0]]
     assert found.tokens_BC.tolist() == [[1, 2, 2, 3]]
-    assert found.values_BC.tolist() == [pytest.approx([-1.6, -1.7, -2.0, -3.0])]
-    assert found.own_BC.tolist() == [pytest.approx([-0.1, -0.2, -1.0, -2.0])]
+    assert found.beam_scores_BC.tolist() == [pytest.approx([-1.6, -1.7, -2.0, -3.0])]
+    assert found.model_log_probs_BC.tolist() == [pytest.approx([-0.1, -0.2, -1.0, -2.0])]
 
 
 def test_all_pairs_of_a_tiny_vocabulary_are_candidates() -> None:
     """Four beams of four pieces, of which sixteen are wanted, are not one beam in order."""
     beam = beam_of([[[0], [1], [2], [3]]], [[-1.0, -2.0, -3.0, -4.0]])
     step = torch.linspace(0, -9, 16).reshape(1, 4, 4)
-    found = BestChoice(width=8).choose(beam, step, step)
-    sums = (beam.values_BK[:, :, None] + step).flatten(1)
-    assert found.values_BC.tolist() == sums.sort(dim=1, descending=True).values.tolist()
+    found = TopKSelector(beam_size=8).select(beam, step, step)
+    sums = (beam.beam_scores_BK[:, :, None] + step).flatten(1)
+    assert found.beam_scores_BC.tolist() == sums.sort(dim=1, descending=True).values.tolist()
 
 
 def candidates(tokens: list[list[int]], values: list[list[float]]) -> Candidates:
@@ -221,31 +245,47 @@ def test_only_what_the_beam_would_keep_may_end() -> None:
         [[EOS, 4, 5, EOS], [4, 5, EOS, 6], [4, EOS, 5, EOS]],
         [[-1, -2, -3, -4], [-1, -2, -3, -4], [-1, -2, NO, NO]],
     )
-    verdict = judge(of, 2, EOS, torch.tensor([False, False, False]))
-    assert verdict.ends_BC.tolist() == [
+    verdict = prune_candidates(of, 2, EOS, torch.tensor([False, False, False]))
+    assert verdict.finished_BC.tolist() == [
         [True, False, False, False],
         [False, False, False, False],  # the stop symbol came third
         [False, True, False, False],
     ]
-    assert verdict.places_BK.tolist()[:2] == [[1, 2], [0, 1]]
-    assert verdict.values_BK.tolist() == [[-2, -3], [-1, -2], [-1, NO]]
+    assert verdict.survivor_indices_BK.tolist()[:2] == [[1, 2], [0, 1]]
+    assert verdict.beam_scores_BK.tolist() == [[-2, -3], [-1, -2], [-1, NO]]
 
 
 def test_the_last_step_ends_all_that_the_beam_would_keep() -> None:
-    verdict = judge(candidates([[4, EOS, 5]], [[-1, -2, -3]]), 2, EOS, torch.tensor([True]))
-    assert verdict.ends_BC.tolist() == [[True, True, False]]
-    assert verdict.values_BK.tolist() == [[NO, NO]]
+    verdict = prune_candidates(
+        candidates([[4, EOS, 5]], [[-1, -2, -3]]), 2, EOS, torch.tensor([True])
+    )
+    assert verdict.finished_BC.tolist() == [[True, True, False]]
+    assert verdict.beam_scores_BK.tolist() == [[NO, NO]]
 
 
 def test_each_candidate_has_one_fate() -> None:
     of = candidates([[EOS, 4, 5, 6, 7]], [[-1, -2, -3, -4, NO]])
-    verdict = judge(of, 2, EOS, torch.tensor([False]))
-    found, beams = fates(of, verdict, torch.tensor([[True, True]]))
-    expected = [Fate.FINISHED, Fate.ALIVE, Fate.ALIVE, Fate.PRUNED, Fate.NONE]
+    verdict = prune_candidates(of, 2, EOS, torch.tensor([False]))
+    found, beams = compute_candidate_statuses(of, verdict, torch.tensor([[True, True]]))
+    expected = [
+        CandidateStatus.FINISHED,
+        CandidateStatus.ALIVE,
+        CandidateStatus.ALIVE,
+        CandidateStatus.PRUNED,
+        CandidateStatus.NONE,
+    ]
     assert found.tolist() == [expected]
     assert beams.tolist() == [[-1, 0, 1, -1, -1]]
-    found, beams = fates(of, verdict, torch.tensor([[False, False]]))
-    assert found.tolist() == [[Fate.FINISHED, Fate.STOPPED, Fate.STOPPED, Fate.PRUNED, Fate.NONE]]
+    found, beams = compute_candidate_statuses(of, verdict, torch.tensor([[False, False]]))
+    assert found.tolist() == [
+        [
+            CandidateStatus.FINISHED,
+            CandidateStatus.STOPPED,
+            CandidateStatus.STOPPED,
+            CandidateStatus.PRUNED,
+            CandidateStatus.NONE,
+        ]
+    ]
     assert beams.tolist() == [[-1, -1, -1, -1, -1]]
 
 
@@ -253,71 +293,76 @@ def hypothesis(score: float, *tokens: int) -> Hypothesis:
     return Hypothesis((*tokens, EOS), True, score, score, 0.0, (score,))
 
 
-def ended(*each: tuple[int, int, Hypothesis]) -> Ended:
+def ended(*each: tuple[int, int, Hypothesis]) -> NewlyFinished:
     rows, ranks, hypotheses = zip(*each, strict=True)
-    return Ended(torch.tensor(rows), torch.tensor(ranks), hypotheses)
+    return NewlyFinished(torch.tensor(rows), torch.tensor(ranks), hypotheses)
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 4])
 def test_the_finished_are_kept_in_order(at_once: int) -> None:
-    finished = Finished(rows=2, keep=2, device=CPU)
+    finished = FinishedHypotheses(num_rows=2, n_best=2, device=CPU)
     scores = enumerate([-2.0, -3.0, -1.0, -2.0])
     each = [(1, rank + 1, hypothesis(score, rank)) for rank, score in scores]
     for start in range(0, 4, at_once):
         finished.add(ended(*each[start : start + at_once]))
     assert [h.tokens[0] for h in finished.best[1]] == [2, 0]  # of equals, the earlier
     assert finished.counts_R.tolist() == [0, 4]
-    assert finished.threshold_R.tolist() == [NO, -2]
-    assert finished.best_ended_R.tolist() == [False, False]
+    assert finished.n_best_threshold_R.tolist() == [NO, -2]
+    assert finished.best_finished_R.tolist() == [False, False]
     finished.add(ended((0, 0, hypothesis(-9.0)), (1, 0, hypothesis(-9.0))))
-    assert finished.best_ended_R.tolist() == [True, True]
+    assert finished.best_finished_R.tolist() == [True, True]
     assert finished.counts_R.tolist() == [1, 5]
-    assert finished.threshold_R.tolist() == [NO, -2]  # there is room for another in the first
+    assert finished.n_best_threshold_R.tolist() == [
+        NO,
+        -2,
+    ]  # there is room for another in the first
 
 
 def test_stop_rules() -> None:
-    finished = Finished(rows=3, keep=1, device=CPU)
+    finished = FinishedHypotheses(num_rows=3, n_best=1, device=CPU)
     finished.add(ended((0, 0, hypothesis(-0.5)), (1, 1, hypothesis(-0.4))))
     values = torch.tensor([[-5.0, -5.1], [-4.1, -9.0], [-1.0, NO]])
-    standing = Standing(values, torch.tensor([10, 10, 10]), finished, torch.arange(3))
+    standing = StoppingState(values, torch.tensor([10, 10, 10]), finished, torch.arange(3))
     # -5.0/10 can only tie with -0.5; -4.1/10 cannot reach -0.4; the last has nothing yet.
-    assert Exact(alpha=1.0).stops(standing).tolist() == [True, True, False]
-    assert Exact(alpha=1.2).stops(standing).tolist() == [False, False, False]
-    assert BeamFull(width=1).stops(standing).tolist() == [True, True, False]
-    assert BeamFull(width=2).stops(standing).tolist() == [False, False, False]
-    assert BestEnded(n_best=1).stops(standing).tolist() == [True, False, False]
+    assert ExactStopping(alpha=1.0).should_stop(standing).tolist() == [True, True, False]
+    assert ExactStopping(alpha=1.2).should_stop(standing).tolist() == [False, False, False]
+    assert BeamFullStopping(beam_size=1).should_stop(standing).tolist() == [True, True, False]
+    assert BeamFullStopping(beam_size=2).should_stop(standing).tolist() == [False, False, False]
+    assert BestFinishedStopping(n_best=1).should_stop(standing).tolist() == [True, False, False]
 
 
 def test_scores_by_hand() -> None:
-    assert normalised(torch.tensor([-6.0]), 4, 0.5).tolist() == [-3]
-    assert normalised(torch.tensor([-6.0]), 4, 0.0).tolist() == [-6]
-    reach = attainable(torch.tensor([[-8.0, -6.0]]), torch.tensor([4]), 1.0)
+    assert normalize_by_length(torch.tensor([-6.0]), 4, 0.5).tolist() == [-3]
+    assert normalize_by_length(torch.tensor([-6.0]), 4, 0.0).tolist() == [-6]
+    reach = score_upper_bound(torch.tensor([[-8.0, -6.0]]), torch.tensor([4]), 1.0)
     assert reach.tolist() == [-1.5]
 
 
 def test_coverage_by_hand() -> None:
     """Two steps over three source tokens and padding: seen 0.5, 1.2 and 0.3 times."""
     attention = torch.tensor([[[[0.3, 0.6, 0.1, 0.0], [0.2, 0.6, 0.2, 0.0]]]])
-    cost = coverage_penalty(attention, torch.tensor([3]), beta=2.0)
+    cost = compute_coverage_penalty(attention, torch.tensor([3]), beta=2.0)
     assert cost.tolist() == [[pytest.approx(-2 * (math.log(0.5) + math.log(0.3)))]]
-    assert coverage_penalty(torch.zeros(1, 1, 1, 1), torch.tensor([1]), 1.0).isfinite().all()
+    assert (
+        compute_coverage_penalty(torch.zeros(1, 1, 1, 1), torch.tensor([1]), 1.0).isfinite().all()
+    )
 
 
 def test_rows_wait_until_their_leaving_pays() -> None:
     values = torch.zeros(16, 2)
-    assert staying(values) is None
+    assert select_active_rows(values) is None
     values[3] = NO
-    assert staying(values) is None
+    assert select_active_rows(values) is None
     values[5, 0] = NO
-    assert staying(values) is None  # it still has a hypothesis
+    assert select_active_rows(values) is None  # it still has a hypothesis
     values[5, 1] = NO
-    assert staying(values).tolist() == [i for i in range(16) if i not in {3, 5}]
-    assert staying(torch.full((1, 2), NO)).tolist() == []
+    assert select_active_rows(values).tolist() == [i for i in range(16) if i not in {3, 5}]
+    assert select_active_rows(torch.full((1, 2), NO)).tolist() == []
 
 
 def processed(processor: StepProcessor, beam: Beam, size: int = 6) -> list[list[list[int]]]:
     """Return the tokens that are still allowed."""
-    own = torch.full((*beam.values_BK.shape, size), -1.0)
+    own = torch.full((*beam.beam_scores_BK.shape, size), -1.0)
     values = own.clone()
     processor.process(beam, values, own)
     assert (own == -1).all()
@@ -328,19 +373,19 @@ def test_min_length_counts_the_stop_symbol() -> None:
     processor = MinLength(torch.tensor([3, 4]), EOS)
     beam = beam_of([[[2, 3]], [[2, 3]]], [[0.0], [0.0]])
     assert processed(processor, beam, 3) == [[[0, 1, 2]], [[0, 2]]]
-    assert processor.active(2)
-    assert not processor.active(3)
+    assert processor.is_active(2)
+    assert not processor.is_active(3)
 
 
 def test_ngrams_do_not_come_twice() -> None:
     beam = beam_of([[[2, 3, 4, 2, 3], [2, 2, 3, 4, 5]]], [[0.0, 0.0]])
     assert processed(NoRepeatNgram(3), beam) == [[[0, 1, 2, 3, 5], [0, 1, 2, 3, 4, 5]]]
     assert processed(NoRepeatNgram(1), beam) == [[[0, 1, 5], [0, 1]]]
-    assert not NoRepeatNgram(3).active(2)
+    assert not NoRepeatNgram(3).is_active(2)
 
 
 def test_forbidden_phrases_lose_their_last_token() -> None:
-    processor = Forbidden.of([[(5,), (2, 3, 4)], [], [(3, 3)]], CPU)
+    processor = ForbiddenPhrases.from_phrases([[(5,), (2, 3, 4)], [], [(3, 3)]], CPU)
     beam = beam_of([[[2, 3]], [[2, 3]], [[2, 3]]], [[0.0]] * 3)
     assert processed(processor, beam) == [[[0, 1, 2, 3]], [[0, 1, 2, 3, 4, 5]], [[0, 1, 2, 4, 5]]]
     early = beam_of([[[3]], [[3]], [[2]]], [[0.0]] * 3)
@@ -348,15 +393,15 @@ def test_forbidden_phrases_lose_their_last_token() -> None:
 
 
 def test_a_prefix_leaves_nothing_else() -> None:
-    processor = Prefix.of([(4, 5), (), (3,)], CPU)
+    processor = ForcedPrefix.from_prefixes([(4, 5), (), (3,)], CPU)
     beam = beam_of([[[4]], [[2]], [[3]]], [[0.0]] * 3)
     assert processed(processor, beam) == [[[5]], [[0, 1, 2, 3, 4, 5]], [[0, 1, 2, 3, 4, 5]]]
-    assert not processor.active(2)
+    assert not processor.is_active(2)
 
 
 def test_a_prefix_is_worth_what_the_model_thinks() -> None:
     beam, values = beam_of([[[4]]], [[0.0]]), torch.full((1, 1, 6), NO)
-    Prefix.of([(4, 5)], CPU).process(beam, values, torch.full((1, 1, 6), -1.0))
+    ForcedPrefix.from_prefixes([(4, 5)], CPU).process(beam, values, torch.full((1, 1, 6), -1.0))
     assert values.tolist() == [[[NO] * 5 + [-1.0]]]
 
 
@@ -367,26 +412,26 @@ def test_repetition_costs_once() -> None:
 
 
 def test_progress_of_terms() -> None:
-    terms = table([[(2, 3, 4), (5,), (3, 4)]], CPU)
+    terms = pad_phrases([[(2, 3, 4), (5,), (3, 4)]], CPU)
     emitted = torch.tensor([[[6, 2, 3], [2, 3, 4], [5, 2, 6], [6, 6, 3]]])
-    progress = measure(emitted, terms)
+    progress = measure_progress(emitted, terms)
     assert progress.met_BKP.tolist() == [
         [[False] * 3, [True, False, True], [False, True, False], [False] * 3]
     ]
-    assert progress.begun_BKP.tolist() == [[[2, 0, 1], [0, 0, 0], [0, 0, 0], [0, 0, 1]]]
-    assert progress.tokens_BK.tolist() == [[2, 5, 1, 1]]
+    assert progress.matched_BKP.tolist() == [[[2, 0, 1], [0, 0, 0], [0, 0, 0], [0, 0, 1]]]
+    assert progress.num_tokens_BK.tolist() == [[2, 5, 1, 1]]
 
 
 def test_banks_take_turns_the_fullest_first() -> None:
     values = torch.tensor([[-1.0, -2.0, -3.0, -9.0, NO]])
     banks = torch.tensor([[0, 0, 1, 2, 3]])
-    assert by_banks(values, banks).tolist() == [[3, 2, 0, 1, 4]]
+    assert order_round_robin(values, banks).tolist() == [[3, 2, 0, 1, 4]]
 
 
 def test_a_turn_is_the_rank_within_a_bank() -> None:
     values = torch.randint(0, 9, (5, 40)).float()
     banks = torch.randint(0, 4, (5, 40))
-    for row, turn in enumerate(turns(values, banks)):
+    for row, turn in enumerate(rank_within_bank(values, banks)):
         for bank in range(4):
             places = (banks[row] == bank).nonzero().flatten()
             order = values[row, places].argsort(descending=True, stable=True)
@@ -397,10 +442,12 @@ def test_a_hypothesis_with_its_terms_goes_on_however_unlikely() -> None:
     beam = beam_of([[[2], [3]]], [[-1.0, -20.0]])  # the second has the term, and the others' odds
     step = torch.tensor([[[NO, -2.0, -1.5, -1.0, -3.0]] * 2])
     step[0, 0, EOS] = NO
-    found = Glossary(table([[(3,)]], CPU), width=2, eos=EOS).choose(beam, step, step)
+    found = DynamicBeamAllocation(pad_phrases([[(3,)]], CPU), beam_size=2, eos=EOS).select(
+        beam, step, step
+    )
     assert found.parents_BC.tolist() == [[0, 0, 1, 0]]
     assert found.tokens_BC.tolist() == [[3, 2, 3, 4]]
-    assert found.values_BC.tolist() == [[-2.0, -2.5, -21.0, -4.0]]
+    assert found.beam_scores_BC.tolist() == [[-2.0, -2.5, -21.0, -4.0]]
 
 
 @pytest.mark.parametrize(
@@ -415,25 +462,29 @@ def test_a_hypothesis_with_its_terms_goes_on_however_unlikely() -> None:
 def test_what_lacks_a_term_at_the_end_is_left_out_if_something_does_not(
     limit: int, ended: bool, whole: list[bool], left: list[float]
 ) -> None:
-    beam = replace(beam_of([[[2]]], [[0.0]], limit), ended_B=torch.tensor([ended]))
-    values = without_fragments(torch.tensor([[-1.0, -2.0]]), torch.tensor([whole]), beam)
+    beam = replace(beam_of([[[2]]], [[0.0]], limit), has_finished_B=torch.tensor([ended]))
+    values = mask_incomplete(torch.tensor([[-1.0, -2.0]]), torch.tensor([whole]), beam)
     assert values.tolist() == [left]
 
 
 def test_terms_that_fit() -> None:
-    source = Source(3, prefix=(9,), terms=((2, 3), (4, 5, 6), (7,), (7,), (8,)), forbidden=((8,),))
-    assert fitting(source, longest=5) == ((2, 3), (7,))
-    assert missing(source.terms, (9, 2, 3, 8)) == ((4, 5, 6), (7,), (7,))
+    source = SearchInput(
+        3, prefix=(9,), required=((2, 3), (4, 5, 6), (7,), (7,), (8,)), forbidden=((8,),)
+    )
+    assert select_feasible_phrases(source, max_length=5) == ((2, 3), (7,))
+    assert missing_phrases(source.required, (9, 2, 3, 8)) == ((4, 5, 6), (7,), (7,))
 
 
 def test_numbers_to_draw_by() -> None:
-    many = torch.tensor([uniform(0, line, 0, step) for line in range(40) for step in range(40)])
+    many = torch.tensor(
+        [keyed_uniform(0, line, 0, step) for line in range(40) for step in range(40)]
+    )
     assert ((many >= 0) & (many < 1)).all()
     assert many.unique().numel() == 1600
     counts = torch.histc(many, 8, 0, 1)
     assert ((counts - 200) ** 2 / 200).sum() < 24  # χ² with 7 degrees of freedom: p > 0.001
-    assert uniform(1, 2) != uniform(12)
-    assert uniform(20170612, 0, 0, 0) == 0.730217095628377  # no other day, no other machine
+    assert keyed_uniform(1, 2) != keyed_uniform(12)
+    assert keyed_uniform(20170612, 0, 0, 0) == 0.730217095628377  # no other day, no other machine
 
 
 def test_a_number_falls_on_a_share() -> None:
@@ -446,24 +497,26 @@ def test_a_number_falls_on_a_share() -> None:
         (0.751, 4),
         (1 - 2**-53, 4),
     ]:
-        assert drawn(weights, torch.tensor([[number]], dtype=torch.float64)).item() == place
+        assert (
+            sample_indices(weights, torch.tensor([[number]], dtype=torch.float64)).item() == place
+        )
 
 
 def test_an_ensemble_expects_the_mean_of_probabilities() -> None:
     parts = [Scripted(1, {BOS: [0, 0.1, 0.9]}), Scripted(1, {BOS: [0, 0.7, 0.3]})]
-    mean = Ensemble(parts).step(torch.tensor([[BOS]])).log_probs_BKV.exp()
+    mean = EnsembleDecoder(parts).step(torch.tensor([[BOS]])).log_probs_BKV.exp()
     assert mean.flatten().tolist() == pytest.approx([0, 0.4, 0.6])
     with pytest.raises(InputError, match="share a vocabulary, but have \\[3, 4\\] pieces"):
-        Ensemble([parts[0], Scripted(1, NOTES)]).step(torch.tensor([[BOS]]))
+        EnsembleDecoder([parts[0], Scripted(1, NOTES)]).step(torch.tensor([[BOS]]))
     with pytest.raises(InputError, match="at least one"):
-        Ensemble([])
+        EnsembleDecoder([])
 
 
 def test_an_ensemble_of_one_model_twice_is_that_model() -> None:
     settings = SearchConfig(beam_size=2, n_best=2)
-    alone = search(Scripted(2, NOTES), [Source(3)] * 2, settings, bos=BOS, eos=EOS, pad=PAD)
-    both = Ensemble([Scripted(2, NOTES), Scripted(2, NOTES)])
-    found = search(both, [Source(3)] * 2, settings, bos=BOS, eos=EOS, pad=PAD)
+    alone = search(Scripted(2, NOTES), [SearchInput(3)] * 2, settings, bos=BOS, eos=EOS, pad=PAD)
+    both = EnsembleDecoder([Scripted(2, NOTES), Scripted(2, NOTES)])
+    found = search(both, [SearchInput(3)] * 2, settings, bos=BOS, eos=EOS, pad=PAD)
     assert [[h.tokens for h in hs] for hs in found] == [[h.tokens for h in hs] for hs in alone]
     assert all(decoder.rows == 2 for decoder in both.decoders)
 
@@ -474,12 +527,12 @@ class OnlyOnce(StepProcessor):
     def __init__(self, token: int) -> None:
         self.token = token
 
-    def process(self, beam: Beam, values_BKV: Tensor, own_BKV: Tensor) -> None:
-        values_BKV[:, :, self.token] = NO
+    def process(self, beam: Beam, step_scores_BKV: Tensor, model_log_probs_BKV: Tensor) -> None:
+        step_scores_BKV[:, :, self.token] = NO
 
 
 def find(**more: Any) -> list[Hypothesis]:
-    settings = {"config": SearchConfig(beam_size=2), "sources": [Source(3)], **more}
+    settings = {"config": SearchConfig(beam_size=2), "inputs": [SearchInput(3)], **more}
     return search(Scripted(1, NOTES), bos=BOS, eos=EOS, pad=PAD, **settings)[0]
 
 
@@ -506,19 +559,19 @@ def test_nan_is_refused() -> None:
 @pytest.mark.parametrize(
     ("source", "line"),
     [
-        (Source(3, terms=((),)), "source 0 has one without"),
-        (Source(3, prefix=(2, EOS)), "special id 1"),
-        (Source(3, terms=((PAD,),)), "special id 0"),
+        (SearchInput(3, required=((),)), "source 0 has one without"),
+        (SearchInput(3, prefix=(2, EOS)), "special id 1"),
+        (SearchInput(3, required=((PAD,),)), "special id 0"),
     ],
 )
-def test_sources_that_cannot_be(source: Source, line: str) -> None:
+def test_sources_that_cannot_be(source: SearchInput, line: str) -> None:
     with pytest.raises(InputError, match=line):
-        find(sources=[source])
+        find(inputs=[source])
 
 
 def test_terms_need_a_beam() -> None:
     with pytest.raises(InputError, match="only a beam"):
-        find(sources=[Source(3, terms=((2,),))], config=SearchConfig(sampling={}))
+        find(inputs=[SearchInput(3, required=((2,),))], config=SearchConfig(sampling={}))
 
 
 def test_coverage_needs_attention() -> None:
@@ -530,16 +583,31 @@ def test_coverage_needs_attention() -> None:
     ("settings", "line"),
     [
         ({"beam_size": 2, "n_best": 3}, "`n_best` must be at most beam_size = 2, but is 3 instead"),
-        ({"beam_size": 4, "groups": 3}, "`groups` must divide beam_size = 4, but is 3 instead"),
-        ({"diversity": 0.1}, "`diversity` must be 0 with one group, which has nobody to differ"),
-        ({"beam_size": 4, "groups": 2}, "`diversity` must be above 0 with groups, or all of them"),
+        (
+            {"beam_size": 4, "num_beam_groups": 3},
+            "`num_beam_groups` must divide beam_size = 4, but is 3 instead",
+        ),
+        (
+            {"diversity_penalty": 0.1},
+            "`diversity_penalty` must be 0 if num_beam_groups is 1, but is 0.1 instead",
+        ),
+        (
+            {"beam_size": 4, "num_beam_groups": 2},
+            "`diversity_penalty` must be above 0 if num_beam_groups is above 1",
+        ),
         ({"length_penalty": 400.0}, "`length_penalty` must be at most 10.0, but is 400.0 instead"),
         ({"sampling": {"temperature": 1e-40}}, "`sampling.temperature` must be at least 1e-06"),
         ({"sampling": {}, "beam_size": 3}, "`beam_size` must be left out with sampling"),
-        ({"sampling": {}, "groups": 5}, "`groups` must be 1 with sampling, but is 5 instead"),
+        (
+            {"sampling": {}, "num_beam_groups": 5},
+            "`num_beam_groups` must be 1 with sampling, but is 5 instead",
+        ),
         ({"sampling": {"top_p": 0.0}}, "`sampling.top_p` must be above 0.0, but is 0.0 instead"),
         ({"length_penalty": -1.0}, "`length_penalty` must be at least 0.0, but is -1.0 instead"),
-        ({"stop": "never"}, "`stop` must be one of exact or beam_full, but is 'never' instead"),
+        (
+            {"stop_rule": "never"},
+            "`stop_rule` must be one of exact or beam_full, but is 'never' instead",
+        ),
     ],
 )
 def test_settings_that_cannot_be(settings: dict[str, Any], line: str) -> None:
@@ -549,10 +617,10 @@ def test_settings_that_cannot_be(settings: dict[str, Any], line: str) -> None:
 
 
 def test_lengths_follow_the_source() -> None:
-    lengths = LengthsConfig(min_ratio=0.5, max_ratio=1.5, max_extra=2, max_length=20)
-    assert [lengths.shortest(n) for n in (0, 1, 9, 99)] == [0, 0, 4, 20]
-    assert [lengths.longest(n) for n in (0, 1, 9, 99)] == [2, 3, 15, 20]
-    assert Source(1, prefix=(2,) * 7).longest(lengths) == 8
+    lengths = LengthConfig(min_ratio=0.5, max_ratio=1.5, max_extra=2, max_length=20)
+    assert [lengths.min_target_length(n) for n in (0, 1, 9, 99)] == [0, 0, 4, 20]
+    assert [lengths.max_target_length(n) for n in (0, 1, 9, 99)] == [2, 3, 15, 20]
+    assert SearchInput(1, prefix=(2,) * 7).max_target_length(lengths) == 8
 
 
 def test_alignment_is_where_attention_is_highest() -> None:

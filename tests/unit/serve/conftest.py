@@ -1,4 +1,4 @@
-"""Services over HTTP with a translator that is none."""
+"""Services with fake translators, with and without HTTP."""
 
 from __future__ import annotations
 
@@ -14,45 +14,109 @@ import pytest
 from starlette.testclient import TestClient
 
 from seq2see.serve.app import create_app
-from seq2see.serve.auth import ApiKeys
+from seq2see.serve.auth import ApiKeyStore
 from seq2see.serve.config import LimitsConfig, ServeConfig
-from seq2see.serve.model_registry import Loaded, Model, Models
-from seq2see.serve.monitoring import Journal
+from seq2see.serve.model_registry import LoadedModel, ModelRegistry, ServedModel
+from seq2see.serve.monitoring import JsonLog
 from seq2see.serve.service import Service
-from seq2see.translator import Link, Token, Translation, TranslationOptions
+from seq2see.translator import AlignmentLink, ScoredToken, Translation, TranslationOptions
 
 
-class Shouter:
-    """A translator that shouts."""
+class UppercaseTranslator:
+    """A translator that returns its input in upper case and raises on "poison"."""
 
-    notes = ()
-    limit = 100
+    engine_notes = ()
+    max_tokens = 100
     engine = SimpleNamespace(name="fake")
 
     def __init__(self, source: str, target: str) -> None:
         self.languages = (source, target)
-        side = SimpleNamespace(encode_batch=lambda lines: [line.split() for line in lines])
-        self.bundle = SimpleNamespace(tokenizers=SimpleNamespace(source=side))
+        tokenizer = SimpleNamespace(encode_batch=lambda lines: [line.split() for line in lines])
+        self.bundle = SimpleNamespace(tokenizers=SimpleNamespace(source=tokenizer))
         self.seconds = 0.0
 
     def translate(
         self, lines: str | Sequence[str], options: TranslationOptions | None = None, **settings: Any
     ) -> Translation | list[Translation]:
         time.sleep(self.seconds)
-        options = (options or TranslationOptions()).changed(settings)
+        options = (options or TranslationOptions()).with_settings(settings)
         if isinstance(lines, str):
-            return self._one(lines, options)
-        return [self._one(line, options) for line in lines]
+            return self._translate_line(lines, options)
+        return [self._translate_line(line, options) for line in lines]
 
-    def _one(self, line: str, options: TranslationOptions) -> Translation:
+    def _translate_line(self, line: str, options: TranslationOptions) -> Translation:
         if "poison" in line:
             raise RuntimeError(line)
         text = (options.prefix + line).upper()
-        tokens = (Token(text, -0.5, 0, len(text)),) if options.token_scores else ()
-        links = (Link(0, len(line), 0, len(text), 1.0),) if options.alignment else ()
-        found = Translation(text, -0.5, -1.0, tokens=tokens, alignment=links)
-        others = [replace(found, text=f"{text}{n}") for n in range(1, options.search.n_best)]
-        return replace(found, alternatives=tuple(others))
+        tokens = (ScoredToken(text, -0.5, 0, len(text)),) if options.token_scores else ()
+        links = (AlignmentLink(0, len(line), 0, len(text), 1.0),) if options.alignment else ()
+        best = Translation(text, -0.5, -1.0, tokens=tokens, alignment=links)
+        others = [replace(best, text=f"{text}{n}") for n in range(1, options.search.n_best)]
+        return replace(best, alternatives=tuple(others))
+
+
+class SuffixTranslator:
+    """A translator that appends its target language to each word and raises on "poison"."""
+
+    def __init__(self, source: str, target: str) -> None:
+        self.languages = (source, target)
+        tokenizer = SimpleNamespace(encode_batch=lambda lines: [line.split() for line in lines])
+        self.bundle = SimpleNamespace(tokenizers=SimpleNamespace(source=tokenizer))
+        self.options: list[TranslationOptions] = []
+
+    def translate(self, lines: Sequence[str], options: TranslationOptions) -> list[Translation]:
+        self.options.append(options)
+        return [self.translate_line(line, options) for line in lines]
+
+    def translate_line(self, line: str, options: TranslationOptions) -> Translation:
+        if "poison" in line:
+            raise ValueError(line)
+        if "unfit" in line:
+            return Translation("", 0.0, 0.0, error="unfit")
+        words = [f"{word}-{self.languages[1]}" for word in line.split()]
+        links, source, target = [], 0, 0
+        for word in line.split():
+            size = len(word) + len(self.languages[1]) + 1
+            links.append(AlignmentLink(source, source + len(word), target, target + size, 1.0))
+            source, target = source + len(word) + 1, target + size + 1
+        best = Translation(" ".join(words), -1.0, -2.0, alignment=tuple(links))
+        return replace(best, alternatives=(best,) * (options.search.n_best - 1))
+
+
+def load_suffix_translator(source: str, target: str) -> LoadedModel:
+    translators = SuffixTranslator(source, target), SuffixTranslator(source, target)
+    return LoadedModel(*translators)  # type: ignore[arg-type]
+
+
+Registry = Callable[..., ModelRegistry]
+
+
+def create_registry(*pairs: str) -> ModelRegistry:
+    models = [
+        ServedModel(pair, Path(pair), *load_suffix_translator(*pair.split("-"))) for pair in pairs
+    ]
+    return ModelRegistry(models, lambda _: load_suffix_translator("en", "de"))
+
+
+@pytest.fixture(scope="session")
+def registry() -> Registry:
+    """Function that returns a registry of suffix translators for language pairs like "en-de"."""
+    return create_registry
+
+
+@pytest.fixture(scope="session")
+def suffix_translator() -> type[SuffixTranslator]:
+    """The class of the fake translators of `registry` and `service`."""
+    return SuffixTranslator
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    """A running service without HTTP: en-de and fr-en."""
+    running = Service(ServeConfig(), create_registry("en-de", "fr-en"))
+    running.start()
+    yield running
+    running.close()
 
 
 Serving = Callable[..., TestClient]
@@ -60,33 +124,33 @@ Serving = Callable[..., TestClient]
 
 @pytest.fixture(scope="module")
 def serving() -> Iterator[Serving]:
-    """Services by their settings, each made once; `fresh` ones are the test's own."""
+    """Function that returns a client of a service with the given settings.
+
+    Services are shared by the tests of a module, except with `fresh=True`.
+    """
     clients: list[TestClient] = []
-    known: dict[str, TestClient] = {}
+    shared: dict[str, TestClient] = {}
 
     def find(fresh: bool = False, **settings: Any) -> TestClient:
         if fresh:
             return start(**settings)
-        return known.get(str(settings)) or known.setdefault(str(settings), start(**settings))
+        return shared.get(str(settings)) or shared.setdefault(str(settings), start(**settings))
 
     def start(
         pairs: str = "en-de fr-en",
         keys: Path | None = None,
-        journal: io.StringIO | None = None,
+        log: io.StringIO | None = None,
         runs: Path | None = None,
         settings: dict[str, Any] | None = None,
         **limits: Any,
     ) -> TestClient:
-        models = [
-            Model(pair, Path(pair), *_loaded(*pair.split("-")))  # type: ignore[arg-type]
-            for pair in pairs.split()
-        ]
+        models = [ServedModel(pair, Path(pair), *_load(*pair.split("-"))) for pair in pairs.split()]
         config = ServeConfig(limits=LimitsConfig(**limits), **settings or {})
         service = Service(
             config,
-            Models(models, lambda folder: _loaded(*folder.name.split("-"))),  # type: ignore[arg-type, return-value]
-            ApiKeys(keys),
-            Journal(journal),
+            ModelRegistry(models, lambda directory: _load(*directory.name.split("-"))),
+            ApiKeyStore(keys),
+            JsonLog(log),
             runs,
         )
         client = TestClient(
@@ -102,17 +166,17 @@ def serving() -> Iterator[Serving]:
         client.__exit__(None, None, None)
 
 
-def _loaded(source: str, target: str) -> Loaded:
-    one = Shouter(source, target)
-    return Loaded(one, one)  # type: ignore[arg-type]
+def _load(source: str, target: str) -> LoadedModel:
+    translator = UppercaseTranslator(source, target)
+    return LoadedModel(translator, translator)  # type: ignore[arg-type]
 
 
-Sender = Callable[[TestClient, str, bytes], Any]
+Upload = Callable[[TestClient, str, bytes], Any]
 
 
 @pytest.fixture(scope="module")
-def sent() -> Sender:
-    """Sends a file to be translated."""
+def upload() -> Upload:
+    """Function that sends a file to /translate_file and returns the response."""
 
     def send(client: TestClient, name: str, content: bytes) -> Any:
         form = {"source": "en", "target": "de"}

@@ -1,4 +1,4 @@
-"""Files over HTTP: there and back, and what is refused."""
+"""Files over HTTP, their checks, and the store of translated files."""
 
 from __future__ import annotations
 
@@ -13,15 +13,22 @@ import pytest
 from hypothesis import given, strategies as st
 from starlette.testclient import TestClient
 
-HELLO = {"q": "hello world", "source": "en", "target": "de"}
+from seq2see.serve.errors import BadRequest, NotFound
+from seq2see.serve.file_translation import (
+    DownloadStore,
+    check_archive_size,
+    format_content_disposition,
+    sanitize_filename,
+)
+
 Serving = Callable[..., TestClient]
-Sender = Callable[[TestClient, str, bytes], Any]
+Upload = Callable[[TestClient, str, bytes], Any]
 
 
-def test_a_file_there_and_back(serving: Serving, sent: Sender) -> None:
+def test_file_is_translated_and_downloaded(serving: Serving, upload: Upload) -> None:
     client = serving()
-    answer = sent(client, "notes.txt", b"hello\n\nworld {name}\n")
-    url = answer.json()["translatedFileUrl"]
+    response = upload(client, "notes.txt", b"hello\n\nworld {name}\n")
+    url = response.json()["translatedFileUrl"]
     assert url.startswith("http://localhost/download_file/")
     file = client.get(url)
     assert file.content == b"HELLO\n\nWORLD {name}\n"
@@ -29,33 +36,33 @@ def test_a_file_there_and_back(serving: Serving, sent: Sender) -> None:
     assert file.headers["content-type"] == "application/octet-stream"
 
 
-def test_names_cannot_leave_the_folder_or_the_header(serving: Serving, sent: Sender) -> None:
+def test_file_names_cannot_escape_directory_or_header(serving: Serving, upload: Upload) -> None:
     client = serving()
-    folder = client.service.files.folder  # type: ignore[attr-defined]
+    directory = client.service.downloads.directory  # type: ignore[attr-defined]
     evil = '../../evil"\r\nX-Injected: yes.txt'
-    url = sent(client, evil, b"hello").json()["translatedFileUrl"]
-    assert {path.parent for path in folder.rglob("*")} == {folder}
+    url = upload(client, evil, b"hello").json()["translatedFileUrl"]
+    assert {path.parent for path in directory.rglob("*")} == {directory}
     file = client.get(url)
     assert "x-injected" not in file.headers
     assert file.headers["content-disposition"].startswith("attachment; filename*=utf-8''evil")
     assert file.content == b"HELLO"
-    (folder.parent / "outside.txt").write_bytes(b"secret")
+    (directory.parent / "outside.txt").write_bytes(b"secret")
     for path in ("../outside.txt", "%2e%2e%2foutside.txt", "..%5coutside.txt", "/etc/passwd"):
-        answer = client.get(f"/download_file/{path}")
-        assert answer.status_code in {400, 404}
-        assert b"secret" not in answer.content
-    (folder.parent / "outside.txt").unlink()
+        response = client.get(f"/download_file/{path}")
+        assert response.status_code in {400, 404}
+        assert b"secret" not in response.content
+    (directory.parent / "outside.txt").unlink()
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"), [("../../a<b>.txt", "a_b__de.txt"), ("C:\\x\\a.txt", "a_de.txt")]
+    ("name", "filename"), [("../../a<b>.txt", "a_b__de.txt"), ("C:\\x\\a.txt", "a_de.txt")]
 )
-def test_a_result_is_called_what_anyone_may_read(
-    serving: Serving, sent: Sender, name: str, shown: str
+def test_download_has_a_readable_file_name(
+    serving: Serving, upload: Upload, name: str, filename: str
 ) -> None:
     client = serving()
-    file = client.get(sent(client, name, b"hello").json()["translatedFileUrl"])
-    assert file.headers["content-disposition"] == f"attachment; filename*=utf-8''{shown}"
+    file = client.get(upload(client, name, b"hello").json()["translatedFileUrl"])
+    assert file.headers["content-disposition"] == f"attachment; filename*=utf-8''{filename}"
 
 
 def docx_bomb() -> bytes:
@@ -66,7 +73,7 @@ def docx_bomb() -> bytes:
     return buffer.getvalue()
 
 
-LAUGHS = (
+BILLION_LAUGHS = (
     '<?xml version="1.0"?><!DOCTYPE tmx [<!ENTITY a "ha">'
     + "".join(
         f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in zip("abcdefgh", "bcdefghi", strict=True)
@@ -74,7 +81,9 @@ LAUGHS = (
     + ']><tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>&i;</seg></tuv>'
     "</tu></body></tmx>"
 )
-OUTSIDE = LAUGHS.replace('<!ENTITY a "ha">', '<!ENTITY a SYSTEM "file:///etc/passwd">')
+EXTERNAL_ENTITY = BILLION_LAUGHS.replace(
+    '<!ENTITY a "ha">', '<!ENTITY a SYSTEM "file:///etc/passwd">'
+)
 
 
 @pytest.mark.parametrize(
@@ -85,46 +94,50 @@ OUTSIDE = LAUGHS.replace('<!ENTITY a "ha">', '<!ENTITY a SYSTEM "file:///etc/pas
         ("noending", b"hello"),
         ("bomb.docx", docx_bomb()),
         ("broken.docx", b"PK\x03\x04 nothing"),
-        ("laughs.tmx", LAUGHS.encode()),
-        ("laughs.xlf", LAUGHS.encode("utf-16")),
-        ("outside.tmx", OUTSIDE.encode()),
+        ("laughs.tmx", BILLION_LAUGHS.encode()),
+        ("laughs.xlf", BILLION_LAUGHS.encode("utf-16")),
+        ("outside.tmx", EXTERNAL_ENTITY.encode()),
         ("broken.tmx", b"<tmx><body>"),
     ],
 )
-def test_files_that_are_refused(serving: Serving, sent: Sender, name: str, content: bytes) -> None:
+def test_invalid_files_are_rejected_quickly(
+    serving: Serving, upload: Upload, name: str, content: bytes
+) -> None:
     start = time.monotonic()
-    answer = sent(serving(unpacked_bytes=1_000_000), name, content)
-    assert answer.status_code == 400, answer.text
-    assert set(answer.json()) == {"error"}
-    assert "root:" not in answer.text
-    assert "seq2see-" not in answer.text  # the folder
+    response = upload(serving(uncompressed_bytes=1_000_000), name, content)
+    assert response.status_code == 400, response.text
+    assert set(response.json()) == {"error"}
+    assert "root:" not in response.text
+    assert "seq2see-" not in response.text  # the temporary directory
     assert time.monotonic() - start < 5
 
 
 @pytest.mark.parametrize(("name", "content"), [("a.exe", b"MZ"), ("a.docx", docx_bomb())])
-def test_a_file_in_the_right_language_already_is_refused_too(
+def test_files_are_checked_even_without_translation(
     serving: Serving, name: str, content: bytes
 ) -> None:
     form = {"source": "en", "target": "en"}
-    client = serving(unpacked_bytes=1_000_000)
-    answer = client.post("/translate_file", data=form, files={"file": (name, content)})
-    assert answer.status_code == 400, answer.text
+    client = serving(uncompressed_bytes=1_000_000)
+    response = client.post("/translate_file", data=form, files={"file": (name, content)})
+    assert response.status_code == 400, response.text
 
 
 def docx(text: str) -> bytes:
-    """Return a Word document of one paragraph, beside a lot that is none."""
-    space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    """Return a Word document of one paragraph, with other text that is not translated."""
+    namespace = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
     body = f"<w:body><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:body>"
+    document = f'<w:document xmlns:w="{namespace}">{body}</w:document>'
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("[Content_Types].xml", "<Types/>")
         archive.writestr("notes.txt", "Ceci est une longue phrase qui ne se traduit pas. " * 20)
-        archive.writestr("word/document.xml", f'<w:document xmlns:w="{space}">{body}</w:document>')
+        archive.writestr("word/document.xml", document)
     return buffer.getvalue()
 
 
 ENGLISH = "My neighbours have got a new car, and it is very loud."
-STYLED = """<style>/* Ceci est une feuille de style pour toutes les pages de notre site. */</style>
+HTML_WITH_FRENCH_CODE = """\
+<style>/* Ceci est une feuille de style pour toutes les pages de notre site. */</style>
 <script>var message = "Bonjour tout le monde, comment allez-vous ?";</script><p>Where are you?</p>
 """
 XLIFF = (
@@ -137,34 +150,34 @@ XLIFF = (
     ("name", "content"),
     [
         ("a.docx", docx(ENGLISH)),
-        ("a.html", STYLED.encode()),
-        ("a.xlf", XLIFF.encode()),  # it says what it is, and must be believed
+        ("a.html", HTML_WITH_FRENCH_CODE.encode()),
+        ("a.xlf", XLIFF.encode()),  # states its language, which takes precedence
     ],
 )
-def test_the_language_of_a_file_is_that_of_its_words(
+def test_language_of_file_is_detected_from_translatable_text(
     serving: Serving, name: str, content: bytes
 ) -> None:
-    """From French there is no way to German here."""
+    """There is no route from French to German, so English must be detected."""
     client = serving(pairs="fr-it en-de")
     form = {"source": "auto", "target": "de"}
-    answer = client.post("/translate_file", data=form, files={"file": (name, content)})
-    assert answer.status_code == 200, answer.text
+    response = client.post("/translate_file", data=form, files={"file": (name, content)})
+    assert response.status_code == 200, response.text
 
 
-def test_the_language_of_a_page_is_that_of_its_words(serving: Serving) -> None:
-    body = {"q": STYLED, "source": "auto", "target": "de", "format": "html"}
-    answer = serving().post("/translate", json=body).json()
-    assert answer["detectedLanguage"]["language"] == "en"
+def test_language_of_html_is_detected_from_translatable_text(serving: Serving) -> None:
+    body = {"q": HTML_WITH_FRENCH_CODE, "source": "auto", "target": "de", "format": "html"}
+    response = serving().post("/translate", json=body).json()
+    assert response["detectedLanguage"]["language"] == "en"
 
 
-def test_a_file_tells_how_much_of_it_failed(serving: Serving, sent: Sender) -> None:
+def test_failed_sentences_of_file_are_counted(serving: Serving, upload: Upload) -> None:
     client = serving()
-    some = sent(client, "a.txt", b"hello\npoison\npoison\n").json()
-    assert some["errors"] == 2
-    assert client.get(some["translatedFileUrl"]).content == b"HELLO\npoison\npoison\n"
-    assert set(sent(client, "a.txt", b"hello\n").json()) == {"translatedFileUrl"}
-    all_of_it = sent(client, "a.txt", b"poison\npoison\n")
-    assert (all_of_it.status_code, set(all_of_it.json())) == (500, {"error"})
+    partial = upload(client, "a.txt", b"hello\npoison\npoison\n").json()
+    assert partial["errors"] == 2
+    assert client.get(partial["translatedFileUrl"]).content == b"HELLO\npoison\npoison\n"
+    assert set(upload(client, "a.txt", b"hello\n").json()) == {"translatedFileUrl"}
+    failed = upload(client, "a.txt", b"poison\npoison\n")
+    assert (failed.status_code, set(failed.json())) == (500, {"error"})
 
 
 FILES = {
@@ -185,27 +198,88 @@ FILES = {
 @given(
     st.sampled_from(sorted(FILES)), st.integers(0, 200), st.binary(max_size=12), st.integers(0, 9)
 )
-def test_no_file_is_a_bug(
-    serving: Serving, sent: Sender, suffix: str, at: int, dirt: bytes, cut: int
+def test_damaged_files_never_cause_internal_errors(
+    serving: Serving, upload: Upload, suffix: str, index: int, inserted: bytes, num_removed: int
 ) -> None:
-    """Whole files with some bytes changed end in a translation or in a reason."""
-    whole = FILES[suffix]
-    at %= len(whole)
-    answer = sent(serving(), f"a{suffix}", whole[:at] + dirt + whole[at + cut :] or b"x")
-    assert answer.status_code in {200, 400}, (suffix, answer.text)
+    """A valid file with some bytes changed is either translated or rejected with 400."""
+    valid = FILES[suffix]
+    index %= len(valid)
+    damaged = valid[:index] + inserted + valid[index + num_removed :] or b"x"
+    response = upload(serving(), f"a{suffix}", damaged)
+    assert response.status_code in {200, 400}, (suffix, response.text)
 
 
-def test_files_in_work_are_counted(serving: Serving, sent: Sender) -> None:
-    client = serving(fresh=True, files=2)
+def test_concurrent_files_are_limited(serving: Serving, upload: Upload) -> None:
+    client = serving(fresh=True, concurrent_files=2)
     for model in client.service.models:  # type: ignore[attr-defined]
         model.translator.seconds = 0.5
     with ThreadPoolExecutor(6) as pool:
-        answers = list(pool.map(lambda n: sent(client, "a.txt", b"hello %d" % n), range(6)))
-    assert sorted({answer.status_code for answer in answers}) == [200, 429]
-    assert sent(client, "a.txt", b"hello").status_code == 200
+        responses = list(pool.map(lambda n: upload(client, "a.txt", b"hello %d" % n), range(6)))
+    assert sorted({response.status_code for response in responses}) == [200, 429]
+    assert upload(client, "a.txt", b"hello").status_code == 200
 
 
-def test_files_can_be_switched_off(serving: Serving, sent: Sender) -> None:
+def test_file_translation_can_be_disabled(serving: Serving, upload: Upload) -> None:
     client = serving(settings={"files": False})
-    assert sent(client, "a.txt", b"hello").status_code == 403
+    assert upload(client, "a.txt", b"hello").status_code == 403
     assert client.get("/frontend/settings").json()["supportedFilesFormat"] == []
+
+
+def test_file_names_are_sanitized() -> None:
+    assert sanitize_filename("../../etc/passwd") == "passwd"
+    assert sanitize_filename("C:\\x\\report.docx") == "report.docx"
+    assert sanitize_filename('a"\r\nSet-Cookie: b.txt') == "a_Set-Cookie_ b.txt"
+    assert sanitize_filename("...") == "file"
+    assert sanitize_filename("数据.txt") == "数据.txt"
+    header = format_content_disposition('a"\r\nb')
+    assert header == "attachment; filename*=utf-8''a%22%0D%0Ab"
+
+
+def test_stored_file_is_found_only_by_its_random_name() -> None:
+    store = DownloadStore(60, 1000)
+    name = store.add(b"text", "report.txt")
+    (store.directory / "other.txt").write_bytes(b"secret")
+    assert store.find(name).path.read_bytes() == b"text"
+    directory = store.directory.name
+    for wrong in ("other.txt", f"../{directory}/{name}", f"./{name}", "", "/etc/passwd"):
+        with pytest.raises(NotFound):
+            store.find(wrong)
+    unusual = store.add(b"", "x./../../y")
+    assert (store.directory / unusual).parent == store.directory
+    assert store.add(b"", "x.t\r\nt").isalnum()  # the name becomes part of a URL
+    store.close()
+    assert not store.directory.exists()
+
+
+def test_stored_files_expire_by_time_and_by_size() -> None:
+    store = DownloadStore(0.05, 1000)
+    name = store.add(b"text", "a.txt")
+    time.sleep(0.1)
+    with pytest.raises(NotFound):
+        store.find(name)
+    assert list(store.directory.iterdir()) == []
+    small_store = DownloadStore(60, 10)
+    first, second = small_store.add(b"x" * 8, "a.txt"), small_store.add(b"y" * 8, "b.txt")
+    with pytest.raises(NotFound):
+        small_store.find(first)
+    assert small_store.find(second)
+    store.close()
+    small_store.close()
+
+
+def zip_archive(size: int, num_members: int = 1) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(num_members):
+            archive.writestr(f"{number}.xml", b"0" * size)
+    return buffer.getvalue()
+
+
+def test_archives_with_too_many_bytes_or_members_are_rejected() -> None:
+    check_archive_size(zip_archive(1000), 1000)
+    check_archive_size(b"no archive", 1)
+    for bomb in (zip_archive(1001), zip_archive(501, 2), zip_archive(0, 2001)):
+        with pytest.raises(BadRequest, match="more than 1000 uncompressed bytes"):
+            check_archive_size(bomb, 1000)
+    with pytest.raises(BadRequest, match="damaged"):
+        check_archive_size(b"x" * 100 + zip_archive(10)[-22:], 1000)

@@ -1,4 +1,4 @@
-"""LibreTranslate's interface over HTTP: shapes, words, mistakes."""
+"""LibreTranslate's routes over HTTP: formats of requests and responses, error messages."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ from starlette.testclient import TestClient
 HELLO = {"q": "hello world", "source": "en", "target": "de"}
 JSON = {"content-type": "application/json"}
 HUGE = 10**4299
-"""With one digit more, which the body then has, Python reads no number."""
+"""The request has one digit more, which is more than Python converts to an integer."""
 Serving = Callable[..., TestClient]
 
 
-def test_json_form_and_query_say_the_same(serving: Serving) -> None:
+def test_json_form_and_query_are_equivalent(serving: Serving) -> None:
     client = serving()
-    answers = [
+    responses = [
         client.post("/translate", json=HELLO),
         client.post("/translate", data=HELLO),
         client.post("/translate", params=HELLO),
         client.post("/translate", files={name: (None, value) for name, value in HELLO.items()}),
         client.post("/translate", params={"q": "other"}, data=HELLO),
     ]
-    assert [answer.status_code for answer in answers] == [200] * 5
-    assert [answer.json() for answer in answers] == [{"translatedText": "HELLO WORLD"}] * 5
+    assert [response.status_code for response in responses] == [200] * 5
+    assert [response.json() for response in responses] == [{"translatedText": "HELLO WORLD"}] * 5
 
 
-def test_a_list_gives_lists(serving: Serving) -> None:
+def test_list_of_texts_returns_lists(serving: Serving) -> None:
     body = {"q": ["Good morning, my friends.", "a  b"], "source": "auto", "target": "de"}
-    answer = serving().post("/translate", json={**body, "alternatives": 2}).json()
-    assert answer["translatedText"] == ["GOOD MORNING, MY FRIENDS.", "A  B"]
-    assert answer["alternatives"][1] == ["A  B1", "A  B2"]
-    assert answer["detectedLanguage"][0]["language"] == "en"
-    assert 0 <= answer["detectedLanguage"][0]["confidence"] <= 100
+    result = serving().post("/translate", json={**body, "alternatives": 2}).json()
+    assert result["translatedText"] == ["GOOD MORNING, MY FRIENDS.", "A  B"]
+    assert result["alternatives"][1] == ["A  B1", "A  B2"]
+    assert result["detectedLanguage"][0]["language"] == "en"
+    assert 0 <= result["detectedLanguage"][0]["confidence"] <= 100
 
 
-def test_only_what_was_asked_for_is_there(serving: Serving) -> None:
+def test_optional_fields_are_returned_only_on_request(serving: Serving) -> None:
     client = serving()
     one = client.post("/translate", json={**HELLO, "alternatives": "1"}).json()
     assert one == {"translatedText": "HELLO WORLD", "alternatives": ["HELLO WORLD1"]}
     auto = client.post("/translate", json={**HELLO, "q": "Where are you?", "source": "auto"})
     assert set(auto.json()) == {"translatedText", "detectedLanguage"}
-    chained = client.post("/translate", json={**HELLO, "source": "fr"}).json()
-    assert chained == {"translatedText": "HELLO WORLD", "via": ["en"]}
+    pivot = client.post("/translate", json={**HELLO, "source": "fr"}).json()
+    assert pivot == {"translatedText": "HELLO WORLD", "via": ["en"]}
     same = client.post("/translate", json={**HELLO, "target": "EN-gb"}).json()
     assert same == {"translatedText": "hello world"}
 
 
-def test_html_keeps_its_tags(serving: Serving) -> None:
+def test_html_tags_are_preserved(serving: Serving) -> None:
     page = "<p class='x'>hello <b>world</b> &amp; all</p><script>var hello = 1 < 2;</script>"
-    answer = serving().post("/translate", json={**HELLO, "q": page, "format": "html"}).json()
-    text = answer["translatedText"]
+    result = serving().post("/translate", json={**HELLO, "q": page, "format": "html"}).json()
+    text = result["translatedText"]
     assert "<script>var hello = 1 < 2;</script>" in text
     assert "<p class='x'>" in text
     assert "<b>" in text
@@ -61,18 +61,19 @@ def test_html_keeps_its_tags(serving: Serving) -> None:
     assert "&amp;" in text
 
 
-def test_html_has_alternatives_with_tags(serving: Serving) -> None:
+def test_html_alternatives_have_tags(serving: Serving) -> None:
     client = serving()
     page = "<p>hello <b>world</b></p><p>&lt;again&gt;</p>"
     body = {**HELLO, "q": page, "format": "html", "alternatives": 2}
-    answer = client.post("/translate", json=body).json()
-    best, others = answer["translatedText"], answer["alternatives"]
+    result = client.post("/translate", json=body).json()
+    best, others = result["translatedText"], result["alternatives"]
     assert [other.count("<b>") for other in others] == [1, 1]
     assert [other.count("&lt;AGAIN&gt;") for other in (best, *others)] == [1, 1, 1]
     assert len({best, *others}) == 3
-    own = {"text": page, "source": "en", "target": "de", "format": "html", "n_best": 2}
-    (found,) = client.post("/api/v1/translate", json=own).json()["translations"]
-    assert [found["text"], *(o["text"] for o in found["alternatives"])] == [best, others[0]]
+    api_body = {"text": page, "source": "en", "target": "de", "format": "html", "n_best": 2}
+    (translation,) = client.post("/api/v1/translate", json=api_body).json()["translations"]
+    texts = [translation["text"], *(other["text"] for other in translation["alternatives"])]
+    assert texts == [best, others[0]]
     empty = client.post("/translate", json={**body, "q": "<hr>"}).json()
     assert empty == {"translatedText": "<hr>", "alternatives": []}
 
@@ -83,12 +84,12 @@ def test_html_has_alternatives_with_tags(serving: Serving) -> None:
         ({"q": None}, "Invalid request: missing q parameter"),
         ({"q": ""}, "Invalid request: missing q parameter"),
         ({"q": []}, "Invalid request: missing q parameter"),
-        ({"q": 5}, "Invalid request: q must be a text or a list of texts"),
-        ({"q": ["a", None]}, "Invalid request: q must be a text or a list of texts"),
+        ({"q": 5}, "Invalid request: q must be a string or a list of strings"),
+        ({"q": ["a", None]}, "Invalid request: q must be a string or a list of strings"),
         ({"q": "\ud800"}, "Invalid request: q is not valid Unicode"),
         ({"source": None}, "Invalid request: missing source parameter"),
         ({"target": ""}, "Invalid request: missing target parameter"),
-        ({"target": ["de"]}, "Invalid request: target must be a text"),
+        ({"target": ["de"]}, "Invalid request: target must be a string"),
         ({"target": "zz"}, "zz is not supported"),
         ({"source": "zz"}, "zz is not supported"),
         ({"source": "de"}, None),
@@ -97,28 +98,28 @@ def test_html_has_alternatives_with_tags(serving: Serving) -> None:
         ({"alternatives": -1}, "Invalid request: alternatives must be a number from 0 to 5"),
         ({"alternatives": "x"}, "Invalid request: alternatives must be a number from 0 to 5"),
         ({"alternatives": HUGE}, "Invalid request: alternatives must be a number from 0 to 5"),
-        ({"q": HUGE}, "Invalid request: q must be a text or a list of texts"),
+        ({"q": HUGE}, "Invalid request: q must be a string or a list of strings"),
         ({"alternatives": 1.5}, "Invalid request: alternatives must be a number from 0 to 5"),
         ({"q": "x" * 101}, "Invalid request: request (101) exceeds text limit (100)"),
         ({"q": ["x"] * 6}, "Invalid request: request (6) exceeds text limit (5)"),
     ],
 )
-def test_mistakes_are_400_with_their_reason(
+def test_invalid_request_is_400_with_message(
     serving: Serving, change: dict[str, Any], error: str | None
 ) -> None:
-    client = serving(characters=100, texts=5)
+    client = serving(characters=100, texts_per_request=5)
     body = json.dumps({k: v for k, v in {**HELLO, **change}.items() if v is not None})
     body = body.replace(str(HUGE), f"{HUGE}0")
-    answer = client.post("/translate", content=body, headers=JSON)
+    response = client.post("/translate", content=body, headers=JSON)
     if error is None:
-        assert answer.status_code == 200  # from German to German
+        assert response.status_code == 200  # from German to German
     else:
-        assert (answer.status_code, answer.json()) == (400, {"error": error})
+        assert (response.status_code, response.json()) == (400, {"error": error})
 
 
-def test_no_way_between_two_languages(serving: Serving) -> None:
-    answer = serving("en-de fr-en").post("/translate", json={**HELLO, "target": "fr"})
-    assert answer.json() == {
+def test_language_pair_without_route_is_rejected(serving: Serving) -> None:
+    response = serving(pairs="en-de fr-en").post("/translate", json={**HELLO, "target": "fr"})
+    assert response.json() == {
         "error": "French (fr) is not available as a target language from English (en)"
     }
 
@@ -127,58 +128,58 @@ def test_no_way_between_two_languages(serving: Serving) -> None:
     "body",
     [b"{", b"[]", b'"x"', b"\xff", b"[" * 100_000],
 )
-def test_bodies_that_are_no_json(serving: Serving, body: bytes) -> None:
-    answer = serving().post("/translate", content=body, headers=JSON)
-    assert answer.status_code == 400
-    assert answer.json()["error"].startswith("Invalid request")
+def test_malformed_json_is_rejected(serving: Serving, body: bytes) -> None:
+    response = serving().post("/translate", content=body, headers=JSON)
+    assert response.status_code == 400
+    assert response.json()["error"].startswith("Invalid request")
 
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 @pytest.mark.parametrize("q", ["café", "caf%C3%A9", "caf%c3%a9"])
-def test_a_form_and_a_query_are_utf_8(serving: Serving, q: str) -> None:
+def test_forms_and_queries_are_utf_8(serving: Serving, q: str) -> None:
     client = serving()
     body = f"q={q}+1&source=en&target=de".encode()
-    answers = [
+    responses = [
         client.post("/translate", content=body, headers=FORM),
         client.post("/translate?" + body.decode()),
     ]
-    assert [answer.json() for answer in answers] == [{"translatedText": "CAFÉ 1"}] * 2
+    assert [response.json() for response in responses] == [{"translatedText": "CAFÉ 1"}] * 2
 
 
 @pytest.mark.parametrize("q", [b"caf%E9", b"caf\xe9", b"%ED%A0%80"])
-def test_a_form_and_a_query_in_another_encoding_are_refused(serving: Serving, q: bytes) -> None:
+def test_forms_and_queries_in_other_encodings_are_rejected(serving: Serving, q: bytes) -> None:
     client = serving()
     body = b"q=" + q + b"+dog&source=en&target=de"
-    answers = [client.post("/translate", content=body, headers=FORM)]
+    responses = [client.post("/translate", content=body, headers=FORM)]
     if q.isascii():
-        answers.append(client.post("/translate?" + body.decode()))
-    for answer in answers:
-        assert answer.status_code == 400, answer.text
-        assert "must be UTF-8" in answer.json()["error"]
+        responses.append(client.post("/translate?" + body.decode()))
+    for response in responses:
+        assert response.status_code == 400, response.text
+        assert "must be UTF-8" in response.json()["error"]
 
 
-def test_a_form_of_many_fields(serving: Serving) -> None:
+def test_form_with_too_many_fields_is_rejected(serving: Serving) -> None:
     body = "&".join(f"x{n}=1" for n in range(200))
-    answer = serving().post("/translate", content=body, headers=FORM)
-    assert (answer.status_code, "cannot be read" in answer.json()["error"]) == (400, True)
+    response = serving().post("/translate", content=body, headers=FORM)
+    assert (response.status_code, "cannot be read" in response.json()["error"]) == (400, True)
 
 
-def test_a_form_that_cannot_be_read(serving: Serving) -> None:
+def test_malformed_multipart_form_is_rejected(serving: Serving) -> None:
     headers = {"content-type": "multipart/form-data; boundary=x"}
-    answer = serving().post("/translate", content=b"--y\r\nnonsense", headers=headers)
-    assert answer.status_code == 400
+    response = serving().post("/translate", content=b"--y\r\nnonsense", headers=headers)
+    assert response.status_code == 400
 
 
-def test_detect_languages_settings_health(serving: Serving) -> None:
+def test_detection_languages_settings_and_health(serving: Serving) -> None:
     client = serving()
-    guesses = client.post("/detect", data={"q": "Where is the station, please?"}).json()
-    assert guesses[0]["language"] == "en"
-    assert guesses[0]["confidence"] > 50
+    detected = client.post("/detect", data={"q": "Where is the station, please?"}).json()
+    assert detected[0]["language"] == "en"
+    assert detected[0]["confidence"] > 50
     languages = client.request("GET", "/languages", data={"api_key": "x"}).json()
     assert languages[0] == {"code": "en", "name": "English", "targets": ["en", "de"]}
-    assert {one["code"]: one["targets"] for one in languages}["fr"] == ["en", "fr", "de"]
+    assert {each["code"]: each["targets"] for each in languages}["fr"] == ["en", "fr", "de"]
     settings = client.get("/frontend/settings").json()
     assert settings["charLimit"] == 10_000
     assert settings["keyRequired"] is False
@@ -187,15 +188,15 @@ def test_detect_languages_settings_health(serving: Serving) -> None:
     assert client.get("/ready").json() == {"status": "ready"}
 
 
-def test_poison_is_the_request_s_own_error(serving: Serving) -> None:
+def test_engine_failure_is_reported_per_text(serving: Serving) -> None:
     client = serving()
-    answer = client.post("/translate", json={**HELLO, "q": ["good", "poison"]})
-    assert (answer.status_code, set(answer.json())) == (500, {"error"})
-    found = client.post(
+    failed = client.post("/translate", json={**HELLO, "q": ["good", "poison"]})
+    assert (failed.status_code, set(failed.json())) == (500, {"error"})
+    response = client.post(
         "/api/v1/translate", json={"text": ["good", "poison"], "source": "en", "target": "de"}
     )
-    first, second = found.json()["translations"]
+    first, second = response.json()["translations"]
     assert (first["text"], second["text"]) == ("GOOD", "")
     assert second["error"]
-    assert (first["reason"], second["reason"]) == (None, "failed")
-    assert found.status_code == 200
+    assert (first["error_code"], second["error_code"]) == (None, "engine_error")
+    assert response.status_code == 200

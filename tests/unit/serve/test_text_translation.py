@@ -1,4 +1,4 @@
-"""Plain texts through the service: what a model sees of them, and what stays as it is."""
+"""Plain texts: what is passed to the translator, and what is copied."""
 
 from __future__ import annotations
 
@@ -7,51 +7,65 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from hypothesis import given, strategies as st
 
-from seq2see.serve.text_translation import Manner, translate_texts
+from seq2see.serve.service import Service
+from seq2see.serve.text_translation import (
+    RequestOptions,
+    find_translatable_spans,
+    join_span_translations,
+    translate_texts,
+)
 from seq2see.serve.unbatched import translate_incrementally
-from seq2see.serve.work_queue import Call
-from seq2see.translator import Link, Translation, TranslationOptions, Translator
+from seq2see.serve.work_queue import RequestContext
+from seq2see.translator import (
+    AlignmentLink,
+    Translation,
+    TranslationFlag,
+    TranslationOptions,
+    Translator,
+)
 
 
-class Shouting:
-    """A translator that shouts, and keeps what it saw."""
+class RecordingTranslator:
+    """A translator that returns its input in upper case and records it."""
 
     languages = ("en", "de")
     engine = None
 
     def __init__(self) -> None:
-        self.seen: list[str] = []
+        self.lines: list[str] = []
 
     def translate(
         self, lines: str | Sequence[str], options: TranslationOptions, **settings: Any
     ) -> Translation | list[Translation]:
         if isinstance(lines, str):
-            (found,) = cast("list[Translation]", self.translate([lines], options, **settings))
-            return found
-        self.seen += lines
-        options = options.changed(settings)
-        links = (Link(0, 1, 0, 1, 1.0),) if options.alignment else ()
-        made = [Translation(line.upper(), -1.0, -1.0, alignment=links) for line in lines]
-        return [replace(one, alternatives=(one,) * (options.search.n_best - 1)) for one in made]
+            (only,) = cast("list[Translation]", self.translate([lines], options, **settings))
+            return only
+        self.lines += lines
+        options = options.with_settings(settings)
+        links = (AlignmentLink(0, 1, 0, 1, 1.0),) if options.alignment else ()
+        best = [Translation(line.upper(), -1.0, -1.0, alignment=links) for line in lines]
+        return [replace(each, alternatives=(each,) * (options.search.n_best - 1)) for each in best]
 
 
-def translated(text: str, manner: Manner | None = None) -> tuple[Translation, list[str]]:
-    model = Shouting()
-    manner = manner or Manner(TranslationOptions(split="always"))
-    (found,) = translate_texts(cast("Translator", model), [text], manner)
-    return found, model.seen
+def translate(text: str, options: RequestOptions | None = None) -> tuple[Translation, list[str]]:
+    """Return the translation of a text and the lines that were passed to the translator."""
+    translator = RecordingTranslator()
+    options = options or RequestOptions(TranslationOptions(split="always"))
+    (translation,) = translate_texts(cast("Translator", translator), [text], options)
+    return translation, translator.lines
 
 
 @pytest.mark.parametrize("text", ["123", "...", "???", "😀", "---", "|---|---|", "12:30\n$5.00"])
-def test_what_has_no_letter_is_not_translated(text: str) -> None:
-    found, seen = translated(text)
-    assert found == Translation(text, 0.0, 0.0)
-    assert not seen
+def test_text_without_letters_is_copied(text: str) -> None:
+    translation, lines = translate(text)
+    assert translation == Translation(text, 0.0, 0.0)
+    assert not lines
 
 
 @pytest.mark.parametrize(
-    ("text", "parts"),
+    ("text", "expected_lines"),
     [
         ("A dog runs.\n---\n\nA cat.", ["A dog runs.", "A cat."]),
         ("A dog runs. A cat sits.", ["A dog runs. A cat sits."]),
@@ -59,15 +73,15 @@ def test_what_has_no_letter_is_not_translated(text: str) -> None:
         ("A dog runs.  ???", ["A dog runs."]),
     ],
 )
-def test_sentences_without_a_letter_stay_between_the_others(text: str, parts: list[str]) -> None:
-    found, seen = translated(text)
-    assert seen == parts
-    assert found.text == text.upper()
+def test_sentences_without_letters_are_copied(text: str, expected_lines: list[str]) -> None:
+    translation, lines = translate(text)
+    assert lines == expected_lines
+    assert translation.text == text.upper()
 
 
-def test_no_sentence_ends_inside_of_a_placeholder() -> None:
-    found, _ = translated("It has {n, plural, one {A dog! 1! A cat} other {2}} now.")
-    assert "{n, plural, one {A dog! 1! A cat} other {2}}" in found.text
+def test_placeholder_is_not_split_into_sentences() -> None:
+    translation, _ = translate("It has {n, plural, one {A dog! 1! A cat} other {2}} now.")
+    assert "{n, plural, one {A dog! 1! A cat} other {2}}" in translation.text
 
 
 @pytest.mark.parametrize(
@@ -81,27 +95,91 @@ def test_no_sentence_ends_inside_of_a_placeholder() -> None:
         ("\ufeffa dog", "\ufeffA DOG"),
     ],
 )
-def test_no_bullet_or_number_of_a_list_is_translated(text: str, expected: str) -> None:
-    found, seen = translated(text)
-    assert found.text == expected
-    assert all(part[0].isalpha() and part[1] != ")" for part in seen)
+def test_list_markers_are_copied(text: str, expected: str) -> None:
+    translation, lines = translate(text)
+    assert translation.text == expected
+    assert all(line[0].isalpha() and line[1] != ")" for line in lines)
 
 
 @pytest.mark.parametrize("text", ["7 dogs", "Hello {name}!", "a dog"])
 @pytest.mark.parametrize("alignment", [False, True])
-def test_alignments_are_there_for_who_asked(text: str, alignment: bool) -> None:
-    options = TranslationOptions(alignment=alignment).changed({"beam_size": 2, "n_best": 2})
-    found, _ = translated(text, Manner(options, numbers=True))
-    assert len(found.alternatives) == 1
-    assert all(bool(one.alignment) == alignment for one in (found, *found.alternatives))
+def test_alignment_is_returned_only_on_request(text: str, alignment: bool) -> None:
+    options = TranslationOptions(alignment=alignment).with_settings({"beam_size": 2, "n_best": 2})
+    best, _ = translate(text, RequestOptions(options, keep_numbers=True))
+    assert len(best.alternatives) == 1
+    assert all(bool(each.alignment) == alignment for each in (best, *best.alternatives))
 
 
-def test_a_stream_keeps_the_same_things() -> None:
-    model, told = Shouting(), list[str]()
+def test_stream_copies_markers_and_sentences_without_letters() -> None:
+    translator, partial_texts = RecordingTranslator(), list[str]()
     text = "1. A dog runs! 14! A cat sits.\n---\n"
-    found = translate_incrementally(
-        cast("Translator", model), text, TranslationOptions(), Call.within(9), told.append
+    translation = translate_incrementally(
+        cast("Translator", translator),
+        text,
+        TranslationOptions(),
+        RequestContext.with_timeout(9),
+        partial_texts.append,
     )
-    assert model.seen == ["A dog runs!", "A cat sits."]
-    assert told == ["1. A DOG RUNS!", "1. A DOG RUNS! 14! A CAT SITS."]
-    assert found.text == text.upper()
+    assert translator.lines == ["A dog runs!", "A cat sits."]
+    assert partial_texts == ["1. A DOG RUNS!", "1. A DOG RUNS! 14! A CAT SITS."]
+    assert translation.text == text.upper()
+
+
+@given(st.text(st.sampled_from("ab-*• \t\r\n\u2028."), max_size=60))
+def test_joining_untranslated_spans_restores_the_text(text: str) -> None:
+    spans = find_translatable_spans(text, "en")
+    assert all(text[span.start : span.end] == span.text for span in spans)
+    copies = [Translation(span.text, 0, 0) for span in spans]
+    assert join_span_translations(text, spans, copies).text == text
+
+
+def test_white_space_markers_and_offsets_are_kept(service: Service) -> None:
+    text = "  - one two\r\n\n\tthree \n"
+    options = RequestOptions(TranslationOptions(alignment=True))
+    (result,) = service.translate(RequestContext.with_timeout(9), [text], "en", "de", options)
+    assert result.translation.text == "  - one-de two-de\r\n\n\tthree-de \n"
+    for link in result.translation.alignment:
+        word = text[link.source_start : link.source_end]
+        assert result.translation.text[link.target_start : link.target_end] == f"{word}-de"
+
+
+def test_joined_text_has_alternatives_and_flags_of_spans() -> None:
+    flags = (TranslationFlag.SHORT, TranslationFlag.LONG)
+    alternative = Translation("B", -2, -2)
+    first = Translation("A", -1, -1, (alternative,), flags=(TranslationFlag.LONG,))
+    second = Translation("C", -3, -3, flags=flags, unmet_constraints=("x",))
+    spans = find_translatable_spans("a\nc", "en")
+    joined = join_span_translations("a\nc", spans, [first, second])
+    assert (joined.text, joined.log_prob, joined.score) == ("A\nC", -4, -2)
+    assert [other.text for other in joined.alternatives] == ["B\nC"]
+    assert joined.flags == flags
+    assert joined.unmet_constraints == ("x",)
+
+
+@pytest.mark.parametrize("text", ["Hi {name}!", "See https://a.b/c?d=e now", "%s of %d"])
+def test_placeholders_survive_a_translator_that_damages_them(
+    service: Service, suffix_translator: Any, text: str
+) -> None:
+    class DamagingTranslator(suffix_translator):  # type: ignore[misc]
+        def translate_line(self, line: str, options: TranslationOptions) -> Translation:
+            damaged = line.replace("{", "").replace("%", "").replace("/", "")
+            return super().translate_line(damaged, options)  # type: ignore[no-any-return]
+
+    service.models.find("en-de").translator = DamagingTranslator("en", "de")  # type: ignore[union-attr]
+    options = RequestOptions(TranslationOptions())
+    (result,) = service.translate(RequestContext.with_timeout(9), [text], "en", "de", options)
+    for placeholder in ("{name}", "https://a.b/c?d=e", "%s", "%d"):
+        assert result.translation.text.count(placeholder) == text.count(placeholder)
+
+
+def test_language_of_each_text_is_detected(service: Service) -> None:
+    texts = [
+        "The weather is very nice today, is it not?",
+        "Il fait très beau aujourd'hui, n'est-ce pas ?",
+        "My neighbours have got a new car.",
+    ]
+    context, options = RequestContext.with_timeout(9), RequestOptions(TranslationOptions())
+    results = service.translate(context, texts, "auto", "de", options)
+    assert [result.route.source for result in results] == ["en", "fr", "en"]
+    assert [result.route.via for result in results] == [[], ["en"], []]
+    assert all(result.detected.confidence > 0.5 for result in results)  # type: ignore[union-attr]

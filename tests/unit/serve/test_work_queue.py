@@ -1,4 +1,4 @@
-"""The queue and its workers: bounded, fair, in time; nothing lost, and faults stay alone."""
+"""The work queue and its threads: bounded, fair, on time; failures are isolated."""
 
 from __future__ import annotations
 
@@ -12,30 +12,37 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from seq2see.serve.errors import Busy, Draining, Gone, Late
-from seq2see.serve.work_queue import Alone, Batch, Call, Workers, WorkQueue, attempt
+from seq2see.serve.errors import ClientDisconnected, DeadlineExceeded, Overloaded, ShuttingDown
+from seq2see.serve.work_queue import (
+    RequestContext,
+    UnbatchedTask,
+    WorkBatch,
+    WorkerThreads,
+    WorkQueue,
+    run_bisecting_failures,
+)
 
 
 @dataclass(frozen=True)
-class Double:
-    """Doubles numbers; remembers nothing that makes it unequal to another of its name."""
+class DoublingTask:
+    """Doubles numbers. Tasks with the same name and duration are equal."""
 
     name: str = ""
     seconds: float = 0.0
-    seen: list[list[Any]] = field(default_factory=list, compare=False)
-    poison: Callable[[Any], bool] = field(default=lambda _: False, compare=False)
+    batches: list[list[Any]] = field(default_factory=list, compare=False)
+    is_poison: Callable[[Any], bool] = field(default=lambda _: False, compare=False)
     error: BaseException = field(default_factory=lambda: ValueError("poison"), compare=False)
 
     def run(self, items: Sequence[int]) -> Sequence[int]:
-        self.seen.append(list(items))
+        self.batches.append(list(items))
         time.sleep(self.seconds)
-        if any(map(self.poison, items)):
+        if any(map(self.is_poison, items)):
             raise self.error
         return [2 * item for item in items]
 
 
-def soon(client: str = "a", seconds: float = 20.0) -> Call:
-    return Call.within(seconds, client)
+def context(client: str = "a", seconds: float = 20.0) -> RequestContext:
+    return RequestContext.with_timeout(seconds, client)
 
 
 @pytest.fixture
@@ -44,325 +51,326 @@ def pool() -> Iterator[ThreadPoolExecutor]:
         yield threads
 
 
-def queued(pool: ThreadPoolExecutor, queue: WorkQueue, *submission: Any) -> Future[list[Any]]:
-    """Submit from another thread, and wait until it stands in the queue."""
-    before = queue.waiting
-    future = pool.submit(queue.submit, *submission)
-    while queue.waiting == before and not future.done():
+def submit(pool: ThreadPoolExecutor, queue: WorkQueue, *arguments: Any) -> Future[list[Any]]:
+    """Submit work from another thread and wait until it is in the queue."""
+    before = queue.waiting_tokens
+    future = pool.submit(queue.submit, *arguments)
+    while queue.waiting_tokens == before and not future.done():
         time.sleep(0.001)
     return future
 
 
-def done(queue: WorkQueue, batch: Batch | None, seconds: float = 0.01) -> None:
+def finish(queue: WorkQueue, batch: WorkBatch | None, seconds: float = 0.01) -> None:
+    """Run a batch and report that it took the given time."""
     assert batch is not None
-    queue.done(batch, attempt(batch.task, batch.items), seconds)
+    queue.finish(batch, run_bisecting_failures(batch.task, batch.items), seconds)
 
 
-def test_every_item_comes_back_once_and_in_order(pool: ThreadPoolExecutor) -> None:
+def test_every_item_is_returned_once_and_in_order(pool: ThreadPoolExecutor) -> None:
     queue = WorkQueue(10_000, 50)
-    workers = Workers(queue, 3)
-    jobs = [list(range(n, n + n % 7)) for n in range(60)]
+    workers = WorkerThreads(queue, 3)
+    requests = [list(range(n, n + n % 7)) for n in range(60)]
     futures = [
-        pool.submit(queue.submit, soon(str(n % 5)), Double(str(n % 2)), job, [3] * len(job))
-        for n, job in enumerate(jobs)
+        pool.submit(
+            queue.submit, context(str(n % 5)), DoublingTask(str(n % 2)), items, [3] * len(items)
+        )
+        for n, items in enumerate(requests)
     ]
-    for job, future in zip(jobs, futures, strict=True):
-        assert future.result(20) == [2 * item for item in job]
-    assert (queue.waiting, queue.running) == (0, 0)
+    for items, future in zip(requests, futures, strict=True):
+        assert future.result(20) == [2 * item for item in items]
+    assert (queue.waiting_tokens, queue.running_tokens) == (0, 0)
     workers.stop(5)
 
 
-def test_items_of_equal_tasks_share_a_batch_up_to_the_budget(pool: ThreadPoolExecutor) -> None:
-    queue, task = WorkQueue(1000, 10), Double("x")
-    first = queued(pool, queue, soon("a"), task, [1, 2], [3, 3])
-    second = queued(pool, queue, soon("b"), Double("x"), [3, 4], [3, 3])
-    other = queued(pool, queue, soon("c"), Double("y"), [5], [3])
-    batch = queue.take()
+def test_equal_tasks_share_a_batch_within_budget(pool: ThreadPoolExecutor) -> None:
+    queue, task = WorkQueue(1000, 10), DoublingTask("x")
+    first = submit(pool, queue, context("a"), task, [1, 2], [3, 3])
+    second = submit(pool, queue, context("b"), DoublingTask("x"), [3, 4], [3, 3])
+    other = submit(pool, queue, context("c"), DoublingTask("y"), [5], [3])
+    batch = queue.take_batch()
     assert batch is not None
     assert (batch.items, batch.cost) == ([1, 2, 3], 9)
-    done(queue, batch)
+    finish(queue, batch)
     assert first.result(5) == [2, 4]
-    done(queue, queue.take())
-    done(queue, queue.take())
+    finish(queue, queue.take_batch())
+    finish(queue, queue.take_batch())
     assert (second.result(5), other.result(5)) == ([6, 8], [10])
 
 
-def test_an_item_above_the_budget_goes_alone(pool: ThreadPoolExecutor) -> None:
+def test_item_above_budget_gets_its_own_batch(pool: ThreadPoolExecutor) -> None:
     queue = WorkQueue(10_000, 10)
-    future = queued(pool, queue, soon(), Double(), [1, 2], [5000, 1])
-    batch = queue.take()
+    future = submit(pool, queue, context(), DoublingTask(), [1, 2], [5000, 1])
+    batch = queue.take_batch()
     assert batch is not None
     assert batch.items == [1]
-    done(queue, batch)
-    done(queue, queue.take())
+    finish(queue, batch)
+    finish(queue, queue.take_batch())
     assert future.result(5) == [2, 4]
 
 
-def test_a_small_request_does_not_wait_for_a_large_one(pool: ThreadPoolExecutor) -> None:
-    """The one with a thousand items gets its share and no more; order within it stays."""
-    queue, task = WorkQueue(10_000_000, 1024), Double()
-    large = queued(pool, queue, soon("large"), task, list(range(1000)), [100] * 1000)
-    done(queue, queue.take())
-    small = queued(pool, queue, soon("small"), task, [7], [100])
-    done(queue, queue.take())
+def test_small_request_does_not_wait_for_large_one(pool: ThreadPoolExecutor) -> None:
+    """The large request gets only its share; the order of its items is preserved."""
+    queue, task = WorkQueue(10_000_000, 1024), DoublingTask()
+    large = submit(pool, queue, context("large"), task, list(range(1000)), [100] * 1000)
+    finish(queue, queue.take_batch())
+    small = submit(pool, queue, context("small"), task, [7], [100])
+    finish(queue, queue.take_batch())
     assert small.result(5) == [14]
-    while queue.waiting:
-        done(queue, queue.take())
+    while queue.waiting_tokens:
+        finish(queue, queue.take_batch())
     assert large.result(5) == [2 * n for n in range(1000)]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 40)), min_size=1, max_size=40))
-def test_clients_with_work_get_the_same_share(jobs: list[tuple[str, int]]) -> None:
-    """While two have work, neither is ahead of the other by more than a turn and an item."""
+def test_waiting_clients_get_equal_shares(requests: list[tuple[str, int]]) -> None:
+    """While two clients wait, their shares differ by at most one turn and one item."""
     queue = WorkQueue(10**9, 600)
     taken = {"a": 0, "b": 0, "c": 0}
-    left = {name: sum(cost for client, cost in jobs if client == name) for name in taken}
-    for client, cost in jobs:
-        queue._enter(soon(client), Double(), [client], [cost])
-    while queue.waiting:
-        batch = queue.take()
+    totals = {name: sum(cost for client, cost in requests if client == name) for name in taken}
+    for client, cost in requests:
+        queue._enqueue(context(client), DoublingTask(), [client], [cost])
+    while queue.waiting_tokens:
+        batch = queue.take_batch()
         assert batch is not None
-        for (ticket, place), client in zip(batch.places, batch.items, strict=True):
-            taken[client] += ticket._costs[place]
-        busy = [name for name in taken if left[name] and taken[name] < left[name]]
-        shares = [taken[name] for name in busy]
+        for (work_item, index), client in zip(batch.entries, batch.items, strict=True):
+            taken[client] += work_item._costs[index]
+        waiting = [name for name in taken if totals[name] and taken[name] < totals[name]]
+        shares = [taken[name] for name in waiting]
         assert not shares or max(shares) - min(shares) <= 512 + 40
-        done(queue, batch)
+        finish(queue, batch)
 
 
-def test_a_full_queue_refuses_at_once_and_says_when_to_come_back(pool: ThreadPoolExecutor) -> None:
+def test_full_queue_rejects_at_once_with_retry_after(pool: ThreadPoolExecutor) -> None:
     queue = WorkQueue(10, 10)
-    first = queued(pool, queue, soon(), Double(), [1, 2], [4, 4])
+    first = submit(pool, queue, context(), DoublingTask(), [1, 2], [4, 4])
     start = time.monotonic()
-    with pytest.raises(Busy) as refused:
-        queue.submit(soon(), Double(), [3], [4])
+    with pytest.raises(Overloaded) as raised:
+        queue.submit(context(), DoublingTask(), [3], [4])
     assert time.monotonic() - start < 1
-    assert int(refused.value.headers["Retry-After"]) >= 1
-    assert refused.value.status == 429
-    done(queue, queue.take())
+    assert int(raised.value.headers["Retry-After"]) >= 1
+    assert raised.value.status == 429
+    finish(queue, queue.take_batch())
     assert first.result(5) == [2, 4]
 
 
-def test_what_cannot_be_done_in_time_is_refused_at_once(pool: ThreadPoolExecutor) -> None:
-    """The speed is known from the batches before."""
+def test_request_that_cannot_finish_in_time_is_rejected(pool: ThreadPoolExecutor) -> None:
+    """The speed is estimated from previous batches."""
     queue = WorkQueue(10_000, 10)
-    queued(pool, queue, soon(), Double(), [1], [10])
-    done(queue, queue.take(), seconds=1.0)  # ten tokens a second
-    slow = queued(pool, queue, soon(), Double(), [1] * 10, [10] * 10)
+    submit(pool, queue, context(), DoublingTask(), [1], [10])
+    finish(queue, queue.take_batch(), seconds=1.0)  # ten tokens per second
+    slow = submit(pool, queue, context(), DoublingTask(), [1] * 10, [10] * 10)
     start = time.monotonic()
-    with pytest.raises(Busy):
-        queue.submit(soon(seconds=5), Double(), [1], [10])
-    assert time.monotonic() - start < 2  # and not by its deadline
-    patient = queued(pool, queue, soon(seconds=60), Double(), [3], [10])
-    while queue.waiting:
-        done(queue, queue.take())
+    with pytest.raises(Overloaded):
+        queue.submit(context(seconds=5), DoublingTask(), [1], [10])
+    assert time.monotonic() - start < 2  # at once, not at the deadline
+    accepted = submit(pool, queue, context(seconds=60), DoublingTask(), [3], [10])
+    while queue.waiting_tokens:
+        finish(queue, queue.take_batch())
     assert slow.result(5) == [2] * 10
-    assert patient.result(5) == [6]
+    assert accepted.result(5) == [6]
 
 
-def worked(queue: WorkQueue, task: Any, cost: int, seconds: float) -> None:
-    """Do one item of a cost in a time."""
-    queue._enter(soon(), task, [1], [cost])
-    done(queue, queue.take(), seconds)
+def run_item(queue: WorkQueue, task: Any, cost: int, seconds: float) -> None:
+    """Run one item of a given cost in a given time."""
+    queue._enqueue(context(), task, [1], [cost])
+    finish(queue, queue.take_batch(), seconds)
 
 
-def test_small_batches_say_little_about_a_burst() -> None:
-    """Sentences of one request and then of many: the latter share batches, and have time."""
+def test_small_batches_do_not_cause_rejection_of_large_ones() -> None:
+    """After single sentences, the sentences of many requests share batches and are accepted."""
     queue = WorkQueue(200_000, 4096)
     for turn in range(30):
-        worked(queue, Double(), 8 + turn % 3, 0.05 + 0.01 * (turn * 7 % 4))
+        run_item(queue, DoublingTask(), 8 + turn % 3, 0.05 + 0.01 * (turn * 7 % 4))
     for number in range(64):
-        queue._enter(soon(str(number), 28.0), Double(), [1] * 16, [20] * 16)
-    done(queue, queue.take(), seconds=10.0)
-    with pytest.raises(Busy):
-        queue._enter(soon("z", 28.0), Double(), [1], [20])
+        queue._enqueue(context(str(number), 28.0), DoublingTask(), [1] * 16, [20] * 16)
+    finish(queue, queue.take_batch(), seconds=10.0)
+    with pytest.raises(Overloaded):
+        queue._enqueue(context("z", 28.0), DoublingTask(), [1], [20])
 
 
-def test_what_goes_alone_says_nothing_about_batches() -> None:
+def test_unbatched_tasks_do_not_affect_the_time_estimate() -> None:
     queue = WorkQueue(10_000, 10)
-    worked(queue, Alone(lambda: 1), 10, 100.0)
+    run_item(queue, UnbatchedTask(lambda: 1), 10, 100.0)
     for _ in range(3):
-        queue._enter(soon(seconds=5), Double(), [1], [10])
+        queue._enqueue(context(seconds=5), DoublingTask(), [1], [10])
 
 
-def test_a_client_pays_for_what_it_had_when_it_comes_again() -> None:
-    """One sends what is dear, one thing after the other; the other has a lot that is cheap."""
-    queue, had = WorkQueue(10**9, 1000), {"dear": 0, "cheap": 0}
-    queue._enter(soon("cheap"), Double(), [1] * 100, [500] * 100)
-    dear = None
+def test_usage_of_returning_client_is_remembered() -> None:
+    """One client submits single expensive items, the other many cheap ones."""
+    queue, used = WorkQueue(10**9, 1000), {"expensive": 0, "cheap": 0}
+    queue._enqueue(context("cheap"), DoublingTask(), [1] * 100, [500] * 100)
+    expensive = None
     for _ in range(12):
-        if dear is None or dear.is_done:
-            dear = queue._enter(soon("dear"), Alone(lambda: 1), [None], [3000])
-        batch = queue.take()
+        if expensive is None or expensive.is_done:
+            task = UnbatchedTask(lambda: 1)
+            expensive = queue._enqueue(context("expensive"), task, [None], [3000])
+        batch = queue.take_batch()
         assert batch is not None
-        had[batch.places[0][0].call.client] += batch.cost
-        done(queue, batch)
-    assert abs(had["dear"] - had["cheap"]) <= 4000
+        used[batch.entries[0][0].context.client] += batch.cost
+        finish(queue, batch)
+    assert abs(used["expensive"] - used["cheap"]) <= 4000
 
 
-def test_a_deadline_in_the_queue_is_busy_and_one_in_the_engine_is_late(
-    pool: ThreadPoolExecutor,
-) -> None:
+def test_deadline_error_depends_on_whether_work_has_started(pool: ThreadPoolExecutor) -> None:
     queue = WorkQueue(1000, 10)
-    waiting = queued(pool, queue, soon(seconds=0.1), Double(), [1], [10])
-    with pytest.raises(Busy):
+    waiting = submit(pool, queue, context(seconds=0.1), DoublingTask(), [1], [10])
+    with pytest.raises(Overloaded):
         waiting.result(5)
-    assert queue.waiting == 0
-    running = queued(pool, queue, soon(seconds=0.3), Double(), [2], [10])
-    batch = queue.take()
-    with pytest.raises(Late):
+    assert queue.waiting_tokens == 0
+    running = submit(pool, queue, context(seconds=0.3), DoublingTask(), [2], [10])
+    batch = queue.take_batch()
+    with pytest.raises(DeadlineExceeded):
         running.result(5)
-    done(queue, batch)  # too late, and nobody minds
-    assert queue.running == 0
+    finish(queue, batch)  # a late result is ignored
+    assert queue.running_tokens == 0
 
 
-def test_what_is_cancelled_or_over_never_enters_a_batch(pool: ThreadPoolExecutor) -> None:
-    queue, task = WorkQueue(1000, 100), Double()
-    gone, late, alive = soon("gone"), soon("late", 0.05), soon("alive")
-    futures = [queued(pool, queue, call, task, [n], [5]) for n, call in enumerate((gone, late))]
-    survivor = queued(pool, queue, alive, task, [9], [5])
-    gone.cancel()
-    with pytest.raises(Gone):
+def test_cancelled_and_late_work_never_enters_a_batch(pool: ThreadPoolExecutor) -> None:
+    queue, task = WorkQueue(1000, 100), DoublingTask()
+    cancelled, late, active = context("cancelled"), context("late", 0.05), context("active")
+    futures = [
+        submit(pool, queue, each, task, [n], [5]) for n, each in enumerate((cancelled, late))
+    ]
+    survivor = submit(pool, queue, active, task, [9], [5])
+    cancelled.cancel()
+    with pytest.raises(ClientDisconnected):
         futures[0].result(5)
     time.sleep(0.1)
-    batch = queue.take()
+    batch = queue.take_batch()
     assert batch is not None
     assert batch.items == [9]
-    done(queue, batch)
+    finish(queue, batch)
     assert survivor.result(5) == [18]
-    with pytest.raises(Busy):
+    with pytest.raises(Overloaded):
         futures[1].result(5)
 
 
-def test_what_a_worker_sweeps_out_at_its_deadline_is_not_done(pool: ThreadPoolExecutor) -> None:
-    queue, late = WorkQueue(1000, 100), soon("late")
-    future = queued(pool, queue, late, Double(), [1], [5])
-    survivor = queued(pool, queue, soon("alive"), Double(), [9], [5])
-    late.deadline = time.monotonic() - 1  # its thread looks at the clock again in a second
-    done(queue, queue.take())
+def test_late_work_removed_by_a_worker_is_not_done(pool: ThreadPoolExecutor) -> None:
+    queue, late = WorkQueue(1000, 100), context("late")
+    future = submit(pool, queue, late, DoublingTask(), [1], [5])
+    survivor = submit(pool, queue, context("active"), DoublingTask(), [9], [5])
+    late.deadline = time.monotonic() - 1  # its thread checks the deadline once per second
+    finish(queue, queue.take_batch())
     assert survivor.result(5) == [18]
-    with pytest.raises(Busy):
+    with pytest.raises(Overloaded):
         future.result(5)
 
 
-def test_cancelling_takes_out_the_rest_of_a_request_that_has_begun(
-    pool: ThreadPoolExecutor,
-) -> None:
-    queue, call = WorkQueue(1000, 10), soon()
-    future = queued(pool, queue, call, Double(), [1, 2], [10, 10])
-    batch = queue.take()
-    call.cancel()
-    with pytest.raises(Gone):
+def test_cancelling_removes_the_rest_of_started_work(pool: ThreadPoolExecutor) -> None:
+    queue, request = WorkQueue(1000, 10), context()
+    future = submit(pool, queue, request, DoublingTask(), [1, 2], [10, 10])
+    batch = queue.take_batch()
+    request.cancel()
+    with pytest.raises(ClientDisconnected):
         future.result(5)
-    assert queue.waiting == 0
-    done(queue, batch)
+    assert queue.waiting_tokens == 0
+    finish(queue, batch)
 
 
-def test_draining_finishes_what_is_there_in_time(pool: ThreadPoolExecutor) -> None:
+def test_draining_limits_the_time_of_all_work(pool: ThreadPoolExecutor) -> None:
     queue = WorkQueue(1000, 10)
-    inside = queued(pool, queue, soon(), Double(), [1], [10])
-    never = queued(pool, queue, soon(seconds=60), Double("other"), [1], [10])
+    finished = submit(pool, queue, context(), DoublingTask(), [1], [10])
+    unfinished = submit(pool, queue, context(seconds=60), DoublingTask("other"), [1], [10])
     queue.drain(0.5)
-    done(queue, queue.take())
-    assert inside.result(5) == [2]
+    finish(queue, queue.take_batch())
+    assert finished.result(5) == [2]
     start = time.monotonic()
-    with pytest.raises(Busy):  # a call in the middle, such as the second model of a chain
-        queue.submit(soon(seconds=60), Double("other"), [2], [1])
+    with pytest.raises(Overloaded):  # a running request, such as the second model of a pivot
+        queue.submit(context(seconds=60), DoublingTask("other"), [2], [1])
     assert time.monotonic() - start < 5
-    with pytest.raises(Busy):
-        never.result(5)
+    with pytest.raises(Overloaded):
+        unfinished.result(5)
     queue.close()
-    with pytest.raises(Draining):
-        queue.submit(soon(), Double(), [1], [1])
+    with pytest.raises(ShuttingDown):
+        queue.submit(context(), DoublingTask(), [1], [1])
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), SystemExit(1), MemoryError()])
 @pytest.mark.parametrize("count", [1, 2, 9])
-def test_poison_fails_alone(count: int, error: BaseException) -> None:
-    task = Double(poison=lambda item: item == 1, error=error)
-    outcomes = attempt(task, list(range(count + 1)))
-    assert outcomes[1] is error
-    assert [o for n, o in enumerate(outcomes) if n != 1] == [0, *range(4, 2 * count + 1, 2)]
+def test_failing_item_does_not_affect_other_items(count: int, error: BaseException) -> None:
+    task = DoublingTask(is_poison=lambda item: item == 1, error=error)
+    results = run_bisecting_failures(task, list(range(count + 1)))
+    assert results[1] is error
+    assert [r for n, r in enumerate(results) if n != 1] == [0, *range(4, 2 * count + 1, 2)]
 
 
-def test_a_worker_survives_poison(pool: ThreadPoolExecutor) -> None:
+def test_worker_thread_survives_failing_items(pool: ThreadPoolExecutor) -> None:
     queue = WorkQueue(1000, 100)
-    workers = Workers(queue)
-    task = Double(poison=lambda item: item == 13, error=SystemExit(3))
-    bad = pool.submit(queue.submit, soon("a"), task, [13], [5])
-    good = pool.submit(queue.submit, soon("b"), task, [1, 2], [5, 5])
-    assert isinstance(bad.result(10)[0], SystemExit)
-    assert good.result(10) == [2, 4]
-    assert workers.revive() == 0
+    workers = WorkerThreads(queue)
+    task = DoublingTask(is_poison=lambda item: item == 13, error=SystemExit(3))
+    failing = pool.submit(queue.submit, context("a"), task, [13], [5])
+    passing = pool.submit(queue.submit, context("b"), task, [1, 2], [5, 5])
+    assert isinstance(failing.result(10)[0], SystemExit)
+    assert passing.result(10) == [2, 4]
+    assert workers.restart_dead_threads() == 0
     workers.stop(5)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_worker_that_dies_leaves_no_one_waiting_and_is_replaced(
-    pool: ThreadPoolExecutor,
-) -> None:
+def test_dead_worker_thread_delivers_results_and_is_restarted(pool: ThreadPoolExecutor) -> None:
     queue = WorkQueue(1000, 100)
-    deaths = iter([RuntimeError("the thread ends")])
+    errors = iter([RuntimeError("the thread ends")])
 
-    def after(*_: Any) -> None:
-        for death in deaths:
-            raise death
+    def raise_once(*_: Any) -> None:
+        for error in errors:
+            raise error
 
-    workers = Workers(queue, after_batch=after)
-    assert pool.submit(queue.submit, soon(), Double(), [1], [1]).result(5) == [2]
-    while workers.revive() == 0:
+    workers = WorkerThreads(queue, on_batch=raise_once)
+    assert pool.submit(queue.submit, context(), DoublingTask(), [1], [1]).result(5) == [2]
+    while workers.restart_dead_threads() == 0:
         time.sleep(0.01)
-    assert pool.submit(queue.submit, soon(), Double(), [4], [1]).result(5) == [8]
+    assert pool.submit(queue.submit, context(), DoublingTask(), [4], [1]).result(5) == [8]
     workers.stop(5)
 
 
-def test_a_task_that_miscounts_fails_whole() -> None:
-    class Lossy:
+def test_task_with_too_few_results_fails_for_all_items() -> None:
+    class LossyTask:
         def run(self, items: Sequence[int]) -> Sequence[int]:
             return list(items)[1:]
 
-    assert all(isinstance(outcome, RuntimeError) for outcome in attempt(Lossy(), [1, 2]))
+    results = run_bisecting_failures(LossyTask(), [1, 2])
+    assert all(isinstance(result, RuntimeError) for result in results)
 
 
-def test_a_batch_that_hangs_is_seen(pool: ThreadPoolExecutor) -> None:
+def test_time_of_hanging_batch_is_reported(pool: ThreadPoolExecutor) -> None:
     queue, release = WorkQueue(1000, 100), threading.Event()
 
-    class Stuck:
+    class HangingTask:
         def run(self, items: Sequence[int]) -> Sequence[int]:
             release.wait(20)
             return list(items)
 
-    workers = Workers(queue)
-    assert workers.longest == 0
-    future = pool.submit(queue.submit, soon(seconds=0.2), Stuck(), [1], [1])
-    with pytest.raises(Late):
+    workers = WorkerThreads(queue)
+    assert workers.longest_batch_seconds == 0
+    future = pool.submit(queue.submit, context(seconds=0.2), HangingTask(), [1], [1])
+    with pytest.raises(DeadlineExceeded):
         future.result(5)
-    assert workers.longest >= 0.1
+    assert workers.longest_batch_seconds >= 0.1
     release.set()
     workers.stop(5)
 
 
-def test_three_times_too_much_work_is_done_or_refused_never_lost(
-    pool: ThreadPoolExecutor,
-) -> None:
-    queue = WorkQueue(400, 50, workers=1)
-    workers = Workers(queue)
+def test_overload_ends_in_results_or_rejections_in_time(pool: ThreadPoolExecutor) -> None:
+    """Three times as much work is submitted as can be done."""
+    queue = WorkQueue(400, 50, num_threads=1)
+    workers = WorkerThreads(queue)
     deadline = 3.0
 
-    def client(number: int) -> tuple[str, float]:
+    def send(number: int) -> tuple[str, float]:
         start = time.monotonic()
         try:
-            found = queue.submit(
-                soon(str(number % 8), deadline), Double(seconds=0.02), [number], [10]
+            results = queue.submit(
+                context(str(number % 8), deadline), DoublingTask(seconds=0.02), [number], [10]
             )
-            assert found == [2 * number]
+            assert results == [2 * number]
             return "result", time.monotonic() - start
-        except Busy:
-            return "busy", time.monotonic() - start
+        except Overloaded:
+            return "overloaded", time.monotonic() - start
 
-    answers = list(pool.map(client, range(300)))
-    kinds = [kind for kind, _ in answers]
-    assert len(answers) == 300
-    assert {"result", "busy"} == set(kinds)
-    assert max(seconds for _, seconds in answers) < deadline + 1.0  # and others' load
+    outcomes = list(pool.map(send, range(300)))
+    assert len(outcomes) == 300
+    assert {kind for kind, _ in outcomes} == {"result", "overloaded"}
+    assert (
+        max(seconds for _, seconds in outcomes) < deadline + 1.0
+    )  # allows for load on the machine
     workers.stop(5)

@@ -14,7 +14,7 @@ from seq2see.data.corpus import CorpusConfig
 from seq2see.errors import ConfigError, InputError
 from seq2see.model import ModelConfig
 from seq2see.settings import Recipe
-from seq2see.settings.toml_writer import toml
+from seq2see.settings.toml_writer import format_toml_value
 
 DATA: dict[str, Any] = {
     "languages": ["en", "de"],
@@ -26,8 +26,8 @@ DATA: dict[str, Any] = {
 }
 RECIPE: dict[str, Any] = {
     "data": DATA,
-    "tokenizer": {"vocab_size": 500, "symbols": ["<bt>"]},
-    "train": {"epochs": 3.0},
+    "tokenizer": {"vocab_size": 500, "user_defined_symbols": ["<bt>"]},
+    "train": {"max_epochs": 3.0},
     "model": {"preset": "tiny", "heads": 8, "dropout": {"residual": 0.3}},
 }
 
@@ -45,12 +45,12 @@ def keys_of(table: dict[str, Any], path: str = "") -> set[str]:
     return names
 
 
-def test_what_is_written_is_what_was_read() -> None:
+def test_written_recipe_equals_the_recipe_read() -> None:
     recipe = Recipe(**RECIPE)
     assert Recipe(**tomllib.loads(recipe.to_toml())) == recipe
 
 
-def test_every_key_is_explained() -> None:
+def test_every_key_has_a_comment() -> None:
     """Above each key stands a line of explanation; none is left out."""
     lines = Recipe(**RECIPE).to_toml().splitlines()
     for above, line in pairwise(lines):
@@ -68,7 +68,7 @@ def test_every_key_is_explained() -> None:
         assert not missing
 
 
-def test_what_is_not_set_holds_when_it_is(tmp_path: Path) -> None:
+def test_commented_keys_show_their_defaults(tmp_path: Path) -> None:
     """Removing the # of every key that is not set changes nothing."""
     chosen = {"preset": "small", "norm": {"placement": "pre"}, "dropout": {"residual": 0.3}}
     recipe = Recipe(**{**RECIPE, "model": chosen})
@@ -76,21 +76,21 @@ def test_what_is_not_set_holds_when_it_is(tmp_path: Path) -> None:
     assert 'norm.placement = "pre"' in lines
     plain = [line[1:] if line[:1] == "#" and line[:2] != "# " else line for line in lines]
     settings = tomllib.loads("\n".join(line for line in plain if not line.endswith("=")))
-    assert Recipe(**settings).architecture(500) == recipe.architecture(500)
+    assert Recipe(**settings).build_model_config(500) == recipe.build_model_config(500)
 
 
-def test_the_model_is_the_preset_and_what_differs() -> None:
-    config = Recipe(**RECIPE).architecture(500)
+def test_model_config_is_preset_with_overrides() -> None:
+    config = Recipe(**RECIPE).build_model_config(500)
     assert (config.d_model, config.heads) == (128, 8)
     assert (config.dropout.residual, config.dropout.embedding) == (0.3, 0.1)
     assert config.vocab_size == 500
 
 
-def test_all_problems_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_together(tmp_path: Path) -> None:
     path = tmp_path / "recipe.toml"
     path.write_text(
         "[data]\nlanguages = ['en', 'd/e']\ntrain = [{files = ['a'], wight = 1}]\n"
-        "valid = {files = ['a.tsv']}\n[tokenizer]\nvocab_size = 8\n[batches]\ntokens = 3\n"
+        "valid = {files = ['a.tsv']}\n[tokenizer]\nvocab_size = 8\n[batches]\nmax_tokens = 3\n"
         "[model]\nd_modle = 9\nheads = 'x'\n"
     )
     with pytest.raises(ConfigError) as refusal:
@@ -99,7 +99,7 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
     for problem in [
         "did you mean `data.train.0.weight`?",
         "`tokenizer.vocab_size` must be above 260",
-        "`batches.tokens` must be at least 514",
+        "`batches.max_tokens` must be at least 514",
         "`model.d_modle` is not a setting; did you mean `model.d_model`?",
         "`model.heads` must be a whole number",
     ]:
@@ -107,10 +107,15 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
     assert str(path) in text
 
 
-def test_a_problem_is_looked_for_where_it_was_made(tmp_path: Path) -> None:
+def test_problem_names_the_file_or_override(tmp_path: Path) -> None:
     path = tmp_path / "recipe.toml"
     path.write_text(Recipe(**RECIPE).to_toml() + "wide = 1\n")
-    overrides = ["train.updates = x", "modl.wide=3", "schedule.warmup=9", "model.hight=2"]
+    overrides = [
+        "train.max_updates = x",
+        "modl.wide=3",
+        "schedule.warmup_updates=9",
+        "model.hight=2",
+    ]
     with pytest.raises(ConfigError) as refusal:
         Recipe.read(path, overrides)
     assert sorted(problem.partition(": ")[0] for problem in refusal.value.problems) == sorted(
@@ -137,10 +142,13 @@ def test_a_problem_is_looked_for_where_it_was_made(tmp_path: Path) -> None:
             "`model.encoder_attention.max_length` must be at least 257, for",
         ),
         (
-            {"train": {"updates": 9, "sharding": True}, "optimiser": {"kind": "muon"}},
-            "`optimiser.kind` must be adam or adamw with `train.sharding`: muon needs",
+            {"train": {"max_updates": 9, "fsdp": True}, "optimizer": {"kind": "muon"}},
+            "`optimizer.kind` must be adam or adamw with `train.fsdp`: muon needs",
         ),
-        ({"tokenizer": {"vocab_size": 500}}, "`tokenizer.symbols` must have '<bt>', the tag of"),
+        (
+            {"tokenizer": {"vocab_size": 500}},
+            "`tokenizer.user_defined_symbols` must have '<bt>', the tag of",
+        ),
         ({"data": {**DATA, "languages": ["en", "d/e"]}}, "`data.languages` must be codes such as"),
         (
             {"data": {**DATA, "valid": {"files": ["a", "b"], "weight": 2}}},
@@ -149,7 +157,7 @@ def test_a_problem_is_looked_for_where_it_was_made(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_refused(changes: dict[str, Any], problem: str) -> None:
+def test_invalid_recipe_is_rejected(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         Recipe(**{**RECIPE, **changes})
     assert problem in str(refusal.value)
@@ -163,7 +171,9 @@ def test_refused(changes: dict[str, Any], problem: str) -> None:
         (None, "cannot be read: No such file"),
     ],
 )
-def test_files_that_are_no_recipe(tmp_path: Path, content: bytes | None, problem: str) -> None:
+def test_unreadable_recipe_file_is_rejected(
+    tmp_path: Path, content: bytes | None, problem: str
+) -> None:
     path = tmp_path / "recipe.toml"
     if content is not None:
         path.write_bytes(content)
@@ -181,15 +191,15 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_values_survive_toml(value: object) -> None:
-    assert tomllib.loads(f"x = {toml(value)}")["x"] == value
+def test_toml_values_round_trip(value: object) -> None:
+    assert tomllib.loads(f"x = {format_toml_value(value)}")["x"] == value
 
 
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.toml")), ids=lambda p: p.stem)
-def test_every_recipe_can_be_read_and_is_whole(path: Path) -> None:
+def test_every_recipe_file_equals_its_written_form(path: Path) -> None:
     recipe = Recipe.read(path)
     written = recipe.to_toml()
     assert path.read_text("utf-8").endswith(written), "written anew, it would be another file"

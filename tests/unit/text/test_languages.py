@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seq2see.text.languages import is_unspaced, primary
+from seq2see.text.languages import is_written_without_spaces, primary_language
 
 
 @pytest.mark.parametrize(
@@ -12,10 +12,10 @@ from seq2see.text.languages import is_unspaced, primary
     [("de", "de"), ("zh-Hans", "zh"), ("PT_br", "pt"), ("th-TH", "th"), ("", ""), (None, "")],
 )
 def test_the_language_of_a_tag(tag: str | None, language: str) -> None:
-    assert primary(tag) == language
+    assert primary_language(tag) == language
 
 
 def test_languages_without_spaces() -> None:
     without = ("zh_CN", "yue", "cmn", "JA", "th", "lo", "km", "my", "bo")
-    assert all(map(is_unspaced, without))
-    assert not any(map(is_unspaced, ("de", "ko", "und", "thx", "", None)))
+    assert all(map(is_written_without_spaces, without))
+    assert not any(map(is_written_without_spaces, ("de", "ko", "und", "thx", "", None)))

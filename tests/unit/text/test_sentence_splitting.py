@@ -7,12 +7,18 @@ import time
 import pytest
 
 from seq2see.errors import InputError
-from seq2see.text import Span, join, sentence_splitting, split, split_long
+from seq2see.text import (
+    TextSpan,
+    join_sentences,
+    sentence_splitting,
+    split_long_sentence,
+    split_sentences,
+)
 
 HUNDRED_THOUSAND = 100_000
 
 
-def texts(spans: list[Span]) -> list[str]:
+def texts(spans: list[TextSpan]) -> list[str]:
     return [span.text for span in spans]
 
 
@@ -35,30 +41,30 @@ def texts(spans: list[Span]) -> list[str]:
     ],
 )
 def test_sentences_are_found(language: str, text: str, expected: int) -> None:
-    spans = split(text, language)
+    spans = split_sentences(text, language)
     assert len(spans) == expected
     assert all(text[span.start : span.end] == span.text == span.text.strip() for span in spans)
-    assert join(text, spans, texts(spans)) == text
+    assert join_sentences(text, spans, texts(spans)) == text
 
 
 def test_translations_take_the_places_of_sentences() -> None:
     text = "  One.  Two!\n\n\tThree? "
-    spans = split(text, "en")
+    spans = split_sentences(text, "en")
     assert texts(spans) == ["One.", "Two!", "Three?"]
-    assert join(text, spans, ["Eins.", "Zwei!", "Drei?"]) == "  Eins.  Zwei!\n\n\tDrei? "
-    assert join(" \n", [], []) == " \n"
+    assert join_sentences(text, spans, ["Eins.", "Zwei!", "Drei?"]) == "  Eins.  Zwei!\n\n\tDrei? "
+    assert join_sentences(" \n", [], []) == " \n"
 
 
 def test_a_filler_parts_what_nothing_parted() -> None:
     text = "你好。再见。\n好。"
-    spans = split(text, "zh")
-    assert join(text, spans, ["Hello.", "Bye.", "Good."], " ") == "Hello. Bye.\nGood."
-    assert join(text, spans, ["Hello.", "Bye.", "Good."]) == "Hello.Bye.\nGood."
+    spans = split_sentences(text, "zh")
+    assert join_sentences(text, spans, ["Hello.", "Bye.", "Good."], " ") == "Hello. Bye.\nGood."
+    assert join_sentences(text, spans, ["Hello.", "Bye.", "Good."]) == "Hello.Bye.\nGood."
 
 
 def test_each_sentence_needs_its_translation() -> None:
     with pytest.raises(InputError, match="as many as the 2 spans, but are 1 instead"):
-        join("One. Two.", split("One. Two.", "en"), ["Eins."])
+        join_sentences("One. Two.", split_sentences("One. Two.", "en"), ["Eins."])
 
 
 def words(text: str) -> int:
@@ -66,12 +72,12 @@ def words(text: str) -> int:
 
 
 def cut(text: str, limit: int) -> list[str]:
-    return texts(split_long(Span(text, 0), limit, len))
+    return texts(split_long_sentence(TextSpan(text, 0), limit, len))
 
 
 def test_what_fits_is_left_alone() -> None:
-    span = Span("some words, and more", 5)
-    assert split_long(span, 4, words) == [span]
+    span = TextSpan("some words, and more", 5)
+    assert split_long_sentence(span, 4, words) == [span]
 
 
 def test_clauses_come_first() -> None:
@@ -97,20 +103,23 @@ def test_then_between_characters_as_a_reader_sees_them() -> None:
 
 def test_and_last_between_code_points() -> None:
     assert cut("e\u0301\u0302\u0303", 2) == ["e\u0301", "\u0302\u0303"]
-    assert texts(split_long(Span("漢字", 0), 2, lambda text: 3 * len(text))) == ["漢", "字"]
+    assert texts(split_long_sentence(TextSpan("漢字", 0), 2, lambda text: 3 * len(text))) == [
+        "漢",
+        "字",
+    ]
 
 
 def test_places_are_those_of_the_whole_text() -> None:
     text = "First. A rather long second sentence."
-    second = split(text, "en")[1]
-    parts = split_long(second, 10, len)
+    second = split_sentences(text, "en")[1]
+    parts = split_long_sentence(second, 10, len)
     assert all(text[part.start : part.end] == part.text for part in parts)
-    assert join(text, parts, texts(parts)) == text
+    assert join_sentences(text, parts, texts(parts)) == text
 
 
 def test_a_limit_must_be() -> None:
     with pytest.raises(InputError, match="`limit` must be at least 1, but is 0 instead"):
-        split_long(Span("a", 0), 0, len)
+        split_long_sentence(TextSpan("a", 0), 0, len)
 
 
 @pytest.mark.parametrize(
@@ -123,18 +132,21 @@ def test_a_limit_must_be() -> None:
 def test_a_hundred_thousand_characters(unit: str) -> None:
     text = (unit * HUNDRED_THOUSAND)[:HUNDRED_THOUSAND]
     start = time.process_time()
-    spans = split(text, "en")
-    parts = [part for span in spans for part in split_long(span, 100, len)]
+    spans = split_sentences(text, "en")
+    parts = [part for span in spans for part in split_long_sentence(span, 100, len)]
     assert time.process_time() - start < 2
-    assert join(text, spans, texts(spans)) == text
-    assert join(text, parts, texts(parts)) == text
+    assert join_sentences(text, spans, texts(spans)) == text
+    assert join_sentences(text, parts, texts(parts)) == text
 
 
 def test_sentences_are_found_through_the_window() -> None:
     """Ends must not depend on where the window happened to stand."""
     text = "The animal did not cross the street. It was too tired! " * 300
-    assert len(split(text, "en")) == 600
-    assert len(split("word " * 2000 + "end. Next one. " + "word " * 2000 + "end.", "en")) == 3
+    assert len(split_sentences(text, "en")) == 600
+    assert (
+        len(split_sentences("word " * 2000 + "end. Next one. " + "word " * 2000 + "end.", "en"))
+        == 3
+    )
 
 
 def test_a_panic_of_the_splitter_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,17 +157,20 @@ def test_a_panic_of_the_splitter_harms_nobody(monkeypatch: pytest.MonkeyPatch) -
         raise PanicException
 
     monkeypatch.setattr(sentence_splitting.sentencex, "segment", panic)
-    assert texts(split(" One. Two. ", "en")) == ["One. Two."]
+    assert texts(split_sentences(" One. Two. ", "en")) == ["One. Two."]
 
 
 @pytest.mark.parametrize("space", ["\u2028", "\x85", "\u00a0", "\u3000"])
 def test_wide_spaces_before_a_full_stop(space: str, capfd: pytest.CaptureFixture[str]) -> None:
     """These make sentencex panic if it sees them."""
     text = f"i.e.A{space}. “B”"
-    assert join(text, split(text, "pt"), texts(split(text, "pt"))) == text
+    assert (
+        join_sentences(text, split_sentences(text, "pt"), texts(split_sentences(text, "pt")))
+        == text
+    )
     assert capfd.readouterr().err == ""
 
 
 def test_half_a_surrogate_pair_is_refused() -> None:
     with pytest.raises(InputError, match="half of a surrogate pair"):
-        split("One\ud83d. Two.", "en")
+        split_sentences("One\ud83d. Two.", "en")

@@ -22,11 +22,11 @@ from seq2see.text import (
     EOS_ID,
     PAD_ID,
     UNK_ID,
-    Specials,
+    SpecialIds,
     Tokenizer,
     TokenizerConfig,
-    Tokenizers,
-    normalise,
+    TokenizerPair,
+    normalize,
     subword_sampling,
 )
 
@@ -58,7 +58,7 @@ def plain(**settings: Any) -> bytes:
 
 @pytest.fixture(scope="session", params=KINDS)
 def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
-    return train(kind=request.param, symbols=("⟦0⟧", "a,b"))
+    return train(model_type=request.param, user_defined_symbols=("⟦0⟧", "a,b"))
 
 
 @pytest.fixture(scope="session")
@@ -69,29 +69,29 @@ def bpe() -> Tokenizer:
 def test_special_ids_have_their_places(tokenizer: Tokenizer) -> None:
     places = dict(enumerate(tokenizer.pieces[:4]))
     assert places == {PAD_ID: "<pad>", UNK_ID: "<unk>", BOS_ID: "<s>", EOS_ID: "</s>"}
-    assert tokenizer.specials == Specials()
+    assert tokenizer.special_ids == SpecialIds()
     assert tokenizer.decode([BOS_ID, *tokenizer.encode("streets"), EOS_ID, PAD_ID]) == "streets"
 
 
 def test_vocabulary(tokenizer: Tokenizer) -> None:
     assert tokenizer.vocab_size == len(tokenizer.pieces) == len(set(tokenizer.pieces)) == 320
     assert tokenizer.config is not None
-    assert tokenizer.kind == tokenizer.config.kind
+    assert tokenizer.model_type == tokenizer.config.model_type
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_lines_give_the_same_bytes(kind: str) -> None:
-    assert train(kind=kind).model == train(kind=kind).model
-    assert train(kind=kind).fingerprint == train(kind=kind).fingerprint
+    assert train(model_type=kind).serialized_model == train(model_type=kind).serialized_model
+    assert train(model_type=kind).fingerprint == train(model_type=kind).fingerprint
 
 
 def test_the_fingerprint_knows_the_options() -> None:
     options: list[dict[str, Any]] = [
         {},
-        {"kind": "unigram"},
+        {"model_type": "unigram"},
         {"vocab_size": 321},
-        {"normalisation": "none"},
-        {"symbols": ("⟦0⟧",)},
+        {"normalization": "none"},
+        {"user_defined_symbols": ("⟦0⟧",)},
     ]
     assert len({train(**settings).fingerprint for settings in options}) == len(options)
 
@@ -100,8 +100,11 @@ def test_a_saved_file_comes_back(tokenizer: Tokenizer, tmp_path: Path) -> None:
     tokenizer.save(tmp_path / "a.model")
     again = Tokenizer.load(tmp_path / "a.model")
     assert [path.name for path in tmp_path.iterdir()] == ["a.model"]
-    assert (again.model, again.config) == (tokenizer.model, tokenizer.config)
-    assert (again.fingerprint, again.symbols) == (tokenizer.fingerprint, ("⟦0⟧", "a,b"))
+    assert (again.serialized_model, again.config) == (tokenizer.serialized_model, tokenizer.config)
+    assert (again.fingerprint, again.user_defined_symbols) == (
+        tokenizer.fingerprint,
+        ("⟦0⟧", "a,b"),
+    )
 
 
 def test_a_saved_file_is_a_plain_one(tokenizer: Tokenizer, tmp_path: Path) -> None:
@@ -118,8 +121,8 @@ def test_a_plain_file_works_as_it_is(kind: str) -> None:
     theirs = sentencepiece.SentencePieceProcessor(model_proto=model)
     ours = Tokenizer(model)
     assert ours.config is None
-    assert (ours.kind, ours.symbols) == (kind, ("⟦0⟧",))
-    assert ours.specials == Specials(pad=None, unk=0, bos=1, eos=2)
+    assert (ours.model_type, ours.user_defined_symbols) == (kind, ("⟦0⟧",))
+    assert ours.special_ids == SpecialIds(pad=None, unk=0, bos=1, eos=2)
     for line in [*corpus()[:50], "  ½ ▁x  ⟦0⟧漢字 漢\x1b_字 "]:
         assert ours.encode(line) == theirs.encode(line)
         assert ours.encode_batch([line]) == [theirs.encode(line)]
@@ -195,9 +198,9 @@ def test_without_bytes_the_unknown_is_unknown() -> None:
     ],
 )
 def test_normalisation_does_what_is_written(how: Any, text: str, expected: str) -> None:
-    assert normalise(text, how) == expected
-    tokenizer = train(normalisation=how)
-    assert tokenizer.normalise(text) == tokenizer.decode(tokenizer.encode(text)) == expected
+    assert normalize(text, how) == expected
+    tokenizer = train(normalization=how)
+    assert tokenizer.normalize(text) == tokenizer.decode(tokenizer.encode(text)) == expected
 
 
 def test_training_is_quiet_and_reports(capfd: pytest.CaptureFixture[str]) -> None:
@@ -224,9 +227,9 @@ def test_a_terminal_shows_the_progress(
 @pytest.mark.parametrize("kind", KINDS)
 def test_too_large_a_vocabulary_names_the_largest(kind: str) -> None:
     with pytest.raises(ConfigError, match=r"^`vocab_size` must be at most \d+ for this") as caught:
-        train(kind=kind, vocab_size=50_000)
+        train(model_type=kind, vocab_size=50_000)
     largest = int(str(caught.value).split("at most ")[1].split()[0])
-    assert train(kind=kind, vocab_size=largest).vocab_size == largest
+    assert train(model_type=kind, vocab_size=largest).vocab_size == largest
 
 
 def test_too_small_a_vocabulary_names_the_smallest() -> None:
@@ -256,24 +259,39 @@ def test_no_more_lines_than_allowed_from_everywhere() -> None:
     first = Tokenizer.train(lines, config, said.append)
     assert said[-1] == "learning 275 pieces from 100 lines"
     assert {"a", "z"} <= set(first.pieces)
-    assert first.model == Tokenizer.train(iter(lines), config).model
+    assert first.serialized_model == Tokenizer.train(iter(lines), config).serialized_model
 
 
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"kind": "word"}, "`kind` must be one of bpe or unigram, but is 'word' instead"),
+        (
+            {"model_type": "word"},
+            "`model_type` must be one of bpe or unigram, but is 'word' instead",
+        ),
         ({"vocab_size": 260}, "`vocab_size` must be above 260, the special pieces, bytes and"),
-        ({"vocab_size": 261, "symbols": ("x",)}, "`vocab_size` must be above 261"),
+        ({"vocab_size": 261, "user_defined_symbols": ("x",)}, "`vocab_size` must be above 261"),
         ({"character_coverage": 0.5}, "`character_coverage` must be at least 0.98, but is 0.5"),
-        ({"normalisation": "nfd"}, "`normalisation` must be one of nfc, nfkc or none"),
-        ({"symbols": ("a b",)}, "`symbols` must have visible characters and no spaces"),
-        ({"symbols": ("",)}, "`symbols` must have visible characters"),
-        ({"symbols": ("<s>",)}, "`symbols` must not be names of special pieces, but has '<s>'"),
-        ({"symbols": ("<0x41>",)}, "`symbols` must not be names of special pieces"),
-        ({"symbols": ("e\u0301",)}, "`symbols` must be left alone by normalisation nfc"),
-        ({"symbols": ("▁",)}, "`symbols` must be left alone"),
-        ({"symbols": ("x", "x")}, "`symbols` must all be different"),
+        ({"normalization": "nfd"}, "`normalization` must be one of nfc, nfkc or none"),
+        (
+            {"user_defined_symbols": ("a b",)},
+            "`user_defined_symbols` must have visible characters and no spaces",
+        ),
+        ({"user_defined_symbols": ("",)}, "`user_defined_symbols` must have visible characters"),
+        (
+            {"user_defined_symbols": ("<s>",)},
+            "`user_defined_symbols` must not be names of special pieces, but has '<s>'",
+        ),
+        (
+            {"user_defined_symbols": ("<0x41>",)},
+            "`user_defined_symbols` must not be names of special pieces",
+        ),
+        (
+            {"user_defined_symbols": ("e\u0301",)},
+            "`user_defined_symbols` must be left alone by normalization nfc",
+        ),
+        ({"user_defined_symbols": ("▁",)}, "`user_defined_symbols` must be left alone"),
+        ({"user_defined_symbols": ("x", "x")}, "`user_defined_symbols` must all be different"),
         ({"max_lines": 0}, "`max_lines` must be at least 1"),
         ({"vocab": 9}, "`vocab` is not a setting"),
     ],
@@ -316,9 +334,9 @@ def test_files_that_are_no_models(
 def test_a_missing_or_cut_file(bpe: Tokenizer, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a.model` cannot be read: No such file"):
         Tokenizer.load(tmp_path / "a.model")
-    for length in (10, len(bpe.model) // 2, len(bpe.model) - 1):
+    for length in (10, len(bpe.serialized_model) // 2, len(bpe.serialized_model) - 1):
         with pytest.raises(InputError, match="must be a SentencePiece model"):
-            Tokenizer(bpe.model[:length])
+            Tokenizer(bpe.serialized_model[:length])
 
 
 def test_samples_follow_from_seed_epoch_and_line(tokenizer: Tokenizer) -> None:
@@ -326,7 +344,7 @@ def test_samples_follow_from_seed_epoch_and_line(tokenizer: Tokenizer) -> None:
     keys = list(product([0, 1], [0, 1], [0, 1]))
     first = {key: tokenizer.sample(text, 0.5, *key) for key in keys}
     assert len({tuple(ids) for ids in first.values()}) > 4
-    fresh = Tokenizer(tokenizer.model)
+    fresh = Tokenizer(tokenizer.serialized_model)
     assert {key: fresh.sample(text, 0.5, *key) for key in reversed(keys)} == first
 
 
@@ -337,14 +355,14 @@ def test_rate_1_leaves_single_characters(tokenizer: Tokenizer) -> None:
 
 @pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan")])
 def test_rates_that_cannot_be(bpe: Tokenizer, rate: float) -> None:
-    with pytest.raises(InputError, match="`rate` must be from 0 to 1"):
+    with pytest.raises(InputError, match="`dropout` must be from 0 to 1"):
         bpe.sample("street", rate, 0, 0, 0)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.4])
 def test_bpe_dropout_is_that_of_sentencepiece(bpe: Tokenizer, rate: float) -> None:
     """The two draw other numbers, so that only the mean length can be compared."""
-    theirs = sentencepiece.SentencePieceProcessor(model_proto=bpe.model)
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=bpe.serialized_model)
     lines = corpus() * 10
     sampled = {"enable_sampling": True, "alpha": rate, "nbest_size": -1}
     their_mean = sum(len(theirs.encode(line, **sampled)) for line in lines) / len(lines)
@@ -371,7 +389,7 @@ def test_long_words_are_sampled_like_short_ones(
 
 def test_threads_may_share_one(tokenizer: Tokenizer) -> None:
     lines = corpus() * 3
-    shared = Tokenizer(tokenizer.model)
+    shared = Tokenizer(tokenizer.serialized_model)
     expected = [tokenizer.sample(line, 0.2, 1, 1, i) for i, line in enumerate(lines)]
     with ThreadPoolExecutor(4) as pool:
         sampled = list(pool.map(lambda i: shared.sample(lines[i], 0.2, 1, 1, i), range(len(lines))))
@@ -382,29 +400,29 @@ def test_threads_may_share_one(tokenizer: Tokenizer) -> None:
 
 def test_joint_is_one_and_the_same(tmp_path: Path) -> None:
     source = ["abc abd abe"] * 300
-    both = Tokenizers.train(source, corpus(), TokenizerConfig(vocab_size=400))
-    assert both.joint
+    both = TokenizerPair.train(source, corpus(), TokenizerConfig(vocab_size=400))
+    assert both.is_joint
     assert both.source is both.target
     assert {"▁abc", "street"} <= set(both.source.pieces)
     both.save(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["tokenizer.model"]
-    again = Tokenizers.load(tmp_path)
-    assert again.joint
+    again = TokenizerPair.load(tmp_path)
+    assert again.is_joint
     assert again.fingerprint == both.fingerprint
 
 
 def test_one_a_side(tmp_path: Path, bpe: Tokenizer) -> None:
-    Tokenizers(bpe, bpe).save(tmp_path)  # something older in the same place
+    TokenizerPair(bpe, bpe).save(tmp_path)  # something older in the same place
     config = TokenizerConfig(vocab_size=300, joint=False)
-    each = Tokenizers.train(corpus(), [line.upper() for line in corpus()], config)
-    assert not each.joint
+    each = TokenizerPair.train(corpus(), [line.upper() for line in corpus()], config)
+    assert not each.is_joint
     assert each.source.pieces != each.target.pieces
     each.save(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source.model", "target.model"]
-    again = Tokenizers.load(tmp_path)
-    assert not again.joint
+    again = TokenizerPair.load(tmp_path)
+    assert not again.is_joint
     assert again.fingerprint == each.fingerprint
-    assert again.fingerprint != Tokenizers(each.target, each.source).fingerprint
+    assert again.fingerprint != TokenizerPair(each.target, each.source).fingerprint
 
 
 def test_text_needs_no_torch() -> None:
@@ -424,7 +442,7 @@ def test_many_lines_are_many_single_lines() -> None:
 
 
 def test_words_are_forgotten_when_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seq2see.text.batch_encoding.MOST", 3)
+    monkeypatch.setattr("seq2see.text.batch_encoding.MAX_CACHED_WORDS", 3)
     lines = [f"word{n} word" for n in range(20)]
     tokenizer = Tokenizer.train(lines, TokenizerConfig(vocab_size=280))
     for line in lines:

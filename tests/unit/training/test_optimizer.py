@@ -7,13 +7,13 @@ import torch
 from torch import nn
 
 from seq2see.model import ModelConfig, Transformer
-from seq2see.model.modules import Linear
+from seq2see.model.modules import XavierLinear
 from seq2see.training.optimizer import (
     Muon,
-    OptimiserConfig,
-    build_optimiser,
-    matrices_of,
-    orthogonal,
+    OptimizerConfig,
+    build_optimizer,
+    find_linear_weights,
+    orthogonalize,
 )
 
 SMALL = ModelConfig(vocab_size=12, d_model=16, d_ff=24, heads=2, encoder_layers=1, decoder_layers=1)
@@ -31,11 +31,11 @@ def with_gradients(*shapes: tuple[int, int], seed: int = 1) -> list[nn.Parameter
     return weights
 
 
-def stepped(optimiser: torch.optim.Optimizer, rate: float = 0.1, steps: int = 2) -> None:
-    for group in optimiser.param_groups:
+def stepped(optimizer: torch.optim.Optimizer, rate: float = 0.1, steps: int = 2) -> None:
+    for group in optimizer.param_groups:
         group["lr"] = rate
     for _ in range(steps):
-        optimiser.step()
+        optimizer.step()
 
 
 @pytest.mark.parametrize("shape", [(16, 16), (16, 40)])
@@ -43,7 +43,7 @@ def test_every_direction_becomes_as_long(shape: tuple[int, int]) -> None:
     torch.manual_seed(2)
     left, _, right = torch.linalg.svd(torch.randn(3, *shape), full_matrices=False)
     matrices = left * torch.logspace(-2, 0, shape[0]) @ right
-    inner = left.mT @ orthogonal(matrices) @ right.mT
+    inner = left.mT @ orthogonalize(matrices) @ right.mT
     lengths = inner.diagonal(dim1=1, dim2=2)
     assert lengths.min() > 0.6
     assert lengths.max() < 1.3
@@ -51,7 +51,7 @@ def test_every_direction_becomes_as_long(shape: tuple[int, int]) -> None:
 
 
 def test_no_gradient_is_no_step() -> None:
-    assert not orthogonal(torch.zeros(2, 3, 4)).any()
+    assert not orthogonalize(torch.zeros(2, 3, 4)).any()
     (weight,) = with_gradients((3, 4))
     weight.grad = None
     before = weight.detach().clone()
@@ -85,7 +85,9 @@ def test_workers_share_the_work(workers: int) -> None:
     moved = []
     for rank in range(workers):
         mine = with_gradients(*shapes)
-        stepped(Muon(dict.fromkeys(mine, 1), rest(), share=slice(rank, None, workers)), steps=1)
+        stepped(
+            Muon(dict.fromkeys(mine, 1), rest(), own_matrices=slice(rank, None, workers)), steps=1
+        )
         moved.append(
             [a.detach() - b.detach() for a, b in zip(mine, with_gradients(*shapes), strict=True)]
         )
@@ -98,21 +100,21 @@ def test_workers_share_the_work(workers: int) -> None:
 
 def test_it_moves_the_matrices_of_the_layers_and_adam_the_rest() -> None:
     model = Transformer.from_config(SMALL)
-    matrices = matrices_of(model)
+    matrices = find_linear_weights(model)
     names = {name: matrices[p] for name, p in model.named_parameters() if p in matrices}
     assert names["decoder.layers.0.attention.qkv.weight"] == 3
     assert names["decoder.layers.0.cross_attention.key_value.weight"] == 2
     assert not any("embeddings" in name or "norm" in name or "bias" in name for name in names)
-    optimiser = build_optimiser(OptimiserConfig(kind="muon"), model)
+    optimizer = build_optimizer(OptimizerConfig(kind="muon"), model)
     for parameter in model.parameters():
         parameter.grad = torch.randn_like(parameter)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    stepped(optimiser)
+    stepped(optimizer)
     assert not any(p.equal(before[name]) for name, p in model.named_parameters())
-    kept = {name: set(optimiser.state[p]) for name, p in model.named_parameters()}
+    kept = {name: set(optimizer.state[p]) for name, p in model.named_parameters()}
     adams = {"step", "exp_avg", "exp_avg_sq"}
     assert all(kept[name] == ({"momentum"} if name in names else adams) for name in kept)
-    optimiser.zero_grad()
+    optimizer.zero_grad()
     assert all(p.grad is None for p in model.parameters())
-    assert sum(len(group["params"]) for group in optimiser.param_groups) == len(before)
-    assert all(isinstance(m, Linear) for m in model.modules() if isinstance(m, nn.Linear))
+    assert sum(len(group["params"]) for group in optimizer.param_groups) == len(before)
+    assert all(isinstance(m, XavierLinear) for m in model.modules() if isinstance(m, nn.Linear))

@@ -18,11 +18,11 @@ from seq2see.data.batch_loader import Batch
 from seq2see.errors import TrainingError
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
-from seq2see.text import Packed
+from seq2see.text import PackedIds
 from seq2see.training import shm_allreduce as module
 from seq2see.training.objective import Objective
-from seq2see.training.shm_allreduce import SharedSums, shared_sums
-from seq2see.training.workers import Group
+from seq2see.training.shm_allreduce import ShmAllReduce, create_shm_allreduce
+from seq2see.training.workers import DdpWorkerGroup
 
 SMALL = ModelConfig(
     vocab_size=100, d_model=128, d_ff=128, heads=2, encoder_layers=3, decoder_layers=3
@@ -41,21 +41,21 @@ class Alone:
 
     def __init__(self, others_see: bool = True, count: int = 2) -> None:
         self._others_see = others_see
-        self.count = count
+        self.world_size = count
 
-    def agreed(self, value: Any) -> Any:
+    def broadcast(self, value: Any) -> Any:
         return value
 
-    def gathered(self, value: Any) -> list[Any]:
+    def all_gather(self, value: Any) -> list[Any]:
         return [value, self._others_see]
 
 
 @contextmanager
-def group_of(count: int, rank: int, store: str) -> Iterator[Group]:
+def group_of(count: int, rank: int, store: str) -> Iterator[DdpWorkerGroup]:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=count)
     try:
-        yield Group()
+        yield DdpWorkerGroup()
     finally:
         dist.destroy_process_group()
 
@@ -65,37 +65,39 @@ def own_values(rank: int) -> list[Tensor]:
     return [torch.randn(size) for size in SIZES]
 
 
-def gradients(group: Group) -> list[Tensor]:
+def gradients(group: DdpWorkerGroup) -> list[Tensor]:
     """Return what a worker has behind two batches of its own, the first of which stays here."""
     torch.manual_seed(1)
     objective = Objective(Transformer.from_config(SMALL), LossConfig(), 0)
-    wrapped = group.wrapped(objective).train()
-    batch = Batch.of(Packed.of([[5, 6 + group.rank]]), Packed.of([[7, 8, 9]]))
+    wrapped = group.wrap_module(objective).train()
+    batch = Batch.from_packed_ids(
+        PackedIds.from_lists([[5, 6 + group.rank]]), PackedIds.from_lists([[7, 8, 9]])
+    )
     for is_last in (False, True):
-        with group.synchronised(wrapped, is_last):
+        with group.gradient_sync(wrapped, is_last):
             wrapped(batch).total.backward()
     return [p.grad for p in wrapped.parameters() if p.grad is not None]
 
 
-def counted(kind: type[SharedSums]) -> list[int]:
+def counted(kind: type[ShmAllReduce]) -> list[int]:
     """Let sums tell how many tensors each of them has."""
-    sizes, sum_ = [], kind.sum_
+    sizes, sum_ = [], kind.all_reduce
 
-    def count(self: SharedSums, tensors: Sequence[Tensor], factor: float = 1.0) -> None:
+    def count(self: ShmAllReduce, tensors: Sequence[Tensor], factor: float = 1.0) -> None:
         sizes.append(len(tensors))
         sum_(self, tensors, factor)
 
-    kind.sum_ = count  # type: ignore[method-assign]
+    kind.all_reduce = count  # type: ignore[method-assign]
     return sizes
 
 
-def as_it_began(group: Group) -> list[str]:
+def as_it_began(group: DdpWorkerGroup) -> list[str]:
     """Return what a run that began otherwise gets here, where no memory is shared any more."""
     objective, said = Objective(Transformer.from_config(SMALL), LossConfig(), 0), []
     for began in (False, True):
-        group.shares_memory = began
+        group.uses_shared_memory = began
         try:
-            group.wrapped(objective)
+            group.wrap_module(objective)
         except TrainingError as error:
             said.append(str(error))
     return said
@@ -103,30 +105,30 @@ def as_it_began(group: Group) -> list[str]:
 
 def work(rank: int, count: int, store: str, results: str) -> None:
     """Do all that is compared below, in one worker."""
-    module.FOLDER = Path(results) / MEMORY
+    module.SHM_DIRECTORY = Path(results) / MEMORY
     with group_of(count, rank, store) as group:
         by_gloo = own_values(rank)
-        sums = shared_sums(group, [torch.empty(sum(SIZES))])
+        sums = create_shm_allreduce(group, [torch.empty(sum(SIZES))])
         assert sums
         mine = own_values(rank)
-        sums.sum_(mine, 0.5)
+        sums.all_reduce(mine, 0.5)
         again = own_values(rank + 1)
-        sums.sum_(again[:2])
+        sums.all_reduce(again[:2])
         for values in by_gloo:
             dist.all_reduce(values)
-        sizes = counted(SharedSums)
+        sizes = counted(ShmAllReduce)
         shared = gradients(group)
-        assert group.shares_memory
+        assert group.uses_shared_memory
         assert sizes[-1] > 1  # buckets in one sum
         before = group._sums
         assert all(a.equal(b) for a, b in zip(shared, gradients(group), strict=True))
         assert group._sums is before  # the same memory for the model that was measured
-        left = [path.name for path in module.FOLDER.iterdir()]
-        module.FOLDER = Path("/nowhere")
-        group.release()
-        group.shares_memory = None
+        left = [path.name for path in module.SHM_DIRECTORY.iterdir()]
+        module.SHM_DIRECTORY = Path("/nowhere")
+        group.free_shared_memory()
+        group.uses_shared_memory = None
         sockets = gradients(group)
-        assert group.shares_memory is False
+        assert group.uses_shared_memory is False
         said = as_it_began(group)
         outcome = mine, again, by_gloo, shared, sockets, left, said
     torch.save(outcome, Path(results) / str(rank))
@@ -190,20 +192,22 @@ def full(file: int, start: int, size: int) -> None:
 def test_who_shares_no_memory_has_no_such_sums(
     reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "FOLDER", tmp_path / "no" if reason == "no folder" else tmp_path)
+    monkeypatch.setattr(
+        module, "SHM_DIRECTORY", tmp_path / "no" if reason == "no folder" else tmp_path
+    )
     if reason == "no room":
         monkeypatch.setattr(os, "posix_fallocate", full)
     dtype = torch.float64 if reason == "other numbers" else torch.float32
     workers = Alone(reason != "another machine", 5 if reason == "too many" else 2)
-    assert shared_sums(workers, [torch.zeros(3, dtype=dtype)]) is None
+    assert create_shm_allreduce(workers, [torch.zeros(3, dtype=dtype)]) is None
     assert not any(tmp_path.iterdir())
 
 
 def test_who_shares_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FOLDER", tmp_path)
-    sums = shared_sums(Alone(), [torch.zeros(2, 2), torch.zeros(3)])
-    assert isinstance(sums, SharedSums)
+    monkeypatch.setattr(module, "SHM_DIRECTORY", tmp_path)
+    sums = create_shm_allreduce(Alone(), [torch.zeros(2, 2), torch.zeros(3)])
+    assert isinstance(sums, ShmAllReduce)
     assert not any(tmp_path.iterdir())
-    assert sums.fits(torch.zeros(7))
-    assert not sums.fits(torch.zeros(8))
-    assert not sums.fits(torch.zeros(1, dtype=torch.float64))
+    assert sums.can_reduce(torch.zeros(7))
+    assert not sums.can_reduce(torch.zeros(8))
+    assert not sums.can_reduce(torch.zeros(1, dtype=torch.float64))

@@ -7,51 +7,65 @@ from typing import Any
 
 import pytest
 
-from seq2see.cli.training_progress import TerminalWatch
+from seq2see.cli.training_progress import TrainingProgressDisplay
 from seq2see.training.run_directory import RunPlan
-from seq2see.training.trainer import Progress
-from seq2see.training.training_log import TensorBoard, draw_curves, is_installed
+from seq2see.training.trainer import TrainingProgress
+from seq2see.training.training_log import (
+    TensorBoardWriter,
+    draw_training_curves,
+    is_tensorboard_installed,
+)
 
 
 def train_record(update: int, seconds: float = 0.0) -> dict[str, Any]:
-    numbers = {"loss": 3.0, "nll": 2.5, "gradient_norm": 1.0, "rate": 0.1, "tokens_per_second": 9.0}
+    numbers = {
+        "loss": 3.0,
+        "nll": 2.5,
+        "gradient_norm": 1.0,
+        "learning_rate": 0.1,
+        "tokens_per_second": 9.0,
+    }
     return {"kind": "train", "update": update, "epoch": 0, "seconds": seconds, **numbers}
 
 
 def validation_record(update: int, seconds: float = 0.0) -> dict[str, Any]:
     scores = {"nll": 2.0, "bleu": 12.5, "chrf": 30.0, "best": True}
-    samples = [("a [dog]", "ein Hund", "ein Hund"), ("a cat", "eine Katze", "ein Hund")]
+    examples = [("a [dog]", "ein Hund", "ein Hund"), ("a cat", "eine Katze", "ein Hund")]
     head = {"kind": "validation", "update": update, "epoch": 0, "seconds": seconds}
-    return {**head, "samples": samples, **scores}
+    return {**head, "examples": examples, **scores}
 
 
 @pytest.mark.parametrize(
     ("plan", "progress", "words"),
     [
-        (RunPlan(100, 1, 1), Progress(), "Training to update 100; 1 process with 1 thread."),
+        (
+            RunPlan(100, 1, 1),
+            TrainingProgress(),
+            "Training to update 100; 1 process with 1 thread.",
+        ),
         (
             RunPlan(100, 2, 1, 1.0, 10.0, 20.0),
-            Progress(update=50),
+            TrainingProgress(update=50),
             "Training from update 50 to update 100, about 90 seconds with all validations; "
             "2 processes with 1 thread each.",
         ),
         (
             RunPlan(10_000, 1, 4, 2.0),
-            Progress(),
+            TrainingProgress(),
             "Training to update 10,000, about 5.6 hours with all validations; "
             "1 process with 4 threads.",
         ),
     ],
 )
-def test_the_beginning(plan: RunPlan, progress: Progress, words: str, capsys) -> None:
-    TerminalWatch(25, 10, plan, progress)
+def test_the_beginning(plan: RunPlan, progress: TrainingProgress, words: str, capsys) -> None:
+    TrainingProgressDisplay(25, 10, plan, progress)
     assert capsys.readouterr().err.strip() == words
 
 
 def test_another_number_of_processes_is_told(capsys) -> None:
     plan = RunPlan(100, 2, 1, 1.0, 10.0, 20.0)
-    assert plan.moved(2, 7) == plan
-    TerminalWatch(25, 10, plan.moved(4, 3), Progress(update=50))
+    assert plan.with_processes(2, 7) == plan
+    TrainingProgressDisplay(25, 10, plan.with_processes(4, 3), TrainingProgress(update=50))
     assert capsys.readouterr().err.splitlines() == [
         "Training from update 50 to update 100; 4 processes with 3 threads each.",
         "The run began with 2 processes: it goes on with the same batches, but other dropout.",
@@ -59,7 +73,7 @@ def test_another_number_of_processes_is_told(capsys) -> None:
 
 
 def test_without_a_terminal_there_are_scores_alone(capsys) -> None:
-    watch = TerminalWatch(25, 10, RunPlan(100, 1, 1), Progress())
+    watch = TrainingProgressDisplay(25, 10, RunPlan(100, 1, 1), TrainingProgress())
     watch.write(train_record(10))
     watch.write(validation_record(20))
     said = capsys.readouterr().err.strip().splitlines()
@@ -68,7 +82,7 @@ def test_without_a_terminal_there_are_scores_alone(capsys) -> None:
 
 
 def test_without_a_terminal_a_long_run_says_a_line_now_and_then(capsys) -> None:
-    watch = TerminalWatch(25, 10, RunPlan(1000, 1, 1), Progress(seconds=100.0))
+    watch = TrainingProgressDisplay(25, 10, RunPlan(1000, 1, 1), TrainingProgress(seconds=100.0))
     for update, seconds in [(10, 129.0), (20, 130.0), (30, 159.0), (40, 161.0)]:
         watch.write(train_record(update, seconds))
     watch.write(validation_record(50, 180.0))
@@ -84,14 +98,16 @@ def test_without_a_terminal_a_long_run_says_a_line_now_and_then(capsys) -> None:
 
 @pytest.mark.parametrize(("warmup", "is_told"), [(99, False), (100, True)])
 def test_a_warm_up_as_long_as_the_run_is_told(warmup: int, is_told: bool, capsys) -> None:
-    TerminalWatch(25, warmup, RunPlan(100, 1, 1), Progress())
-    assert ("Set schedule.warmup lower" in capsys.readouterr().err) == is_told
+    TrainingProgressDisplay(25, warmup, RunPlan(100, 1, 1), TrainingProgress())
+    assert ("Set schedule.warmup_updates lower" in capsys.readouterr().err) == is_told
 
 
 def test_a_terminal_shows_translations(capsys, monkeypatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "dumb")
-    TerminalWatch(25, 10, RunPlan(100, 1, 1), Progress()).write(validation_record(20))
+    TrainingProgressDisplay(25, 10, RunPlan(100, 1, 1), TrainingProgress()).write(
+        validation_record(20)
+    )
     said = capsys.readouterr().err
     assert "  a [dog]\n    → ein Hund\n  a cat\n    → ein Hund\n    = eine Katze\n" in said
 
@@ -99,7 +115,7 @@ def test_a_terminal_shows_translations(capsys, monkeypatch) -> None:
 def test_the_cursor_comes_back(capsys, monkeypatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    watch = TerminalWatch(25, 10, RunPlan(100, 1, 1), Progress())
+    watch = TrainingProgressDisplay(25, 10, RunPlan(100, 1, 1), TrainingProgress())
     watch.close()
     hidden, shown = "\x1b[?25l", "\x1b[?25h"
     said = capsys.readouterr().err
@@ -109,16 +125,16 @@ def test_the_cursor_comes_back(capsys, monkeypatch) -> None:
 @pytest.mark.parametrize("updates", [0, 200])
 def test_curves_are_drawn_of_any_log(tmp_path: Path, updates: int) -> None:
     records = [train_record(n) for n in range(updates)]
-    draw_curves([*records, validation_record(5)], tmp_path / "curves.png", "en → de")
+    draw_training_curves([*records, validation_record(5)], tmp_path / "curves.png", "en → de")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.skipif(not is_installed(), reason="needs seq2see[tensorboard]")
+@pytest.mark.skipif(not is_tensorboard_installed(), reason="needs seq2see[tensorboard]")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: PLC0415
 
-    board = TensorBoard(tmp_path, 0)
+    board = TensorBoardWriter(tmp_path, 0)
     for record in (train_record(10), validation_record(20), train_record(20)):
         board.write(record)
     events = EventAccumulator(str(tmp_path)).Reload()
@@ -127,13 +143,13 @@ def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
     assert "sample 2/text_summary" in events.Tags()["tensors"]
 
 
-@pytest.mark.skipif(not is_installed(), reason="needs seq2see[tensorboard]")
+@pytest.mark.skipif(not is_tensorboard_installed(), reason="needs seq2see[tensorboard]")
 def test_tensorboard_on_a_full_disk_stops_no_run(tmp_path: Path, monkeypatch) -> None:
     """The next checkpoint does, in good order."""
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    board = TensorBoard(tmp_path, 0)
+    board = TensorBoardWriter(tmp_path, 0)
     monkeypatch.setattr(board._writer, "flush", full)
     board.write(train_record(10))

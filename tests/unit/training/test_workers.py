@@ -13,18 +13,18 @@ from seq2see.data.batch_loader import Batch
 from seq2see.errors import InputError, TrainingError
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
-from seq2see.text import Packed
+from seq2see.text import PackedIds
 from seq2see.training.objective import Objective
-from seq2see.training.workers import Group, Workers
+from seq2see.training.workers import DdpWorkerGroup, WorkerGroup
 
 SMALL = ModelConfig(vocab_size=12, d_model=16, d_ff=16, heads=2, encoder_layers=1, decoder_layers=1)
 
 
 @pytest.fixture
-def group(tmp_path: Path) -> Iterator[Group]:
+def group(tmp_path: Path) -> Iterator[DdpWorkerGroup]:
     """Give a group of one."""
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
-    yield Group()
+    yield DdpWorkerGroup()
     dist.destroy_process_group()
 
 
@@ -38,19 +38,19 @@ def damaged() -> None:
 
 def test_all_workers_hear_of_the_leaders_error() -> None:
     with pytest.raises(TrainingError, match="^run.json: No space left on device$"):
-        Workers().led(full)
+        WorkerGroup().run_on_main(full)
     with pytest.raises(InputError, match="damaged"):
-        Workers().led(damaged)
+        WorkerGroup().run_on_main(damaged)
 
 
-def test_gradients_lie_where_they_stay_from_the_first_update_on(group: Group) -> None:
+def test_gradients_lie_where_they_stay_from_the_first_update_on(group: DdpWorkerGroup) -> None:
     """DDP lays them out anew behind its first pass, and so does a run that goes on."""
     objective = Objective(Transformer.from_config(SMALL), LossConfig(), 0)
     before = [parameter.detach().clone() for parameter in objective.parameters()]
-    module = group.wrapped(objective)
+    module = group.wrap_module(objective)
     assert all(p.grad is None for p in module.parameters())
     assert all(a.equal(b) for a, b in zip(before, objective.parameters(), strict=True))
-    one = Packed.of([[5, 6]])
-    module.train()(Batch.of(one, one)).total.backward()
+    one = PackedIds.from_lists([[5, 6]])
+    module.train()(Batch.from_packed_ids(one, one)).total.backward()
     assert not module.reducer._rebuild_buckets()  # it is done
     assert all(torch.isfinite(p.grad).all() for p in module.parameters())

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from seq2see.bundle import Framing
-from seq2see.engines.base import Batch, Engine
-from seq2see.search import Hypothesis, Source
-from seq2see.text import EOS_ID, TokenizerConfig, Tokenizers
+from seq2see.bundle import SpecialTokens
+from seq2see.engines.base import BatchResult, Engine
+from seq2see.search import Hypothesis, SearchInput
+from seq2see.text import EOS_ID, TokenizerConfig, TokenizerPair
 from seq2see.translator import TranslationOptions, Translator
-from seq2see.translator.constraints import Wishes
+from seq2see.translator.constraints import LexicalConstraints
 
 LINES = [
     f"{who} {does} {where}."
@@ -24,53 +24,57 @@ LINES = [
 
 
 @pytest.fixture(scope="module")
-def tokenizers() -> Tokenizers:
-    return Tokenizers.train(LINES * 9, LINES * 9, TokenizerConfig(vocab_size=320))
+def tokenizers() -> TokenizerPair:
+    return TokenizerPair.train(LINES * 9, LINES * 9, TokenizerConfig(vocab_size=320))
 
 
 @dataclass
 class Echo:
     """An engine that says everything again."""
 
-    framing: Framing
+    special_tokens: SpecialTokens
 
-    def search(self, sentences: Sequence[Sequence[int]], *_: Any) -> Iterator[Batch]:
+    def search(self, sentences: Sequence[Sequence[int]], *_: Any) -> Iterator[BatchResult]:
         found = [[Hypothesis((*ids, EOS_ID), True, 0.0, 0.0, 0.0, ())] for ids in sentences]
-        yield Batch(range(len(found)), found)
+        yield BatchResult(range(len(found)), found)
 
 
 @pytest.mark.parametrize("how", ["translate", "stream"])
-def test_wishes_are_made_ready_once_a_call(how: str, tokenizers: Tokenizers, monkeypatch) -> None:
-    made: list[Wishes] = []
+def test_wishes_are_made_ready_once_a_call(
+    how: str, tokenizers: TokenizerPair, monkeypatch
+) -> None:
+    made: list[LexicalConstraints] = []
 
-    class Counted(Wishes):
+    class Counted(LexicalConstraints):
         def __init__(self, *arguments: Any) -> None:
             made.append(self)
             super().__init__(*arguments)
 
-    monkeypatch.setattr("seq2see.translator.translator.Wishes", Counted)
-    translator = Translator(cast("Engine", Echo(Framing())), tokenizers, ("en", "fr"))
+    monkeypatch.setattr("seq2see.translator.translator.LexicalConstraints", Counted)
+    translator = Translator(cast("Engine", Echo(SpecialTokens())), tokenizers, ("en", "fr"))
     found = list(getattr(translator, how)(LINES, glossary={"the": "roi"}, forbidden=["animal"]))
     assert len(found) == len(LINES)
     assert len(made) == 1
-    assert {wish for each in found for wish in each.unmet} == {"roi", "animal"}
+    assert {wish for each in found for wish in each.unmet_constraints} == {"roi", "animal"}
 
 
 @pytest.mark.parametrize("language", ["fr", "zh"])
-def test_many_wishes_are_those_of_each_alone(language: str, tokenizers: Tokenizers) -> None:
+def test_many_wishes_are_those_of_each_alone(language: str, tokenizers: TokenizerPair) -> None:
     words = sorted({word.strip(".") for line in LINES for word in line.split()})
     glossary = {word: f"{word} là" for word in words}
     options = TranslationOptions(glossary=glossary, forbidden=tuple(glossary) * 2)
-    many = Wishes(options, tokenizers.target, language)
+    many = LexicalConstraints(options, tokenizers.target, language)
     alone = [
-        Wishes(TranslationOptions(glossary={word: term}), tokenizers.target, language)
+        LexicalConstraints(TranslationOptions(glossary={word: term}), tokenizers.target, language)
         for word, term in glossary.items()
     ]
-    source = Source(9)
+    source = SearchInput(9)
     for sentence in LINES[::7]:
-        terms = [term for one in alone for term in one.applied(source, sentence, True).terms]
-        assert list(many.applied(source, sentence, True).terms) == terms
-        lacking = [wish for one in alone for wish in one.unmet(sentence, "")]
-        assert list(many.unmet(sentence, "")) == lacking
+        terms = [
+            term for one in alone for term in one.constrain_input(source, sentence, True).required
+        ]
+        assert list(many.constrain_input(source, sentence, True).required) == terms
+        lacking = [wish for one in alone for wish in one.find_unmet(sentence, "")]
+        assert list(many.find_unmet(sentence, "")) == lacking
         assert lacking
-    assert many.unmet("", f"{words[-1]} {words[3]}") == (words[3], words[-1])
+    assert many.find_unmet("", f"{words[-1]} {words[3]}") == (words[3], words[-1])

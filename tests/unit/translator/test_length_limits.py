@@ -13,12 +13,12 @@ from seq2see.data import digit_tasks
 from seq2see.errors import ConfigError
 from seq2see.model import ModelConfig, Transformer
 from seq2see.settings import Recipe
-from seq2see.text import PAD_ID, TokenizerConfig, Tokenizers
+from seq2see.text import PAD_ID, TokenizerConfig, TokenizerPair
 from seq2see.training.builder import RunBuilder
 from seq2see.training.config import ValidationConfig
-from seq2see.training.run_directory import RunFolder
-from seq2see.training.train import Prepared, prepare
-from seq2see.training.workers import Workers
+from seq2see.training.run_directory import RunDirectory
+from seq2see.training.train import PreparedRun, prepare_run
+from seq2see.training.workers import WorkerGroup
 
 LEARNED = {"positions": {"kind": "learned", "max_length": 24}}
 LINFORMER = {"encoder_attention": {"kind": "linformer", "max_length": 24, "rank": 4}}
@@ -29,7 +29,7 @@ class Run:
     """A run of a recipe that lies in a folder, as far as its preparation."""
 
     def __init__(self, home: Path, max_length: int, **sections: dict[str, Any]) -> None:
-        self.folder = RunFolder(home / "run")
+        self.folder = RunDirectory(home / "run")
         recipe = Recipe(
             data={
                 "languages": ("en", "de"),
@@ -37,22 +37,22 @@ class Run:
                 "valid": {"files": ["valid.tsv"]},
             },
             tokenizer={"vocab_size": 275},
-            batches={"tokens": 512, "max_length": max_length},
-            **{"train": {"updates": 1}, "model": {"preset": "tiny", **SIZES}} | sections,
+            batches={"max_tokens": 512, "max_length": max_length},
+            **{"train": {"max_updates": 1}, "model": {"preset": "tiny", **SIZES}} | sections,
         )
-        self.ingredients = recipe.ingredients(home)
+        self.ingredients = recipe.build_run_config(home)
 
-    def prepared(self) -> Prepared:
-        return prepare(self.ingredients, self.folder, resume=False)
+    def prepared(self) -> PreparedRun:
+        return prepare_run(self.ingredients, self.folder, resume=False)
 
     def builder(self) -> RunBuilder:
-        return RunBuilder(self.ingredients, self.folder, Workers())
+        return RunBuilder(self.ingredients, self.folder, WorkerGroup())
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """Give a folder with a held-out text."""
-    write(tmp_path, digit_tasks.load("reverse", "valid")[:20])
+    write(tmp_path, digit_tasks.load_digit_pairs("reverse", "valid")[:20])
     return tmp_path
 
 
@@ -63,35 +63,35 @@ def write(home: Path, pairs: list[tuple[str, str]]) -> None:
 
 def save_model(directory: Path, **settings: Any) -> None:
     """Save a model that has learnt nothing."""
-    sources, targets = zip(*digit_tasks.load("reverse", "train"), strict=True)
-    tokenizers = Tokenizers.train(sources, targets, TokenizerConfig(vocab_size=275))
+    sources, targets = zip(*digit_tasks.load_digit_pairs("reverse", "train"), strict=True)
+    tokenizers = TokenizerPair.train(sources, targets, TokenizerConfig(vocab_size=275))
     size = tokenizers.source.vocab_size
-    config = ModelConfig.preset("tiny", vocab_size=size, pad_id=PAD_ID, **SIZES, **settings)
+    config = ModelConfig.from_preset("tiny", vocab_size=size, pad_id=PAD_ID, **SIZES, **settings)
     weights = Transformer.from_config(config).state_dict()
     Bundle(config, tokenizers, ("en", "de"), weights).save(directory)
 
 
 @pytest.mark.parametrize("limit", [LEARNED, LINFORMER], ids=["learned", "linformer"])
-@pytest.mark.parametrize("key", ["train.start", "loss.teacher"])
+@pytest.mark.parametrize("key", ["train.init_from", "loss.teacher"])
 def test_a_model_to_build_on_must_take_the_longest_line(
     home: Path, key: str, limit: dict[str, Any]
 ) -> None:
     """A recipe does not know how long the lines of another model may be."""
     save_model(home / "model", **limit)
     sections: dict[str, dict[str, Any]] = {
-        "train.start": {"train": {"updates": 1, "start": "model"}},
-        "loss.teacher": {"loss": {"teacher": "model", "distillation": 0.5}},
+        "train.init_from": {"train": {"max_updates": 1, "init_from": "model"}},
+        "loss.teacher": {"loss": {"teacher": "model", "distillation_weight": 0.5}},
     }
     problem = f"`batches.max_length` must be at most 23, .* `{key}` .*, but is 24 instead"
     with pytest.raises(ConfigError, match=problem):
         Run(home, 24, **sections[key]).prepared()
     assert not (home / "run").exists()
-    Run(home, 23, **sections[key]).builder().check()
+    Run(home, 23, **sections[key]).builder().check_inputs()
 
 
 def long_and_short() -> list[tuple[str, str]]:
     """Return pairs of which the second has several sentences: as a whole too many tokens."""
-    short = digit_tasks.load("reverse", "valid")[:3]
+    short = digit_tasks.load_digit_pairs("reverse", "valid")[:3]
     sentence = "1 2 3 4 5 6 7 8 . "
     return [short[0], (sentence * 6, sentence * 6), *short[1:]]
 
@@ -102,12 +102,12 @@ def test_a_held_out_line_that_is_too_long_is_cut_as_the_model_will_cut_it(home: 
     run = Run(home, 23, model={"preset": "tiny", **SIZES, **LEARNED})
     run.prepared()
     builder = run.builder()
-    objective = builder.objective()
-    examiner = builder.examiner(builder.validation_corpus)
-    assert examiner.seconds(objective, ValidationConfig()) > 0
-    found = examiner.examine(objective, ValidationConfig(samples=4))
+    objective = builder.build_objective()
+    examiner = builder.build_evaluator(builder.validation_corpus)
+    assert examiner.estimate_seconds(objective, ValidationConfig()) > 0
+    found = examiner.evaluate(objective, ValidationConfig(num_examples=4))
     bundle = Bundle(
-        builder.config,
+        builder.model_config,
         builder.tokenizers,
         ("en", "de"),
         objective.model.state_dict(),
@@ -116,8 +116,8 @@ def test_a_held_out_line_that_is_too_long_is_cut_as_the_model_will_cut_it(home: 
     bundle.save(home / "model")
     shipped = seq2see.load(home / "model", engine="torch")
     sources = [source for source, _ in long_and_short()]
-    texts = [found.text for found in shipped.translate(sources, beam_size=1, stop="exact")]
-    assert [text for _, _, text in found.samples] == texts
+    texts = [found.text for found in shipped.translate(sources, beam_size=1, stop_rule="exact")]
+    assert [text for _, _, text in found.examples] == texts
 
 
 def test_the_loss_is_over_the_pairs_that_fit_and_the_others_are_counted(home: Path) -> None:
@@ -129,6 +129,6 @@ def test_the_loss_is_over_the_pairs_that_fit_and_the_others_are_counted(home: Pa
     for pairs in (long_and_short(), [p for p in long_and_short() if len(p[0]) < 99]):
         write(home, pairs)
         builder = run.builder()
-        examiner = builder.examiner(builder.validation_corpus)
-        nll.append(examiner.examine(builder.objective(), ValidationConfig()).nll)
+        examiner = builder.build_evaluator(builder.validation_corpus)
+        nll.append(examiner.evaluate(builder.build_objective(), ValidationConfig()).nll)
     assert nll[0] == nll[1]

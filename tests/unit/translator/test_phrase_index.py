@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from seq2see.translator import constraints
-from seq2see.translator.constraints import Phrases, keys, whole, whole_in_any_case
+from seq2see.translator.constraints import (
+    PhraseIndex,
+    compile_phrase,
+    compile_smart_case_phrase,
+    compute_index_keys,
+)
 
 CASED = "".join(
     character
@@ -32,9 +37,12 @@ def plain(phrase: str, any_case: bool = False) -> re.Pattern[str]:
 
 @given(phrases, texts)
 def test_phrases_stand_where_one_pattern_finds_them(phrase: str, text: str) -> None:
-    ours, theirs = whole(phrase).spans(text), plain(phrase).finditer(text)
+    ours, theirs = compile_phrase(phrase).find_all(text), plain(phrase).finditer(text)
     assert list(ours) == [match.span() for match in theirs]
-    ours, theirs = whole_in_any_case(phrase).spans(text), plain(phrase, True).finditer(text)
+    ours, theirs = (
+        compile_smart_case_phrase(phrase).find_all(text),
+        plain(phrase, True).finditer(text),
+    )
     assert list(ours) == [match.span() for match in theirs]
 
 
@@ -42,7 +50,10 @@ def test_phrases_stand_where_one_pattern_finds_them(phrase: str, text: str) -> N
 def test_the_index_misses_none(some: list[str], left: str, right: str) -> None:
     text = left + "".join(some[:1]).upper() + right
     expected = [place for place, phrase in enumerate(some) if plain(phrase, True).search(text)]
-    assert Phrases([whole_in_any_case(phrase) for phrase in some]).found(text) == expected
+    assert (
+        PhraseIndex([compile_smart_case_phrase(phrase) for phrase in some]).find_matches(text)
+        == expected
+    )
 
 
 def test_keys_ignore_case_as_patterns_do() -> None:
@@ -64,13 +75,13 @@ def test_keys_ignore_case_as_patterns_do() -> None:
     ],
 )
 def test_by_hand(phrase: str, text: str) -> None:
-    finder = whole_in_any_case(phrase.lower())
-    assert finder.key in keys(text)
-    assert finder.search(text) is not None
+    finder = compile_smart_case_phrase(phrase.lower())
+    assert finder.index_key in compute_index_keys(text)
+    assert finder.find_first(text) is not None
 
 
 def test_a_phrase_may_begin_inside_of_what_was_none() -> None:
-    assert list(whole("a a").spans("xa a a")) == [(3, 6)]
+    assert list(compile_phrase("a a").find_all("xa a a")) == [(3, 6)]
 
 
 @pytest.mark.parametrize("script", ["Wort{}", "語{}", "ค{}ำ"])
@@ -84,7 +95,7 @@ def test_of_many_phrases_only_the_likely_are_looked_for(script: str, monkeypatch
 
     numbered = [script.format(f"{chr(ord('a') + number % 26)}{number}") for number in range(5000)]
     monkeypatch.setattr(constraints.re, "compile", counted)
-    many = Phrases([whole(phrase) for phrase in numbered])
+    many = PhraseIndex([compile_phrase(phrase) for phrase in numbered])
     assert not compiled
-    assert many.found(f"Nichts davon, aber {numbered[7]}!") == [7]
+    assert many.find_matches(f"Nichts davon, aber {numbered[7]}!") == [7]
     assert len(compiled) < 5000 / 20

@@ -8,36 +8,45 @@ from typing import Any, cast
 import pytest
 
 from seq2see.documents import translate_protected
-from seq2see.serve.queued_translator import Chain, QueuedTranslator
-from seq2see.serve.text_translation import cut, joined
-from seq2see.text import TokenizerConfig, Tokenizers
-from seq2see.translator import Flag, Link, Sentence, Translation, TranslationOptions, Translator
-from seq2see.translator.segmentation import Cutter
+from seq2see.serve.queued_translator import PivotTranslator, QueuedTranslator
+from seq2see.serve.text_translation import find_translatable_spans, join_span_translations
+from seq2see.text import TokenizerConfig, TokenizerPair
+from seq2see.translator import (
+    AlignmentLink,
+    SentenceAlignment,
+    Translation,
+    TranslationFlag,
+    TranslationOptions,
+    Translator,
+)
+from seq2see.translator.segmentation import LineSplitter
 
 LINES = ["The cat sleeps. The old dog runs.", "A cat and a dog."] * 20
 
 
 @pytest.fixture(scope="module")
-def cutter() -> Cutter:
-    pieces = Tokenizers.train(LINES, LINES, TokenizerConfig(vocab_size=60, byte_fallback=False))
-    return Cutter(pieces.source, ("en", "de"), 40, "always")
+def cutter() -> LineSplitter:
+    pieces = TokenizerPair.train(LINES, LINES, TokenizerConfig(vocab_size=60, byte_fallback=False))
+    return LineSplitter(pieces.source, ("en", "de"), 40, "always")
 
 
 def shouted(text: str) -> Translation:
     """Translate a sentence: the first word looks at the first one."""
     other = Translation(text.lower(), -2.0, -2.0)
     end = text.index(" ")
-    links = (Link(0, end, 0, end, 1.0),)
+    links = (AlignmentLink(0, end, 0, end, 1.0),)
     said = text.upper() + "!"
     unmet = ("Hund",) if "dog" in text else ()
-    flags = (Flag.LONG,)
-    return Translation(said, -1.0, -1.5, (other,), alignment=links, flags=flags, unmet=unmet)
+    flags = (TranslationFlag.LONG,)
+    return Translation(
+        said, -1.0, -1.5, (other,), alignment=links, flags=flags, unmet_constraints=unmet
+    )
 
 
-def whole(cutter: Cutter, line: str) -> Translation:
-    (found,) = cutter.cut([line])
+def whole(cutter: LineSplitter, line: str) -> Translation:
+    (found,) = cutter.split([line])
     parts = [shouted(segment.span.text) for segment in found.segments]
-    return cutter.joined(found, parts, [[3, 3]] * len(parts))
+    return cutter.merge(found, parts, [[3, 3]] * len(parts))
 
 
 def shown(source: str, translation: Translation) -> list[tuple[str, str]]:
@@ -50,18 +59,22 @@ def shown(source: str, translation: Translation) -> list[tuple[str, str]]:
     ]
 
 
-def test_sentences_of_a_line(cutter: Cutter) -> None:
+def test_sentences_of_a_line(cutter: LineSplitter) -> None:
     line = "  The cat sleeps.  The old dog runs. "
     found = whole(cutter, line)
     first, second = "The cat sleeps.", "The old dog runs."
     assert shown(line, found) == [(first, "THE CAT SLEEPS.!"), (second, "THE OLD DOG RUNS.!")]
-    assert [(each.log_prob, each.flags) for each in found.sentences] == [(-1.5, (Flag.LONG,))] * 2
-    assert [each.unmet for each in found.sentences] == [(), ("Hund",)]
+    assert [(each.log_prob, each.flags) for each in found.sentences] == [
+        (-1.5, (TranslationFlag.LONG,))
+    ] * 2
+    assert [each.unmet_constraints for each in found.sentences] == [(), ("Hund",)]
     others = [(text, text.lower()) for text in (first, second)]
     assert shown(line, found.alternatives[0]) == others
 
 
-def test_a_line_of_one_sentence_has_one_and_its_links_stand_where_it_does(cutter: Cutter) -> None:
+def test_a_line_of_one_sentence_has_one_and_its_links_stand_where_it_does(
+    cutter: LineSplitter,
+) -> None:
     line = "  The cat sleeps. "
     found = whole(cutter, line)
     assert shown(line, found) == [("The cat sleeps.", "THE CAT SLEEPS.!")]
@@ -69,10 +82,10 @@ def test_a_line_of_one_sentence_has_one_and_its_links_stand_where_it_does(cutter
     assert found.score == -1.0
 
 
-def test_sentences_of_a_text_with_several_lines(cutter: Cutter) -> None:
+def test_sentences_of_a_text_with_several_lines(cutter: LineSplitter) -> None:
     text = "- The cat sleeps. The old dog runs.\n\n  A cat and a dog.\n"
-    lines = cut(text, "en")
-    found = joined(text, lines, [whole(cutter, line.text) for line in lines])
+    lines = find_translatable_spans(text, "en")
+    found = join_span_translations(text, lines, [whole(cutter, line.text) for line in lines])
     assert [source for source, _ in shown(text, found)] == [
         "The cat sleeps.",
         "The old dog runs.",
@@ -92,8 +105,8 @@ class Model:
                 line.replace("{x}", ""),
                 0.0,
                 0.0,
-                alignment=(Link(0, 3, 0, 3, 1.0),),
-                sentences=(place := (Sentence(0, len(line), 0, len(line), 0.0),)),
+                alignment=(AlignmentLink(0, 3, 0, 3, 1.0),),
+                sentences=(place := (SentenceAlignment(0, len(line), 0, len(line), 0.0),)),
                 alternatives=(Translation(line, 0.0, 0.0, sentences=place),),
             )
             for line in lines
@@ -102,8 +115,8 @@ class Model:
 
 def test_nobody_knows_behind_another_language_or_a_placeholder_that_was_put_back() -> None:
     legs = [cast("QueuedTranslator", Model()) for _ in range(2)]
-    assert Chain(legs[:1]).translate("the cat", TranslationOptions()).sentences
-    found = Chain(legs).translate("the cat", TranslationOptions())
+    assert PivotTranslator(legs[:1]).translate("the cat", TranslationOptions()).sentences
+    found = PivotTranslator(legs).translate("the cat", TranslationOptions())
     assert not any(each.sentences for each in (found, *found.alternatives))
     (kept,) = translate_protected(cast("Translator", Model()), ["the {x} cat"])
     assert "{x}" in kept.text

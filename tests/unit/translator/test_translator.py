@@ -16,32 +16,32 @@ import torch
 import seq2see
 from seq2see.bundle import Bundle
 from seq2see.data import fables
-from seq2see.engines.base import Batch, in_order
+from seq2see.engines.base import BatchResult, collect_in_order
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError
 from seq2see.model import ModelConfig, Transformer
-from seq2see.search import Beam, Hypothesis, SearchConfig, Source
-from seq2see.text import EOS_ID, TokenizerConfig, Tokenizers
-from seq2see.text.languages import word_spans
-from seq2see.text.tokenizer import piece_spans, source_spans
-from seq2see.translator import Flag, Translation, TranslationOptions, Translator
-from seq2see.translator.constraints import Wishes, WordEnds, whole
-from seq2see.translator.results import Case, flags, links, loops
+from seq2see.search import Beam, Hypothesis, SearchConfig, SearchInput
+from seq2see.text import EOS_ID, TokenizerConfig, TokenizerPair
+from seq2see.text.languages import find_word_offsets
+from seq2see.text.tokenizer import find_piece_offsets, find_source_offsets
+from seq2see.translator import Translation, TranslationFlag, TranslationOptions, Translator
+from seq2see.translator.constraints import LexicalConstraints, WordBoundaryProcessor, compile_phrase
+from seq2see.translator.results import FlagInputs, build_alignment_links, find_flags, has_repetition
 
 LIMIT = 24
-FEW = {"lengths": {"max_ratio": 0.5, "max_extra": 6}}
-LINES = [fable.source for fable in fables.load("test")[:40]]
+FEW = {"length": {"max_ratio": 0.5, "max_extra": 6}}
+LINES = [fable.source for fable in fables.load_fables("test")[:40]]
 
 
 @pytest.fixture(scope="module")
-def tokenizers() -> Tokenizers:
-    texts = fables.load("valid")
+def tokenizers() -> TokenizerPair:
+    texts = fables.load_fables("valid")
     config = TokenizerConfig(vocab_size=600)
-    return Tokenizers.train((f.source for f in texts), (f.target for f in texts), config)
+    return TokenizerPair.train((f.source for f in texts), (f.target for f in texts), config)
 
 
 @pytest.fixture(scope="module")
-def engine(tokenizers: Tokenizers) -> TorchEngine:
+def engine(tokenizers: TokenizerPair) -> TorchEngine:
     """Random weights that end some sentences soon, some late and some never."""
     torch.manual_seed(1)
     config = ModelConfig(
@@ -56,7 +56,7 @@ def engine(tokenizers: Tokenizers) -> TorchEngine:
 
 
 @pytest.fixture(scope="module")
-def translator(engine: TorchEngine, tokenizers: Tokenizers) -> Translator:
+def translator(engine: TorchEngine, tokenizers: TokenizerPair) -> Translator:
     return Translator(engine, tokenizers, ("en", "fr"), LIMIT)
 
 
@@ -124,7 +124,7 @@ def test_something_else_than_text_fails_alone(translator: Translator) -> None:
     ["The cat sleeps. " * 6000, "x" * 100_000, "\u202eשלום 🦊\x07 " * 12_000, "ab\u0301" * 30_000],
     ids=["sentences", "one word", "right to left", "marks"],
 )
-def test_a_very_long_line_has_an_answer(line: str, tokenizers: Tokenizers) -> None:
+def test_a_very_long_line_has_an_answer(line: str, tokenizers: TokenizerPair) -> None:
     counting = Counting()
     translator = Translator(counting, tokenizers, ("en", "fr"), 200)
     (found,) = translator.translate([line])
@@ -137,7 +137,7 @@ class Counting:
     """An engine that answers with nothing, and notes how long the sentences were."""
 
     name = "counting"
-    framing = TorchEngine.__init__.__defaults__[0]  # type: ignore[index]
+    special_tokens = TorchEngine.__init__.__defaults__[0]  # type: ignore[index]
 
     def __init__(self) -> None:
         self.lengths: list[int] = []
@@ -145,7 +145,7 @@ class Counting:
     def search(self, sentences, sources, config, processors=None):  # type: ignore[no-untyped-def]
         self.lengths += map(len, sentences)
         found = [[Hypothesis((EOS_ID,), True, -1.0, -1.0, 0.0, (-1.0,))] for _ in sentences]
-        yield Batch(range(len(found)), found)
+        yield BatchResult(range(len(found)), found)
 
     def force(self, pairs, *, attention=False):  # type: ignore[no-untyped-def]
         raise NotImplementedError
@@ -200,13 +200,13 @@ def test_chinese_sentences_get_a_space_in_english(engine, tokenizers) -> None:
 SEARCHES = {
     "greedy": {"beam_size": 1},
     "beam": {"beam_size": 4, "n_best": 3},
-    "exact": {"beam_size": 3, "stop": "exact", "length_penalty": 0.6},
-    "penalties": {"repetition_penalty": 1.5, "no_repeat_ngram": 2, "coverage_penalty": 0.2},
+    "exact": {"beam_size": 3, "stop_rule": "exact", "length_penalty": 0.6},
+    "penalties": {"repetition_penalty": 1.5, "no_repeat_ngram_size": 2, "coverage_penalty": 0.2},
     "sampling": {"sampling": {"temperature": 1.3, "top_k": 20, "seed": 5}, "n_best": 3},
-    "diverse": {"beam_size": 4, "groups": 2, "diversity": 0.7, "n_best": 2},
+    "diverse": {"beam_size": 4, "num_beam_groups": 2, "diversity_penalty": 0.7, "n_best": 2},
     "prefix": {"prefix": "Le chat"},
     "glossary": {"glossary": {"the": "roi"}, "beam_size": 4},
-    "least length": {"lengths": {"min_ratio": 1.0, "max_ratio": 1.5}},
+    "least length": {"length": {"min_ratio": 1.0, "max_ratio": 1.5}},
 }
 
 
@@ -221,7 +221,7 @@ def test_scores_are_those_of_forcing_the_tokens(search, engine, tokenizers) -> N
         for t in (best, *best.alternatives)
     ]
     ids = {piece: i for i, piece in enumerate(translator.tokenizers.target.pieces)}
-    forced = translator.engine.force(
+    forced = translator.engine.score_targets(
         [
             (translator.tokenizers.source.encode(s), [ids[k.piece] for k in t.tokens])
             for s, t in pairs
@@ -243,7 +243,7 @@ def test_score_agrees_with_translate_unless_it_is_flagged(engine, tokenizers) ->
     whole_ones = [
         (line, t)
         for line, t in zip(LINES, found, strict=True)
-        if not {Flag.RETOKENISED, Flag.LENGTH_LIMIT}.intersection(t.flags)
+        if not {TranslationFlag.RETOKENIZED, TranslationFlag.LENGTH_LIMIT}.intersection(t.flags)
     ]
     assert len(whole_ones) > 3
     scored = translator.score([(line, t.text) for line, t in whole_ones])
@@ -258,18 +258,18 @@ def test_score_agrees_with_translate_unless_it_is_flagged(engine, tokenizers) ->
 @pytest.mark.parametrize("name", ["greedy", "beam", "sampling", "glossary"])
 def test_the_batch_does_not_matter(name: str, engine, tokenizers) -> None:
     ids = tokenizers.source.encode_batch(LINES)
-    options = TranslationOptions().changed({**FEW, **SEARCHES[name]})
-    wishes = Wishes(options, tokenizers.target, "fr")
+    options = TranslationOptions().with_settings({**FEW, **SEARCHES[name]})
+    wishes = LexicalConstraints(options, tokenizers.target, "fr")
     sources = [
-        wishes.applied(Source(len(sentence) + 1, line), text, True)
+        wishes.constrain_input(SearchInput(len(sentence) + 1, line), text, True)
         for line, (sentence, text) in enumerate(zip(ids, LINES, strict=True))
     ]
     order = random.Random(3).sample(range(len(ids)), len(ids))  # noqa: S311
     results = []
     for size, places in ((1, range(len(ids))), (7, range(len(ids))), (64, order)):
-        sized = TorchEngine(engine.model, batch_size=size, workers=1 if size == 1 else 2)
+        sized = TorchEngine(engine.model, max_batch_size=size, threads=1 if size == 1 else 2)
         chosen = [ids[i] for i in places], [sources[i] for i in places]
-        found = in_order(sized.search(*chosen, options.search, wishes.processors))
+        found = collect_in_order(sized.search(*chosen, options.search, wishes.build_processors))
         results.append(dict(zip(places, found, strict=True)))
     for other in results[1:]:
         for place, hypotheses in results[0].items():
@@ -290,21 +290,21 @@ def test_threads_share_a_translator(translator: Translator) -> None:
 def test_batches_are_translated_as_one(translator: Translator, engine) -> None:
     whole = translator.translate(LINES, sampling={"seed": 5}, **FEW)  # which draws by line
     for workers in (1, 2):
-        few = TorchEngine(engine.model, batch_size=3, workers=workers)
-        other = Translator(few, translator.tokenizers, translator.languages, translator.limit)
+        few = TorchEngine(engine.model, max_batch_size=3, threads=workers)
+        other = Translator(few, translator.tokenizers, translator.languages, translator.max_tokens)
         alike(other.translate(LINES, sampling={"seed": 5}, **FEW), whole)
 
 
 def test_what_is_found_comes_before_the_rest(translator, engine, monkeypatch) -> None:
-    few = TorchEngine(engine.model, batch_size=3)
-    asked = [translator.tokenizers.source.encode_batch(LINES), [Source(9)] * len(LINES)]
+    few = TorchEngine(engine.model, max_batch_size=3)
+    asked = [translator.tokenizers.source.encode_batch(LINES), [SearchInput(9)] * len(LINES)]
     begun = []
     monkeypatch.setattr(few, "_decoder", lambda *a, m=few._decoder: begun.append(1) or m(*a))
     batches = few.search(*asked, SearchConfig(**FEW))
     first = next(batches)
-    assert len(first.places) == len(first.found) == 3
+    assert len(first.indices) == len(first.hypotheses) == 3
     assert len(begun) == 1
-    places = [*first.places, *(place for batch in batches for place in batch.places)]
+    places = [*first.indices, *(place for batch in batches for place in batch.indices)]
     assert sorted(places) == [*range(len(LINES))]
 
 
@@ -327,14 +327,14 @@ def test_a_stream_reads_no_more_than_it_needs(translator: Translator) -> None:
             read.append(line)
             yield line
 
-    stream = translator.stream(source(), at_once=4, beam_size=1, **FEW)
+    stream = translator.stream(source(), chunk_size=4, beam_size=1, **FEW)
     first = next(stream)
     assert len(read) == 4
     alike([first, *stream], translator.translate(LINES, beam_size=1, **FEW))
 
 
 def test_a_stream_that_goes_on_draws_the_same(translator: Translator) -> None:
-    options = TranslationOptions().changed({"sampling": {"seed": 3}, **FEW})
+    options = TranslationOptions().with_settings({"sampling": {"seed": 3}, **FEW})
     whole_stream = list(translator.stream(LINES[:6], options))
     alike(list(translator.stream(LINES[4:6], options, first_line=4)), whole_stream[4:])
 
@@ -372,16 +372,16 @@ def test_a_prefix_starts_each_line_once(translator: Translator) -> None:
 
 def test_terms_are_met_as_whole_words(translator: Translator) -> None:
     glossary = {"the": "roi", "a": "jardin"}
-    found = translator.translate(LINES, glossary=glossary, lengths={"max_extra": 30})
+    found = translator.translate(LINES, glossary=glossary, length={"max_extra": 30})
     for line, translation in zip(LINES, found, strict=True):
         for source, target in glossary.items():
-            asked = whole(source).search(line.lower()) is not None
-            assert not asked or whole(target).search(translation.text), translation
-        assert translation.unmet == ()
-    assert any(whole("jardin").search(t.text) for t in found)
+            asked = compile_phrase(source).find_first(line.lower()) is not None
+            assert not asked or compile_phrase(target).find_first(translation.text), translation
+        assert translation.unmet_constraints == ()
+    assert any(compile_phrase("jardin").find_first(t.text) for t in found)
 
 
-def test_what_loops_is_cut_where_the_positions_end(tokenizers: Tokenizers) -> None:
+def test_what_loops_is_cut_where_the_positions_end(tokenizers: TokenizerPair) -> None:
     torch.manual_seed(1)
     positions = {"kind": "learned", "max_length": 26}
     config = ModelConfig(
@@ -394,11 +394,11 @@ def test_what_loops_is_cut_where_the_positions_end(tokenizers: Tokenizers) -> No
     for beam_size in (1, 2):
         found = translator.translate(LINES[:3], beam_size=beam_size, token_scores=True)
         assert {len(each.tokens) for each in found} == {26}
-        assert all(Flag.LENGTH_LIMIT in each.flags for each in found)
+        assert all(TranslationFlag.LENGTH_LIMIT in each.flags for each in found)
 
 
 def test_a_line_beyond_the_positions_is_split_and_the_others_are_done(
-    tokenizers: Tokenizers, tmp_path: Path
+    tokenizers: TokenizerPair, tmp_path: Path
 ) -> None:
     positions = {"kind": "learned", "max_length": 40}
     config = ModelConfig(vocab_size=600, d_model=32, d_ff=48, heads=2).replace(positions=positions)
@@ -426,23 +426,23 @@ def test_scores_of_a_split_line_are_weighted_by_their_own_lengths(translator: Tr
 
 def test_a_term_that_begins_another_is_met_as_well(translator: Translator) -> None:
     encode = translator.tokenizers.target.encode
-    words = [word for fable in fables.load("valid") for word in fable.target.split()]
+    words = [word for fable in fables.load_fables("valid") for word in fable.target.split()]
     term = next(w for w in words if w.isalpha() and encode(w + "te")[: len(encode(w))] == encode(w))
     for beam_size in (1, 4):
         found = translator.translate(
             "The cat sleeps.",
             glossary={"the": term, "cat": term + "te"},
             beam_size=beam_size,
-            lengths={"max_extra": 30},
+            length={"max_extra": 30},
         )
-        assert found.unmet == (), found.text
+        assert found.unmet_constraints == (), found.text
 
 
 def test_what_cannot_be_met_is_reported(translator: Translator) -> None:
     found = translator.translate(
-        "The cat sleeps.", glossary={"cat": "un roi dans le jardin"}, lengths={"max_length": 3}
+        "The cat sleeps.", glossary={"cat": "un roi dans le jardin"}, length={"max_length": 3}
     )
-    assert found.unmet == ("un roi dans le jardin",)
+    assert found.unmet_constraints == ("un roi dans le jardin",)
 
 
 def test_forbidden_words_do_not_come_up(translator: Translator) -> None:
@@ -452,29 +452,29 @@ def test_forbidden_words_do_not_come_up(translator: Translator) -> None:
     found = translator.translate(LINES[:10], beam_size=2, forbidden=forbidden, **FEW)
     assert any(a.text != b.text for a, b in zip(before, found, strict=True))
     for translation in found:
-        present = [w for w in forbidden if whole(w).search(translation.text)]
-        assert list(translation.unmet) == present
-    assert sum(bool(t.unmet) for t in found) <= 1
+        present = [w for w in forbidden if compile_phrase(w).find_first(translation.text)]
+        assert list(translation.unmet_constraints) == present
+    assert sum(bool(t.unmet_constraints) for t in found) <= 1
 
 
-def test_unmet_is_read_from_the_text(tokenizers: Tokenizers) -> None:
+def test_unmet_is_read_from_the_text(tokenizers: TokenizerPair) -> None:
     options = TranslationOptions(glossary={"lord": "Herr"}, forbidden=("Hund",))
-    wishes = Wishes(options, tokenizers.target, "de")
-    assert wishes.unmet("My Lord.", "Meine Herrin.") == ("Herr",)
-    assert wishes.unmet("My lord.", "Mein (Herr).") == ()
-    assert wishes.unmet("My lords.", "Meine Herrin.") == ()
-    assert wishes.unmet("A dog.", "Hundert Hunde.") == ()
-    assert wishes.unmet("A dog.", "Ein Hund!") == ("Hund",)
+    wishes = LexicalConstraints(options, tokenizers.target, "de")
+    assert wishes.find_unmet("My Lord.", "Meine Herrin.") == ("Herr",)
+    assert wishes.find_unmet("My lord.", "Mein (Herr).") == ()
+    assert wishes.find_unmet("My lords.", "Meine Herrin.") == ()
+    assert wishes.find_unmet("A dog.", "Hundert Hunde.") == ()
+    assert wishes.find_unmet("A dog.", "Ein Hund!") == ("Hund",)
 
 
 def test_the_first_whole_term_closes_its_word() -> None:
     """Piece 5 goes on with a word; the term is (3, 4)."""
     inside = torch.tensor([False] * 5 + [True] + [False])
-    ends = WordEnds.of([[(3, 4)]], inside)
+    ends = WordBoundaryProcessor.from_phrases([[(3, 4)]], inside)
 
     def forbids(*emitted: int) -> bool:
         tokens = torch.tensor([[[2, *emitted]]])
-        beam = Beam.start(torch.tensor([9]), torch.tensor([3]), 1, 2)
+        beam = Beam.create_initial(torch.tensor([9]), torch.tensor([3]), 1, 2)
         beam = Beam(
             **{name: getattr(beam, name) for name in beam.__slots__ if name != "tokens_BKT"},
             tokens_BKT=tokens,
@@ -493,82 +493,82 @@ def test_the_first_whole_term_closes_its_word() -> None:
     assert not forbids(3, 4, 6, 3, 4)
 
 
-def case(source: str = "a b c d", text: str = "w x y z", **more) -> Case:
+def case(source: str = "a b c d", text: str = "w x y z", **more) -> FlagInputs:
     ids = list(range(len(text.split())))
-    usual = {"source_ids": list(range(len(source.split()))), "ids": ids, "finished": True}
+    usual = {"source_ids": list(range(len(source.split()))), "target_ids": ids, "is_finished": True}
     more = {
-        "same_language": False,
-        "unknown": False,
-        "again": more.get("ids", ids),
+        "is_same_language": False,
+        "has_unknown": False,
+        "retokenized_ids": more.get("target_ids", ids),
         **usual,
         **more,
     }
-    return Case(source, text, **more)
+    return FlagInputs(source, text, **more)
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
         (case(), []),
-        (case(text="A b C d"), [Flag.COPIED_SOURCE]),
-        (case(text="A b C d", same_language=True), []),
+        (case(text="A b C d"), [TranslationFlag.COPIED_SOURCE]),
+        (case(text="A b C d", is_same_language=True), []),
         (case(source="OK", text="OK"), []),
-        (case(ids=[1, 7, 8, 7, 8, 7, 8]), [Flag.REPETITION]),
-        (case(ids=[1, 7, 8, 7, 8, 7, 8], source_ids=[5] * 6), []),
-        (case(finished=False), [Flag.LENGTH_LIMIT]),
-        (case(source_ids=list(range(30)), ids=[1, 2, 3, 4, 5, 6]), [Flag.SHORT]),
-        (case(source_ids=list(range(30)), ids=[1, 2, 3, 4, 5, 6, 7]), []),
-        (case(ids=list(range(23))), [Flag.LONG]),
-        (case(ids=list(range(22))), []),
-        (case(unknown=True), [Flag.UNKNOWN]),
-        (case(again=[9, 9]), [Flag.RETOKENISED]),
+        (case(target_ids=[1, 7, 8, 7, 8, 7, 8]), [TranslationFlag.REPETITION]),
+        (case(target_ids=[1, 7, 8, 7, 8, 7, 8], source_ids=[5] * 6), []),
+        (case(is_finished=False), [TranslationFlag.LENGTH_LIMIT]),
+        (case(source_ids=list(range(30)), target_ids=[1, 2, 3, 4, 5, 6]), [TranslationFlag.SHORT]),
+        (case(source_ids=list(range(30)), target_ids=[1, 2, 3, 4, 5, 6, 7]), []),
+        (case(target_ids=list(range(23))), [TranslationFlag.LONG]),
+        (case(target_ids=list(range(22))), []),
+        (case(has_unknown=True), [TranslationFlag.UNKNOWN]),
+        (case(retokenized_ids=[9, 9]), [TranslationFlag.RETOKENIZED]),
     ],
 )
-def test_flags(given: Case, expected: list[Flag]) -> None:
-    assert list(flags(given)) == expected
+def test_flags(given: FlagInputs, expected: list[TranslationFlag]) -> None:
+    assert list(find_flags(given)) == expected
 
 
 def test_characters_known_only_as_bytes_are_flagged(translator: Translator) -> None:
     plain, strange = translator.translate([LINES[0], f"日本語 🙂 {LINES[0]}"])
-    assert Flag.UNKNOWN not in plain.flags
-    assert Flag.UNKNOWN in strange.flags
+    assert TranslationFlag.UNKNOWN not in plain.flags
+    assert TranslationFlag.UNKNOWN in strange.flags
 
 
 def test_loops_need_repetition_in_a_row() -> None:
-    assert loops([4] * 6)
-    assert not loops([4] * 5)
-    assert loops([1, 2, 3] * 3)
-    assert not loops([1, 2, 3] * 2 + [1, 2])
-    assert not loops([1, 2, 3, 9, 1, 2, 3, 8, 1, 2, 3])
+    assert has_repetition([4] * 6)
+    assert not has_repetition([4] * 5)
+    assert has_repetition([1, 2, 3] * 3)
+    assert not has_repetition([1, 2, 3] * 2 + [1, 2])
+    assert not has_repetition([1, 2, 3, 9, 1, 2, 3, 8, 1, 2, 3])
 
 
-def test_pieces_stand_where_their_characters_are(tokenizers: Tokenizers) -> None:
+def test_pieces_stand_where_their_characters_are(tokenizers: TokenizerPair) -> None:
     text = "The cat — 🦊 slept ▁ here."
     ids = tokenizers.target.encode(text)
-    spans = piece_spans(tokenizers.target, ids, text)
+    spans = find_piece_offsets(tokenizers.target, ids, text)
     assert "".join(text[a:b] for a, b in spans) == text.replace(" ", "")
     fox = [text[a:b] for a, b in spans if a <= text.index("🦊") < b]
     assert fox == ["🦊"]
 
 
-def test_places_lead_back_to_the_source_as_it_was(tokenizers: Tokenizers) -> None:
+def test_places_lead_back_to_the_source_as_it_was(tokenizers: TokenizerPair) -> None:
     text = " The  cat\u2028slept cafe\u0301."
-    spans = source_spans(tokenizers.source, tokenizers.source.encode(text), text)
+    spans = find_source_offsets(tokenizers.source, tokenizers.source.encode(text), text)
     assert "".join("".join(text[a:b] for a, b in spans).split()) == "".join(text.split())
     assert any(text[a:b].endswith("e\u0301") for a, b in spans)
 
 
-def test_links_by_hand(tokenizers: Tokenizers) -> None:
+def test_links_by_hand(tokenizers: TokenizerPair) -> None:
     source, target = "The cat.", "Le chat."
     ids = [tokenizers.source.encode(source), tokenizers.target.encode(target)]
-    columns = source_spans(tokenizers.source, ids[0], source)
-    rows = piece_spans(tokenizers.target, ids[1], target)
+    columns = find_source_offsets(tokenizers.source, ids[0], source)
+    rows = find_piece_offsets(tokenizers.target, ids[1], target)
     attention = torch.zeros(len(rows) + 1, len(columns))
     for row, (start, _) in enumerate(rows):  # the word at the same place, and a little of the first
         same = [c for c, (a, _) in enumerate(columns) if (a >= 4) == (start >= 3)]
         attention[row, same] = 0.9 / len(same)
         attention[row, 0] += 0.04
-    found = links(tokenizers, (source, ids[0]), (target, ids[1]), attention)
+    found = build_alignment_links(tokenizers, (source, ids[0]), (target, ids[1]), attention)
     best = [link for link in found if link.target_start == 0]
     assert (best[0].source_start, best[0].source_end) == (0, 3)
     assert best[0].weight == pytest.approx(0.94)
@@ -579,13 +579,13 @@ def test_links_by_hand(tokenizers: Tokenizers) -> None:
 
 
 def test_words_with_and_without_spaces() -> None:
-    assert word_spans("It's 3.5, ok?", set()) == [(0, 4), (5, 8), (8, 9), (10, 12), (12, 13)]
-    assert word_spans("猫が寝る。", {2}) == [(0, 2), (2, 4), (4, 5)]
+    assert find_word_offsets("It's 3.5, ok?", set()) == [(0, 4), (5, 8), (8, 9), (10, 12), (12, 13)]
+    assert find_word_offsets("猫が寝る。", {2}) == [(0, 2), (2, 4), (4, 5)]
 
 
 def test_alignment_covers_every_target_word(translator: Translator) -> None:
     for translation in translator.translate(LINES[:5], alignment=True, **FEW):
-        words = word_spans(translation.text, set())
+        words = find_word_offsets(translation.text, set())
         starts = [link.target_start for link in translation.alignment]
         assert sorted(set(starts)) == [start for start, _ in words]
         assert starts == sorted(starts)

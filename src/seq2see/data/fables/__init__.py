@@ -19,25 +19,25 @@ what happens where words meet (`french`, `english`); the splits (`corpus`).
 from __future__ import annotations
 
 from seq2see.data.fables.corpus import (
-    Contrast,
+    ContrastivePair,
     Fable,
-    Pronoun,
-    Split,
-    load,
-    novel_pairs,
-    pronoun_cases,
+    PronounAnnotation,
+    SplitName,
+    load_fables,
+    load_pronoun_cases,
+    load_unseen_pairs,
 )
-from seq2see.data.fables.phrases import words
-from seq2see.data.fables.pronoun_pairs import HIDDEN
+from seq2see.data.fables.phrases import split_words
+from seq2see.data.fables.pronoun_pairs import MASKED
 
 __all__ = [
-    "HIDDEN",
-    "Contrast",
+    "MASKED",
+    "ContrastivePair",
     "Fable",
-    "Pronoun",
-    "Split",
-    "load",
-    "novel_pairs",
-    "pronoun_cases",
-    "words",
+    "PronounAnnotation",
+    "SplitName",
+    "load_fables",
+    "load_pronoun_cases",
+    "load_unseen_pairs",
+    "split_words",
 ]

@@ -14,65 +14,81 @@ from typing import Literal
 
 from seq2see.data.fables import complex_sentences, morphology, phrases, simple_sentences
 from seq2see.data.fables.lexicon import ADJECTIVES, NOUNS
-from seq2see.data.fables.phrases import Mark, Phrase, Word, alignment, capitalised, written
-from seq2see.data.fables.pronoun_pairs import Twin, famous, reserved, twins
+from seq2see.data.fables.phrases import (
+    AlignedWord,
+    BilingualPhrase,
+    PronounRole,
+    capitalize_sentences,
+    compute_alignment,
+    render_text,
+)
+from seq2see.data.fables.pronoun_pairs import (
+    MinimalPairItem,
+    generate_minimal_pair,
+    is_reserved,
+    textbook_pair,
+)
 from seq2see.data.fables.simple_sentences import CONSTRUCTIONS
-from seq2see.data.fables.word_choice import FULL, SHORT, Writer
+from seq2see.data.fables.word_choice import FULL_LEXICON, SHORT_LEXICON, WordChooser
 
-Split = Literal["train", "valid", "test"]
+SplitName = Literal["train", "valid", "test"]
 
 GRAMMAR = (simple_sentences, simple_sentences, complex_sentences, complex_sentences)
 """The files that fill the list of constructions when they are imported."""
 SEED = 1706
-SHORTEST = 3
+MIN_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CorpusSizes:
     """How much of what a corpus has."""
 
     test: int
     valid: int
     train: int
-    novel: int
-    longest: int
+    unseen: int
+    max_words: int
     """In words, punctuation apart."""
-    pronouns: float
+    pronoun_share: float
     """The share of draws that are twins."""
 
 
-PLANS = {
-    False: Plan(test=2000, valid=2000, train=32_000, novel=1000, longest=30, pronouns=0.27),
-    True: Plan(test=1000, valid=1000, train=10_000, novel=400, longest=18, pronouns=0.35),
+CORPUS_SIZES = {
+    False: CorpusSizes(
+        test=2000, valid=2000, train=32_000, unseen=1000, max_words=30, pronoun_share=0.27
+    ),
+    True: CorpusSizes(
+        test=1000, valid=1000, train=10_000, unseen=400, max_words=18, pronoun_share=0.35
+    ),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Contrast:
+class ContrastivePair:
     """A source with a right and a wrong translation, equal but for a pronoun and its agreement."""
 
     source: str
-    right: str
+    correct: str
     wrong: str
 
 
 @dataclass(frozen=True, slots=True)
-class Pronoun:
+class PronounAnnotation:
     """An "it" with two candidates. Indices count the `words` of source and target."""
 
-    source: int
+    source_index: int
     """Where "it" is."""
-    target: int
+    target_index: int
     """Where its translation is."""
-    antecedent: int
+    antecedent_index: int
     """Where the noun is, in the source, that "it" means."""
-    rival: int
+    distractor_index: int
     """Where the other candidate is, in the source."""
-    predicate: int
+    predicate_index: int
     """Where the word is, in the source, that decides between them."""
-    contrast: Contrast | None
+    contrastive_pair: ContrastivePair | None
     """None if the candidates agree in gender, so that nothing is to decide."""
-    control: Contrast | None
+    masked_pair: ContrastivePair | None
     """The same with the predicate hidden; its twin has right and wrong the other way round."""
 
 
@@ -85,30 +101,30 @@ class Fable:
     alignment: tuple[tuple[int, int], ...]
     """Pairs of a source index and a target index, which count `words`."""
     construction: str
-    pronoun: Pronoun | None = None
+    pronoun: PronounAnnotation | None = None
 
 
-def load(split: Split, short: bool = False) -> list[Fable]:
+def load_fables(split: SplitName, short: bool = False) -> list[Fable]:
     """Return a split of the corpus, or of its short form."""
     return list(_corpus(short)[split])
 
 
-def pronoun_cases(split: Split, short: bool = False) -> list[Fable]:
+def load_pronoun_cases(split: SplitName, short: bool = False) -> list[Fable]:
     """Return those of a split in which the predicate decides between "il" and "elle"."""
-    return [f for f in load(split, short) if f.pronoun and f.pronoun.contrast]
+    return [f for f in load_fables(split, short) if f.pronoun and f.pronoun.contrastive_pair]
 
 
-def novel_pairs(short: bool = False) -> list[Fable]:
+def load_unseen_pairs(short: bool = False) -> list[Fable]:
     """Return decisive cases whose antecedent and predicate no split has in one sentence."""
     return list(_novel(short))
 
 
 @cache
-def _corpus(short: bool) -> dict[Split, tuple[Fable, ...]]:
-    w = Writer(Random(SEED + short), SHORT if short else FULL)  # noqa: S311 - a corpus, no secret
-    plan, first = PLANS[short], famous(w)
-    seen = {written(_english(twin.phrase)).lower() for twin in first}
-    stream = _accepted(_ordinary(w, plan, short), plan.longest, seen)
+def _corpus(short: bool) -> dict[SplitName, tuple[Fable, ...]]:
+    w = WordChooser(Random(SEED + short), SHORT_LEXICON if short else FULL_LEXICON)  # noqa: S311 - a corpus, no secret
+    plan, first = CORPUS_SIZES[short], textbook_pair(w)
+    seen = {render_text(_english(twin.phrase)).lower() for twin in first}
+    stream = _accepted(_ordinary(w, plan, short), plan.max_words, seen)
     return {
         "test": (*map(_case, first), *_taken(stream, plan.test - len(first))),
         "valid": _taken(stream, plan.valid),
@@ -118,48 +134,52 @@ def _corpus(short: bool) -> dict[Split, tuple[Fable, ...]]:
 
 @cache
 def _novel(short: bool) -> tuple[Fable, ...]:
-    w = Writer(Random(SEED + 2 + short), SHORT if short else FULL)  # noqa: S311
-    plan = PLANS[short]
-    return _taken(_accepted(_unseen(w, short), plan.longest, set()), plan.novel)
+    w = WordChooser(Random(SEED + 2 + short), SHORT_LEXICON if short else FULL_LEXICON)  # noqa: S311
+    plan = CORPUS_SIZES[short]
+    return _taken(_accepted(_unseen(w, short), plan.max_words, set()), plan.unseen)
 
 
-Draft = Twin | tuple[str, Phrase]
+SentenceDraft = MinimalPairItem | tuple[str, BilingualPhrase]
 """A twin, or the name of a construction and what it made."""
 
 
-def _unseen(w: Writer, short: bool) -> Iterator[tuple[Draft, ...]]:
+def _unseen(w: WordChooser, short: bool) -> Iterator[tuple[SentenceDraft, ...]]:
     while True:
-        yield twins(w, short, novel=True)
+        yield generate_minimal_pair(w, short, unseen=True)
 
 
-def _ordinary(w: Writer, plan: Plan, short: bool) -> Iterator[tuple[Draft, ...]]:
+def _ordinary(
+    w: WordChooser, plan: CorpusSizes, short: bool
+) -> Iterator[tuple[SentenceDraft, ...]]:
     """Draw without end; twins stay together."""
-    usable = [each for each in CONSTRUCTIONS if each.short or not short]
+    usable = [each for each in CONSTRUCTIONS if each.in_short_corpus or not short]
     weighted = [each for each in usable for _ in range(each.weight)]
     while True:
-        drafts: tuple[Draft, ...]
-        if w.chance(plan.pronouns):
-            drafts = twins(w, short)
+        drafts: tuple[SentenceDraft, ...]
+        if w.chance(plan.pronoun_share):
+            drafts = generate_minimal_pair(w, short)
         else:
             construction = w.pick(weighted)
-            drafts = ((construction.name, construction.make(w)),)
+            drafts = ((construction.name, construction.build(w)),)
         if not any(_touches_reserved(_phrase(draft)) for draft in drafts):
             yield drafts
 
 
 def _accepted(
-    stream: Iterator[tuple[Draft, ...]], longest: int, seen: set[str]
+    stream: Iterator[tuple[SentenceDraft, ...]], longest: int, seen: set[str]
 ) -> Iterator[list[Fable]]:
     """Pass on what is new and of the right length."""
     for drafts in stream:
-        keys = [written(_english(_phrase(draft))).lower() for draft in drafts]
+        keys = [render_text(_english(_phrase(draft))).lower() for draft in drafts]
         if seen.isdisjoint(keys) and all(_fits(_phrase(draft), longest) for draft in drafts):
             seen.update(keys)
-            yield [_case(d) if isinstance(d, Twin) else _fable(d[1], d[0]) for d in drafts]
+            yield [
+                _case(d) if isinstance(d, MinimalPairItem) else _fable(d[1], d[0]) for d in drafts
+            ]
 
 
-def _phrase(draft: Draft) -> Phrase:
-    return draft.phrase if isinstance(draft, Twin) else draft[1]
+def _phrase(draft: SentenceDraft) -> BilingualPhrase:
+    return draft.phrase if isinstance(draft, MinimalPairItem) else draft[1]
 
 
 def _taken(stream: Iterator[list[Fable]], count: int) -> tuple[Fable, ...]:
@@ -170,54 +190,58 @@ def _taken(stream: Iterator[list[Fable]], count: int) -> tuple[Fable, ...]:
     return tuple(taken)
 
 
-def _fits(phrase: Phrase, longest: int) -> bool:
+def _fits(phrase: BilingualPhrase, longest: int) -> bool:
     """Count the words of both languages, punctuation apart."""
     lengths = [sum(word.text not in ".,?!" for word in side) for side in (phrase.en, phrase.fr)]
-    return min(lengths) >= SHORTEST and max(lengths) <= longest
+    return min(lengths) >= MIN_WORDS and max(lengths) <= longest
 
 
 @lru_cache(maxsize=16)  # each is asked for several times on end
-def _english(phrase: Phrase) -> tuple[Word, ...]:
-    return capitalised(phrases.adjust_english_articles(phrase.en))
+def _english(phrase: BilingualPhrase) -> tuple[AlignedWord, ...]:
+    return capitalize_sentences(phrases.adjust_english_articles(phrase.en))
 
 
 @lru_cache(maxsize=16)
-def _french(phrase: Phrase) -> tuple[Word, ...]:
-    return capitalised(phrases.finished(phrase.fr))
+def _french(phrase: BilingualPhrase) -> tuple[AlignedWord, ...]:
+    return capitalize_sentences(phrases.contract_and_elide(phrase.fr))
 
 
-def _target(phrase: Phrase) -> str:
-    return written(_french(phrase), spaced="?!")
+def _target(phrase: BilingualPhrase) -> str:
+    return render_text(_french(phrase), spaced_marks="?!")
 
 
-def _fable(phrase: Phrase, construction: str, pronoun: Pronoun | None = None) -> Fable:
+def _fable(
+    phrase: BilingualPhrase, construction: str, pronoun: PronounAnnotation | None = None
+) -> Fable:
     """Return a phrase without the grammar."""
     en, fr = _english(phrase), _french(phrase)
-    texts = written(en), written(fr, spaced="?!")
-    return Fable(*texts, alignment(en, fr), construction, pronoun)
+    texts = render_text(en), render_text(fr, spaced_marks="?!")
+    return Fable(*texts, compute_alignment(en, fr), construction, pronoun)
 
 
-def _case(twin: Twin) -> Fable:
+def _case(twin: MinimalPairItem) -> Fable:
     """Return a twin as a fable with its pronoun."""
     en, fr = _english(twin.phrase), _french(twin.phrase)
-    rival: Mark = "thing" if twin.meant == "doer" else "doer"
-    places = (_place(en, "it"), _place(fr, "it"), _place(en, twin.meant), _place(en, rival))
-    contrasts = _contrasts(twin) if twin.decisive else (None, None)
-    return _fable(twin.phrase, twin.name, Pronoun(*places, _place(en, "predicate"), *contrasts))
-
-
-def _contrasts(twin: Twin) -> tuple[Contrast, Contrast]:
-    """Return right and wrong with the predicate, and without."""
-    wrong, hidden = twin.told(right=False), twin.told(right=True, hidden=True)
-    hidden_wrong = twin.told(right=False, hidden=True)
-    return (
-        Contrast(written(_english(twin.phrase)), _target(twin.phrase), _target(wrong)),
-        Contrast(written(_english(hidden)), _target(hidden), _target(hidden_wrong)),
+    rival: PronounRole = "thing" if twin.antecedent == "doer" else "doer"
+    places = (_place(en, "it"), _place(fr, "it"), _place(en, twin.antecedent), _place(en, rival))
+    contrasts = _contrasts(twin) if twin.is_decisive else (None, None)
+    return _fable(
+        twin.phrase, twin.name, PronounAnnotation(*places, _place(en, "predicate"), *contrasts)
     )
 
 
-def _place(sentence: tuple[Word, ...], mark: Mark) -> int:
-    return next(i for i, word in enumerate(sentence) if word.mark == mark)
+def _contrasts(twin: MinimalPairItem) -> tuple[ContrastivePair, ContrastivePair]:
+    """Return right and wrong with the predicate, and without."""
+    wrong, hidden = twin.rebuild(correct=False), twin.rebuild(correct=True, masked=True)
+    hidden_wrong = twin.rebuild(correct=False, masked=True)
+    return (
+        ContrastivePair(render_text(_english(twin.phrase)), _target(twin.phrase), _target(wrong)),
+        ContrastivePair(render_text(_english(hidden)), _target(hidden), _target(hidden_wrong)),
+    )
+
+
+def _place(sentence: tuple[AlignedWord, ...], mark: PronounRole) -> int:
+    return next(i for i, word in enumerate(sentence) if word.role == mark)
 
 
 @cache
@@ -225,18 +249,18 @@ def _apart() -> dict[str, frozenset[str]]:
     """Return, for each form of a noun, the words that no sentence may have beside it."""
     apart: dict[str, frozenset[str]] = {}
     for noun in NOUNS:
-        kept = [adjective.en for adjective in ADJECTIVES if reserved(noun, adjective)]
+        kept = [adjective.en for adjective in ADJECTIVES if is_reserved(noun, adjective)]
         forms = {word for en in kept for word in _forms(en)}
         apart[noun.en] = apart[noun.en_plural] = frozenset(forms)
     return apart
 
 
 def _forms(adjective: str) -> tuple[str, ...]:
-    graded = morphology.comparative(adjective), morphology.superlative(adjective)
+    graded = morphology.comparative_form(adjective), morphology.superlative_form(adjective)
     return adjective, *(word for word in graded if " " not in word)
 
 
-def _touches_reserved(phrase: Phrase) -> bool:
+def _touches_reserved(phrase: BilingualPhrase) -> bool:
     present = {word.text for word in phrase.en}
     apart = _apart()
     return any(not present.isdisjoint(apart.get(text, ())) for text in present)

@@ -8,7 +8,7 @@ from typing import Literal
 from seq2see.data.fables import morphology
 from seq2see.data.fables.morphology import Gender
 
-Kind = Literal[
+NounKind = Literal[
     "animal",
     "person",
     "road",
@@ -36,10 +36,10 @@ class Noun:
     fr: str
     fr_plural: str
     gender: Gender
-    kind: Kind
+    kind: NounKind
 
 
-TABLES: dict[Kind, str] = {
+NOUN_TABLES: dict[NounKind, str] = {
     "animal": """
         animal  animal  m
         mouse/mice  souris  f
@@ -280,7 +280,7 @@ TABLES: dict[Kind, str] = {
 }
 
 
-def noun(line: str, kind: Kind) -> Noun:
+def parse_noun(line: str, kind: NounKind) -> Noun:
     """Read a line of a table."""
     en, fr, gender = line.split()
     en, _, en_plural = en.partition("/")
@@ -290,14 +290,16 @@ def noun(line: str, kind: Kind) -> Noun:
         en,
         en_plural or morphology.english_plural(en),
         fr,
-        fr_plural or morphology.plural(fr),
+        fr_plural or morphology.french_plural(fr),
         "m" if gender == "m" else "f",
         kind,
     )
 
 
 NOUNS: tuple[Noun, ...] = tuple(
-    noun(line, kind) for kind, table in TABLES.items() for line in table.strip().splitlines()
+    parse_noun(line, kind)
+    for kind, table in NOUN_TABLES.items()
+    for line in table.strip().splitlines()
 )
 
 
@@ -308,28 +310,28 @@ class Adjective:
     en: str
     fr: str
     feminine: str
-    fits: frozenset[Kind]
-    before: bool = False
+    noun_kinds: frozenset[NounKind]
+    precedes_noun: bool = False
     """Whether it stands before its noun in French."""
-    hindrance: bool = False
+    is_hindrance: bool = False
     """Whether it is a reason not to do something."""
-    idiom: bool = False
+    uses_avoir: bool = False
     """Whether French says "avoir faim" where English says "be hungry"."""
-    gradable: bool = True
+    is_gradable: bool = True
 
-    def agreed(self, gender: Gender, plural: bool) -> str:
+    def inflect(self, gender: Gender, plural: bool) -> str:
         """Return the French form."""
-        if self.idiom:
+        if self.uses_avoir:
             return self.fr
         word = self.fr if gender == "m" else self.feminine
-        return morphology.plural(word) if plural else word
+        return morphology.french_plural(word) if plural else word
 
-    def suits(self, noun: Noun) -> bool:
+    def fits_noun(self, noun: Noun) -> bool:
         """Say whether a noun can have this quality."""
-        return noun.kind in self.fits
+        return noun.kind in self.noun_kinds
 
 
-GROUPS: dict[str, tuple[Kind, ...]] = {
+NOUN_KIND_GROUPS: dict[str, tuple[NounKind, ...]] = {
     "animate": ("animal", "person"),
     "place": ("road", "water", "height", "building", "hollow", "land"),
     "food": ("fruit", "dish", "provision"),
@@ -338,7 +340,7 @@ GROUPS: dict[str, tuple[Kind, ...]] = {
 
 
 # English | French | kinds; "!" a hindrance, "<" before its noun, "=" not gradable
-TABLE = """
+ADJECTIVE_TABLE = """
 tired       | fatigué              | animate !
 wide        | large                | road water !
 lazy        | paresseux            | animate !
@@ -428,26 +430,30 @@ magnificent | magnifique           | animal place item part =
 """
 
 
-def adjective(line: str) -> Adjective:
+def parse_adjective(line: str) -> Adjective:
     """Read a line of the table."""
     en, fr, rest = (part.strip() for part in line.split("|"))
     codes = rest.split()
     idiom = fr.startswith("avoir ")
     fr, _, feminine = fr.removeprefix("avoir ").partition("/")
-    kinds = [kind for code in codes if code.isalpha() for kind in GROUPS.get(code, (code,))]
+    kinds = [
+        kind for code in codes if code.isalpha() for kind in NOUN_KIND_GROUPS.get(code, (code,))
+    ]
     return Adjective(
         en,
         fr,
-        feminine or morphology.feminine(fr),
+        feminine or morphology.feminine_form(fr),
         frozenset(kinds),  # type: ignore[arg-type]
-        before="<" in codes,
-        hindrance="!" in codes,
-        idiom=idiom,
-        gradable="=" not in codes,
+        precedes_noun="<" in codes,
+        is_hindrance="!" in codes,
+        uses_avoir=idiom,
+        is_gradable="=" not in codes,
     )
 
 
-ADJECTIVES: tuple[Adjective, ...] = tuple(map(adjective, TABLE.strip().splitlines()))
+ADJECTIVES: tuple[Adjective, ...] = tuple(
+    map(parse_adjective, ADJECTIVE_TABLE.strip().splitlines())
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,7 +466,7 @@ class Determiner:
     feminine: str
     french_plural: str
 
-    def french(self, gender: Gender, plural: bool) -> str:
+    def french_form(self, gender: Gender, plural: bool) -> str:
         """Return the French form, before elision."""
         if plural:
             return self.french_plural

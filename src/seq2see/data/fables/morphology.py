@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-SHORT = re.compile(r"[^aeiou]*[aeiou][^aeiouwxy]")
+SHORT_VOWEL_SYLLABLE = re.compile(r"[^aeiou]*[aeiou][^aeiouwxy]")
 """One syllable with a short vowel: the last letter is doubled."""
 
 
-LONG = frozenset({"cowardly", "slippery", "sour", "vast"})
+MORE_ADJECTIVES = frozenset({"cowardly", "slippery", "sour", "vast"})
 """Adjectives that take "more" though their form would allow "-er"."""
 
 
@@ -21,30 +21,30 @@ def english_plural(noun: str) -> str:
     return noun + ("es" if re.search(r"(s|x|ch|sh)$", noun) else "s")
 
 
-def third(verb: str) -> str:
+def third_person_form(verb: str) -> str:
     """Return the third person: crosses, carries, goes."""
     if verb == "have":
         return "has"
     return verb + "es" if verb.endswith("o") else english_plural(verb)
 
 
-def past(verb: str) -> str:
+def past_form(verb: str) -> str:
     """Return the past: crossed, carried, stopped, liked."""
     if re.search(r"[^aeiou]y$", verb):
         return verb[:-1] + "ied"
     return _doubled(verb).removesuffix("e") + "ed"
 
 
-def gerund(verb: str) -> str:
+def ing_form(verb: str) -> str:
     """Return the -ing form: crossing, stopping, liking, seeing, lying."""
     if verb.endswith("ie"):
         return verb[:-2] + "ying"
     return re.sub(r"(?<=[^aeiouy])e$|(?<=u)e$", "", _doubled(verb)) + "ing"
 
 
-def comparative(adjective: str) -> str:
+def comparative_form(adjective: str) -> str:
     """Return "wider", "bigger", "heavier" or "more careful"."""
-    if adjective in LONG:
+    if adjective in MORE_ADJECTIVES:
         return f"more {adjective}"
     if adjective.endswith("y") and len(adjective) > 3:
         return adjective[:-1] + "ier"
@@ -54,20 +54,20 @@ def comparative(adjective: str) -> str:
     return _doubled(adjective).removesuffix("e") + "er"
 
 
-def superlative(adjective: str) -> str:
+def superlative_form(adjective: str) -> str:
     """Return "widest" or "most careful"."""
-    more = comparative(adjective)
+    more = comparative_form(adjective)
     return more.replace("more ", "most ") if more.startswith("more ") else more[:-2] + "est"
 
 
 def _doubled(word: str) -> str:
-    return word + word[-1] if SHORT.fullmatch(word) else word
+    return word + word[-1] if SHORT_VOWEL_SYLLABLE.fullmatch(word) else word
 
 
 Gender = Literal["m", "f"]
 
 
-def plural(word: str) -> str:
+def french_plural(word: str) -> str:
     """Return the plural of a noun or of a masculine adjective: renards, animaux, oiseaux, gris."""
     if word.endswith(("s", "x", "z")):
         return word
@@ -76,7 +76,7 @@ def plural(word: str) -> str:
     return word + ("x" if word.endswith(("eau", "eu")) and word != "bleu" else "s")
 
 
-FEMININE = [
+FEMININE_ENDINGS = [
     (r"e$", "e"),
     (r"er$", "ère"),
     (r"eux$", "euse"),
@@ -89,13 +89,13 @@ FEMININE = [
 ]
 
 
-def feminine(adjective: str) -> str:
+def feminine_form(adjective: str) -> str:
     """Return the feminine of a regular adjective: grande, fière, heureuse, belle, craintive."""
-    ending, new = next(rule for rule in FEMININE if re.search(rule[0], adjective))
+    ending, new = next(rule for rule in FEMININE_ENDINGS if re.search(rule[0], adjective))
     return re.sub(ending, new, adjective, count=1)
 
 
-def agreed(participle: str, gender: Gender, plural: bool) -> str:
+def inflect_participle(participle: str, gender: Gender, plural: bool) -> str:
     """Return a participle in gender and number: mangé, mangée, mangés, mangées."""
     word = participle + ("e" if gender == "f" else "")
     return word + ("s" if plural and not word.endswith("s") else "")
@@ -117,7 +117,7 @@ class Conjugation:
     ils: str
     stem: str
     """Of "nous" and of the imparfait."""
-    future: str
+    future_stem: str
     participle: str
 
     def present(self, person: Person) -> str:
@@ -131,10 +131,10 @@ class Conjugation:
         endings = {"I": "ais", "we": "ions", "you": "iez", "it": "ait", "they": "aient"}
         return _joined("ét" if self.infinitive == "être" else self.stem, endings[person])
 
-    def coming(self, person: Person) -> str:
+    def simple_future(self, person: Person) -> str:
         """Return the futur simple."""
         endings = {"I": "ai", "we": "ons", "you": "ez", "it": "a", "they": "ont"}
-        return self.future + endings[person]
+        return self.future_stem + endings[person]
 
 
 def _joined(stem: str, ending: str) -> str:
@@ -144,7 +144,7 @@ def _joined(stem: str, ending: str) -> str:
     return stem + ending
 
 
-IRREGULAR = """
+IRREGULAR_VERBS = """
 être suis est sont somm ser été
 avoir ai a ont av aur eu
 aller vais va vont all ir allé
@@ -189,13 +189,13 @@ savoir sais sait savent sav saur su
 """
 
 
-PARTS = {line.split()[0]: line.split() for line in IRREGULAR.strip().splitlines()}
+PRINCIPAL_PARTS = {line.split()[0]: line.split() for line in IRREGULAR_VERBS.strip().splitlines()}
 
 
-def conjugation(infinitive: str) -> Conjugation:
+def conjugate(infinitive: str) -> Conjugation:
     """Return the principal parts, by rule unless they are listed: -er, -ir like finir, -dre."""
-    if infinitive in PARTS:
-        return Conjugation(*PARTS[infinitive])
+    if infinitive in PRINCIPAL_PARTS:
+        return Conjugation(*PRINCIPAL_PARTS[infinitive])
     root = infinitive[:-2]
     if infinitive.endswith("er"):
         return Conjugation(

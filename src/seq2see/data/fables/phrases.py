@@ -15,104 +15,110 @@ from typing import Literal, NamedTuple
 from seq2see.data.fables import morphology
 from seq2see.data.fables.lexicon import Adjective, Determiner, Noun
 from seq2see.data.fables.morphology import Gender, Person, Tense
-from seq2see.data.fables.verbs import BE, FEEL, Verb
+from seq2see.data.fables.verbs import BE_AS_AVOIR, BE_VERB, Verb
 
-Mark = Literal["", "doer", "thing", "it", "predicate"]
-
-
-ENDS = frozenset(".?!")
+PronounRole = Literal["", "doer", "thing", "it", "predicate"]
 
 
-ELIDED = r"(?:[ldnsjcmt]|(?:lors|puis|jus)?qu)'(?=\w)"
+SENTENCE_END_MARKS = frozenset(".?!")
 
 
-WORD = re.compile(rf"{ELIDED}|\w+(?:['-]\w+)*|[^\w\s]", re.IGNORECASE)
+ELIDED_PATTERN = r"(?:[ldnsjcmt]|(?:lors|puis|jus)?qu)'(?=\w)"
 
 
-def words(text: str) -> list[str]:
+WORD_PATTERN = re.compile(rf"{ELIDED_PATTERN}|\w+(?:['-]\w+)*|[^\w\s]", re.IGNORECASE)
+
+
+def split_words(text: str) -> list[str]:
     """Split into words and punctuation marks, which are the units of the gold alignment.
 
     An elided French word stands alone ("l'", "animal"); an English contraction is one word
     ("didn't"), and so is what a hyphen joins.
     """
-    return WORD.findall(text)
+    return WORD_PATTERN.findall(text)
 
 
-class Link:
+class AlignmentKey:
     """What words share that translate each other; every link is equal to itself alone."""
 
     __slots__ = ()
 
 
-class Word(NamedTuple):
+class AlignedWord(NamedTuple):
     """A word of a sentence."""
 
     text: str
-    links: tuple[Link, ...] = ()
-    mark: Mark = ""
+    keys: tuple[AlignmentKey, ...] = ()
+    role: PronounRole = ""
     """The part it plays in a pronoun case."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Phrase:
+class BilingualPhrase:
     """The same thing in both languages."""
 
-    en: tuple[Word, ...] = ()
-    fr: tuple[Word, ...] = ()
+    en: tuple[AlignedWord, ...] = ()
+    fr: tuple[AlignedWord, ...] = ()
 
-    def __add__(self, other: Phrase) -> Phrase:
+    def __add__(self, other: BilingualPhrase) -> BilingualPhrase:
         """Put the other behind, in both languages."""
-        return Phrase(self.en + other.en, self.fr + other.fr)
+        return BilingualPhrase(self.en + other.en, self.fr + other.fr)
 
 
-EMPTY = Phrase()
+EMPTY_PHRASE = BilingualPhrase()
 
 
-_split = cache(words)  # the lexicon is small, and its words come again and again
+_split = cache(split_words)  # the lexicon is small, and its words come again and again
 
 
-def spell(text: str, *links: Link, mark: Mark = "") -> tuple[Word, ...]:
+def make_aligned_words(
+    text: str, *links: AlignmentKey, role: PronounRole = ""
+) -> tuple[AlignedWord, ...]:
     """Return the words of a text, all with these links."""
-    return tuple([Word(word, links, mark) for word in _split(text)]) if text else ()
+    return tuple([AlignedWord(word, links, role) for word in _split(text)]) if text else ()
 
 
-def pair(en: str, fr: str, mark: Mark = "") -> Phrase:
+def make_aligned_pair(en: str, fr: str, role: PronounRole = "") -> BilingualPhrase:
     """Return two texts of which every word translates every word."""
-    link = Link()
-    return Phrase(spell(en, link, mark=mark), spell(fr, link, mark=mark))
+    link = AlignmentKey()
+    return BilingualPhrase(
+        make_aligned_words(en, link, role=role), make_aligned_words(fr, link, role=role)
+    )
 
 
-def alignment(en: Iterable[Word], fr: Iterable[Word]) -> tuple[tuple[int, int], ...]:
+def compute_alignment(
+    en: Iterable[AlignedWord], fr: Iterable[AlignedWord]
+) -> tuple[tuple[int, int], ...]:
     """Return the pairs (source index, target index) of the words that share a link."""
-    places: dict[Link, list[int]] = {}
+    places: dict[AlignmentKey, list[int]] = {}
     for i, word in enumerate(en):
-        for link in word.links:
+        for link in word.keys:
             places.setdefault(link, []).append(i)
     found = {
-        (i, j) for j, word in enumerate(fr) for link in word.links for i in places.get(link, ())
+        (i, j) for j, word in enumerate(fr) for link in word.keys for i in places.get(link, ())
     }
     return tuple(sorted(found))
 
 
-def capitalised(sentence: tuple[Word, ...]) -> tuple[Word, ...]:
+def capitalize_sentences(sentence: tuple[AlignedWord, ...]) -> tuple[AlignedWord, ...]:
     """Begin each sentence with a capital letter."""
     done = list(sentence)
-    ends = [i for i, word in enumerate(sentence[:-1]) if word.text in ENDS]
+    ends = [i for i, word in enumerate(sentence[:-1]) if word.text in SENTENCE_END_MARKS]
     for start in (0, *(end + 1 for end in ends)):
         text = done[start].text
         done[start] = done[start]._replace(text=text[0].upper() + text[1:])
     return tuple(done)
 
 
-def written(sentence: Iterable[Word], spaced: str = "") -> str:
+def render_text(sentence: Iterable[AlignedWord], spaced_marks: str = "") -> str:
     """Return the text; only the marks in `spaced` have a space before them."""
     text = " ".join([word.text for word in sentence]).replace("' ", "'")
     for mark in ".,?!":
-        text = text if mark in spaced else text.replace(f" {mark}", mark)
+        text = text if mark in spaced_marks else text.replace(f" {mark}", mark)
     return text
 
 
-def adjust_english_articles(sentence: Sequence[Word]) -> tuple[Word, ...]:
+def adjust_english_articles(sentence: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
     """Turn "a" into "an" before a vowel."""
     done = list(sentence)
     for i, word in enumerate(done):
@@ -121,18 +127,18 @@ def adjust_english_articles(sentence: Sequence[Word]) -> tuple[Word, ...]:
     return tuple(done)
 
 
-ASPIRATED = re.compile(r"(hibou|hérisson|héron|hamster|haut|hache|hutte|hangar|huit|onze)")
+ASPIRATED_H_WORDS = re.compile(r"(hibou|hérisson|héron|hamster|haut|hache|hutte|hangar|huit|onze)")
 
 
-VOWEL = re.compile(r"[aeiouyhàâéèêëîïôûœ]", re.IGNORECASE)
+INITIAL_VOWEL = re.compile(r"[aeiouyhàâéèêëîïôûœ]", re.IGNORECASE)
 
 
-ELISION = frozenset(
+ELIDED_WORDS = frozenset(
     ["le", "la", "je", "me", "te", "se", "ne", "de", "ce", "que", "lorsque", "puisque", "jusque"]
 )
 
 
-CONTRACTION = {
+CONTRACTIONS = {
     ("à", "le"): "au",
     ("à", "les"): "aux",
     ("de", "le"): "du",
@@ -142,7 +148,7 @@ CONTRACTION = {
 }
 
 
-EUPHONY = {
+PREVOCALIC_FORMS = {
     "ce": "cet",
     "ma": "mon",
     "ta": "ton",
@@ -154,26 +160,28 @@ EUPHONY = {
 
 
 @cache
-def opens(word: str) -> bool:
+def begins_with_vowel_sound(word: str) -> bool:
     """Say whether a word begins with a vowel or a silent h, so that the one before it elides."""
-    return bool(VOWEL.match(word)) and not ASPIRATED.match(word.lower())
+    return bool(INITIAL_VOWEL.match(word)) and not ASPIRATED_H_WORDS.match(word.lower())
 
 
-def euphonic(phrase: Sequence[Word]) -> tuple[Word, ...]:
+def use_prevocalic_forms(phrase: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
     """Give "cet", "mon", "bel" before a vowel; for a singular noun with what stands before it."""
-    following = [*phrase[1:], Word("")]
+    following = [*phrase[1:], AlignedWord("")]
     return tuple(
-        word._replace(text=EUPHONY.get(word.text, word.text)) if opens(after.text) else word
+        word._replace(text=PREVOCALIC_FORMS.get(word.text, word.text))
+        if begins_with_vowel_sound(after.text)
+        else word
         for word, after in zip(phrase, following, strict=True)
     )
 
 
-def finished(sentence: Sequence[Word]) -> tuple[Word, ...]:
+def contract_and_elide(sentence: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
     """Contract and elide."""
-    done: list[Word] = []
+    done: list[AlignedWord] = []
     for word in reversed(_contracted(sentence)):
         after = done[-1].text if done else ""
-        if word.text in ELISION and opens(after):
+        if word.text in ELIDED_WORDS and begins_with_vowel_sound(after):
             word = word._replace(text=word.text[:-1] + "'")  # noqa: PLW2901
         elif word.text == "si" and after in {"il", "ils"}:
             word = word._replace(text="s'")  # noqa: PLW2901
@@ -181,20 +189,20 @@ def finished(sentence: Sequence[Word]) -> tuple[Word, ...]:
     return tuple(reversed(done))
 
 
-def _contracted(sentence: Sequence[Word]) -> list[Word]:
+def _contracted(sentence: Sequence[AlignedWord]) -> list[AlignedWord]:
     """Join "de le" to "du"; a contraction has the links of both its words."""
-    done: list[Word] = []
+    done: list[AlignedWord] = []
     for i, word in enumerate(sentence):
-        joined = CONTRACTION.get((done[-1].text, word.text)) if i else None
-        if joined and not (word.text == "le" and opens(sentence[i + 1].text)):
-            done[-1] = Word(joined, done[-1].links + word.links)
+        joined = CONTRACTIONS.get((done[-1].text, word.text)) if i else None
+        if joined and not (word.text == "le" and begins_with_vowel_sound(sentence[i + 1].text)):
+            done[-1] = AlignedWord(joined, done[-1].keys + word.keys)
         else:
             done.append(word)
     return done
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class AgreementFeatures:
     """What other words agree with."""
 
     gender: Gender
@@ -203,169 +211,199 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Nominal:
+class NounPhrase:
     """A noun phrase or a pronoun, as a subject or an object."""
 
-    phrase: Phrase
-    agreement: Agreement
+    phrase: BilingualPhrase
+    agreement: AgreementFeatures
     noun: Noun | None = None
 
-    def __add__(self, more: Phrase) -> Nominal:
+    def __add__(self, more: BilingualPhrase) -> NounPhrase:
         """Add a relative clause or the like."""
-        return Nominal(self.phrase + more, self.agreement, self.noun)
+        return NounPhrase(self.phrase + more, self.agreement, self.noun)
 
 
-def nominal(
+def build_noun_phrase(
     determiner: Determiner,
     noun: Noun,
     adjectives: tuple[Adjective, ...] = (),
     plural: bool = False,
-    mark: Mark = "",
-) -> Nominal:
+    role: PronounRole = "",
+) -> NounPhrase:
     """Return determiner, adjectives and noun; French sorts the adjectives around the noun."""
     described = [(each, _quality(each, noun, plural)) for each in adjectives]
-    head = _head(noun, plural, mark)
-    article = _article(determiner, noun, plural, any(each.before for each in adjectives))
-    front = article.fr + sum((p.fr for a, p in described if a.before), ()) + head.fr
-    back = sum((p.fr for a, p in described if not a.before), ())
+    head = _head(noun, plural, role)
+    article = _article(determiner, noun, plural, any(each.precedes_noun for each in adjectives))
+    front = article.fr + sum((p.fr for a, p in described if a.precedes_noun), ()) + head.fr
+    back = sum((p.fr for a, p in described if not a.precedes_noun), ())
     en = article.en + sum((p.en for _, p in described), ()) + head.en
-    fr = (front if plural else euphonic(front)) + back
-    return Nominal(Phrase(en, fr), Agreement(noun.gender, plural, "they" if plural else "it"), noun)
+    fr = (front if plural else use_prevocalic_forms(front)) + back
+    return NounPhrase(
+        BilingualPhrase(en, fr),
+        AgreementFeatures(noun.gender, plural, "they" if plural else "it"),
+        noun,
+    )
 
 
-def _head(noun: Noun, plural: bool, mark: Mark) -> Phrase:
+def _head(noun: Noun, plural: bool, mark: PronounRole) -> BilingualPhrase:
     if plural:
-        return pair(noun.en_plural, noun.fr_plural, mark)
-    return pair(noun.en, noun.fr, mark)
+        return make_aligned_pair(noun.en_plural, noun.fr_plural, mark)
+    return make_aligned_pair(noun.en, noun.fr, mark)
 
 
-def _quality(adjective: Adjective, noun: Noun, plural: bool) -> Phrase:
-    return pair(adjective.en, adjective.agreed(noun.gender, plural))
+def _quality(adjective: Adjective, noun: Noun, plural: bool) -> BilingualPhrase:
+    return make_aligned_pair(adjective.en, adjective.inflect(noun.gender, plural))
 
 
-def _article(determiner: Determiner, noun: Noun, plural: bool, adjective: bool) -> Phrase:
+def _article(determiner: Determiner, noun: Noun, plural: bool, adjective: bool) -> BilingualPhrase:
     """Return the determiner; "des" is "de" before an adjective."""
-    fr = determiner.french(noun.gender, plural)
+    fr = determiner.french_form(noun.gender, plural)
     if fr == "des" and adjective:
         fr = "de"
-    return pair(determiner.plural if plural else determiner.singular, fr)
+    return make_aligned_pair(determiner.plural if plural else determiner.singular, fr)
 
 
-def both(first: Nominal, second: Nominal) -> Nominal:
+def coordinate(first: NounPhrase, second: NounPhrase) -> NounPhrase:
     """Return "the fox and the goat"; one masculine makes both masculine."""
     feminine = first.agreement.gender == second.agreement.gender == "f"
-    phrase = first.phrase + pair("and", "et") + second.phrase
-    return Nominal(phrase, Agreement("f" if feminine else "m", True, "they"))
+    phrase = first.phrase + make_aligned_pair("and", "et") + second.phrase
+    return NounPhrase(phrase, AgreementFeatures("f" if feminine else "m", True, "they"))
 
 
-def pronoun(person: Person) -> Nominal:
+def personal_pronoun(person: Person) -> NounPhrase:
     """Return "I", "we" or "you" (several, or one politely)."""
     french_word = {"I": "je", "we": "nous", "you": "vous"}[person]
-    return Nominal(pair(person, french_word), Agreement("m", person != "I", person))
+    return NounPhrase(
+        make_aligned_pair(person, french_word), AgreementFeatures("m", person != "I", person)
+    )
 
 
-def anaphor(of: Agreement) -> Nominal:
+def subject_pronoun(agreement: AgreementFeatures) -> NounPhrase:
     """Return the subject pronoun "it" or "they" for a thing or an animal."""
-    fr = ("il" if of.gender == "m" else "elle") + ("s" if of.plural else "")
-    return Nominal(pair("they" if of.plural else "it", fr, mark="it"), of)
+    fr = ("il" if agreement.gender == "m" else "elle") + ("s" if agreement.plural else "")
+    return NounPhrase(
+        make_aligned_pair("they" if agreement.plural else "it", fr, role="it"), agreement
+    )
 
 
-def clitic(of: Agreement) -> Nominal:
+def object_clitic(agreement: AgreementFeatures) -> NounPhrase:
     """Return the object pronoun "it" or "them"."""
-    fr = "les" if of.plural else "le" if of.gender == "m" else "la"
-    return Nominal(pair("them" if of.plural else "it", fr, mark="it"), of)
+    fr = "les" if agreement.plural else "le" if agreement.gender == "m" else "la"
+    return NounPhrase(
+        make_aligned_pair("them" if agreement.plural else "it", fr, role="it"), agreement
+    )
 
 
-NOBODY = Nominal(EMPTY, Agreement("m"))
+NO_SUBJECT = NounPhrase(EMPTY_PHRASE, AgreementFeatures("m"))
 """The subject of an imperative or of a question with "who"."""
 
 
-COMPOUND = ("past", "perfect")
+COMPOUND_TENSES = ("past", "perfect")
 
 
-REFLEXIVE: dict[Person, str] = {"I": "me", "we": "nous", "you": "vous", "it": "se", "they": "se"}
+REFLEXIVE_PRONOUNS: dict[Person, str] = {
+    "I": "me",
+    "we": "nous",
+    "you": "vous",
+    "it": "se",
+    "they": "se",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Polarity:
+class Negation:
     """A negation: where English has one word, French has "ne" and this one."""
 
     en: str
     fr: str
 
 
-YES = Polarity("", "")
+AFFIRMATIVE = Negation("", "")
 
 
-NOT = Polarity("n't", "pas")
+NOT = Negation("n't", "pas")
 
 
-NEVER = Polarity("never", "jamais")
+NEVER = Negation("never", "jamais")
 
 
-NO_LONGER = Polarity("no longer", "plus")
+NO_LONGER = Negation("no longer", "plus")
 
 
-NOTHING = Polarity("nothing", "rien")
+NOTHING = Negation("nothing", "rien")
 
 
 @dataclass(frozen=True, slots=True)
-class Links:
+class VerbAlignmentKeys:
     """What the words of a verb group translate: the action, its time, its negation."""
 
-    act: Link
-    time: Link
-    polarity: Link
+    action: AlignmentKey
+    tense: AlignmentKey
+    negation: AlignmentKey
 
     @classmethod
-    def fresh(cls) -> Links:
+    def create(cls) -> VerbAlignmentKeys:
         """Return new links."""
-        return cls(Link(), Link(), Link())
+        return cls(AlignmentKey(), AlignmentKey(), AlignmentKey())
 
 
 def verb_group(
     verb: Verb,
     tense: Tense,
-    subject: Agreement,
-    polarity: Polarity = YES,
-    adverb: Phrase = EMPTY,
-    clitic: Nominal | None = None,
-    participle: Agreement | None = None,
-) -> Phrase:
+    subject: AgreementFeatures,
+    negation: Negation = AFFIRMATIVE,
+    adverb: BilingualPhrase = EMPTY_PHRASE,
+    clitic: NounPhrase | None = None,
+    participle: AgreementFeatures | None = None,
+) -> BilingualPhrase:
     """Return the verb with all that French puts around it.
 
     The participle agrees with the subject after être, and otherwise with a pronoun before it or
     with `participle`, the antecedent of a relative "que".
     """
-    links = Links.fresh()
-    before = clitic.phrase if clitic else EMPTY
+    links = VerbAlignmentKeys.create()
+    before = clitic.phrase if clitic else EMPTY_PHRASE
     agreement = clitic.agreement if clitic else participle
-    if verb.with_etre:
+    if verb.uses_etre:
         agreement = subject
-    en = _english_group(verb, tense, subject.person, polarity, adverb, links)
-    fr = _french_group(verb, tense, subject.person, polarity, adverb, links, before, agreement)
-    return Phrase(en + before.en, fr)
+    en = _english_group(verb, tense, subject.person, negation, adverb, links)
+    fr = _french_group(verb, tense, subject.person, negation, adverb, links, before, agreement)
+    return BilingualPhrase(en + before.en, fr)
 
 
 def _english_group(
-    verb: Verb, tense: Tense, person: Person, polarity: Polarity, adverb: Phrase, links: Links
-) -> tuple[Word, ...]:
-    forms = _negated if polarity is NOT else Verb.english
+    verb: Verb,
+    tense: Tense,
+    person: Person,
+    polarity: Negation,
+    adverb: BilingualPhrase,
+    links: VerbAlignmentKeys,
+) -> tuple[AlignedWord, ...]:
+    forms = _negated if polarity is NOT else Verb.english_form
     auxiliary, main = forms(verb, tense, person)
-    helper: tuple[Link, ...] = (links.polarity,) if polarity is NOT else ()
-    helper += () if auxiliary in {"doesn't", "don't"} else (links.time,)
-    own = (links.act,) if auxiliary and main else (links.act, links.time)
+    helper: tuple[AlignmentKey, ...] = (links.negation,) if polarity is NOT else ()
+    helper += () if auxiliary in {"doesn't", "don't"} else (links.tense,)
+    own = (links.action,) if auxiliary and main else (links.action, links.tense)
     if not main:
-        helper += (links.act,)
-    negation = spell(polarity.en, links.polarity) if polarity in (NEVER, NO_LONGER) else ()
-    nothing = spell(polarity.en, links.polarity) if polarity is NOTHING else ()
-    rest = spell(verb.en_rest, links.act)
-    return spell(auxiliary, *helper) + negation + adverb.en + spell(main, *own) + rest + nothing
+        helper += (links.action,)
+    negation = (
+        make_aligned_words(polarity.en, links.negation) if polarity in (NEVER, NO_LONGER) else ()
+    )
+    nothing = make_aligned_words(polarity.en, links.negation) if polarity is NOTHING else ()
+    rest = make_aligned_words(verb.en_particle, links.action)
+    return (
+        make_aligned_words(auxiliary, *helper)
+        + negation
+        + adverb.en
+        + make_aligned_words(main, *own)
+        + rest
+        + nothing
+    )
 
 
 def _negated(verb: Verb, tense: Tense, person: Person) -> tuple[str, str]:
     """Return "didn't", "cross" and the like."""
-    auxiliary, main = verb.english(tense, person)
+    auxiliary, main = verb.english_form(tense, person)
     if auxiliary:
         return {"will": "won't", "am": "am not"}.get(auxiliary, auxiliary + "n't"), main
     if tense in {"past", "imperfect"}:
@@ -377,75 +415,94 @@ def _french_group(
     verb: Verb,
     tense: Tense,
     person: Person,
-    polarity: Polarity,
-    adverb: Phrase,
-    links: Links,
-    clitic: Phrase,
-    agreement: Agreement | None,
-) -> tuple[Word, ...]:
-    ne = spell("ne" if polarity.fr else "", links.polarity)
-    pas = spell(polarity.fr, links.polarity)
-    se = spell(REFLEXIVE[person] if verb.reflexive else "", links.act)
-    finite = verb.french(tense, person)
-    rest = spell(verb.fr_rest, links.act)
-    if tense not in COMPOUND:
-        both = spell(finite, links.act, links.time)
+    polarity: Negation,
+    adverb: BilingualPhrase,
+    links: VerbAlignmentKeys,
+    clitic: BilingualPhrase,
+    agreement: AgreementFeatures | None,
+) -> tuple[AlignedWord, ...]:
+    ne = make_aligned_words("ne" if polarity.fr else "", links.negation)
+    pas = make_aligned_words(polarity.fr, links.negation)
+    se = make_aligned_words(REFLEXIVE_PRONOUNS[person] if verb.is_reflexive else "", links.action)
+    finite = verb.french_form(tense, person)
+    rest = make_aligned_words(verb.fr_particle, links.action)
+    if tense not in COMPOUND_TENSES:
+        both = make_aligned_words(finite, links.action, links.tense)
         return ne + clitic.fr + se + both + pas + adverb.fr + rest
     form = verb.fr.participle
     if agreement:
-        form = morphology.agreed(form, agreement.gender, agreement.plural)
-    auxiliary = spell(finite, links.time)
-    return ne + clitic.fr + se + auxiliary + pas + adverb.fr + spell(form, links.act) + rest
+        form = morphology.inflect_participle(form, agreement.gender, agreement.plural)
+    auxiliary = make_aligned_words(finite, links.tense)
+    return (
+        ne
+        + clitic.fr
+        + se
+        + auxiliary
+        + pas
+        + adverb.fr
+        + make_aligned_words(form, links.action)
+        + rest
+    )
 
 
 def clause(
-    subject: Nominal,
+    subject: NounPhrase,
     verb: Verb,
     tense: Tense,
-    obj: Nominal | None = None,
-    polarity: Polarity = YES,
-    adverb: Phrase = EMPTY,
-) -> Phrase:
+    obj: NounPhrase | None = None,
+    negation: Negation = AFFIRMATIVE,
+    adverb: BilingualPhrase = EMPTY_PHRASE,
+) -> BilingualPhrase:
     """Return subject, verb and object."""
-    group = verb_group(verb, tense, subject.agreement, polarity, adverb)
-    return subject.phrase + group + (obj.phrase if obj else EMPTY)
+    group = verb_group(verb, tense, subject.agreement, negation, adverb)
+    return subject.phrase + group + (obj.phrase if obj else EMPTY_PHRASE)
 
 
-def past(verb: Verb) -> Tense:
+def choose_past_tense(verb: Verb) -> Tense:
     """Return the tense that a simple English past has in French: "loved" is "aimait"."""
-    return "imperfect" if verb.state else "past"
+    return "imperfect" if verb.is_stative else "past"
 
 
-def being(
-    subject: Nominal,
+def copula_clause(
+    subject: NounPhrase,
     adjective: Adjective,
     tense: Tense,
-    polarity: Polarity = YES,
-    degree: Phrase = EMPTY,
-) -> Phrase:
+    negation: Negation = AFFIRMATIVE,
+    degree: BilingualPhrase = EMPTY_PHRASE,
+) -> BilingualPhrase:
     """Return "the fox is very tired" or, where French has it, "le renard a très faim"."""
-    return subject.phrase + quality(adjective, subject.agreement, tense, polarity, degree)
+    return subject.phrase + copula_phrase(adjective, subject.agreement, tense, negation, degree)
 
 
-def quality(
+def copula_phrase(
     adjective: Adjective,
-    of: Agreement,
+    agreement: AgreementFeatures,
     tense: Tense,
-    polarity: Polarity = YES,
-    degree: Phrase = EMPTY,
-) -> Phrase:
+    negation: Negation = AFFIRMATIVE,
+    degree: BilingualPhrase = EMPTY_PHRASE,
+) -> BilingualPhrase:
     """Return "is very tired"."""
-    group = verb_group(FEEL if adjective.idiom else BE, tense, of, polarity)
-    return group + degree + pair(adjective.en, adjective.agreed(of.gender, of.plural))
+    group = verb_group(BE_AS_AVOIR if adjective.uses_avoir else BE_VERB, tense, agreement, negation)
+    return (
+        group
+        + degree
+        + make_aligned_pair(adjective.en, adjective.inflect(agreement.gender, agreement.plural))
+    )
 
 
-def infinitive(verb: Verb, en: str = "to", clitic: Nominal | None = None) -> Phrase:
+def infinitive_phrase(
+    verb: Verb, english_form: str = "to", clitic: NounPhrase | None = None
+) -> BilingualPhrase:
     """Return "to cross", or "crossing" if `en` is "-ing", or "cross" if it is empty."""
-    link = Link()
-    main = morphology.gerund(verb.en) if en == "-ing" else f"{en if en == 'to' else ''} {verb.en}"
-    se = "se" if verb.reflexive else ""
-    object_ = clitic.phrase if clitic else EMPTY
-    return Phrase(
-        spell(f"{main} {verb.en_rest}", link) + object_.en,
-        object_.fr + spell(f"{se} {verb.fr.infinitive} {verb.fr_rest}", link),
+    link = AlignmentKey()
+    main = (
+        morphology.ing_form(verb.en)
+        if english_form == "-ing"
+        else f"{english_form if english_form == 'to' else ''} {verb.en}"
+    )
+    se = "se" if verb.is_reflexive else ""
+    object_ = clitic.phrase if clitic else EMPTY_PHRASE
+    return BilingualPhrase(
+        make_aligned_words(f"{main} {verb.en_particle}", link) + object_.en,
+        object_.fr + make_aligned_words(f"{se} {verb.fr.infinitive} {verb.fr_particle}", link),
     )

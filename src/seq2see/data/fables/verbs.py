@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, replace
 
 from seq2see.data.fables import morphology
-from seq2see.data.fables.lexicon import GROUPS, Kind
-from seq2see.data.fables.morphology import Conjugation, Person, Tense, conjugation
+from seq2see.data.fables.lexicon import NOUN_KIND_GROUPS, NounKind
+from seq2see.data.fables.morphology import Conjugation, Person, Tense, conjugate
 
 BE_PAST: dict[Person, str] = {"I": "was", "we": "were", "you": "were", "it": "was", "they": "were"}
 
@@ -15,7 +15,7 @@ BE_PAST: dict[Person, str] = {"I": "was", "we": "were", "you": "were", "it": "wa
 BE_PRESENT: dict[Person, str] = {"I": "am", "we": "are", "you": "are", "it": "is", "they": "are"}
 
 
-GOING = frozenset(
+ETRE_VERBS = frozenset(
     ["aller", "venir", "revenir", "entrer", "arriver", "partir", "tomber", "rester", "passer"]
 )
 
@@ -27,40 +27,40 @@ class Verb:
     en: str
     en_past: str
     en_participle: str
-    en_rest: str
+    en_particle: str
     fr: Conjugation
-    fr_rest: str
-    reflexive: bool = False
-    subjects: tuple[Kind, ...] = ()
-    objects: tuple[Kind, ...] = ()
-    state: bool = False
+    fr_particle: str
+    is_reflexive: bool = False
+    subject_kinds: tuple[NounKind, ...] = ()
+    object_kinds: tuple[NounKind, ...] = ()
+    is_stative: bool = False
     """Whether its past is a state: imparfait, and no progressive."""
-    momentary: bool = False
+    is_momentary: bool = False
     """Whether it takes no time: no imparfait, and no progressive."""
 
     @property
-    def with_etre(self) -> bool:
+    def uses_etre(self) -> bool:
         """Whether être makes its compound tenses."""
-        return self.reflexive or self.fr.infinitive in GOING
+        return self.is_reflexive or self.fr.infinitive in ETRE_VERBS
 
     @property
-    def plain(self) -> Verb:
+    def without_particles(self) -> Verb:
         """The verb without its particles."""
-        return replace(self, en_rest="", fr_rest="")
+        return replace(self, en_particle="", fr_particle="")
 
-    def english(self, tense: Tense, person: Person) -> tuple[str, str]:
+    def english_form(self, tense: Tense, person: Person) -> tuple[str, str]:
         """Return the auxiliary, or "", and the verb."""
         if self.en == "be":
             return self._being(tense, person)
-        if tense == "present" or (self.state and tense == "progressive"):
-            return "", morphology.third(self.en) if person == "it" else self.en
-        if tense == "past" or (self.state and tense == "imperfect"):
+        if tense == "present" or (self.is_stative and tense == "progressive"):
+            return "", morphology.third_person_form(self.en) if person == "it" else self.en
+        if tense == "past" or (self.is_stative and tense == "imperfect"):
             return "", self.en_past
         if tense == "perfect":
             return "has" if person == "it" else "have", self.en_participle
         if tense == "future":
             return "will", self.en
-        return (BE_PRESENT if tense == "progressive" else BE_PAST)[person], morphology.gerund(
+        return (BE_PRESENT if tense == "progressive" else BE_PAST)[person], morphology.ing_form(
             self.en
         )
 
@@ -69,19 +69,19 @@ class Verb:
             return "will", "be"
         return (BE_PRESENT if tense == "present" else BE_PAST)[person], ""
 
-    def french(self, tense: Tense, person: Person) -> str:
+    def french_form(self, tense: Tense, person: Person) -> str:
         """Return the verb in a simple tense, or its auxiliary in a compound one."""
         if tense in {"present", "progressive"}:
             return self.fr.present(person)
         if tense in {"past", "perfect"}:
-            return (ETRE if self.with_etre else AVOIR).present(person)
-        return self.fr.imperfect(person) if tense == "imperfect" else self.fr.coming(person)
+            return (ETRE if self.uses_etre else AVOIR).present(person)
+        return self.fr.imperfect(person) if tense == "imperfect" else self.fr.simple_future(person)
 
 
-ETRE, AVOIR = conjugation("être"), conjugation("avoir")
+ETRE, AVOIR = conjugate("être"), conjugate("avoir")
 
 
-TRANSITIVE = """
+TRANSITIVE_TABLE = """
 cross                    | traverser        | animate | road water land
 see (saw seen) ~         | voir             | animate | animate place item fruit
 eat (ate eaten)          | manger           | animate | food
@@ -160,7 +160,7 @@ hold (held)              | tenir            | person  | item
 """
 
 
-INTRANSITIVE = """
+INTRANSITIVE_TABLE = """
 sleep (slept)            | dormir           | animate
 run (ran run)            | courir           | animate
 sing (sang sung)         | chanter          | animate
@@ -192,7 +192,7 @@ grow up (grew grown)     | grandir          | animate
 """
 
 
-GIVING = """
+GIVING_TABLE = """
 give to (gave given)     | donner à         | person  | item fruit dish
 show to (showed shown)   | montrer à        | person  | item fruit dish
 bring to (brought)       | apporter à       | animate | item fruit dish
@@ -204,7 +204,7 @@ steal from (stole stolen) | voler à         | animate | belonging fruit
 """
 
 
-WANTING = """
+INFINITIVE_TABLE = """
 want *                   | vouloir          | animate
 try                      | essayer de       | animate
 begin (began begun)      | commencer à      | animate
@@ -216,7 +216,7 @@ forget (forgot forgotten) ~ | oublier de   | animate
 """
 
 
-SAYING = """
+REPORTING_TABLE = """
 say (said)               | dire             | animate
 think (thought) *        | croire           | animate
 know (knew known) *      | savoir           | animate
@@ -224,16 +224,16 @@ explain                  | expliquer        | animate
 """
 
 
-def _kinds(codes: str) -> tuple[Kind, ...]:
-    return tuple(kind for code in codes.split() for kind in GROUPS.get(code, (code,)))  # type: ignore[misc]
+def _kinds(codes: str) -> tuple[NounKind, ...]:
+    return tuple(kind for code in codes.split() for kind in NOUN_KIND_GROUPS.get(code, (code,)))  # type: ignore[misc]
 
 
-def verb(line: str) -> Verb:
+def parse_verb(line: str) -> Verb:
     """Read a line of a table."""
     en, fr, subjects, objects = [*(part.strip() for part in line.split("|")), "", ""][:4]
     base, *rest = re.sub(r"\(.*\)|[*~]", "", en).replace("_", " ").split(" ")
     bracket = re.search(r"\((.*)\)", en)
-    past = bracket[1].split() if bracket else [morphology.past(base)]
+    past = bracket[1].split() if bracket else [morphology.past_form(base)]
     reflexive = fr.startswith("se ")
     infinitive, *fr_rest = fr.removeprefix("se ").split(" ")
     return Verb(
@@ -241,7 +241,7 @@ def verb(line: str) -> Verb:
         past[0],
         past[-1],
         " ".join(rest).strip(),
-        conjugation(infinitive),
+        conjugate(infinitive),
         " ".join(fr_rest).replace("_", " "),
         reflexive,
         _kinds(subjects),
@@ -252,23 +252,27 @@ def verb(line: str) -> Verb:
 
 
 def _read(table: str) -> tuple[Verb, ...]:
-    return tuple(verb(line) for line in table.strip().splitlines())
+    return tuple(parse_verb(line) for line in table.strip().splitlines())
 
 
-TRANSITIVES, INTRANSITIVES = _read(TRANSITIVE), _read(INTRANSITIVE)
+TRANSITIVE_VERBS, INTRANSITIVE_VERBS = _read(TRANSITIVE_TABLE), _read(INTRANSITIVE_TABLE)
 
 
-GIVERS, WANTERS, SAYERS = _read(GIVING), _read(WANTING), _read(SAYING)
+GIVING_VERBS, INFINITIVE_VERBS, REPORTING_VERBS = (
+    _read(GIVING_TABLE),
+    _read(INFINITIVE_TABLE),
+    _read(REPORTING_TABLE),
+)
 
 
-BE = Verb("be", "was", "been", "", conjugation("être"), "", state=True)
+BE_VERB = Verb("be", "was", "been", "", conjugate("être"), "", is_stative=True)
 
 
-FEEL = Verb("be", "was", "been", "", conjugation("avoir"), "", state=True)
+BE_AS_AVOIR = Verb("be", "was", "been", "", conjugate("avoir"), "", is_stative=True)
 """Of "be hungry", which is "avoir faim"."""
 
 
-HAVE = Verb("have", "had", "had", "", conjugation("avoir"), "", state=True)
+HAVE_VERB = Verb("have", "had", "had", "", conjugate("avoir"), "", is_stative=True)
 
 
-DRINK = verb("drink (drank drunk) | boire | animate | provision")
+DRINK_VERB = parse_verb("drink (drank drunk) | boire | animate | provision")

@@ -17,23 +17,37 @@ from seq2see.data.fables.lexicon import (
     A,
     Adjective,
     Determiner,
-    Kind,
     Noun,
+    NounKind,
 )
 from seq2see.data.fables.morphology import Tense
-from seq2see.data.fables.phrases import EMPTY, Mark, Nominal, Phrase, nominal, pair
-from seq2see.data.fables.verbs import GIVERS, INTRANSITIVES, SAYERS, TRANSITIVES, WANTERS, Verb
+from seq2see.data.fables.phrases import (
+    EMPTY_PHRASE,
+    BilingualPhrase,
+    NounPhrase,
+    PronounRole,
+    build_noun_phrase,
+    make_aligned_pair,
+)
+from seq2see.data.fables.verbs import (
+    GIVING_VERBS,
+    INFINITIVE_VERBS,
+    INTRANSITIVE_VERBS,
+    REPORTING_VERBS,
+    TRANSITIVE_VERBS,
+    Verb,
+)
 
 T = TypeVar("T")
 
 
-ANIMATE: tuple[Kind, ...] = ("animal", "person")
+ANIMATE_KINDS: tuple[NounKind, ...] = ("animal", "person")
 
 
 TENSES: tuple[Tense, ...] = ("present", "past", "past", "future", "progressive", "imperfect")
 
 
-WHEN: dict[Tense, tuple[tuple[str, str], ...]] = {
+TIME_ADVERBIALS: dict[Tense, tuple[tuple[str, str], ...]] = {
     "present": (
         ("every day", "tous les jours"),
         ("every morning", "chaque matin"),
@@ -61,7 +75,7 @@ WHEN: dict[Tense, tuple[tuple[str, str], ...]] = {
 }
 
 
-OFTEN: dict[Tense, tuple[tuple[str, str], ...]] = {
+FREQUENCY_ADVERBS: dict[Tense, tuple[tuple[str, str], ...]] = {
     "present": (
         ("often", "souvent"),
         ("always", "toujours"),
@@ -73,7 +87,7 @@ OFTEN: dict[Tense, tuple[tuple[str, str], ...]] = {
 }
 
 
-HOW = (
+MANNER_ADVERBS = (
     ("slowly", "lentement"),
     ("quickly", "rapidement"),
     ("quietly", "doucement"),
@@ -82,7 +96,7 @@ HOW = (
 )
 
 
-WHERE: tuple[tuple[str, str, tuple[Kind, ...]], ...] = (
+LOCATION_PREPOSITIONS: tuple[tuple[str, str, tuple[NounKind, ...]], ...] = (
     ("in", "dans", ("land", "building", "hollow")),
     ("near", "près de", ("water", "building", "height", "road", "load")),
     ("behind", "derrière", ("building", "load", "height")),
@@ -94,36 +108,36 @@ WHERE: tuple[tuple[str, str, tuple[Kind, ...]], ...] = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lexicon:
+class FableLexicon:
     """The words that may be used."""
 
     nouns: tuple[Noun, ...]
     adjectives: tuple[Adjective, ...]
-    transitives: tuple[Verb, ...]
-    intransitives: tuple[Verb, ...]
+    transitive_verbs: tuple[Verb, ...]
+    intransitive_verbs: tuple[Verb, ...]
 
-    def of(self, kinds: Sequence[Kind]) -> tuple[Noun, ...]:
+    def nouns_of_kinds(self, kinds: Sequence[NounKind]) -> tuple[Noun, ...]:
         """Return the nouns of these kinds."""
         return _of(self, tuple(kinds))
 
 
 @cache
-def _of(lexicon: Lexicon, kinds: tuple[Kind, ...]) -> tuple[Noun, ...]:
+def _of(lexicon: FableLexicon, kinds: tuple[NounKind, ...]) -> tuple[Noun, ...]:
     return tuple(noun for noun in lexicon.nouns if noun.kind in kinds)
 
 
 @cache
-def _suiting(lexicon: Lexicon, noun: Noun, attributive: bool) -> tuple[Adjective, ...]:
-    suiting = [adjective for adjective in lexicon.adjectives if adjective.suits(noun)]
+def _suiting(lexicon: FableLexicon, noun: Noun, attributive: bool) -> tuple[Adjective, ...]:
+    suiting = [adjective for adjective in lexicon.adjectives if adjective.fits_noun(noun)]
     if attributive:
-        return tuple(adjective for adjective in suiting if not adjective.idiom)
-    return tuple(adjective for adjective in suiting if adjective.gradable)
+        return tuple(adjective for adjective in suiting if not adjective.uses_avoir)
+    return tuple(adjective for adjective in suiting if adjective.is_gradable)
 
 
-FULL = Lexicon(NOUNS, ADJECTIVES, TRANSITIVES, INTRANSITIVES)
+FULL_LEXICON = FableLexicon(NOUNS, ADJECTIVES, TRANSITIVE_VERBS, INTRANSITIVE_VERBS)
 
 
-SHORT_KINDS: dict[Kind, int] = {
+SHORT_NOUN_COUNTS: dict[NounKind, int] = {
     "animal": 14,
     "person": 6,
     "road": 4,
@@ -137,41 +151,41 @@ SHORT_KINDS: dict[Kind, int] = {
 }
 
 
-SHORT = Lexicon(
+SHORT_LEXICON = FableLexicon(
     tuple(
         noun
-        for kind, count in SHORT_KINDS.items()
+        for kind, count in SHORT_NOUN_COUNTS.items()
         for noun in [each for each in NOUNS if each.kind == kind][:count]
     ),
     ADJECTIVES[:24] + tuple(a for a in ADJECTIVES if a.en in {"small", "big", "old", "brave"}),
-    TRANSITIVES[:12],
-    INTRANSITIVES[:8],
+    TRANSITIVE_VERBS[:12],
+    INTRANSITIVE_VERBS[:8],
 )
 
 
-KIN = frozenset({"sister", "brother", "aunt", "uncle", "grandmother"})
+FAMILY_NOUNS = frozenset({"sister", "brother", "aunt", "uncle", "grandmother"})
 
 
-UNWANTED = frozenset({"perdre", "tomber", "entendre", "reconnaître", "revenir"})
+INVOLUNTARY_VERBS = frozenset({"perdre", "tomber", "entendre", "reconnaître", "revenir"})
 """What one does, but not on purpose."""
 
 
-AGE_AND_SIZE = frozenset({"small", "big", "old", "young", "new"})
+AGE_AND_SIZE_ADJECTIVES = frozenset({"small", "big", "old", "young", "new"})
 
 
 def _natural(noun: Noun, determiner: Determiner) -> Determiner:
     """Return "my aunt" rather than "an aunt", but "the king" rather than "my king"."""
-    if noun.en in KIN:
+    if noun.en in FAMILY_NOUNS:
         return MY if determiner in (A, THIS) else determiner
     if noun.kind == "provision" or (noun.kind == "person" and determiner is MY):
         return THE
     return determiner
 
 
-class Writer:
+class WordChooser:
     """Chooses words from a lexicon; all randomness of the corpus passes through here."""
 
-    def __init__(self, rng: Random, lexicon: Lexicon = FULL) -> None:
+    def __init__(self, rng: Random, lexicon: FableLexicon = FULL_LEXICON) -> None:
         self.rng = rng
         self.lexicon = lexicon
 
@@ -183,22 +197,22 @@ class Writer:
         """Choose one, all alike."""
         return choices[int(self.rng.random() * len(choices))]
 
-    def noun(self, kinds: Sequence[Kind], *but: Noun | None) -> Noun:
+    def noun(self, kinds: Sequence[NounKind], *but: Noun | None) -> Noun:
         """Choose a noun of these kinds that is none of the others."""
-        return self.pick([noun for noun in self.lexicon.of(kinds) if noun not in but])
+        return self.pick([noun for noun in self.lexicon.nouns_of_kinds(kinds) if noun not in but])
 
     def adjective(self, noun: Noun, attributive: bool = True) -> Adjective:
         """Choose an adjective that suits a noun."""
         return self.pick(_suiting(self.lexicon, noun, attributive))
 
-    def described(
+    def noun_phrase(
         self,
         noun: Noun,
         determiner: Determiner | None = None,
         plural: bool | None = None,
-        rich: float = 0.3,
-        mark: Mark = "",
-    ) -> Nominal:
+        adjective_rate: float = 0.3,
+        role: PronounRole = "",
+    ) -> NounPhrase:
         """Return a noun with a determiner and, with probability `rich`, adjectives."""
         determiner = determiner or self.pick((THE, THE, THE, THE, A, THIS, MY))
         determiner = _natural(noun, determiner)
@@ -206,88 +220,98 @@ class Writer:
             plural = False
         if plural is None:
             plural = self.chance(0.25)
-        return nominal(determiner, noun, self._adjectives(noun, rich), plural, mark)
+        return build_noun_phrase(
+            determiner, noun, self._adjectives(noun, adjective_rate), plural, role
+        )
 
     def _adjectives(self, noun: Noun, rich: float) -> tuple[Adjective, ...]:
         if not self.chance(rich):
             return ()
         first = self.adjective(noun)
         second = self.adjective(noun)
-        if self.chance(rich / 2) and first.en in AGE_AND_SIZE and not second.before:
+        if (
+            self.chance(rich / 2)
+            and first.en in AGE_AND_SIZE_ADJECTIVES
+            and not second.precedes_noun
+        ):
             return first, second
         return (first,)
 
-    def some(
+    def random_noun_phrase(
         self,
-        kinds: Sequence[Kind],
+        kinds: Sequence[NounKind],
         *but: Noun | None,
         plural: bool | None = None,
-        rich: float = 0.3,
-    ) -> Nominal:
+        adjective_rate: float = 0.3,
+    ) -> NounPhrase:
         """Return a noun phrase of these kinds."""
-        return self.described(self.noun(kinds, *but), plural=plural, rich=rich)
+        return self.noun_phrase(
+            self.noun(kinds, *but), plural=plural, adjective_rate=adjective_rate
+        )
 
-    def action(self) -> tuple[Nominal, Verb, Nominal]:
+    def transitive_action(self) -> tuple[NounPhrase, Verb, NounPhrase]:
         """Return who does what to whom."""
-        verb = self.transitive()
-        subject = self.some(self.known(verb.subjects))
-        noun = self.noun(self.known(verb.objects), subject.noun)
-        determiner = self.pick((THE, THE, THIS, MY)) if verb.state else None
-        return subject, verb, self.described(noun, determiner)
+        verb = self.transitive_verb()
+        subject = self.random_noun_phrase(self.available_kinds(verb.subject_kinds))
+        noun = self.noun(self.available_kinds(verb.object_kinds), subject.noun)
+        determiner = self.pick((THE, THE, THIS, MY)) if verb.is_stative else None
+        return subject, verb, self.noun_phrase(noun, determiner)
 
-    def deed(self) -> tuple[Nominal, Verb, Nominal]:
+    def intended_action(self) -> tuple[NounPhrase, Verb, NounPhrase]:
         """Return what someone can want to do to something known."""
-        verbs = [verb for verb in self.lexicon.transitives if not verb.state]
-        verb = self.pick([verb for verb in verbs if verb.fr.infinitive not in UNWANTED])
-        subject = self.some(self.known(verb.subjects))
-        noun = self.noun(self.known(verb.objects), subject.noun)
-        return subject, verb, self.described(noun, self.pick((THE, THE, THIS, MY)))
+        verbs = [verb for verb in self.lexicon.transitive_verbs if not verb.is_stative]
+        verb = self.pick([verb for verb in verbs if verb.fr.infinitive not in INVOLUNTARY_VERBS])
+        subject = self.random_noun_phrase(self.available_kinds(verb.subject_kinds))
+        noun = self.noun(self.available_kinds(verb.object_kinds), subject.noun)
+        return subject, verb, self.noun_phrase(noun, self.pick((THE, THE, THIS, MY)))
 
-    def known(self, kinds: Sequence[Kind]) -> list[Kind]:
+    def available_kinds(self, kinds: Sequence[NounKind]) -> list[NounKind]:
         """Return those of the kinds that the lexicon has two nouns of."""
-        return [kind for kind in kinds if len(self.lexicon.of((kind,))) > 1]
+        return [kind for kind in kinds if len(self.lexicon.nouns_of_kinds((kind,))) > 1]
 
-    def transitive(self) -> Verb:
+    def transitive_verb(self) -> Verb:
         """Choose a transitive verb."""
-        return self.pick(self.lexicon.transitives)
+        return self.pick(self.lexicon.transitive_verbs)
 
-    def intransitive(self) -> Verb:
+    def intransitive_verb(self) -> Verb:
         """Choose an intransitive verb."""
-        return self.pick(self.lexicon.intransitives)
+        return self.pick(self.lexicon.intransitive_verbs)
 
-    def giver(self) -> Verb:
+    def giving_verb(self) -> Verb:
         """Choose a verb of giving."""
-        return self.pick(GIVERS)
+        return self.pick(GIVING_VERBS)
 
-    def wanter(self) -> Verb:
+    def infinitive_verb(self) -> Verb:
         """Choose a verb that takes an infinitive."""
-        return self.pick(WANTERS)
+        return self.pick(INFINITIVE_VERBS)
 
-    def sayer(self) -> Verb:
+    def reporting_verb(self) -> Verb:
         """Choose a verb that takes a clause."""
-        return self.pick(SAYERS)
+        return self.pick(REPORTING_VERBS)
 
-    def tense(self, verb: Verb) -> Tense:
+    def choose_tense(self, verb: Verb) -> Tense:
         """Choose a tense that the verb has."""
-        if verb.state:
-            return self.among("present", "imperfect")
-        return self.pick(TENSES[:4] if verb.momentary else TENSES)
+        if verb.is_stative:
+            return self.pick_tense("present", "imperfect")
+        return self.pick(TENSES[:4] if verb.is_momentary else TENSES)
 
-    def among(self, *tenses: Tense) -> Tense:
+    def pick_tense(self, *tenses: Tense) -> Tense:
         """Choose one of these tenses."""
         return self.pick(tenses)
 
-    def when(self, tense: Tense) -> Phrase:
+    def time_adverbial(self, tense: Tense) -> BilingualPhrase:
         """Choose a time that goes with a tense."""
-        return pair(*self.pick(WHEN[tense]))
+        return make_aligned_pair(*self.pick(TIME_ADVERBIALS[tense]))
 
-    def often(self, tense: Tense) -> Phrase:
+    def frequency_adverb(self, tense: Tense) -> BilingualPhrase:
         """Choose an adverb that stands beside the verb, or none."""
-        choices = OFTEN.get(tense)
-        return pair(*self.pick(choices)) if choices else EMPTY
+        choices = FREQUENCY_ADVERBS.get(tense)
+        return make_aligned_pair(*self.pick(choices)) if choices else EMPTY_PHRASE
 
-    def where(self, *but: Noun | None) -> Phrase:
+    def location(self, *but: Noun | None) -> BilingualPhrase:
         """Choose a place."""
-        en, fr, kinds = self.pick(WHERE)
-        there = self.described(self.noun(self.known(kinds), *but), THE, plural=False, rich=0.2)
-        return pair(en, fr) + there.phrase
+        en, fr, kinds = self.pick(LOCATION_PREPOSITIONS)
+        there = self.noun_phrase(
+            self.noun(self.available_kinds(kinds), *but), THE, plural=False, adjective_rate=0.2
+        )
+        return make_aligned_pair(en, fr) + there.phrase

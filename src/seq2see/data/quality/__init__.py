@@ -11,39 +11,39 @@ them what is usual here; then it is read again, and `rules` judge each pair by t
 
 from __future__ import annotations
 
-from seq2see.data.quality.analysis import Kept, Rejection, clean, examine
-from seq2see.data.quality.config import RULES, DoctorConfig, RuleName
-from seq2see.data.quality.corpus_model import Progress
-from seq2see.data.quality.line_shifts import Shift
+from seq2see.data.quality.analysis import AcceptedPair, RejectedPair, analyze_corpus, filter_corpus
+from seq2see.data.quality.config import RULES, QualityConfig, RuleName
+from seq2see.data.quality.corpus_model import StageCallback
+from seq2see.data.quality.line_shifts import LineShift
 from seq2see.data.quality.report import (
+    CorpusFinding,
+    CorpusReport,
     Distribution,
-    Example,
-    Finding,
-    Lacking,
-    Overlap,
-    Report,
+    FindingExample,
+    ModelSuggestion,
     Severity,
     SideReport,
-    Suggestion,
+    TestSetOverlap,
+    UncoveredCharacters,
 )
 
 __all__ = [
     "RULES",
+    "AcceptedPair",
+    "CorpusFinding",
+    "CorpusReport",
     "Distribution",
-    "DoctorConfig",
-    "Example",
-    "Finding",
-    "Kept",
-    "Lacking",
-    "Overlap",
-    "Progress",
-    "Rejection",
-    "Report",
+    "FindingExample",
+    "LineShift",
+    "ModelSuggestion",
+    "QualityConfig",
+    "RejectedPair",
     "RuleName",
     "Severity",
-    "Shift",
     "SideReport",
-    "Suggestion",
-    "clean",
-    "examine",
+    "StageCallback",
+    "TestSetOverlap",
+    "UncoveredCharacters",
+    "analyze_corpus",
+    "filter_corpus",
 ]

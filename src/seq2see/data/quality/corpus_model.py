@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -12,31 +12,36 @@ from typing import Self
 import numpy as np
 
 from seq2see.data.quality import line_shifts as shifting, translation_lexicon as lexicons
-from seq2see.data.quality.config import DoctorConfig
-from seq2see.data.quality.languages import LanguageCheck, learn as learn_languages
-from seq2see.data.quality.line_shifts import Shift
-from seq2see.data.quality.translation_lexicon import Lexicon
-from seq2see.data.quality.words import Bools, Floats, Ints, Ragged, Vocabulary, size, words
-from seq2see.data.readers import Pair
+from seq2see.data.quality.config import QualityConfig
+from seq2see.data.quality.languages import LanguageChecker, fit_languages as learn_languages
+from seq2see.data.quality.line_shifts import LineShift
+from seq2see.data.quality.translation_lexicon import TranslationLexicon
+from seq2see.data.quality.words import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    PackedWordIds,
+    StemVocabulary,
+    byte_length,
+    extract_words,
+)
+from seq2see.data.readers import SentencePair
 from seq2see.errors import InputError
+from seq2see.progress import StageCallback
 
-SIDES = Pair._fields
+SIDE_NAMES = SentencePair._fields
 
 
 _LINES = 4096
 
 
-Progress = Callable[[str, int], None]
-"""Hears what the doctor does ("reading", "judging") and how many lines are done."""
-
-
 @dataclass(frozen=True)
-class Batch:
+class PairChunk:
     """Some pairs that follow each other."""
 
-    start: int
+    first_index: int
     """The place of the first, counted from 0."""
-    pairs: Sequence[Pair]
+    pairs: Sequence[SentencePair]
 
     @property
     def sides(self) -> tuple[list[str], list[str]]:
@@ -47,10 +52,12 @@ class Batch:
     def words(self) -> tuple[list[list[str]], list[list[str]]]:
         """The words of each line of each side."""
         source, target = self.sides
-        return [words(line) for line in source], [words(line) for line in target]
+        return [extract_words(line) for line in source], [extract_words(line) for line in target]
 
 
-def batches(pairs: Iterable[Pair], doing: str, progress: Progress | None) -> Iterator[Batch]:
+def read_chunks(
+    pairs: Iterable[SentencePair], stage: str, on_stage: StageCallback | None
+) -> Iterator[PairChunk]:
     """Read the pairs from the first on."""
     if isinstance(pairs, Iterator):
         raise InputError(
@@ -59,10 +66,10 @@ def batches(pairs: Iterable[Pair], doing: str, progress: Progress | None) -> Ite
         )
     rest, start = iter(pairs), 0
     while chunk := list(islice(rest, _LINES)):
-        yield Batch(start, chunk)
+        yield PairChunk(start, chunk)
         start += len(chunk)
-        if progress:
-            progress(doing, start)
+        if on_stage:
+            on_stage(stage, start)
 
 
 _BLOCK = 64
@@ -74,28 +81,28 @@ _LONGEST = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class CorpusStatistics:
     """What the first reading found; a row a side where there are two."""
 
-    characters: Ints
-    sizes: Ints
+    character_counts: IntArray
+    byte_lengths: IntArray
     """In bytes."""
-    words: Ints
-    pair_hashes: Ints
-    source_hashes: Ints
-    sampled: Ints
+    word_counts: IntArray
+    pair_hashes: IntArray
+    source_hashes: IntArray
+    sample_indices: IntArray
     """The places of the sample's pairs."""
-    sample: tuple[Pair, ...]
+    sample: tuple[SentencePair, ...]
 
     @property
-    def pairs(self) -> int:
+    def num_pairs(self) -> int:
         """How many there are."""
         return len(self.pair_hashes)
 
     @property
-    def repeats(self) -> Bools:
+    def is_duplicate(self) -> BoolArray:
         """Tell of each pair if it came before."""
-        repeats = np.ones(self.pairs, bool)
+        repeats = np.ones(self.num_pairs, bool)
         repeats[np.unique(self.pair_hashes, return_index=True)[1]] = False
         return repeats
 
@@ -106,13 +113,13 @@ class _Sample:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.step = 1
-        self.blocks: dict[int, list[Pair]] = {}
+        self.blocks: dict[int, list[SentencePair]] = {}
         self.size = 0
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: PairChunk) -> None:
         """Take what belongs to the sample."""
         for place in range(0, len(batch.pairs), _BLOCK):
-            block = (batch.start + place) // _BLOCK
+            block = (batch.first_index + place) // _BLOCK
             if block % self.step == 0:
                 self.blocks[block] = [_shortened(p) for p in batch.pairs[place : place + _BLOCK]]
                 self.size += len(self.blocks[block])
@@ -124,41 +131,43 @@ class _Sample:
         self.blocks = {b: pairs for b, pairs in self.blocks.items() if b % self.step == 0}
         self.size = sum(map(len, self.blocks.values()))
 
-    def places(self) -> Ints:
+    def places(self) -> IntArray:
         """Return where its pairs stand."""
         runs = [np.arange(b * _BLOCK, b * _BLOCK + len(p)) for b, p in self.blocks.items()]
         return np.concatenate(runs) if runs else np.zeros(0, np.int64)
 
 
-def survey(pairs: Iterable[Pair], sample_size: int, progress: Progress | None = None) -> Survey:
+def collect_statistics(
+    pairs: Iterable[SentencePair], max_sample_pairs: int, on_stage: StageCallback | None = None
+) -> CorpusStatistics:
     """Read all pairs once."""
     lengths = [array("I") for _ in range(6)]
     hashes = array("q"), array("q")
-    sample = _Sample(sample_size)
-    for batch in batches(pairs, "reading", progress):
+    sample = _Sample(max_sample_pairs)
+    for batch in read_chunks(pairs, "reading", on_stage):
         sample.add(batch)
         for side in (0, 1):
             lines = [line.strip() for line in batch.sides[side]]
             lengths[side].extend(map(len, lines))
-            lengths[2 + side].extend(map(size, lines))
+            lengths[2 + side].extend(map(byte_length, lines))
             lengths[4 + side].extend(map(len, batch.words[side]))
         # Python's own hash differs from run to run, but nothing here outlives the run.
         hashes[0].extend([hash(pair) for pair in batch.pairs])
         hashes[1].extend([hash(pair.source) for pair in batch.pairs])
     rows = np.array([np.asarray(row, np.int64) for row in lengths])
-    return Survey(
-        characters=rows[:2],
-        sizes=rows[2:4],
-        words=rows[4:],
+    return CorpusStatistics(
+        character_counts=rows[:2],
+        byte_lengths=rows[2:4],
+        word_counts=rows[4:],
         pair_hashes=np.asarray(hashes[0], np.int64),
         source_hashes=np.asarray(hashes[1], np.int64),
-        sampled=sample.places(),
+        sample_indices=sample.places(),
         sample=tuple(pair for block in sample.blocks.values() for pair in block),
     )
 
 
-def _shortened(pair: Pair) -> Pair:
-    return Pair(pair.source[:_LONGEST], pair.target[:_LONGEST])
+def _shortened(pair: SentencePair) -> SentencePair:
+    return SentencePair(pair.source[:_LONGEST], pair.target[:_LONGEST])
 
 
 _MIN_RATIO_PAIRS = 50
@@ -166,27 +175,27 @@ _MIN_RATIO_PAIRS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Ratio:
+class LengthRatioModel:
     """Bytes of a target for one of the source, as most pairs of a corpus have it."""
 
-    typical: float
-    spread: float
+    median_ratio: float
+    scale: float
     """Of the error over the root of the length: texts are sums of words, so it grows like that."""
 
     @classmethod
-    def learn(cls, source: Ints, target: Ints) -> Self:
+    def fit(cls, source: IntArray, target: IntArray) -> Self:
         """Learn from the bytes of both sides; half of the pairs may be wrong."""
         if len(source) < _MIN_RATIO_PAIRS:
             return cls(1.0, np.inf)
         typical = float(np.exp(np.median(np.log(target / source))))
-        errors = cls(typical, 1.0).errors(source, target)
+        errors = cls(typical, 1.0).compute_deviations(source, target)
         return cls(typical, max(1.4826 * float(np.median(np.abs(errors))), 0.5))
 
-    def errors(self, source: Ints, target: Ints) -> Floats:
+    def compute_deviations(self, source: IntArray, target: IntArray) -> FloatArray:
         """Return how much longer than expected each target is, in spreads."""
-        expected = target / self.typical
+        expected = target / self.median_ratio
         size = np.sqrt(np.maximum((source + expected) / 2, 1.0))
-        return np.asarray((expected - source) / size / self.spread)
+        return np.asarray((expected - source) / size / self.scale)
 
 
 _MIN_LEXICON_PAIRS = 300
@@ -194,74 +203,76 @@ _MIN_LEXICON_PAIRS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Standard:
+class CorpusModel:
     """Learnt once from the whole corpus; then each pair is judged by itself."""
 
-    config: DoctorConfig
-    repeats: Bools
-    held_out: frozenset[int]
+    config: QualityConfig
+    is_duplicate: BoolArray
+    test_source_hashes: frozenset[int]
     """Hashes of the sources of held-out sets, folded."""
-    shifts: tuple[Shift, ...]
-    ratio: Ratio
-    vocabulary: Vocabulary
-    languages: LanguageCheck
-    lexicon: Lexicon | None
+    shifts: tuple[LineShift, ...]
+    length_ratio: LengthRatioModel
+    vocabulary: StemVocabulary
+    languages: LanguageChecker
+    lexicon: TranslationLexicon | None
     """None if there was too little to learn from, or nothing to learn."""
-    unrelated: bool
+    is_unrelated: bool
     """The words of both sides have nothing to do with each other."""
 
     @classmethod
-    def learn(
+    def fit(
         cls,
-        survey: Survey,
-        config: DoctorConfig,
+        statistics: CorpusStatistics,
+        config: QualityConfig,
         languages: tuple[str, str] | None,
-        held_out: frozenset[int],
+        test_source_hashes: frozenset[int],
     ) -> Self:
         """Learn from what the first reading found."""
-        repeats = survey.repeats
-        good = (survey.words > 0).all(0) & ~repeats
-        shifts = shifting.find(survey.sizes[0], survey.sizes[1], config.max_shift)
-        vocabulary = Vocabulary()
-        lines = [p.source for p in survey.sample], [p.target for p in survey.sample]
-        source, target = (vocabulary.learn(map(words, side)) for side in lines)
+        repeats = statistics.is_duplicate
+        good = (statistics.word_counts > 0).all(0) & ~repeats
+        shifts = shifting.find_line_shifts(
+            statistics.byte_lengths[0], statistics.byte_lengths[1], config.max_line_shift
+        )
+        vocabulary = StemVocabulary()
+        lines = [p.source for p in statistics.sample], [p.target for p in statistics.sample]
+        source, target = (vocabulary.add_lines(map(extract_words, side)) for side in lines)
         size = len(vocabulary)
-        aligned = np.flatnonzero(_aligned(good, shifts)[survey.sampled])
+        aligned = np.flatnonzero(_aligned(good, shifts)[statistics.sample_indices])
         lexicon, unrelated = _lexicon(lines[0], source, target, aligned, size)
         return cls(
             config=config,
-            repeats=repeats,
-            held_out=held_out,
+            is_duplicate=repeats,
+            test_source_hashes=test_source_hashes,
             shifts=shifts,
-            ratio=Ratio.learn(*survey.sizes[:, good]),
+            length_ratio=LengthRatioModel.fit(*statistics.byte_lengths[:, good]),
             vocabulary=vocabulary,
             languages=learn_languages(
-                lines, (source, target), languages, config.language_words, size
+                lines, (source, target), languages, config.min_language_words, size
             ),
             lexicon=lexicon,
-            unrelated=unrelated,
+            is_unrelated=unrelated,
         )
 
 
-def _aligned(good: Bools, shifts: tuple[Shift, ...]) -> Bools:
+def _aligned(good: BoolArray, shifts: tuple[LineShift, ...]) -> BoolArray:
     """Tell which of the good pairs are in no shifted region."""
     aligned = good.copy()
     for shift in shifts:
-        aligned[shift.first - 1 : shift.last] = False
+        aligned[shift.first_line - 1 : shift.last_line] = False
     return aligned
 
 
 def _lexicon(
-    lines: Sequence[str], source: Ragged, target: Ragged, chosen: Ints, size: int
-) -> tuple[Lexicon | None, bool]:
+    lines: Sequence[str], source: PackedWordIds, target: PackedWordIds, chosen: IntArray, size: int
+) -> tuple[TranslationLexicon | None, bool]:
     """Learn a lexicon, and tell if there was none to learn although there was enough text."""
     if len(chosen) < _MIN_LEXICON_PAIRS:
         return None, False
     source, target = source.take(chosen), target.take(chosen)
-    halves = lexicons.halves([lines[place] for place in chosen])
-    lexicon = lexicons.learn(source, target, halves, size)
+    halves = lexicons.assign_folds([lines[place] for place in chosen])
+    lexicon = lexicons.fit_lexicon(source, target, halves, size)
     strangers = np.roll(np.arange(len(chosen)), len(chosen) // 2)
-    real = lexicon.judge(source, target, halves)
-    random = lexicon.judge(source, target.take(strangers), halves)
+    real = lexicon.score_pairs(source, target, halves)
+    random = lexicon.score_pairs(source, target.take(strangers), halves)
     unrelated = bool(np.median(real) <= np.percentile(random, 75))
     return None if unrelated else lexicon, unrelated

@@ -15,8 +15,19 @@ from functools import lru_cache
 
 import numpy as np
 
-from seq2see.data.quality.words import Floats, Ragged, size, without_names, words
-from seq2see.text.language_detection import Detector, are_kin, is_installed, primary
+from seq2see.data.quality.words import (
+    FloatArray,
+    PackedWordIds,
+    byte_length,
+    drop_names,
+    extract_words,
+)
+from seq2see.text.language_detection import (
+    LinguaDetector,
+    are_confusable,
+    detector_code,
+    is_lingua_installed,
+)
 
 _BEYOND_LATIN = re.compile("[^\x00-\u024f\u2000-\u20cf]")
 
@@ -50,12 +61,12 @@ _HOME = {
 }
 
 
-def home(language: str) -> str | None:
+def script_of_language(language: str) -> str | None:
     """Return the script that a language is written in, where there is one and we know it."""
     return _HOME.get(language)
 
 
-def main_scripts(lines: Iterable[str]) -> frozenset[str]:
+def find_dominant_scripts(lines: Iterable[str]) -> frozenset[str]:
     """Return the scripts that make up most of these lines."""
     counts = Counter[str]()
     for line in lines:
@@ -64,12 +75,12 @@ def main_scripts(lines: Iterable[str]) -> frozenset[str]:
     return frozenset(script for script, count in counts.items() if count >= _MAIN * total)
 
 
-def foreign_script(text: str, own: frozenset[str]) -> str | None:
+def find_other_script(text: str, expected_scripts: frozenset[str]) -> str | None:
     """Return the script of a text that is hardly written in its own side's, or None."""
-    if not own or ("LATIN" in own and not _BEYOND_LATIN.search(text)):
+    if not expected_scripts or ("LATIN" in expected_scripts and not _BEYOND_LATIN.search(text)):
         return None
     counts = _scripts(text)
-    if sum(counts[script] for script in own) >= _FOREIGN * counts.total():
+    if sum(counts[script] for script in expected_scripts) >= _FOREIGN * counts.total():
         return None
     return counts.most_common(1)[0][0]
 
@@ -78,7 +89,7 @@ def _scripts(text: str) -> Counter[str]:
     counts = Counter[str]()
     for character, count in Counter(text).items():
         if script := _script(character):
-            counts[script] += count * size(character)
+            counts[script] += count * byte_length(character)
     return counts
 
 
@@ -91,7 +102,7 @@ def _script(character: str) -> str | None:
     return rest.split(" ")[0] if first in {"FULLWIDTH", "HALFWIDTH"} else first or None
 
 
-EXTRA = "languages"
+LINGUA_EXTRA = "languages"
 """The extra that brings the detector."""
 
 
@@ -118,163 +129,169 @@ _FEW = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class SideLanguage:
     """What is known of one side's language."""
 
-    stated: str | None
+    declared: str | None
     """What the user said."""
-    found: str | None
+    detected: str | None
     """What most lines are in, if the detector could tell."""
     scripts: frozenset[str]
     """What most letters are."""
 
     @property
-    def name(self) -> str | None:
+    def expected(self) -> str | None:
         """The language to check lines against."""
-        return self.found or self.stated
+        return self.detected or self.declared
 
     @property
-    def is_other(self) -> bool:
+    def is_mismatch(self) -> bool:
         """Most lines are in another language than was stated."""
-        if self.stated and self.found:
-            return self.found != self.stated and not are_kin(self.found, self.stated)
-        return self.stated is not None and not self.fits(self.stated)
+        if self.declared and self.detected:
+            return self.detected != self.declared and not are_confusable(
+                self.detected, self.declared
+            )
+        return self.declared is not None and not self.may_be(self.declared)
 
-    def fits(self, language: str) -> bool:
+    def may_be(self, language: str) -> bool:
         """Tell if most lines could be in this language."""
-        if self.found:
-            return self.found == language or are_kin(self.found, language)
-        return not self.scripts or home(language) in {None, *self.scripts}
+        if self.detected:
+            return self.detected == language or are_confusable(self.detected, language)
+        return not self.scripts or script_of_language(language) in {None, *self.scripts}
 
 
 @dataclass(frozen=True, slots=True)
-class LanguageCheck:
+class LanguageChecker:
     """Says which lines are in the wrong language, and in which."""
 
-    sides: tuple[Side, Side]
-    least_words: int
-    odds: Floats
+    sides: tuple[SideLanguage, SideLanguage]
+    min_words: int
+    log_odds: FloatArray
     """Of each known word: how much likelier it is in the source than in the target (log)."""
-    usual: tuple[Floats, Floats]
+    word_log_probs: tuple[FloatArray, FloatArray]
     """Of each known word, and at last of any other: its log-probability on each side."""
-    detector: Detector | None
-    cuts: tuple[float, float] = (-np.inf, -np.inf)
+    detector: LinguaDetector | None
+    detector_thresholds: tuple[float, float] = (-np.inf, -np.inf)
     """Lines of less usual words are shown to the detector."""
 
     @property
-    def unknown(self) -> list[str]:
+    def unsupported_languages(self) -> list[str]:
         """Languages that the detector does not know."""
-        stated = (side.stated for side in self.sides)
-        return [code for code in stated if code and self.detector and not self.detector.knows(code)]
+        stated = (side.declared for side in self.sides)
+        return [
+            code for code in stated if code and self.detector and not self.detector.supports(code)
+        ]
 
     @property
-    def swapped(self) -> bool:
+    def is_swapped(self) -> bool:
         """The source is in the target's language, and the other way round."""
         source, target = self.sides
-        if source.stated is None or target.stated is None:
+        if source.declared is None or target.declared is None:
             return False
-        crossed = source.fits(target.stated) and target.fits(source.stated)
-        return crossed and source.is_other and target.is_other
+        crossed = source.may_be(target.declared) and target.may_be(source.declared)
+        return crossed and source.is_mismatch and target.is_mismatch
 
     @property
-    def is_one(self) -> bool:
+    def is_monolingual(self) -> bool:
         """Both sides are stated to be in the same language."""
         source, target = self.sides
-        return source.stated is not None and source.stated == target.stated
+        return source.declared is not None and source.declared == target.declared
 
-    def wrong(self, side: int, lines: Sequence[str], ids: Ragged) -> list[str]:
+    def find_wrong_languages(
+        self, side: int, lines: Sequence[str], ids: PackedWordIds
+    ) -> list[str]:
         """Return for each line of a side the language that it is in by mistake, or ""."""
-        long = ids.lengths >= self.least_words
-        other = (self._leaning(side, ids) < _OTHER) & (not self.is_one)
-        strange = _mean(ids, self.usual[side]) < self.cuts[side]
+        long = ids.lengths >= self.min_words
+        other = (self._leaning(side, ids) < _OTHER) & (not self.is_monolingual)
+        strange = _mean(ids, self.word_log_probs[side]) < self.detector_thresholds[side]
         found = [""] * len(lines)
         for line in map(int, np.flatnonzero(long)):
             found[line] = self._found(side, lines[line], bool(other[line]), bool(strange[line]))
         return found
 
-    def foreign(self, side: int, text: str) -> str:
+    def detect_other_language(self, side: int, text: str) -> str:
         """Ask the detector."""
-        own = self.sides[side].name
+        own = self.sides[side].expected
         # Names say nothing about a language, though "Tōkyō" seems to. German nouns go with them.
-        plain = without_names(text, keep_latin="LATIN" in self.sides[side].scripts)
-        if self.detector is None or own is None or len(words(plain)) < self.least_words:
+        plain = drop_names(text, keep_latin="LATIN" in self.sides[side].scripts)
+        if self.detector is None or own is None or len(extract_words(plain)) < self.min_words:
             return ""
-        return self.detector.foreign(plain, own) or ""
+        return self.detector.detect_other_language(plain, own) or ""
 
-    def strangeness(self, side: int, ids: Ragged) -> Floats:
+    def compute_surprisal(self, side: int, ids: PackedWordIds) -> FloatArray:
         """Return how unusual each line's words are; those too short are not."""
-        strange = -_mean(ids, self.usual[side])
-        return np.where(ids.lengths >= self.least_words, strange, -np.inf)
+        strange = -_mean(ids, self.word_log_probs[side])
+        return np.where(ids.lengths >= self.min_words, strange, -np.inf)
 
-    def _leaning(self, side: int, ids: Ragged) -> Floats:
-        return _mean(ids, self.odds) * (1 - 2 * side)
+    def _leaning(self, side: int, ids: PackedWordIds) -> FloatArray:
+        return _mean(ids, self.log_odds) * (1 - 2 * side)
 
     def _found(self, side: int, text: str, other: bool, strange: bool) -> str:
-        if script := foreign_script(text, self.sides[side].scripts):
+        if script := find_other_script(text, self.sides[side].scripts):
             other = script in self.sides[1 - side].scripts
             if not other:
                 return f"in {script.capitalize()} script"
         if other:
-            return self.sides[1 - side].name or ("the target's", "the source's")[side]
-        return self.foreign(side, text) if strange else ""
+            return self.sides[1 - side].expected or ("the target's", "the source's")[side]
+        return self.detect_other_language(side, text) if strange else ""
 
 
-def learn(
+def fit_languages(
     lines: tuple[Sequence[str], Sequence[str]],
-    ids: tuple[Ragged, Ragged],
-    stated: tuple[str, str] | None,
-    least_words: int,
-    size: int,
-) -> LanguageCheck:
+    ids: tuple[PackedWordIds, PackedWordIds],
+    declared: tuple[str, str] | None,
+    min_words: int,
+    vocabulary_size: int,
+) -> LanguageChecker:
     """Learn from these pairs what is usual on each side."""
-    detector = Detector() if is_installed() else None
-    counts = [np.bincount(side.ids, minlength=size) + 0.5 for side in ids]
+    detector = LinguaDetector() if is_lingua_installed() else None
+    counts = [np.bincount(side.ids, minlength=vocabulary_size) + 0.5 for side in ids]
     # The last place is for words that were never seen: rare, and of neither side.
     usual = [np.log(np.append(c, 0.5) / (c.sum() + 0.5)) for c in counts]
     odds = np.clip(usual[0] - usual[1], -_CLIP, _CLIP)
     odds[-1] = 0
     sides = [
-        _side(lines[side], ids[side], stated[side] if stated else None, least_words, detector)
+        _side(lines[side], ids[side], declared[side] if declared else None, min_words, detector)
         for side in (0, 1)
     ]
-    check = LanguageCheck((sides[0], sides[1]), least_words, odds, (usual[0], usual[1]), detector)
+    check = LanguageChecker((sides[0], sides[1]), min_words, odds, (usual[0], usual[1]), detector)
     if detector is None:
         return check
     cuts = [_cut(check, side, lines[side], ids[side]) for side in (0, 1)]
-    return replace(check, cuts=(cuts[0], cuts[1]))
+    return replace(check, detector_thresholds=(cuts[0], cuts[1]))
 
 
 def _side(
     lines: Sequence[str],
-    ids: Ragged,
+    ids: PackedWordIds,
     stated: str | None,
     least_words: int,
-    detector: Detector | None,
-) -> Side:
+    detector: LinguaDetector | None,
+) -> SideLanguage:
     long = np.flatnonzero(ids.lengths >= least_words)
     voters = [lines[line] for line in long[:: len(long) // _VOTERS + 1]]
-    stated = primary(stated) if stated else None
+    stated = detector_code(stated) if stated else None
     found = None
     # A language that it does not know would be taken for its neighbour.
-    if detector and len(voters) >= _LEAST_VOTERS and (not stated or detector.knows(stated)):
-        found = detector.majority(voters)
-    return Side(stated, found, main_scripts(voters or lines))
+    if detector and len(voters) >= _LEAST_VOTERS and (not stated or detector.supports(stated)):
+        found = detector.detect_majority_language(voters)
+    return SideLanguage(stated, found, find_dominant_scripts(voters or lines))
 
 
-def _cut(check: LanguageCheck, side: int, lines: Sequence[str], ids: Ragged) -> float:
+def _cut(check: LanguageChecker, side: int, lines: Sequence[str], ids: PackedWordIds) -> float:
     """Return how usual the words of a line must be for it to be taken unasked."""
-    strangeness = check.strangeness(side, ids)
+    strangeness = check.compute_surprisal(side, ids)
     order = np.argsort(-strangeness, kind="stable")
     order = order[strangeness[order] > -np.inf]
     for start in range(0, len(order), _CHUNK):
         chunk = order[start : start + _CHUNK]
-        foreign = sum(bool(check.foreign(side, lines[line])) for line in chunk)
+        foreign = sum(bool(check.detect_other_language(side, lines[line])) for line in chunk)
         if foreign <= _FEW * len(chunk):
             return -float(strangeness[chunk[-1]])
     return np.inf if len(order) else -np.inf
 
 
-def _mean(ids: Ragged, values: Floats) -> Floats:
+def _mean(ids: PackedWordIds, values: FloatArray) -> FloatArray:
     """Return the mean value of each line's words; the last value is that of unknown ones."""
     known = np.minimum(ids.ids, len(values) - 1)
-    return np.asarray(ids.sums(values[known]) / np.maximum(ids.lengths, 1))
+    return np.asarray(ids.sum_by_line(values[known]) / np.maximum(ids.lengths, 1))

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from seq2see.data.quality.words import Floats, Ints
+from seq2see.data.quality.words import FloatArray, IntArray
 
 _BLOCK = 32
 """Lines that move together at first; a change is then found to the line."""
@@ -26,37 +26,39 @@ _LEAST_GAIN = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Shift:
+class LineShift:
     """Lines whose translations stand elsewhere."""
 
-    first: int
+    first_line: int
     """Its first line, counted from 1; right to a few lines."""
-    last: int
+    last_line: int
     """Its last line."""
-    lines: int
+    line_offset: int
     """By how many lines the target is late; below 0, early."""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Say how far, and where to."""
-        count = abs(self.lines)
-        return f"{count} line{'s' * (count > 1)} {'late' if self.lines > 0 else 'early'}"
+        count = abs(self.line_offset)
+        return f"{count} line{'s' * (count > 1)} {'late' if self.line_offset > 0 else 'early'}"
 
 
-def find(source: Ints, target: Ints, furthest: int) -> tuple[Shift, ...]:
+def find_line_shifts(
+    source_bytes: IntArray, target_bytes: IntArray, max_shift: int
+) -> tuple[LineShift, ...]:
     """Find shifted regions from the bytes of each line."""
-    if len(source) < 2 * _BLOCK:
+    if len(source_bytes) < 2 * _BLOCK:
         return ()
-    lengths = _Lengths(np.log1p(source), np.log1p(target), furthest)
-    blocks = np.arange(0, len(source), _BLOCK)
-    offsets = range(-furthest, furthest + 1)
+    lengths = _Lengths(np.log1p(source_bytes), np.log1p(target_bytes), max_shift)
+    blocks = np.arange(0, len(source_bytes), _BLOCK)
+    offsets = range(-max_shift, max_shift + 1)
     costs = np.array([np.add.reduceat(lengths.costs(offset), blocks) for offset in offsets])
-    path = _cheapest(costs) - furthest
+    path = _cheapest(costs) - max_shift
     changes = np.flatnonzero(np.diff(path))
-    edges = [0, *(_edge(lengths, path, int(block)) for block in changes), len(source)]
+    edges = [0, *(_edge(lengths, path, int(block)) for block in changes), len(source_bytes)]
     regions = zip(pairwise(edges), path[np.r_[0, changes + 1]], strict=True)
     return tuple(
-        Shift(first + 1, end, int(offset))
+        LineShift(first + 1, end, int(offset))
         for (first, end), offset in regions
         if offset and lengths.gain(int(offset), first, end) > _LEAST_GAIN
     )
@@ -65,7 +67,7 @@ def find(source: Ints, target: Ints, furthest: int) -> tuple[Shift, ...]:
 class _Lengths:
     """The log lengths of both sides, and how well they fit at any offset."""
 
-    def __init__(self, source: Floats, target: Floats, furthest: int) -> None:
+    def __init__(self, source: FloatArray, target: FloatArray, furthest: int) -> None:
         self.source = source
         self.furthest = furthest
         self.target = np.pad(target, furthest, constant_values=np.nan)
@@ -74,7 +76,7 @@ class _Lengths:
         offsets = range(-furthest, furthest + 1)
         self.spread = max(min(np.nanmedian(np.abs(self._errors(o))) for o in offsets), 0.03) * 1.48
 
-    def costs(self, offset: int, first: int = 0, end: int | None = None) -> Floats:
+    def costs(self, offset: int, first: int = 0, end: int | None = None) -> FloatArray:
         """Return what each line costs at an offset: half the squared error of its log ratio."""
         costs = np.minimum((self._errors(offset, first, end) / self.spread) ** 2 / 2, _WORST)
         return np.asarray(np.nan_to_num(costs, nan=_WORST))
@@ -84,13 +86,13 @@ class _Lengths:
         here = self.costs(0, first, end) - self.costs(offset, first, end)
         return float(here.mean()) if len(here) else 0.0
 
-    def _errors(self, offset: int, first: int = 0, end: int | None = None) -> Floats:
+    def _errors(self, offset: int, first: int = 0, end: int | None = None) -> FloatArray:
         source = self.source[first:end]
         start = first + offset + self.furthest
         return np.asarray(self.target[start : start + len(source)] - source - self.centre)
 
 
-def _cheapest(costs: Floats) -> Ints:
+def _cheapest(costs: FloatArray) -> IntArray:
     """Return the offset of each block on the cheapest way through all of them (Viterbi)."""
     offsets, blocks = costs.shape
     stay = np.arange(offsets)
@@ -108,7 +110,7 @@ def _cheapest(costs: Floats) -> Ints:
     return path
 
 
-def _edge(lengths: _Lengths, path: Ints, block: int) -> int:
+def _edge(lengths: _Lengths, path: IntArray, block: int) -> int:
     """Find the line at which it is cheapest to go from one offset to the next."""
     first, end = max(block - 1, 0) * _BLOCK, (block + 3) * _BLOCK
     before, behind = (lengths.costs(int(path[b]), first, end) for b in (block, block + 1))

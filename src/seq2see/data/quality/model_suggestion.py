@@ -13,16 +13,16 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Literal
 
-from seq2see.data.quality.report import Suggestion, counted
-from seq2see.data.quality.words import runs
-from seq2see.data.readers import Pair
-from seq2see.text import Specials, TokenizerConfig
+from seq2see.data.quality.report import ModelSuggestion, format_count
+from seq2see.data.quality.words import find_word_runs
+from seq2see.data.readers import SentencePair
+from seq2see.text import SpecialIds, TokenizerConfig
 
 _PIECES_A_ROOT = 9
 """Pieces for the root of the number of words, both sides together: 8,000 for 30,000 captions."""
 
 
-_SPECIAL = len(fields(Specials)) + 256
+_SPECIAL = len(fields(SpecialIds)) + 256
 """Pieces that are there before any text: the special ones and the bytes."""
 
 
@@ -41,28 +41,30 @@ _SIZES: tuple[tuple[int, Literal["tiny", "small", "base", "big"], int], ...] = (
 )
 
 
-def suggest(pairs: int, words: int, sample: Sequence[Pair]) -> Suggestion:
+def suggest_model(
+    num_pairs: int, num_words: int, sample: Sequence[SentencePair]
+) -> ModelSuggestion:
     """Suggest by the pairs that can be trained on, and the words of both sides."""
-    preset, most = next((preset, most) for limit, preset, most in _SIZES if pairs < limit)
-    if not pairs:
-        return Suggestion(preset, _round(_SPECIAL), "no pairs to learn from yet")
+    preset, most = next((preset, most) for limit, preset, most in _SIZES if num_pairs < limit)
+    if not num_pairs:
+        return ModelSuggestion(preset, _round(_SPECIAL), "no pairs to learn from yet")
     letters = _letters(sample)
-    affordable = _round(min(int(_PIECES_A_ROOT * words**0.5), most))
+    affordable = _round(min(int(_PIECES_A_ROOT * num_words**0.5), most))
     wanted = max(affordable, _round(_SPECIAL + 2 * len(letters)))
     pieces = _learnable(sample, letters, wanted)
-    size = f"{counted(pairs, 'pair')} of {counted(words, 'word')}"
+    size = f"{format_count(num_pairs, 'pair')} of {format_count(num_words, 'word')}"
     if pieces > affordable:
         reason = f"few, but {len(letters):,} different characters need pieces of their own"
     else:
         reason = (
             "as many as it has different characters and words"
             if pieces < wanted
-            else _reason(pairs)
+            else _reason(num_pairs)
         )
-    return Suggestion(preset, pieces, f"{size}: {reason}")
+    return ModelSuggestion(preset, pieces, f"{size}: {reason}")
 
 
-def _letters(sample: Sequence[Pair]) -> set[str]:
+def _letters(sample: Sequence[SentencePair]) -> set[str]:
     """Return the commonest characters, which make up nearly all of the text."""
     counts = Counter[str]()
     for pair in sample:
@@ -77,14 +79,14 @@ def _letters(sample: Sequence[Pair]) -> set[str]:
     return {letter for letter in letters if not letter.isspace()}
 
 
-def _learnable(sample: Sequence[Pair], letters: set[str], most: int) -> int:
+def _learnable(sample: Sequence[SentencePair], letters: set[str], most: int) -> int:
     """Return how many pieces a tokenizer finds at least: the space, letters and whole words.
 
     They are counted no further than to `most`.
     """
     count = _SPECIAL + 1 + len(letters)
     found: set[str] = set()
-    for run in (run[:_LONGEST] for pair in sample for line in pair for run in runs(line)):
+    for run in (run[:_LONGEST] for pair in sample for line in pair for run in find_word_runs(line)):
         if count >= most:
             break
         if run not in found:

@@ -6,14 +6,19 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from seq2see.data.corpus import PACKED, Corpus
-from seq2see.data.quality.languages import Side, main_scripts
-from seq2see.data.quality.words import words
-from seq2see.data.readers import Pair
+from seq2see.data.corpus import COMPRESSED_EXTENSIONS, Corpus
+from seq2see.data.quality.languages import SideLanguage, find_dominant_scripts
+from seq2see.data.quality.words import extract_words
+from seq2see.data.readers import SentencePair
 from seq2see.errors import InputError
-from seq2see.text.language_detection import Detector, are_kin, is_installed, primary
+from seq2see.text.language_detection import (
+    LinguaDetector,
+    are_confusable,
+    detector_code,
+    is_lingua_installed,
+)
 
-SAMPLE = 300
+SAMPLE_SIZE = 300
 """Pairs of each corpus that are looked at."""
 
 
@@ -29,11 +34,13 @@ _MORE = 0.2
 """Of its words, how many more a swapped side shares with the other side's training text."""
 
 
-def inspect(train: Sequence[Corpus], others: Sequence[Corpus], languages: tuple[str, str]) -> None:
+def check_corpora(
+    train: Sequence[Corpus], others: Sequence[Corpus], languages: tuple[str, str]
+) -> None:
     """Refuse a corpus that is empty, or whose sides were swapped."""
-    samples = [(corpus, sample(corpus)) for corpus in (*train, *others)]
+    samples = [(corpus, sample_pairs(corpus)) for corpus in (*train, *others)]
     for corpus, pairs in samples:
-        if corpus.config.kind != "builtin":
+        if corpus.config.resolved_format != "builtin":
             _refuse_names(corpus, languages)
             _refuse_languages(corpus, pairs, languages)
     known = [pair for _, pairs in samples[: len(train)] for pair in pairs]
@@ -41,15 +48,15 @@ def inspect(train: Sequence[Corpus], others: Sequence[Corpus], languages: tuple[
         _refuse_words(corpus, pairs, known)
 
 
-def sample(corpus: Corpus) -> list[Pair]:
+def sample_pairs(corpus: Corpus) -> list[SentencePair]:
     """Return some pairs, each as likely as any other; refuse a corpus without any."""
     generator = random.Random(0)  # noqa: S311 not a secret: the same text, the same sample
-    kept: list[Pair] = []
+    kept: list[SentencePair] = []
     full = (pair for pair in corpus if pair.source.strip() and pair.target.strip())
     for number, pair in enumerate(full):
-        if number < SAMPLE:
+        if number < SAMPLE_SIZE:
             kept.append(pair)
-        elif (place := generator.randrange(number + 1)) < SAMPLE:
+        elif (place := generator.randrange(number + 1)) < SAMPLE_SIZE:
             kept[place] = pair
     if not kept:
         raise InputError(f"{corpus.name} must have pairs of text, but is empty")
@@ -58,11 +65,11 @@ def sample(corpus: Corpus) -> list[Pair]:
 
 def _refuse_names(corpus: Corpus, languages: tuple[str, str]) -> None:
     """Refuse train.de and train.en for a translator from English to German."""
-    if corpus.config.kind != "text":
+    if corpus.config.resolved_format != "text":
         return
     source, target = (_ending(name) for name in corpus.config.files)
-    one, other = (primary(language) for language in languages)
-    if one != other and (primary(source), primary(target)) == (other, one):
+    one, other = (detector_code(language) for language in languages)
+    if one != other and (detector_code(source), detector_code(target)) == (other, one):
         raise _swapped(
             corpus,
             f"the source is {languages[0]} by the recipe, but its file is named "
@@ -71,33 +78,37 @@ def _refuse_names(corpus: Corpus, languages: tuple[str, str]) -> None:
 
 
 def _ending(name: str) -> str:
-    endings = [e for e in Path(name.lower()).suffixes if e not in PACKED]
+    endings = [e for e in Path(name.lower()).suffixes if e not in COMPRESSED_EXTENSIONS]
     return endings[-1].removeprefix(".") if endings else ""
 
 
-def _refuse_languages(corpus: Corpus, pairs: Sequence[Pair], languages: tuple[str, str]) -> None:
+def _refuse_languages(
+    corpus: Corpus, pairs: Sequence[SentencePair], languages: tuple[str, str]
+) -> None:
     """Refuse a side that is in the other side's language."""
-    stated = [primary(language) for language in languages]
-    if stated[0] == stated[1] or are_kin(*stated):
+    stated = [detector_code(language) for language in languages]
+    if stated[0] == stated[1] or are_confusable(*stated):
         return
-    detector = Detector() if is_installed() else None
+    detector = LinguaDetector() if is_lingua_installed() else None
     for side, name in enumerate(("source", "target")):
         found = _side([pair[side] for pair in pairs], stated[side], detector)
-        if found.is_other and found.fits(stated[1 - side]):
+        if found.is_mismatch and found.may_be(stated[1 - side]):
             raise _swapped(
                 corpus,
                 f"the {name} must be in {languages[side]}, but looks like {languages[1 - side]}",
             )
 
 
-def _side(lines: Sequence[str], stated: str, detector: Detector | None) -> Side:
-    voters = [line for line in lines if len(words(line)) >= _LONG]
-    sure = detector is not None and detector.knows(stated) and len(voters) >= _ENOUGH
-    found = detector.majority(voters) if detector and sure else None
-    return Side(stated, found, main_scripts(lines))
+def _side(lines: Sequence[str], stated: str, detector: LinguaDetector | None) -> SideLanguage:
+    voters = [line for line in lines if len(extract_words(line)) >= _LONG]
+    sure = detector is not None and detector.supports(stated) and len(voters) >= _ENOUGH
+    found = detector.detect_majority_language(voters) if detector and sure else None
+    return SideLanguage(stated, found, find_dominant_scripts(lines))
 
 
-def _refuse_words(corpus: Corpus, pairs: Sequence[Pair], known: Sequence[Pair]) -> None:
+def _refuse_words(
+    corpus: Corpus, pairs: Sequence[SentencePair], known: Sequence[SentencePair]
+) -> None:
     """Refuse sides that both share more words with the other side of the training text."""
     of_training = [_vocabulary(known, side) for side in (0, 1)]
     for side in (0, 1):
@@ -110,12 +121,12 @@ def _refuse_words(corpus: Corpus, pairs: Sequence[Pair], known: Sequence[Pair]) 
     raise _swapped(corpus, "its source has the words of the training text's target")
 
 
-def _vocabulary(pairs: Sequence[Pair], side: int) -> set[str]:
-    return {word for pair in pairs for word in words(pair[side].lower())}
+def _vocabulary(pairs: Sequence[SentencePair], side: int) -> set[str]:
+    return {word for pair in pairs for word in extract_words(pair[side].lower())}
 
 
 def _swapped(corpus: Corpus, reason: str) -> InputError:
-    what = "files" if corpus.config.kind == "text" else "columns"
+    what = "files" if corpus.config.resolved_format == "text" else "columns"
     return InputError(
         f"{corpus.name} seems to have source and target swapped: {reason}; "
         f"swap its `{what}`, or `data.languages`"

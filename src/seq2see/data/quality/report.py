@@ -9,24 +9,24 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from seq2see.data.quality.config import RULES, DoctorConfig
-from seq2see.data.quality.corpus_model import SIDES, Survey
-from seq2see.data.quality.languages import LanguageCheck
-from seq2see.data.quality.line_shifts import Shift
-from seq2see.data.quality.words import Floats, Ints
-from seq2see.data.readers import Pair
+from seq2see.data.quality.config import RULES, QualityConfig
+from seq2see.data.quality.corpus_model import SIDE_NAMES, CorpusStatistics
+from seq2see.data.quality.languages import LanguageChecker
+from seq2see.data.quality.line_shifts import LineShift
+from seq2see.data.quality.words import FloatArray, IntArray
+from seq2see.data.readers import SentencePair
 
 _SINGULAR = {"have": "has", "seem": "seems", "are": "is"}
 
 
-def counted(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """Say how many."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
-def agreeing(meaning: str, count: int) -> str:
+def agree_with_count(text: str, count: int) -> str:
     """Say "has" of one and "have" of more: the verb comes first."""
-    verb, space, rest = meaning.partition(" ")
+    verb, space, rest = text.partition(" ")
     return f"{_SINGULAR.get(verb, verb) if count == 1 else verb}{space}{rest}"
 
 
@@ -57,7 +57,7 @@ class Distribution:
     counts: tuple[int, ...]
 
     @classmethod
-    def of(cls, values: Ints | Floats) -> Self:
+    def from_values(cls, values: IntArray | FloatArray) -> Self:
         """Describe these values; the histogram reaches to the 99.5th percentile."""
         if not len(values):
             return cls(0.0, 0.0, {}, (), ())
@@ -78,7 +78,7 @@ class Distribution:
         return self.quantiles.get("50", 0.0)
 
 
-def _edges(values: Ints | Floats) -> Floats:
+def _edges(values: IntArray | FloatArray) -> FloatArray:
     """Return round edges for counts, so that no bin holds more of them than its neighbour."""
     highest = float(np.percentile(values, 99.5))
     if values.dtype.kind == "i":
@@ -88,7 +88,7 @@ def _edges(values: Ints | Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class FindingExample:
     """A pair that a finding is about."""
 
     line: int
@@ -96,12 +96,12 @@ class Example:
     source: str
     """At most 500 characters, and so are the others."""
     target: str
-    why: str
+    reason: str
 
     @classmethod
-    def of(cls, line: int, pair: Pair, why: str) -> Self:
+    def from_pair(cls, line: int, pair: SentencePair, reason: str) -> Self:
         """Show the beginning of a pair."""
-        return cls(line, _cut(pair.source), _cut(pair.target), _cut(why))
+        return cls(line, _cut(pair.source), _cut(pair.target), _cut(reason))
 
 
 def _cut(text: str) -> str:
@@ -109,7 +109,7 @@ def _cut(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CorpusFinding:
     """Something that the doctor noticed."""
 
     name: str
@@ -120,20 +120,20 @@ class Finding:
     """Of all pairs, or whatever was counted."""
     text: str
     """One line: what it means and what to do."""
-    examples: tuple[Example, ...] = ()
+    examples: tuple[FindingExample, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Lacking:
+class UncoveredCharacters:
     """Characters that a tokenizer has no piece for."""
 
-    characters: int
+    num_distinct: int
     """How many different ones."""
-    occurrences: int
+    num_occurrences: int
     share: float
     """Of all characters of this side."""
-    commonest: tuple[tuple[str, int], ...]
-    fate: Literal["bytes", "unknown"]
+    most_common: tuple[tuple[str, int], ...]
+    encoded_as: Literal["bytes", "unknown"]
     """What becomes of them: written as bytes, or lost as `<unk>`."""
 
 
@@ -141,34 +141,34 @@ class Lacking:
 class SideReport:
     """What is to say about one side."""
 
-    stated: str | None
+    declared_language: str | None
     """Its language, as the user said."""
-    found: str | None
+    detected_language: str | None
     """The language that most of its lines are in, as far as could be told."""
-    words: Distribution
+    words_per_line: Distribution
     """Words a line; in scripts without spaces, characters."""
-    characters: Distribution
+    characters_per_line: Distribution
     """Characters a line."""
-    lacking: Lacking | None
+    uncovered_characters: UncoveredCharacters | None
     """What the tokenizer lacks; None if no tokenizer was given."""
 
 
 @dataclass(frozen=True, slots=True)
-class Overlap:
+class TestSetOverlap:
     """How much of the held-out sets stands in the training text."""
 
-    held_out: int
+    num_test_pairs: int
     """Pairs that are held out."""
-    sources: int
+    exact_sources: int
     """Those whose source is in the text, to the letter."""
-    sources_folded: int
+    matching_sources: int
     """Those whose source is in it but for case, punctuation and spaces."""
-    pairs_folded: int
+    matching_pairs: int
     """Those of which both sides are."""
 
 
 @dataclass(frozen=True, slots=True)
-class Suggestion:
+class ModelSuggestion:
     """What to begin with at this size."""
 
     preset: Literal["tiny", "small", "base", "big"]
@@ -177,39 +177,39 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CorpusReport:
     """The doctor's report on a corpus."""
 
-    pairs: int
-    passing: int
+    num_pairs: int
+    num_accepted: int
     """Pairs that cleaning would keep."""
     source: SideReport
     target: SideReport
-    ratio: Distribution
+    length_ratio: Distribution
     """Characters of the target for one of the source, in pairs that have both."""
-    findings: tuple[Finding, ...]
+    findings: tuple[CorpusFinding, ...]
     """The gravest first."""
-    shifts: tuple[Shift, ...]
-    overlap: Overlap | None
+    shifts: tuple[LineShift, ...]
+    overlap: TestSetOverlap | None
     """None if no test set was given."""
-    suggestion: Suggestion
-    unchecked: tuple[str, ...]
+    suggestion: ModelSuggestion
+    skipped_checks: tuple[str, ...]
     """What could not be looked at, and why."""
 
     @property
-    def healthy(self) -> bool:
+    def is_clean(self) -> bool:
         """There is nothing but notes."""
         return all(finding.severity == "note" for finding in self.findings)
 
     @property
-    def faults(self) -> tuple[Finding, ...]:
+    def faults(self) -> tuple[CorpusFinding, ...]:
         """What must be mended before training."""
         return tuple(finding for finding in self.findings if finding.severity == "fault")
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain lists, dicts, texts and numbers."""
         plain: dict[str, Any] = _plain(dataclasses.asdict(self))
-        return {"healthy": self.healthy, **plain}
+        return {"is_clean": self.is_clean, **plain}
 
 
 def _plain(value: Any) -> Any:
@@ -228,26 +228,26 @@ _ORDER: Sequence[Severity] = ("fault", "warning", "note")
 
 _MEANINGS: Mapping[str, str] = {
     "empty": "have a side without words, which teaches to say nothing",
-    "damaged": "have broken characters: read the files in their right encoding, if you can",
+    "broken_encoding": "have broken characters: read the files in their right encoding, if you can",
     "too_long": "have more than {max_words}, too long to train on",
-    "markup": "have tags or entities of HTML on one side only",
-    "identical": "have the same text on both sides, a sentence or more than {identical_words}: "
+    "unmatched_markup": "have tags or entities of HTML on one side only",
+    "identical": "have the same text on both sides, a sentence or more than {max_identical_words}: "
     "untranslated, which teaches to copy",
     "duplicate": "came before, word for word",
-    "held_out": "have a source that is held out (of those, {sources_folded:,} of {held_out:,} "
-    "{are} here, {sources:,} to the letter): scores on them would be too good",
+    "in_test_set": "have a source that is held out (of those, {matching_sources:,} of {num_test_pairs:,} "
+    "{are} here, {exact_sources:,} to the letter): scores on them would be too good",
     "swapped": "seem to have source and target swapped",
-    "language": "seem to have a side in another language",
-    "ratio": "have a target much too long or too short for its source",
+    "wrong_language": "seem to have a side in another language",
+    "length_ratio": "have a target much too long or too short for its source",
     "misaligned": "have words that hardly translate each other",
-    "numbers": "have numbers on both sides, but none in common: other units and times, or mistakes",
+    "number_mismatch": "have numbers on both sides, but none in common: other units and times, or mistakes",
 }
 
 
 _ALWAYS: Mapping[str, Severity] = {
     "shifted": "fault",
-    "held_out": "warning",
-    "numbers": "note",
+    "in_test_set": "warning",
+    "number_mismatch": "note",
 }
 
 
@@ -257,157 +257,173 @@ _FATES: Mapping[str, str] = {
 }
 
 
-_SURE = {"empty", "damaged", "too_long", "swapped"}
+_SURE = {"empty", "broken_encoding", "too_long", "swapped"}
 """Even a few of them are worth a warning; the other rules may err, or do little harm."""
 
 
-def of_size(pairs: int) -> Iterator[Finding]:
+def empty_corpus_findings(num_pairs: int) -> Iterator[CorpusFinding]:
     """Yield a finding if there is nothing."""
-    if not pairs:
-        yield Finding("nothing", "fault", 0, 0.0, "There are no pairs.")
+    if not num_pairs:
+        yield CorpusFinding("nothing", "fault", 0, 0.0, "There are no pairs.")
 
 
-def of_rules(
+def rule_findings(
     counts: Mapping[str, int],
-    examples: Mapping[str, Sequence[Example]],
-    pairs: int,
-    config: DoctorConfig,
-    overlap: Overlap | None,
-) -> Iterator[Finding]:
+    examples: Mapping[str, Sequence[FindingExample]],
+    num_pairs: int,
+    config: QualityConfig,
+    overlap: TestSetOverlap | None,
+) -> Iterator[CorpusFinding]:
     """Yield a finding for each rule that was broken; shifts have their own."""
     numbers = _numbers(config, overlap)
     for rule in RULES:
         count = counts.get(rule, 0)
         if not count or rule == "shifted":
             continue
-        share = count / pairs
+        share = count / num_pairs
         meaning = _MEANINGS[rule].format_map(numbers) + _guess(rule, share)
-        advice = f"; {_CLEAN} {'them' if count > 1 else 'it'}" if rule in config.remove else ""
-        text = f"{_pairs(count, share)} {agreeing(meaning, count)}{advice}."
-        yield Finding(rule, _severity(rule, share), count, share, text, tuple(examples[rule]))
+        advice = f"; {_CLEAN} {'them' if count > 1 else 'it'}" if rule in config.clean_rules else ""
+        text = f"{_pairs(count, share)} {agree_with_count(meaning, count)}{advice}."
+        yield CorpusFinding(rule, _severity(rule, share), count, share, text, tuple(examples[rule]))
 
 
-def _numbers(config: DoctorConfig, overlap: Overlap | None) -> dict[str, Any]:
+def _numbers(config: QualityConfig, overlap: TestSetOverlap | None) -> dict[str, Any]:
     """Return what the meanings speak of."""
-    numbers = asdict(overlap) | {"are": agreeing("are", overlap.sources_folded)} if overlap else {}
-    limits = ("max_words", "identical_words")
-    return numbers | {limit: counted(getattr(config, limit), "word") for limit in limits}
+    numbers = (
+        asdict(overlap) | {"are": agree_with_count("are", overlap.matching_sources)}
+        if overlap
+        else {}
+    )
+    limits = ("max_words", "max_identical_words")
+    return numbers | {limit: format_count(getattr(config, limit), "word") for limit in limits}
 
 
 def _guess(rule: str, share: float) -> str:
     """Say what it may be: a few in a thousand are found in any good corpus, sayings among them."""
-    if rule not in {"ratio", "misaligned"}:
+    if rule not in {"length_ratio", "misaligned"}:
         return ""
     few = _severity(rule, share) == "note"
     return ": translated very freely, or misaligned" if few else ": probably misaligned"
 
 
-def of_shifts(
-    shifts: Sequence[Shift], examples: Mapping[str, Sequence[Example]], pairs: int
-) -> Iterator[Finding]:
+def shift_findings(
+    shifts: Sequence[LineShift], examples: Mapping[str, Sequence[FindingExample]], num_pairs: int
+) -> Iterator[CorpusFinding]:
     """Yield a finding for each shifted region."""
     for shift in shifts:
-        count = shift.last - shift.first + 1
-        to = "on" if shift.last == pairs else f"to line {shift.last:,}"
+        count = shift.last_line - shift.first_line + 1
+        to = "on" if shift.last_line == num_pairs else f"to line {shift.last_line:,}"
         text = (
-            f"From about line {shift.first:,} {to}, the target seems to be {shift.words}: "
+            f"From about line {shift.first_line:,} {to}, the target seems to be {shift.description}: "
             "mend the files there before anything else."
         )
-        inside = (e for e in examples["shifted"] if shift.first <= e.line <= shift.last)
-        yield Finding("shifted", "fault", count, count / pairs, text, tuple(inside))
+        inside = (e for e in examples["shifted"] if shift.first_line <= e.line <= shift.last_line)
+        yield CorpusFinding("shifted", "fault", count, count / num_pairs, text, tuple(inside))
 
 
-def of_languages(check: LanguageCheck, pairs: int) -> Iterator[Finding]:
+def language_findings(checker: LanguageChecker, num_pairs: int) -> Iterator[CorpusFinding]:
     """Yield a finding if a whole side is not what was stated."""
-    if check.swapped:
-        source, target = (side.stated for side in check.sides)
+    if checker.is_swapped:
+        source, target = (side.declared for side in checker.sides)
         text = f"The source seems to be {target} and the target {source}: give them the other way."
-        yield Finding("sides", "fault", pairs, 1.0, text)
+        yield CorpusFinding("sides", "fault", num_pairs, 1.0, text)
         return
-    for name, side in zip(SIDES, check.sides, strict=True):
-        if side.is_other:
-            found = side.found or f"in {' and '.join(sorted(side.scripts)).lower()} script"
-            text = f"Most of the {name} seems to be {found}, but {side.stated} was stated."
-            yield Finding("sides", "fault", pairs, 1.0, text)
+    for name, side in zip(SIDE_NAMES, checker.sides, strict=True):
+        if side.is_mismatch:
+            found = side.detected or f"in {' and '.join(sorted(side.scripts)).lower()} script"
+            text = f"Most of the {name} seems to be {found}, but {side.declared} was stated."
+            yield CorpusFinding("sides", "fault", num_pairs, 1.0, text)
 
 
-def of_lexicon(unrelated: bool, pairs: int) -> Iterator[Finding]:
+def unrelated_sides_findings(is_unrelated: bool, num_pairs: int) -> Iterator[CorpusFinding]:
     """Yield a finding if the two sides have nothing to do with each other."""
-    if unrelated:
+    if is_unrelated:
         text = (
             "No words of the source seem to go with words of the target: "
             "are these two files translations of each other, line by line?"
         )
-        yield Finding("unrelated", "fault", pairs, 1.0, text)
+        yield CorpusFinding("unrelated", "fault", num_pairs, 1.0, text)
 
 
-def of_overlap(overlap: Overlap | None, broken: int) -> Iterator[Finding]:
+def test_overlap_findings(
+    overlap: TestSetOverlap | None, num_in_test_set: int
+) -> Iterator[CorpusFinding]:
     """Yield a note on a test set that no pair is counted for: it was looked for."""
-    if overlap and not broken:
-        here = f"{overlap.sources_folded:,} of {counted(overlap.held_out, 'held-out source')}"
-        text = f"{here} {agreeing('are', overlap.sources_folded)} here."
+    if overlap and not num_in_test_set:
+        here = f"{overlap.matching_sources:,} of {format_count(overlap.num_test_pairs, 'held-out source')}"
+        text = f"{here} {agree_with_count('are', overlap.matching_sources)} here."
         empty = "Nothing is held out: the test set is empty."
-        yield Finding("held_out", "note", 0, 0.0, text if overlap.held_out else empty)
+        yield CorpusFinding(
+            "in_test_set", "note", 0, 0.0, text if overlap.num_test_pairs else empty
+        )
 
 
-def of_line_ends(
-    count: int, examples: Mapping[str, Sequence[Example]], pairs: int
-) -> Iterator[Finding]:
+def line_break_findings(
+    count: int, examples: Mapping[str, Sequence[FindingExample]], num_pairs: int
+) -> Iterator[CorpusFinding]:
     """Yield a finding if lines may have ended where none was seen to end."""
     if count:
-        share = count / pairs
-        have = agreeing("have carriage returns inside lines, which end no line here", count)
+        share = count / num_pairs
+        have = agree_with_count("have carriage returns inside lines, which end no line here", count)
         text = (
             f"{_pairs(count, share)} {have}: if they were meant to, write the files anew with \\n."
         )
-        yield Finding("line_ends", "warning", count, share, text, tuple(examples["line_ends"]))
+        yield CorpusFinding(
+            "line_ends", "warning", count, share, text, tuple(examples["line_ends"])
+        )
 
 
-def of_copies(
-    survey: Survey, same: int, examples: Mapping[str, Sequence[Example]]
-) -> Iterator[Finding]:
+def repeated_text_findings(
+    statistics: CorpusStatistics,
+    num_identical: int,
+    examples: Mapping[str, Sequence[FindingExample]],
+) -> Iterator[CorpusFinding]:
     """Yield notes on pairs that are the same on both sides, and on sources with many targets."""
-    if same:
-        share = same / survey.pairs
-        have = agreeing("have the same short text on both sides, as names should", same)
-        text = f"{_pairs(same, share)} {have}."
-        yield Finding("same", "note", same, share, text, tuple(examples["same"]))
-    repeated, most = _many_targets(survey)
+    if num_identical:
+        share = num_identical / statistics.num_pairs
+        have = agree_with_count(
+            "have the same short text on both sides, as names should", num_identical
+        )
+        text = f"{_pairs(num_identical, share)} {have}."
+        yield CorpusFinding("same", "note", num_identical, share, text, tuple(examples["same"]))
+    repeated, most = _many_targets(statistics)
     if repeated:
         text = (
-            f"{counted(repeated, 'source')} {agreeing('have', repeated)} several different "
+            f"{format_count(repeated, 'source')} {agree_with_count('have', repeated)} several different "
             f"targets, up to {most}: fine for training; whoever splits a test set off keeps all "
             "pairs of a source together."
         )
-        yield Finding("many_targets", "note", repeated, repeated / survey.pairs, text)
+        yield CorpusFinding("many_targets", "note", repeated, repeated / statistics.num_pairs, text)
 
 
-def _many_targets(survey: Survey) -> tuple[int, int]:
+def _many_targets(survey: CorpusStatistics) -> tuple[int, int]:
     _, first = np.unique(survey.pair_hashes, return_index=True)
     counts = np.unique(survey.source_hashes[first], return_counts=True)[1]
     return int((counts > 1).sum()), int(counts.max(initial=0))
 
 
-def of_characters(sides: Sequence[Lacking | None]) -> Iterator[Finding]:
+def uncovered_character_findings(
+    sides: Sequence[UncoveredCharacters | None],
+) -> Iterator[CorpusFinding]:
     """Yield a finding for each side with characters that its tokenizer lacks."""
-    for name, lacking in zip(SIDES, sides, strict=True):
-        if lacking and lacking.characters:
-            shown = " ".join(character for character, _ in lacking.commonest[:10])
-            count = lacking.characters
+    for name, lacking in zip(SIDE_NAMES, sides, strict=True):
+        if lacking and lacking.num_distinct:
+            shown = " ".join(character for character, _ in lacking.most_common[:10])
+            count = lacking.num_distinct
             text = (
-                f"{counted(count, 'character')} of the {name} {agreeing('have', count)} no piece "
+                f"{format_count(count, 'character')} of the {name} {agree_with_count('have', count)} no piece "
                 f"in its tokenizer ({_percent(lacking.share)} of its text: {shown}); "
-                f"{'it is' if count == 1 else 'they are'} {_FATES[lacking.fate]}."
+                f"{'it is' if count == 1 else 'they are'} {_FATES[lacking.encoded_as]}."
             )
             grave: Severity = "warning" if _is_grave(lacking) else "note"
-            yield Finding("characters", grave, lacking.occurrences, lacking.share, text)
+            yield CorpusFinding("characters", grave, lacking.num_occurrences, lacking.share, text)
 
 
-def _is_grave(lacking: Lacking) -> bool:
-    return lacking.share > 0.005 or lacking.fate == "unknown"
+def _is_grave(lacking: UncoveredCharacters) -> bool:
+    return lacking.share > 0.005 or lacking.encoded_as == "unknown"
 
 
-def ordered(findings: Iterator[Finding]) -> tuple[Finding, ...]:
+def sort_findings(findings: Iterator[CorpusFinding]) -> tuple[CorpusFinding, ...]:
     """Return the gravest first, then the most frequent."""
     return tuple(sorted(findings, key=lambda f: (_ORDER.index(f.severity), -f.count)))
 
@@ -423,7 +439,7 @@ def _severity(rule: str, share: float) -> Severity:
 
 
 def _pairs(count: int, share: float) -> str:
-    return f"{counted(count, 'pair')} ({_percent(share)})"
+    return f"{format_count(count, 'pair')} ({_percent(share)})"
 
 
 def _percent(share: float) -> str:

@@ -13,10 +13,17 @@ from typing import NamedTuple
 import numpy as np
 
 from seq2see.data.quality.config import RULES, RuleName
-from seq2see.data.quality.corpus_model import SIDES, Batch, Standard
-from seq2see.data.quality.translation_lexicon import halves
-from seq2see.data.quality.words import Bools, Floats, Ragged, fold, has_word, size
-from seq2see.data.readers import Pair
+from seq2see.data.quality.corpus_model import SIDE_NAMES, CorpusModel, PairChunk
+from seq2see.data.quality.translation_lexicon import assign_folds
+from seq2see.data.quality.words import (
+    BoolArray,
+    FloatArray,
+    PackedWordIds,
+    byte_length,
+    compute_match_key,
+    has_word,
+)
+from seq2see.data.readers import SentencePair
 
 _LOST = re.compile(
     "[\ufffd"  # what a decoder puts where it gave up
@@ -46,7 +53,7 @@ _MARKUP = re.compile(
 )
 
 
-def damage(text: str) -> str | None:
+def encoding_problem(text: str) -> str | None:
     """Say what is broken in a text, or None."""
     if text.isascii() and text.isprintable():
         return None
@@ -67,7 +74,7 @@ def _once(text: str) -> str | None:
     return None
 
 
-def unmatched_markup(source: str, target: str) -> str | None:
+def find_unmatched_markup(source: str, target: str) -> str | None:
     """Return a tag or an entity of HTML that one side has and the other has not, or None."""
     if not any(mark in text for mark in "<&" for text in (source, target)):
         return None
@@ -104,117 +111,123 @@ _SENTENCE_WORDS = 3
 _SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
 
 
-class Broken(NamedTuple):
+class RuleViolation(NamedTuple):
     """The rule that a pair breaks, and how."""
 
     rule: RuleName
     reason: str
-    gravity: float = 0.0
+    score: float = 0.0
     """How much worse than other pairs that break it, where that can be told."""
 
 
 @dataclass(frozen=True)
-class Case:
+class RuleInputs:
     """A batch before its judge."""
 
-    batch: Batch
-    standard: Standard
+    chunk: PairChunk
+    model: CorpusModel
 
     @cached_property
-    def ids(self) -> tuple[Ragged, Ragged]:
+    def ids(self) -> tuple[PackedWordIds, PackedWordIds]:
         """The words of each side by their numbers."""
-        source, target = self.standard.vocabulary.look_up(*self.batch.words)
+        source, target = self.model.vocabulary.look_up(*self.chunk.words)
         return source, target
 
     @cached_property
     def wrong_languages(self) -> tuple[list[str], list[str]]:
         """What language each line of each side is in by mistake, or ""."""
-        check, sides = self.standard.languages, self.batch.sides
-        source, target = (check.wrong(side, sides[side], self.ids[side]) for side in (0, 1))
+        check, sides = self.model.languages, self.chunk.sides
+        source, target = (
+            check.find_wrong_languages(side, sides[side], self.ids[side]) for side in (0, 1)
+        )
         return source, target
 
     @cached_property
-    def against(self) -> Floats:
+    def misalignment_scores(self) -> FloatArray:
         """How much the words of each pair speak against it; nothing where there is no lexicon."""
-        lexicon = self.standard.lexicon
+        lexicon = self.model.lexicon
         if lexicon is None:
-            return np.zeros(len(self.batch.pairs))
-        return -lexicon.judge(*self.ids, halves(self.batch.sides[0]))
+            return np.zeros(len(self.chunk.pairs))
+        return -lexicon.score_pairs(*self.ids, assign_folds(self.chunk.sides[0]))
 
-    def each(self, reason: Callable[[Pair], str]) -> list[str]:
+    def reasons_per_pair(self, reason: Callable[[SentencePair], str]) -> list[str]:
         """Ask for a reason for each pair by itself."""
-        return [reason(pair) for pair in self.batch.pairs]
+        return [reason(pair) for pair in self.chunk.pairs]
 
-    def where(self, mask: Bools, reason: str | Callable[[int], str]) -> list[str]:
+    def reasons_from_mask(self, mask: BoolArray, reason: str | Callable[[int], str]) -> list[str]:
         """Give a reason where the mask is true."""
-        reasons = [""] * len(self.batch.pairs)
+        reasons = [""] * len(self.chunk.pairs)
         for place in np.flatnonzero(mask):
             reasons[place] = reason if isinstance(reason, str) else reason(int(place))
         return reasons
 
 
-def judge(
-    batch: Batch, standard: Standard, rules: Sequence[RuleName] = RULES
-) -> list[Broken | None]:
+def apply_rules(
+    chunk: PairChunk, model: CorpusModel, rules: Sequence[RuleName] = RULES
+) -> list[RuleViolation | None]:
     """Return for each pair the first rule that it breaks."""
-    case = Case(batch, standard)
-    verdicts: list[Broken | None] = [None] * len(batch.pairs)
+    case = RuleInputs(chunk, model)
+    verdicts: list[RuleViolation | None] = [None] * len(chunk.pairs)
     for rule in RULES:
         if rule in rules:
             for place, reason in enumerate(_CHECKS[rule](case)):
                 if reason and verdicts[place] is None:
-                    gravity = float(case.against[place]) if rule == "misaligned" else 0.0
-                    verdicts[place] = Broken(rule, reason, gravity)
+                    gravity = (
+                        float(case.misalignment_scores[place]) if rule == "misaligned" else 0.0
+                    )
+                    verdicts[place] = RuleViolation(rule, reason, gravity)
     return verdicts
 
 
-def _empty(case: Case) -> list[str]:
+def _empty(case: RuleInputs) -> list[str]:
     """A side without words says nothing, unless the other says just that ("!" and "！")."""
 
-    def reason(pair: Pair) -> str:
-        lacking = [side for side, text in zip(SIDES, pair, strict=True) if not has_word(text)]
+    def reason(pair: SentencePair) -> str:
+        lacking = [side for side, text in zip(SIDE_NAMES, pair, strict=True) if not has_word(text)]
         blank = not pair.source.strip() or not pair.target.strip()
         if len(lacking) == 1:
             return f"the {lacking[0]} has no words"
         return "both sides have no words" if lacking and blank else ""
 
-    return case.each(reason)
+    return case.reasons_per_pair(reason)
 
 
-def _damaged(case: Case) -> list[str]:
-    def reason(pair: Pair) -> str:
-        for side, text in zip(SIDES, pair, strict=True):
-            if found := damage(text):
+def _damaged(case: RuleInputs) -> list[str]:
+    def reason(pair: SentencePair) -> str:
+        for side, text in zip(SIDE_NAMES, pair, strict=True):
+            if found := encoding_problem(text):
                 return f"the {side} has {found}"
         return ""
 
-    return case.each(reason)
+    return case.reasons_per_pair(reason)
 
 
-def _too_long(case: Case) -> list[str]:
-    counts = [np.array([len(words) for words in side]) for side in case.batch.words]
+def _too_long(case: RuleInputs) -> list[str]:
+    counts = [np.array([len(words) for words in side]) for side in case.chunk.words]
     most = np.maximum(*counts)
-    return case.where(most > case.standard.config.max_words, lambda i: f"{most[i]:,} words")
+    return case.reasons_from_mask(
+        most > case.model.config.max_words, lambda i: f"{most[i]:,} words"
+    )
 
 
-def _markup(case: Case) -> list[str]:
-    def reason(pair: Pair) -> str:
-        found = unmatched_markup(*pair)
+def _markup(case: RuleInputs) -> list[str]:
+    def reason(pair: SentencePair) -> str:
+        found = find_unmatched_markup(*pair)
         return f"{found} is on one side only" if found else ""
 
-    return case.each(reason)
+    return case.reasons_per_pair(reason)
 
 
-def _identical(case: Case) -> list[str]:
-    if case.standard.languages.is_one:
+def _identical(case: RuleInputs) -> list[str]:
+    if case.model.languages.is_monolingual:
         return []  # what needs no correction stays as it is
-    fewest = case.standard.config.identical_words
+    fewest = case.model.config.max_identical_words
     found = [
         pair.source.strip() == pair.target.strip()
         and (len(words) > fewest or _is_sentence(pair.source, len(words)))
-        for pair, words in zip(case.batch.pairs, case.batch.words[0], strict=True)
+        for pair, words in zip(case.chunk.pairs, case.chunk.words[0], strict=True)
     ]
-    return case.where(np.array(found), "both sides are the same")
+    return case.reasons_from_mask(np.array(found), "both sides are the same")
 
 
 def _is_sentence(text: str, words: int) -> bool:
@@ -222,81 +235,85 @@ def _is_sentence(text: str, words: int) -> bool:
     return words >= _SENTENCE_WORDS and text.rstrip().endswith(_SENTENCE_ENDS)
 
 
-def _duplicate(case: Case) -> list[str]:
-    start = case.batch.start
-    repeats = case.standard.repeats[start : start + len(case.batch.pairs)]
-    return case.where(repeats, "the same pair came before")
+def _duplicate(case: RuleInputs) -> list[str]:
+    start = case.chunk.first_index
+    repeats = case.model.is_duplicate[start : start + len(case.chunk.pairs)]
+    return case.reasons_from_mask(repeats, "the same pair came before")
 
 
-def _held_out(case: Case) -> list[str]:
-    held_out = case.standard.held_out
+def _held_out(case: RuleInputs) -> list[str]:
+    held_out = case.model.test_source_hashes
     if not held_out:
         return []
-    return case.each(
-        lambda pair: "its source is held out" if hash(fold(pair.source)) in held_out else ""
+    return case.reasons_per_pair(
+        lambda pair: (
+            "its source is held out" if hash(compute_match_key(pair.source)) in held_out else ""
+        )
     )
 
 
-def _shifted(case: Case) -> list[str]:
-    if not case.standard.shifts:
+def _shifted(case: RuleInputs) -> list[str]:
+    if not case.model.shifts:
         return []
-    start, count = case.batch.start, len(case.batch.pairs)
+    start, count = case.chunk.first_index, len(case.chunk.pairs)
     reasons = [""] * count
-    for shift in case.standard.shifts:
-        for place in range(max(shift.first - 1 - start, 0), min(shift.last - start, count)):
-            reasons[place] = f"the target seems to be {shift.words}"
+    for shift in case.model.shifts:
+        for place in range(
+            max(shift.first_line - 1 - start, 0), min(shift.last_line - start, count)
+        ):
+            reasons[place] = f"the target seems to be {shift.description}"
     return reasons
 
 
-def _swapped(case: Case) -> list[str]:
-    if case.standard.languages.swapped:
-        return case.each(lambda _: "source and target seem to be swapped")
-    names = [side.name or "" for side in case.standard.languages.sides]
+def _swapped(case: RuleInputs) -> list[str]:
+    if case.model.languages.is_swapped:
+        return case.reasons_per_pair(lambda _: "source and target seem to be swapped")
+    names = [side.expected or "" for side in case.model.languages.sides]
     both = zip(*case.wrong_languages, strict=True)
     crossed = [names != ["", ""] and [a, b] == names[::-1] for a, b in both]
-    return case.where(np.array(crossed), f"it seems to be {names[1]} and {names[0]}")
+    return case.reasons_from_mask(np.array(crossed), f"it seems to be {names[1]} and {names[0]}")
 
 
-def _language(case: Case) -> list[str]:
+def _language(case: RuleInputs) -> list[str]:
     reasons = []
     for found in zip(*case.wrong_languages, strict=True):
         side = next((side for side in (0, 1) if found[side]), None)
-        reasons.append("" if side is None else f"the {SIDES[side]} seems to be {found[side]}")
+        reasons.append("" if side is None else f"the {SIDE_NAMES[side]} seems to be {found[side]}")
     return reasons
 
 
-def _ratio(case: Case) -> list[str]:
-    source, target = (np.array([size(t.strip()) for t in side]) for side in case.batch.sides)
-    errors = case.standard.ratio.errors(source, target)
-    return case.where(
-        np.abs(errors) > case.standard.config.ratio_spread,
+def _ratio(case: RuleInputs) -> list[str]:
+    source, target = (np.array([byte_length(t.strip()) for t in side]) for side in case.chunk.sides)
+    errors = case.model.length_ratio.compute_deviations(source, target)
+    return case.reasons_from_mask(
+        np.abs(errors) > case.model.config.max_ratio_deviation,
         lambda i: f"much too {'long' if errors[i] > 0 else 'short'} for its source",
     )
 
 
-def _misaligned(case: Case) -> list[str]:
-    wrong = case.against >= case.standard.config.misaligned_evidence
-    return case.where(wrong, "its words hardly translate each other")
+def _misaligned(case: RuleInputs) -> list[str]:
+    wrong = case.misalignment_scores >= case.model.config.misalignment_threshold
+    return case.reasons_from_mask(wrong, "its words hardly translate each other")
 
 
-def _numbers(case: Case) -> list[str]:
-    return case.each(
+def _numbers(case: RuleInputs) -> list[str]:
+    return case.reasons_per_pair(
         lambda pair: "its numbers differ" if numbers_differ(pair.source, pair.target) else ""
     )
 
 
-_CHECKS: Mapping[RuleName, Callable[[Case], list[str]]] = {
+_CHECKS: Mapping[RuleName, Callable[[RuleInputs], list[str]]] = {
     "empty": _empty,
-    "damaged": _damaged,
+    "broken_encoding": _damaged,
     "too_long": _too_long,
-    "markup": _markup,
+    "unmatched_markup": _markup,
     "identical": _identical,
     "duplicate": _duplicate,
-    "held_out": _held_out,
+    "in_test_set": _held_out,
     "shifted": _shifted,
     "swapped": _swapped,
-    "language": _language,
-    "ratio": _ratio,
+    "wrong_language": _language,
+    "length_ratio": _ratio,
     "misaligned": _misaligned,
-    "numbers": _numbers,
+    "number_mismatch": _numbers,
 }

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 
-Floats = NDArray[np.float64]
+FloatArray = NDArray[np.float64]
 
 
-Bools = NDArray[np.bool_]
+BoolArray = NDArray[np.bool_]
 
 
 # Thai, Lao, Burmese, Khmer, kana and Han: no spaces between words, so a character is a word.
@@ -79,14 +79,14 @@ _MOST_WORDS = 200
 """The beginning of a longer line says enough, and links grow with the square."""
 
 
-def words(text: str) -> list[str]:
+def extract_words(text: str) -> list[str]:
     """Return the words of a text in lower case; where a script has no spaces, characters."""
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
     return _WORD.findall(_composed(_composed(text).lower()))
 
 
-def runs(text: str) -> Iterator[str]:
+def find_word_runs(text: str) -> Iterator[str]:
     """Yield what a tokenizer can make one piece of, and has not as a letter already.
 
     That is digits or letters between anything else; one alone only where a space comes before.
@@ -97,7 +97,7 @@ def runs(text: str) -> Iterator[str]:
             yield run[0]
 
 
-def without_names(text: str, keep_latin: bool = True) -> str:
+def drop_names(text: str, keep_latin: bool = True) -> str:
     """Drop capitalised words and numbers, and at will all Latin ones: they are of no language."""
 
     def kept(match: re.Match[str]) -> str:
@@ -108,7 +108,7 @@ def without_names(text: str, keep_latin: bool = True) -> str:
     return _WORD.sub(kept, text)
 
 
-def fold(text: str) -> str:
+def compute_match_key(text: str) -> str:
     """Return the text without case, punctuation and white space."""
     return _NOT_WORD.sub("", _composed(_composed(text).casefold())).replace("_", "")
 
@@ -118,7 +118,7 @@ def _composed(text: str) -> str:
     return unicodedata.normalize("NFC", text).replace(_DOTTED, "i")
 
 
-def size(text: str) -> int:
+def byte_length(text: str) -> int:
     """Return the bytes of a text: in them a Han character weighs as much as a short word."""
     return len(text.encode("utf-8", "replace"))
 
@@ -129,34 +129,34 @@ def has_word(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Ragged:
+class PackedWordIds:
     """The words of many lines by their ids, end to end."""
 
-    ids: Ints
-    lengths: Ints
+    ids: IntArray
+    lengths: IntArray
 
     @property
-    def rows(self) -> Ints:
+    def line_indices(self) -> IntArray:
         """The line of each word."""
         return np.repeat(np.arange(len(self.lengths)), self.lengths)
 
     @property
-    def starts(self) -> Ints:
+    def line_starts(self) -> IntArray:
         """Where each line begins."""
         return np.asarray(np.cumsum(self.lengths) - self.lengths)
 
-    def take(self, lines: Ints) -> Ragged:
+    def take(self, lines: IntArray) -> PackedWordIds:
         """Return these lines, in this order."""
         lengths = self.lengths[lines]
-        first = np.repeat(self.starts[lines] - (np.cumsum(lengths) - lengths), lengths)
-        return Ragged(self.ids[first + np.arange(lengths.sum())], lengths)
+        first = np.repeat(self.line_starts[lines] - (np.cumsum(lengths) - lengths), lengths)
+        return PackedWordIds(self.ids[first + np.arange(lengths.sum())], lengths)
 
-    def sums(self, values: NDArray[np.generic]) -> Floats:
+    def sum_by_line(self, values: NDArray[np.generic]) -> FloatArray:
         """Add up the values of each line's words."""
-        return np.bincount(self.rows, values, len(self.lengths)).astype(float)
+        return np.bincount(self.line_indices, values, len(self.lengths)).astype(float)
 
 
-class Vocabulary:
+class StemVocabulary:
     """Gives a number to the beginning of each word, the same on both sides."""
 
     def __init__(self) -> None:
@@ -165,11 +165,11 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self._ids)
 
-    def learn(self, lines: Iterable[Sequence[str]]) -> Ragged:
+    def add_lines(self, lines: Iterable[Sequence[str]]) -> PackedWordIds:
         """Number the words of these lines, new ones as they come."""
         return _numbered(lines, self._ids)
 
-    def look_up(self, *sides: Iterable[Sequence[str]]) -> list[Ragged]:
+    def look_up(self, *sides: Iterable[Sequence[str]]) -> list[PackedWordIds]:
         """Number words without learning them: new ones are the same on all sides, for now."""
         ids = _Overlay(self._ids)
         return [_numbered(lines, ids) for lines in sides]
@@ -187,7 +187,7 @@ class _Overlay(dict[str, int]):
         return number
 
 
-def _numbered(lines: Iterable[Sequence[str]], ids: dict[str, int]) -> Ragged:
+def _numbered(lines: Iterable[Sequence[str]], ids: dict[str, int]) -> PackedWordIds:
     flat: list[int] = []
     lengths: list[int] = []
     learning = not isinstance(ids, _Overlay)
@@ -198,4 +198,4 @@ def _numbered(lines: Iterable[Sequence[str]], ids: dict[str, int]) -> Ragged:
         else:
             flat += [ids[stem] for stem in stems]
         lengths.append(len(stems))
-    return Ragged(np.array(flat, np.int64), np.array(lengths, np.int64))
+    return PackedWordIds(np.array(flat, np.int64), np.array(lengths, np.int64))

@@ -1,56 +1,56 @@
-// Reads the trace out of the page and draws everything.
+// Reads the trace that is embedded in the page and draws all sections.
 import { AttentionView } from "./attention.js";
-import { attributionView } from "./attribution.js";
-import { element, find, short } from "./base.js";
-import { beamTree } from "./beam.js";
-import { stepTable, wordTable } from "./steps.js";
-import { worked } from "./worked.js";
+import { drawAttentionSteps } from "./attention_steps.js";
+import { drawAttribution } from "./attribution.js";
+import { drawBeamTree } from "./beam_tree.js";
+import { formatNumber, h, query } from "./dom.js";
+import { drawSteps, drawWordAlternatives } from "./steps.js";
 
-const trace = JSON.parse(find("#trace").textContent);
+const trace = JSON.parse(query("#trace").textContent);
 
-function heading() {
-  find("#source").textContent = trace.source.text;
-  find("#target").textContent = trace.translation.text;
+function drawHeading() {
+  query("#source").textContent = trace.source.text;
+  query("#target").textContent = trace.translation.text;
   const { model } = trace;
-  const way = trace.forced ? "forced" : `beam ${trace.search.beam_size}`;
-  find("#facts").textContent = `${trace.source.language} → ${trace.target.language} · log-probability ${short(trace.translation.log_prob, 2)} · score ${short(trace.translation.score)} · ${way} · ${model.encoder_layers}+${model.decoder_layers} layers, ${model.heads} heads, d ${model.d_model}`;
+  const decoding = trace.is_forced ? "forced decoding" : `beam size ${trace.search.beam_size}`;
+  query("#facts").textContent = `${trace.source.language} → ${trace.target.language} · log-probability ${formatNumber(trace.translation.log_prob, 2)} · score ${formatNumber(trace.translation.score)} · ${decoding} · ${model.encoder_layers}+${model.decoder_layers} layers, ${model.heads} heads, d_model ${model.d_model}`;
 }
 
-function described(intervention) {
+function formatIntervention(intervention) {
   const { kind, ...fields } = intervention;
-  const told = Object.entries(fields).filter(([, value]) => value !== null);
-  return `${kind.replace("_", " ")}: ${told.map(([name, value]) => `${name} ${value}`).join(", ")}`;
+  const values = Object.entries(fields).filter(([, value]) => value !== null);
+  return `${kind.replace("_", " ")}: ${values.map(([name, value]) => `${name} ${value}`).join(", ")}`;
 }
 
-function change() {
-  if (!trace.change) return;
-  find("#change").hidden = false;
-  const words = trace.change.words.map(([kind, word]) => element("span", { class: kind }, `${word} `));
-  const { baseline } = trace.change;
-  const numbers = `Without it: ${baseline.text} (log-probability ${short(baseline.log_prob, 2)}); with it, the same text has ${short(trace.change.baseline_now, 2)}, a change of ${short(trace.change.baseline_now - baseline.log_prob, 2)}.`;
-  find("#change .body").replaceChildren(
-    element("p", { class: "formula" }, trace.interventions.map(described).join("; ")),
-    element("p", {}, ...words), element("p", { class: "note" }, numbers),
+function drawEffect() {
+  const effect = trace.intervention_effect;
+  if (!effect) return;
+  query("#effect").hidden = false;
+  const words = effect.word_diff.map(([kind, word]) => h("span", { class: kind }, `${word} `));
+  const { baseline, baseline_log_prob_after: after } = effect;
+  const note = `Without interventions: ${baseline.text} (log-probability ${formatNumber(baseline.log_prob, 2)}). With interventions, the log-probability of this text is ${formatNumber(after, 2)}, a change of ${formatNumber(after - baseline.log_prob, 2)}.`;
+  query("#effect .body").replaceChildren(
+    h("p", { class: "formula" }, trace.interventions.map(formatIntervention).join("; ")),
+    h("p", {}, ...words), h("p", { class: "note" }, note),
   );
 }
 
-function theme(view) {
-  const button = find("#theme");
+function addThemeButton(view) {
+  const button = query("#theme");
   const root = document.documentElement;
-  const set = (name) => {
+  const setTheme = (name) => {
     root.dataset.theme = name;
     button.textContent = name === "dark" ? "light" : "dark";
     view?.draw();
   };
-  set(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-  button.addEventListener("click", () => set(root.dataset.theme === "dark" ? "light" : "dark"));
+  setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  button.addEventListener("click", () => setTheme(root.dataset.theme === "dark" ? "light" : "dark"));
 }
 
-heading();
-change();
-const view = trace.attention.length ? new AttentionView(trace, worked) : null;
-theme(view);
-stepTable(trace);
-wordTable(trace);
-beamTree(trace);
-attributionView(trace);
+drawHeading();
+drawEffect();
+addThemeButton(trace.attention.length ? new AttentionView(trace, drawAttentionSteps) : null);
+drawSteps(trace);
+drawWordAlternatives(trace);
+drawBeamTree(trace);
+drawAttribution(trace);

@@ -1,37 +1,46 @@
-// What was expected at each step, what each layer would have said, and other words.
-import { element, find, percent, short, unpacked } from "./base.js";
+// Tables of the decoding steps and of the alternatives for each word.
+import { decodeTensor, formatNumber, formatPercent, h, query } from "./dom.js";
 
-function bar(p) {
-  const box = element("span", { class: "bar" }, element("i", { style: `width:${100 * p}%` }));
-  const both = document.createDocumentFragment();
-  both.append(box, percent(p));
-  return both;
+function probabilityBar(p) {
+  return [h("span", { class: "bar" }, h("i", { style: `width:${100 * p}%` })), formatPercent(p)];
 }
 
-function chip(candidate, chosen) {
-  const kind = candidate.id === chosen ? "chip is" : "chip";
-  return element("span", { class: kind }, element("b", {}, candidate.text), element("small", {}, percent(candidate.probability)));
+function candidateChip(candidate, outputId) {
+  const className = candidate.id === outputId ? "chip is" : "chip";
+  return h("span", { class: className }, h("b", {}, candidate.text), h("small", {}, formatPercent(candidate.probability)));
 }
 
-const cell = (kind, ...inside) => element("td", kind ? { class: kind } : {}, ...inside);
-const title = (text, kind = "") => element("th", { class: kind }, text);
+const cell = (className, ...content) => h("td", className ? { class: className } : {}, ...content);
+const header = (text, className = "") => h("th", { class: className }, text);
 
-export function stepTable(trace) {
-  const lens = trace.lens.map((layer) => ({ ...layer, probability: unpacked(layer.probability).data }));
-  const head = element("tr", {}, title("given"), title("emitted", "left"), title("probability", "left"), title("rank"), title("entropy"), title("likeliest", "left"), ...lens.map(({ layer }) => title(`layer ${layer}`, "left")));
+export function drawSteps(trace) {
+  const lenses = trace.logit_lens.map((lens) => ({ ...lens, probability: decodeTensor(lens.probability).data }));
+  const headers = h(
+    "tr", {}, header("input"), header("output", "left"), header("probability", "left"), header("rank"), header("entropy"),
+    header("most likely", "left"), ...lenses.map(({ layer }) => header(`layer ${layer}`, "left")),
+  );
   const rows = trace.steps.map((step, t) => {
     const token = trace.target.tokens[t];
-    const given = t ? trace.target.tokens[t - 1].text : trace.start.text;
-    const layers = lens.map((layer) => cell("left", chip(layer.top[t][0], token.id), layer.top[t][0].id === token.id ? "" : element("small", { class: "formula" }, percent(layer.probability[t]))));
-    return element("tr", {}, cell("", given), cell("left", element("b", {}, token.text)), cell("left", bar(step.probability)), cell("", String(step.rank)), cell("", short(step.entropy, 2)), cell("left", ...step.top.slice(0, 5).map((c) => chip(c, token.id))), ...layers);
+    const input = t ? trace.target.tokens[t - 1].text : trace.start_token.text;
+    const layers = lenses.map(({ top_candidates: candidates, probability }) => cell(
+      "left", candidateChip(candidates[t][0], token.id),
+      candidates[t][0].id === token.id ? "" : h("small", { class: "formula" }, formatPercent(probability[t])),
+    ));
+    return h(
+      "tr", {}, cell("", input), cell("left", h("b", {}, token.text)), cell("left", ...probabilityBar(step.probability)), cell("", String(step.rank)),
+      cell("", formatNumber(step.entropy, 2)), cell("left", ...step.top_candidates.slice(0, 5).map((each) => candidateChip(each, token.id))), ...layers,
+    );
   });
-  find("#steps .body").replaceChildren(element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)));
+  query("#steps .body").replaceChildren(h("table", {}, h("thead", {}, headers), h("tbody", {}, ...rows)));
 }
 
-export function wordTable(trace) {
-  if (!trace.words.length) return;
-  find("#words").hidden = false;
-  const head = element("tr", {}, title("word"), title("probability", "left"), title("instead", "left"));
-  const rows = trace.words.map((choice) => element("tr", {}, cell("", element("b", {}, trace.target.words[choice.word].text)), cell("left", bar(choice.probability)), cell("left", ...choice.alternatives.map((c) => chip(c, -1)))));
-  find("#words .body").replaceChildren(element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)));
+export function drawWordAlternatives(trace) {
+  if (!trace.word_alternatives.length) return;
+  query("#words").hidden = false;
+  const headers = h("tr", {}, header("word"), header("probability", "left"), header("alternatives", "left"));
+  const rows = trace.word_alternatives.map(({ word_index: index, probability, alternatives }) => h(
+    "tr", {}, cell("", h("b", {}, trace.target.words[index].text)), cell("left", ...probabilityBar(probability)),
+    cell("left", ...alternatives.map((each) => candidateChip(each, -1))),
+  ));
+  query("#words .body").replaceChildren(h("table", {}, h("thead", {}, headers), h("tbody", {}, ...rows)));
 }

@@ -11,7 +11,7 @@ from seq2see.lab.bench import Bench
 from seq2see.lab.expectation import at_least, at_most, equal, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import grids
-from seq2see.model import OPEN, DotProductAttention, Mask, ModelConfig
+from seq2see.model import NO_MASK, AttentionMask, DotProductAttention, ModelConfig
 from seq2see.model.modules import Dropout
 
 # B batch, H heads, T queries, S keys, D features of a head, M features of the model
@@ -39,11 +39,11 @@ def stacked_heads(bench: Bench) -> Finding:
     """Split both ways; then look at scores with ReLU on the projections and without."""
     heads = heads_of(bench)
     x_BTM = torch.stack([sentence(bench, 7, seed) for seed in (1, 2, 3)])
-    ours_BHTD = heads.split(x_BTM)
+    ours_BHTD = heads.split_heads(x_BTM)
     stacked = torch.cat(x_BTM.split(WIDTH // HEADS, dim=-1), dim=0)  # [H·B, T, D]
     stacked_BHTD = stacked.unflatten(0, (HEADS, -1)).transpose(0, 1)
     record = attended(heads, sentence(bench, 40))
-    with_relu = heads.attention.scores(record.queries_BHTD.relu(), record.keys_BHSD.relu())
+    with_relu = heads.attention.compute_scores(record.queries_BHTD.relu(), record.keys_BHSD.relu())
     return Finding(
         Verdict.HOLDS_IF,
         Text(
@@ -113,7 +113,7 @@ def attention_code(bench: Bench) -> Finding:
     q, k, v = (torch.randn(4, 2, 9, 64, dtype=torch.float64, generator=generator) for _ in range(3))
     hidden = torch.arange(9) >= 6  # three keys are padding
     ours = DotProductAttention(64**-0.5, Dropout(0.0))
-    plain, masked = ours(q, k, v), ours(q, k, v, Mask(hidden[None, None, None]))
+    plain, masked = ours(q, k, v), ours(q, k, v, AttentionMask(hidden[None, None, None]))
     ratio = _median_gradient(64**-0.5, bench) / _median_gradient(1.0, bench)
     return Finding(
         Verdict.HOLDS_IF,
@@ -181,7 +181,7 @@ def _median_gradient(scale: float, bench: Bench, d: int = 512) -> float:
     heard: list[Tensor] = []
     q.requires_grad_()
     mixed = DotProductAttention(scale, Dropout(0.0))(
-        q, k, v, OPEN, lambda record: heard.append(record.scores_BHTS)
+        q, k, v, NO_MASK, lambda record: heard.append(record.scores_BHTS)
     )
     heard[0].retain_grad()
     mixed.backward(torch.randn(mixed.shape, generator=generator))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seq2see.data import fables
-from seq2see.engines.batching import padded
+from seq2see.engines.batching import pad_sources
 from seq2see.lab.attention.steps import attended, dot_product, heads_of, sentence
 from seq2see.lab.bench import Bench, Lesson, batch_of, pairs
 from seq2see.lab.ear import Ear
@@ -141,9 +141,9 @@ def encoder_shares(model: Transformer, ids_BS: Tensor) -> Tensor:
 
 def _fables_shares(bench: Bench) -> Tensor:
     bundle = bench.fables()
-    lines = [fable.source for fable in fables.load("test", short=True)[:200]]
+    lines = [fable.source for fable in fables.load_fables("test", short=True)[:200]]
     ids = bundle.tokenizers.source.encode_batch(lines)
-    return encoder_shares(bundle.model(), padded(ids))
+    return encoder_shares(bundle.build_model(), pad_sources(ids))
 
 
 @experiment(
@@ -218,11 +218,11 @@ def own_weights(x: Tensor) -> AttentionRecord:
 def _embedded(bench: Bench) -> Tensor:
     """Return sentences of eight distinct pieces as the encoder gets them, without positions."""
     bundle = bench.fables()
-    lines = [fable.source for fable in fables.load("test", short=True)]
+    lines = [fable.source for fable in fables.load_fables("test", short=True)]
     ids = bundle.tokenizers.source.encode_batch(lines)
     distinct = [list(dict.fromkeys(tokens))[:TOKENS] for tokens in ids]
     chosen = torch.tensor([tokens for tokens in distinct if len(tokens) == TOKENS])
-    embeddings = bundle.model().encoder.embeddings
+    embeddings = bundle.build_model().encoder.embeddings
     vectors_BTM: Tensor = embeddings.tokens(chosen) * embeddings.factor
     return vectors_BTM[:, None]
 

@@ -12,7 +12,7 @@ from seq2see.lab.expectation import at_least
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import curves
 from seq2see.lab.timing import cpu_seconds
-from seq2see.model import OPEN, AdditiveAttention, Attention, DotProductAttention
+from seq2see.model import NO_MASK, AdditiveAttention, Attention, DotProductAttention
 from seq2see.model.modules import Dropout
 
 LENGTH = 64
@@ -164,7 +164,7 @@ _MAKERS: dict[str, Callable[[int], Attention]] = {"additive": _additive, "produc
 def _worked(attention: Attention, d: int) -> Callable[[], object]:
     """Return a forward and a backward pass; the plain form of both, so that like meets like."""
     q, k, v = (torch.randn(8, 1, LENGTH, d, requires_grad=True) for _ in range(3))
-    return lambda: attention(q, k, v, OPEN, lambda _: None).sum().backward()
+    return lambda: attention(q, k, v, NO_MASK, lambda _: None).sum().backward()
 
 
 def _kept(attention: Attention, d: int) -> int:
@@ -178,6 +178,6 @@ def _kept(attention: Attention, d: int) -> int:
 
     q, k, v = (torch.randn(8, 1, LENGTH, d, requires_grad=True) for _ in range(3))
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        output = attention(q, k, v, OPEN, lambda _: None)
+        output = attention(q, k, v, NO_MASK, lambda _: None)
         del output
     return sum(sizes.values())

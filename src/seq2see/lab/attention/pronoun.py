@@ -14,15 +14,15 @@ from seq2see.bundle import Bundle
 from seq2see.data import fables
 from seq2see.data.batch_loader import Batch
 from seq2see.data.fables import Fable
-from seq2see.engines.batching import padded
+from seq2see.engines.batching import pad_sources
 from seq2see.lab.bench import Bench
 from seq2see.lab.ear import Ear, cut, encoder_heads
 from seq2see.lab.expectation import NOTED, at_least, at_most, equal
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import bars, grids
 from seq2see.model import ModelConfig, Transformer
-from seq2see.model.attention import MultiHead
-from seq2see.text import PAD_ID, Packed, Tokenizer
+from seq2see.model.attention import MultiHeadAttention
+from seq2see.text import PAD_ID, PackedIds, Tokenizer
 
 # B sentences, L layers, H heads, T target tokens, S source tokens
 
@@ -58,7 +58,7 @@ eight heads that choose by chance has 0.55 of 200 sentences."""
 )
 def where_it_looks(bench: Bench) -> Finding:
     """Watch the weights of "it"; then cut the lines between words, and ask for the pronoun."""
-    cases = fables.pronoun_cases("test", short=True)[: None if bench.full else 200]
+    cases = fables.load_pronoun_cases("test", short=True)[: None if bench.full else 200]
     looks = [Looks(bundle, cases) for bundle in bench.translators()]
     right = [each.right() for each in looks]
     best = [float(each.prefers_antecedent().max()) for each in looks]
@@ -172,8 +172,13 @@ class Words:
         found = fable.pronoun
         assert found
         pieces = [tokenizer.pieces[i] for i in tokenizer.encode(fable.source)]
-        owners = _owners(pieces, fables.words(fable.source))
-        wanted = (found.source, found.antecedent, found.rival, found.predicate)
+        owners = _owners(pieces, fables.split_words(fable.source))
+        wanted = (
+            found.source_index,
+            found.antecedent_index,
+            found.distractor_index,
+            found.predicate_index,
+        )
         return cls(pieces, *([i for i, owner in enumerate(owners) if owner == w] for w in wanted))
 
     @property
@@ -239,7 +244,7 @@ class Looks:
     """A translator, and the sentences in which "it" has two candidates."""
 
     def __init__(self, bundle: Bundle, cases: Sequence[Fable]) -> None:
-        self.model = bundle.model()
+        self.model = bundle.build_model()
         self.tokenizers = bundle.tokenizers
         self.cases = cases
         self.words = [Words.of(bundle.tokenizers.source, fable) for fable in cases]
@@ -255,16 +260,20 @@ class Looks:
 
     def right(self, lines: Cut | None = None) -> float:
         """Return how often the right translation is likelier than that with the other pronoun."""
-        contrasts = [f.pronoun.contrast for f in self.cases if f.pronoun and f.pronoun.contrast]
+        contrasts = [
+            f.pronoun.contrastive_pair
+            for f in self.cases
+            if f.pronoun and f.pronoun.contrastive_pair
+        ]
         sources = self.tokenizers.source.encode_batch([c.source for c in contrasts])
         with cut(self._places(lines), self._hidden(lines)):
             right, wrong = (
                 log_probs(self.model, sources, self.tokenizers.target.encode_batch(targets))
-                for targets in ([c.right for c in contrasts], [c.wrong for c in contrasts])
+                for targets in ([c.correct for c in contrasts], [c.wrong for c in contrasts])
             )
         return float((right > wrong).double().mean())
 
-    def _places(self, lines: Cut | None) -> list[MultiHead]:
+    def _places(self, lines: Cut | None) -> list[MultiHeadAttention]:
         if lines is None:
             return []
         if lines.lookers is None:
@@ -286,7 +295,7 @@ class Looks:
     def _weights(self, fable: Fable) -> Tensor:
         """Return the encoder's weights for a sentence, [L, H, S, S]."""
         ear = Ear()
-        self.model.encode(padded([self.tokenizers.source.encode(fable.source)]), ear)
+        self.model.encode(pad_sources([self.tokenizers.source.encode(fable.source)]), ear)
         return torch.stack([record.weights_BHTS[0] for record in ear.encoder()])
 
     def picture(self, fable: Fable) -> Figure:
@@ -315,7 +324,7 @@ class Looks:
 @torch.no_grad()
 def log_probs(model: Transformer, sources: list[list[int]], targets: list[list[int]]) -> Tensor:
     """Return the log-probability of each target, [B]."""
-    batch = Batch.of(Packed.of(sources), Packed.of(targets))
+    batch = Batch.from_packed_ids(PackedIds.from_lists(sources), PackedIds.from_lists(targets))
     states = model.decode(batch.decoder_input_BT, model.encode(batch.source_BS))
     log_probs_BTV = model.output.log_probabilities(states)
     chosen_BT = log_probs_BTV.gather(2, batch.labels_BT[:, :, None]).squeeze(2)

@@ -15,7 +15,15 @@ from seq2see.lab.expectation import NOTED, at_most, equal, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import curves
 from seq2see.lab.timing import seconds
-from seq2see.model import CAUSAL, OPEN, AttentionConfig, Builder, Layout, ModelConfig, Site
+from seq2see.model import (
+    CAUSAL_MASK,
+    NO_MASK,
+    AttentionConfig,
+    AttentionSite,
+    BatchLayout,
+    ModelBuilder,
+    ModelConfig,
+)
 from seq2see.model.cache import KeyValues
 
 # T tokens, M features
@@ -137,10 +145,10 @@ class _Convolution(nn.Module):
 
 def _attention(length: int = LENGTH) -> Network:
     heads = self_attention(4, WIDTH)
-    layout = Layout(1, length)
+    layout = BatchLayout(1, length)
 
     def attend(x_TM: Tensor) -> Tensor:
-        mixed_TM: Tensor = heads(x_TM, layout, CAUSAL)[0]
+        mixed_TM: Tensor = heads(x_TM, layout, CAUSAL_MASK)[0]
         return mixed_TM
 
     return attend
@@ -196,11 +204,13 @@ def _takes(layer: nn.Linear, length: int) -> bool:
 def _between_targets(bench: Bench) -> float:
     """Return the gradient from the last target word to the others through the cross-attention."""
     config = ModelConfig(vocab_size=1, d_model=WIDTH, heads=4)
-    heads = Builder(config).cross_attention(AttentionConfig(), Site("decoder", 0, "cross"))
+    heads = ModelBuilder(config).build_cross_attention(
+        AttentionConfig(), AttentionSite("decoder", 0, "cross")
+    )
     target_TM = torch.randn(6, WIDTH, generator=bench.generator(1), requires_grad=True)
     source_TM = torch.randn(6, WIDTH, generator=bench.generator(2))
-    memory: KeyValues = heads.remember(source_TM, Layout(1, 6))
-    heads(target_TM, memory, Layout(1, 6), OPEN)[-1].sum().backward()
+    memory: KeyValues = heads.project_memory(source_TM, BatchLayout(1, 6))
+    heads(target_TM, memory, BatchLayout(1, 6), NO_MASK)[-1].sum().backward()
     assert target_TM.grad is not None
     return float(target_TM.grad[:-1].abs().max())
 
@@ -319,7 +329,7 @@ def depth(network: Network, length: int) -> int:
 def _alone_or_together(bench: Bench) -> float:
     heads = self_attention(4, WIDTH).double()
     x_TM = torch.randn(20, WIDTH, dtype=torch.float64, generator=bench.generator(1))
-    queries, memory = heads.project(x_TM, Layout(1, 20))
+    queries, memory = heads.project(x_TM, BatchLayout(1, 20))
     together = heads.attention(queries, memory.keys_BHSD, memory.values_BHSD)
     alone = [
         heads.attention(query, memory.keys_BHSD, memory.values_BHSD)
@@ -336,5 +346,9 @@ def _rnn_seconds(length: int, width: int = 512) -> float:
 
 @torch.inference_mode()
 def _attention_seconds(length: int, width: int = 512) -> float:
-    heads, x_TM, layout = self_attention(8, width), torch.randn(length, width), Layout(1, length)
-    return seconds(lambda: heads(x_TM, layout, OPEN), repeats=3)
+    heads, x_TM, layout = (
+        self_attention(8, width),
+        torch.randn(length, width),
+        BatchLayout(1, length),
+    )
+    return seconds(lambda: heads(x_TM, layout, NO_MASK), repeats=3)

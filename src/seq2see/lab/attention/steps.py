@@ -13,23 +13,23 @@ from seq2see.lab.expectation import at_least, at_most, equal
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import Sketch, grids, sketch
 from seq2see.model import (
-    CAUSAL,
-    OPEN,
+    CAUSAL_MASK,
+    NO_MASK,
     AttentionConfig,
+    AttentionMask,
     AttentionRecord,
-    Builder,
+    AttentionSite,
+    BatchLayout,
     DotProductAttention,
-    Layout,
-    Mask,
+    ModelBuilder,
     ModelConfig,
-    Site,
 )
 from seq2see.model.attention import SelfAttention
 from seq2see.model.modules import Dropout
 
 # B batch, H heads, T tokens, D features of a head, M features of the model
 
-SITE = Site("encoder", 0, "self")
+SITE = AttentionSite("encoder", 0, "self")
 WIDTH, HEADS = 512, 8
 WORDS = tuple("我爱中国")
 
@@ -37,7 +37,7 @@ WORDS = tuple("我爱中国")
 def self_attention(heads: int = HEADS, d_model: int = WIDTH, **settings: object) -> SelfAttention:
     """Make one self-attention as of a model, with fresh weights."""
     config = ModelConfig(vocab_size=1, d_model=d_model, heads=heads)
-    return Builder(config).self_attention(AttentionConfig.model_validate(settings), SITE)
+    return ModelBuilder(config).build_self_attention(AttentionConfig.model_validate(settings), SITE)
 
 
 def heads_of(bench: Bench, seed: int = 1, **settings: object) -> SelfAttention:
@@ -53,17 +53,17 @@ def sentence(bench: Bench, tokens: int, seed: int = 1) -> Tensor:
 
 
 @torch.no_grad()
-def attended(heads: SelfAttention, x_TM: Tensor, mask: Mask = OPEN) -> AttentionRecord:
+def attended(heads: SelfAttention, x_TM: Tensor, mask: AttentionMask = NO_MASK) -> AttentionRecord:
     """Let a sentence attend to itself; return every step of it."""
     ear = Ear()
-    heads(x_TM, Layout(1, len(x_TM)), mask, ear)
+    heads(x_TM, BatchLayout(1, len(x_TM)), mask, ear)
     return ear.attention[SITE]
 
 
 def dot_product(q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, AttentionRecord]:
     """Attend with queries, keys and values as they are given; return also every step of it."""
     heard: list[AttentionRecord] = []
-    output = DotProductAttention(scale, Dropout(0.0))(q, k, v, OPEN, heard.append)
+    output = DotProductAttention(scale, Dropout(0.0))(q, k, v, NO_MASK, heard.append)
     return output, heard[0]
 
 
@@ -294,7 +294,7 @@ def directed_graph(bench: Bench) -> Finding:
     words = ["The", "animal", "crossed", "the", "street"]
     x = sentence(bench, len(words))
     open_graph = attended(heads_of(bench), x).weights_BHTS[0, 0]
-    causal_graph = attended(heads_of(bench), x, CAUSAL).weights_BHTS[0, 0]
+    causal_graph = attended(heads_of(bench), x, CAUSAL_MASK).weights_BHTS[0, 0]
     without_loops = causal_graph - causal_graph.diag().diag()
     return Finding(
         Verdict.HOLDS,

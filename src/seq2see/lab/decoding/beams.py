@@ -9,17 +9,17 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from seq2see.draw import BLUE, GREY, ORANGE
+from seq2see.draw import BLUE, GRAY, ORANGE
 from seq2see.lab.bench import Bench
 from seq2see.lab.expectation import equal, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import sketch
 from seq2see.search import (
-    Fate,
+    CandidateStatus,
     Hypothesis,
-    Prediction,
     SearchConfig,
-    Source,
+    SearchInput,
+    StepOutput,
     StepRecord,
     search,
 )
@@ -43,7 +43,7 @@ ONE_PARENT: Table = {
     ("a",): {"student": 0.6, "</s>": 0.4},
 }
 """Here both continuations of “i” (0.35 each) beat every one of “a” (0.18, 0.12)."""
-COLOURS = {Fate.ALIVE: BLUE, Fate.FINISHED: ORANGE}
+COLOURS = {CandidateStatus.ALIVE: BLUE, CandidateStatus.FINISHED: ORANGE}
 BEAM = SearchConfig(beam_size=2, n_best=2, length_penalty=0.0)
 GREEDY = SearchConfig(beam_size=1, length_penalty=0.0)
 
@@ -56,7 +56,7 @@ class TableDecoder:
         self._prefixes: list[tuple[str, ...]] = [()]
         self._started = False
 
-    def step(self, tokens_BK: Tensor) -> Prediction:
+    def step(self, tokens_BK: Tensor) -> StepOutput:
         """Take the last words, and tell what may follow."""
         if self._started:
             words = [WORDS[token] for token in tokens_BK[0].tolist()]
@@ -65,7 +65,7 @@ class TableDecoder:
         rows = [
             [self._follows(prefix).get(word, 0.0) for word in WORDS] for prefix in self._prefixes
         ]
-        return Prediction(torch.tensor([rows]).log())
+        return StepOutput(torch.tensor([rows]).log())
 
     def reorder(self, rows_B: Tensor, parents_BK: Tensor) -> None:
         """Keep the prefixes that go on; there is one sentence."""
@@ -164,18 +164,20 @@ def _searched(
 ) -> list[Hypothesis]:
     """Search one sentence."""
     decoder = TableDecoder(table)
-    (found,) = search(decoder, [Source(3)], config, bos=BOS, eos=EOS, pad=PAD, observer=observer)
+    (found,) = search(
+        decoder, [SearchInput(3)], config, bos=BOS, eos=EOS, pad=PAD, observer=observer
+    )
     return found
 
 
 def _probability(hypothesis: Hypothesis, expected: str) -> float:
     """Return its probability, or 0 if it has other words."""
-    words = " ".join(WORDS[token] for token in hypothesis.content)
+    words = " ".join(WORDS[token] for token in hypothesis.tokens_without_eos)
     return math.exp(hypothesis.log_prob) if words == expected else 0.0
 
 
 def _parents_alive(record: StepRecord) -> list[int]:
-    alive_C = record.fates_BC[0] == Fate.ALIVE
+    alive_C = record.statuses_BC[0] == CandidateStatus.ALIVE
     parents: list[int] = record.candidates.parents_BC[0][alive_C].tolist()
     return parents
 
@@ -210,15 +212,15 @@ def _draw_step(
     axes: Axes, number: int, record: StepRecord, homes: list[tuple[float, float]]
 ) -> list[tuple[float, float]]:
     """Draw the candidates of a step, joined to where they come from; return where each beam is."""
-    fates, beams = record.fates_BC[0].tolist(), record.beams_BC[0].tolist()
-    real = [place for place, fate in enumerate(fates) if fate != Fate.NONE]
+    fates, beams = record.statuses_BC[0].tolist(), record.next_beam_BC[0].tolist()
+    real = [place for place, fate in enumerate(fates) if fate != CandidateStatus.NONE]
     alive: dict[int, tuple[float, float]] = {}
     for rank, place in enumerate(real):
         word = WORDS[int(record.candidates.tokens_BC[0, place])]
         parent = homes[int(record.candidates.parents_BC[0, place])]
         here = (float(number), (len(real) - 1) / 2 - rank)
-        label = f"{word}  {math.exp(float(record.candidates.values_BC[0, place])):.3f}"
-        colour = COLOURS.get(Fate(fates[place]), GREY)
+        label = f"{word}  {math.exp(float(record.candidates.beam_scores_BC[0, place])):.3f}"
+        colour = COLOURS.get(CandidateStatus(fates[place]), GRAY)
         axes.plot(*zip(parent, here, strict=True), color=colour, linewidth=1.2, zorder=0)
         _label(axes, here, label, colour)
         alive[beams[place]] = here

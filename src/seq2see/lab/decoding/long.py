@@ -17,20 +17,20 @@ from seq2see.lab.expectation import at_least, at_most, between, equal
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.timing import cpu_seconds
 from seq2see.model import (
-    OPEN,
-    SILENCE,
+    NO_MASK,
+    NULL_RECORDER,
     AttentionConfig,
-    Builder,
-    Layout,
+    AttentionSite,
+    BatchLayout,
+    ModelBuilder,
     Recorder,
-    Site,
     Transformer,
 )
 
 # N tokens in a row, M features of the model
 
 LINFORMER = AttentionConfig(kind="linformer", max_length=4096, rank=64)
-SITE = Site("encoder", 0, "self")
+SITE = AttentionSite("encoder", 0, "self")
 WAYS = {
     "plain": Text("attention, weights kept", "注意力，保留权重"),
     "fused": Text("attention, fused kernel", "注意力，融合核"),
@@ -64,8 +64,8 @@ def square_or_linear(bench: Bench) -> Finding:
     lengths = (256, 512, 1024, 2048, 4096) if bench.full else (256, 512, 1024, 2048)
     ways = {
         "plain": Way(DIGITS.attention, Ear()),  # somebody listens, so the weights exist
-        "fused": Way(DIGITS.attention, SILENCE),
-        "linformer": Way(LINFORMER, SILENCE),
+        "fused": Way(DIGITS.attention, NULL_RECORDER),
+        "linformer": Way(LINFORMER, NULL_RECORDER),
     }
     memory = {name: [way.kept(length) for length in lengths] for name, way in ways.items()}
     times = {name: [way.time(length) for length in lengths] for name, way in ways.items()}
@@ -149,13 +149,13 @@ class Way:
 
     def __init__(self, attention: AttentionConfig, recorder: Recorder) -> None:
         torch.manual_seed(1)
-        self._heads = Builder(DIGITS).self_attention(attention, SITE)
+        self._heads = ModelBuilder(DIGITS).build_self_attention(attention, SITE)
         self._recorder = recorder
 
     def __call__(self, x_NM: Tensor) -> Tensor:
         """Attend over all tokens as one sentence."""
         mixed_NM: Tensor
-        mixed_NM, _ = self._heads(x_NM, Layout(1, len(x_NM)), OPEN, self._recorder)
+        mixed_NM, _ = self._heads(x_NM, BatchLayout(1, len(x_NM)), NO_MASK, self._recorder)
         return mixed_NM
 
     def kept(self, length: int) -> float:

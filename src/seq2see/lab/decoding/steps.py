@@ -43,7 +43,7 @@ Way = Callable[[Transformer, Tensor, Tensor], Tensor]
 def at_once_or_step_by_step(bench: Bench) -> Finding:
     """Compare logits in double precision, and times in single."""
     torch.manual_seed(1)
-    model = Transformer.from_config(ModelConfig.preset("tiny", vocab_size=1000)).eval()
+    model = Transformer.from_config(ModelConfig.from_preset("tiny", vocab_size=1000)).eval()
     ids = torch.randint(4, 1000, (2, 8, LENGTHS[-1]), generator=bench.generator())
     source_BS, target_BT = ids
     single = apart(_stepwise(model, source_BS, target_BT), _at_once(model, source_BS, target_BT))
@@ -121,6 +121,6 @@ def _at_once(model: Transformer, source_BS: Tensor, target_BT: Tensor) -> Tensor
 
 @torch.inference_mode()
 def _stepwise(model: Transformer, source_BS: Tensor, target_BT: Tensor) -> Tensor:
-    cache = model.start(model.encode(source_BS))
+    cache = model.init_cache(model.encode(source_BS))
     steps = [model.output(model.step(word_B1, cache)) for word_B1 in target_BT.split(1, dim=1)]
     return torch.cat(steps, dim=1)

@@ -9,12 +9,12 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
-from seq2see.draw import BLUE, GREEN, GREY, ORANGE
+from seq2see.draw import BLUE, GRAY, GREEN, ORANGE
 from seq2see.lab.experiment import Figure, Text
 from seq2see.lab.pictures import Label, Sketch, sketch
 from seq2see.model import ModelConfig, Transformer, count_parameters
 
-PALE = {BLUE: "#cfdcea", ORANGE: "#f4dcc0", GREEN: "#cfe5d5", GREY: "#dfe1e5"}
+PALE = {BLUE: "#cfdcea", ORANGE: "#f4dcc0", GREEN: "#cfe5d5", GRAY: "#dfe1e5"}
 WORDS = 37_000
 
 
@@ -85,7 +85,7 @@ class Drawing:
             start,
             arrowprops={
                 "arrowstyle": "-|>",
-                "color": GREY,
+                "color": GRAY,
                 "shrinkA": 0,
                 "shrinkB": 0,
                 "connectionstyle": f"arc3,rad={bend}",
@@ -105,7 +105,7 @@ class Drawing:
 def _base() -> Transformer:
     """Return the paper's model, without making room for its weights."""
     with torch.device("meta"):
-        return Transformer.from_config(ModelConfig.preset("base", vocab_size=WORDS))
+        return Transformer.from_config(ModelConfig.from_preset("base", vocab_size=WORDS))
 
 
 def stacks() -> Figure:
@@ -157,15 +157,15 @@ def _ends(drawing: Drawing, model: Transformer, encoder: Box, decoder: Box, top:
         (encoder, Text("source", "源句")),
         (decoder, Text("target so far", "已有译文")),
     ):
-        embedding = drawing.box(Box(first.x, -0.85, 2.6), position, GREY)
+        embedding = drawing.box(Box(first.x, -0.85, 2.6), position, GRAY)
         drawing.arrow(embedding.top, first.bottom)
         drawing.note(first.x, -1.4, words)
     linear = drawing.box(
         Box(top.x, 5.4, 2.6),
         Text(f"linear ({table:.2f} M, tied)", f"线性层（{table:.2f} M，共享）"),
-        GREY,
+        GRAY,
     )
-    softmax = drawing.box(Box(top.x, 6.2, 2.6), "softmax", GREY)
+    softmax = drawing.box(Box(top.x, 6.2, 2.6), "softmax", GRAY)
     drawing.arrow(top.top, linear.bottom)
     drawing.arrow(linear.top, softmax.bottom)
     drawing.note(top.x, 6.8, Text("next word", "下一个词"))
@@ -200,7 +200,7 @@ def _sublayers(drawing: Drawing, x: float, names: list[Text]) -> list[Box]:
     for number, name in enumerate(names):
         y = 1.65 * number
         box = drawing.box(Box(x, y, 2.4), name, BLUE)
-        added = drawing.box(Box(x, y + 0.75, 2.4, 0.4), Text("add and norm", "相加并归一化"), GREY)
+        added = drawing.box(Box(x, y + 0.75, 2.4, 0.4), Text("add and norm", "相加并归一化"), GRAY)
         drawing.arrow((x, y - 0.5), box.bottom)
         drawing.arrow(box.top, added.bottom)
         drawing.arrow((x, y - 0.45), added.right, bend=0.9)

@@ -10,7 +10,13 @@ from seq2see.lab.bench import ZERO, Bench, Lesson
 from seq2see.lab.ear import Ear
 from seq2see.lab.experiment import Figure, Text
 from seq2see.lab.pictures import sketch
-from seq2see.model import CAUSAL, DotProductAttention, Site, masked_softmax, padding_mask
+from seq2see.model import (
+    CAUSAL_MASK,
+    AttentionSite,
+    DotProductAttention,
+    build_padding_mask,
+    masked_softmax,
+)
 from seq2see.model.modules import Dropout
 from seq2see.text import BOS_ID, EOS_ID
 
@@ -22,7 +28,7 @@ DIGITS_SHOWN = [3, 1, 4, 1, 5, 9]
 
 def masks() -> Figure:
     """Draw both masks and their OR; dark is hidden."""
-    padding = padding_mask(PADDED)
+    padding = build_padding_mask(PADDED)
 
     def rows(mask: Tensor | None) -> list[list[float]]:
         assert mask is not None
@@ -35,9 +41,11 @@ def masks() -> Figure:
             "六个查询（行）对六个键的掩码，末两个为填充；深色为被遮",
         ),
         {
-            Text("padding", "填充"): rows(padding.dense(6, 6, device)),
-            Text("causal", "因果"): rows(CAUSAL.dense(6, 6, device)),
-            Text("padding OR causal", "填充 或 因果"): rows((padding | CAUSAL).dense(6, 6, device)),
+            Text("padding", "填充"): rows(padding.to_tensor(6, 6, device)),
+            Text("causal", "因果"): rows(CAUSAL_MASK.to_tensor(6, 6, device)),
+            Text("padding OR causal", "填充 或 因果"): rows(
+                (padding | CAUSAL_MASK).to_tensor(6, 6, device)
+            ),
         },
         [str(place) for place in range(1, 7)],
         [str(place) for place in range(1, 7)],
@@ -89,7 +97,7 @@ def worked_head() -> Figure:
     matrices = torch.randn(3, 4, 3, generator=generator) / 2
     queries, keys, values = (x_SM @ matrix for matrix in matrices)
     attention = DotProductAttention(3**-0.5, Dropout(0.0))
-    scores_TS = attention.scores(queries, keys)
+    scores_TS = attention.compute_scores(queries, keys)
     weights_TS = masked_softmax(scores_TS, None)
     return pictures.grids(
         Text(
@@ -105,7 +113,7 @@ def worked_head() -> Figure:
             "V": values.tolist(),
             "QKᵀ/√3": scores_TS.tolist(),
             "softmax": weights_TS.tolist(),
-            "Z": attention.mix(weights_TS, values).tolist(),
+            "Z": attention.weighted_sum(weights_TS, values).tolist(),
         },
         ["Thinking", "Machines"],
         limits=(-2.0, 2.0),
@@ -125,7 +133,7 @@ def heads(bench: Bench) -> Figure:
         Text(f"layer {layer + 1}, head {head + 1}", f"第 {layer + 1} 层，头 {head + 1}"): weights_TS
         for layer in range(2)
         for head, weights_TS in enumerate(
-            ear.attention[Site("decoder", layer, "cross")].weights_BHTS[0].tolist()
+            ear.attention[AttentionSite("decoder", layer, "cross")].weights_BHTS[0].tolist()
         )
     }
     digits = [str(digit) for digit in DIGITS_SHOWN]

@@ -14,7 +14,7 @@ from seq2see.lab.expectation import NOTED, at_least, at_most, equal, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import grids
 from seq2see.lab.timing import cpu_seconds
-from seq2see.model import OPEN, Layout, count_parameters
+from seq2see.model import NO_MASK, BatchLayout, count_parameters
 from seq2see.model.attention import SelfAttention
 
 # B batch, H heads, T tokens, D features of a head, M features of the model
@@ -40,7 +40,7 @@ from seq2see.model.attention import SelfAttention
 def sets_of_matrices(bench: Bench) -> Finding:
     """Do each head with matrices of its own, and join them in both ways."""
     heads, x_TM = heads_of(bench), sentence(bench, 5)
-    ours, _ = heads(x_TM, Layout(1, 5), OPEN)
+    ours, _ = heads(x_TM, BatchLayout(1, 5), NO_MASK)
     outputs = [_one_head(heads, x_TM, head) for head in range(HEADS)]
     joined = torch.cat(outputs, dim=-1) @ heads.output.weight.T + heads.output.bias
     slices = heads.output.weight.T.chunk(HEADS)
@@ -197,7 +197,7 @@ def cost_of_heads(bench: Bench) -> Finding:
 
 
 def _split(x: Tensor) -> Tensor:
-    return self_attention(HEADS).split(x[:, 0])
+    return self_attention(HEADS).split_heads(x[:, 0])
 
 
 def _attends(x_BHTD: Tensor) -> Callable[[], Tensor]:
@@ -208,7 +208,7 @@ def _attends(x_BHTD: Tensor) -> Callable[[], Tensor]:
     attention = self_attention(1, x_BHTD.size(-1)).attention
 
     def work() -> Tensor:
-        output: Tensor = attention(x_BHTD, x_BHTD, x_BHTD, OPEN, lambda _: None)
+        output: Tensor = attention(x_BHTD, x_BHTD, x_BHTD, NO_MASK, lambda _: None)
         return output
 
     return work

@@ -14,7 +14,7 @@ from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, 
 from seq2see.lab.pictures import bars
 from seq2see.loss import LossConfig
 from seq2see.model import Transformer
-from seq2see.model.attention import MultiHead
+from seq2see.model.attention import MultiHeadAttention
 from seq2see.text import PAD_ID
 from seq2see.training.objective import Objective
 
@@ -147,8 +147,8 @@ def _added_without_each(learned: Learned) -> dict[Text, float]:
     return added
 
 
-def _places(model: Transformer) -> dict[Text, MultiHead]:
-    places: dict[Text, MultiHead] = {}
+def _places(model: Transformer) -> dict[Text, MultiHeadAttention]:
+    places: dict[Text, MultiHeadAttention] = {}
     for i, heads in enumerate(encoder_heads(model), 1):
         places[Text(f"encoder {i}", f"编码器 {i}")] = heads
     for i, decoder in enumerate(model.decoder.layers, 1):
@@ -161,7 +161,7 @@ def _places(model: Transformer) -> dict[Text, MultiHead]:
 def _nll(model: Transformer) -> float:
     objective = Objective(model, LossConfig(label_smoothing=0.0), PAD_ID).eval()
     loss = objective(batch_of(pairs("reverse", "test")[:400]))
-    return float(loss.nll) / int(loss.tokens)
+    return float(loss.nll) / int(loss.num_tokens)
 
 
 @torch.no_grad()

@@ -15,18 +15,18 @@ from seq2see.lab.expectation import at_least, at_most, equal, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.loss import LossConfig, LossSum
 from seq2see.model import (
-    CAUSAL,
+    CAUSAL_MASK,
     Attention,
     AttentionConfig,
     AttentionListener,
-    Builder,
+    AttentionSite,
     DotProductAttention,
+    ModelBuilder,
     ModelConfig,
-    Site,
     Transformer,
     masked_softmax,
 )
-from seq2see.model.attention import Inputs
+from seq2see.model.attention import AttentionInputs
 from seq2see.text import PAD_ID
 from seq2see.training.objective import Objective
 
@@ -38,15 +38,15 @@ UPDATES = 200
 class KeepMaskAttention(DotProductAttention):
     """The notes' mistake: 1 where a query *may* look, fed to `scores + mask · −1e9`."""
 
-    def fused(self, inputs: Inputs) -> Tensor:
+    def fused_forward(self, inputs: AttentionInputs) -> Tensor:
         """Take the plain form always."""
-        return self.plain(inputs, None)
+        return self.plain_forward(inputs, None)
 
-    def plain(self, inputs: Inputs, listener: AttentionListener | None) -> Tensor:  # noqa: ARG002
+    def plain_forward(self, inputs: AttentionInputs, listener: AttentionListener | None) -> Tensor:  # noqa: ARG002
         """Hide what was meant to be kept."""
         queries_BHTD, keys_BHSD, values_BHSD, _ = inputs
-        scores_BHTS = self.scores(queries_BHTD, keys_BHSD)
-        return self.mix(keep_mask_softmax(scores_BHTS), values_BHSD)
+        scores_BHTS = self.compute_scores(queries_BHTD, keys_BHSD)
+        return self.weighted_sum(keep_mask_softmax(scores_BHTS), values_BHSD)
 
 
 def keep_mask_softmax(scores_BHTS: Tensor) -> Tensor:
@@ -56,12 +56,12 @@ def keep_mask_softmax(scores_BHTS: Tensor) -> Tensor:
     return (scores_BHTS + keep_TS * -1e9).softmax(dim=-1)
 
 
-class KeepMaskBuilder(Builder):
+class KeepMaskBuilder(ModelBuilder):
     """Makes a Transformer whose decoder has the mask the wrong way round."""
 
-    def attention(self, attention: AttentionConfig, site: Site) -> Attention:
+    def build_attention(self, attention: AttentionConfig, site: AttentionSite) -> Attention:
         """Change the decoder's self-attention alone."""
-        usual = super().attention(attention, site)
+        usual = super().build_attention(attention, site)
         if site.stack == "encoder" or site.kind == "cross":
             return usual
         assert isinstance(usual, DotProductAttention)
@@ -69,7 +69,7 @@ class KeepMaskBuilder(Builder):
 
 
 def _wrong_way_round(config: ModelConfig) -> Transformer:
-    return KeepMaskBuilder(config).transformer()
+    return KeepMaskBuilder(config).build_transformer()
 
 
 @experiment(
@@ -98,7 +98,7 @@ def keep_mask(bench: Bench) -> Finding:
     wrong = bench.learn_all(replace(lesson, variant="keep-mask"), _wrong_way_round)
     scores_BHTS = torch.randn(1, 1, 6, 6, generator=bench.generator())
     wrong_TS = keep_mask_softmax(scores_BHTS)[0, 0]
-    right_TS = masked_softmax(scores_BHTS, CAUSAL.dense(6, 6, scores_BHTS.device))[0, 0]
+    right_TS = masked_softmax(scores_BHTS, CAUSAL_MASK.to_tensor(6, 6, scores_BHTS.device))[0, 0]
     return Finding(
         Verdict.FALSE,
         Text(
@@ -160,7 +160,7 @@ def _forced_loss(learned: Learned) -> float:
     longest = [pair for pair in pairs("reverse", "test") if len(pair[0]) == 12]
     objective = Objective(learned.model, LossConfig(label_smoothing=0.0), PAD_ID).eval()
     loss: LossSum = objective(batch_of(longest))
-    return float(loss.nll) / loss.tokens
+    return float(loss.nll) / loss.num_tokens
 
 
 def _losses(right: tuple[Learned, ...], wrong: tuple[Learned, ...]) -> Figure:

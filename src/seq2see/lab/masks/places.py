@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seq2see.data.corpus import Corpus, CorpusConfig
-from seq2see.data.encoded_corpus import Encoding, encode
+from seq2see.data.encoded_corpus import EncodingOptions, encode_corpus
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench, Lesson, batch_of, pairs, untrained
 from seq2see.lab.closeness import apart, differing
@@ -17,17 +17,17 @@ from seq2see.lab.ear import Ear
 from seq2see.lab.expectation import at_least, at_most, equal
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.loss import smoothed_cross_entropy
-from seq2see.model import AttentionRecord, Memory, Site, Transformer, masked_softmax
-from seq2see.text import PAD_ID, TokenizerConfig, Tokenizers
+from seq2see.model import AttentionRecord, AttentionSite, EncoderOutput, Transformer, masked_softmax
+from seq2see.text import PAD_ID, TokenizerConfig, TokenizerPair
 
 # B batch, H heads, T queries or target tokens, S keys or source tokens
 
 SOURCE = torch.tensor([[4, 5, 6, 7, 8, 3], [9, 10, 3, PAD_ID, PAD_ID, PAD_ID]])
 TARGET = torch.tensor([[2, 8, 7, 6, 5], [2, 10, 9, PAD_ID, PAD_ID]])
 SITES = {
-    Site("encoder", 0, "self"): Text("encoder", "编码器"),
-    Site("decoder", 0, "self"): Text("decoder, self", "解码器自注意力"),
-    Site("decoder", 0, "cross"): Text("decoder, memory", "解码器对源端"),
+    AttentionSite("encoder", 0, "self"): Text("encoder", "编码器"),
+    AttentionSite("decoder", 0, "self"): Text("decoder, self", "解码器自注意力"),
+    AttentionSite("decoder", 0, "cross"): Text("decoder, memory", "解码器对源端"),
 }
 LONGEST = 8
 
@@ -129,8 +129,8 @@ def _second_sentence(ear: Ear) -> Figure:
 
 
 def _weight_on_hidden(record: AttentionRecord) -> float:
-    assert record.hidden_BHTS is not None
-    hidden_BHTS = record.hidden_BHTS.expand_as(record.weights_BHTS)
+    assert record.masked_BHTS is not None
+    hidden_BHTS = record.masked_BHTS.expand_as(record.weights_BHTS)
     return float(record.weights_BHTS[hidden_BHTS].sum())
 
 
@@ -141,9 +141,11 @@ def _left_out() -> tuple[int, int]:
     """
     corpus = Corpus(CorpusConfig(files=("builtin:copy/test",)))
     sources, targets = zip(*corpus, strict=True)
-    tokenizers = Tokenizers.train(sources, targets, TokenizerConfig(vocab_size=280))
+    tokenizers = TokenizerPair.train(sources, targets, TokenizerConfig(vocab_size=280))
     with TemporaryDirectory() as folder:
-        reported = encode(corpus, Encoding(tokenizers, LONGEST), Path(folder)).left_out.too_long
+        reported = encode_corpus(
+            corpus, EncodingOptions(tokenizers, LONGEST), Path(folder)
+        ).skipped.too_long
     pieces = [len(tokenizers.source.encode(source)) for source, _ in corpus]
     return reported, sum(count > LONGEST for count in pieces)
 
@@ -225,14 +227,14 @@ def _without_memory_mask(model: Transformer) -> tuple[float, float, float]:
     """Return the loss with the mask and without it, and the share of weight on padding then."""
     batch = batch_of(pairs("reverse", "test")[:300])
     memory, ear = model.encode(batch.source_BS), Ear()
-    bare = Memory(memory.states_BSM, torch.zeros_like(memory.padding_BS))
+    bare = EncoderOutput(memory.states_BSM, torch.zeros_like(memory.padding_BS))
     real_BT = batch.labels_BT != PAD_ID
     losses = []
     for seen in (memory, bare):
         states_BTM = model.decode(batch.decoder_input_BT, seen, ear)
         total = smoothed_cross_entropy(model.output(states_BTM[real_BT]), batch.labels_BT[real_BT])
         losses.append(float(total) / int(real_BT.sum()))
-    weights_BHTS = ear.attention[Site("decoder", 1, "cross")].weights_BHTS
+    weights_BHTS = ear.attention[AttentionSite("decoder", 1, "cross")].weights_BHTS
     on_padding_BHT = (weights_BHTS * memory.padding_BS[:, None, None, :]).sum(dim=-1)
     share = on_padding_BHT.mean(dim=1)[real_BT].mean()
     return losses[0], losses[1], float(share)

@@ -12,7 +12,7 @@ from seq2see.lab.bench import DIGITS, Bench
 from seq2see.lab.closeness import apart, differing
 from seq2see.lab.expectation import at_least, at_most, equal, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
-from seq2see.model import OPEN, Builder, Layout, ModelConfig, Site
+from seq2see.model import NO_MASK, AttentionSite, BatchLayout, ModelBuilder, ModelConfig
 from seq2see.model.modules import ACTIVATIONS, Dropout, FeedForward
 
 # N tokens in a row, M features of the model
@@ -42,8 +42,8 @@ Part = Callable[[Tensor], Tensor]
 def position_wise(bench: Bench) -> Finding:
     """Change one token and see which outputs follow."""
     torch.manual_seed(1)
-    builder = Builder(DIGITS)
-    network, attention = builder.feed_forward(), _SelfAttention(builder)
+    builder = ModelBuilder(DIGITS)
+    network, attention = builder.build_feed_forward(), _SelfAttention(builder)
     x_NM = torch.randn(TOKENS, DIGITS.d_model, generator=bench.generator())
     changed_NM = x_NM.clone()
     changed_NM[5] += 1.0
@@ -92,14 +92,14 @@ def position_wise(bench: Bench) -> Finding:
 class _SelfAttention(nn.Module):
     """Self-attention over all tokens as one sentence."""
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: ModelBuilder) -> None:
         super().__init__()
-        site = Site("encoder", 0, "self")
-        self.heads = builder.self_attention(builder.config.attention, site)
+        site = AttentionSite("encoder", 0, "self")
+        self.heads = builder.build_self_attention(builder.config.attention, site)
 
     def forward(self, x_NM: Tensor) -> Tensor:
         mixed_NM: Tensor
-        mixed_NM, _ = self.heads(x_NM, Layout(1, len(x_NM)), OPEN)
+        mixed_NM, _ = self.heads(x_NM, BatchLayout(1, len(x_NM)), NO_MASK)
         return mixed_NM
 
 
@@ -163,16 +163,16 @@ def non_linearity(bench: Bench) -> Finding:
 def _parts(bench: Bench) -> dict[Text, Part]:
     """Return the parts of a layer, and two of them without what bends them."""
     torch.manual_seed(1)
-    builder = Builder(DIGITS)
+    builder = ModelBuilder(DIGITS)
     linear = FeedForward(64, 128, lambda x: x, Dropout(0.0))
     weights_NN = torch.randn(TOKENS, TOKENS, generator=bench.generator(), dtype=torch.float64)
     weights_NN = weights_NN.softmax(dim=-1)
     return {
-        Text("feed-forward network with ReLU", "用 ReLU 的前馈网络"): builder.feed_forward(),
+        Text("feed-forward network with ReLU", "用 ReLU 的前馈网络"): builder.build_feed_forward(),
         NO_ACTIVATION: linear,
         Text("self-attention", "自注意力"): _SelfAttention(builder),
         FIXED_WEIGHTS: lambda x_NM: weights_NN @ x_NM,
-        Text("LayerNorm", "LayerNorm"): builder.norm(),
+        Text("LayerNorm", "LayerNorm"): builder.build_norm(),
     }
 
 

@@ -15,7 +15,7 @@ from seq2see.lab.bench import DIGITS, Bench, Lesson, Make, batch_of, pairs
 from seq2see.lab.expectation import at_least, at_most
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.loss import LossConfig
-from seq2see.model import Builder, Memory, ModelConfig, Transformer
+from seq2see.model import EncoderOutput, ModelBuilder, ModelConfig, Transformer
 from seq2see.model.modules import Residual, Sublayer
 from seq2see.text import PAD_ID
 from seq2see.training.objective import Objective
@@ -34,18 +34,18 @@ class NoResidual(Residual):
         return normalised_NM
 
 
-class NoResidualBuilder(Builder):
+class NoResidualBuilder(ModelBuilder):
     """Makes a Transformer without residual connections."""
 
-    def residual(self) -> Residual:
+    def build_residual(self) -> Residual:
         """Take the norm and dropout of the usual one."""
-        usual = super().residual()
+        usual = super().build_residual()
         return NoResidual(usual.norm, usual.dropout)
 
 
 def without_residual(config: ModelConfig) -> Transformer:
     """Make the whole."""
-    return NoResidualBuilder(config).transformer()
+    return NoResidualBuilder(config).build_transformer()
 
 
 @experiment(
@@ -108,11 +108,11 @@ def _first_gradients(make: Make, config: ModelConfig, seed: int) -> FirstGradien
     model = make(config).train()
     batch = batch_of(pairs("reverse", "test")[:64])
     loss = Objective(model, LossConfig(label_smoothing=0.0), PAD_ID)(batch)
-    (loss.total / loss.tokens).backward()
+    (loss.total / loss.num_tokens).backward()
     with torch.no_grad():
         memory = model.encode(batch.source_BS)
     return FirstGradients(
-        math.log10(float(loss.nll) / loss.tokens),
+        math.log10(float(loss.nll) / loss.num_tokens),
         [_length(layer) for layer in model.encoder.layers],
         [_length(layer) for layer in model.decoder.layers],
         _difference(memory),
@@ -124,7 +124,7 @@ def _length(layer: nn.Module) -> float:
     return float(torch.stack(lengths).norm())
 
 
-def _difference(memory: Memory) -> float:
+def _difference(memory: EncoderOutput) -> float:
     """Return 1 − the mean cosine between two tokens of the same sentence."""
     unit_BSM = nn.functional.normalize(memory.states_BSM.double(), dim=-1)
     real_BS = (~memory.padding_BS).double()

@@ -9,7 +9,7 @@ from seq2see.lab.bench import Bench
 from seq2see.lab.closeness import apart
 from seq2see.lab.expectation import at_least, at_most, between
 from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
-from seq2see.model import sinusoid
+from seq2see.model import compute_sinusoids
 
 # T positions, M features of the model, V vocabulary
 
@@ -37,7 +37,7 @@ def adding(bench: Bench) -> Finding:
     """Check the algebra, then read words and positions back from their sum."""
     generator = bench.generator()
     tokens_VM = torch.randn(WORDS, WIDE, generator=generator).double()
-    places_TM = sinusoid(torch.arange(POSITIONS), WIDE)
+    places_TM = compute_sinusoids(torch.arange(POSITIONS), WIDE)
     words_T = torch.randint(WORDS, (POSITIONS,), generator=generator)
     weight_MM = torch.randn(WIDE, WIDE, generator=generator).double() / WIDE**0.5
     return Finding(

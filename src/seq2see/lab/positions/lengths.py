@@ -13,7 +13,7 @@ from seq2see.lab.bench import Bench, Learned, Lesson, exactness, pairs
 from seq2see.lab.closeness import apart
 from seq2see.lab.expectation import at_least, at_most, between
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
-from seq2see.model import RelativeAttention, RelativeDistances
+from seq2see.model import RelativeAttention, RelativePositionEmbeddings
 from seq2see.model.modules import Dropout
 
 # B batch, H heads, T queries, S keys, D features of a head
@@ -175,7 +175,7 @@ def relative(bench: Bench) -> Finding:
 def _formula_gap(bench: Bench) -> tuple[float, float]:
     """Compare with the formula, for which a tensor of all pairs with features is made."""
     torch.manual_seed(1)
-    distances = RelativeDistances(8, max_distance=3).double()
+    distances = RelativePositionEmbeddings(8, max_distance=3).double()
     attention = RelativeAttention(1.0, distances, Dropout(0.0))
     queries, keys, values = torch.randn(3, 1, 2, 9, 8, generator=bench.generator()).double()
     row_TS = (torch.arange(9) - torch.arange(9)[:, None]).clamp(-3, 3) + 3
@@ -184,7 +184,7 @@ def _formula_gap(bench: Bench) -> tuple[float, float]:
     scores_BHTS = (queries.unsqueeze(3) * keys_BHTSD).sum(dim=-1)
     mixed_BHTD = (scores_BHTS.softmax(dim=-1).unsqueeze(4) * values_BHTSD).sum(dim=3)
     return (
-        apart(attention.scores(queries, keys), scores_BHTS),
+        apart(attention.compute_scores(queries, keys), scores_BHTS),
         apart(attention(queries, keys, values), mixed_BHTD),
     )
 

@@ -10,7 +10,7 @@ from seq2see.lab.bench import Bench
 from seq2see.lab.closeness import apart
 from seq2see.lab.expectation import at_most, equal
 from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
-from seq2see.model import sinusoid
+from seq2see.model import compute_sinusoids
 
 WIDE = 512
 
@@ -47,7 +47,7 @@ def notes_code(_: Bench) -> Finding:
             ),
             Measurement(
                 Text("corrected against ours, 50 × 512", "改正后与我们的差，50 × 512"),
-                apart(corrected_TM, sinusoid(torch.arange(50), WIDE)),
+                apart(corrected_TM, compute_sinusoids(torch.arange(50), WIDE)),
                 at_most(1e-12),
             ),
         ),

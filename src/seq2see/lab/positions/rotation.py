@@ -10,7 +10,7 @@ from seq2see.lab.bench import Bench
 from seq2see.lab.closeness import apart
 from seq2see.lab.expectation import at_least, at_most, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
-from seq2see.model import sinusoid
+from seq2see.model import compute_sinusoids
 
 # T positions, M features of the model, F frequencies
 
@@ -34,7 +34,7 @@ WIDE = 512
 )
 def rotation(bench: Bench) -> Finding:
     """Turn positions by one matrix, and compare their products."""
-    table_TM = sinusoid(torch.arange(300), WIDE)
+    table_TM = compute_sinusoids(torch.arange(300), WIDE)
     products_TT = table_TM @ table_TM.T
     query_MM, key_MM = torch.randn(2, WIDE, WIDE, generator=bench.generator()).double() / WIDE**0.5
     projected_TT = (table_TM @ query_MM) @ (table_TM @ key_MM).T
@@ -110,7 +110,7 @@ def _bands(products_TT: Tensor, projected_TT: Tensor) -> Figure:
 
 def rotation_by(shift: int) -> Tensor:
     """Return the matrix that moves PE(pos) to PE(pos + shift): a rotation in each pair."""
-    sines_F, cosines_F = sinusoid(torch.tensor([shift]), WIDE)[0].view(-1, 2).T
+    sines_F, cosines_F = compute_sinusoids(torch.tensor([shift]), WIDE)[0].view(-1, 2).T
     blocks_F22 = torch.stack((cosines_F, sines_F, -sines_F, cosines_F), dim=1).view(-1, 2, 2)
     turned: Tensor = torch.block_diag(*blocks_F22)
     return turned

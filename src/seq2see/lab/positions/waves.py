@@ -11,7 +11,7 @@ from seq2see.lab.closeness import apart
 from seq2see.lab.expectation import at_least, at_most, equal, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import sketch
-from seq2see.model import Builder, count_parameters, sinusoid
+from seq2see.model import ModelBuilder, compute_sinusoids, count_parameters
 
 # T positions, M features of the model
 
@@ -36,9 +36,9 @@ WIDE = 512
 )
 def waves(_: Bench) -> Finding:
     """Look at the values and count the parameters."""
-    table_TM = sinusoid(torch.arange(20), WIDE)
+    table_TM = compute_sinusoids(torch.arange(20), WIDE)
     odd_position_M = table_TM[1]
-    far_TM = sinusoid(torch.arange(10_000), WIDE)
+    far_TM = compute_sinusoids(torch.arange(10_000), WIDE)
     return Finding(
         Verdict.HOLDS_IF,
         Text(
@@ -55,7 +55,7 @@ def waves(_: Bench) -> Finding:
             ),
             Measurement(
                 Text("parameters of the part", "该部件的参数个数"),
-                count_parameters(Builder(DIGITS).positions()),
+                count_parameters(ModelBuilder(DIGITS).build_positions()),
                 equal(0),
             ),
             Measurement(
@@ -85,7 +85,7 @@ def twenty_positions() -> Figure:
             "20 positions of 512 dimensions, as the paper interleaves them",
             "20 个位置、512 维，按论文的交错方式",
         ),
-        {Text("interleaved", "交错"): sinusoid(torch.arange(20), WIDE)},
+        {Text("interleaved", "交错"): compute_sinusoids(torch.arange(20), WIDE)},
     )
 
 
@@ -96,7 +96,11 @@ def halves() -> Figure:
             "20 positions of 512 dimensions in Tensor2Tensor's form: sines left, cosines right",
             "20 个位置、512 维，Tensor2Tensor 的形式：左半正弦，右半余弦",
         ),
-        {Text("halves", "前后两半"): sinusoid(torch.arange(20), WIDE, "halves", "tensor2tensor")},
+        {
+            Text("halves", "前后两半"): compute_sinusoids(
+                torch.arange(20), WIDE, "halves", "tensor2tensor"
+            )
+        },
     )
 
 
@@ -115,7 +119,7 @@ def position_tables(caption: Text, tables: dict[Text, Tensor]) -> Figure:
 
 def four_dimensions() -> Figure:
     """Draw the table of d = 4 with its numbers."""
-    table_TM = sinusoid(torch.arange(6), 4)
+    table_TM = compute_sinusoids(torch.arange(6), 4)
     return pictures.grids(
         Text("d = 4: the vector of each position is a row", "d = 4：每行是一个位置的向量"),
         {"PE": table_TM.tolist()},
@@ -146,9 +150,9 @@ def four_dimensions() -> Figure:
 def tensor2tensor(_: Bench) -> Finding:
     """Take the layout away and see what is left."""
     positions_T = torch.arange(200)
-    interleaved_TM = sinusoid(positions_T, WIDE)
-    halves_TM = sinusoid(positions_T, WIDE, "halves")
-    theirs_TM = sinusoid(positions_T, WIDE, "halves", "tensor2tensor")
+    interleaved_TM = compute_sinusoids(positions_T, WIDE)
+    halves_TM = compute_sinusoids(positions_T, WIDE, "halves")
+    theirs_TM = compute_sinusoids(positions_T, WIDE, "halves", "tensor2tensor")
     sorted_TM = torch.cat((interleaved_TM[:, 0::2], interleaved_TM[:, 1::2]), dim=1)
     return Finding(
         Verdict.FALSE,
@@ -174,8 +178,8 @@ def tensor2tensor(_: Bench) -> Finding:
             Measurement(
                 Text("the same at d = 4, 20 positions", "同上，d = 4、20 个位置"),
                 apart(
-                    sinusoid(positions_T[:20], 4, "halves", "tensor2tensor"),
-                    sinusoid(positions_T[:20], 4, "halves"),
+                    compute_sinusoids(positions_T[:20], 4, "halves", "tensor2tensor"),
+                    compute_sinusoids(positions_T[:20], 4, "halves"),
                 ),
                 at_least(0.1),
             ),

@@ -13,7 +13,7 @@ from seq2see.lab.ear import Ear
 from seq2see.lab.expectation import at_least, at_most, between, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import curves
-from seq2see.model import OPEN, Layout
+from seq2see.model import NO_MASK, BatchLayout
 
 # B batch, T queries, S keys, D features of a head, M features of the model
 
@@ -209,8 +209,8 @@ def _gradients(bench: Bench, kind: str, d: int = 512) -> _Gradients:
     heads = self_attention(1, d, kind=kind)
     generator, ear = bench.generator(2), Ear()
     x_BSM = torch.randn(40, KEYS, d, generator=generator)
-    layout = Layout(40, KEYS)
-    heads(layout.row(x_BSM), layout, OPEN, ear)
+    layout = BatchLayout(40, KEYS)
+    heads(layout.flatten(x_BSM), layout, NO_MASK, ear)
     record = ear.attention[SITE]
     record.scores_BHTS.retain_grad()
     mixed = record.weights_BHTS @ record.values_BHSD

@@ -14,7 +14,7 @@ from seq2see.lab.expectation import NOTED, at_least, at_most, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import curves
 from seq2see.lab.timing import cpu_seconds
-from seq2see.model import OPEN, QKNormAttention, Transformer
+from seq2see.model import NO_MASK, QKNormAttention, Transformer
 from seq2see.model.modules import Dropout
 
 # B batch, S source tokens
@@ -246,7 +246,7 @@ def norm_instead_of_scale(bench: Bench) -> Finding:
 def _normed_scores(q: Tensor, k: Tensor) -> Tensor:
     scores: list[Tensor] = []
     attention = QKNormAttention(64, 1.0, 1e-6, Dropout(0.0))
-    attention(q, k, k, OPEN, lambda record: scores.append(record.scores_BHTS.detach()))
+    attention(q, k, k, NO_MASK, lambda record: scores.append(record.scores_BHTS.detach()))
     return scores[0]
 
 

@@ -22,7 +22,7 @@ PAIRS = 30_000
 def scores(q_ND: Tensor, k_ND: Tensor, scale: float = 1.0) -> Tensor:
     """Return the score of each pair, as the model's attention makes it."""
     attention = DotProductAttention(scale, Dropout(0.0))
-    return attention.scores(q_ND[:, None, None], k_ND[:, None, None]).flatten()
+    return attention.compute_scores(q_ND[:, None, None], k_ND[:, None, None]).flatten()
 
 
 def normal(shape: tuple[int, int], generator: Generator) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seq2see.data import fables
-from seq2see.engines.batching import padded
+from seq2see.engines.batching import pad_sources
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench
 from seq2see.lab.closeness import apart, differing
@@ -43,11 +43,11 @@ WORDS = 10_000
 def text_to_vectors(bench: Bench) -> Finding:
     """Take a sentence all the way, and count pieces per word."""
     bundle = bench.fables()
-    tokenizer, model = bundle.tokenizers.source, bundle.model().eval()
+    tokenizer, model = bundle.tokenizers.source, bundle.build_model().eval()
     ids = tokenizer.encode(SENTENCE)
     with torch.no_grad():
-        embedded_SM = model.encoder.embeddings(padded([ids]))[0]
-        states_SM = model.encode(padded([ids])).states_BSM[0]
+        embedded_SM = model.encoder.embeddings(pad_sources([ids]))[0]
+        states_SM = model.encode(pad_sources([ids])).states_BSM[0]
     pieces = [tokenizer.pieces[i].replace("▁", "_") for i in ids] + ["</s>"]
     return Finding(
         Verdict.HOLDS_IF,
@@ -62,7 +62,7 @@ def text_to_vectors(bench: Bench) -> Finding:
 
 
 def _pieces(tokenizer: Tokenizer) -> list[Measurement]:
-    familiar = [fable.source for fable in fables.load("test", short=True)]
+    familiar = [fable.source for fable in fables.load_fables("test", short=True)]
     foreign = ["Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich."]
     return [
         Measurement(

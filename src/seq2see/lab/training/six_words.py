@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seq2see.data.batch_loader import Batch
-from seq2see.engines.base import in_order
+from seq2see.engines.base import collect_in_order
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench, batch_of
@@ -18,13 +18,13 @@ from seq2see.lab.expectation import at_least, at_most, equal, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.loss import LossConfig, smoothed_cross_entropy
 from seq2see.model import EmbeddingsConfig, ModelConfig, Transformer
-from seq2see.search import SearchConfig, Source
+from seq2see.search import SearchConfig, SearchInput
 from seq2see.text import EOS_ID, PAD_ID
 from seq2see.training.objective import Objective
-from seq2see.training.optimizer import OptimiserConfig, build_optimiser
+from seq2see.training.optimizer import OptimizerConfig, build_optimizer
 from seq2see.training.schedule import ScheduleConfig, build_schedule
-from seq2see.training.trainer import Stepper
-from seq2see.training.workers import Workers
+from seq2see.training.trainer import ModelUpdater
+from seq2see.training.workers import WorkerGroup
 
 # B batch, T target tokens, V vocabulary
 
@@ -176,14 +176,14 @@ def _taught(seed: int, smoothing: float, updates: int = 80) -> Transformer:
     """Train on the two pairs, over and over."""
     model = _model(seed)
     objective = Objective(model, LossConfig(label_smoothing=smoothing), PAD_ID)
-    schedule = ScheduleConfig(kind="cosine", peak=0.02, warmup=10)
-    stepper = Stepper(
+    schedule = ScheduleConfig(kind="cosine", peak_lr=0.02, warmup_updates=10)
+    stepper = ModelUpdater(
         objective,
-        build_optimiser(OptimiserConfig(), objective),
+        build_optimizer(OptimizerConfig(), objective),
         build_schedule(schedule, TINY.d_model, updates),
         0.0,
         seed,
-        Workers(),
+        WorkerGroup(),
     )
     for number in range(1, updates + 1):
         stepper(number, [_batch()])
@@ -209,10 +209,12 @@ def _least(model: Transformer, batch: Batch) -> float:
 
 def _right(model: Transformer) -> int:
     examples = [_ids(*pair) for pair in (MERCI, STUDENT)]
-    lines = [Source(len(source) + 1, line) for line, (source, _) in enumerate(examples)]
+    lines = [SearchInput(len(source) + 1, line) for line, (source, _) in enumerate(examples)]
     sources = [source for source, _ in examples]
-    found = in_order(TorchEngine(model).search(sources, lines, SearchConfig(beam_size=1)))
-    return sum(list(f[0].content) == t for f, (_, t) in zip(found, examples, strict=True))
+    found = collect_in_order(TorchEngine(model).search(sources, lines, SearchConfig(beam_size=1)))
+    return sum(
+        list(f[0].tokens_without_eos) == t for f, (_, t) in zip(found, examples, strict=True)
+    )
 
 
 def six_word_grids() -> Figure:

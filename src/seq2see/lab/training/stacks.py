@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from seq2see.engines.base import in_order
+from seq2see.engines.base import collect_in_order
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.lab.bench import Bench, Lesson, batch_of, pairs
 from seq2see.lab.closeness import apart
@@ -13,17 +13,17 @@ from seq2see.lab.ear import Ear
 from seq2see.lab.expectation import at_least, at_most, equal
 from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import (
-    Builder,
+    AttentionSite,
     DecoderCache,
+    EncoderOutput,
     KeyValues,
-    Memory,
+    ModelBuilder,
     ModelConfig,
-    Site,
     Transformer,
     count_parameters,
 )
 from seq2see.model.cache import LayerCache
-from seq2see.search import SearchConfig, Source
+from seq2see.search import SearchConfig, SearchInput
 from seq2see.text import EOS_ID
 
 # B batch, H heads, S source tokens, T target tokens, D features of a head, V vocabulary
@@ -61,8 +61,8 @@ BERT = ModelConfig(
 def layers(_: Bench) -> Finding:
     """Count layers and parameters, those of BERT too."""
     with torch.device("meta"):
-        model = Transformer.from_config(ModelConfig.preset("base", vocab_size=1000))
-        bert = Builder(BERT).encoder()
+        model = Transformer.from_config(ModelConfig.from_preset("base", vocab_size=1000))
+        bert = ModelBuilder(BERT).build_encoder()
     stacks = [*model.encoder.layers, *model.decoder.layers]
     each = [count_parameters(layer) for layer in stacks]
     return Finding(
@@ -140,11 +140,11 @@ def memory_and_stop(bench: Bench) -> Finding:
 
 
 @torch.no_grad()
-def _keys(model: Transformer, memory: Memory, target_BT: Tensor) -> list[Measurement]:
+def _keys(model: Transformer, memory: EncoderOutput, target_BT: Tensor) -> list[Measurement]:
     ear = Ear()
     model.decode(target_BT, memory, ear)
-    first, second = (ear.attention[Site("decoder", layer, "cross")] for layer in (0, 1))
-    remembered = model.start(memory).layers[1].memory
+    first, second = (ear.attention[AttentionSite("decoder", layer, "cross")] for layer in (0, 1))
+    remembered = model.init_cache(memory).layers[1].memory
     return [
         Measurement(
             Text(
@@ -162,7 +162,7 @@ def _keys(model: Transformer, memory: Memory, target_BT: Tensor) -> list[Measure
     ]
 
 
-def _taken(model: Transformer, memory: Memory, target_BT: Tensor) -> list[Measurement]:
+def _taken(model: Transformer, memory: EncoderOutput, target_BT: Tensor) -> list[Measurement]:
     return [
         Measurement(
             Text(
@@ -193,10 +193,12 @@ def _stops(model: Transformer) -> list[Measurement]:
 
 
 @torch.no_grad()
-def _change_without(model: Transformer, memory: Memory, target_BT: Tensor, layer: int) -> float:
+def _change_without(
+    model: Transformer, memory: EncoderOutput, target_BT: Tensor, layer: int
+) -> float:
     """Return how far the logits move if one layer's keys and values of the memory are zero."""
     usual = model.output(model.decode(target_BT, memory))
-    cache = model.start(memory)
+    cache = model.init_cache(memory)
     kept = cache.layers[layer].memory
     nothing = KeyValues(torch.zeros_like(kept.keys_BHSD), torch.zeros_like(kept.values_BHSD))
     cache = DecoderCache([*cache.layers], cache.memory_padding_BS)
@@ -206,6 +208,6 @@ def _change_without(model: Transformer, memory: Memory, target_BT: Tensor, layer
 
 def _decoded(model: Transformer) -> list[tuple[int, ...]]:
     sources = [source for source, _ in pairs("reverse", "test")[:200]]
-    lines = [Source(len(source) + 1, line) for line, source in enumerate(sources)]
-    found = in_order(TorchEngine(model).search(sources, lines, SearchConfig(beam_size=1)))
+    lines = [SearchInput(len(source) + 1, line) for line, source in enumerate(sources)]
+    found = collect_in_order(TorchEngine(model).search(sources, lines, SearchConfig(beam_size=1)))
     return [hypotheses[0].tokens for hypotheses in found]

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.data import fables
-from seq2see.engines.batching import padded
+from seq2see.engines.batching import pad_sources
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench, Lesson
 from seq2see.lab.expectation import at_least, equal, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
-from seq2see.model import ModelConfig, Transformer, count_parameters, sinusoid
-from seq2see.model.embeddings import Output, TokenTable
+from seq2see.model import ModelConfig, Transformer, compute_sinusoids, count_parameters
+from seq2see.model.embeddings import OutputProjection, TokenEmbedding
 
 # N tokens in a row, M features of the model, V vocabulary
 
@@ -91,7 +91,7 @@ def _two_rows() -> Measurement:
 def _trained_rows(bench: Bench) -> list[Measurement]:
     states_NM, table = _trained_states(bench)
     rows_VM = table.weight_VM.detach()
-    dots_NV = Output(table, bias=False)(states_NM).detach()
+    dots_NV = OutputProjection(table, bias=False)(states_NM).detach()
     lengths_V = rows_VM.norm(dim=-1)
     winners_N = dots_NV.argmax(dim=-1)
     nearest_N = torch.cdist(states_NM, rows_VM).argmin(dim=-1)
@@ -131,27 +131,27 @@ def _parameter_bars(counts: dict[str, int]) -> Figure:
 
 def base_parameters(tie: str) -> int:
     """Count the parameters of `base`, without making room for them."""
-    config = ModelConfig.preset("base", vocab_size=WORDS).replace(embeddings={"tie": tie})
+    config = ModelConfig.from_preset("base", vocab_size=WORDS).replace(embeddings={"tie": tie})
     with torch.device("meta"):
         return count_parameters(Transformer.from_config(config))
 
 
 @torch.no_grad()
-def _trained_states(bench: Bench) -> tuple[Tensor, TokenTable]:
+def _trained_states(bench: Bench) -> tuple[Tensor, TokenEmbedding]:
     """Return what a trained decoder hands to the output layer, and the table there."""
     bundle = bench.fables()
-    model, some = bundle.model().eval(), fables.load("test", short=True)[:100]
-    source_BS = padded(bundle.tokenizers.source.encode_batch([f.source for f in some]))
-    target_BT = padded(bundle.tokenizers.target.encode_batch([f.target for f in some]))
+    model, some = bundle.build_model().eval(), fables.load_fables("test", short=True)[:100]
+    source_BS = pad_sources(bundle.tokenizers.source.encode_batch([f.source for f in some]))
+    target_BT = pad_sources(bundle.tokenizers.target.encode_batch([f.target for f in some]))
     states_BTM = model.decode(target_BT, model.encode(source_BS))
     return states_BTM[target_BT != 0], model.output.tokens
 
 
 def _winner_of_two() -> int:
     """Put a row at x itself and a longer one behind it; return which gets the higher logit."""
-    table = TokenTable(2, 2)
+    table = TokenEmbedding(2, 2)
     table.weight_VM.data = torch.tensor([[1.0, 0.0], [4.0, 0.0]])
-    return int(Output(table, bias=False)(torch.tensor([1.0, 0.0])).argmax()) + 1
+    return int(OutputProjection(table, bias=False)(torch.tensor([1.0, 0.0])).argmax()) + 1
 
 
 def _share(ours_N: Tensor, theirs_N: Tensor) -> float:
@@ -179,7 +179,7 @@ def scaling(bench: Bench) -> Finding:
     """Measure the variance for three ways to start."""
     torch.manual_seed(1)
     blank_VM = torch.empty(WORDS, WIDE)
-    ours = TokenTable(WORDS, WIDE).weight_VM.detach()
+    ours = TokenEmbedding(WORDS, WIDE).weight_VM.detach()
     variances = {
         "ours": WIDE * float(ours.var()),
         "xavier": WIDE * float(nn.init.xavier_uniform_(blank_VM).var()),
@@ -205,7 +205,7 @@ def scaling(bench: Bench) -> Finding:
             ),
             Measurement(
                 Text("variance of the sinusoid, 50 positions", "正弦位置编码的均方，50 个位置"),
-                float(sinusoid(torch.arange(50), WIDE).square().mean()),
+                float(compute_sinusoids(torch.arange(50), WIDE).square().mean()),
                 near(0.5, 1e-9),
             ),
             *trained,

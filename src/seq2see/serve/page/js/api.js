@@ -1,115 +1,116 @@
-// The service. Answers are kept, so that going back costs nothing; a saved file brings its own.
+// Requests to the service. Responses are cached; a saved page contains the responses it needs.
 
-const KEPT = 60;
-const answers = new Map();
-const used = new Set(); // what the state on the screen was made from
+const MAX_CACHED = 60;
+const responses = new Map();
+const used = new Set(); // keys of the responses that the current state was drawn from
 let saved = null;
 
-export class Refused extends Error {
-  constructor(message, status, reason = null) {
+export class RequestError extends Error {
+  constructor(message, status, code = null) {
     super(message);
-    Object.assign(this, { status, reason });
+    Object.assign(this, { status, code });
   }
 }
 
-const named = (path, body) => (body === undefined ? path : `${path} ${JSON.stringify(body)}`);
+const cacheKey = (path, body) => (body === undefined ? path : `${path} ${JSON.stringify(body)}`);
 
-export function openSaved(record) {
-  saved = new Map(Object.entries(record));
+export function openSavedPage(savedResponses) {
+  saved = new Map(Object.entries(savedResponses));
 }
 
-export const isSaved = () => saved !== null;
+export const isSavedPage = () => saved !== null;
 
-export const forgetUsed = () => used.clear();
+export const clearUsedResponses = () => used.clear();
 
-export function usedAnswers() {
-  return Object.fromEntries([...used].filter((name) => answers.has(name)).map((name) => [name, answers.get(name)]));
+export function usedResponses() {
+  return Object.fromEntries([...used].filter((key) => responses.has(key)).map((key) => [key, responses.get(key)]));
 }
 
-export function apiKey(given) {
-  if (given !== undefined) sessionStorage.setItem("api_key", given);
+export function apiKey(value) {
+  if (value !== undefined) sessionStorage.setItem("api_key", value);
   return saved ? "" : sessionStorage.getItem("api_key") ?? "";
 }
 
-function keep(name, answer) {
-  answers.delete(name);
-  answers.set(name, answer);
-  for (const oldest of answers.keys()) {
-    if (answers.size <= KEPT) break;
-    if (!used.has(oldest)) answers.delete(oldest);
+function store(key, response) {
+  responses.delete(key);
+  responses.set(key, response);
+  for (const oldest of responses.keys()) {
+    if (responses.size <= MAX_CACHED) break;
+    if (!used.has(oldest)) responses.delete(oldest);
   }
 }
 
-async function read(response) {
+async function parseResponse(response) {
   const text = await response.text();
-  let answer = null;
-  try { answer = JSON.parse(text); } catch { /* not JSON: an error of something in between */ }
-  if (response.ok && answer) return answer;
-  throw new Refused(answer?.error ?? `HTTP ${response.status}`, response.status, response.headers.get("X-Reason"));
+  let body = null;
+  try { body = JSON.parse(text); } catch { /* not JSON: the error of a proxy */ }
+  if (response.ok && body) return body;
+  throw new RequestError(body?.error ?? `HTTP ${response.status}`, response.status, response.headers.get("X-Error-Code"));
 }
 
-function headers(more = {}) {
+function withAuthorization(headers = {}) {
   const key = apiKey();
-  return key ? { ...more, Authorization: `Bearer ${key}` } : more;
+  return key ? { ...headers, Authorization: `Bearer ${key}` } : headers;
 }
 
 async function send(path, body, signal) {
-  if (body === undefined) return read(await fetch(path, { headers: headers(), signal }));
-  const json = headers({ "Content-Type": "application/json" });
-  return read(await fetch(path, { method: "POST", headers: json, body: JSON.stringify(body), signal }));
+  if (body === undefined) return parseResponse(await fetch(path, { headers: withAuthorization(), signal }));
+  const headers = withAuthorization({ "Content-Type": "application/json" });
+  return parseResponse(await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal }));
 }
 
-// Asks; `fresh` asks again what was answered before.
-export async function ask(path, body, { signal, fresh = false } = {}) {
-  const name = named(path, body);
-  used.add(name);
+// Returns the JSON response: GET without a body, else POST. `fresh` ignores the cache.
+export async function fetchJson(path, body, { signal, fresh = false } = {}) {
+  const key = cacheKey(path, body);
+  used.add(key);
   if (saved) {
-    if (saved.has(name)) return keep(name, saved.get(name)), saved.get(name);
-    throw new Refused("", 0);
+    if (saved.has(key)) return store(key, saved.get(key)), saved.get(key);
+    throw new RequestError("", 0);
   }
-  if (!fresh && answers.has(name)) return answers.get(name);
-  const answer = await send(path, body, signal);
-  keep(name, answer);
-  return answer;
+  if (!fresh && responses.has(key)) return responses.get(key);
+  const response = await send(path, body, signal);
+  store(key, response);
+  return response;
 }
 
-// Asks for what is of use once, and is neither kept nor saved.
-export const askOnce = (path, { signal } = {}) => send(path, undefined, signal);
+// Like fetchJson, but the response is neither cached nor saved.
+export const fetchUncached = (path, { signal } = {}) => send(path, undefined, signal);
 
-// What has been answered already, or null.
-export function known(path, body) {
-  const name = named(path, body);
-  const answer = (saved ?? answers).get(name) ?? null;
-  if (answer) used.add(name);
-  return answer;
+// Returns a cached response, or null.
+export function cachedResponse(path, body) {
+  const key = cacheKey(path, body);
+  const response = (saved ?? responses).get(key) ?? null;
+  if (response) used.add(key);
+  return response;
 }
 
-// Replaces an answer that grows, such as the log of a run.
-export function note(path, answer) {
+// Replaces a cached response, such as the log of a training run, which grows.
+export function setCached(path, response) {
   used.add(path);
-  keep(path, answer);
+  store(path, response);
 }
 
+// Translates a file and returns the path of its download.
 export async function translateFile(file, source, target) {
   const form = new FormData();
   form.append("file", file);
   form.append("source", source);
   form.append("target", target);
-  const answer = await read(await fetch("translate_file", { method: "POST", body: form, headers: headers() }));
-  return new URL(answer.translatedFileUrl, location.href).pathname.replace(/^.*(?=\/download_file\/)/, "").slice(1);
+  const response = await parseResponse(await fetch("translate_file", { method: "POST", body: form, headers: withAuthorization() }));
+  return new URL(response.translatedFileUrl, location.href).pathname.replace(/^.*(?=\/download_file\/)/, "").slice(1);
 }
 
-// Runs the newest of several jobs: a new one ends the one before.
-export function newest() {
+// Returns a function that runs a job and aborts the previous one.
+export function latestOnly() {
   let controller = null;
   return async (job) => {
     controller?.abort();
-    const mine = new AbortController();
-    controller = mine;
+    const own = new AbortController();
+    controller = own;
     try {
-      await job(mine.signal);
+      await job(own.signal);
     } catch (error) {
-      if (error.name !== "AbortError" && !mine.signal.aborted) throw error;
+      if (error.name !== "AbortError" && !own.signal.aborted) throw error;
     }
   };
 }

@@ -1,87 +1,93 @@
-// Interventions in the address, and as the service takes them.
+// Interventions in the URL, and as the service expects them.
 //
-//   off     decoder.1.cross.3,encoder.0.feed_forward,encoder.1   heads, sublayers, layers
-//   scale   decoder.1.cross:0.5                                  scores × 0.5
-//   hide    decoder.cross:3,4                                    tokens that nobody looks at
-//   pos     encoder:off,decoder:3                                positions off, or shifted
+//   ablate     decoder.1.cross.3,encoder.0.feed_forward,encoder.1   heads, sublayers, layers
+//   scale      decoder.1.cross:0.5                                  attention scores × 0.5
+//   mask       decoder.cross:3,4                                    key positions that are masked
+//   positions  encoder:off,decoder:3                                positions ablated, or shifted by 3
 
-const listed = (text) => (text ? text.split(",").filter(Boolean) : []);
+const splitList = (text) => (text ? text.split(",").filter(Boolean) : []);
 
-function switchedOff(names) {
+function parseAblations(addresses) {
   const heads = new Map();
-  const made = [];
-  for (const name of names) {
-    const [stack, layer, part, head] = name.split(".");
-    const place = { stack, layer: Number(layer) };
-    if (part === undefined) made.push({ kind: "layer_off", ...place });
-    else if (head === undefined) made.push({ kind: "sublayer_off", ...place, sublayer: part });
-    else heads.set(`${stack}.${layer}.${part}`, [...(heads.get(`${stack}.${layer}.${part}`) ?? []), Number(head)]);
+  const result = [];
+  for (const name of addresses) {
+    const [stack, layer, sublayer, head] = name.split(".");
+    const location = { stack, layer: Number(layer) };
+    if (sublayer === undefined) result.push({ kind: "ablate_layer", ...location });
+    else if (head === undefined) result.push({ kind: "ablate_sublayer", ...location, sublayer });
+    else heads.set(`${stack}.${layer}.${sublayer}`, [...(heads.get(`${stack}.${layer}.${sublayer}`) ?? []), Number(head)]);
   }
-  for (const [site, numbers] of heads) {
-    const [stack, layer, attention] = site.split(".");
-    made.push({ kind: "heads_off", stack, layer: Number(layer), attention, heads: numbers.sort((a, b) => a - b) });
+  for (const [address, numbers] of heads) {
+    const [stack, layer, attention] = address.split(".");
+    result.push({ kind: "ablate_heads", stack, layer: Number(layer), attention, heads: numbers.sort((a, b) => a - b) });
   }
-  return made;
+  return result;
 }
 
-function scaled(text) {
-  const [site, factor] = (text ?? "").split(":");
-  if (!site || factor === undefined) return [];
-  const [stack, layer, attention] = site.split(".");
-  return [{ kind: "scale", stack, layer: Number(layer), attention, factor: Number(factor) }];
+function parseScale(text) {
+  const [address, factor] = (text ?? "").split(":");
+  if (!address || factor === undefined) return [];
+  const [stack, layer, attention] = address.split(".");
+  return [{ kind: "scale_scores", stack, layer: Number(layer), attention, factor: Number(factor) }];
 }
 
-function hidden(text) {
-  const [site, keys] = (text ?? "").split(":");
+function parseMask(text) {
+  const [address, keys] = (text ?? "").split(":");
   if (!keys) return [];
-  const [stack, attention] = site.split(".");
-  return [{ kind: "hide", stack, attention, keys: listed(keys).map(Number) }];
+  const [stack, attention] = address.split(".");
+  return [{ kind: "mask_keys", stack, attention, keys: splitList(keys).map(Number) }];
 }
 
-function moved(text) {
-  return listed(text).map((each) => {
-    const [stack, how] = each.split(":");
-    return how === "off" ? { kind: "positions_off", stack } : { kind: "positions_shift", stack, by: Number(how) };
+function parsePositions(text) {
+  return splitList(text).map((each) => {
+    const [stack, setting] = each.split(":");
+    return setting === "off" ? { kind: "ablate_positions", stack } : { kind: "shift_positions", stack, offset: Number(setting) };
   });
 }
 
-export const interventionsOf = ({ off, scale, hide, pos }) => [...switchedOff(listed(off)), ...scaled(scale), ...hidden(hide), ...moved(pos)];
+export const parseInterventions = ({ ablate, scale, mask, positions }) => [
+  ...parseAblations(splitList(ablate)), ...parseScale(scale), ...parseMask(mask), ...parsePositions(positions),
+];
 
-// The state without the heads and layers that a model has not: it may come from another model.
-export function fitting(state, model) {
-  const has = (name) => {
-    const [stack, layer, , head] = name.split(".");
-    return Number(layer) < model[`${stack}_layers`] && Number(head ?? 0) < model.heads;
+// Returns the state without heads and layers that the model does not have: the URL may be of another model.
+export function dropUnsupported(state, config) {
+  const exists = (address) => {
+    const [stack, layer, , head] = address.split(".");
+    return Number(layer) < config[`${stack}_layers`] && Number(head ?? 0) < config.heads;
   };
-  return { ...state, off: listed(state.off).filter(has).join(","), scale: has((state.scale ?? "").split(":")[0]) ? state.scale : undefined };
+  return {
+    ...state, ablate: splitList(state.ablate).filter(exists).join(","),
+    scale: exists((state.scale ?? "").split(":")[0]) ? state.scale : undefined,
+  };
 }
 
-// The state without hidden tokens that a sentence of this many tokens has not.
-export function within(state, tokens) {
-  const [site, keys] = state.hide.split(":");
-  const left = listed(keys).filter((key) => Number(key) < tokens);
-  return { ...state, hide: left.length ? `${site}:${left}` : undefined };
+// Returns the state without masked positions beyond the end of the sentence.
+export function dropMissingTokens(state, tokenCount) {
+  const [address, keys] = state.mask.split(":");
+  const existing = splitList(keys).filter((key) => Number(key) < tokenCount);
+  return { ...state, mask: existing.length ? `${address}:${existing}` : undefined };
 }
 
-export const NONE = { off: null, scale: null, hide: null, pos: null };
+export const NO_INTERVENTIONS = { ablate: null, scale: null, mask: null, positions: null };
 
-// A list in the address with one name more, or less.
-export function toggled(text, name) {
-  const names = listed(text);
+// Adds a name to a list of the URL, or removes it.
+export function toggle(text, name) {
+  const names = splitList(text);
   const next = names.includes(name) ? names.filter((each) => each !== name) : [...names, name];
   return next.join(",") || null;
 }
 
-export const includes = (text, name) => listed(text).includes(name);
+export const listIncludes = (text, name) => splitList(text).includes(name);
 
-export function keysOf(text, site) {
-  const [at, keys] = (text ?? "").split(":");
-  return at === site ? listed(keys).map(Number) : [];
+export function maskedKeys(text, address) {
+  const [own, keys] = (text ?? "").split(":");
+  return own === address ? splitList(keys).map(Number) : [];
 }
 
-export const positionsOf = (text, stack) => listed(text).find((each) => each.startsWith(`${stack}:`))?.split(":")[1] ?? null;
+// Returns "off", a shift, or null if the positions of the stack are unchanged.
+export const positionSetting = (text, stack) => splitList(text).find((each) => each.startsWith(`${stack}:`))?.split(":")[1] ?? null;
 
-export function withPositions(text, stack, how) {
-  const others = listed(text).filter((each) => !each.startsWith(`${stack}:`));
-  return [...others, ...(how === null ? [] : [`${stack}:${how}`])].join(",") || null;
+export function withPositionSetting(text, stack, setting) {
+  const others = splitList(text).filter((each) => !each.startsWith(`${stack}:`));
+  return [...others, ...(setting === null ? [] : [`${stack}:${setting}`])].join(",") || null;
 }

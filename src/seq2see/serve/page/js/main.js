@@ -1,9 +1,9 @@
-// The frame: which view is shown, in which language and theme.
-import { forgetUsed, isSaved, openSaved } from "./api.js";
-import { button, fill, find, h, hideTip, segmented } from "./dom.js";
-import { saveAsHtml } from "./save.js";
-import { address, begin, current, elsewhere, set, subscribe } from "./store.js";
-import { LANGUAGES, speak, spoken, t } from "./text.js";
+// Entry of the page: navigation, language, theme, and the current view.
+import { clearUsedResponses, isSavedPage, openSavedPage } from "./api.js";
+import { button, h, hideTooltip, query, replaceContent, segmented } from "./dom.js";
+import { LANGUAGES, currentLanguage, setLanguage, t } from "./i18n.js";
+import { savePage } from "./save_page.js";
+import { address, current, restore, set, stateOfView, subscribe } from "./state.js";
 import * as architecture from "./views/architecture.js";
 import * as attention from "./views/attention.js";
 import * as decoding from "./views/decoding.js";
@@ -15,40 +15,41 @@ import * as translate from "./views/translate.js";
 
 const VIEWS = { translate, attention, decoding, intervene, positions, lab, architecture, training };
 
-const notice = h("p", { class: "notice", role: "alert" }); // stands below a view until it changes
+const notice = h("p", { class: "notice", role: "alert" }); // an error below the view, until the view changes
 
-let shown = null; // the view on the screen: {name, language, update, leave}
+let mounted = null; // the view on the screen: {name, language, update, leave}
 
-function theme(wanted) {
+// Applies a theme and stores it; without a name, the stored theme or that of the system.
+function applyTheme(name) {
   const root = document.documentElement;
-  if (wanted) {
-    try { localStorage.setItem("theme", wanted); } catch { /* a file may have no storage */ }
+  if (name) {
+    try { localStorage.setItem("theme", name); } catch { /* a page from a file may have no storage */ }
   }
-  let kept = null;
-  try { kept = localStorage.getItem("theme"); } catch { /* the same */ }
-  root.dataset.theme = wanted ?? kept ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  let stored = null;
+  try { stored = localStorage.getItem("theme"); } catch { /* the same */ }
+  root.dataset.theme = name ?? stored ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 }
 
-function frame(state) {
+function drawNavigation(state) {
   const links = Object.keys(VIEWS).map((name) => h("a", {
-    href: address(elsewhere(name)), "aria-current": name === viewName(state) ? "page" : null, data: { key: name },
+    href: address(stateOfView(name)), "aria-current": name === viewName(state) ? "page" : null, data: { key: name },
   }, t(`view.${name}`)));
-  const dark = document.documentElement.dataset.theme === "dark";
+  const isDark = document.documentElement.dataset.theme === "dark";
   const views = h("nav", { class: "views", "aria-label": t("views") }, links);
-  fill(find("#bar"),
-    h("a", { class: "brand", href: address(elsewhere("translate")), "aria-label": "seq2see" }, "seq2", h("b", {}, "see")),
+  replaceContent(query("#bar"),
+    h("a", { class: "brand", href: address(stateOfView("translate")), "aria-label": "seq2see" }, "seq2", h("b", {}, "see")),
     views,
     h("div", { class: "tools" },
       segmented(
         t("language"),
-        LANGUAGES, spoken(),
+        LANGUAGES, currentLanguage(),
         (lang) => set({ lang }),
       ),
-      button(dark ? "☀" : "☾", () => { theme(dark ? "light" : "dark"); refresh(); },
-        { "aria-label": dark ? t("theme.light") : t("theme.dark"), data: { key: "theme" } }),
-      isSaved() ? h("span", { class: "badge" }, t("saved")) : button(t("save"), save, { data: { key: "save" } })));
-  find("#skip").textContent = t("skip");
-  fill(find("#foot"), isSaved() ? null : h("a", { href: "docs" }, t("docs")));
+      button(isDark ? "☀" : "☾", () => { applyTheme(isDark ? "light" : "dark"); refresh(); },
+        { "aria-label": isDark ? t("theme.light") : t("theme.dark"), data: { key: "theme" } }),
+      isSavedPage() ? h("span", { class: "badge" }, t("saved")) : button(t("save"), save, { data: { key: "save" } })));
+  query("#skip").textContent = t("skip");
+  replaceContent(query("#foot"), isSavedPage() ? null : h("a", { href: "docs" }, t("docs")));
   const active = views.querySelector("[aria-current]");
   if (active && views.scrollWidth > views.clientWidth) views.scrollLeft = active.offsetLeft - views.clientWidth / 2 + active.clientWidth / 2;
 }
@@ -56,10 +57,10 @@ function frame(state) {
 async function save() {
   notice.remove();
   try {
-    await saveAsHtml();
+    await savePage();
   } catch {
     notice.textContent = t("save.failed");
-    find("#main").append(notice);
+    query("#main").append(notice);
   }
 }
 
@@ -67,36 +68,36 @@ const viewName = (state) => (Object.hasOwn(VIEWS, state.view) ? state.view : "tr
 
 function show(state) {
   const name = viewName(state);
-  speak(state.lang);
-  frame(state);
+  setLanguage(state.lang);
+  drawNavigation(state);
   document.title = `${t(`view.${name}`)} – seq2see`;
-  if (shown?.name !== name || shown.language !== spoken()) {
-    shown?.leave?.();
+  if (mounted?.name !== name || mounted.language !== currentLanguage()) {
+    mounted?.leave?.();
     const root = h("div", { class: `view ${name}` });
-    shown = { name, language: spoken(), ...VIEWS[name].mount(root) };
-    find("#main").replaceChildren(root);
+    mounted = { name, language: currentLanguage(), ...VIEWS[name].mount(root) };
+    query("#main").replaceChildren(root);
   }
   notice.remove();
-  hideTip();
-  forgetUsed();
-  shown.update(state);
+  hideTooltip();
+  clearUsedResponses();
+  mounted.update(state);
 }
 
-// Draws everything anew, as after a change of colours.
+// Draws everything again, for example after a change of the theme.
 function refresh() {
   show(current());
 }
 
-const record = find("#saved");
-if (record) {
-  const { hash, answers } = JSON.parse(record.textContent);
-  openSaved(answers);
-  begin(hash);
+const savedElement = query("#saved");
+if (savedElement) {
+  const { hash, responses } = JSON.parse(savedElement.textContent);
+  openSavedPage(responses);
+  restore(hash);
 }
-theme();
-subscribe((state, before) => {
+applyTheme();
+subscribe((state, previous) => {
   show(state);
-  if (state.view !== before.view) find("#main").focus({ preventScroll: true });
+  if (state.view !== previous.view) query("#main").focus({ preventScroll: true });
 });
-find("#skip").addEventListener("click", (event) => { event.preventDefault(); find("#main").focus(); });
+query("#skip").addEventListener("click", (event) => { event.preventDefault(); query("#main").focus(); });
 refresh();

@@ -1,9 +1,9 @@
-// The sinusoids of "Attention Is All You Need", in float64, as seq2see.model.positions has them.
+// Sinusoidal positional encodings of "Attention Is All You Need" in float64, computed as in seq2see.model.positions.
 
 export const LAYOUTS = ["interleaved", "halves"];
 export const FREQUENCIES = ["paper", "tensor2tensor"];
 
-// One vector for each of `count` positions: sin(p·f) and cos(p·f) for size/2 frequencies f.
+// Returns one vector for each of `count` positions: sin(p·f) and cos(p·f) for size/2 frequencies f.
 export function sinusoid(count, size, layout, frequencies) {
   const pairs = Math.floor(size / 2);
   const last = frequencies === "paper" ? pairs : Math.max(pairs - 1, 1);

@@ -1,40 +1,42 @@
-// Architecture: the loaded model as a stack of parts; each can be opened.
-import { ask } from "../api.js";
-import { button, choice, fill, h, table } from "../dom.js";
-import { count, percent } from "../numbers.js";
-import { facts, modelOf, show, showError } from "../sentence.js";
-import { current, set } from "../store.js";
-import { t } from "../text.js";
+// Architecture: the modules of the loaded model; each can be selected.
+import { fetchJson } from "../api.js";
+import { button, h, replaceContent, selectField, table } from "../dom.js";
+import { showError, showStatus } from "../errors.js";
+import { formatCount, formatPercent } from "../format.js";
+import { t } from "../i18n.js";
+import { directModel, serviceInfo } from "../service_info.js";
+import { current, set } from "../state.js";
 
-// Parts of a layer in the order in which data passes them, with what follows each.
+// Sublayers in the order of the data flow, each with the residual connection that follows it.
 const SUBLAYERS = { attention: "attention_residual", cross_attention: "cross_attention_residual", feed_forward: "feed_forward_residual" };
+const MAX_WEIGHTS = 40; // rows of the table of weights
 
 export function mount(root) {
   const parts = {
     status: h("p", { class: "status", role: "status" }), bar: h("div", { class: "controls" }),
-    stack: h("section", { class: "card scroll" }),
-    part: h("section", { class: "card stack part", "aria-live": "polite" }),
+    diagram: h("section", { class: "card scroll" }),
+    details: h("section", { class: "card stack details", "aria-live": "polite" }),
   };
   root.append(
     h("h1", {}, t("architecture.title")),
     h("p", { class: "lead" }, t("architecture.lead")), parts.status, parts.bar,
-    h("div", { class: "columns wide-left" }, parts.stack, parts.part),
+    h("div", { class: "columns wide-left" }, parts.diagram, parts.details),
   );
   return { update: (state) => update(parts, state) };
 }
 
 async function update(parts, state) {
   try {
-    const found = await facts();
-    const name = state.model ?? (modelOf(state, found) ?? found.models[0]).name;
-    const model = await ask(`api/v1/models/${encodeURIComponent(name)}`);
+    const info = await serviceInfo();
+    const name = state.model ?? (directModel(state, info) ?? info.models[0]).name;
+    const model = await fetchJson(`api/v1/models/${encodeURIComponent(name)}`);
     if (current() !== state) return;
-    show(parts.status, "");
-    const options = found.models.map((each) => [each.name, `${each.name} (${each.source} → ${each.target})`]);
-    fill(
+    showStatus(parts.status, "");
+    const options = info.models.map((each) => [each.name, `${each.name} (${each.source} → ${each.target})`]);
+    replaceContent(
       parts.bar,
-      choice(t("model"), options, name, (value) => set({ model: value, part: null }), { data: { key: "model" } }),
-      h("span", { class: "note num" }, t("architecture.sum", { parameters: count(model.parameters), engine: model.engine })),
+      selectField(t("model"), options, name, (value) => set({ model: value, module: null }), { data: { key: "model" } }),
+      h("span", { class: "note num" }, t("architecture.sum", { parameters: formatCount(model.parameters), engine: model.engine })),
     );
     draw(parts, state, model);
   } catch (error) {
@@ -42,46 +44,48 @@ async function update(parts, state) {
   }
 }
 
-function partAt(tree, path) {
-  return path.split(".").filter(Boolean).reduce((part, name) => part?.parts.find((each) => each.name === name), tree);
+// Returns the module with this path, such as "encoder.layers.0", or undefined.
+function findModule(tree, path) {
+  return path.split(".").filter(Boolean).reduce((module, name) => module?.children.find((each) => each.name === name), tree);
 }
 
 function draw(parts, state, model) {
-  const { tree } = model;
-  const path = partAt(tree, state.part ?? "") ? state.part ?? "" : "";
-  const box = (at, label, kind) => {
-    const part = partAt(tree, at);
-    return part && button([
+  const { module_tree: tree } = model;
+  const selected = findModule(tree, state.module ?? "") ? state.module ?? "" : "";
+  const block = (path, label, className) => {
+    const module = findModule(tree, path);
+    return module && button([
       h("span", {}, label),
-      h("small", { class: "num" }, part.parameters ? count(part.parameters) : "–"),
-    ], () => set({ part: at === path ? null : at }),
-      { class: `block ${kind}`, "aria-pressed": String(at === path), data: { key: `part:${at}`, part: at } });
+      h("small", { class: "num" }, module.parameters ? formatCount(module.parameters) : "–"),
+    ], () => set({ module: path === selected ? null : path }),
+      { class: `block ${className}`, "aria-pressed": String(path === selected), data: { key: `module:${path}`, module: path } });
   };
-  const layers = (stack) => (partAt(tree, `${stack}.layers`)?.parts ?? []).map(({ name }) => layer(stack, name, box, tree)).reverse();
-  const side = (stack) => h("div", { class: "tower" },
-    stack === "decoder" ? box("output", t("part.output"), "out") : null,
-    partAt(tree, `${stack}.norm`)?.parameters ? box(`${stack}.norm`, t("part.norm"), "thin") : null,
-    layers(stack), box(`${stack}.embeddings`, t("part.embeddings"), "in"), h("h3", { class: "tower-name" }, t(`stack.${stack}`)));
-  fill(
-    parts.stack,
+  const layers = (stack) => (findModule(tree, `${stack}.layers`)?.children ?? []).map(({ name }) => layerBlocks(stack, name, block, tree)).reverse();
+  const tower = (stack) => h("div", { class: "tower" },
+    stack === "decoder" ? block("output", t("module.output"), "out") : null,
+    findModule(tree, `${stack}.norm`)?.parameters ? block(`${stack}.norm`, t("module.norm"), "thin") : null,
+    layers(stack), block(`${stack}.embeddings`, t("module.embeddings"), "in"), h("h3", { class: "tower-name" }, t(`stack.${stack}`)));
+  replaceContent(
+    parts.diagram,
     h(
-      "div", { class: "towers" }, side("encoder"),
+      "div", { class: "towers" }, tower("encoder"),
       h("div", { class: "bridge", "aria-hidden": "true" }, h("span", {}, `${t("architecture.memory")} →`)),
-      side("decoder"),
+      tower("decoder"),
     ),
   );
-  fill(parts.part, details(model, partAt(tree, path), path));
+  replaceContent(parts.details, details(model, findModule(tree, selected), selected));
 }
 
-function layer(stack, name, box, tree) {
-  const at = `${stack}.layers.${name}`;
-  const inner = Object.entries(SUBLAYERS).filter(([part]) => partAt(tree, `${at}.${part}`)).flatMap(([part, after]) => [
-    box(`${at}.${part}`, t(`part.${part}`), part), box(`${at}.${after}`, t("part.residual"), "thin"),
+function layerBlocks(stack, name, block, tree) {
+  const path = `${stack}.layers.${name}`;
+  const sublayers = Object.entries(SUBLAYERS).filter(([sublayer]) => findModule(tree, `${path}.${sublayer}`)).flatMap(([sublayer, residual]) => [
+    block(`${path}.${sublayer}`, t(`module.${sublayer}`), sublayer), block(`${path}.${residual}`, t("module.residual"), "thin"),
   ]);
-  return h("div", { class: "layer-box" }, box(at, t("layer.n", { layer: name }), "title"), inner.reverse());
+  return h("div", { class: "layer-box" }, block(path, t("layer.n", { layer: name }), "title"), sublayers.reverse());
 }
 
-function shapes(config) {
+// Returns the shapes of inputs and outputs, by the name of the module.
+function dataFlow(config) {
   const { d_model: d, heads, d_ff: ff } = config;
   return {
     attention: t("flow.self", { d, heads, head: d / heads }),
@@ -91,41 +95,41 @@ function shapes(config) {
   };
 }
 
-function weightsOf(part, at = "") {
-  const own = Object.entries(part.shapes).map(([name, shape]) => [at ? `${at}.${name}` : name, shape]);
-  return [...own, ...part.parts.flatMap((each) => weightsOf(each, at ? `${at}.${each.name}` : each.name))];
+function listWeights(module, path = "") {
+  const own = Object.entries(module.shapes).map(([name, shape]) => [path ? `${path}.${name}` : name, shape]);
+  return [...own, ...module.children.flatMap((each) => listWeights(each, path ? `${path}.${each.name}` : each.name))];
 }
 
-function details(model, part, path) {
-  const flow = shapes(model.config)[path.split(".").at(-1)];
-  const weights = path ? weightsOf(part) : [];
-  const shown = weights.slice(0, 40);
+function details(model, module, path) {
+  const flow = dataFlow(model.config)[path.split(".").at(-1)];
+  const weights = path ? listWeights(module) : [];
+  const listed = weights.slice(0, MAX_WEIGHTS);
   return [h("h2", {}, path || model.name), flow ? h("p", {}, flow) : null,
     h("dl", { class: "facts" },
-      h("dt", {}, t("part.kind")), h("dd", { class: "mono" }, part.kind),
-      h("dt", {}, t("part.parameters")), h(
+      h("dt", {}, t("module.class")), h("dd", { class: "mono" }, module.kind),
+      h("dt", {}, t("module.parameters")), h(
         "dd", {},
-        h("span", { data: { number: "parameters" } }, count(part.parameters)),
-        model.parameters ? ` (${percent(part.parameters / model.parameters)})` : "",
+        h("span", { data: { number: "parameters" } }, formatCount(module.parameters)),
+        model.parameters ? ` (${formatPercent(module.parameters / model.parameters)})` : "",
       ),
-      path ? null : settings(model)),
-    shown.length ? h(
+      path ? null : modelFacts(model)),
+    listed.length ? h(
       "div", { class: "scroll" },
       table(
-        [t("part.weight"), t("part.shape"), t("part.count")],
-        shown.map(([name, shape]) => [h("td", { class: "mono left" }, name), shape.join(" × "), count(shape.reduce((a, b) => a * b, 1))]),
+        [t("module.weight"), t("module.shape"), t("module.count")],
+        listed.map(([name, shape]) => [h("td", { class: "mono left" }, name), shape.join(" × "), formatCount(shape.reduce((a, b) => a * b, 1))]),
       ),
     ) : null,
-    weights.length > shown.length ? h("p", { class: "note" }, t("part.more", { n: weights.length - shown.length })) : null];
+    weights.length > listed.length ? h("p", { class: "note" }, t("module.more", { n: weights.length - listed.length })) : null];
 }
 
-function settings({ config, vocabulary, max_length: longest, origin }) {
+function modelFacts({ config, vocabulary, max_length: maxLength, provenance }) {
   const facts = {
     d_model: config.d_model, heads: config.heads, d_ff: config.d_ff, activation: config.activation,
     positions: config.positions.kind, norm: `${config.norm.placement} ${config.norm.kind}`, tie: config.embeddings.tie,
     vocabulary: [...new Set(Object.values(vocabulary))].join(" / "),
-    max_length: longest, updates: origin?.updates,
-    scores: origin?.scores?.map((score) => `${score.metric} ${score.value.toFixed(1)}`).join(", "),
+    max_length: maxLength, updates: provenance?.updates,
+    scores: provenance?.scores?.map((score) => `${score.metric} ${score.value.toFixed(1)}`).join(", "),
   };
   return Object.entries(facts).filter(([, value]) => value !== undefined && value !== null && value !== "").map(([name, value]) => [
     h("dt", {}, t(`fact.${name}`)),

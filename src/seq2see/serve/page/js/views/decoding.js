@@ -1,174 +1,173 @@
-// Decoding: what was expected at each step, and the whole beam with what became of every hypothesis.
-import { beamTree } from "../draw/beam.js";
-import { bar, button, choice, fill, h, hint, slider, table } from "../dom.js";
-import { exact, percent, real, short, unpack, whole } from "../numbers.js";
-import { traceRequest, traceView } from "../sentence.js";
-import { current, set } from "../store.js";
-import { t } from "../text.js";
+// Decoding: the distribution at each step, the beam search with the status of every hypothesis, and their ranking.
+import { addTooltip, button, h, replaceContent, selectField, shareBar, slider, table } from "../dom.js";
+import { beamTree } from "../draw/beam_tree.js";
+import { decodeTensor, formatExact, formatNumber, formatPercent, parseInteger, parseReal } from "../format.js";
+import { t } from "../i18n.js";
+import { current, set } from "../state.js";
+import { traceRequest, traceView } from "../trace_view.js";
 
-const BEAMS = [1, 2, 3, 4, 5, 6, 8, 10, 12]; // wider ones could not be read
-const SHOWN = 8; // finished hypotheses in the table
+const BEAM_SIZES = [1, 2, 3, 4, 5, 6, 8, 10, 12]; // larger trees are unreadable
+const MAX_HYPOTHESES = 8; // finished hypotheses in the table
+const STATUSES = ["path", "alive", "finished", "pruned", "stopped"]; // "path": on the best path
 
 export function mount(root) {
   root.append(h("h1", {}, t("decoding.title")), h("p", { class: "lead" }, t("decoding.lead")));
   const parts = {
-    strip: h("div", { class: "strip", role: "group", "aria-label": t("steps") }), step: h("div"),
+    tokens: h("div", { class: "strip", role: "group", "aria-label": t("steps") }), step: h("div"),
     lens: h("div", { class: "scroll" }), tree: h("div", { class: "scroll" }),
     node: h("div", { class: "stack", "aria-live": "polite" }), ranking: h("div", { class: "scroll" }),
-    beam: h("div", { class: "row" }), trace: null,
+    beamSize: h("div", { class: "row" }), trace: null,
   };
-  parts.step_slider = slider(t("step"), { min: 0, max: 1, step: 1 }, (value) => set({ step: value }));
-  parts.alpha = slider(t("length_penalty"), { min: 0, max: 2, step: 0.05 }, (value, done) => {
-    parts.alpha.show(value, short(value, 2));
-    if (parts.trace) ranking(parts, parts.trace, value);
-    if (done) set({ alpha: value, node: null });
+  parts.stepSlider = slider(t("step"), { min: 0, max: 1, step: 1 }, (value) => set({ step: value }));
+  parts.lengthPenalty = slider(t("length_penalty"), { min: 0, max: 2, step: 0.05 }, (value, done) => {
+    parts.lengthPenalty.show(value, formatNumber(value, 2));
+    if (parts.trace) drawRanking(parts, parts.trace, value);
+    if (done) set({ length_penalty: value, node: null });
   });
   const body = h("div", { hidden: true },
-    h("section", { class: "card" }, h("h2", {}, t("steps.title")), h("p", { class: "note" }, t("steps.note")), parts.strip, h(
-      "div", { class: "controls" }, parts.step_slider.element,
+    h("section", { class: "card" }, h("h2", {}, t("steps.title")), h("p", { class: "note" }, t("steps.note")), parts.tokens, h(
+      "div", { class: "controls" }, parts.stepSlider.element,
     ),
       h("div", { class: "columns" }, parts.step, h("div", {}, h("h3", {}, t("lens")), h("p", { class: "note" }, t("lens.note")), parts.lens))),
     h(
       "section", { class: "card" },
       h("h2", {}, t("beam.title")),
-      h("div", { class: "controls" }, parts.beam, parts.alpha.element), parts.tree, parts.node,
+      h("div", { class: "controls" }, parts.beamSize, parts.lengthPenalty.element), parts.tree, parts.node,
     ),
     h("section", { class: "card" }, h("h2", {}, t("ranking.title")), h("p", { class: "note" }, t("ranking.note")), parts.ranking));
-  return traceView(root, body, request, (state, trace, found) => draw(parts, state, trace, found));
+  return traceView(root, body, request, (state, trace, info) => draw(parts, state, trace, info));
 }
 
-function request(state, found) {
-  const wanted = traceRequest(state, found, { detail: { layers: "none", top: 10 } });
-  return { ...wanted, beam_size: beamOf(state, found), length_penalty: real(state.alpha, 1, 0, 2) };
+function request(state, info) {
+  const body = traceRequest(state, info, { detail: { layers: "none", top_k: 10 } });
+  return { ...body, beam_size: beamSize(state, info), length_penalty: lengthPenalty(state) };
 }
 
-const widths = ({ search }) => BEAMS.filter((size) => size <= search.most_beam_size || size === 1);
+const allowedSizes = ({ search }) => BEAM_SIZES.filter((size) => size <= search.max_beam_size || size === 1);
 
-const beamOf = (state, found) => whole(state.beam, found.search.beam_size, 1, widths(found).at(-1));
+const beamSize = (state, info) => parseInteger(state.beam_size, info.search.beam_size, 1, allowedSizes(info).at(-1));
 
-function draw(parts, state, trace, found) {
+const lengthPenalty = (state) => parseReal(state.length_penalty, 1, 0, 2);
+
+function draw(parts, state, trace, info) {
   parts.trace = trace;
   const last = trace.steps.length - 1;
-  const step = whole(state.step, 0, 0, last);
-  parts.step_slider.input.max = last;
-  parts.step_slider.show(step, `${step} / ${last}`);
-  fill(parts.strip, trace.target.tokens.map((token, i) => hint(button(token.text, () => set({ step: i }), {
-    class: "word", "aria-pressed": String(i === step), data: { key: `step:${i}` }, style: { "--doubt": String(1 - trace.steps[i].probability) },
-  }), () => percent(trace.steps[i].probability))));
-  stepCard(parts.step, trace, step);
-  fill(parts.lens, lens(trace, step));
-  const beam = beamOf(state, found);
-  const sizes = [...new Set([...widths(found), beam])].sort((a, b) => a - b);
-  fill(
-    parts.beam,
-    choice(
+  const step = parseInteger(state.step, 0, 0, last);
+  parts.stepSlider.input.max = last;
+  parts.stepSlider.show(step, `${step} / ${last}`);
+  replaceContent(parts.tokens, trace.target.tokens.map((token, i) => addTooltip(button(token.text, () => set({ step: i }), {
+    class: "word", "aria-pressed": String(i === step), data: { key: `step:${i}` }, style: { "--uncertainty": String(1 - trace.steps[i].probability) },
+  }), () => formatPercent(trace.steps[i].probability))));
+  drawStep(parts.step, trace, step);
+  replaceContent(parts.lens, lensTable(trace, step));
+  const size = beamSize(state, info);
+  const sizes = [...new Set([...allowedSizes(info), size])].sort((a, b) => a - b);
+  replaceContent(
+    parts.beamSize,
+    selectField(
       t("beam.size"),
-      sizes.map((n) => [String(n), String(n)]), String(beam),
-      (value) => set({ beam: value, node: null }), { data: { key: "beam" } },
+      sizes.map((n) => [String(n), String(n)]), String(size),
+      (value) => set({ beam_size: value, node: null }), { data: { key: "beam_size" } },
     ),
   );
-  const alpha = real(state.alpha, 1, 0, 2);
-  parts.alpha.show(alpha, short(alpha, 2));
-  beamCard(parts, state, trace);
-  ranking(parts, trace, alpha);
+  parts.lengthPenalty.show(lengthPenalty(state), formatNumber(lengthPenalty(state), 2));
+  drawBeam(parts, state, trace);
+  drawRanking(parts, trace, lengthPenalty(state));
 }
 
-function stepCard(home, trace, step) {
-  const { probability, log_prob, rank, entropy, top } = trace.steps[step];
+function drawStep(parent, trace, step) {
+  const { probability, log_prob: logProb, rank, entropy, top_candidates: candidates } = trace.steps[step];
   const token = trace.target.tokens[step];
-  const given = step ? trace.target.tokens[step - 1].text : trace.start.text;
-  const rows = top.map((each) => h("tr", { class: each.id === token.id ? "is" : null }, [
-    h("td", {}, each.text), h("td", {}, bar(each.probability, each.id === token.id)), h(
-      "td", { data: { number: `top:${each.id}` } }, exact(each.probability),
-    ), h("td", {}, short(each.log_prob)),
+  const input = step ? trace.target.tokens[step - 1].text : trace.start_token.text;
+  const rows = candidates.map((each) => h("tr", { class: each.id === token.id ? "is" : null }, [
+    h("td", {}, each.text), h("td", {}, shareBar(each.probability, each.id === token.id)), h(
+      "td", { data: { number: `candidate:${each.id}` } }, formatExact(each.probability),
+    ), h("td", {}, formatNumber(each.log_prob)),
   ]));
-  fill(home, h("dl", { class: "facts" },
-    h("dt", {}, t("given")), h("dd", {}, given), h("dt", {}, t("emitted")), h("dd", {}, h("b", {}, token.text)),
-    h("dt", {}, t("probability")), h("dd", { data: { number: "probability" } }, exact(probability)),
-    h("dt", {}, t("log_prob")), h("dd", { data: { number: "log_prob" } }, exact(log_prob)),
-    h("dt", {}, t("rank")), h("dd", {}, rank + 1), h("dt", {}, t("entropy")), h("dd", { data: { number: "entropy" } }, exact(entropy))),
+  replaceContent(parent, h("dl", { class: "facts" },
+    h("dt", {}, t("step.input")), h("dd", {}, input), h("dt", {}, t("step.output")), h("dd", {}, h("b", {}, token.text)),
+    h("dt", {}, t("probability")), h("dd", { data: { number: "probability" } }, formatExact(probability)),
+    h("dt", {}, t("log_prob")), h("dd", { data: { number: "log_prob" } }, formatExact(logProb)),
+    h("dt", {}, t("rank")), h("dd", {}, rank + 1), h("dt", {}, t("entropy")), h("dd", { data: { number: "entropy" } }, formatExact(entropy))),
   h("div", { class: "scroll" }, table([t("token"), h("th", { class: "left" }), t("probability"), t("log")], rows)));
 }
 
-function lens(trace, step) {
+function lensTable(trace, step) {
   const token = trace.target.tokens[step];
-  const rows = [...trace.lens].reverse().map((each) => [t("layer.n", { layer: each.layer }),
+  const rows = [...trace.logit_lens].reverse().map((each) => [t("layer.n", { layer: each.layer }),
     h(
       "td", { class: "left" },
-      each.top[step].slice(0, 3).map((other) => h(
-        "span", { class: other.id === token.id ? "chip is" : "chip" }, other.text,
-        h("small", {}, percent(other.probability)),
+      each.top_candidates[step].slice(0, 3).map((candidate) => h(
+        "span", { class: candidate.id === token.id ? "chip is" : "chip" }, candidate.text,
+        h("small", {}, formatPercent(candidate.probability)),
       )),
     ),
-    exact(unpack(each.probability).data[step])]);
+    formatExact(decodeTensor(each.probability).data[step])]);
   return table([t("layer"), h("th", { class: "left" }, t("lens.top")), t("lens.of", { token: token.text })], rows);
 }
 
-function sentenceOf(nodes, node) {
+function hypothesisText(nodes, node) {
   const pieces = [];
-  for (let at = node; at; at = at.parent === null ? null : nodes[at.parent]) pieces.unshift(at.piece);
+  for (let each = node; each; each = each.parent === null ? null : nodes[each.parent]) pieces.unshift(each.piece);
   return pieces.join("").replaceAll("▁", " ").replace(/<\/s>$/, "").trim();
 }
 
-function why(trace, node) {
+function explainStatus(trace, node) {
   const { nodes } = trace.beam;
-  const rivals = nodes.filter((other) => other.step === node.step && other.member === node.member);
-  if (node.fate === "pruned") {
-    const kept = rivals.filter((other) => other.fate !== "pruned" && other.rank < node.rank);
-    const weakest = kept.reduce((worst, other) => (worst && worst.rank > other.rank ? worst : other), null);
-    return weakest ? t(
-      "fate.pruned.why",
-      { rank: node.rank, kept: kept.length, word: weakest.text, log_prob: short(weakest.log_prob), own: short(node.log_prob) },
-    ) : t("fate.pruned");
+  const sameStep = nodes.filter((other) => other.step === node.step && other.search_index === node.search_index);
+  if (node.status === "pruned") {
+    const kept = sameStep.filter((other) => other.status !== "pruned" && other.rank < node.rank);
+    const worst = kept.reduce((best, other) => (best && best.rank > other.rank ? best : other), null);
+    return worst ? t(
+      "status.pruned.why",
+      { rank: node.rank, kept: kept.length, word: worst.text, log_prob: formatNumber(worst.log_prob), own: formatNumber(node.log_prob) },
+    ) : t("status.pruned");
   }
-  return t(`fate.${node.fate}.why`, { place: node.rank + 1 });
+  return t(`status.${node.status}.why`, { rank: node.rank + 1 });
 }
 
-function beamCard(parts, state, trace) {
-  const { nodes, path } = trace.beam;
-  if (trace.forced || !nodes.length) return fill(parts.tree, h("p", { class: "note" }, t("beam.forced"))), fill(parts.node);
-  const chosen = nodes[whole(state.node, path.at(-1), 0, nodes.length - 1)];
-  const brief = (node) => `${sentenceOf(nodes, node)}\n${t(`fate.${node.fate}`)} · ${t("log_prob")} ${short(node.log_prob)} · ${t("score")} ${short(node.score)}`;
-  const left = parts.tree.scrollLeft;
-  fill(
+function drawBeam(parts, state, trace) {
+  const { nodes, best_path: path } = trace.beam;
+  if (trace.is_forced || !nodes.length) return replaceContent(parts.tree, h("p", { class: "note" }, t("beam.forced"))), replaceContent(parts.node);
+  const selected = nodes[parseInteger(state.node, path.at(-1), 0, nodes.length - 1)];
+  const summary = (node) => `${hypothesisText(nodes, node)}\n${t(`status.${node.status}`)} · ${t("log_prob")} ${formatNumber(node.log_prob)} · ${t("score")} ${formatNumber(node.score)}`;
+  const scrollLeft = parts.tree.scrollLeft;
+  replaceContent(
     parts.tree,
-    beamTree(trace.beam, chosen.id, (id) => set({ node: id, step: nodes[id].step < trace.steps.length ? nodes[id].step : current().step }), brief),
+    beamTree(trace.beam, selected.id, (id) => set({ node: id, step: nodes[id].step < trace.steps.length ? nodes[id].step : current().step }), summary),
   );
-  parts.tree.scrollLeft = left;
-  fill(parts.node,
-    h(
-      "p", { class: "legend" },
-      ["path", "alive", "finished", "pruned", "stopped"].map((fate) => h("span", { class: `key ${fate}` }, t(`fate.${fate}`))),
-    ),
-    h("p", {}, h("b", { dir: "auto" }, sentenceOf(nodes, chosen)), " — ", why(trace, chosen)),
+  parts.tree.scrollLeft = scrollLeft;
+  replaceContent(parts.node,
+    h("p", { class: "legend" }, STATUSES.map((status) => h("span", { class: `key ${status}` }, t(`status.${status}`)))),
+    h("p", {}, h("b", { dir: "auto" }, hypothesisText(nodes, selected)), " — ", explainStatus(trace, selected)),
     h(
       "p", { class: "mono num" },
       t(
-        "node.sum",
+        "node.score",
         {
-          log_prob: exact(chosen.log_prob), length: chosen.step + 1, alpha: short(trace.search.length_penalty, 2),
-          penalty: exact(chosen.penalty), score: exact(chosen.score),
+          log_prob: formatExact(selected.log_prob), length: selected.step + 1, alpha: formatNumber(trace.search.length_penalty, 2),
+          penalty: formatExact(selected.penalty), score: formatExact(selected.score),
         },
       ),
     ));
 }
 
-function ranking(parts, trace, alpha) {
-  const { nodes, path } = trace.beam;
-  const winner = nodes[path.at(-1)];
-  const done = nodes.filter((node) => node.fate === "finished").map((node) => ({
+function drawRanking(parts, trace, alpha) {
+  const { nodes, best_path: path } = trace.beam;
+  const best = nodes[path.at(-1)];
+  const finished = nodes.filter((node) => node.status === "finished").map((node) => ({
     node,
     score: node.log_prob / (node.step + 1) ** alpha - node.penalty,
   }));
-  done.sort((a, b) => b.score - a.score);
-  if (!done.length) return fill(parts.ranking, h("p", { class: "note" }, t("ranking.none")));
-  const rows = done.slice(0, SHOWN).map(({ node, score }, i) => h("tr", { class: node === winner ? "is" : null }, [
+  finished.sort((a, b) => b.score - a.score);
+  if (!finished.length) return replaceContent(parts.ranking, h("p", { class: "note" }, t("ranking.none")));
+  const rows = finished.slice(0, MAX_HYPOTHESES).map(({ node, score }, i) => h("tr", { class: node === best ? "is" : null }, [
     h("td", {}, i + 1), h(
-      "td", { class: "left wrap", dir: "auto" }, sentenceOf(nodes, node),
-    ), h("td", {}, node.step + 1), h("td", {}, short(node.log_prob)), h("td", { data: { number: `score:${node.id}` } }, exact(score)),
+      "td", { class: "left wrap", dir: "auto" }, hypothesisText(nodes, node),
+    ), h("td", {}, node.step + 1), h("td", {}, formatNumber(node.log_prob)), h("td", { data: { number: `score:${node.id}` } }, formatExact(score)),
   ]));
-  return fill(
+  return replaceContent(
     parts.ranking,
-    table(["", h("th", { class: "left" }, t("hypothesis")), t("length"), t("log_prob"), t("ranking.score", { alpha: short(alpha, 2) })], rows),
+    table(["", h("th", { class: "left" }, t("hypothesis")), t("length"), t("log_prob"), t("ranking.score", { alpha: formatNumber(alpha, 2) })], rows),
   );
 }

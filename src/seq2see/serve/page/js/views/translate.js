@@ -1,74 +1,75 @@
-// Translate: as one types, with every word's source, probability and alternatives.
-import { ask, newest } from "../api.js";
-import { FREE, PATH, beginningsOf, begun, freed, rewritten } from "../beginnings.js";
-import { bar, button, choice, fill, h, hint } from "../dom.js";
-import { fileDrop } from "../files.js";
-import { exact, percent, short, whole } from "../numbers.js";
-import { chooseSource, exampleFor, explain, facts, languageOptions, modelOf, pairOf, reasoned, show, showError, told, waiting, withOwn } from "../sentence.js";
-import { address, current, set } from "../store.js";
-import { languageName, t } from "../text.js";
-import { cut, isSentence, spans, words } from "../words.js";
+// Translate: translates while the user types, with the probability, source words and alternatives of each word.
+import { fetchJson, latestOnly } from "../api.js";
+import { addTooltip, button, h, replaceContent, selectField, shareBar } from "../dom.js";
+import { errorText, localizedError, showError, showStatus, whileBusy } from "../errors.js";
+import { fileUpload } from "../file_upload.js";
+import { formatExact, formatNumber, formatPercent, parseInteger } from "../format.js";
+import { languageName, t } from "../i18n.js";
+import { NO_PREFIXES, TRANSLATE_PATH, applyPrefixes, parsePrefixes, withPrefix, withoutPrefix } from "../prefixes.js";
+import { chooseSource, directModel, exampleSentence, languageOptions, languagePair, serviceInfo, withCurrent } from "../service_info.js";
+import { address, current, set } from "../state.js";
+import { alignedWords, findOffsets, isSingleSentence, sliceCharacters } from "../tokens.js";
+import { debounce, explain } from "../trace_view.js";
 
-const ALTERNATIVES = 3;
+const NUM_ALTERNATIVES = 3;
 
-const termsOf = (text = "") => Object.fromEntries(text.split("\n").map((line) => line.split("=").map((side) => side.trim())).filter(([from, to]) => from && to));
+const parseGlossary = (text = "") => Object.fromEntries(text.split("\n").map((line) => line.split("=").map((side) => side.trim())).filter(([source, target]) => source && target));
 
-// How wide a search may be: as wide as its results are many, and as the operator allows.
-function beams({ search }) {
-  const least = Math.min(ALTERNATIVES + 1, search.most_n_best, search.most_beam_size);
-  return { least, most: search.most_beam_size, usual: Math.max(search.beam_size, least) };
+// Returns the range of beam sizes: at least the number of results, at most what the service allows.
+function beamSizeRange({ search }) {
+  const min = Math.min(NUM_ALTERNATIVES + 1, search.max_n_best, search.max_beam_size);
+  return { min, max: search.max_beam_size, default: Math.max(search.beam_size, min) };
 }
 
-function beamOf({ beam }, found) {
-  const { least, most, usual } = beams(found);
-  return whole(beam, usual, least, Math.max(most, usual));
+function beamSize(state, info) {
+  const range = beamSizeRange(info);
+  return parseInteger(state.beam_size, range.default, range.min, Math.max(range.max, range.default));
 }
 
-function request(state, found) {
-  const { source, target } = pairOf(state, found);
-  const wanted = { text: state.text ?? "", source, target, n_best: beams(found).least, alignment: true, token_scores: true };
-  if (state.prefix && !state.sentence) wanted.prefix = state.prefix;
-  if (state.beam) wanted.beam_size = Math.min(beamOf(state, found), found.search.most_beam_size);
-  const glossary = termsOf(state.glossary);
-  if (Object.keys(glossary).length) wanted.glossary = glossary;
-  return wanted;
+function buildRequest(state, info) {
+  const { source, target } = languagePair(state, info);
+  const request = { text: state.text ?? "", source, target, n_best: beamSizeRange(info).min, alignment: true, token_scores: true };
+  if (state.prefix && !state.sentence) request.prefix = state.prefix;
+  if (state.beam_size) request.beam_size = Math.min(beamSize(state, info), info.search.max_beam_size);
+  const glossary = parseGlossary(state.glossary);
+  if (Object.keys(glossary).length) request.glossary = glossary;
+  return request;
 }
 
 export function mount(root) {
-  const parts = layout();
-  root.append(h("h1", {}, t("translate.title")), ...parts.elements);
-  const only = newest();
-  const view = { ...parts, found: null, answer: null, typed: "", given: {} }; // `typed`, `given`: what came from here
-  const later = waiting(() => { view.typed = parts.input.value; set({ ...FREE, text: view.typed }); });
-  parts.input.addEventListener("input", () => { highlight(view, []); later(); });
-  parts.input.addEventListener("scroll", () => { parts.mirror.scrollTop = parts.input.scrollTop; });
-  const offer = fileDrop(parts.drop, () => pairOf(current(), view.found));
-  const update = (state) => only(async (signal) => {
+  const elements = createElements();
+  root.append(h("h1", {}, t("translate.title")), ...elements.children);
+  const runLatest = latestOnly();
+  const view = { ...elements, info: null, translation: null, typedText: "", typedOptions: {} }; // typed: set from these fields
+  const setText = debounce(() => { view.typedText = view.input.value; set({ ...NO_PREFIXES, text: view.typedText }); });
+  view.input.addEventListener("input", () => { highlight(view, []); setText(); });
+  view.input.addEventListener("scroll", () => { view.mirror.scrollTop = view.input.scrollTop; });
+  const showUpload = fileUpload(view.upload, () => languagePair(current(), view.info));
+  const update = (state) => runLatest(async (signal) => {
     try {
-      view.found = await facts(signal);
+      view.info = await serviceInfo(signal);
       if (signal.aborted) return;
-      controls(view, state);
-      offer(view.found.settings);
-      if (!(state.text ?? "").trim()) return blank(view);
-      const slow = setTimeout(() => show(view.status, "busy", t("busy")), 200);
-      const answer = await translated(state, view.found, signal).finally(() => clearTimeout(slow));
+      drawControls(view, state);
+      showUpload(view.info.settings);
+      if (!(state.text ?? "").trim()) return clear(view);
+      const translation = await whileBusy(view.status, translate(state, view.info, signal));
       if (signal.aborted) return;
-      show(view.status, "");
-      result(view, state, answer, signal);
+      showStatus(view.status, "");
+      drawResult(view, state, translation, signal);
     } catch (error) {
-      if (!signal.aborted) { blank(view); showError(view.status, error, () => update(current())); }
+      if (!signal.aborted) { clear(view); showError(view.status, error, () => update(current())); }
     }
   });
   return { update };
 }
 
-async function translated(state, found, signal) {
-  const wanted = request(state, found);
-  const { translations } = await ask(PATH, wanted, { signal });
-  return rewritten(translations[0], state, wanted, signal);
+async function translate(state, info, signal) {
+  const request = buildRequest(state, info);
+  const { translations } = await fetchJson(TRANSLATE_PATH, request, { signal });
+  return applyPrefixes(translations[0], state, request, signal);
 }
 
-function layout() {
+function createElements() {
   const input = h(
     "textarea",
     { class: "source-text", rows: 6, dir: "auto", spellcheck: "false", "aria-label": t("translate.source"), placeholder: t("translate.placeholder") },
@@ -76,266 +77,271 @@ function layout() {
   const mirror = h("div", { class: "mirror", "aria-hidden": "true", dir: "auto" });
   const output = h("div", { class: "target-text", dir: "auto", "aria-label": t("translate.target"), role: "group" });
   const pair = h("div", { class: "controls pair" });
-  const below = h("div", { class: "row between below" });
-  const side = h("div", { class: "row between below" });
+  const inputFooter = h("div", { class: "row between below" });
+  const outputFooter = h("div", { class: "row between below" });
   const status = h("p", { class: "status", role: "status" });
-  const word = h("section", { class: "card word-card", "aria-live": "polite", hidden: true });
-  const others = h("section", { class: "card", hidden: true });
+  const wordCard = h("section", { class: "card word-card", "aria-live": "polite", hidden: true });
+  const candidateCard = h("section", { class: "card", hidden: true });
   const chips = h("div", { class: "row" });
-  const drop = h("section", { class: "card drop" });
+  const upload = h("section", { class: "card drop" });
   const options = h("details", { class: "options" });
-  const elements = [
+  const children = [
     pair,
     h("div", { class: "columns panes" },
-      h("section", { class: "card pane" }, h("div", { class: "layers" }, mirror, input), below),
-      h("section", { class: "card pane" }, output, status, chips, side)),
-    word, others, options, drop,
+      h("section", { class: "card pane" }, h("div", { class: "layers" }, mirror, input), inputFooter),
+      h("section", { class: "card pane" }, output, status, chips, outputFooter)),
+    wordCard, candidateCard, options, upload,
   ];
-  return { elements, input, mirror, output, pair, below, side, status, word, others, chips, drop, options };
+  return { children, input, mirror, output, pair, inputFooter, outputFooter, status, wordCard, candidateCard, chips, upload, options };
 }
 
-function controls(view, state) {
-  const { found } = view;
-  const { source, target } = pairOf(state, found);
-  const { sources, targets } = languageOptions(found, source);
-  const back = languageOptions(found, target).targets.some(([code]) => code === source);
-  fill(view.pair,
-    choice(t("from"), withOwn([["auto", t("detect")], ...sources], source), source, (code) => chooseSource(code, found), { data: { key: "source" } }),
-    button("⇄", () => swap(view, source, target), { disabled: !back, "aria-label": t("swap"), data: { key: "swap" } }),
-    choice(t("to"), withOwn(targets, target), target, (code) => set({ ...FREE, target: code }), { data: { key: "target" } }));
+function drawControls(view, state) {
+  const { info } = view;
+  const { source, target } = languagePair(state, info);
+  const { sources, targets } = languageOptions(info, source);
+  const canSwap = languageOptions(info, target).targets.some(([code]) => code === source);
+  replaceContent(view.pair,
+    selectField(t("from"), withCurrent([["auto", t("detect")], ...sources], source), source, (code) => chooseSource(code, info), { data: { key: "source" } }),
+    button("⇄", () => swapLanguages(view, source, target), { disabled: !canSwap, "aria-label": t("swap"), data: { key: "swap" } }),
+    selectField(t("to"), withCurrent(targets, target), target, (code) => set({ ...NO_PREFIXES, target: code }), { data: { key: "target" } }));
   const text = state.text ?? "";
-  if (text !== view.typed) view.input.value = view.typed = text; // else people may have typed on
-  const limit = found.settings.charLimit;
-  fill(view.below,
+  if (text !== view.typedText) view.input.value = view.typedText = text; // otherwise the field may contain newer text
+  const limit = info.settings.charLimit;
+  replaceContent(view.inputFooter,
     h("span", { class: "note num" }, `${[...view.input.value].length} / ${limit}`),
     view.input.value ? button(
       t("clear"),
-      () => { view.input.value = view.typed = ""; set({ ...FREE, text: null }); view.input.focus(); },
+      () => { view.input.value = view.typedText = ""; set({ ...NO_PREFIXES, text: null }); view.input.focus(); },
       { class: "quiet", data: { key: "clear" } },
     )
       : button(
         t("example"),
-        () => { set({ text: exampleFor(source === "auto" ? found.models[0].source : source) }); },
+        () => { set({ text: exampleSentence(source === "auto" ? info.models[0].source : source) }); },
         { class: "quiet", data: { key: "example" } },
       ));
-  options(view, state);
+  drawOptions(view, state);
 }
 
-function swap(view, source, target) {
-  set({ ...FREE, source: target, target: source, text: view.answer?.text ?? current().text });
+function swapLanguages(view, source, target) {
+  set({ ...NO_PREFIXES, source: target, target: source, text: view.translation?.text ?? current().text });
 }
 
-function options(view, state) {
-  view.fields ??= optionFields(view);
-  const wanted = { glossary: state.glossary ?? "", beam: String(beamOf(state, view.found)) };
-  const other = Object.keys(wanted).filter((name) => view.given[name] !== wanted[name] && document.activeElement !== view.fields[name]);
-  for (const name of other) view.fields[name].value = view.given[name] = wanted[name];
-  if (other.some((name) => state[name])) view.options.open = true;
+function drawOptions(view, state) {
+  view.fields ??= createOptionFields(view);
+  const values = { glossary: state.glossary ?? "", beam_size: String(beamSize(state, view.info)) };
+  const changed = Object.keys(values).filter((name) => view.typedOptions[name] !== values[name] && document.activeElement !== view.fields[name]);
+  for (const name of changed) view.fields[name].value = view.typedOptions[name] = values[name];
+  if (changed.some((name) => state[name])) view.options.open = true;
 }
 
-function optionFields(view) {
-  const { least, most } = beams(view.found);
+function createOptionFields(view) {
+  const { min, max } = beamSizeRange(view.info);
   const glossary = h("textarea", { rows: 3, placeholder: t("glossary.example"), "aria-label": t("glossary") });
-  glossary.addEventListener("input", waiting(() => { view.given.glossary = glossary.value; set({ glossary: glossary.value || null }); }));
-  const beam = h(
+  glossary.addEventListener("input", debounce(() => { view.typedOptions.glossary = glossary.value; set({ glossary: glossary.value || null }); }));
+  const size = h(
     "input",
     {
-      type: "number", min: least, max: most, data: { key: "beam" },
-      on: { change: () => { beam.value = view.given.beam = String(beamOf({ beam: beam.value }, view.found)); set({ beam: beam.value }); } },
+      type: "number", min, max, data: { key: "beam_size" },
+      on: { change: () => { size.value = view.typedOptions.beam_size = String(beamSize({ beam_size: size.value }, view.info)); set({ beam_size: size.value }); } },
     },
   );
-  fill(view.options, h("summary", {}, t("options")),
+  replaceContent(view.options, h("summary", {}, t("options")),
     h(
       "div", { class: "card stack" },
-      h("label", { class: "field" }, t("beam.size"), beam),
+      h("label", { class: "field" }, t("beam.size"), size),
       h("h3", {}, t("glossary")), glossary,
       h("p", { class: "note" }, t("glossary.note")),
     ));
-  return { glossary, beam };
+  return { glossary, beam_size: size };
 }
 
-function blank(view) {
-  view.answer = null;
+function clear(view) {
+  view.translation = null;
   highlight(view, []);
-  for (const home of [view.output, view.chips, view.side]) home.replaceChildren();
-  view.word.hidden = view.others.hidden = true;
-  show(view.status, "");
+  for (const element of [view.output, view.chips, view.outputFooter]) element.replaceChildren();
+  view.wordCard.hidden = view.candidateCard.hidden = true;
+  showStatus(view.status, "");
 }
 
-function result(view, state, answer, signal) {
-  const candidates = [answer, ...answer.alternatives];
-  const pick = whole(state.pick, 0, 0, candidates.length - 1);
-  const chosen = candidates[pick];
-  view.answer = chosen;
-  view.asked = { source: answer.source, target: answer.target };
-  flags(view, state, answer, chosen);
-  output(view, state, chosen, signal);
-  others(view, candidates, pick);
-  fill(view.side,
-    !answer.models.length ? h("span") : h(
+function drawResult(view, state, translation, signal) {
+  const candidates = [translation, ...translation.alternatives];
+  const index = parseInteger(state.candidate, 0, 0, candidates.length - 1);
+  const candidate = candidates[index];
+  view.translation = candidate;
+  view.pairOfTranslation = { source: translation.source, target: translation.target };
+  drawChips(view, state, translation, candidate);
+  drawOutput(view, state, candidate, signal);
+  drawCandidates(view, candidates, index);
+  replaceContent(view.outputFooter,
+    !translation.models.length ? h("span") : h(
       "span", { class: "note num" }, t("log_prob"), " ",
-      h("span", { data: { number: "log_prob" } }, exact(chosen.log_prob)),
-      // Of some sentences alone it says nothing about the text.
-      beginningsOf(state).length ? null : [" · ", t("score"), " ", h("span", { data: { number: "score" } }, exact(chosen.score))],
+      h("span", { data: { number: "log_prob" } }, formatExact(candidate.log_prob)),
+      // With prefixes, the score is that of one sentence.
+      parsePrefixes(state).length ? null : [" · ", t("score"), " ", h("span", { data: { number: "score" } }, formatExact(candidate.score))],
     ),
     h("span", { class: "row" },
-      h("a", { class: "button", href: address({ ...shared(state), view: "attention" }) }, t("look.inside")),
+      h("a", { class: "button", href: address({ ...sharedKeys(state), view: "attention" }) }, t("show_attention")),
       navigator.clipboard && button(
         t("copy"),
-        async (event) => { await navigator.clipboard.writeText(chosen.text); event.target.textContent = t("copied"); },
+        async (event) => { await navigator.clipboard.writeText(candidate.text); event.target.textContent = t("copied"); },
         { data: { key: "copy" } },
       )));
 }
 
-const shared = ({ text, source, target, lang }) => ({ text, source, target, lang });
+const sharedKeys = ({ text, source, target, lang }) => ({ text, source, target, lang });
 
-function flags(view, state, answer, chosen) {
+// Draws errors, the detected language, flags, unmet constraints and prefixes.
+function drawChips(view, state, translation, candidate) {
   const chips = [];
-  if (answer.error) chips.push(h("span", { class: "chip warn" }, t("error.own", { error: reasoned(answer.error, answer.reason) })));
-  if (answer.detected) chips.push(h(
+  if (translation.error) chips.push(h("span", { class: "chip warn" }, t("error.translation", { error: localizedError(translation.error, translation.error_code) })));
+  if (translation.detected) chips.push(h(
     "span", { class: "chip" },
-    t("detected", { language: languageName(answer.detected.language), sure: Math.round(100 * answer.detected.confidence) }),
+    t("detected", { language: languageName(translation.detected.language), confidence: Math.round(100 * translation.detected.confidence) }),
   ));
-  if (!answer.models.length) chips.push(h("span", { class: "chip" }, t("same.language", { language: languageName(answer.target) })));
-  if (answer.via.length) chips.push(h("span", { class: "chip" }, t("via", { languages: answer.via.map((code) => languageName(code)).join(", ") })));
-  const where = (kind, one) => sentencesWith(chosen, state.text, (each) => each[kind].includes(one));
-  for (const flag of chosen.flags) chips.push(warning(t(`flag.${flag}`), [t(`flag.${flag}.why`), ...where("flags", flag)]));
-  for (const term of chosen.unmet) chips.push(warning(t("unmet", { term }), where("unmet", term)));
-  const begins = beginningsOf(state).map(({ at, prefix }) => [prefix, () => set(freed(state, at))]);
-  if (state.prefix && !state.sentence) begins.push([state.prefix, () => set({ prefix: null, word: null })]);
-  for (const [prefix, clear] of begins) {
+  if (!translation.models.length) chips.push(h("span", { class: "chip" }, t("same.language", { language: languageName(translation.target) })));
+  if (translation.via.length) chips.push(h("span", { class: "chip" }, t("via", { languages: translation.via.map((code) => languageName(code)).join(", ") })));
+  const affected = (field, value) => sentencesWith(candidate, state.text, (each) => each[field].includes(value));
+  for (const flag of candidate.flags) chips.push(warning(t(`flag.${flag}`), [t(`flag.${flag}.why`), ...affected("flags", flag)]));
+  for (const term of candidate.unmet_constraints) chips.push(warning(t("unmet", { term }), affected("unmet_constraints", term)));
+  const prefixes = parsePrefixes(state).map(({ index, prefix }) => [prefix, () => set(withoutPrefix(state, index))]);
+  if (state.prefix && !state.sentence) prefixes.push([state.prefix, () => set({ prefix: null, word: null })]);
+  for (const [prefix, remove] of prefixes) {
     chips.push(h(
-      "span", { class: "chip is", dir: "auto" }, t("begins", { prefix }),
-      button("✕", clear, { class: "quiet tiny", "aria-label": t("begins.clear") }),
+      "span", { class: "chip is", dir: "auto" }, t("prefix", { prefix }),
+      button("✕", remove, { class: "quiet tiny", "aria-label": t("prefix.remove") }),
     ));
   }
-  fill(view.chips, chips);
+  replaceContent(view.chips, chips);
 }
 
 function warning(label, lines) {
   const chip = h("span", { class: "chip warn", tabindex: lines.length ? 0 : null }, label);
-  return lines.length ? hint(chip, lines.join("\n")) : chip;
+  return lines.length ? addTooltip(chip, lines.join("\n")) : chip;
 }
 
-// The sentences of the source of which something is told, where there are several.
-function sentencesWith(chosen, text, is) {
-  if (chosen.sentences.length < 2) return [];
-  return chosen.sentences.filter(is).map((each) => `“${cut(text, each.source_start, each.source_end)}”`);
+// Returns the source sentences that a warning is about; empty for a text of one sentence.
+function sentencesWith(candidate, text, hasWarning) {
+  if (candidate.sentences.length < 2) return [];
+  return candidate.sentences.filter(hasWarning).map((each) => `“${sliceCharacters(text, each.source_start, each.source_end)}”`);
 }
 
-function output(view, state, chosen, signal) {
-  const found = words(chosen);
-  const picked = state.word === undefined ? -1 : whole(state.word, 0, 0, found.length - 1);
+function drawOutput(view, state, candidate, signal) {
+  const words = alignedWords(candidate);
+  const selected = state.word === undefined ? -1 : parseInteger(state.word, 0, 0, words.length - 1);
+  const selectedLinks = selected < 0 ? [] : words[selected].links;
   let end = 0;
-  const parts = found.flatMap((word, i) => {
-    const gap = cut(chosen.text, end, word.start);
+  const content = words.flatMap((word, i) => {
+    const gap = sliceCharacters(candidate.text, end, word.start);
     end = word.end;
-    const label = cut(chosen.text, word.start, word.end);
-    const made = button(label, () => set({ word: picked === i ? null : i }), {
-      class: "word", "aria-expanded": String(picked === i), data: { key: `word:${i}` }, style: { "--doubt": String(1 - word.probability) },
+    const label = sliceCharacters(candidate.text, word.start, word.end);
+    const element = button(label, () => set({ word: selected === i ? null : i }), {
+      class: "word", "aria-expanded": String(selected === i), data: { key: `word:${i}` }, style: { "--uncertainty": String(1 - word.probability) },
       on: {
         pointerenter: () => highlight(view, word.links),
-        pointerleave: () => highlight(view, picked < 0 ? [] : found[picked].links),
+        pointerleave: () => highlight(view, selectedLinks),
         focus: () => highlight(view, word.links),
       },
     });
-    hint(
-      made,
-      () => `${percent(word.probability)}${word.links.length ? `\n← ${sourceWords(word.links).map(([text, weight]) => `${text} ${percent(weight)}`).join(", ")}` : ""}`,
+    addTooltip(
+      element,
+      () => `${formatPercent(word.probability)}${word.links.length ? `\n← ${sourceWords(word.links).map(([text, weight]) => `${text} ${formatPercent(weight)}`).join(", ")}` : ""}`,
     );
-    return [gap, made];
+    return [gap, element];
   });
-  fill(view.output, parts, cut(chosen.text, end));
-  highlight(view, picked < 0 ? [] : found[picked].links);
-  view.word.hidden = picked < 0;
-  if (picked >= 0) wordCard(view, chosen, found[picked], signal);
+  replaceContent(view.output, content, sliceCharacters(candidate.text, end));
+  highlight(view, selectedLinks);
+  view.wordCard.hidden = selected < 0;
+  if (selected >= 0) drawWordCard(view, candidate, words[selected], signal);
 }
 
 function sourceWords(links) {
   const text = current().text ?? "";
-  return links.map((link) => [cut(text, link.source_start, link.source_end), link.weight]);
+  return links.map((link) => [sliceCharacters(text, link.source_start, link.source_end), link.weight]);
 }
 
-// Marks words of the source behind the text that one types into.
+// Highlights linked words of the source, in an element behind the text field.
 function highlight(view, links) {
   const text = view.input.value;
   let end = 0;
-  const parts = [...links].sort((a, b) => a.source_start - b.source_start).flatMap((link) => {
-    const gap = cut(text, end, link.source_start);
+  const content = [...links].sort((a, b) => a.source_start - b.source_start).flatMap((link) => {
+    const gap = sliceCharacters(text, end, link.source_start);
     end = link.source_end;
-    return [gap, h("mark", { style: { "--weight": String(link.weight) } }, cut(text, link.source_start, link.source_end))];
+    return [gap, h("mark", { style: { "--weight": String(link.weight) } }, sliceCharacters(text, link.source_start, link.source_end))];
   });
-  view.mirror.replaceChildren(...parts, cut(text, end), "\n");
+  view.mirror.replaceChildren(...content, sliceCharacters(text, end), "\n");
   view.mirror.scrollTop = view.input.scrollTop;
 }
 
-function wordCard(view, chosen, word, signal) {
+function drawWordCard(view, candidate, word, signal) {
   const alternatives = h("div", { class: "stack" });
   const sources = sourceWords(word.links).map(([text, weight]) => h(
     "span", { class: "chip" },
     h("b", { dir: "auto" }, text),
-    h("small", {}, percent(weight)),
+    h("small", {}, formatPercent(weight)),
   ));
-  fill(view.word,
+  replaceContent(view.wordCard,
     h(
       "div", { class: "row between" },
-      h("h2", { dir: "auto" }, cut(chosen.text, word.start, word.end)),
+      h("h2", { dir: "auto" }, sliceCharacters(candidate.text, word.start, word.end)),
       button("✕", () => set({ word: null }), { class: "quiet", "aria-label": t("close"), data: { key: "close" } }),
     ),
     h("dl", { class: "facts" },
-      h("dt", {}, t("probability")), h("dd", {}, bar(word.probability), " ", h("span", { data: { number: "word" } }, exact(word.probability))),
-      h("dt", {}, t("looks.at")), h("dd", { class: "row" }, sources.length ? sources : "–")),
-    h("h3", {}, t("instead")), alternatives);
-  loadAlternatives(view, chosen, word, alternatives, signal);
+      h("dt", {}, t("probability")), h("dd", {}, shareBar(word.probability), " ", h("span", { data: { number: "word" } }, formatExact(word.probability))),
+      h("dt", {}, t("attends_to")), h("dd", { class: "row" }, sources.length ? sources : "–")),
+    h("h3", {}, t("word_alternatives")), alternatives);
+  loadAlternatives(view, candidate, word, alternatives, signal);
 }
 
-// The sentence that a word is in: its number or −1 where there is but one, its texts, and where it starts.
-function sentenceOf(chosen, word, text) {
-  const at = chosen.sentences.findIndex((each) => word.start < each.target_end && word.end > each.target_start);
-  // Behind placeholders the service does not tell where sentences stand.
-  if (at < 0) return isSentence(text) ? { at, text: text.trim(), translation: chosen.text, start: 0 } : null;
-  const { source_start, source_end, target_start, target_end } = chosen.sentences[at];
+// Returns the sentence of a word: its index (−1 if it is the only one), source text, translation and start in the translation.
+function findSentence(candidate, word, text) {
+  const index = candidate.sentences.findIndex((each) => word.start < each.target_end && word.end > each.target_start);
+  // The service does not report sentence offsets for texts with placeholders.
+  if (index < 0) return isSingleSentence(text) ? { index, text: text.trim(), translation: candidate.text, start: 0 } : null;
+  const { source_start: sourceStart, source_end: sourceEnd, target_start: targetStart, target_end: targetEnd } = candidate.sentences[index];
   return {
-    at: chosen.sentences.length > 1 ? at : -1, text: cut(text, source_start, source_end),
-    translation: cut(chosen.text, target_start, target_end), start: target_start,
+    index: candidate.sentences.length > 1 ? index : -1, text: sliceCharacters(text, sourceStart, sourceEnd),
+    translation: sliceCharacters(candidate.text, targetStart, targetEnd), start: targetStart,
   };
 }
 
-async function loadAlternatives(view, chosen, word, home, signal) {
+async function loadAlternatives(view, candidate, word, parent, signal) {
   const state = current();
-  if (!modelOf(state, view.found)) return fill(home, h("p", { class: "note" }, t("instead.direct")));
-  const sentence = sentenceOf(chosen, word, state.text);
-  if (!sentence) return fill(home, h("p", { class: "note" }, t("instead.unknown")));
-  show(home.appendChild(h("p", {})), "busy", t("busy"));
+  const showNote = (text) => replaceContent(parent, h("p", { class: "note" }, text));
+  if (!directModel(state, view.info)) return showNote(t("word_alternatives.direct"));
+  const sentence = findSentence(candidate, word, state.text);
+  if (!sentence) return showNote(t("word_alternatives.unknown"));
+  showStatus(parent.appendChild(h("p", {})), "busy", t("busy"));
   try {
     const { text, translation, start } = sentence;
-    const trace = await explain({ text, translation, ...view.asked, detail: { layers: "none", words: true } }, signal);
+    const trace = await explain({ text, translation, ...view.pairOfTranslation, trace_options: { layers: "none", word_alternatives: true } }, signal);
     if (signal.aborted) return;
-    const places = spans(trace.translation.text, trace.target.words.map(({ text }) => text));
-    const rows = trace.words.filter(({ word: i }) => places[i] && start + places[i].start < word.end && start + places[i].end > word.start);
-    fill(home, rows.map((each) => choices(trace, each, places[each.word], sentence.at)));
-    if (!rows.length) fill(home, h("p", { class: "note" }, t("instead.none")));
+    const offsets = findOffsets(trace.translation.text, trace.target.words.map((each) => each.text));
+    const overlaps = ({ word_index: i }) => offsets[i] && start + offsets[i].start < word.end && start + offsets[i].end > word.start;
+    const rows = trace.word_alternatives.filter(overlaps);
+    replaceContent(parent, rows.map((each) => alternativeButtons(trace, each, offsets[each.word_index], sentence.index)));
+    if (!rows.length) showNote(t("word_alternatives.none"));
   } catch (error) {
-    if (!signal.aborted) fill(home, h("p", { class: "note" }, told(error)));
+    if (!signal.aborted) showNote(errorText(error));
   }
 }
 
-function choices(trace, each, place, at) {
-  const before = cut(trace.translation.text, 0, place.start);
-  const buttons = each.alternatives.map((other) => button([h("span", { dir: "auto" }, other.text), " ", h("small", {}, percent(other.probability))],
-    () => set(at < 0 ? { ...FREE, prefix: before + other.text } : begun(current(), at, before + other.text)), {
-      class: "chip", "aria-label": t("instead.use", { word: other.text }), data: { key: `instead:${other.id}` },
-    }));
-  return h("div", { class: "row" }, h("span", { class: "soft", dir: "auto" }, `${trace.target.words[each.word].text} →`), buttons);
+function alternativeButtons(trace, { word_index: wordIndex, alternatives }, offsets, sentenceIndex) {
+  const before = sliceCharacters(trace.translation.text, 0, offsets.start);
+  const choose = (text) => set(sentenceIndex < 0 ? { ...NO_PREFIXES, prefix: before + text } : withPrefix(current(), sentenceIndex, before + text));
+  const buttons = alternatives.map(({ id, text, probability }) => button(
+    [h("span", { dir: "auto" }, text), " ", h("small", {}, formatPercent(probability))], () => choose(text),
+    { class: "chip", "aria-label": t("word_alternatives.use", { word: text }), data: { key: `alternative:${id}` } },
+  ));
+  return h("div", { class: "row" }, h("span", { class: "soft", dir: "auto" }, `${trace.target.words[wordIndex].text} →`), buttons);
 }
 
-function others(view, candidates, pick) {
-  view.others.hidden = candidates.length < 2;
-  fill(view.others, h("h2", {}, t("alternatives")),
-    h("ol", { class: "others" }, candidates.map((each, i) => h("li", {},
+function drawCandidates(view, candidates, selected) {
+  view.candidateCard.hidden = candidates.length < 2;
+  replaceContent(view.candidateCard, h("h2", {}, t("alternatives")),
+    h("ol", { class: "candidates" }, candidates.map((each, i) => h("li", {},
       button(
-        h("span", { dir: "auto" }, each.text), () => set({ pick: i || null, word: null }),
-        { class: "quiet other", "aria-pressed": String(i === pick), data: { key: `other:${i}` } },
+        h("span", { dir: "auto" }, each.text), () => set({ candidate: i || null, word: null }),
+        { class: "quiet candidate", "aria-pressed": String(i === selected), data: { key: `candidate:${i}` } },
       ),
-      h("span", { class: "note num" }, short(each.score, 3))))));
+      h("span", { class: "note num" }, formatNumber(each.score, 3))))));
 }

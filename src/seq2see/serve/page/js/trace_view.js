@@ -1,0 +1,94 @@
+// A view of one trace: a card with the sentence and its languages, and the figures of the view below.
+import { fetchJson } from "./api.js";
+import { h, replaceContent, selectField } from "./dom.js";
+import { showError, showStatus, whileBusy } from "./errors.js";
+import { t } from "./i18n.js";
+import { chooseSource, exampleSentence, languageOptions, languagePair, serviceInfo, withCurrent } from "./service_info.js";
+import { current, set } from "./state.js";
+import { isSingleSentence } from "./tokens.js";
+
+const DEBOUNCE = 350; // milliseconds after the last key before a request is sent
+const MAX_FULL_DETAIL = 160; // characters up to which the trace contains scores and vectors of all layers
+
+// Returns the text of the state; views of a trace start with an example.
+const textOf = (state, info) => state.text ?? exampleSentence(languagePair(state, info).source);
+
+export const isLongText = (state, info) => textOf(state, info).trim().length > MAX_FULL_DETAIL;
+
+// Returns the body of a request to explain. `layers` names the detailed layer of a long text.
+export function traceRequest(state, info, { layers, detail, ...more } = {}) {
+  const text = textOf(state, info).trim();
+  const allDetails = { layers: !isLongText(state, info) ? "all" : layers ? [layers] : "last", top_k: 8, ...detail };
+  return { text, ...languagePair(state, info), ...more, trace_options: allDetails };
+}
+
+export const explain = (request, signal) => fetchJson("api/v1/explain", request, { signal });
+
+// Returns a function that calls `callback` once its arguments have not changed for a while.
+export function debounce(callback) {
+  let timer = 0;
+  return (...args) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => callback(...args), DEBOUNCE);
+  };
+}
+
+function sentenceCard() {
+  const input = h("textarea", { rows: 2, dir: "auto", spellcheck: "false", "aria-label": t("sentence"), data: { key: "sentence" } });
+  let typed = null; // the last text that was set from this field
+  input.addEventListener("input", debounce(() => set({ text: typed = input.value })));
+  const pair = h("div", { class: "row" });
+  const output = h("p", { class: "output", dir: "auto", "aria-live": "polite" });
+  const status = h("p", { class: "status", role: "status" });
+  const element = h(
+    "section", { class: "card sentence" },
+    h("div", { class: "row between" }, h("h2", {}, t("sentence")), pair), input, output, status,
+  );
+
+  function update(state, info) {
+    const text = textOf(state, info);
+    if (text !== typed) input.value = typed = text; // otherwise the field may contain newer text
+    const { source, target } = languagePair(state, info);
+    const { sources, targets } = languageOptions(info, source);
+    replaceContent(pair,
+      selectField(t("from"), withCurrent(sources, source), source, (code) => chooseSource(code, info), { data: { key: "source" } }),
+      selectField(t("to"), withCurrent(targets, target), target, (code) => set({ target: code }), { data: { key: "target" } }));
+  }
+
+  return { element, status, output, update };
+}
+
+// Creates a view that loads a trace for each state and draws it: request(state, info, signal), draw(state, trace, info, signal).
+export function traceView(root, body, request, draw) {
+  const card = sentenceCard();
+  root.append(card.element, body);
+  let controller = null;
+  const clear = () => { body.hidden = true; card.output.textContent = ""; };
+  async function update(state) {
+    controller?.abort();
+    const { signal } = controller = new AbortController();
+    try {
+      const info = await serviceInfo(signal);
+      if (signal.aborted) return;
+      card.update(state, info);
+      const traceBody = await request(state, info, signal);
+      if (signal.aborted) return;
+      if (!traceBody.text) {
+        clear();
+        showStatus(card.status, "", t("empty"));
+        return;
+      }
+      const trace = await whileBusy(card.status, explain(traceBody, signal));
+      if (signal.aborted) return;
+      showStatus(card.status, "", isSingleSentence(traceBody.text) ? "" : t("sentence.several"));
+      body.hidden = false;
+      card.output.textContent = trace.translation.text;
+      await draw(state, trace, info, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      clear();
+      showError(card.status, error, () => update(current()));
+    }
+  }
+  return { update, leave: () => controller?.abort() };
+}

@@ -1,0 +1,58 @@
+"""The lab's experiments in the service."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from seq2see.serve import lab_runner
+from seq2see.serve.errors import ClientDisconnected, DeadlineExceeded, NotFound, Overloaded
+from seq2see.serve.lab_runner import LabRunner, list_experiments
+from seq2see.serve.work_queue import RequestContext
+
+
+def test_every_experiment_has_number_and_claim() -> None:
+    experiments = list_experiments()
+    assert len({each["number"] for each in experiments}) == len(experiments) > 20
+    assert all(each["claim"]["en"] and each["claim"]["zh"] for each in experiments)
+
+
+def test_experiments_run_once_and_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner, started = LabRunner(), []
+    number, other = (each["number"] for each in list_experiments()[:2])
+
+    def run_subprocess(_: RequestContext, started_number: int) -> dict[str, Any]:
+        started.append(started_number)
+        with pytest.raises(Overloaded):
+            runner.run(RequestContext.with_timeout(9), other)
+        return {"number": started_number}
+
+    monkeypatch.setattr(lab_runner, "_run_subprocess", run_subprocess)
+    first = runner.run(RequestContext.with_timeout(9), number)
+    second = runner.run(RequestContext.with_timeout(9), number)
+    assert first == second == {"number": number}
+    assert started == [number]
+    with pytest.raises(NotFound):
+        runner.run(RequestContext.with_timeout(9), -1)
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["cancelled", "late"])
+def test_experiment_ends_on_disconnect_and_at_deadline(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_late: bool
+) -> None:
+    script = tmp_path / "forever.sh"
+    script.write_text("#!/bin/sh\nsleep 100 & sleep 100\n", "utf-8")
+    script.chmod(0o700)
+    monkeypatch.setattr(lab_runner, "sys", SimpleNamespace(executable=str(script)))
+    context = RequestContext.with_timeout(0.3 if is_late else 60)
+    if not is_late:
+        threading.Timer(0.2, context.cancel).start()
+    start = time.monotonic()
+    with pytest.raises(DeadlineExceeded if is_late else ClientDisconnected):
+        LabRunner().run(context, list_experiments()[0]["number"])
+    assert time.monotonic() - start < 10

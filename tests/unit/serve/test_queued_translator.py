@@ -1,0 +1,89 @@
+"""Translators that work through the queue, and pivot translation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from seq2see.serve.errors import BadRequest
+from seq2see.serve.model_registry import ModelRegistry
+from seq2see.serve.queued_translator import ENGINE_FAILED_MESSAGE, create_route_translator
+from seq2see.serve.service import Service
+from seq2see.serve.work_queue import RequestContext, WorkerThreads, WorkQueue
+
+Registry = Callable[..., ModelRegistry]
+
+
+def create_translator(service: Service, source: str, target: str, **options: Any) -> Any:
+    route = service.models.find_route(source, target)
+    assert route is not None
+    context = RequestContext.with_timeout(10, "a")
+    return create_route_translator(route, service.queue, context, **options)
+
+
+def test_pivot_translation_combines_texts_and_alignments(service: Service) -> None:
+    line = "le chat dort"
+    (translation,) = create_translator(service, "fr", "de").translate([line], alignment=True)
+    assert translation.text == "le-en-de chat-en-de dort-en-de"
+    words = {
+        (
+            line[link.source_start : link.source_end],
+            translation.text[link.target_start : link.target_end],
+        )
+        for link in translation.alignment
+    }
+    assert words == {("le", "le-en-de"), ("chat", "chat-en-de"), ("dort", "dort-en-de")}
+
+
+def test_only_last_model_gets_prefix_and_n_best(service: Service) -> None:
+    translator = create_translator(service, "fr", "de")
+    translator.translate(["a"], prefix="Ein", n_best=2, beam_size=4)
+    first, second = (service.models.find(n).translator.options[-1] for n in ("fr-en", "en-de"))  # type: ignore[union-attr]
+    assert (first.prefix, first.search.n_best, first.search.beam_size) == ("", 1, 4)
+    assert (second.prefix, second.search.n_best) == ("Ein", 2)
+
+
+@pytest.mark.parametrize(("beam_size", "cost"), [(1, 3), (5, 3), (20, 12)])
+def test_cost_grows_with_beam_size(service: Service, beam_size: int, cost: int) -> None:
+    costs: list[int] = []
+    enqueue = service.queue._enqueue
+
+    def record_costs(*arguments: Any) -> Any:
+        costs.extend(arguments[-1])
+        return enqueue(*arguments)
+
+    service.queue._enqueue = record_costs  # type: ignore[method-assign]
+    route = service.find_route("en", "de")
+    translator = service.create_translator(route, RequestContext.with_timeout(9))
+    translator.translate(["two words"], beam_size=beam_size)
+    assert costs == [cost]
+
+
+def test_glossary_requires_direct_model(service: Service) -> None:
+    with pytest.raises(BadRequest, match="direct model"):
+        create_translator(service, "fr", "de").translate(["a"], glossary={"chat": "Katze"})
+
+
+def test_failing_lines_do_not_affect_other_lines(service: Service) -> None:
+    failures: list[BaseException] = []
+    translations = create_translator(service, "fr", "de", on_error=failures.append).translate(
+        ["a b", "poison", "unfit", "c"]
+    )
+    assert [each.text for each in translations] == ["a-en-de b-en-de", "", "", "c-en-de"]
+    errors = [each.error for each in translations]
+    assert errors == [None, ENGINE_FAILED_MESSAGE, "unfit", None]
+    assert len(failures) == 1
+
+
+def test_file_waits_while_queue_is_full(registry: Registry) -> None:
+    queue = WorkQueue(8, 8)
+    route = registry("en-de").find_route("en", "de")
+    workers = WorkerThreads(queue)
+    assert route is not None
+    context = RequestContext.with_timeout(20, "file")
+    translator = create_route_translator(route, queue, context, retry_when_full=True)
+    translations = translator.translate([f"line {n}" for n in range(600)])
+    assert [each.text for each in translations] == [f"line-de {n}-de" for n in range(600)]
+    workers.stop(5)

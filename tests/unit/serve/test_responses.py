@@ -1,0 +1,35 @@
+"""JSON responses and the text of server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+from seq2see.serve.responses import FiniteJSONResponse, LatestText
+
+
+def test_slow_reader_gets_only_the_latest_text() -> None:
+    async def read() -> list[str | None]:
+        latest = LatestText()
+
+        def write() -> None:
+            for number in range(1000):
+                latest.set(str(number))
+
+        await asyncio.to_thread(write)
+        first = await latest.take()
+        latest.set("last")
+        await latest.wait()
+        latest.close()
+        return [first, await latest.take(), await latest.take()]
+
+    # In a thread, because Playwright leaves an event loop running in the main thread.
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(asyncio.run, read()).result() == ["999", "last", None]
+
+
+def test_nan_and_infinity_become_null() -> None:
+    content = {"a": [1.5, float("nan")], "b": {"c": float("-inf")}, "d": "é"}
+    body = FiniteJSONResponse(content).body
+    assert json.loads(body) == {"a": [1.5, None], "b": {"c": None}, "d": "é"}
