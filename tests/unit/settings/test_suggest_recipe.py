@@ -30,13 +30,13 @@ def test_estimate_is_scaled_to_the_suggested_recipe(
 ) -> None:
     seen: list[RunBuilder] = []
 
-    def planned(builder: RunBuilder, seconds: float) -> RunPlan:
+    def plan_run(builder: RunBuilder, seconds: float) -> RunPlan:
         assert seconds < 4
         assert builder.tokenizers.source.vocab_size == 3000  # more than 300 pairs have
         seen.append(builder)
         return RunPlan(builder.run_config.training.max_updates or 0, 1, 1, 2.0, 3.0, 5.0)
 
-    monkeypatch.setattr(suggest_recipe, "planned", planned)
+    monkeypatch.setattr(suggest_recipe, "plan_run", plan_run)
     found = suggest_recipe.estimate_training_seconds(suggesting(preset, 3000), PAIRS)
     (builder,) = seen
     updates = builder.run_config.training.max_updates
