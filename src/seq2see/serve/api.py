@@ -19,16 +19,16 @@ from seq2see.serve.errors import (
     TextTooLong,
 )
 from seq2see.serve.executor import RequestExecutor, check_api_key
-from seq2see.serve.inspection import add_model_routes, add_run_routes
-from seq2see.serve.lab_runner import LabRunner, list_experiments, list_notes
+from seq2see.serve.inspection_routes import add_model_routes, add_run_routes
+from seq2see.serve.lab_runner import LabRunner, list_experiments, list_lab_notes
 from seq2see.serve.openapi import (
-    ENGINE_STATUSES,
+    ENGINE_ERROR_STATUSES,
     NUMBER_SCHEMA,
     STRING_SCHEMA,
     array_schema,
+    build_inlined_schema,
     describe_body,
     describe_responses,
-    inline_schema,
     object_schema,
     union_schema,
 )
@@ -93,10 +93,10 @@ def _add_translation_route(router: APIRouter, service: Service, executor: Reques
         "/translate",
         summary="Translate texts; return scores, alignments and flags.",
         responses=describe_responses(
-            object_schema(translations=array_schema(_TRANSLATION_SCHEMA)), *ENGINE_STATUSES
+            object_schema(translations=array_schema(_TRANSLATION_SCHEMA)), *ENGINE_ERROR_STATUSES
         ),
         openapi_extra=describe_body(
-            inline_schema(TranslateRequest), _JSON, _example(service, alignment=True)
+            build_inlined_schema(TranslateRequest), _JSON, _example(service, alignment=True)
         ),
     )
     async def translate(request: Request) -> Response:
@@ -122,9 +122,11 @@ def _add_streaming_route(router: APIRouter, service: Service, executor: RequestE
         description="Server-sent events: `text` with the text so far, then `done` with the result "
         "of /api/v1/translate, or `error`. A slow client receives fewer `text` events.",
         responses=describe_responses(
-            _EVENT_SCHEMA, *ENGINE_STATUSES, media_type="text/event-stream"
+            _EVENT_SCHEMA, *ENGINE_ERROR_STATUSES, media_type="text/event-stream"
         ),
-        openapi_extra=describe_body(inline_schema(TranslateRequest), _JSON, _example(service)),
+        openapi_extra=describe_body(
+            build_inlined_schema(TranslateRequest), _JSON, _example(service)
+        ),
     )
     async def stream(request: Request) -> Response:
         client = executor.authenticate(request, None)
@@ -148,9 +150,9 @@ def _add_explain_routes(router: APIRouter, service: Service, executor: RequestEx
     @router.post(
         "/explain",
         summary="Translate a text and return the trace of the computation.",
-        responses=describe_responses({"type": "object"}, *ENGINE_STATUSES),
+        responses=describe_responses({"type": "object"}, *ENGINE_ERROR_STATUSES),
         openapi_extra=describe_body(
-            inline_schema(ExplainRequest), _JSON, _example(service, beam_size=2)
+            build_inlined_schema(ExplainRequest), _JSON, _example(service, beam_size=2)
         ),
     )
     async def explain(request: Request) -> Response:
@@ -171,10 +173,10 @@ def _add_explain_routes(router: APIRouter, service: Service, executor: RequestEx
             object_schema(
                 log_prob_difference=NUMBER_SCHEMA, ablations=array_schema({"type": "object"})
             ),
-            *ENGINE_STATUSES,
+            *ENGINE_ERROR_STATUSES,
         ),
         openapi_extra=describe_body(
-            inline_schema(HeadAblationRequest),
+            build_inlined_schema(HeadAblationRequest),
             _JSON,
             _example(service, translation="a", contrastive_translation="b"),
         ),
@@ -217,7 +219,7 @@ def _add_lab_routes(router: APIRouter, service: Service, executor: RequestExecut
     def experiments(request: Request) -> Response:
         check_api_key(request, service)
         return FiniteJSONResponse(
-            {"experiments": list_experiments(), "notes": list_notes(), "can_run": can_run}
+            {"experiments": list_experiments(), "notes": list_lab_notes(), "can_run": can_run}
         )
 
     @router.post(
@@ -225,7 +227,7 @@ def _add_lab_routes(router: APIRouter, service: Service, executor: RequestExecut
         summary="Run an experiment, which takes from a second to minutes.",
         description="Returns numbers, figures and the verdict. One experiment runs at a time. "
         "Available only on the local machine or with an API key.",
-        responses=describe_responses({"type": "object"}, 404, *ENGINE_STATUSES),
+        responses=describe_responses({"type": "object"}, 404, *ENGINE_ERROR_STATUSES),
     )
     async def run_experiment(number: int, request: Request) -> Response:
         client = executor.authenticate(request, None)

@@ -18,7 +18,7 @@ from seq2see.serve.file_translation import format_content_disposition, sanitize_
 from seq2see.serve.monitoring import METRICS_CONTENT_TYPE
 from seq2see.serve.openapi import (
     COUNT_SCHEMA,
-    ENGINE_STATUSES,
+    ENGINE_ERROR_STATUSES,
     NUMBER_SCHEMA,
     STRING_SCHEMA,
     array_schema,
@@ -93,7 +93,7 @@ def _add_translate_route(router: APIRouter, service: Service, executor: RequestE
     @router.post(
         "/translate",
         summary="Translate a text or a list of texts.",
-        responses=describe_responses(_TRANSLATION_SCHEMA, *ENGINE_STATUSES),
+        responses=describe_responses(_TRANSLATION_SCHEMA, *ENGINE_ERROR_STATUSES),
         openapi_extra=describe_body(
             object_schema(
                 ["q", "source", "target"],
@@ -131,7 +131,7 @@ def _add_detect_route(router: APIRouter, service: Service, executor: RequestExec
     @router.post(
         "/detect",
         summary="Detect the language of a text.",
-        responses=describe_responses(array_schema(_LANGUAGE_SCHEMA), *ENGINE_STATUSES),
+        responses=describe_responses(array_schema(_LANGUAGE_SCHEMA), *ENGINE_ERROR_STATUSES),
         openapi_extra=describe_body(
             object_schema(["q"], q=STRING_SCHEMA, api_key=_API_KEY_SCHEMA),
             _TEXT_MEDIA_TYPES,
@@ -156,7 +156,7 @@ def _add_file_routes(router: APIRouter, service: Service, executor: RequestExecu
     @router.post(
         "/translate_file",
         summary="Translate a file and return the URL of the result.",
-        responses=describe_responses(_FILE_SCHEMA, *ENGINE_STATUSES),
+        responses=describe_responses(_FILE_SCHEMA, *ENGINE_ERROR_STATUSES),
         openapi_extra=describe_body(
             object_schema(
                 ["file", "source", "target"],

@@ -104,7 +104,7 @@ class ServedModel:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelRoute:
+class LanguageRoute:
     """The models that translate from one language to another, in order.
 
     The list is empty if both languages are the same and no model translates within it.
@@ -159,7 +159,7 @@ class ModelRegistry:
         """Return the languages that a language can be translated to, itself included."""
         return [code for code in self.languages if self.find_route(source, code)]
 
-    def find_route(self, source: str, target: str) -> ModelRoute | None:
+    def find_route(self, source: str, target: str) -> LanguageRoute | None:
         """Return the route between two languages, direct or through one pivot language.
 
         Args:
@@ -175,9 +175,9 @@ class ModelRegistry:
             return None
         direct = self._direct_route(source_code, target_code)
         if source_code == target_code:
-            return ModelRoute(source_code, target_code, direct)
+            return LanguageRoute(source_code, target_code, direct)
         models = direct or self._pivot_route(source_code, target_code)
-        return ModelRoute(source_code, target_code, models) if models else None
+        return LanguageRoute(source_code, target_code, models) if models else None
 
     def reload_changed(self) -> list[tuple[ServedModel, str]]:
         """Reload all models whose files have changed.

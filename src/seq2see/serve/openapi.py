@@ -25,7 +25,7 @@ ERROR_SCHEMA: JsonSchema = {
     "required": ["error"],
     "properties": {"error": {**STRING_SCHEMA, "description": "One-line message."}},
 }
-ENGINE_STATUSES = (408, 413, 429, 500, 503, 504)
+ENGINE_ERROR_STATUSES = (408, 413, 429, 500, 503, 504)
 """Error statuses of routes that use the engine."""
 _ERROR_DESCRIPTIONS = {
     400: "The request is malformed, or refers to something that does not exist.",
@@ -84,7 +84,7 @@ def describe_body(
     return {"requestBody": {"required": True, "content": content}}
 
 
-def inline_schema(config: type[Config]) -> JsonSchema:
+def build_inlined_schema(config: type[Config]) -> JsonSchema:
     """Return the schema of a config, with references replaced by their definitions."""
     schema = config.model_json_schema()
     definitions = schema.pop("$defs", {})

@@ -13,7 +13,7 @@ from typing import Any, cast, overload
 
 from seq2see.errors import Seq2SeeError
 from seq2see.serve.errors import DirectModelRequired, Overloaded
-from seq2see.serve.model_registry import ModelRoute, ServedModel
+from seq2see.serve.model_registry import LanguageRoute, ServedModel
 from seq2see.serve.work_queue import RequestContext, WorkQueue
 from seq2see.translator import AlignmentLink, Translation, TranslationOptions, Translator
 
@@ -154,7 +154,7 @@ class PivotTranslator:
 
 
 def create_route_translator(
-    route: ModelRoute,
+    route: LanguageRoute,
     queue: WorkQueue,
     context: RequestContext,
     *,

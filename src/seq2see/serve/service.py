@@ -29,7 +29,7 @@ from seq2see.serve.file_translation import (
     make_translated_filename,
     translate_file,
 )
-from seq2see.serve.model_registry import ModelRegistry, ModelRoute, ServedModel
+from seq2see.serve.model_registry import LanguageRoute, ModelRegistry, ServedModel
 from seq2see.serve.monitoring import JsonLog, ServiceMetrics
 from seq2see.serve.queued_translator import create_route_translator
 from seq2see.serve.requests import ExplainRequest, HeadAblationRequest
@@ -52,7 +52,7 @@ class TranslatedText:
     """The translation of a text and the models that made it."""
 
     translation: Translation
-    route: ModelRoute
+    route: LanguageRoute
     detected: DetectedLanguage | None = None
     """The detected source language, if it was detected."""
 
@@ -144,7 +144,7 @@ class Service:
             self._identifier = (languages, LanguageIdentifier(languages))
         return self._identifier[1].rank_languages(text)
 
-    def find_route(self, source: str, target: str) -> ModelRoute:
+    def find_route(self, source: str, target: str) -> LanguageRoute:
         """Return the models that translate from one language to another.
 
         Raises:
@@ -160,7 +160,7 @@ class Service:
             f"from {language_name(source)} ({source})"
         )
 
-    def find_model_route(self, name: str, source: str, target: str) -> ModelRoute:
+    def find_model_route(self, name: str, source: str, target: str) -> LanguageRoute:
         """Return the route of a model selected by its name.
 
         Args:
@@ -182,9 +182,11 @@ class Service:
                 f"{model.name} translates from {model.source} to {model.target}: "
                 "`source` and `target` must be these, or be left out"
             )
-        return ModelRoute(model.source, model.target, (model,))
+        return LanguageRoute(model.source, model.target, (model,))
 
-    def resolve_route(self, source: str, target: str, model: str | None, text: str) -> ModelRoute:
+    def resolve_route(
+        self, source: str, target: str, model: str | None, text: str
+    ) -> LanguageRoute:
         """Return the route of one text; its language is detected if `source` is "auto".
 
         Raises:
@@ -239,7 +241,7 @@ class Service:
         self,
         context: RequestContext,
         text: str,
-        route: ModelRoute,
+        route: LanguageRoute,
         options: TranslationOptions,
         on_partial_text: PartialTextCallback,
     ) -> TranslatedText:
@@ -269,7 +271,7 @@ class Service:
 
     def _translate_by_route(
         self,
-        route: ModelRoute,
+        route: LanguageRoute,
         context: RequestContext,
         texts: Sequence[str],
         options: RequestOptions,
@@ -325,7 +327,7 @@ class Service:
         return list_supported_extensions() if self.config.files else []
 
     def create_translator(
-        self, route: ModelRoute, context: RequestContext, *, retry_when_full: bool = False
+        self, route: LanguageRoute, context: RequestContext, *, retry_when_full: bool = False
     ) -> Translator:
         """Return the translator of a route for one request."""
         return create_route_translator(
@@ -377,7 +379,7 @@ def _is_auto(source: str) -> bool:
     return source.strip().lower() == "auto"
 
 
-def _require_single_model(route: ModelRoute) -> ServedModel:
+def _require_single_model(route: LanguageRoute) -> ServedModel:
     """Return the only model of a route; raises DirectModelRequired if there are more or none."""
     if len(route.models) != 1:
         reason = f"goes through {', '.join(route.via)}" if route.via else "has no model"

@@ -26,7 +26,7 @@ from seq2see.translator.translation import (
 
 _LINE = re.compile(r"[^\r\n\u2028\u2029]+")
 _BOM = "\ufeff"
-LinkOrSentence = TypeVar("LinkOrSentence", AlignmentLink, SentenceAlignment)
+_LinkOrSentence = TypeVar("_LinkOrSentence", AlignmentLink, SentenceAlignment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def _mean_score(spans: Sequence[TranslatableSpan], translations: Sequence[Transl
     return total / (sum(sizes) or 1)
 
 
-def _shift_offsets(item: LinkOrSentence, source: int, target: int) -> LinkOrSentence:
+def _shift_offsets(item: _LinkOrSentence, source: int, target: int) -> _LinkOrSentence:
     """Return a copy with the offsets shifted by `source` and `target` characters."""
     return replace(
         item,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from seq2see.serve.model_registry import LoadedModel, ModelRegistry, ModelRoute
+from seq2see.serve.model_registry import LanguageRoute, LoadedModel, ModelRegistry
 
 Registry = Callable[..., ModelRegistry]
 
 
-def find_route(models: ModelRegistry, source: str, target: str) -> ModelRoute:
+def find_route(models: ModelRegistry, source: str, target: str) -> LanguageRoute:
     route = models.find_route(source, target)
     assert route is not None
     return route
