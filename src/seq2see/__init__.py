@@ -1,4 +1,4 @@
-"""seq2see: a Transformer that you train on your own text, run fast, serve, and see through."""
+"""seq2see: train, run, serve and explain Transformer models for translation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 
 __all__ = ["Translation", "TranslationOptions", "Translator", "explain", "load"]
 
-_HOMES = {
+_MODULES = {
     "Translation": "seq2see.translator",
     "TranslationOptions": "seq2see.translator",
     "Translator": "seq2see.translator",
@@ -18,15 +18,15 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for, when it is asked for: torch alone takes a second.
+    """Import public names on first use, because importing torch takes a second.
 
-    What a type checker must know of these names stands in `__init__.pyi`.
+    Their types are declared in `__init__.pyi`.
     """
-    if name == "explain":  # the package is a function as well
+    if name == "explain":  # the package is callable
         return import_module("seq2see.explain")
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'seq2see' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

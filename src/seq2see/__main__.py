@@ -1,4 +1,4 @@
-"""`python -m seq2see`, the command under its module's name."""
+"""Entry point of `python -m seq2see`."""
 
 from seq2see.cli import main
 

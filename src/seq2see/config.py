@@ -1,7 +1,7 @@
-"""How a part declares its settings: typed, frozen, and refused with every problem at once.
+"""Base class of all configs: typed, immutable, and validated with all problems reported at once.
 
-A part's own config stands beside the part; this is only their common base. The docstring under a
-field is its help text. Unknown keys are refused with the nearest valid one.
+The config of a component is defined next to the component. The docstring under a field is its help
+text. Unknown keys are rejected with a suggestion of the nearest valid key.
 """
 
 from __future__ import annotations
@@ -21,50 +21,53 @@ from seq2see.errors import ConfigError
 
 
 class Config(BaseModel):
-    """The base of every config. Subclasses give `conflicts` for what no single field can tell."""
+    """Base class of all configs.
+
+    Subclasses override `conflicts` for problems that involve more than one field.
+    """
 
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
-        strict=True,  # neither True nor "1" is the number 1
+        strict=True,  # neither True nor "1" is accepted as the number 1
         allow_inf_nan=False,
         use_attribute_docstrings=True,
         validate_default=True,
     )
 
     def __init__(self, **data: Any) -> None:
-        with _our_words(type(self)):
+        with _raise_config_error(type(self)):
             super().__init__(**data)
 
     @classmethod
     def model_validate(cls, *args: Any, **kwargs: Any) -> Self:
-        """Make it from a table; problems are a `ConfigError` here too."""
-        with _our_words(cls):
+        """Create a config from a dict. Raises `ConfigError` if it is invalid."""
+        with _raise_config_error(cls):
             return super().model_validate(*args, **kwargs)
 
     @classmethod
     def model_validate_json(cls, *args: Any, **kwargs: Any) -> Self:
-        """Make it from JSON; problems are a `ConfigError` here too."""
-        with _our_words(cls):
+        """Create a config from JSON. Raises `ConfigError` if it is invalid."""
+        with _raise_config_error(cls):
             return super().model_validate_json(*args, **kwargs)
 
     @model_validator(mode="after")
-    def _refuse_conflicts(self) -> Self:
+    def _check_conflicts(self) -> Self:
         if problems := list(self.conflicts()):
             raise ConfigError(problems)
         return self
 
     def conflicts(self) -> Iterator[str]:
-        """Yield a line for each combination of fields that cannot be, each good by itself."""
+        """Yield one message for each invalid combination of individually valid fields."""
         yield from ()
 
     def replace(self, **changes: Any) -> Self:
-        """Return a copy with other values in some fields, checked anew; tables are merged."""
+        """Return a validated copy with changed fields; nested dicts are merged."""
         return type(self)(**deep_merge(self.model_dump(), changes))
 
 
 def deep_merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` with the changes; where both have a table, it is merged field by field."""
+    """Return `base` updated with `changes`; dicts that are in both are merged recursively."""
     result = dict(base)
     for key, value in changes.items():
         old = result.get(key)
@@ -76,7 +79,11 @@ def deep_merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 
 
 def parse_override(text: str) -> dict[str, Any]:
-    """Return `a.b=value` as a table; the value is TOML, or else a text."""
+    """Parse `a.b=value` into a nested dict.
+
+    The value is parsed as TOML; if that fails, it is a string. Raises `ConfigError` if the text has
+    another form.
+    """
     path, equals, value = text.partition("=")
     keys = path.strip().split(".")
     if not equals or not all(keys):
@@ -91,85 +98,88 @@ def parse_override(text: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _our_words(config: type[BaseModel]) -> Iterator[None]:
+def _raise_config_error(config: type[BaseModel]) -> Iterator[None]:
+    """Convert a pydantic `ValidationError` to a `ConfigError`."""
     try:
         yield
     except ValidationError as error:
-        details = _without_echoes(error.errors())
-        groups = (list(group) for _, group in groupby(details, _place))
+        details = _remove_redundant(error.errors())
+        groups = (list(group) for _, group in groupby(details, _location))
         raise ConfigError([p for group in groups for p in _problems(config, group)]) from None
 
 
-def _without_echoes(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
-    """Leave out that a list is too short where its items are wrong: pydantic counts the right."""
-    inside = {detail["loc"][:end] for detail in details for end in range(len(detail["loc"]))}
-    return [d for d in details if d["type"] != "too_short" or d["loc"] not in inside]
+def _remove_redundant(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
+    """Remove "too short" errors of lists with invalid items: pydantic counts only valid items."""
+    parents = {detail["loc"][:end] for detail in details for end in range(len(detail["loc"]))}
+    return [d for d in details if d["type"] != "too_short" or d["loc"] not in parents]
 
 
-_KINDS = {"int", "float", "str", "bool"}
-"""What pydantic puts behind a place that takes several kinds of value, one problem for each."""
-_MEANT = "did you mean "
+_UNION_TYPES = {"int", "float", "str", "bool"}
+"""Names that pydantic appends to the location of a field that accepts several types. It reports one
+error per type."""
+_SUGGESTION = "did you mean "
 
 
-def _place(detail: ErrorDetails) -> tuple[int | str, ...]:
-    place = detail["loc"]
-    return place[:-1] if len(place) > 1 and place[-1] in _KINDS else place
+def _location(detail: ErrorDetails) -> tuple[int | str, ...]:
+    """Return the keys that lead to the invalid value."""
+    location = detail["loc"]
+    return location[:-1] if len(location) > 1 and location[-1] in _UNION_TYPES else location
 
 
 def _problems(config: type[BaseModel], details: Sequence[ErrorDetails]) -> Iterator[str]:
-    """Say in our grammar what pydantic found: "`x` must be …, but is … instead"."""
+    """Yield pydantic's errors of one field as "`x` must be …, but is … instead"."""
     detail = details[0]
-    path = ".".join(str(step) for step in _place(detail))
+    path = ".".join(str(key) for key in _location(detail))
     cause = detail.get("ctx", {}).get("error")
-    if isinstance(cause, ConfigError):  # from a config inside this one, or from `conflicts`
+    if isinstance(cause, ConfigError):  # from a nested config or from `conflicts`
         yield from (with_prefix(path, problem) for problem in cause.problems)
     elif detail["type"] == "extra_forbidden":
-        yield f"`{path}` is not a setting{_nearest(path, config.model_fields)}"
+        yield f"`{path}` is not a setting{_suggest(path, config.model_fields)}"
     elif detail["type"] == "json_invalid":
         yield f"settings must be JSON, but: {detail['ctx']['error']}"
     elif detail["type"] == "missing":
         yield f"`{path}` must be given"
     elif detail["type"] == "union_tag_not_found":
-        yield f"`{path}.{_tag_name(detail)}` must be given"
+        yield f"`{path}.{_discriminator(detail)}` must be given"
     elif detail["type"] == "union_tag_invalid":
-        tag = _tag_name(detail)
-        given = _shown(detail["ctx"]["tag"])
-        yield f"`{path}.{tag}` must be {expected_type(detail)}, but is {given} instead"
+        field, tag = _discriminator(detail), _format_value(detail["ctx"]["tag"])
+        yield f"`{path}.{field}` must be {expected_type(detail)}, but is {tag} instead"
     else:
-        kinds = " or ".join(dict.fromkeys(map(expected_type, details)))
-        yield f"`{path}` must be {kinds}, but is {_shown(detail['input'])} instead"
+        types = " or ".join(dict.fromkeys(map(expected_type, details)))
+        yield f"`{path}` must be {types}, but is {_format_value(detail['input'])} instead"
 
 
 def with_prefix(prefix: str, problem: str) -> str:
-    """Return a problem of a config as one of the config that has it at this place."""
+    """Return the problem with `prefix` and a dot before each field name that it quotes."""
     if not prefix:
         return problem
-    said, meant, near = problem.partition(f"{_MEANT}`")
-    return said.replace("`", f"`{prefix}.", 1) + (f"{meant}{prefix}.{near}" if meant else "")
+    statement, suggestion, name = problem.partition(f"{_SUGGESTION}`")
+    suggested = f"{suggestion}{prefix}.{name}" if suggestion else ""
+    return statement.replace("`", f"`{prefix}.", 1) + suggested
 
 
-def _tag_name(detail: ErrorDetails) -> str:
-    """Return the field by which pydantic tells one kind of table from another."""
+def _discriminator(detail: ErrorDetails) -> str:
+    """Return the field that selects the type in a discriminated union."""
     return str(detail["ctx"]["discriminator"]).strip("'")
 
 
-_SHOWN = 200
-_brief = reprlib.Repr()  # a value may be nested deeper than `repr` can follow
-_brief.maxdict = _brief.maxlist = _brief.maxtuple = 20
-_brief.maxstring = _brief.maxother = _SHOWN
+_MAX_SHOWN = 200
+_short_repr = reprlib.Repr()  # a value may be nested too deeply for `repr`
+_short_repr.maxdict = _short_repr.maxlist = _short_repr.maxtuple = 20
+_short_repr.maxstring = _short_repr.maxother = _MAX_SHOWN
 
 
-def _shown(value: object) -> str:
-    text = _brief.repr(value)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+def _format_value(value: object) -> str:
+    text = _short_repr.repr(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
 
 
-def _nearest(name: str, valid: Mapping[str, object]) -> str:
-    near = get_close_matches(name, valid, n=1)
-    return f"; {_MEANT}`{near[0]}`?" if near else f"; valid are {', '.join(valid)}"
+def _suggest(name: str, valid: Mapping[str, object]) -> str:
+    matches = get_close_matches(name, valid, n=1)
+    return f"; {_SUGGESTION}`{matches[0]}`?" if matches else f"; valid are {', '.join(valid)}"
 
 
-_WANTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+_EXPECTED_TYPES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "literal_error": lambda c: "one of " + c["expected"].replace("'", ""),
     "union_tag_invalid": lambda c: "one of " + c["expected_tags"].replace("'", ""),
     "greater_than": lambda c: f"above {c['gt']}",
@@ -197,6 +207,6 @@ _WANTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 
 
 def expected_type(detail: ErrorDetails) -> str:
-    """Return what a value must be, in our words where we have any."""
-    words = _WANTED.get(detail["type"])
-    return words(detail.get("ctx", {})) if words else detail["msg"]
+    """Return a description of the values that are allowed; pydantic's message for rare errors."""
+    describe = _EXPECTED_TYPES.get(detail["type"])
+    return describe(detail.get("ctx", {})) if describe else detail["msg"]

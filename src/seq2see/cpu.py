@@ -1,8 +1,8 @@
 """CPU specifics: fast matrix products, memory and garbage collection settings, number of cores.
 
 On a CPU, oneDNN multiplies matrices that are as wide as a vocabulary in five sixths of the time of
-the library that torch uses by default. Torch exposes it under operators for its own compiler, which
-compute no gradients.
+the library that torch uses by default. Torch exposes it through operators for its own compiler,
+which compute no gradients.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from torch import Tensor
 
 @torch.no_grad()
 def matmul(x_NI: Tensor, weight_IO: Tensor, bias_O: Tensor | None = None) -> Tensor:
-    """Return x · weight + bias, [N, O]."""
+    """Return x · weight + bias, [N, O], computed by oneDNN where it is available."""
     if supports_onednn(x_NI, weight_IO) and len(x_NI) > 0:
         return _linear(x_NI, weight_IO.t(), bias_O)
     return x_NI @ weight_IO if bias_O is None else torch.addmm(bias_O, x_NI, weight_IO)
 
 
 class PackedLinear:
-    """x · weightᵀ + bias for many x: the weights lie in the order in which the kernel reads them.
+    """Computes x · weightᵀ + bias with weights that are stored in the layout of the oneDNN kernel.
 
-    To put them there takes about as long as the product gains with 250 rows.
+    Packing the weights takes about as long as is saved by a product with 250 rows.
     """
 
     @torch.no_grad()
@@ -48,7 +48,7 @@ class PackedLinear:
 
 
 def supports_onednn(*tensors: Tensor) -> bool:
-    """Whether oneDNN multiplies these."""
+    """Return whether oneDNN can multiply these tensors."""
     return torch.backends.mkldnn.is_available() and all(
         tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors
     )
@@ -59,61 +59,60 @@ def _linear(x_NI: Tensor, weight_OI: Tensor, bias_O: Tensor | None) -> Tensor:
     return result
 
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of glibc's mallopt
-
-
-_LARGEST = 1 << 30
-"""What has more bytes does not come from the heap."""
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # parameters of glibc's mallopt
+_MAX_HEAP_BLOCK = 1 << 30
+"""Larger blocks of memory, in bytes, are not allocated on the heap."""
 
 
 @cache
 def tune_malloc() -> None:
-    """Let glibc keep what is freed, for the next tensor of the size; elsewhere do nothing.
+    """Make glibc reuse freed memory for later tensors instead of returning it to the system.
 
-    Fresh pages cost more than most of what is written to them. Threads that start later share the
-    main heap: those that they would have of their own go back to the system once they are empty,
-    whatever the thresholds are, and hold nothing above 64 MB.
+    New pages cost more than most of what is written to them. Threads that start later share the
+    main heap: the arenas that they would otherwise get are returned to the system as soon as they
+    are empty, regardless of the thresholds, and hold no block above 64 MB. Does nothing with other
+    C libraries.
     """
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
         libc.mallopt(_ARENA_MAX, 1)
-        libc.mallopt(_MMAP_THRESHOLD, _LARGEST)
+        libc.mallopt(_MMAP_THRESHOLD, _MAX_HEAP_BLOCK)
         libc.mallopt(_TRIM_THRESHOLD, (1 << 31) - 1)
-        _ask_for_large_pages(libc)
+        _request_huge_pages(libc)
 
 
-def _ask_for_large_pages(libc: ctypes.CDLL) -> None:
-    """Ask Linux for large pages where the heap will grow, to look fewer addresses up.
+def _request_huge_pages(libc: ctypes.CDLL) -> None:
+    """Ask Linux for huge pages in the future heap, which reduces address lookups.
 
-    The heap grows at once, and is given back: what it takes is addresses, not memory. Where there
-    are not so many, nothing is asked for.
+    The heap grows at once and is freed again, which reserves addresses but no memory. Does nothing
+    if there is not enough address space.
     """
     libc.malloc.argtypes, libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
     libc.free.argtypes, libc.free.restype = [ctypes.c_void_p], None
     libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    size = _LARGEST - mmap.PAGESIZE
+    size = _MAX_HEAP_BLOCK - mmap.PAGESIZE
     if start := libc.malloc(size):
-        first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
-        libc.madvise(first, start + size - first, mmap.MADV_HUGEPAGE)
+        first_page = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+        libc.madvise(first_page, start + size - first_page, mmap.MADV_HUGEPAGE)
         libc.free(start)
 
 
 def freeze_gc() -> None:
-    """Take all that there is now from Python's collector, for a program that has loaded its models.
+    """Exclude all objects that exist now from garbage collection; call it after loading models.
 
-    Torch brings half a million objects along. A full pass over them stops every thread for a tenth
-    of a second, once in some thousand lines.
+    Torch creates half a million objects. A full collection of them stops every thread for a tenth
+    of a second, about once in a thousand lines.
     """
     gc.freeze()
 
 
 @contextmanager
 def gc_frozen() -> Iterator[None]:
-    """Do the same until some long work is done; then the collector has all of it again.
+    """Exclude all objects that exist now from garbage collection inside the `with` block.
 
-    For one work at a time: whoever did so again and again would leave it nothing to collect.
+    Use it around one long task: `gc.freeze` and `gc.unfreeze` act on the whole process.
     """
-    gc.collect()  # what is garbage now would stay until then
+    gc.collect()  # otherwise present garbage would stay until the end of the block
     gc.freeze()
     try:
         yield
@@ -122,12 +121,12 @@ def gc_frozen() -> Iterator[None]:
 
 
 def count_available_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of CPU cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def resolve_threads(threads: int | None) -> int:
-    """Return how many threads to use: as many as are wanted, or one a core that we may have."""
-    return threads or len(os.sched_getaffinity(0))
+    """Return the number of threads to use; None means one per available core."""
+    return threads or count_available_cores()

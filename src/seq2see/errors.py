@@ -1,12 +1,12 @@
-"""Everything that seq2see raises on purpose.
+"""The exceptions that seq2see raises.
 
-    Seq2SeeError            something a user can mend; its text is one line that says what and how
-    ├── ConfigError         settings that cannot be, all of them at once in `problems`
-    ├── InputError          data that a part cannot take: ids, shapes, lengths
-    └── TrainingError       a run that cannot go on; its last good state is on disk
+    Seq2SeeError            base class: an error that the user can correct
+    ├── ConfigError         invalid settings; `problems` lists all of them
+    ├── InputError          invalid data: ids, shapes, lengths
+    └── TrainingError       training cannot continue; the last valid state is on disk
 
-The first two are a `ValueError` as well, since the value that was given is what is wrong.
-A broken promise inside the code is an `assert`, never one of these.
+The message is one line that states what is wrong and what to do. `ConfigError` and `InputError` are
+also a `ValueError`. Violated invariants inside the code are an `assert`, never one of these.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from collections.abc import Sequence
 
 
 class Seq2SeeError(Exception):
-    """Something a user can mend; the text is one line that says what is wrong and what to do."""
+    """An error that the user can correct; its message is one line that states how."""
 
 
 class ConfigError(Seq2SeeError, ValueError):
-    """Settings that cannot be; `problems` names every one of them."""
+    """Invalid settings. `problems` contains one message for each of them."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))
         self.problems = tuple(problems)
 
     def __reduce__(self) -> tuple[type[ConfigError], tuple[Sequence[str]]]:
-        return type(self), (self.problems,)  # by default it would be made from its own text
+        # By default, unpickling passes the joined message to the constructor.
+        return type(self), (self.problems,)
 
 
 class InputError(Seq2SeeError, ValueError):
-    """Data that a part cannot take."""
+    """Invalid data: ids, shapes, lengths or files."""
 
 
 class TrainingError(Seq2SeeError):
-    """A run that cannot go on; its last good state is on disk."""
+    """Training cannot continue; its last valid state is on disk."""

@@ -1,4 +1,4 @@
-"""Bad settings are refused: every problem at once, each in one line that names the value."""
+"""Tests that invalid settings are rejected with all problems, each in one line with its value."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from seq2see.config import Config
 from seq2see.errors import ConfigError, Seq2SeeError
 from seq2see.model import PRESETS, ModelConfig, Transformer, count_parameters
 
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "heads that do not divide": (
+INVALID: dict[str, tuple[dict[str, Any], str]] = {
+    "heads do not divide d_model": (
         {"heads": 7},
         "`heads` must divide d_model = 512, but is 7 instead",
     ),
@@ -22,26 +22,26 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "`attention.kind` must be one of scaled_dot, dot, additive, qk_norm or linformer, "
         "but is 'aditive' instead",
     ),
-    "unknown variant inside a site": (
+    "unknown variant in a nested config": (
         {"cross_attention": {"kind": "sparse"}},
         "`cross_attention.kind` must be one of scaled_dot, dot, additive, qk_norm or linformer, "
         "but is 'sparse' instead",
     ),
     "unknown key": ({"d_modell": 512}, "`d_modell` is not a setting; did you mean `d_model`?"),
-    "unknown key inside": (
+    "unknown nested key": (
         {"norm": {"placment": "pre"}},
         "`norm.placment` is not a setting; did you mean `norm.placement`?",
     ),
-    "no near key": (
+    "no similar key": (
         {"norm": {"zzz": 1}},
         "`norm.zzz` is not a setting; valid are kind, placement, eps",
     ),
-    "no vocabulary": ({"vocab_size": 0}, "`vocab_size` must be at least 1, but is 0 instead"),
+    "empty vocabulary": ({"vocab_size": 0}, "`vocab_size` must be at least 1, but is 0 instead"),
     "not a number": (
         {"d_model": "wide"},
         "`d_model` must be a whole number, but is 'wide' instead",
     ),
-    "half a layer": (
+    "fractional layers": (
         {"encoder_layers": 1.5},
         "`encoder_layers` must be a whole number, but is 1.5 instead",
     ),
@@ -50,86 +50,87 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"dropout": {"residual": 1.5}},
         "`dropout.residual` must be below 1.0, but is 1.5 instead",
     ),
-    "no finite scale": (
+    "infinite scale": (
         {"attention": {"scale": float("inf")}},
         "`attention.scale` must be a finite number, but is inf instead",
     ),
-    "padding outside": (
+    "padding id outside the vocabulary": (
         {"pad_id": 100},
-        "`pad_id` must be below 100, the vocabulary, but is 100 instead",
+        "`pad_id` must be below the vocabulary size 100, but is 100 instead",
     ),
-    "tied, but two vocabularies": (
+    "tied embeddings of different sizes": (
         {"target_vocab_size": 50},
-        "`embeddings.tie` must be none or decoder with two vocabularies (100 and 50 pieces), "
-        "but is all instead",
+        "`embeddings.tie` must be none or decoder with vocabularies of different sizes "
+        "(100 and 50), but is all instead",
     ),
     "odd sinusoid": (
         {"d_model": 9, "heads": 3},
         "`d_model` must be even for sinusoid positions, but is 9 instead",
     ),
-    "scale of a sum": (
+    "scale of additive attention": (
         {"attention": {"kind": "additive", "scale": 2.0}},
-        "`attention.scale` must be left out with kind `additive`, which multiplies no q and k",
+        "`attention.scale` must be left out with kind `additive`, which does not multiply q and k",
     ),
-    "layout of a table": (
+    "layout of learned positions": (
         {"positions": {"kind": "learned", "layout": "halves"}},
         "`positions.layout` must be left out with kind `learned`: only sinusoid has it",
     ),
     "linformer in the decoder": (
         {"decoder_attention": {"kind": "linformer"}},
         "`decoder_attention.kind` must not be linformer: it mixes positions, so a query would "
-        "see later tokens and no cache could hold; give it as `encoder_attention` alone",
+        "attend to later tokens and decoding could not be cached; "
+        "set it only as `encoder_attention`",
     ),
     "relative and additive": (
         {"positions": {"kind": "relative"}, "encoder_attention": {"kind": "additive"}},
         "`encoder_attention.kind` must be scaled_dot or dot with relative positions, "
-        "which add to q·k, but is additive instead",
+        "which are added to q·k, but is additive instead",
     ),
 }
 
 
-@pytest.mark.parametrize(("settings", "message"), REFUSED.values(), ids=REFUSED)
-def test_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError) as refused:
+@pytest.mark.parametrize(("settings", "message"), INVALID.values(), ids=INVALID)
+def test_invalid_settings_raise_config_error(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
         ModelConfig(**{"vocab_size": 100, **settings})
-    assert str(refused.value) == message
+    assert str(error.value) == message
 
 
-def test_an_error_survives_the_way_between_processes() -> None:
+def test_config_error_can_be_pickled() -> None:
     error = pickle.loads(pickle.dumps(ConfigError(["one", "two"])))  # noqa: S301
     assert (str(error), error.problems) == ("one; two", ("one", "two"))
 
 
 @pytest.mark.parametrize("value", [True, "8", 8.0, None])
-def test_only_a_whole_number_is_one(value: object) -> None:
+def test_integer_field_rejects_other_types(value: object) -> None:
     with pytest.raises(ConfigError, match="`heads` must be a whole number, but is "):
         ModelConfig(vocab_size=100, heads=value)
 
 
-def test_every_problem_is_reported_at_once() -> None:
-    with pytest.raises(ConfigError) as refused:
+def test_all_problems_are_reported_at_once() -> None:
+    with pytest.raises(ConfigError) as error:
         ModelConfig(d_model=0, norm={"eps": -1}, attention={"kind": "x", "scael": 1})
-    assert len(refused.value.problems) == 5
-    assert "\n" not in str(refused.value)
-    assert isinstance(refused.value, Seq2SeeError)
-    assert isinstance(refused.value, ValueError)
+    assert len(error.value.problems) == 5
+    assert "\n" not in str(error.value)
+    assert isinstance(error.value, Seq2SeeError)
+    assert isinstance(error.value, ValueError)
 
 
-def test_linformer_everywhere_names_both_places_where_it_cannot_be() -> None:
-    with pytest.raises(ConfigError) as refused:
+def test_linformer_is_rejected_in_decoder_and_cross_attention() -> None:
+    with pytest.raises(ConfigError) as error:
         ModelConfig(vocab_size=100, attention={"kind": "linformer"})
-    assert [p.split(".")[0] for p in refused.value.problems] == [
+    assert [p.split(".")[0] for p in error.value.problems] == [
         "`decoder_attention",
         "`cross_attention",
     ]
 
 
-def test_unknown_preset_names_the_valid_ones() -> None:
+def test_unknown_preset_lists_valid_presets() -> None:
     with pytest.raises(ConfigError, match="one of tiny, small, base, big, but is 'huge' instead"):
         ModelConfig.from_preset("huge", vocab_size=100)
 
 
-def test_a_config_survives_writing_and_reading() -> None:
+def test_config_round_trip_through_dict_and_json() -> None:
     config = ModelConfig.from_preset(
         "tiny", vocab_size=100, positions={"kind": "relative", "max_distance": 4}
     )
@@ -137,7 +138,7 @@ def test_a_config_survives_writing_and_reading() -> None:
     assert ModelConfig.model_validate_json(config.model_dump_json()) == config
 
 
-def test_replace_checks_anew_and_merges_tables() -> None:
+def test_replace_validates_and_merges_tables() -> None:
     config = ModelConfig(vocab_size=100, norm={"eps": 1e-5})
     assert config.replace(heads=16).heads == 16
     changed = config.replace(norm={"placement": "pre"}, encoder_attention={"kind": "dot"})
@@ -147,7 +148,7 @@ def test_replace_checks_anew_and_merges_tables() -> None:
         config.replace(heads=7)
 
 
-def test_settings_on_top_of_a_preset_are_merged() -> None:
+def test_settings_are_merged_with_preset() -> None:
     dropout = ModelConfig.from_preset("big", vocab_size=100, dropout={"attention": 0.2}).dropout
     assert (dropout.residual, dropout.embedding, dropout.attention) == (0.3, 0.3, 0.2)
 
@@ -160,10 +161,10 @@ def test_settings_on_top_of_a_preset_are_merged() -> None:
         ("{", "settings must be JSON, but: "),
     ],
 )
-def test_reading_speaks_the_same_words(text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message) as refused:
+def test_json_errors_use_the_same_messages(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as error:
         ModelConfig.model_validate_json(text)
-    assert "\n" not in str(refused.value)
+    assert "\n" not in str(error.value)
     with pytest.raises(ConfigError, match="`vocab_size` must be given"):
         ModelConfig.model_validate({})
 
@@ -177,29 +178,33 @@ def test_reading_speaks_the_same_words(text: str, message: str) -> None:
         ("big", (6, 6, 1024, 4096, 16)),
     ],
 )
-def test_presets(preset: str, expected: tuple[int, ...]) -> None:
+def test_presets_have_their_sizes(preset: str, expected: tuple[int, ...]) -> None:
     c = ModelConfig.from_preset(preset, vocab_size=100)
     assert (c.encoder_layers, c.decoder_layers, c.d_model, c.d_ff, c.heads) == expected
     assert preset in PRESETS
 
 
 @pytest.mark.parametrize(("tie", "millions"), [("all", 63.1), ("decoder", 82.0), ("none", 101.0)])
-def test_tying_of_base_with_37000_pieces(tie: str, millions: float) -> None:
-    """The paper rounds 63M to 65M; three tables of their own make it 101M."""
+def test_tied_embeddings_of_base_model_share_parameters(tie: str, millions: float) -> None:
+    """The paper rounds 63M to 65M; with three separate embeddings it is 101M."""
     model = Transformer.from_config(ModelConfig(vocab_size=37_000, embeddings={"tie": tie}))
     assert round(count_parameters(model) / 1e6, 1) == millions
-    tables = [model.encoder.embeddings.tokens, model.decoder.embeddings.tokens, model.output.tokens]
-    assert len(set(tables)) == {"all": 1, "decoder": 2, "none": 3}[tie]
+    embeddings = [
+        model.encoder.embeddings.tokens,
+        model.decoder.embeddings.tokens,
+        model.output.tokens,
+    ]
+    assert len(set(embeddings)) == {"all": 1, "decoder": 2, "none": 3}[tie]
 
 
-class Part(Config):
+class Inner(Config):
     weight: float = Field(default=1.0, gt=0)
 
 
-class Whole(Config):
+class Outer(Config):
     files: tuple[str, ...] = Field(default=("a",), min_length=1, max_length=2, strict=False)
     columns: tuple[int | str, int | str] = Field(default=(1, 2), strict=False)
-    parts: tuple[Part, ...] = Field(default=(Part(),), min_length=1, strict=False)
+    parts: tuple[Inner, ...] = Field(default=(Inner(),), min_length=1, strict=False)
     names: list[str] = Field(default=[])
     table: dict[str, int] = Field(default={})
     number: int = 1
@@ -211,14 +216,14 @@ LISTS: dict[str, tuple[dict[str, Any], str]] = {
         "`files` must be a list of at most 2, but is ['a', 'b', 'c'] instead",
     ),
     "too few": ({"files": []}, "`files` must be a list of at least 1, but is [] instead"),
-    "one more than the pair": (
+    "too many for a pair": (
         {"columns": [1, 2, 3]},
         "`columns` must be a list of at most 2, but is [1, 2, 3] instead",
     ),
-    "no tuple": ({"files": "a"}, "`files` must be a list, but is 'a' instead"),
-    "no list": ({"names": 3}, "`names` must be a list, but is 3 instead"),
-    "no table": ({"table": "x"}, "`table` must be a table, but is 'x' instead"),
-    "one of several kinds": (
+    "not a tuple": ({"files": "a"}, "`files` must be a list, but is 'a' instead"),
+    "not a list": ({"names": 3}, "`names` must be a list, but is 3 instead"),
+    "not a dict": ({"table": "x"}, "`table` must be a table, but is 'x' instead"),
+    "several types": (
         {"columns": [1.5, "b"]},
         "`columns.0` must be a whole number or a text, but is 1.5 instead",
     ),
@@ -231,18 +236,18 @@ LISTS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("settings", "message"), LISTS.values(), ids=LISTS)
-def test_lists_and_tables_in_our_words(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError) as refused:
-        Whole(**settings)
-    assert refused.value.problems == (message,)
+def test_errors_in_lists_and_tables(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        Outer(**settings)
+    assert error.value.problems == (message,)
 
 
 @pytest.mark.parametrize("depth", [100, 5_000, 100_000])
-def test_a_deep_or_long_value_is_one_short_line(depth: int) -> None:
+def test_deep_or_long_value_is_shortened_in_message(depth: int) -> None:
     deep: dict[str, Any] = {}
     for _ in range(depth):
         deep = {"a": deep}
     for value in (deep, "x" * 10 * depth):
-        with pytest.raises(ConfigError, match=r"`number` must be a .*, but is .*\.\.\.") as refused:
-            Whole.model_validate({"number": value})
-        assert len(str(refused.value)) < 300
+        with pytest.raises(ConfigError, match=r"`number` must be a .*, but is .*\.\.\.") as error:
+            Outer.model_validate({"number": value})
+        assert len(str(error.value)) < 300

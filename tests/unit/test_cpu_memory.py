@@ -1,4 +1,4 @@
-"""Memory that is kept."""
+"""Tests of malloc tuning and of the frozen garbage collector."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from seq2see.training.run_directory import RunDirectory
 from seq2see.training.train import run_training
 from seq2see.training.workers import WorkerGroup
 
-LARGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 PROGRAM = """
 import resource
 import torch
@@ -31,81 +31,81 @@ for _ in range(3):
     tensors = [torch.ones(1_000_000) for _ in range(25)]
     del tensors
     faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-large = open("/proc/self/smaps_rollup").read().split("AnonHugePages:")[1].split()[0]
-print(*faults, large)
+huge = open("/proc/self/smaps_rollup").read().split("AnonHugePages:")[1].split()[0]
+print(*faults, huge)
 """
 
 
-def kept(addresses: int | None = None) -> list[int]:
-    """Return the page faults of taking 100 MB three times, and the kB of large pages then."""
+def measure_page_faults(max_bytes: int | None = None) -> list[int]:
+    """Return the page faults of allocating 100 MB three times, and the kB of huge pages."""
 
-    def bounded() -> None:
-        if addresses is not None:
-            resource.setrlimit(resource.RLIMIT_DATA, (addresses, addresses))
+    def limit_memory() -> None:
+        if max_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_DATA, (max_bytes, max_bytes))
 
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], check=True, capture_output=True, preexec_fn=bounded
+        [sys.executable, "-c", PROGRAM], check=True, capture_output=True, preexec_fn=limit_memory
     )
     return [*map(int, done.stdout.split())]
 
 
-of_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of glibc")
+needs_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
 
 
-@of_glibc
-def test_what_was_freed_is_there_for_the_next() -> None:
-    first, second, third, _ = kept()
+@needs_glibc
+def test_freed_memory_is_reused() -> None:
+    first, second, third, _ = measure_page_faults()
     assert second + third < first
 
 
-@of_glibc
+@needs_glibc
 @pytest.mark.skipif(
-    not LARGE_PAGES.exists() or "[never]" in LARGE_PAGES.read_text(), reason="no large pages here"
+    not HUGE_PAGES.exists() or "[never]" in HUGE_PAGES.read_text(), reason="no huge pages"
 )
-def test_the_heap_has_large_pages() -> None:
-    first, *_, large = kept()
-    assert large > 50_000
-    assert first < 5_000  # of 25,000 small ones
+def test_heap_uses_huge_pages() -> None:
+    first, *_, huge = measure_page_faults()
+    assert huge > 50_000
+    assert first < 5_000  # 25,000 with small pages
 
 
-@of_glibc
-def test_few_addresses_are_enough() -> None:
-    first, second, third, large = kept(addresses=800_000_000)
+@needs_glibc
+def test_memory_is_reused_with_limited_address_space() -> None:
+    first, second, third, huge = measure_page_faults(max_bytes=800_000_000)
     assert second + third < first
-    assert large == 0
+    assert huge == 0
 
 
-def test_the_collector_spares_what_was_loaded_until_the_work_is_done() -> None:
-    gc.unfreeze()  # what other tests may have kept
-    garbage, loaded = Itself(), Itself()
-    gone, known = ref(garbage), ref(loaded)
+def test_gc_frozen_excludes_objects_until_block_ends() -> None:
+    gc.unfreeze()  # other tests may have frozen objects
+    garbage, loaded = SelfReference(), SelfReference()
+    garbage_ref, loaded_ref = ref(garbage), ref(loaded)
     del garbage
     with gc_frozen():
-        assert gone() is None
+        assert garbage_ref() is None
         del loaded
         gc.collect()
-        assert known() is not None
+        assert loaded_ref() is not None
     gc.collect()
-    assert known() is None
+    assert loaded_ref() is None
 
 
-def test_a_run_is_spared_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_runs_with_frozen_gc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frozen = []
     unused: Any = None
 
-    def begun(*_: object) -> None:
+    def start(*_: object) -> None:
         frozen.append(gc.get_freeze_count() > 100_000)
         raise InterruptedError
 
-    monkeypatch.setattr("seq2see.training.train.tune_malloc", begun)
+    monkeypatch.setattr("seq2see.training.train.tune_malloc", start)
     with pytest.raises(InterruptedError):
         run_training(unused, RunDirectory(tmp_path), WorkerGroup(), unused)
     assert frozen == [True]
     assert gc.get_freeze_count() < 100_000
 
 
-class Itself:
-    """Refers to itself, so that only the collector frees it."""
+class SelfReference:
+    """Refers to itself, so that only the garbage collector frees it."""
 
     def __init__(self) -> None:
-        self.own = self
+        self.reference = self
