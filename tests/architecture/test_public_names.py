@@ -1,4 +1,4 @@
-"""The names that others rely on. Who changes one here says so in the CHANGELOG."""
+"""Public names. A change here must be noted in the CHANGELOG."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from seq2see import errors
 from seq2see.model import Transformer
 
 MODEL = """
-    AdditiveAttention Attention AttentionConfig AttentionListener AttentionMask AttentionRecord
-    AttentionSite BatchLayout CAUSAL_MASK Decoder DecoderCache DotProductAttention DropoutConfig
-    EmbeddingsConfig Encoder EncoderOutput KeyValues LayerListener LinformerAttention
-    ModelBuilder ModelConfig NO_MASK NULL_RECORDER NormConfig PRESETS PositionsConfig
-    QKNormAttention Recorder RelativeAttention RelativePositionEmbeddings StackName Transformer
-    UnpaddedLayout build_padding_mask compute_sinusoids count_parameters format_model_summary
-    masked_softmax
+    ACTIVATIONS AdditiveAttention Attention AttentionConfig AttentionInputs AttentionListener
+    AttentionMask AttentionRecord AttentionSite BatchLayout BatchNorm CAUSAL_MASK CrossAttention
+    Decoder DecoderCache DecoderLayer DotProductAttention Dropout DropoutConfig Embeddings
+    EmbeddingsConfig Encoder EncoderLayer EncoderOutput FeedForward KeyValues LayerCache
+    LayerListener LearnedPositions LinformerAttention ModelBuilder ModelConfig
+    MultiHeadAttention NO_MASK NULL_RECORDER NormConfig OutputProjection PRESETS
+    PositionalEncoding PositionsConfig PostNormResidual PreNormResidual QKNormAttention Recorder
+    RelativeAttention RelativePositionEmbeddings Residual SelfAttention SinusoidalPositions
+    StackName Sublayer TokenEmbedding Transformer UnpaddedLayout XavierLinear build_padding_mask
+    compute_sinusoids count_parameters format_model_summary masked_softmax
 """
 
 
-def test_the_model() -> None:
+def test_model_exports_its_public_names() -> None:
     assert sorted(seq2see.model.__all__) == sorted(MODEL.split())
     assert all(hasattr(seq2see.model, name) for name in seq2see.model.__all__)
 
@@ -38,15 +41,15 @@ def test_the_model() -> None:
         ("forward", ["self", "src_BS", "tgt_BT", "recorder"]),
     ],
 )
-def test_the_transformer(method: str, parameters: list[str]) -> None:
+def test_transformer_methods_have_their_parameters(method: str, parameters: list[str]) -> None:
     assert list(inspect.signature(getattr(Transformer, method)).parameters) == parameters
 
 
-def test_the_version_has_three_numbers() -> None:
+def test_version_has_three_numbers() -> None:
     assert len([int(part) for part in seq2see.__version__.split(".")]) == 3
 
 
-def test_the_docstring_draws_every_exception() -> None:
+def test_docstring_lists_all_exceptions() -> None:
     names = [
         name
         for name, value in vars(errors).items()

@@ -1,4 +1,4 @@
-"""Our encoder alone against `transformers`' BertModel: the same weights give the same states."""
+"""Compare the encoder with BertModel of `transformers`, with copied weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from transformers import BertConfig, BertModel
 
 from seq2see.model import ModelBuilder, ModelConfig
 
-VOCABULARY, LONGEST, LAYERS = 29, 16, 3
+VOCABULARY, MAX_LENGTH, LAYERS = 29, 16, 3
 
 CONFIG = ModelConfig(
     vocab_size=VOCABULARY,
@@ -18,13 +18,13 @@ CONFIG = ModelConfig(
     d_ff=48,
     encoder_layers=LAYERS,
     activation="gelu",
-    positions={"kind": "learned", "max_length": LONGEST},
+    positions={"kind": "learned", "max_length": MAX_LENGTH},
     norm={"eps": 1e-12},
     embeddings={"scale": False, "norm": True, "token_types": 2},
 )
 
 
-def theirs() -> BertModel:
+def make_bert() -> BertModel:
     config = BertConfig(
         vocab_size=VOCABULARY,
         hidden_size=32,
@@ -34,7 +34,7 @@ def theirs() -> BertModel:
         hidden_act="gelu",
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
-        max_position_embeddings=LONGEST,
+        max_position_embeddings=MAX_LENGTH,
         type_vocab_size=2,
         initializer_range=0.3,
         layer_norm_eps=1e-12,
@@ -43,8 +43,8 @@ def theirs() -> BertModel:
     return BertModel(config, add_pooling_layer=False).eval()
 
 
-def renamed(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return BERT's weights under our names."""
+def convert_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights of BERT under the names of `Encoder`."""
     result = {
         "embeddings.tokens.weight_VM": weights["embeddings.word_embeddings.weight"],
         "embeddings.types.weight_VM": weights["embeddings.token_type_embeddings.weight"],
@@ -77,18 +77,18 @@ def renamed(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-5)], ids=str
 )
-def test_hidden_states(dtype: torch.dtype, tolerance: float) -> None:
+def test_encoder_states_equal_those_of_bert(dtype: torch.dtype, tolerance: float) -> None:
     their_model, our_model = (
-        theirs().to(dtype),
+        make_bert().to(dtype),
         ModelBuilder(CONFIG).build_encoder().to(dtype).eval(),
     )
-    our_model.load_state_dict(renamed(their_model.state_dict()))
-    ids = torch.randint(1, VOCABULARY, (3, LONGEST))
+    our_model.load_state_dict(convert_weights(their_model.state_dict()))
+    ids = torch.randint(1, VOCABULARY, (3, MAX_LENGTH))
     ids[1, 10:] = ids[2, 1:] = 0
     types = torch.randint(0, 2, ids.shape)
-    real = ids != 0
+    is_token = ids != 0
     expected = their_model(
-        input_ids=ids, attention_mask=real.long(), token_type_ids=types
+        input_ids=ids, attention_mask=is_token.long(), token_type_ids=types
     ).last_hidden_state
     actual = our_model(ids, types).states_BSM
-    torch.testing.assert_close(actual[real], expected[real], rtol=0, atol=tolerance)
+    torch.testing.assert_close(actual[is_token], expected[is_token], rtol=0, atol=tolerance)

@@ -1,4 +1,4 @@
-"""Variants that no library has, against their formulas written out naively."""
+"""Compare variants that no library has with direct implementations of their formulas."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def close(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("mask", [NO_MASK, CAUSAL_MASK], ids=["open", "causal"])
-def test_relative_positions_follow_shaw(mask: AttentionMask) -> None:
+@pytest.mark.parametrize("mask", [NO_MASK, CAUSAL_MASK], ids=["no mask", "causal"])
+def test_relative_attention_equals_formula_of_shaw(mask: AttentionMask) -> None:
     """e_ij = scale · q_i·(k_j + a^K_ij), z_i = Σ_j α_ij (v_j + a^V_ij), a clipped at ±2."""
     distances = RelativePositionEmbeddings(D_HEAD, max_distance=2).double()
     attention = RelativeAttention(0.5, distances, Dropout(0.0))
@@ -44,34 +44,34 @@ def test_relative_positions_follow_shaw(mask: AttentionMask) -> None:
     for b in range(BATCH):
         for h in range(HEADS):
             for i in range(LENGTH):
-                seen = range(i + 1 if mask.is_causal else LENGTH)
-                rows = [min(max(j - i, -2), 2) + 2 for j in seen]
+                keys = range(i + 1 if mask.is_causal else LENGTH)
+                rows = [min(max(j - i, -2), 2) + 2 for j in keys]
                 scores = torch.stack(
                     [
                         0.5 * torch.dot(q[b, h, i], k[b, h, j] + distances.key_RD[row])
-                        for j, row in zip(seen, rows, strict=True)
+                        for j, row in zip(keys, rows, strict=True)
                     ]
                 )
-                for j, row in zip(seen, rows, strict=True):
+                for j, row in zip(keys, rows, strict=True):
                     weight = scores.softmax(0)[j]
                     expected[b, h, i] += weight * (v[b, h, j] + distances.value_RD[row])
     close(attention(q, k, v, mask), expected)
 
 
-def test_linformer_mixes_keys_and_values_without_padding() -> None:
-    """softmax(scale · q (E k)ᵀ) (F v), a padded key left out of every sum."""
-    rank, longest = 3, 9
-    attention = LinformerAttention(longest, rank, 0.5, Dropout(0.0)).double()
+def test_linformer_equals_formula_without_padding() -> None:
+    """softmax(scale · q (E k)ᵀ) (F v), without padded keys in the sums."""
+    rank, max_length = 3, 9
+    attention = LinformerAttention(max_length, rank, 0.5, Dropout(0.0)).double()
     q, k, v = heads(), heads(), heads()
     padding = torch.zeros(BATCH, LENGTH, dtype=torch.bool)
     padding[1, 4:] = True
     expected = torch.zeros_like(q)
     for b in range(BATCH):
-        real = LENGTH if b == 0 else 4
+        length = LENGTH if b == 0 else 4
         for h in range(HEADS):
-            keys = sum(torch.outer(attention.mix_keys_RS[:, j], k[b, h, j]) for j in range(real))
+            keys = sum(torch.outer(attention.mix_keys_RS[:, j], k[b, h, j]) for j in range(length))
             values = sum(
-                torch.outer(attention.mix_values_RS[:, j], v[b, h, j]) for j in range(real)
+                torch.outer(attention.mix_values_RS[:, j], v[b, h, j]) for j in range(length)
             )
             for i in range(LENGTH):
                 weights = torch.stack([0.5 * q[b, h, i] @ keys[r] for r in range(rank)]).softmax(0)
@@ -79,20 +79,20 @@ def test_linformer_mixes_keys_and_values_without_padding() -> None:
     close(attention(q, k, v, build_padding_mask(padding)), expected)
 
 
-def test_additive_attention_follows_bahdanau() -> None:
+def test_additive_attention_equals_formula_of_bahdanau() -> None:
     """e_ij = v_h · tanh(q_i + k_j + b_h)."""
     attention = AdditiveAttention(HEADS, D_HEAD, Dropout(0.0)).double()
     torch.nn.init.normal_(attention.bias_HD)
     q, k = heads(), heads(5)
     scores = attention.compute_scores(q, k)
     for b, h, i, j in [(0, 0, 0, 0), (1, 2, 5, 4), (0, 1, 3, 2)]:
-        hidden = (q[b, h, i] + k[b, h, j] + attention.bias_HD[h]).tanh()
-        close(scores[b, h, i, j], torch.dot(attention.vector_HD[h], hidden))
+        state = (q[b, h, i] + k[b, h, j] + attention.bias_HD[h]).tanh()
+        close(scores[b, h, i, j], torch.dot(attention.vector_HD[h], state))
 
 
 @pytest.mark.parametrize("scale", [D_HEAD**-0.5, 1.0, 0.3])
-def test_dot_product_at_any_scale(scale: float) -> None:
-    """softmax(scale · q kᵀ) v, one query at a time."""
+def test_dot_product_attention_equals_formula_at_any_scale(scale: float) -> None:
+    """softmax(scale · q kᵀ) v, for single queries."""
     q, k, v = heads(), heads(5), heads(5)
     actual = DotProductAttention(scale, Dropout(0.0))(q, k, v)
     for b, h, i in [(0, 0, 0), (1, 2, 5)]:
@@ -102,8 +102,8 @@ def test_dot_product_at_any_scale(scale: float) -> None:
         close(actual[b, h, i], sum(weights[j] * v[b, h, j] for j in range(5)))
 
 
-def test_qk_norm_normalises_each_head() -> None:
-    """LayerNorm over the features of a head, then the unscaled product."""
+def test_qk_norm_attention_normalizes_each_head() -> None:
+    """LayerNorm over the features of each head, then the unscaled product."""
     attention = QKNormAttention(D_HEAD, 1.0, 1e-6, Dropout(0.0)).double()
     q, k, v = heads(), heads(), heads()
 
@@ -117,8 +117,8 @@ def test_qk_norm_normalises_each_head() -> None:
 
 @pytest.mark.parametrize("layout", ["interleaved", "halves"])
 @pytest.mark.parametrize("frequencies", ["paper", "tensor2tensor"])
-def test_sinusoid(layout: str, frequencies: str) -> None:
-    """Layout and frequencies are two choices, not one."""
+def test_sinusoids_equal_formula(layout: str, frequencies: str) -> None:
+    """Layout and frequencies are independent options."""
     d_model, length = 10, 40
     actual = compute_sinusoids(torch.arange(length), d_model, layout, frequencies)
     half = d_model // 2

@@ -1,4 +1,4 @@
-"""Our attention and layers against `torch.nn`'s, weights copied over, padding present."""
+"""Compare attention and layers with those of `torch.nn`, with copied weights and padding."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ def config(**settings: object) -> ModelConfig:
 
 
 def source(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return vectors, and where they are padding: nothing, a little, all but one."""
+    """Return vectors and padding: none, one token, most tokens, all but one token."""
     padding = torch.zeros(BATCH, SOURCE, dtype=torch.bool)
     padding[1, -1:] = padding[2, 4:] = padding[3, 1:] = True
     return torch.randn(BATCH, SOURCE, D_MODEL, dtype=dtype), padding
 
 
 def layouts(padding: Tensor) -> list[BatchLayout]:
-    """Return the layout that keeps padding and the one that leaves it out."""
+    """Return the layouts with and without padding."""
     return [BatchLayout(*padding.shape), BatchLayout.from_padding(padding)]
 
 
-def close_where_real(actual: Tensor, expected: Tensor, padding: Tensor) -> None:
+def assert_close_at_tokens(actual: Tensor, expected: Tensor, padding: Tensor) -> None:
     tolerance = TOLERANCE[actual.dtype]
     torch.testing.assert_close(actual[~padding], expected[~padding], rtol=0, atol=tolerance)
 
 
-def shake(module: nn.Module) -> None:
-    """Give every weight a value of its own: fresh norms and biases are ones and zeros."""
+def randomize(module: nn.Module) -> None:
+    """Set all parameters to random values; new norms and biases are ones and zeros."""
     for parameter in module.parameters():
         nn.init.normal_(parameter, std=0.3)
 
@@ -65,7 +65,7 @@ def torch_layer(kind: type, dtype: torch.dtype, placement: str, activation: str)
         norm_first=placement == "pre",
         dtype=dtype,
     )
-    shake(layer)
+    randomize(layer)
     return layer
 
 
@@ -109,25 +109,25 @@ def copy_layer(
 
 
 @precision
-def test_self_attention(dtype: torch.dtype) -> None:
+def test_self_attention_equals_torch(dtype: torch.dtype) -> None:
     x, padding = source(dtype)
     theirs = nn.MultiheadAttention(D_MODEL, HEADS, batch_first=True, dtype=dtype)
-    shake(theirs)
+    randomize(theirs)
     site = AttentionSite("encoder", 0, "self")
     ours = ModelBuilder(config()).build_self_attention(config().attention, site).to(dtype)
     copy_attention(theirs, ours)
     expected, _ = theirs(x, x, x, key_padding_mask=padding)
     for layout in layouts(padding):
         actual, _ = ours(layout.flatten(x), layout, build_padding_mask(padding))
-        close_where_real(layout.unflatten(actual), expected, padding)
+        assert_close_at_tokens(layout.unflatten(actual), expected, padding)
 
 
 @precision
-def test_cross_attention_and_its_weights(dtype: torch.dtype) -> None:
+def test_cross_attention_and_its_weights_equal_torch(dtype: torch.dtype) -> None:
     memory, padding = source(dtype)
     x = torch.randn(BATCH, TARGET, D_MODEL, dtype=dtype)
     theirs = nn.MultiheadAttention(D_MODEL, HEADS, batch_first=True, dtype=dtype)
-    shake(theirs)
+    randomize(theirs)
     site = AttentionSite("decoder", 0, "cross")
     ours = ModelBuilder(config()).build_cross_attention(config().attention, site).to(dtype)
     copy_attention(theirs, ours)
@@ -136,24 +136,31 @@ def test_cross_attention_and_its_weights(dtype: torch.dtype) -> None:
     )
     weights = []
 
-    class Listening:
+    class WeightsRecorder:
         def attention_listener(self, site: AttentionSite) -> object:
             return lambda record: weights.append(record.weights_BHTS)
 
-    whole = BatchLayout(BATCH, TARGET)
-    for recorder in ({}, {"recorder": Listening()}):  # the fused form, then the plain one
+    target_layout = BatchLayout(BATCH, TARGET)
+    for recorder in ({}, {"recorder": WeightsRecorder()}):  # fused, then plain
         for layout in layouts(padding):
-            past = ours.project_memory(layout.flatten(memory), layout)
-            actual = ours(whole.flatten(x), past, whole, build_padding_mask(padding), **recorder)
-            expect = expected.flatten(0, 1)
-            torch.testing.assert_close(actual, expect, rtol=0, atol=TOLERANCE[dtype])
+            key_values = ours.project_memory(layout.flatten(memory), layout)
+            actual = ours(
+                target_layout.flatten(x),
+                key_values,
+                target_layout,
+                build_padding_mask(padding),
+                **recorder,
+            )
+            torch.testing.assert_close(
+                actual, expected.flatten(0, 1), rtol=0, atol=TOLERANCE[dtype]
+            )
     torch.testing.assert_close(weights[0], expected_weights, rtol=0, atol=TOLERANCE[dtype])
 
 
 @precision
 @placement
 @activation
-def test_encoder_layer(dtype: torch.dtype, placement: str, activation: str) -> None:
+def test_encoder_layer_equals_torch(dtype: torch.dtype, placement: str, activation: str) -> None:
     x, padding = source(dtype)
     theirs = torch_layer(nn.TransformerEncoderLayer, dtype, placement, activation)
     builder = ModelBuilder(config(norm={"placement": placement}, activation=activation))
@@ -162,21 +169,21 @@ def test_encoder_layer(dtype: torch.dtype, placement: str, activation: str) -> N
     expected = theirs(x, src_key_padding_mask=padding)
     for layout in layouts(padding):
         actual = ours(layout.flatten(x), layout, build_padding_mask(padding))
-        close_where_real(layout.unflatten(actual), expected, padding)
+        assert_close_at_tokens(layout.unflatten(actual), expected, padding)
 
 
 @precision
 @placement
 @activation
-def test_decoder_layer(dtype: torch.dtype, placement: str, activation: str) -> None:
+def test_decoder_layer_equals_torch(dtype: torch.dtype, placement: str, activation: str) -> None:
     memory, padding = source(dtype)
     x = torch.randn(BATCH, TARGET, D_MODEL, dtype=dtype)
     theirs = torch_layer(nn.TransformerDecoderLayer, dtype, placement, activation)
     builder = ModelBuilder(config(norm={"placement": placement}, activation=activation))
     ours = builder.build_decoder_layer(0).to(dtype).eval()
     copy_layer(theirs, ours)
-    later = nn.Transformer.generate_square_subsequent_mask(TARGET, dtype=dtype)
-    expected = theirs(x, memory, tgt_mask=later, memory_key_padding_mask=padding)
+    causal_mask = nn.Transformer.generate_square_subsequent_mask(TARGET, dtype=dtype)
+    expected = theirs(x, memory, tgt_mask=causal_mask, memory_key_padding_mask=padding)
     source_layout, layout = BatchLayout.from_padding(padding), BatchLayout(BATCH, TARGET)
     cache = ours.init_cache(source_layout.flatten(memory), source_layout)
     actual, _ = ours(layout.flatten(x), layout, cache, build_padding_mask(padding))
@@ -186,7 +193,7 @@ def test_decoder_layer(dtype: torch.dtype, placement: str, activation: str) -> N
 
 @precision
 @pytest.mark.parametrize("causal", [False, True])
-def test_the_fused_form_agrees_with_the_plain_one(dtype: torch.dtype, causal: bool) -> None:
+def test_fused_attention_equals_plain_attention(dtype: torch.dtype, causal: bool) -> None:
     _, padding = source(dtype)
     q, k, v = (torch.randn(BATCH, HEADS, SOURCE, 8, dtype=dtype, requires_grad=True) for _ in "qkv")
     attention = ModelBuilder(config()).build_attention(

@@ -1,4 +1,4 @@
-"""What must hold between two ways to the same thing, for every variant and random shapes."""
+"""Relations between computations that must agree, for all model variants and random shapes."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ def model(variant: str, heads: int = 2, **settings: Any) -> Transformer:
 
 
 def sentences(batch: int, length: int) -> Tensor:
-    """Draw sentences of any length from 1 on, padded on the right."""
+    """Return random sentences with at least one token, padded on the right."""
     ids = torch.randint(1, VOCABULARY, (batch, length))
     lengths = torch.randint(1, length + 1, (batch, 1))
     return ids.masked_fill(torch.arange(length) >= lengths, PAD)
 
 
 def targets(batch: int, length: int) -> Tensor:
-    """Draw sentences that are padded on the right and have the pad id inside and in front too."""
+    """Return random sentences padded on the right, with the pad id also inside and at the start."""
     return sentences(batch, length).masked_fill(torch.rand(batch, length) < 0.2, PAD)
 
 
-def real(tgt: Tensor) -> Tensor:
-    """Return the tokens up to the last that is no padding; the first always counts."""
+def is_token(tgt: Tensor) -> Tensor:
+    """Return True up to the last token that is not padding; always for the first token."""
     last = [max([0, *row.nonzero().flatten().tolist()]) for row in tgt]
     return torch.arange(tgt.size(1)) <= torch.tensor(last)[:, None]
 
@@ -80,14 +80,14 @@ def close(actual: Tensor, expected: Tensor) -> None:
 
 @variants
 @given(shapes)
-def test_cached_equals_full(variant: str, shape: dict[str, int]) -> None:
+def test_cached_decoding_equals_full_decoding(variant: str, shape: dict[str, int]) -> None:
     torch.manual_seed(shape["seed"])
     net = model(variant, shape["heads"])
     src = sentences(shape["batch"], shape["source"])
     tgt = torch.randint(0, VOCABULARY, (shape["batch"], shape["target"]))
     cache = net.init_cache(net.encode(src))
     widths = [1] * shape["target"]
-    if shape["target"] > 2:  # several tokens in one step, as for a forced prefix
+    if shape["target"] > 2:  # several tokens in one step
         widths = [1, 2, *[1] * (shape["target"] - 3)]
     steps = [net.step(part, cache) for part in tgt.split(widths, dim=1)]
     close(torch.cat(steps, dim=1), net.decode(tgt, net.encode(src)))
@@ -101,40 +101,40 @@ def test_reordered_cache_equals_reordered_batch(variant: str, shape: dict[str, i
     net = model(variant, shape["heads"])
     src = sentences(shape["batch"], shape["source"])
     tgt = torch.randint(0, VOCABULARY, (shape["batch"], shape["target"]))
-    index = torch.randint(0, shape["batch"], (shape["batch"] + 2,))  # rows double and vanish
+    index = torch.randint(0, shape["batch"], (shape["batch"] + 2,))  # rows are repeated and removed
     last = torch.randint(0, VOCABULARY, (len(index), 1))
     cache = net.init_cache(net.encode(src))
     net.step(tgt, cache)
-    cache.select_targets(index)
-    whole = torch.cat((tgt[index], last), dim=1)
-    expected = net.decode(whole, net.encode(src).reorder(index))
+    cache.reorder(index, torch.zeros(len(index), 1, dtype=torch.long))
+    full = torch.cat((tgt[index], last), dim=1)
+    expected = net.decode(full, net.encode(src[index]))
     close(net.step(last, cache), expected[:, -1:])
 
 
 @variants
 @given(shapes)
-def test_padded_equals_alone(variant: str, shape: dict[str, int]) -> None:
+def test_padded_batch_equals_single_sentences(variant: str, shape: dict[str, int]) -> None:
     torch.manual_seed(shape["seed"])
     net = model(variant, shape["heads"])
     src, tgt = (sentences(shape["batch"], shape[side]) for side in ("source", "target"))
-    together = net(src, tgt)
+    batched = net(src, tgt)
     for row in range(shape["batch"]):
         source, target = (ids[row][ids[row] != PAD][None] for ids in (src, tgt))
-        close(together[row, : target.size(1)], net(source, target)[0])
+        close(batched[row, : target.size(1)], net(source, target)[0])
 
 
 @pytest.mark.parametrize("variant", [v for v in VARIANTS if v != "batch norm"])
 @given(shapes)
-def test_leaving_padding_out_changes_nothing(variant: str, shape: dict[str, int]) -> None:
-    """In training the decoder leaves padding out, otherwise it keeps it; with its gradients."""
+def test_removal_of_padding_does_not_change_results(variant: str, shape: dict[str, int]) -> None:
+    """The decoder removes padding only in training; logits and gradients must be the same."""
     torch.manual_seed(shape["seed"])
-    still = dict.fromkeys(("embedding", "residual", "attention", "activation"), 0.0)
-    net = model(variant, shape["heads"], dropout=still)
+    no_dropout = dict.fromkeys(("embedding", "residual", "attention", "activation"), 0.0)
+    net = model(variant, shape["heads"], dropout=no_dropout)
     src = sentences(shape["batch"], shape["source"])
     tgt = targets(shape["batch"], shape["target"])
     logits, gradients = [], []
     for training in (True, False):
-        logits.append(net.train(training)(src, tgt)[real(tgt)])
+        logits.append(net.train(training)(src, tgt)[is_token(tgt)])
         gradients.append(torch.autograd.grad(logits[-1].square().sum(), list(net.parameters())))
     close(*logits)
     for a, b in zip(*gradients, strict=True):
@@ -143,7 +143,7 @@ def test_leaving_padding_out_changes_nothing(variant: str, shape: dict[str, int]
 
 @variants
 @given(shapes, st.data())
-def test_the_future_changes_nothing_to_the_bit(
+def test_later_tokens_change_no_bit_of_earlier_logits(
     variant: str, shape: dict[str, int], data: st.DataObject
 ) -> None:
     torch.manual_seed(shape["seed"])
@@ -157,7 +157,7 @@ def test_the_future_changes_nothing_to_the_bit(
 
 
 @given(shapes)
-def test_an_encoder_without_positions_is_equivariant(shape: dict[str, int]) -> None:
+def test_encoder_without_positions_is_permutation_equivariant(shape: dict[str, int]) -> None:
     torch.manual_seed(shape["seed"])
     net = model("no positions", shape["heads"])
     src = torch.randint(1, VOCABULARY, (shape["batch"], shape["source"]))
@@ -166,23 +166,23 @@ def test_an_encoder_without_positions_is_equivariant(shape: dict[str, int]) -> N
 
 
 @pytest.mark.parametrize("variant", ["paper", "learned", "relative"])
-def test_an_encoder_with_positions_is_not(variant: str) -> None:
+def test_encoder_with_positions_is_not_permutation_equivariant(variant: str) -> None:
     net = model(variant)
     src = torch.tensor([[1, 2, 3, 4]])
     order = torch.tensor([1, 0, 3, 2])
-    moved = net.encode(src[:, order]).states_BSM
-    assert not torch.allclose(moved, net.encode(src).states_BSM[:, order], atol=1e-3)
+    permuted = net.encode(src[:, order]).states_BSM
+    assert not torch.allclose(permuted, net.encode(src).states_BSM[:, order], atol=1e-3)
 
 
 @variants
-def test_a_source_of_nothing_but_padding_gives_numbers(variant: str) -> None:
+def test_source_of_only_padding_gives_finite_logits(variant: str) -> None:
     net = model(variant)
     src = torch.tensor([[1, 2, 3], [PAD, PAD, PAD]])
     assert net(src, torch.tensor([[1, 2], [1, 2]])).isfinite().all()
 
 
 @variants
-def test_gradients_are_finite_with_padding_whole_and_partial(variant: str) -> None:
+def test_gradients_are_finite_with_padding(variant: str) -> None:
     net = model(variant).train()
     src = torch.tensor([[1, 2, 3], [4, 5, PAD], [PAD, PAD, PAD]])
     net(src, torch.tensor([[1, 2], [3, PAD], [PAD, 5]])).square().sum().backward()
@@ -190,7 +190,7 @@ def test_gradients_are_finite_with_padding_whole_and_partial(variant: str) -> No
 
 
 @given(st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128, 256, 512]))
-def test_parameters_do_not_depend_on_the_heads(heads: int) -> None:
+def test_parameter_count_does_not_depend_on_heads(heads: int) -> None:
     config = ModelConfig(vocab_size=8, heads=heads, attention={"bias": False})
     builder = ModelBuilder(config)
     attentions = [
@@ -201,7 +201,7 @@ def test_parameters_do_not_depend_on_the_heads(heads: int) -> None:
 
 
 @given(st.floats(-1e4, 1e4), st.integers(0, 2**31))
-def test_log_probabilities_are_stable_at_any_magnitude(power: float, seed: int) -> None:
+def test_log_probabilities_are_finite_at_any_magnitude(power: float, seed: int) -> None:
     torch.manual_seed(seed)
     net = model("paper").float()
     states = torch.randn(2, 3, 12) * (10.0 ** (abs(power) % 30))

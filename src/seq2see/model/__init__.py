@@ -1,18 +1,22 @@
-"""The model: ids in, logits out. Tensors know ids here, never words.
+"""The Transformer: token ids in, logits out.
 
-A `ModelConfig` names the parts, the `Builder` makes them, and a `Transformer` holds them together.
-Everything that a later experiment may want to pass in or take out is public.
+A `ModelConfig` describes a model, `ModelBuilder` builds its modules, and `Transformer` combines
+them. All modules that an experiment may replace are public.
 """
 
 from seq2see.model.attention import (
     AdditiveAttention,
     Attention,
+    AttentionInputs,
+    CrossAttention,
     DotProductAttention,
     LinformerAttention,
+    MultiHeadAttention,
     QKNormAttention,
     RelativeAttention,
+    SelfAttention,
 )
-from seq2see.model.cache import DecoderCache, EncoderOutput, KeyValues
+from seq2see.model.cache import DecoderCache, EncoderOutput, KeyValues, LayerCache
 from seq2see.model.config import (
     PRESETS,
     AttentionConfig,
@@ -22,8 +26,17 @@ from seq2see.model.config import (
     NormConfig,
     PositionsConfig,
 )
-from seq2see.model.embeddings import RelativePositionEmbeddings, compute_sinusoids
-from seq2see.model.layers import Decoder, Encoder
+from seq2see.model.embeddings import (
+    Embeddings,
+    LearnedPositions,
+    OutputProjection,
+    PositionalEncoding,
+    RelativePositionEmbeddings,
+    SinusoidalPositions,
+    TokenEmbedding,
+    compute_sinusoids,
+)
+from seq2see.model.layers import Decoder, DecoderLayer, Encoder, EncoderLayer
 from seq2see.model.masks import (
     CAUSAL_MASK,
     NO_MASK,
@@ -32,6 +45,17 @@ from seq2see.model.masks import (
     UnpaddedLayout,
     build_padding_mask,
     masked_softmax,
+)
+from seq2see.model.modules import (
+    ACTIVATIONS,
+    BatchNorm,
+    Dropout,
+    FeedForward,
+    PostNormResidual,
+    PreNormResidual,
+    Residual,
+    Sublayer,
+    XavierLinear,
 )
 from seq2see.model.recorder import (
     NULL_RECORDER,
@@ -46,6 +70,7 @@ from seq2see.model.summary import count_parameters, format_model_summary
 from seq2see.model.transformer import ModelBuilder, Transformer
 
 __all__ = [
+    "ACTIVATIONS",
     "CAUSAL_MASK",
     "NO_MASK",
     "NULL_RECORDER",
@@ -53,32 +78,53 @@ __all__ = [
     "AdditiveAttention",
     "Attention",
     "AttentionConfig",
+    "AttentionInputs",
     "AttentionListener",
     "AttentionMask",
     "AttentionRecord",
     "AttentionSite",
     "BatchLayout",
+    "BatchNorm",
+    "CrossAttention",
     "Decoder",
     "DecoderCache",
+    "DecoderLayer",
     "DotProductAttention",
+    "Dropout",
     "DropoutConfig",
+    "Embeddings",
     "EmbeddingsConfig",
     "Encoder",
+    "EncoderLayer",
     "EncoderOutput",
+    "FeedForward",
     "KeyValues",
+    "LayerCache",
     "LayerListener",
+    "LearnedPositions",
     "LinformerAttention",
     "ModelBuilder",
     "ModelConfig",
+    "MultiHeadAttention",
     "NormConfig",
+    "OutputProjection",
+    "PositionalEncoding",
     "PositionsConfig",
+    "PostNormResidual",
+    "PreNormResidual",
     "QKNormAttention",
     "Recorder",
     "RelativeAttention",
     "RelativePositionEmbeddings",
+    "Residual",
+    "SelfAttention",
+    "SinusoidalPositions",
     "StackName",
+    "Sublayer",
+    "TokenEmbedding",
     "Transformer",
     "UnpaddedLayout",
+    "XavierLinear",
     "build_padding_mask",
     "compute_sinusoids",
     "count_parameters",

@@ -29,13 +29,12 @@ from seq2see.model.recorder import (
 )
 from seq2see.model.short_attention import short_attention, supports_short_attention
 
-# B batch, H heads, T queries, S keys, D features of a head, R mixtures of keys
-# N tokens in a row, B batch, R targets, H heads, T queries, S keys, D features of a head,
-# M features of the model
+# B batch, G targets (several per source in beam search), H heads, T queries, S keys,
+# D features of a head, R mixtures of keys, N tokens of the batch, M features of the model
 
 
 class AttentionInputs(NamedTuple):
-    """What an attention works on."""
+    """Queries, keys, values and mask of an attention function."""
 
     queries_BHTD: Tensor
     keys_BHSD: Tensor
@@ -44,37 +43,37 @@ class AttentionInputs(NamedTuple):
 
 
 class Attention(nn.Module):
-    """Each query takes the mean of the values, weighted by the softmax of its scores."""
+    """Base class of attention functions: softmax(scores(q, k)) · v in each head."""
 
     def __init__(self, dropout: Dropout) -> None:
         super().__init__()
         self.dropout = dropout
 
     def compute_scores(self, queries_BHTD: Tensor, keys_BHSD: Tensor) -> Tensor:
-        """Return how well each query fits each key, [B, H, T, S]."""
+        """Return the score of each key for each query before masking, [B, H, T, S]."""
         raise NotImplementedError
 
     def weighted_sum(self, weights_BHTS: Tensor, values_BHSD: Tensor) -> Tensor:
-        """Return the weighted sum of the values."""
+        """Return the sum of the values, weighted by attention, [B, H, T, D]."""
         return weights_BHTS @ values_BHSD
 
     def prepare_inputs(self, inputs: AttentionInputs) -> AttentionInputs:
-        """Return what is attended with, and to; some kinds change it first."""
+        """Return the inputs of the attention; some subclasses transform them."""
         return inputs
 
     def fused_forward(self, inputs: AttentionInputs) -> Tensor | None:  # noqa: ARG002
-        """Return the same as `plain` by a faster kernel, or None if there is none."""
+        """Return the same as `plain_forward` from a faster kernel, or None if there is none."""
         return None
 
     def plain_forward(self, inputs: AttentionInputs, listener: AttentionListener | None) -> Tensor:
-        """Compute each step for itself, so that it can be heard."""
+        """Compute attention step by step and pass the steps to the listener."""
         queries_BHTD, keys_BHSD, values_BHSD, mask = inputs
         scores_BHTS = self.compute_scores(queries_BHTD, keys_BHSD)
-        hidden = mask.to_tensor(queries_BHTD.size(2), keys_BHSD.size(2), queries_BHTD.device)
-        weights_BHTS = masked_softmax(scores_BHTS, hidden)
+        masked = mask.to_tensor(queries_BHTD.size(2), keys_BHSD.size(2), queries_BHTD.device)
+        weights_BHTS = masked_softmax(scores_BHTS, masked)
         if listener is not None:
             heads = (queries_BHTD, keys_BHSD, values_BHSD)
-            listener(AttentionRecord(*heads, scores_BHTS, hidden, weights_BHTS))
+            listener(AttentionRecord(*heads, scores_BHTS, masked, weights_BHTS))
         return self.weighted_sum(self.dropout(weights_BHTS), values_BHSD)
 
     def forward(
@@ -85,17 +84,17 @@ class Attention(nn.Module):
         mask: AttentionMask = NO_MASK,
         listener: AttentionListener | None = None,
     ) -> Tensor:
-        """Return what each query takes from the values, [B, H, T, D]."""
+        """Return the attention output of each query, [B, H, T, D]."""
         inputs = self.prepare_inputs(AttentionInputs(queries_BHTD, keys_BHSD, values_BHSD, mask))
-        if listener is None and not self.dropout.is_active:  # no kernel for CPUs has dropout
-            mixed_BHTD = self.fused_forward(inputs)
-            if mixed_BHTD is not None:
-                return mixed_BHTD
+        if listener is None and not self.dropout.is_active:  # no CPU kernel supports dropout
+            output_BHTD = self.fused_forward(inputs)
+            if output_BHTD is not None:
+                return output_BHTD
         return self.plain_forward(inputs, listener)
 
 
 class DotProductAttention(Attention):
-    """scale · q·k. The paper's scale is 1/√d_k; 1 gives the unscaled product."""
+    """scale · q·k. The scale in the paper is 1/√d_k; a scale of 1 is the unscaled product."""
 
     def __init__(self, scale: float, dropout: Dropout) -> None:
         super().__init__(dropout)
@@ -106,31 +105,30 @@ class DotProductAttention(Attention):
         return (self.scale * queries_BHTD) @ keys_BHSD.transpose(-2, -1)
 
     def fused_forward(self, inputs: AttentionInputs) -> Tensor:
-        """Return the same by a kernel, which never shows its weights: torch's, or that for short
-        sentences."""
+        """Return the output of torch's kernel, or of `short_attention` for short sequences."""
         queries_BHTD, keys_BHSD, values_BHSD, mask = inputs
-        queries, keys = queries_BHTD.size(2), keys_BHSD.size(2)
+        num_queries, num_keys = queries_BHTD.size(2), keys_BHSD.size(2)
         if self.training and supports_short_attention(queries_BHTD, keys_BHSD):
-            hidden = mask.to_tensor(queries, keys, queries_BHTD.device)
-            return short_attention(queries_BHTD, keys_BHSD, values_BHSD, hidden, self.scale)
-        only_causal = mask.is_causal and mask.masked is None and queries == keys
-        hidden = None if only_causal else mask.to_tensor(queries, keys, queries_BHTD.device)
+            masked = mask.to_tensor(num_queries, num_keys, queries_BHTD.device)
+            return short_attention(queries_BHTD, keys_BHSD, values_BHSD, masked, self.scale)
+        only_causal = mask.is_causal and mask.masked is None and num_queries == num_keys
+        masked = None if only_causal else mask.to_tensor(num_queries, num_keys, queries_BHTD.device)
         return F.scaled_dot_product_attention(
             queries_BHTD,
             keys_BHSD,
             values_BHSD,
-            attn_mask=None if hidden is None else ~hidden,  # torch's masks say what may be seen
+            attn_mask=None if masked is None else ~masked,  # torch: True where attention is allowed
             is_causal=only_causal,
             scale=self.scale,
         )
 
     def extra_repr(self) -> str:
-        """Show the scale."""
+        """Return the scale for `repr`."""
         return f"scale={self.scale:.4g}"
 
 
 class QKNormAttention(DotProductAttention):
-    """LayerNorm(q)·LayerNorm(k): the norms bound the scores instead of 1/√d_k."""
+    """LayerNorm(q)·LayerNorm(k): the norms limit the scores instead of 1/√d_k."""
 
     def __init__(self, d_head: int, scale: float, eps: float, dropout: Dropout) -> None:
         super().__init__(scale, dropout)
@@ -138,7 +136,7 @@ class QKNormAttention(DotProductAttention):
         self.key_norm = nn.LayerNorm(d_head, eps)
 
     def prepare_inputs(self, inputs: AttentionInputs) -> AttentionInputs:
-        """Normalise queries and keys."""
+        """Normalize queries and keys."""
         return inputs._replace(
             queries_BHTD=self.query_norm(inputs.queries_BHTD),
             keys_BHSD=self.key_norm(inputs.keys_BHSD),
@@ -148,8 +146,8 @@ class QKNormAttention(DotProductAttention):
 class AdditiveAttention(Attention):
     """v·tanh(q + k + b) for each head (Bahdanau et al., 2015).
 
-    The multi-head projections are its matrices W_q and W_k. It holds a tensor of all query–key
-    pairs with features, which is what makes it slower than a product.
+    The multi-head projections are the matrices W_q and W_k. This is slower than dot-product
+    attention because it needs a tensor with the features of all query–key pairs.
     """
 
     def __init__(self, heads: int, d_head: int, dropout: Dropout) -> None:
@@ -165,9 +163,9 @@ class AdditiveAttention(Attention):
 
 
 class RelativeAttention(Attention):
-    """A dot product in which each distance between query and key has vectors of its own.
+    """Dot-product attention with relative position embeddings a_K and a_V (Shaw et al., 2018).
 
-    scale · q·(k + a_K) scores, and v + a_V is mixed (Shaw et al., 2018).
+    The score is scale · q·(k + a_K), and the output is the weighted sum of v + a_V.
     """
 
     def __init__(
@@ -180,8 +178,8 @@ class RelativeAttention(Attention):
     def compute_scores(self, queries_BHTD: Tensor, keys_BHSD: Tensor) -> Tensor:
         """Return scale · q·(k + a_K)."""
         queries_BHTD = self.scale * queries_BHTD
-        by_content_BHTS = queries_BHTD @ keys_BHSD.transpose(-2, -1)
-        return by_content_BHTS + self.distances.compute_scores(queries_BHTD, keys_BHSD.size(2))
+        content_scores_BHTS = queries_BHTD @ keys_BHSD.transpose(-2, -1)
+        return content_scores_BHTS + self.distances.compute_scores(queries_BHTD, keys_BHSD.size(2))
 
     def weighted_sum(self, weights_BHTS: Tensor, values_BHSD: Tensor) -> Tensor:
         """Return the weighted sum of v + a_V."""
@@ -191,8 +189,8 @@ class RelativeAttention(Attention):
 class LinformerAttention(DotProductAttention):
     """Attention over `rank` learned mixtures of the keys and values: O(n) (Wang et al., 2020).
 
-    Mixing makes positions inseparable, so it can stand in the encoder's self-attention only.
-    Padding is set to zero before it is mixed; what is left hides nothing.
+    A mixture combines all positions, so it cannot be causal and is only possible in the encoder's
+    self-attention. Padding is set to zero before mixing; the mixtures need no mask.
     """
 
     def __init__(self, max_length: int, rank: int, scale: float, dropout: Dropout) -> None:
@@ -202,27 +200,30 @@ class LinformerAttention(DotProductAttention):
         self.mix_values_RS = nn.Parameter(nn.init.xavier_uniform_(torch.empty(shape)))
 
     def prepare_inputs(self, inputs: AttentionInputs) -> AttentionInputs:
-        """Mix keys and values."""
+        """Replace keys and values by their mixtures.
+
+        Raises `InputError` if there are more keys than `max_length`.
+        """
         queries_BHTD, keys_BHSD, values_BHSD, mask = inputs
-        length, known = keys_BHSD.size(2), self.mix_keys_RS.size(1)
-        if length > known:
+        length, max_length = keys_BHSD.size(2), self.mix_keys_RS.size(1)
+        if length > max_length:
             raise InputError(
-                f"a sentence must have at most {known} tokens with linformer attention "
+                f"a sentence must have at most {max_length} tokens with linformer attention "
                 f"(`encoder_attention.max_length`), but has {length} instead"
             )
-        assert not mask.is_causal, "linformer cannot be causal; ModelConfig refuses it"
+        assert not mask.is_causal, "linformer attention cannot be causal; ModelConfig rejects it"
         if mask.masked is not None:
-            assert mask.masked.size(-2) == 1, "linformer hides a key from all queries or from none"
-            hidden_BHS1 = mask.masked.transpose(-2, -1)
-            keys_BHSD = keys_BHSD.masked_fill(hidden_BHS1, 0.0)
-            values_BHSD = values_BHSD.masked_fill(hidden_BHS1, 0.0)
+            assert mask.masked.size(-2) == 1, "linformer attention needs one mask for all queries"
+            masked_BHS1 = mask.masked.transpose(-2, -1)
+            keys_BHSD = keys_BHSD.masked_fill(masked_BHS1, 0.0)
+            values_BHSD = values_BHSD.masked_fill(masked_BHS1, 0.0)
         keys_BHRD = self.mix_keys_RS[:, :length] @ keys_BHSD
         values_BHRD = self.mix_values_RS[:, :length] @ values_BHSD
         return AttentionInputs(queries_BHTD, keys_BHRD, values_BHRD, NO_MASK)
 
 
 class MultiHeadAttention(nn.Module):
-    """What the two kinds have in common: the heads, the attention inside them, and W^O."""
+    """Base class of self-attention and cross-attention: heads, attention function and W^O."""
 
     def __init__(
         self,
@@ -243,11 +244,11 @@ class MultiHeadAttention(nn.Module):
         self.output = XavierLinear(d_model, d_model, bias)
 
     def build_projections(self, d_model: int, bias: bool) -> None:
-        """Make W^Q, W^K and W^V, fused as far as they have the same input."""
+        """Create W^Q, W^K and W^V; those with the same input are stacked into one matrix."""
         raise NotImplementedError
 
     def split_heads(self, x_BTM: Tensor) -> Tensor:
-        """Cut the features into heads, [B, H, T, D]."""
+        """Return the features of each head, [B, H, T, D]."""
         return x_BTM.view(*x_BTM.shape[:-1], self.heads, -1).transpose(1, 2)
 
     def attend(
@@ -258,31 +259,31 @@ class MultiHeadAttention(nn.Module):
         mask: AttentionMask,
         recorder: Recorder,
     ) -> Tensor:
-        """Attend in each head and join the heads, [N, M]."""
+        """Return the attention output of all heads after W^O, [N, M]."""
         listener = recorder.attention_listener(self.site)
-        mixed_BHTD = self.attention(
+        output_BHTD = self.attention(
             queries_BHTD, key_values.keys_BHSD, key_values.values_BHSD, mask, listener
         )
-        return self.output(layout.flatten(mixed_BHTD.transpose(1, 2).flatten(2)))
+        return self.output(layout.flatten(output_BHTD.transpose(1, 2).flatten(2)))
 
     def extra_repr(self) -> str:
-        """Show the number of heads."""
+        """Return the number of heads for `repr`."""
         return f"heads={self.heads}"
 
 
 class SelfAttention(MultiHeadAttention):
-    """Tokens look at the tokens of their own sentence."""
+    """Attention between the tokens of one sentence."""
 
     def build_projections(self, d_model: int, bias: bool) -> None:
-        """Make one matrix for all three; a shared one serves queries and keys."""
+        """Create one matrix for Q, K and V; with `shared_qk`, Q and K share their part."""
         self.qkv = XavierLinear(d_model, d_model, bias, num_stacked=2 if self.shared_qk else 3)
 
     def project(self, x_NM: Tensor, layout: BatchLayout) -> tuple[Tensor, KeyValues]:
         """Return the queries, and the keys and values, of each head."""
         parts_BTM = layout.unflatten(self.qkv(x_NM)).chunk(self.qkv.num_stacked, dim=-1)
-        first, *others = (self.split_heads(part_BTM) for part_BTM in parts_BTM)
-        keys, values = [first, *others] if self.shared_qk else others
-        return first, KeyValues(keys, values)
+        queries, *others = (self.split_heads(part_BTM) for part_BTM in parts_BTM)
+        keys, values = [queries, *others] if self.shared_qk else others
+        return queries, KeyValues(keys, values)
 
     def forward(
         self,
@@ -292,28 +293,29 @@ class SelfAttention(MultiHeadAttention):
         recorder: Recorder = NULL_RECORDER,
         past: KeyValues | None = None,
     ) -> tuple[Tensor, KeyValues]:
-        """Attend to these tokens and those of the past; return also what the next step needs."""
-        queries_BHTD, memory = self.project(x_NM, layout)
+        """Attend to these tokens and to `past`.
+
+        Returns the output, [N, M], and the keys and values of all tokens so far.
+        """
+        queries_BHTD, key_values = self.project(x_NM, layout)
         if past is not None:
-            memory = past.append(memory)
-        return self.attend(queries_BHTD, memory, layout, mask, recorder), memory
+            key_values = past.append(key_values)
+        return self.attend(queries_BHTD, key_values, layout, mask, recorder), key_values
 
 
 class CrossAttention(MultiHeadAttention):
-    """Target tokens look at the memory of the source."""
+    """Attention of the target tokens to the encoder output."""
 
     def build_projections(self, d_model: int, bias: bool) -> None:
-        """Make one matrix for the target and one for the memory; a shared W^Q makes keys too."""
+        """Create W^Q, and one matrix for K and V; with `shared_qk`, W^Q also projects the keys."""
         self.query = XavierLinear(d_model, d_model, bias)
-        self.key_value = XavierLinear(
-            d_model, d_model, bias, num_stacked=1 if self.shared_qk else 2
-        )
+        num_stacked = 1 if self.shared_qk else 2
+        self.key_value = XavierLinear(d_model, d_model, bias, num_stacked)
 
     def project_memory(self, memory_NM: Tensor, layout: BatchLayout) -> KeyValues:
-        """Return keys and values of the memory, which stay the same for every step."""
-        parts_BSM = layout.unflatten(self.key_value(memory_NM)).chunk(
-            self.key_value.num_stacked, dim=-1
-        )
+        """Return keys and values of the encoder output, which are the same for all steps."""
+        projected_BSM = layout.unflatten(self.key_value(memory_NM))
+        parts_BSM = projected_BSM.chunk(self.key_value.num_stacked, dim=-1)
         keys_BSM = layout.unflatten(self.query(memory_NM)) if self.shared_qk else parts_BSM[0]
         return KeyValues(self.split_heads(keys_BSM), self.split_heads(parts_BSM[-1]))
 
@@ -325,23 +327,25 @@ class CrossAttention(MultiHeadAttention):
         mask: AttentionMask,
         recorder: Recorder = NULL_RECORDER,
     ) -> Tensor:
-        """Attend to the memory, of which each row may serve several targets."""
-        queries_RTM = layout.unflatten(self.query(x_NM))
-        sources = len(key_values.keys_BHSD)
-        sharers = len(queries_RTM) // sources
-        if sharers > 1 and recorder.attention_listener(self.site):
-            key_values, mask = _apart(
-                key_values, mask, sharers
-            )  # a record has a row for each target
-        elif sharers > 1:  # the memory cannot tell if they are tokens of one target or of several
-            queries_RTM = queries_RTM.reshape(sources, -1, queries_RTM.size(2))
-        return self.attend(self.split_heads(queries_RTM), key_values, layout, mask, recorder)
+        """Return the attention output, [N, M]. Several targets may share a source."""
+        queries_GTM = layout.unflatten(self.query(x_NM))
+        num_sources = len(key_values.keys_BHSD)
+        targets_per_source = len(queries_GTM) // num_sources
+        if targets_per_source > 1 and recorder.attention_listener(self.site):
+            # A record has one row per target.
+            key_values, mask = _repeat_per_target(key_values, mask, targets_per_source)
+        elif targets_per_source > 1:  # the targets of a source become queries of one sentence
+            queries_GTM = queries_GTM.reshape(num_sources, -1, queries_GTM.size(2))
+        return self.attend(self.split_heads(queries_GTM), key_values, layout, mask, recorder)
 
 
-def _apart(memory: KeyValues, mask: AttentionMask, sharers: int) -> tuple[KeyValues, AttentionMask]:
-    """Return memory and mask with a row for each of those that share one."""
-    parts = (memory.keys_BHSD, memory.values_BHSD)
-    copies = KeyValues(*(part.repeat_interleave(sharers, 0) for part in parts))
+def _repeat_per_target(
+    key_values: KeyValues, mask: AttentionMask, targets_per_source: int
+) -> tuple[KeyValues, AttentionMask]:
+    """Return keys, values and mask with one row per target instead of one per source."""
+    tensors = (key_values.keys_BHSD, key_values.values_BHSD)
+    copies = KeyValues(*(tensor.repeat_interleave(targets_per_source, 0) for tensor in tensors))
     if mask.masked is None:
         return copies, mask
-    return copies, AttentionMask(mask.masked.repeat_interleave(sharers, 0), mask.is_causal)
+    masked = mask.masked.repeat_interleave(targets_per_source, 0)
+    return copies, AttentionMask(masked, mask.is_causal)

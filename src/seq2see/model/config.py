@@ -1,7 +1,7 @@
-"""What a Transformer is made of, by name: every choice that the builder reads.
+"""Configuration of a Transformer.
 
-The defaults are `base` of the paper. A config says what may be together and what not; how a part
-works is said in the part's own file.
+The defaults are the `base` model of the paper. The configs check which options can be combined; how
+a module works is documented in the module.
 """
 
 from __future__ import annotations
@@ -17,132 +17,138 @@ from seq2see.errors import ConfigError
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
 
-def _ignored(config: AttentionConfig | PositionsConfig, owners: Mapping[str, str]) -> Iterator[str]:
-    """Name each field that was set although only another kind reads it."""
-    for field, kind in owners.items():
+def _ignored_fields(
+    config: AttentionConfig | PositionsConfig, field_kinds: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield a message for each field that is set although the chosen kind ignores it.
+
+    `field_kinds` maps a field to the only kind that uses it.
+    """
+    for field, kind in field_kinds.items():
         default = type(config).model_fields[field].default
         if config.kind != kind and getattr(config, field) != default:
             yield f"`{field}` must be left out with kind `{config.kind}`: only {kind} has it"
 
 
 class AttentionConfig(Config):
-    """How a query meets its keys."""
+    """The attention function and its projections."""
 
     kind: Literal["scaled_dot", "dot", "additive", "qk_norm", "linformer"] = "scaled_dot"
     """`scaled_dot`: q·k/√d_k, as in the paper. `dot`: q·k. `additive`: v·tanh(q + k).
     `qk_norm`: LayerNorm(q)·LayerNorm(k). `linformer`: scaled, over `rank` mixtures of the keys."""
     scale: float | None = None
-    """Factor on the dot product, instead of the kind's own."""
+    """Factor of the dot product. By default that of the kind."""
     shared_qk: bool = False
-    """One matrix makes both queries and keys."""
+    """Queries and keys share one projection matrix."""
     bias: bool = True
     """The projections Q, K, V and O have biases."""
     max_length: int = Field(default=512, ge=1, le=2**24)
-    """linformer: the longest sentence."""
+    """linformer: maximum number of tokens of a sentence."""
     rank: int = Field(default=64, ge=1, le=2**16)
-    """linformer: how many mixtures stand for all the keys."""
+    """linformer: number of mixtures of the keys."""
 
     def conflicts(self) -> Iterator[str]:
-        """Refuse settings that the chosen kind would ignore."""
+        """Yield a message for each setting that the chosen kind ignores."""
         if self.kind == "additive" and self.scale is not None:
-            yield "`scale` must be left out with kind `additive`, which multiplies no q and k"
-        yield from _ignored(self, {"max_length": "linformer", "rank": "linformer"})
+            yield "`scale` must be left out with kind `additive`, which does not multiply q and k"
+        yield from _ignored_fields(self, {"max_length": "linformer", "rank": "linformer"})
 
 
 class PositionsConfig(Config):
-    """How a token knows where it stands."""
+    """The positional encoding."""
 
     kind: Literal["sinusoid", "learned", "relative", "none"] = "sinusoid"
-    """`sinusoid` and `learned` are added to the embeddings; `relative` (Shaw et al.) works inside
-    self-attention; `none` leaves the encoder blind to order."""
+    """`sinusoid` and `learned` are added to the embeddings. `relative` (Shaw et al.) is a part of
+    self-attention. `none`: the encoder does not know the order of the tokens."""
     layout: Literal["interleaved", "halves"] = "interleaved"
-    """sinusoid: sine and cosine take turns (the paper), or fill one half of the dimensions each."""
+    """sinusoid: sines and cosines alternate (the paper), or each fills one half of the vector."""
     frequencies: Literal["paper", "tensor2tensor"] = "paper"
-    """sinusoid: 10000^(-2i/d), or Tensor2Tensor's, whose last one is exactly 1/10000."""
+    """sinusoid: `paper`: 10000^(-2i/d). `tensor2tensor`: the last frequency is exactly 1/10000."""
     max_length: int = Field(default=512, ge=1, le=2**24)
-    """learned: the longest sentence."""
+    """learned: number of positions, the maximum number of tokens of a sentence."""
     max_distance: int = Field(default=16, ge=1, le=2**16)
-    """relative: distances beyond it count as this one."""
+    """relative: larger distances are treated as this one."""
 
     def conflicts(self) -> Iterator[str]:
-        """Refuse settings that the chosen kind would ignore."""
-        owners = {
+        """Yield a message for each setting that the chosen kind ignores."""
+        field_kinds = {
             "layout": "sinusoid",
             "frequencies": "sinusoid",
             "max_length": "learned",
             "max_distance": "relative",
         }
-        yield from _ignored(self, owners)
+        yield from _ignored_fields(self, field_kinds)
 
 
 class NormConfig(Config):
-    """What keeps the activations in range, and where it stands."""
+    """The norm of the sublayers."""
 
     kind: Literal["layer", "batch", "none"] = "layer"
-    """`layer`: over the features of each token. `batch`: over all tokens but padding."""
+    """`layer`: over the features of each token. `batch`: over all tokens except padding."""
     placement: Literal["post", "pre"] = "post"
-    """`post`: norm(x + f(x)), as in the paper. `pre`: x + f(norm(x)), and a last norm on top."""
+    """`post`: norm(x + f(x)), as in the paper. `pre`: x + f(norm(x)), and a final norm."""
     eps: float = Field(default=1e-6, gt=0)
     """Added to the variance. Marian's models were trained with 1e-5, BERT with 1e-12."""
 
 
 class EmbeddingsConfig(Config):
-    """How ids become vectors, and vectors ids again."""
+    """Token embeddings and output projection."""
 
     tie: Literal["none", "decoder", "all"] = "all"
-    """`decoder`: the decoder's table is also the output matrix. `all`: the encoder's as well."""
+    """`decoder`: the decoder's embedding is also the output matrix. `all`: the encoder shares it
+    too."""
     scale: bool = True
-    """Multiply by √d_model."""
+    """Multiply the embeddings by √d_model."""
     norm: bool = False
-    """Normalise the sum of embeddings and positions, as BERT does."""
+    """Normalize the sum of embeddings and positions, as BERT does."""
     token_types: int = Field(default=0, ge=0)
-    """Kinds of token that the encoder tells apart (BERT has 2); 0 for none."""
+    """Number of token types of the encoder (2 in BERT). 0 (default): none."""
     output_bias: bool = False
-    """The output layer has a bias."""
+    """The output projection has a bias."""
 
 
 class DropoutConfig(Config):
-    """The rate at each of the four places. The paper names the first two."""
+    """Dropout rates. The paper uses the first two."""
 
     embedding: float = Field(default=0.1, ge=0, lt=1)
-    """On the sum of embeddings and positions."""
+    """Dropout rate of the sum of embeddings and positions."""
     residual: float = Field(default=0.1, ge=0, lt=1)
-    """On the output of each sublayer, before it is added."""
+    """Dropout rate of the output of each sublayer, before it is added to the input."""
     attention: float = Field(default=0.0, ge=0, lt=1)
-    """On the attention weights."""
+    """Dropout rate of the attention weights."""
     activation: float = Field(default=0.0, ge=0, lt=1)
-    """Behind the activation of the feed-forward network."""
+    """Dropout rate of the activations in the feed-forward network."""
 
 
 class ModelConfig(Config):
-    """One Transformer, whole. `ModelConfig.preset` has the usual sizes."""
+    """The complete configuration of a Transformer. `from_preset` has the usual sizes."""
 
     vocab_size: int = Field(ge=1, le=2**31)
-    """Pieces of the source, and of the target unless `target_vocab_size` says otherwise."""
+    """Vocabulary size of the source, and of the target unless `target_vocab_size` is set."""
     target_vocab_size: int | None = Field(default=None, ge=1, le=2**31)
-    """Pieces of the target where each side has a vocabulary of its own."""
+    """Vocabulary size of the target, if the two sides have separate vocabularies."""
     pad_id: int = Field(default=0, ge=0)
-    """The id that fills a batch up; where the source has it, nobody looks."""
+    """Padding id. Padding in the source is masked in attention."""
     d_model: int = Field(default=512, ge=1, le=2**16)
-    """Features of a token between the sublayers."""
+    """Number of features of a token between the sublayers."""
     heads: int = Field(default=8, ge=1)
-    """Attention heads; must divide `d_model`."""
+    """Number of attention heads; must divide `d_model`."""
     d_ff: int = Field(default=2048, ge=1, le=2**20)
-    """Features inside the feed-forward network."""
+    """Number of features inside the feed-forward network."""
     encoder_layers: int = Field(default=6, ge=1, le=1000)
-    """Layers of the encoder."""
+    """Number of encoder layers."""
     decoder_layers: int = Field(default=6, ge=1, le=1000)
-    """Layers of the decoder."""
+    """Number of decoder layers."""
     activation: Activation = "relu"
-    """Non-linearity of the feed-forward network; `gelu` is exact, `gelu_tanh` its approximation."""
+    """Activation of the feed-forward network; `gelu` is exact, `gelu_tanh` its approximation."""
     attention: AttentionConfig = AttentionConfig()
-    """All three attentions, where the next three do not say otherwise."""
+    """Default of the next three settings."""
     encoder_attention: AttentionConfig | None = None
     """Self-attention of the encoder."""
     decoder_attention: AttentionConfig | None = None
     """Self-attention of the decoder."""
     cross_attention: AttentionConfig | None = None
-    """Attention of the decoder to the encoder's memory."""
+    """Attention of the decoder to the encoder output."""
     positions: PositionsConfig = PositionsConfig()
     norm: NormConfig = NormConfig()
     embeddings: EmbeddingsConfig = EmbeddingsConfig()
@@ -152,7 +158,10 @@ class ModelConfig(Config):
     def from_preset(
         cls, name: str, overrides: Mapping[str, Any] | None = None, /, **settings: Any
     ) -> ModelConfig:
-        """Return a usual size by its name, with settings (the vocabulary at least) on top."""
+        """Return the config of a preset, changed by `overrides` and `settings`.
+
+        `vocab_size` must be among them. Raises `ConfigError` if there is no such preset.
+        """
         if name not in PRESETS:
             raise ConfigError(
                 [f"`preset` must be one of {', '.join(PRESETS)}, but is {name!r} instead"]
@@ -161,40 +170,43 @@ class ModelConfig(Config):
 
     @property
     def resolved_encoder_attention(self) -> AttentionConfig:
-        """The encoder's self-attention, resolved."""
+        """The encoder's self-attention."""
         return self.encoder_attention or self.attention
 
     @property
     def resolved_decoder_attention(self) -> AttentionConfig:
-        """The decoder's self-attention, resolved."""
+        """The decoder's self-attention."""
         return self.decoder_attention or self.attention
 
     @property
     def resolved_cross_attention(self) -> AttentionConfig:
-        """The decoder's attention to the memory, resolved."""
+        """The decoder's attention to the encoder output."""
         return self.cross_attention or self.attention
 
     @property
     def output_vocab_size(self) -> int:
-        """Pieces of the target."""
+        """The vocabulary size of the target."""
         return self.target_vocab_size or self.vocab_size
 
     @property
     def max_positions(self) -> int | None:
-        """The tokens of the longest sentence, where positions are learned; None: no limit."""
+        """The maximum number of tokens of a sentence with learned positions; None: no limit."""
         return self.positions.max_length if self.positions.kind == "learned" else None
 
     def conflicts(self) -> Iterator[str]:
-        """Refuse sizes that do not fit and choices that exclude each other."""
+        """Yield a message for each inconsistent size or invalid combination of options."""
         if self.d_model % self.heads:
             yield f"`heads` must divide d_model = {self.d_model}, but is {self.heads} instead"
         smallest = min(self.vocab_size, self.output_vocab_size)
         if self.pad_id >= smallest:
-            yield f"`pad_id` must be below {smallest}, the vocabulary, but is {self.pad_id} instead"
+            yield (
+                f"`pad_id` must be below the vocabulary size {smallest}, "
+                f"but is {self.pad_id} instead"
+            )
         if self.embeddings.tie == "all" and self.output_vocab_size != self.vocab_size:
             yield (
-                "`embeddings.tie` must be none or decoder with two vocabularies "
-                f"({self.vocab_size} and {self.output_vocab_size} pieces), but is all instead"
+                "`embeddings.tie` must be none or decoder with vocabularies of different sizes "
+                f"({self.vocab_size} and {self.output_vocab_size}), but is all instead"
             )
         if self.positions.kind == "sinusoid" and self.d_model % 2:
             yield f"`d_model` must be even for sinusoid positions, but is {self.d_model} instead"
@@ -210,13 +222,14 @@ class ModelConfig(Config):
             if attention.kind == "linformer" and site != "encoder_attention":
                 yield (
                     f"`{site}.kind` must not be linformer: it mixes positions, so a query would "
-                    "see later tokens and no cache could hold; give it as `encoder_attention` alone"
+                    "attend to later tokens and decoding could not be cached; "
+                    "set it only as `encoder_attention`"
                 )
-            added = self.positions.kind == "relative" and site != "cross_attention"
-            if added and attention.kind not in {"scaled_dot", "dot"}:
+            is_relative = self.positions.kind == "relative" and site != "cross_attention"
+            if is_relative and attention.kind not in {"scaled_dot", "dot"}:
                 yield (
                     f"`{site}.kind` must be scaled_dot or dot with relative positions, "
-                    f"which add to q·k, but is {attention.kind} instead"
+                    f"which are added to q·k, but is {attention.kind} instead"
                 )
 
 
@@ -231,4 +244,4 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "dropout": {"embedding": 0.3, "residual": 0.3},
     },
 }
-"""The usual sizes; `base` and `big` are the paper's."""
+"""The usual sizes; `base` and `big` are those of the paper."""

@@ -1,4 +1,4 @@
-"""Encoder and decoder layers, and the stacks that are built from them.
+"""Encoder and decoder layers, and the encoder and decoder that consist of them.
 
 The decoder uses the same code for a full target sentence and for one step. The encoder can be used
 alone, for example as BERT.
@@ -19,25 +19,23 @@ from seq2see.model.masks import CAUSAL_MASK, AttentionMask, BatchLayout, build_p
 from seq2see.model.modules import FeedForward, Residual
 from seq2see.model.recorder import NULL_RECORDER, Recorder
 
-# N tokens in a row, M features of the model
-# B batch, S source tokens, N tokens in a row, M features of the model
-# B batch, T target tokens, N tokens in a row, M features of the model
+# B batch, S source tokens, T target tokens, N tokens of the batch, M features of the model
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward."""
+    """Self-attention and feed-forward network, each with a residual connection."""
 
     def __init__(
         self,
         attention: SelfAttention,
         feed_forward: FeedForward,
-        residual: Callable[[], Residual],
+        build_residual: Callable[[], Residual],
     ) -> None:
         super().__init__()
         self.attention = attention
-        self.attention_residual = residual()
+        self.attention_residual = build_residual()
         self.feed_forward = feed_forward
-        self.feed_forward_residual = residual()
+        self.feed_forward_residual = build_residual()
 
     def forward(
         self,
@@ -46,36 +44,37 @@ class EncoderLayer(nn.Module):
         mask: AttentionMask,
         recorder: Recorder = NULL_RECORDER,
     ) -> Tensor:
-        """Return the next layer's input."""
+        """Return the output of the layer, [N, M]."""
 
-        def attend(h_NM: Tensor) -> Tensor:
-            mixed_NM, _ = self.attention(h_NM, layout, mask, recorder)
-            return mixed_NM
+        def self_attend(h_NM: Tensor) -> Tensor:
+            output_NM, _ = self.attention(h_NM, layout, mask, recorder)
+            return output_NM
 
-        x_NM = self.attention_residual(x_NM, attend)
+        x_NM = self.attention_residual(x_NM, self_attend)
         return self.feed_forward_residual(x_NM, self.feed_forward)
 
 
 class DecoderLayer(nn.Module):
-    """Causal self-attention, attention to the memory, then feed-forward."""
+    """Causal self-attention, cross-attention and feed-forward network, each with a residual
+    connection."""
 
     def __init__(
         self,
         attention: SelfAttention,
         cross_attention: CrossAttention,
         feed_forward: FeedForward,
-        residual: Callable[[], Residual],
+        build_residual: Callable[[], Residual],
     ) -> None:
         super().__init__()
         self.attention = attention
-        self.attention_residual = residual()
+        self.attention_residual = build_residual()
         self.cross_attention = cross_attention
-        self.cross_attention_residual = residual()
+        self.cross_attention_residual = build_residual()
         self.feed_forward = feed_forward
-        self.feed_forward_residual = residual()
+        self.feed_forward_residual = build_residual()
 
     def init_cache(self, memory_NM: Tensor, layout: BatchLayout) -> LayerCache:
-        """Return the cache from which this layer starts: keys and values of the memory."""
+        """Return the cache before the first target token: keys and values of the source."""
         return LayerCache(self.cross_attention.project_memory(memory_NM, layout))
 
     def forward(
@@ -86,27 +85,27 @@ class DecoderLayer(nn.Module):
         memory_mask: AttentionMask,
         recorder: Recorder = NULL_RECORDER,
     ) -> tuple[Tensor, LayerCache]:
-        """Return the next layer's input, and the cache with these tokens in it."""
-        new = cache
+        """Return the output of the layer, [N, M], and the cache extended by these tokens."""
+        new_cache = cache
 
-        def attend(h_NM: Tensor) -> Tensor:
-            nonlocal new
-            mixed_NM, past = self.attention(h_NM, layout, CAUSAL_MASK, recorder, cache.past)
-            new = LayerCache(cache.memory, past)
-            return mixed_NM
+        def self_attend(h_NM: Tensor) -> Tensor:
+            nonlocal new_cache
+            output_NM, past = self.attention(h_NM, layout, CAUSAL_MASK, recorder, cache.past)
+            new_cache = LayerCache(cache.memory, past)
+            return output_NM
 
-        def look_at_source(h_NM: Tensor) -> Tensor:
+        def cross_attend(h_NM: Tensor) -> Tensor:
             return self.cross_attention(h_NM, cache.memory, layout, memory_mask, recorder)
 
-        x_NM = self.attention_residual(x_NM, attend)
-        x_NM = self.cross_attention_residual(x_NM, look_at_source)
-        return self.feed_forward_residual(x_NM, self.feed_forward), new
+        x_NM = self.attention_residual(x_NM, self_attend)
+        x_NM = self.cross_attention_residual(x_NM, cross_attend)
+        return self.feed_forward_residual(x_NM, self.feed_forward), new_cache
 
 
 class Encoder(nn.Module):
-    """Embeddings, layers, and a last norm (which does nothing in a post-norm model).
+    """Embeddings, layers, and a final norm (the identity in a post-norm model).
 
-    A share of padding above `least_padding` is left out.
+    Padding is removed if its share is above `unpad_threshold`.
     """
 
     def __init__(
@@ -127,18 +126,16 @@ class Encoder(nn.Module):
     def forward(
         self, ids_BS: Tensor, types_BS: Tensor | None = None, recorder: Recorder = NULL_RECORDER
     ) -> EncoderOutput:
-        """Encode a batch of sources, padded with the pad id."""
+        """Encode a batch of sources that is padded with `pad_id`."""
         x_BSM = self.embeddings(ids_BS, types_BT=types_BS)
         return self.encode_embeddings(x_BSM, ids_BS == self.pad_id, recorder)
 
     def encode_embeddings(
         self, x_BSM: Tensor, padding_BS: Tensor, recorder: Recorder = NULL_RECORDER
     ) -> EncoderOutput:
-        """Encode what was embedded already."""
-        layout, mask = (
-            BatchLayout.from_padding(padding_BS, self.unpad_threshold),
-            build_padding_mask(padding_BS),
-        )
+        """Encode a batch of embedded sources; `padding_BS` is True at padding."""
+        layout = BatchLayout.from_padding(padding_BS, self.unpad_threshold)
+        mask = build_padding_mask(padding_BS)
         x_NM = layout.flatten(x_BSM)
         for i, layer in enumerate(self.layers):
             x_NM = layer(x_NM, layout, mask, recorder)
@@ -148,9 +145,9 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Embeddings, layers, and a last norm (which does nothing in a post-norm model).
+    """Embeddings, layers, and a final norm (the identity in a post-norm model).
 
-    A share of padding above `least_padding` is left out in training.
+    In training, padding is removed if its share is above `unpad_threshold`.
     """
 
     layers: Sequence[DecoderLayer]
@@ -171,7 +168,7 @@ class Decoder(nn.Module):
         self.unpad_threshold = unpad_threshold
 
     def init_cache(self, memory: EncoderOutput) -> DecoderCache:
-        """Compute the keys and values of the memory, once for all steps."""
+        """Return a cache with the keys and values of the sources, which all steps share."""
         layout = BatchLayout.from_padding(memory.padding_BS, self.unpad_threshold)
         memory_NM = layout.flatten(memory.states_BSM)
         layers = [layer.init_cache(memory_NM, layout) for layer in self.layers]
@@ -180,7 +177,10 @@ class Decoder(nn.Module):
     def forward(
         self, ids_BT: Tensor, cache: DecoderCache, recorder: Recorder = NULL_RECORDER
     ) -> Tensor:
-        """Decode the next tokens, one or many, and remember them in the cache."""
+        """Return the states of the next tokens, one or more, and add them to the cache.
+
+        Raises `InputError` if the number of targets does not match the cache.
+        """
         x_BTM = self.embeddings(ids_BT, offset=cache.length)
         if len(ids_BT) != cache.num_rows:
             raise InputError(
@@ -188,25 +188,26 @@ class Decoder(nn.Module):
                 f"but there are {len(ids_BT)} instead"
             )
         layout, memory_mask = self._layout(ids_BT), build_padding_mask(cache.memory_padding_BS)
-        x_NM, new = layout.flatten(x_BTM), list(cache.layers)
+        x_NM, new_caches = layout.flatten(x_BTM), list(cache.layers)
         for i, layer in enumerate(self.layers):
-            x_NM, new[i] = layer(x_NM, layout, cache.layers[i], memory_mask, recorder)
+            x_NM, new_caches[i] = layer(x_NM, layout, cache.layers[i], memory_mask, recorder)
             if listener := recorder.layer_listener("decoder", i):
                 listener(layout.unflatten(x_NM))
-        cache.extend(new, ids_BT.size(1))
+        cache.extend(new_caches, ids_BT.size(1))
         return layout.unflatten(self.norm(x_NM))
 
     def _layout(self, ids_BT: Tensor) -> BatchLayout:
-        """Leave out, while training, the padding behind each sentence, which causality hides.
+        """Return a layout that, in training, has no padding after the end of the sentences.
 
-        A pad id inside a sentence, or as its first token, is a token like every other: some models
-        start with it. When not training every place counts, so that later tokens change no bit of
-        earlier states, not even by changing the shape of a product.
+        The causal mask already excludes that padding from attention. The pad id inside a sentence
+        or as its first token is an ordinary token: some models start with it. When not training, no
+        padding is removed, so that later tokens cannot change the shape of a product and thereby
+        the last bits of earlier states.
         """
         if not self.training:
             return BatchLayout(*ids_BT.shape)
-        real_BT = ids_BT != self.pad_id
-        real_BT[:, 0] = True
-        last_B1 = real_BT.int().cumsum(1).argmax(1, keepdim=True)
+        is_token_BT = ids_BT != self.pad_id
+        is_token_BT[:, 0] = True
+        last_B1 = is_token_BT.int().cumsum(1).argmax(1, keepdim=True)
         padding_BT = torch.arange(ids_BT.size(1), device=ids_BT.device) > last_B1
         return BatchLayout.from_padding(padding_BT, self.unpad_threshold)

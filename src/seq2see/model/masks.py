@@ -1,7 +1,7 @@
 """Attention masks, masked softmax, and removal of padding.
 
 A key is masked if it is padding or if it comes later than the query. Masks are True where a key is
-masked and are combined by OR: `padding | CAUSAL_MASK`.
+masked and are combined by OR: `padding_mask | CAUSAL_MASK`.
 
 Only attention needs to know which tokens form a sentence. All other modules process each token
 independently and get the tokens of a batch as a flat tensor [N, M] without padding: padding costs
@@ -16,28 +16,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# B batch, H heads, T queries, S keys
-# B batch, T tokens of a sentence with its padding, N tokens in a row, M features
+# B batch, H heads, T queries or tokens of a padded sentence, S keys, N tokens of the batch,
+# M features
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionMask:
-    """Keys hidden from queries. The causal part stays a flag: fused kernels have a path for it."""
+    """Keys that are masked in attention. Causality is a flag, which fused kernels support."""
 
     masked: Tensor | None = None
-    """True where a query must not look; broadcasts to [B, H, T, S]."""
+    """True where a query must not attend to a key; broadcasts to [B, H, T, S]. None: nowhere."""
     is_causal: bool = False
-    """Hide what comes later than the query; the last query stands at the last key."""
+    """Mask the keys that come later than the query. The last query is at the last key."""
 
     def __or__(self, other: AttentionMask) -> AttentionMask:
-        """Hide what either of the two hides."""
+        """Return the mask of all keys that either of the two masks."""
         tensors = [m.masked for m in (self, other) if m.masked is not None]
-        hidden = torch.logical_or(*tensors) if len(tensors) == 2 else next(iter(tensors), None)
-        return AttentionMask(hidden, self.is_causal or other.is_causal)
+        masked = torch.logical_or(*tensors) if len(tensors) == 2 else next(iter(tensors), None)
+        return AttentionMask(masked, self.is_causal or other.is_causal)
 
     def to_tensor(self, num_queries: int, num_keys: int, device: torch.device) -> Tensor | None:
-        """Return it as one tensor that broadcasts to [B, H, T, S], or None if nothing is hidden."""
-        if not self.is_causal or num_queries == 1:  # nothing is later than the last query
+        """Return one tensor that broadcasts to [B, H, T, S], or None if nothing is masked."""
+        if not self.is_causal or num_queries == 1:  # no key is later than the last query
             return self.masked
         later_TS = torch.ones(num_queries, num_keys, dtype=torch.bool, device=device).triu(
             num_keys - num_queries + 1
@@ -46,22 +46,21 @@ class AttentionMask:
 
 
 NO_MASK = AttentionMask()
-"""Hides nothing."""
-
-
+"""Masks nothing."""
 CAUSAL_MASK = AttentionMask(is_causal=True)
-"""Hides what comes later."""
+"""Masks keys that come later than the query."""
 
 
 def build_padding_mask(padding_BS: Tensor) -> AttentionMask:
-    """Hide the padded keys from every query of every head. This is a sync point."""
+    """Return a mask of the padded keys for all queries and heads. This is a sync point."""
     return AttentionMask(padding_BS[:, None, None, :]) if padding_BS.any() else NO_MASK
 
 
 def masked_softmax(scores_BHTS: Tensor, masked: Tensor | None) -> Tensor:
-    """Return weights that are 0 where hidden; a row that is hidden whole gives zeros.
+    """Return the softmax over the keys that are not masked; masked keys get 0.
 
-    −∞ would make such a row NaN, and a large negative number alone would make it uniform.
+    A row in which all keys are masked is all zeros: with −∞ as score it would be NaN, and with a
+    large negative number it would be uniform.
     """
     if masked is None:
         return scores_BHTS.softmax(dim=-1)
@@ -70,7 +69,10 @@ def masked_softmax(scores_BHTS: Tensor, masked: Tensor | None) -> Tensor:
 
 
 class BatchLayout:
-    """Every place of the batch is a token: row and sentences are two views of the same memory."""
+    """Converts between sentences [B, T, M] and the flat tokens of a batch [N, M].
+
+    This class treats padding as tokens, so both forms are views of the same memory.
+    """
 
     def __init__(self, batch_size: int, length: int) -> None:
         self.batch_size = batch_size
@@ -78,43 +80,46 @@ class BatchLayout:
 
     @staticmethod
     def from_padding(padding_BT: Tensor, unpad_threshold: float = 0.0) -> BatchLayout:
-        """Return the layout that leaves padding out, if there is so much. This is a sync point.
+        """Return a layout without padding if its share is above the threshold.
 
-        A little padding costs less than the copies to and fro.
+        A small share of padding costs less than the copies. This is a sync point.
         """
-        padded = int(padding_BT.count_nonzero())
-        if padded > unpad_threshold * padding_BT.numel():
+        num_padding = int(padding_BT.count_nonzero())
+        if num_padding > unpad_threshold * padding_BT.numel():
             return UnpaddedLayout(padding_BT)
         return BatchLayout(*padding_BT.shape)
 
     def flatten(self, x_BTM: Tensor) -> Tensor:
-        """Lay the sentences out in a row."""
+        """Return the tokens of all sentences, [N, M]."""
         return x_BTM.flatten(0, 1)
 
     def unflatten(self, x_NM: Tensor) -> Tensor:
-        """Put the tokens back into their sentences."""
+        """Return the tokens as sentences, [B, T, M]."""
         return x_NM.view(self.batch_size, self.length, -1)
 
 
 class UnpaddedLayout(BatchLayout):
-    """Padding has no place in the row; back in its sentence it is zero."""
+    """Removes padding from the flat tokens; `unflatten` fills it with zeros."""
 
     def __init__(self, padding_BT: Tensor) -> None:
         super().__init__(*padding_BT.shape)
         self.index_N = padding_BT.logical_not().flatten().nonzero().squeeze(1)
 
     def flatten(self, x_BTM: Tensor) -> Tensor:
-        """Lay the real tokens out in a row."""
+        """Return the tokens that are not padding, [N, M]."""
         return _Gather.apply(x_BTM.flatten(0, 1), self.index_N)
 
     def unflatten(self, x_NM: Tensor) -> Tensor:
-        """Put the tokens back into their sentences, and zeros where there is padding."""
-        places = self.batch_size * self.length
-        return super().unflatten(_Scatter.apply(x_NM, self.index_N, places))
+        """Return the tokens as sentences, [B, T, M], with zeros at padding."""
+        num_positions = self.batch_size * self.length
+        return super().unflatten(_Scatter.apply(x_NM, self.index_N, num_positions))
 
 
 class _Gather(torch.autograd.Function):
-    """Take rows. torch's own gradient of this adds rows one by one, though none is taken twice."""
+    """Select rows by unique indices.
+
+    The gradient of torch's `index_select` adds rows one by one, because an index may repeat there.
+    """
 
     generate_vmap_rule = True
 
@@ -126,22 +131,22 @@ class _Gather(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG004
         x, index = inputs
         ctx.save_for_backward(index)
-        ctx.rows = len(x)
+        ctx.num_rows = len(x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         (index,) = ctx.saved_tensors
-        return _Scatter.apply(gradients[0], index, ctx.rows), None
+        return _Scatter.apply(gradients[0], index, ctx.num_rows), None
 
 
 class _Scatter(torch.autograd.Function):
-    """Put rows into a larger tensor of zeros: the transpose of `_Gather`, and its gradient."""
+    """Write rows into a larger tensor of zeros: the transpose of `_Gather`, and its gradient."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor, index: Tensor, rows: int) -> Tensor:
-        return x.new_zeros(rows, x.size(1)).index_put_((index,), x)
+    def forward(x: Tensor, index: Tensor, num_rows: int) -> Tensor:
+        return x.new_zeros(num_rows, x.size(1)).index_put_((index,), x)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG004

@@ -1,7 +1,8 @@
-"""How the model is seen through: whoever listens gets what passes, and the model keeps nothing.
+"""Recording of attention and layer outputs.
 
-A recorder travels as an argument. Where it listens, attention takes its plain form and hands over
-all of its steps; where nobody listens, the fused form runs and nothing is computed for show.
+A recorder is passed as an argument and returns listeners for the modules that it records. A
+recorded attention module uses the plain implementation and passes all intermediate results to the
+listener; without a listener the fused implementation runs and nothing extra is computed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
-import torch
 from torch import Tensor
 
 # B batch, H heads, T queries, S keys, D features of a head, M features of the model
@@ -20,7 +20,7 @@ StackName = Literal["encoder", "decoder"]
 
 
 class AttentionSite(NamedTuple):
-    """A place in the model. Layers count from 0, from the bottom."""
+    """Identifies an attention module of a model. Layers are counted from 0, bottom to top."""
 
     stack: StackName
     layer: int
@@ -29,28 +29,21 @@ class AttentionSite(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AttentionRecord:
-    """One attention, step by step, all heads.
+    """The intermediate results of one attention module, all heads.
 
-    Queries and keys are those that were multiplied: behind the norms of `qk_norm`, for Linformer
-    the mixtures of keys. With relative positions the output is more than weights × values.
+    Queries and keys are those that are multiplied: after the norms with `qk_norm`, the mixtures of
+    keys with `linformer`. With relative positions the output is more than weights × values.
     """
 
     queries_BHTD: Tensor
     keys_BHSD: Tensor
     values_BHSD: Tensor
     scores_BHTS: Tensor
-    """Before the mask."""
+    """Before masking."""
     masked_BHTS: Tensor | None
-    """Where a query must not look; broadcasts to the scores. None: it may look everywhere."""
+    """True where a key is masked; broadcasts to the scores. None: no key is masked."""
     weights_BHTS: Tensor
-    """Behind mask and softmax, before dropout."""
-
-    @property
-    def masked_scores_BHTS(self) -> Tensor:
-        """The scores behind the mask, −∞ where a query must not look."""
-        if self.masked_BHTS is None:
-            return self.scores_BHTS
-        return self.scores_BHTS.masked_fill(self.masked_BHTS, -torch.inf)
+    """After mask and softmax, before dropout."""
 
 
 AttentionListener = Callable[[AttentionRecord], None]
@@ -58,23 +51,23 @@ LayerListener = Callable[[Tensor], None]
 
 
 class Recorder(Protocol):
-    """Says who listens where."""
+    """Selects the modules whose outputs are recorded, and receives them."""
 
     def attention_listener(self, site: AttentionSite) -> AttentionListener | None:
-        """Return what takes the record of this attention, or None where nobody listens."""
+        """Return the callback for this attention module, or None if it is not recorded."""
 
     def layer_listener(self, stack: StackName, layer: int) -> LayerListener | None:
-        """Return what takes a layer's output, [B, T, M], or None where nobody listens."""
+        """Return the callback for the output of a layer, [B, T, M], or None."""
 
 
 class NullRecorder:
-    """The recorder that listens nowhere."""
+    """A recorder that records nothing."""
 
     def attention_listener(self, site: AttentionSite) -> None:
-        """Nobody listens."""
+        """Return None."""
 
     def layer_listener(self, stack: StackName, layer: int) -> None:
-        """Nobody listens."""
+        """Return None."""
 
 
 NULL_RECORDER = NullRecorder()

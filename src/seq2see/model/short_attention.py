@@ -16,22 +16,19 @@ from torch.autograd.function import once_differentiable
 
 from seq2see.model.masks import masked_softmax
 
-# B batch, H heads, N heads of all the batch, T queries, S keys, D features of a head
+# B batch, H heads, N = B·H, T queries, S keys, D features of a head
 
 MAX_KEYS = 64
-"""With more, torch's kernel is as fast, and has no need to keep the weights."""
-
-
-_BITS = math.log2(math.e)
-"""Bits of a natural unit: torch's exp2 takes half the time of its exp."""
-
-
-_HIGHEST, _FAR = 126.0, 100.0
-"""Bits of powers that are finite for certain; and of sums that have lost nothing."""
+"""With more keys torch's kernel is as fast, and it does not store the attention weights."""
+_LOG2_E = math.log2(math.e)
+"""Scores are computed in base 2: torch's exp2 takes half the time of its exp."""
+_MAX_EXPONENT, _MAX_LOG2_SUM = 126.0, 100.0
+"""Largest exponent whose power of 2 is certainly finite; largest absolute logarithm of a sum that
+has lost no precision."""
 
 
 def supports_short_attention(queries_BHTD: Tensor, keys_BHSD: Tensor) -> bool:
-    """Whether `attend` is the faster way to attend and to learn from it."""
+    """Return whether `short_attention` is possible and faster, including its backward pass."""
     return (
         keys_BHSD.size(2) <= MAX_KEYS
         and queries_BHTD.device.type == "cpu"
@@ -39,7 +36,7 @@ def supports_short_attention(queries_BHTD: Tensor, keys_BHSD: Tensor) -> bool:
         and torch.is_grad_enabled()
         and (queries_BHTD.requires_grad or keys_BHSD.requires_grad)
         and not torch.is_autocast_enabled("cpu")
-        and not torch._C._are_functorch_transforms_active()  # they know torch's kernel, not this
+        and not torch._C._are_functorch_transforms_active()  # they support only torch's kernel
     )
 
 
@@ -51,64 +48,66 @@ def short_attention(
     scale: float,
 ) -> Tensor:
     """Return softmax(scale · q·k) v, [B, H, T, D]."""
-    mixed_BHTD: Tensor = _Attend.apply(  # type: ignore[no-untyped-call]
+    output_BHTD: Tensor = _ShortAttention.apply(  # type: ignore[no-untyped-call]
         queries_BHTD, keys_BHSD, values_BHSD, masked, scale
     )
-    return mixed_BHTD
+    return output_BHTD
 
 
-class _Attend(torch.autograd.Function):
+class _ShortAttention(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None, scale: float
+        ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, masked: Tensor | None, scale: float
     ) -> Tensor:
-        queries_NTD, keys_NSD, values_NSD = map(_together, (queries, keys, values))
-        bits_NTS = _product(scale * _BITS, queries_NTD, keys_NSD.mT)
-        weights = _softmax(bits_NTS.view(*queries.shape[:3], -1), hidden)
+        queries_NTD, keys_NSD, values_NSD = map(_flatten_heads, (queries, keys, values))
+        log2_scores_NTS = _scaled_bmm(scale * _LOG2_E, queries_NTD, keys_NSD.mT)
+        weights = _softmax_base2(log2_scores_NTS.view(*queries.shape[:3], -1), masked)
         weights_NTS = weights.flatten(0, 1)
         ctx.save_for_backward(queries_NTD, keys_NSD, values_NSD, weights_NTS)
         ctx.scale = scale
-        mixed_BHTD = (weights_NTS @ values_NSD).view_as(queries)
-        return mixed_BHTD.transpose(1, 2).contiguous().transpose(1, 2)  # as torch's kernel lays it
+        output_BHTD = (weights_NTS @ values_NSD).view_as(queries)
+        # The memory layout is that of torch's kernel.
+        return output_BHTD.transpose(1, 2).contiguous().transpose(1, 2)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, mixed: Tensor) -> Any:
+    def backward(ctx: Any, grad_output: Tensor) -> Any:
         queries_NTD, keys_NSD, values_NSD, weights_NTS = ctx.saved_tensors
-        mixed_NTD = _together(mixed)
+        grad_output_NTD = _flatten_heads(grad_output)
         # p · (x − Σ p·x), where x is the gradient of the weights p
-        scores_NTS = (mixed_NTD @ values_NSD.mT).mul_(weights_NTS)
-        scores_NTS.addcmul_(weights_NTS, scores_NTS.sum(2, keepdim=True), value=-1)
+        grad_scores_NTS = (grad_output_NTD @ values_NSD.mT).mul_(weights_NTS)
+        grad_scores_NTS.addcmul_(weights_NTS, grad_scores_NTS.sum(2, keepdim=True), value=-1)
         gradients = (
-            _product(ctx.scale, scores_NTS, keys_NSD),
-            _product(ctx.scale, scores_NTS.mT, queries_NTD),
-            weights_NTS.mT @ mixed_NTD,
+            _scaled_bmm(ctx.scale, grad_scores_NTS, keys_NSD),
+            _scaled_bmm(ctx.scale, grad_scores_NTS.mT, queries_NTD),
+            weights_NTS.mT @ grad_output_NTD,
         )
-        return *(gradient.unflatten(0, mixed.shape[:2]) for gradient in gradients), None, None
+        return *(gradient.unflatten(0, grad_output.shape[:2]) for gradient in gradients), None, None
 
 
-def _together(x_BHTD: Tensor) -> Tensor:
-    """Return the heads of all the batch in a row, each in one piece: what products like best."""
+def _flatten_heads(x_BHTD: Tensor) -> Tensor:
+    """Return the heads of all sentences in one contiguous tensor, [N, T, D]."""
     return x_BHTD.contiguous().flatten(0, 1)
 
 
-def _product(scale: float, left: Tensor, right: Tensor) -> Tensor:
-    """Return scale · left · right, for each of a batch."""
+def _scaled_bmm(scale: float, left: Tensor, right: Tensor) -> Tensor:
+    """Return scale · left · right for each matrix of the batch."""
     return torch.baddbmm(left.new_empty(()), left, right, beta=0, alpha=scale)
 
 
-def _softmax(bits_BHTS: Tensor, hidden: Tensor | None) -> Tensor:
-    """Return 2^scores, 0 where hidden, that have the sum 1. No row knows of the others.
+def _softmax_base2(log2_scores_BHTS: Tensor, masked: Tensor | None) -> Tensor:
+    """Return 2^scores, 0 where masked, divided by the sum of the row. Rows are independent.
 
-    To find the highest score of each row, from which the others would count, takes longer than all
-    the rest. Few rows need it: their powers are too high or too low, or they are hidden whole.
+    Finding the maximum of each row, to subtract it, takes longer than all the rest. Few rows need
+    it: those with too large or too small powers, and those that are fully masked.
     """
-    weights_BHTS = bits_BHTS.clamp(max=_HIGHEST).exp2_()  # finite, so that 0 times it is 0
-    if hidden is not None:
-        weights_BHTS *= ~hidden
+    weights_BHTS = log2_scores_BHTS.clamp(max=_MAX_EXPONENT).exp2_()  # finite: 0 times it is 0
+    if masked is not None:
+        weights_BHTS *= ~masked
     sums_BHT1 = weights_BHTS.sum(3, keepdim=True)
-    fine_BHT1 = sums_BHT1.log2().abs_() < _FAR
+    is_precise_BHT1 = sums_BHT1.log2().abs_() < _MAX_LOG2_SUM
     weights_BHTS /= sums_BHT1
-    if fine_BHT1.all():
+    if is_precise_BHT1.all():
         return weights_BHTS
-    return weights_BHTS.where(fine_BHT1, masked_softmax(bits_BHTS / _BITS, hidden))
+    exact_BHTS = masked_softmax(log2_scores_BHTS / _LOG2_E, masked)
+    return weights_BHTS.where(is_precise_BHT1, exact_BHTS)

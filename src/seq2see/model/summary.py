@@ -1,4 +1,4 @@
-"""The model as a tree: every part that holds weights, their shapes, and how many they are."""
+"""Summary of a model as a tree of modules with the shapes and numbers of their parameters."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ SummaryRows = Iterator[tuple[str, str, str, str]]
 
 
 class ModuleGroup(NamedTuple):
-    """One line of the tree: a module, or several in a row that are alike."""
+    """One line of the tree: a module, or several consecutive modules of identical structure."""
 
     name: str
     modules: Sequence[nn.Module]
 
 
 def count_parameters(*modules: nn.Module) -> int:
-    """Count the weights; one that is shared counts once."""
-    return sum(weight.numel() for weight in _weights(modules))
+    """Return the number of parameters; shared parameters count once."""
+    return sum(parameter.numel() for parameter in _parameters(modules))
 
 
 def format_model_summary(model: nn.Module) -> str:
-    """Return the tree as text. Layers that are alike stand once, with one layer's numbers below."""
+    """Return the tree of modules as text.
+
+    Identical layers are one line with their total; the lines below show one layer.
+    """
     top = (type(model).__name__, "", "", f"{count_parameters(model):,}")
     rows = [top, *_rows(model, "", set())]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -35,45 +38,46 @@ def format_model_summary(model: nn.Module) -> str:
 
 
 def _rows(module: nn.Module, indent: str, seen: set[nn.Parameter]) -> SummaryRows:
-    parts = list(_parts(module))
-    for i, (name, modules) in enumerate(parts):
-        branch, below = ("└─ ", "   ") if i == len(parts) - 1 else ("├─ ", "│  ")
+    groups = list(_module_groups(module))
+    for i, (name, modules) in enumerate(groups):
+        branch, below = ("└─ ", "   ") if i == len(groups) - 1 else ("├─ ", "│  ")
         kind = type(modules[0]).__name__
-        weights = _weights(modules)
-        new = sum(weight.numel() for weight in weights - seen)
+        parameters = _parameters(modules)
+        new = sum(parameter.numel() for parameter in parameters - seen)
         yield (
             indent + branch + name,
             f"{len(modules)} × {kind}" if len(modules) > 1 else kind,
-            _shapes(modules[0]),
+            _format_shapes(modules[0]),
             f"{new:,}" if new else "shared",
         )
         yield from _rows(modules[0], indent + below, seen)
-        seen |= weights
+        seen |= parameters
 
 
-def _weights(modules: Iterable[nn.Module]) -> set[nn.Parameter]:
-    return {weight for module in modules for weight in module.parameters()}
+def _parameters(modules: Iterable[nn.Module]) -> set[nn.Parameter]:
+    return {parameter for module in modules for parameter in module.parameters()}
 
 
-def _parts(module: nn.Module) -> Iterator[ModuleGroup]:
-    """Yield the parts that hold weights; layers that are alike as one."""
+def _module_groups(module: nn.Module) -> Iterator[ModuleGroup]:
+    """Yield the children that have parameters, identical layers as one group."""
     for name, child in module.named_children():
         if isinstance(child, nn.ModuleList):
-            yield from _alike(name, child)
+            yield from _group_layers(name, child)
         elif count_parameters(child):
             yield ModuleGroup(name, [child])
 
 
-def _alike(name: str, layers: nn.ModuleList) -> Iterator[ModuleGroup]:
+def _group_layers(name: str, layers: nn.ModuleList) -> Iterator[ModuleGroup]:
     first = 0
-    for _, run in groupby(layers, key=str):
-        modules = list(run)
+    for _, group in groupby(layers, key=str):
+        modules = list(group)
         last = first + len(modules) - 1
-        yield ModuleGroup(f"{name} {first}" if first == last else f"{name} {first}–{last}", modules)
+        label = f"{name} {first}" if first == last else f"{name} {first}–{last}"
+        yield ModuleGroup(label, modules)
         first = last + 1
 
 
-def _shapes(module: nn.Module) -> str:
-    """Return the shapes of a module's own weights: `512×512 + 512`."""
-    own = module.parameters(recurse=False)
-    return " + ".join("×".join(map(str, weight.shape)) for weight in own)
+def _format_shapes(module: nn.Module) -> str:
+    """Return the shapes of the parameters that the module itself has: `512×512 + 512`."""
+    parameters = module.parameters(recurse=False)
+    return " + ".join("×".join(map(str, parameter.shape)) for parameter in parameters)

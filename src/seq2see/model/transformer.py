@@ -1,4 +1,4 @@
-"""The Transformer, and the builder that knows its hyperparameters."""
+"""The Transformer, and the builder that creates its modules from a config."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ AttentionT = TypeVar("AttentionT", bound=MultiHeadAttention)
 
 
 class Transformer(nn.Module):
-    """Encoder, decoder and output layer.
+    """Encoder, decoder and output projection.
 
-    Teacher forcing is `model(source, target)`. To decode step by step:
+    `model(source, target)` computes logits with teacher forcing. To decode step by step:
 
-        cache = model.start(model.encode(source))
+        cache = model.init_cache(model.encode(source))
         states = model.step(first_tokens, cache)
         states = model.step(next_tokens, cache)
     """
@@ -65,53 +65,50 @@ class Transformer(nn.Module):
 
     @classmethod
     def from_config(cls, config: ModelConfig) -> Transformer:
-        """Build the model that the config describes, with fresh weights."""
+        """Build a model with randomly initialized weights."""
         return ModelBuilder(config).build_transformer()
 
     def encode(self, src_BS: Tensor, recorder: Recorder = NULL_RECORDER) -> EncoderOutput:
-        """Read the sources. Padding is found from the pad id."""
+        """Encode a batch of sources that is padded with the pad id."""
         return self.encoder(src_BS, recorder=recorder)
 
     def init_cache(self, memory: EncoderOutput) -> DecoderCache:
-        """Return the cache from which decoding starts."""
+        """Return the cache before the first decoding step."""
         return self.decoder.init_cache(memory)
 
     def step(
         self, tgt_BT: Tensor, cache: DecoderCache, recorder: Recorder = NULL_RECORDER
     ) -> Tensor:
-        """Return the states of the next tokens, [B, T, M], and remember these in the cache."""
+        """Return the states of the next tokens, [B, T, M], and add the tokens to the cache."""
         return self.decoder(tgt_BT, cache, recorder)
 
     def decode(
         self, tgt_BT: Tensor, memory: EncoderOutput, recorder: Recorder = NULL_RECORDER
     ) -> Tensor:
-        """Return the states of whole target sentences, [B, T, M]."""
+        """Return the states of full target sentences, [B, T, M]."""
         return self.step(tgt_BT, self.init_cache(memory), recorder)
 
     def forward(self, src_BS: Tensor, tgt_BT: Tensor, recorder: Recorder = NULL_RECORDER) -> Tensor:
-        """Return the logits of each target token's successor, [B, T, V]."""
+        """Return the logits of the token that follows each target token, [B, T, V]."""
         return self.output(self.decode(tgt_BT, self.encode(src_BS, recorder), recorder))
 
 
 class ModelBuilder:
-    """Makes each part from the config. Override a method to pass in a part of your own.
+    """Builds the modules of a model from its config. Override a method to replace a module.
 
-    `Builder(config).encoder()` is the encoder alone.
+    `ModelBuilder(config).build_encoder()` builds the encoder alone.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         self.config = config
 
     def build_transformer(self) -> Transformer:
-        """Make the whole, its token tables shared as `embeddings.tie` says."""
+        """Build the model, with token embeddings shared according to `embeddings.tie`."""
         tie = self.config.embeddings.tie
+        target_size = self.config.output_vocab_size
         source = self.build_token_embedding(self.config.vocab_size)
-        target = (
-            source if tie == "all" else self.build_token_embedding(self.config.output_vocab_size)
-        )
-        output = (
-            self.build_token_embedding(self.config.output_vocab_size) if tie == "none" else target
-        )
+        target = source if tie == "all" else self.build_token_embedding(target_size)
+        output = self.build_token_embedding(target_size) if tie == "none" else target
         return Transformer(
             self.build_encoder(source),
             self.build_decoder(target),
@@ -119,13 +116,13 @@ class ModelBuilder:
         )
 
     def build_encoder(self, tokens: TokenEmbedding | None = None) -> Encoder:
-        """Make the encoder, with a token table of its own unless one is given."""
+        """Build the encoder; by default with a new token embedding."""
         config = self.config
-        types = config.embeddings.token_types
+        num_types = config.embeddings.token_types
         return Encoder(
             self.build_embeddings(
                 tokens or self.build_token_embedding(config.vocab_size),
-                self.build_token_embedding(types) if types else None,
+                self.build_token_embedding(num_types) if num_types else None,
             ),
             (self.build_encoder_layer(i) for i in range(config.encoder_layers)),
             self.build_final_norm(),
@@ -134,7 +131,7 @@ class ModelBuilder:
         )
 
     def build_decoder(self, tokens: TokenEmbedding | None = None) -> Decoder:
-        """Make the decoder, with a token table of its own unless one is given."""
+        """Build the decoder; by default with a new token embedding."""
         config = self.config
         return Decoder(
             self.build_embeddings(tokens or self.build_token_embedding(config.output_vocab_size)),
@@ -145,18 +142,21 @@ class ModelBuilder:
         )
 
     def unpad_threshold(self) -> float:
-        """Return the share of padding that is worth leaving out; batch norm must never see any."""
+        """Return the share of padding above which it is removed.
+
+        With batch norm, padding is always removed.
+        """
         return 0.0 if self.config.norm.kind == "batch" else 1 / 16
 
     def build_encoder_layer(self, index: int) -> EncoderLayer:
-        """Make one layer of the encoder."""
+        """Build one encoder layer."""
         attention = self.build_self_attention(
             self.config.resolved_encoder_attention, AttentionSite("encoder", index, "self")
         )
         return EncoderLayer(attention, self.build_feed_forward(), self.build_residual)
 
     def build_decoder_layer(self, index: int) -> DecoderLayer:
-        """Make one layer of the decoder."""
+        """Build one decoder layer."""
         config = self.config
         return DecoderLayer(
             self.build_self_attention(
@@ -172,19 +172,19 @@ class ModelBuilder:
     def build_self_attention(
         self, attention: AttentionConfig, site: AttentionSite
     ) -> SelfAttention:
-        """Make the heads that look at their own sentence."""
-        return self._heads(SelfAttention, attention, site)
+        """Build the self-attention of a layer."""
+        return self._build_heads(SelfAttention, attention, site)
 
     def build_cross_attention(
         self, attention: AttentionConfig, site: AttentionSite
     ) -> CrossAttention:
-        """Make the heads that look at the memory."""
-        return self._heads(CrossAttention, attention, site)
+        """Build the cross-attention of a decoder layer."""
+        return self._build_heads(CrossAttention, attention, site)
 
-    def _heads(
-        self, kind: type[AttentionT], attention: AttentionConfig, site: AttentionSite
+    def _build_heads(
+        self, module: type[AttentionT], attention: AttentionConfig, site: AttentionSite
     ) -> AttentionT:
-        return kind(
+        return module(
             self.config.d_model,
             self.config.heads,
             self.build_attention(attention, site),
@@ -194,54 +194,54 @@ class ModelBuilder:
         )
 
     def build_attention(self, attention: AttentionConfig, site: AttentionSite) -> Attention:
-        """Make what stands inside the heads."""
+        """Build the attention function of an attention module."""
         config = self.config
         d_head = config.d_model // config.heads
-        own_scale = 1.0 if attention.kind in {"dot", "qk_norm"} else d_head**-0.5
-        scale = own_scale if attention.scale is None else attention.scale
+        default_scale = 1.0 if attention.kind in {"dot", "qk_norm"} else d_head**-0.5
+        scale = default_scale if attention.scale is None else attention.scale
         dropout = Dropout(config.dropout.attention)
         if config.positions.kind == "relative" and site.kind == "self":
             distances = RelativePositionEmbeddings(d_head, config.positions.max_distance)
             return RelativeAttention(scale, distances, dropout)
-        make: Mapping[str, Callable[..., Attention]] = {
+        build: Mapping[str, Callable[..., Attention]] = {
             "scaled_dot": partial(DotProductAttention, scale),
             "dot": partial(DotProductAttention, scale),
             "additive": partial(AdditiveAttention, config.heads, d_head),
             "qk_norm": partial(QKNormAttention, d_head, scale, config.norm.eps),
             "linformer": partial(LinformerAttention, attention.max_length, attention.rank, scale),
         }
-        return make[attention.kind](dropout=dropout)
+        return build[attention.kind](dropout=dropout)
 
     def build_feed_forward(self) -> FeedForward:
-        """Make the feed-forward network."""
+        """Build the feed-forward network of a layer."""
         config = self.config
         activation = ACTIVATIONS[config.activation]
         dropout = Dropout(config.dropout.activation)
         return FeedForward(config.d_model, config.d_ff, activation, dropout)
 
     def build_residual(self) -> Residual:
-        """Make a residual connection with its norm."""
-        kind = PostNormResidual if self.config.norm.placement == "post" else PreNormResidual
-        return kind(self.build_norm(), Dropout(self.config.dropout.residual))
+        """Build a residual connection with its norm."""
+        residual = PostNormResidual if self.config.norm.placement == "post" else PreNormResidual
+        return residual(self.build_norm(), Dropout(self.config.dropout.residual))
 
     def build_final_norm(self) -> nn.Module:
-        """Make what stands on top of a stack: a norm only where the layers do not end with one."""
+        """Build the norm after the last layer; the identity if the layers end with a norm."""
         return self.build_norm() if self.config.norm.placement == "pre" else nn.Identity()
 
     def build_norm(self) -> nn.Module:
-        """Make a norm over tokens in a row, from which padding was left out."""
+        """Build a norm for the tokens of a batch, [N, M]."""
         norm = self.config.norm
         kinds = {"layer": nn.LayerNorm, "batch": BatchNorm, "none": nn.Identity}
         return kinds[norm.kind](self.config.d_model, eps=norm.eps)
 
     def build_token_embedding(self, vocab_size: int) -> TokenEmbedding:
-        """Make a table of token vectors."""
+        """Build a token embedding."""
         return TokenEmbedding(vocab_size, self.config.d_model)
 
     def build_embeddings(
         self, tokens: TokenEmbedding, types: TokenEmbedding | None = None
     ) -> Embeddings:
-        """Make the input of a stack."""
+        """Build the input embeddings of the encoder or decoder."""
         config = self.config
         return Embeddings(
             tokens,
@@ -255,7 +255,7 @@ class ModelBuilder:
         )
 
     def build_positions(self) -> PositionalEncoding:
-        """Make what tells a stack where a token stands."""
+        """Build the absolute positional encoding."""
         config = self.config
         positions = config.positions
         if positions.kind == "sinusoid":

@@ -1,4 +1,4 @@
-"""Several models as one: the mean of their probabilities, in search and in forcing."""
+"""Tests of ensembles: the mean of the probabilities, in search and in scoring."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def tokenizers() -> TokenizerPair:
     return TokenizerPair.train((f.source for f in texts), (f.target for f in texts), config)
 
 
-def saved(
-    home: Path, tokenizers: TokenizerPair, seed: int, languages=("en", "fr"), layers=1
+def save_model(
+    directory: Path, tokenizers: TokenizerPair, seed: int, languages=("en", "fr"), layers=1
 ) -> Path:
     torch.manual_seed(seed)
     size = {"d_model": 16, "d_ff": 24, "heads": 2, "encoder_layers": 1, "decoder_layers": layers}
@@ -36,50 +36,55 @@ def saved(
     with torch.no_grad():
         for weight in model.parameters():
             weight.mul_(2.0)
-    Bundle(config, tokenizers, languages, model.state_dict(), max_length=60).save(home)
-    return home
+    Bundle(config, tokenizers, languages, model.state_dict(), max_length=60).save(directory)
+    return directory
 
 
 @pytest.fixture
-def homes(tokenizers: TokenizerPair, tmp_path: Path) -> list[Path]:
-    return [saved(tmp_path / str(seed), tokenizers, seed, layers=seed) for seed in (1, 2)]
+def directories(tokenizers: TokenizerPair, tmp_path: Path) -> list[Path]:
+    return [save_model(tmp_path / str(seed), tokenizers, seed, layers=seed) for seed in (1, 2)]
 
 
-def test_the_log_probability_is_that_of_the_mean(homes: list[Path]) -> None:
-    both, *each = (seq2see.load(home, "torch") for home in (homes, *homes))
-    found = both.translate(LINES, token_scores=True, coverage_penalty=0.1, **SHORT)
-    pairs = [(line, translation.text) for line, translation in zip(LINES, found, strict=True)]
-    together, *apart = (translator.score(pairs) for translator in (both, *each))
-    for whole, *parts in zip(together, *apart, strict=True):
-        for token, *theirs in zip(whole.tokens, *(part.tokens for part in parts), strict=True):
-            mean = torch.tensor([one.log_prob for one in theirs]).exp().mean().log()
+def test_log_probability_is_that_of_mean_probability(directories: list[Path]) -> None:
+    ensemble, *members = (
+        seq2see.load(directory, "torch") for directory in (directories, *directories)
+    )
+    results = ensemble.translate(LINES, token_scores=True, coverage_penalty=0.1, **SHORT)
+    pairs = [(line, translation.text) for line, translation in zip(LINES, results, strict=True)]
+    mean_scores, *member_scores = (t.score(pairs) for t in (ensemble, *members))
+    for mean_score, *scores in zip(mean_scores, *member_scores, strict=True):
+        member_tokens = (score.tokens for score in scores)
+        for token, *tokens in zip(mean_score.tokens, *member_tokens, strict=True):
+            mean = torch.tensor([each.log_prob for each in tokens]).exp().mean().log()
             assert token.log_prob == pytest.approx(float(mean), abs=1e-4)
-    for translation, scored in zip(found, together, strict=True):
-        if not translation.flags:  # cut, or read otherwise again
-            assert translation.log_prob == pytest.approx(scored.log_prob, abs=1e-4)
-    alone = each[0].translate(LINES, **SHORT)
-    assert [translation.text for translation in found] != [one.text for one in alone]
+    for translation, score in zip(results, mean_scores, strict=True):
+        if not translation.flags:  # cut or retokenized
+            assert translation.log_prob == pytest.approx(score.log_prob, abs=1e-4)
+    single = members[0].translate(LINES, **SHORT)
+    assert [each.text for each in results] != [each.text for each in single]
 
 
-def test_none_of_them_drops_anything_out(homes: list[Path]) -> None:
-    translator = seq2see.load(homes, "torch")
+def test_ensemble_does_not_apply_dropout(directories: list[Path]) -> None:
+    translator = seq2see.load(directories, "torch")
     first = translator.translate(LINES[0], **SHORT)
     other = translator.engine.models[1].train()
     assert translator.translate(LINES[0], **SHORT).log_prob == first.log_prob
     assert other.training
 
 
-def test_what_cannot_be_together(homes, tokenizers: TokenizerPair, tmp_path: Path) -> None:
-    german = saved(tmp_path / "de", tokenizers, 1, ("en", "de"))
+def test_incompatible_models_raise_input_error(
+    directories, tokenizers: TokenizerPair, tmp_path: Path
+) -> None:
+    german = save_model(tmp_path / "de", tokenizers, 1, ("en", "de"))
     with pytest.raises(InputError, match="must translate en→fr, but one does en→de"):
-        seq2see.load([homes[0], german])
+        seq2see.load([directories[0], german])
     few = fables.load_fables("valid")[:200]
     others = TokenizerPair.train(
         (f.source for f in few), (f.target for f in few), TokenizerConfig(vocab_size=380)
     )
     with pytest.raises(InputError, match="must share their pieces"):
-        seq2see.load([homes[0], saved(tmp_path / "other", others, 1)])
+        seq2see.load([directories[0], save_model(tmp_path / "other", others, 1)])
     with pytest.raises(InputError, match="there is none"):
         seq2see.load([])
     with pytest.raises(InputError, match="one model can be seen through at a time"):
-        explain(seq2see.load(homes), LINES[0])
+        explain(seq2see.load(directories), LINES[0])

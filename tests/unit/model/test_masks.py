@@ -1,4 +1,4 @@
-"""Masks: True hides, parts are combined by OR, and a row hidden whole gives zeros."""
+"""Tests of attention masks and masked softmax."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from seq2see.model.modules import Dropout
 CPU = torch.device("cpu")
 
 
-def dense(mask: AttentionMask, queries: int, keys: int) -> list[list[int]]:
-    hidden = mask.to_tensor(queries, keys, CPU)
-    assert hidden is not None
-    return hidden.expand(1, 1, queries, keys)[0, 0].int().tolist()
+def as_list(mask: AttentionMask, num_queries: int, num_keys: int) -> list[list[int]]:
+    masked = mask.to_tensor(num_queries, num_keys, CPU)
+    assert masked is not None
+    return masked.expand(1, 1, num_queries, num_keys)[0, 0].int().tolist()
 
 
-def test_causal_hides_what_comes_later() -> None:
-    assert dense(CAUSAL_MASK, 3, 3) == [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
+def test_causal_mask_masks_later_keys() -> None:
+    assert as_list(CAUSAL_MASK, 3, 3) == [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
 
 
-def test_the_last_query_stands_at_the_last_key() -> None:
-    assert dense(CAUSAL_MASK, 2, 4) == [[0, 0, 0, 1], [0, 0, 0, 0]]
+def test_causal_mask_aligns_last_query_with_last_key() -> None:
+    assert as_list(CAUSAL_MASK, 2, 4) == [[0, 0, 0, 1], [0, 0, 0, 0]]
     assert CAUSAL_MASK.to_tensor(1, 4, CPU) is None
 
 
-def test_parts_are_combined_by_or() -> None:
+def test_masks_are_combined_by_or() -> None:
     padding = build_padding_mask(torch.tensor([[True, False, False]]))
-    assert dense(padding | CAUSAL_MASK, 3, 3) == [[1, 1, 1], [1, 0, 1], [1, 0, 0]]
+    assert as_list(padding | CAUSAL_MASK, 3, 3) == [[1, 1, 1], [1, 0, 1], [1, 0, 0]]
     other = build_padding_mask(torch.tensor([[False, False, True]]))
-    assert dense(padding | other, 1, 3) == [[1, 0, 1]]
+    assert as_list(padding | other, 1, 3) == [[1, 0, 1]]
     assert (NO_MASK | NO_MASK).to_tensor(3, 3, CPU) is None
 
 
-def test_hidden_keys_weigh_nothing_and_the_rest_sums_to_one() -> None:
-    hidden = torch.tensor([[True, False, False], [True, True, True], [False, False, False]])
-    weights = masked_softmax(torch.tensor([[9.0, 1.0, 2.0]] * 3), hidden)
-    assert weights[hidden].eq(0).all()
+def test_masked_softmax_is_zero_where_masked_and_sums_to_one() -> None:
+    masked = torch.tensor([[True, False, False], [True, True, True], [False, False, False]])
+    weights = masked_softmax(torch.tensor([[9.0, 1.0, 2.0]] * 3), masked)
+    assert weights[masked].eq(0).all()
     torch.testing.assert_close(weights.sum(-1), torch.tensor([1.0, 0.0, 1.0]))
 
 
 @pytest.mark.parametrize("value", [1e30, -1e30, 3e38, -3e38])
-def test_softmax_of_extreme_scores(value: float) -> None:
+def test_masked_softmax_of_extreme_scores(value: float) -> None:
     weights = masked_softmax(
         torch.tensor([[value, value, 0.0]]), torch.tensor([[False, False, True]])
     )
@@ -59,16 +59,16 @@ def test_softmax_of_extreme_scores(value: float) -> None:
 
 @pytest.mark.parametrize("listener", [None, lambda record: None], ids=["fused", "plain"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
-def test_a_row_hidden_whole_gives_zeros_and_no_gradient(
+def test_fully_masked_row_has_zero_output_and_gradient(
     listener: object, dtype: torch.dtype
 ) -> None:
     q, k, v = (torch.randn(2, 2, 3, 4, dtype=dtype, requires_grad=True) for _ in "qkv")
-    hidden = torch.tensor([[False, False, True], [True, True, True]])
-    mixed: Tensor = DotProductAttention(0.5, Dropout(0.0))(
-        q, k, v, build_padding_mask(hidden), listener=listener
+    padding = torch.tensor([[False, False, True], [True, True, True]])
+    output: Tensor = DotProductAttention(0.5, Dropout(0.0))(
+        q, k, v, build_padding_mask(padding), listener=listener
     )
-    assert mixed[1].eq(0).all()
-    assert mixed[0].ne(0).any()
-    for gradient in torch.autograd.grad(mixed.sum(), (q, k, v)):
+    assert output[1].eq(0).all()
+    assert output[0].ne(0).any()
+    for gradient in torch.autograd.grad(output.sum(), (q, k, v)):
         assert gradient.isfinite().all()
         assert gradient[1].eq(0).all()

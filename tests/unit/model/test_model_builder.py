@@ -1,4 +1,4 @@
-"""The builder chooses what the config names, with the right numbers, at the right place."""
+"""Tests that the builder creates the modules that the config describes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def config(**settings: Any) -> ModelConfig:
 
 
 @pytest.mark.parametrize(
-    ("attention", "kind", "scale"),
+    ("attention", "expected_type", "scale"),
     [
         ({"kind": "scaled_dot"}, DotProductAttention, 0.5),
         ({"kind": "scaled_dot", "scale": 0.3}, DotProductAttention, 0.3),
@@ -58,10 +58,12 @@ def config(**settings: Any) -> ModelConfig:
         ({"kind": "additive"}, AdditiveAttention, None),
     ],
 )
-def test_attention(attention: dict[str, Any], kind: type, scale: float | None) -> None:
+def test_builder_selects_attention_and_scale(
+    attention: dict[str, Any], expected_type: type, scale: float | None
+) -> None:
     settings = config(encoder_attention=attention)
     built = ModelBuilder(settings).build_attention(settings.resolved_encoder_attention, SELF)
-    assert type(built) is kind
+    assert type(built) is expected_type
     assert getattr(built, "scale", None) == scale
 
 
@@ -69,7 +71,7 @@ def test_attention(attention: dict[str, Any], kind: type, scale: float | None) -
     ("attention", "scale"),
     [({}, 0.5), ({"kind": "dot"}, 1.0), ({"scale": 0.3}, 0.3)],
 )
-def test_relative_positions_stand_in_self_attention_alone(
+def test_relative_positions_are_only_in_self_attention(
     attention: dict[str, Any], scale: float
 ) -> None:
     settings = config(positions={"kind": "relative"}, attention=attention)
@@ -80,7 +82,7 @@ def test_relative_positions_stand_in_self_attention_alone(
     assert [a.scale for a in built] == [scale, scale]
 
 
-def test_activations() -> None:
+def test_activations_equal_their_formulas() -> None:
     x = torch.linspace(-4, 4, 81, dtype=torch.float64)
     cube = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
     expected = {
@@ -94,35 +96,35 @@ def test_activations() -> None:
     assert set(ACTIVATIONS) == set(expected)
 
 
-def test_each_dropout_has_the_rate_of_its_place() -> None:
+def test_each_dropout_module_has_its_configured_rate() -> None:
     rates = {"embedding": 0.1, "residual": 0.2, "attention": 0.3, "activation": 0.4}
     model = Transformer.from_config(config(dropout=rates))
-    places = {
+    settings = {
         "embeddings.dropout": "embedding",
         "attention.attention.dropout": "attention",
         "feed_forward.dropout": "activation",
         "residual.dropout": "residual",
     }
-    found = [(name, m.rate) for name, m in model.named_modules() if isinstance(m, Dropout)]
-    assert len(found) == 2 + 4 + 6
-    for name, rate in found:
-        (place,) = (place for end, place in places.items() if name.endswith(end))
-        assert rate == rates[place], name
+    modules = [(name, m.rate) for name, m in model.named_modules() if isinstance(m, Dropout)]
+    assert len(modules) == 2 + 4 + 6
+    for name, rate in modules:
+        (setting,) = (setting for end, setting in settings.items() if name.endswith(end))
+        assert rate == rates[setting], name
 
 
-class Nothing(Dropout):
-    """Drops everything: what is left shows where it stands."""
+class DropAll(Dropout):
+    """Sets all elements to zero."""
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.zeros_like(x)
 
 
 @pytest.mark.parametrize("placement", ["post", "pre"])
-def test_residual_dropout_stands_before_the_sum(placement: str) -> None:
-    """If the sublayers give nothing, x passes: normalised behind each sum, or untouched."""
+def test_residual_dropout_is_applied_before_addition(placement: str) -> None:
+    """If all sublayer outputs are dropped, the output is the input, with norms in post-norm."""
     builder = ModelBuilder(config(norm={"placement": placement}))
     layer = builder.build_encoder_layer(0)
-    layer.attention_residual.dropout = layer.feed_forward_residual.dropout = Nothing(0.5)
+    layer.attention_residual.dropout = layer.feed_forward_residual.dropout = DropAll(0.5)
     x = torch.randn(3, 8)
     norm = nn.LayerNorm(8, 1e-6)
     expected = norm(norm(x)) if placement == "post" else x
@@ -130,46 +132,46 @@ def test_residual_dropout_stands_before_the_sum(placement: str) -> None:
     torch.testing.assert_close(layer(x, layout, NO_MASK), expected)
 
 
-def test_activation_dropout_stands_behind_the_activation() -> None:
-    """silu(0) and relu(0) are 0, so shift it: with x + 1 the place shows."""
+def test_activation_dropout_is_applied_after_activation() -> None:
+    """With the activation x + 1, which is not 0 at 0, the order of the two matters."""
     network = ModelBuilder(config()).build_feed_forward()
-    network.activation, network.dropout = (lambda x: x + 1), Nothing(0.5)
+    network.activation, network.dropout = (lambda x: x + 1), DropAll(0.5)
     torch.testing.assert_close(network(torch.randn(2, 8)), network.down.bias.expand(2, 8))
 
 
-def test_a_shared_matrix_makes_queries_and_keys() -> None:
+def test_shared_qk_gives_equal_queries_and_keys() -> None:
     settings = config(attention={"shared_qk": True})
     x, layout = torch.randn(6, 8), BatchLayout(2, 3)
-    own = ModelBuilder(settings).build_self_attention(settings.attention, SELF)
-    queries, memory = own.project(x, layout)
-    assert torch.equal(queries, memory.keys_BHSD)
+    self_attention = ModelBuilder(settings).build_self_attention(settings.attention, SELF)
+    queries, key_values = self_attention.project(x, layout)
+    assert torch.equal(queries, key_values.keys_BHSD)
     cross = ModelBuilder(settings).build_cross_attention(settings.attention, CROSS)
-    memory = cross.project_memory(x, layout)
-    assert torch.equal(cross.split_heads(layout.unflatten(cross.query(x))), memory.keys_BHSD)
-    assert not torch.equal(memory.keys_BHSD, memory.values_BHSD)
+    key_values = cross.project_memory(x, layout)
+    queries = cross.split_heads(layout.unflatten(cross.query(x)))
+    assert torch.equal(queries, key_values.keys_BHSD)
+    assert not torch.equal(key_values.keys_BHSD, key_values.values_BHSD)
 
 
-def test_the_record_shows_weights_before_dropout() -> None:
+def test_recorded_weights_are_before_dropout() -> None:
     model = Transformer.from_config(config(dropout={"attention": 0.5})).train()
     records: list[AttentionRecord] = []
 
-    class Ear:
+    class StoringRecorder:
         def attention_listener(self, site: AttentionSite) -> Any:
             return records.append
 
         def layer_listener(self, stack: StackName, layer: int) -> None: ...
 
-    model(SRC, TGT, Ear())
+    model(SRC, TGT, StoringRecorder())
     for record in records:
-        total = record.weights_BHTS.sum(-1)
-        real = total[0]  # the first sentence has no padding
-        torch.testing.assert_close(real, torch.ones_like(real))
+        sums = record.weights_BHTS.sum(-1)[0]  # the first sentence has no padding
+        torch.testing.assert_close(sums, torch.ones_like(sums))
 
 
-def test_an_interrupted_step_leaves_the_cache_as_it_was() -> None:
+def test_interrupted_step_does_not_change_cache() -> None:
     model = Transformer.from_config(config(decoder_layers=2)).eval()
 
-    class Broken:
+    class FailingRecorder:
         def attention_listener(self, site: AttentionSite) -> None:
             if site == AttentionSite("decoder", 1, "cross"):
                 raise KeyboardInterrupt
@@ -179,7 +181,7 @@ def test_an_interrupted_step_leaves_the_cache_as_it_was() -> None:
     cache = model.init_cache(model.encode(SRC))
     model.step(TGT[:, :1], cache)
     with pytest.raises(KeyboardInterrupt):
-        model.step(TGT[:, 1:], cache, Broken())
+        model.step(TGT[:, 1:], cache, FailingRecorder())
     expected = model.decode(TGT, model.encode(SRC))[:, 1:]
     torch.testing.assert_close(model.step(TGT[:, 1:], cache), expected)
 
@@ -193,7 +195,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_copies_and_files_give_the_same_model(variant: str) -> None:
+def test_copied_and_pickled_models_give_equal_logits(variant: str) -> None:
     model = Transformer.from_config(config(**VARIANTS[variant])).eval()
     expected = model(SRC, TGT)
     with torch.device("meta"):
@@ -206,7 +208,7 @@ def test_copies_and_files_give_the_same_model(variant: str) -> None:
         assert torch.equal(other(SRC, TGT), expected)
 
 
-def test_positions_do_not_remember_a_lower_precision() -> None:
+def test_positions_are_exact_after_change_of_precision() -> None:
     model = Transformer.from_config(config()).eval()
     expected = model(SRC, TGT)
     weights = copy.deepcopy(model.state_dict())
@@ -216,7 +218,7 @@ def test_positions_do_not_remember_a_lower_precision() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_half_precision_comes_near(dtype: torch.dtype) -> None:
+def test_half_precision_is_close_to_single_precision(dtype: torch.dtype) -> None:
     model = Transformer.from_config(config()).eval()
     expected = model(SRC, TGT)
     actual = model.to(dtype)(SRC.int(), TGT.int())
@@ -224,9 +226,9 @@ def test_half_precision_comes_near(dtype: torch.dtype) -> None:
     torch.testing.assert_close(actual.float(), expected, rtol=0.1, atol=0.2)
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")  # the fused kernel, batched
-def test_functional_gradients_with_padding() -> None:
-    """`torch.func` works through the custom gradients of the row layout."""
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # vmap of the fused kernel
+def test_functional_gradients_support_padding() -> None:
+    """`torch.func` supports the custom gradients of `UnpaddedLayout`."""
     model = Transformer.from_config(config()).double().eval()
     x = torch.randn(*SRC.shape, 8, dtype=torch.float64)
 

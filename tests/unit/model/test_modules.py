@@ -1,4 +1,4 @@
-"""Dropout, positions, norms, embeddings and the output, each by itself."""
+"""Tests of dropout, positions, norms, embeddings and output projection."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def tiny(**settings: object) -> Transformer:
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.9])
-def test_dropout_meets_its_rate_and_keeps_the_mean(rate: float) -> None:
-    count = 1_000_001  # no multiple of the four elements that one draw decides
-    kept = sample_dropout_mask(torch.Size([count]), rate, torch.float64)
+def test_dropout_has_its_rate_and_preserves_the_mean(rate: float) -> None:
+    count = 1_000_001  # not a multiple of 4, the number of elements per random word
+    mask = sample_dropout_mask(torch.Size([count]), rate, torch.float64)
     deviation = (rate * (1 - rate) / count) ** 0.5
-    assert (kept == 0).double().mean().item() == pytest.approx(rate, abs=5 * deviation)
-    assert kept.mean().item() == pytest.approx(1, abs=5 * deviation / (1 - rate))
-    assert kept.unique().tolist() == pytest.approx([0, 1 / (1 - rate)])
+    assert (mask == 0).double().mean().item() == pytest.approx(rate, abs=5 * deviation)
+    assert mask.mean().item() == pytest.approx(1, abs=5 * deviation / (1 - rate))
+    assert mask.unique().tolist() == pytest.approx([0, 1 / (1 - rate)])
 
 
-def test_dropout_at_rates_that_almost_drop_all() -> None:
+def test_dropout_mask_is_finite_at_rates_close_to_one() -> None:
     assert sample_dropout_mask(torch.Size([100]), 0.9999999, torch.float32).isfinite().all()
 
 
-def test_dropout_follows_the_seed_and_rests_in_evaluation() -> None:
+def test_dropout_depends_on_seed_and_is_off_in_evaluation() -> None:
     dropout, x = Dropout(0.5), torch.ones(64)
     first, second = dropout(x), dropout(x)
     torch.manual_seed(3)
@@ -51,46 +51,47 @@ def test_dropout_follows_the_seed_and_rests_in_evaluation() -> None:
     assert dropout.eval()(x) is x
 
 
-def test_dropout_drops_neighbours_independently() -> None:
+def test_dropout_of_neighboring_elements_is_independent() -> None:
     dropped = sample_dropout_mask(torch.Size([400_000]), 0.5, torch.float64).eq(0).double()
     for distance in (1, 2, 3, 4, 8):
         both = (dropped[:-distance] * dropped[distance:]).mean().item()
         assert both == pytest.approx(0.25, abs=0.005)
 
 
-def test_the_gradient_of_dropout_is_its_mask() -> None:
+def test_gradient_of_dropout_equals_its_mask() -> None:
     x = torch.randn(100, requires_grad=True)
     dropped = Dropout(0.4)(x)
     (gradient,) = torch.autograd.grad(dropped.sum(), x)
     torch.testing.assert_close(dropped, x * gradient)
 
 
-@pytest.mark.parametrize("place", ["embedding", "residual", "attention", "activation"])
-def test_each_of_the_four_places_drops_by_its_own_rate(place: str) -> None:
+@pytest.mark.parametrize("setting", ["embedding", "residual", "attention", "activation"])
+def test_each_dropout_setting_takes_effect(setting: str) -> None:
     rates = dict.fromkeys(("embedding", "residual", "attention", "activation"), 0.0)
     src, tgt = torch.tensor([[1, 2, 3]]), torch.tensor([[4, 5]])
-    still = tiny(dropout=rates).train()
-    assert torch.equal(still(src, tgt), still(src, tgt))
-    noisy = tiny(dropout={**rates, place: 0.5}).train()
-    assert not torch.equal(noisy(src, tgt), noisy(src, tgt))
+    without = tiny(dropout=rates).train()
+    assert torch.equal(without(src, tgt), without(src, tgt))
+    with_dropout = tiny(dropout={**rates, setting: 0.5}).train()
+    assert not torch.equal(with_dropout(src, tgt), with_dropout(src, tgt))
 
 
-def test_stacked_matrices_start_as_if_they_stood_alone() -> None:
+def test_stacked_matrices_are_initialized_separately() -> None:
     stacked = XavierLinear(256, 256, num_stacked=3).weight
-    alone = XavierLinear(256, 256).weight
-    assert stacked.std().item() == pytest.approx(alone.std().item(), rel=0.02)
+    single = XavierLinear(256, 256).weight
+    assert stacked.std().item() == pytest.approx(single.std().item(), rel=0.02)
     assert stacked.shape == (768, 256)
 
 
-def test_token_vectors_times_root_d_have_variance_one() -> None:
+def test_scaled_token_embeddings_have_unit_variance() -> None:
     config = ModelConfig(vocab_size=4000, d_model=256)
-    table = ModelBuilder(config).build_token_embedding(config.vocab_size)
-    assert table.weight_VM.var().item() == pytest.approx(1 / 256, rel=0.02)
-    embed = ModelBuilder(config.replace(positions={"kind": "none"})).build_embeddings(table).eval()
-    assert embed(torch.arange(4000)[None]).var().item() == pytest.approx(1, rel=0.02)
+    embedding = ModelBuilder(config).build_token_embedding(config.vocab_size)
+    assert embedding.weight_VM.var().item() == pytest.approx(1 / 256, rel=0.02)
+    builder = ModelBuilder(config.replace(positions={"kind": "none"}))
+    embeddings = builder.build_embeddings(embedding).eval()
+    assert embeddings(torch.arange(4000)[None]).var().item() == pytest.approx(1, rel=0.02)
 
 
-def test_sinusoid_beyond_its_table_goes_on() -> None:
+def test_sinusoids_are_defined_beyond_cached_positions() -> None:
     positions = SinusoidalPositions("interleaved", "paper")
     far = positions(torch.zeros(1, 3, 8), offset=100_000)
     expected = compute_sinusoids(torch.arange(100_000, 100_003), 8).float()
@@ -99,7 +100,7 @@ def test_sinusoid_beyond_its_table_goes_on() -> None:
     torch.testing.assert_close(across[0], compute_sinusoids(torch.arange(600), 8).float())
 
 
-def test_layout_and_frequencies_differ_as_the_lab_says() -> None:
+def test_sinusoid_layouts_and_frequencies_are_independent() -> None:
     """Tensor2Tensor's frequencies differ from the paper's, not only its layout."""
     position = torch.arange(512)
     paper = compute_sinusoids(position, 512, "halves", "paper")
@@ -109,7 +110,7 @@ def test_layout_and_frequencies_differ_as_the_lab_says() -> None:
     torch.testing.assert_close(torch.cat((interleaved[:, 0::2], interleaved[:, 1::2]), 1), paper)
 
 
-def test_a_sentence_longer_than_a_learned_table_is_refused() -> None:
+def test_sentence_longer_than_learned_positions_raises_input_error() -> None:
     positions = LearnedPositions(8, max_length=5)
     assert positions(torch.zeros(1, 5, 8)).shape == (1, 5, 8)
     with pytest.raises(InputError, match="at most 5 tokens .* but has 6 instead"):
@@ -118,28 +119,28 @@ def test_a_sentence_longer_than_a_learned_table_is_refused() -> None:
         positions(torch.zeros(1, 1, 8), offset=6)
 
 
-def test_a_sentence_longer_than_linformer_is_refused() -> None:
+def test_sentence_longer_than_linformer_limit_raises_input_error() -> None:
     attention = LinformerAttention(4, 2, 1.0, Dropout(0.0))
     x = torch.zeros(1, 1, 5, 8)
     with pytest.raises(InputError, match="at most 4 tokens .* but has 5 instead"):
         attention(x, x, x)
 
 
-def test_a_row_leaves_padding_out_and_puts_zeros_back() -> None:
+def test_layout_removes_padding_and_restores_it_as_zeros() -> None:
     padding = torch.tensor([[0, 0, 0], [0, 1, 1], [1, 0, 1]]).bool()
     x = torch.arange(1.0, 19.0).view(3, 3, 2)
     layout = BatchLayout.from_padding(padding)
-    row = layout.flatten(x)
-    assert row[:, 0].tolist() == [1, 3, 5, 7, 15]
-    assert torch.equal(layout.unflatten(row), x.masked_fill(padding[:, :, None], 0))
-    whole = BatchLayout.from_padding(torch.zeros(3, 3).bool())
-    assert whole.flatten(x).data_ptr() == x.data_ptr()
-    assert torch.equal(whole.unflatten(whole.flatten(x)), x)
+    flat = layout.flatten(x)
+    assert flat[:, 0].tolist() == [1, 3, 5, 7, 15]
+    assert torch.equal(layout.unflatten(flat), x.masked_fill(padding[:, :, None], 0))
+    without_padding = BatchLayout.from_padding(torch.zeros(3, 3).bool())
+    assert without_padding.flatten(x).data_ptr() == x.data_ptr()
+    assert torch.equal(without_padding.unflatten(without_padding.flatten(x)), x)
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_batch_norm_leaves_padding_out(side: str) -> None:
-    """However long the padding, the running statistics are those of the real tokens."""
+def test_batch_norm_ignores_padding(side: str) -> None:
+    """The running statistics do not depend on the amount of padding."""
     ids = {"source": torch.tensor([[1, 2, 3], [4, 5, 0]]), "target": torch.tensor([[1, 2], [3, 0]])}
     longer = {**ids, side: nn.functional.pad(ids[side], (0, 7))}
     means = []
@@ -153,54 +154,54 @@ def test_batch_norm_leaves_padding_out(side: str) -> None:
         torch.testing.assert_close(a, b)
 
 
-def test_a_start_symbol_that_is_the_padding_is_a_token() -> None:
+def test_pad_id_as_start_symbol_is_not_removed() -> None:
     decoder = tiny().train().decoder
     layout = decoder._layout(torch.tensor([[0, 4, 0], [0, 0, 0]]))
     assert layout.flatten(torch.arange(6).view(2, 3, 1)).flatten().tolist() == [0, 1, 3]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_log_probabilities_are_the_same_where_no_gradient_is_wanted(dtype: torch.dtype) -> None:
+def test_log_probabilities_are_equal_in_inference_mode(dtype: torch.dtype) -> None:
     model, states = tiny().to(dtype), torch.randn(2, 3, 8).to(dtype)
-    wanted = model.output.log_probabilities(states)
+    expected = model.output.log_probabilities(states)
     with torch.inference_mode():
-        found = model.output.log_probabilities(states)
-    assert found.dtype == wanted.dtype
-    assert torch.equal(found, wanted.detach())
+        actual = model.output.log_probabilities(states)
+    assert actual.dtype == expected.dtype
+    assert torch.equal(actual, expected.detach())
 
 
-def test_half_precision_gives_log_probabilities_in_single() -> None:
+def test_log_probabilities_of_bfloat16_are_float32() -> None:
     model = tiny().bfloat16()
     assert model.output.log_probabilities(torch.randn(1, 2, 8).bfloat16()).dtype == torch.float32
 
 
-REFUSED = {
-    "an id beyond the vocabulary": (torch.tensor([[1, 10]]), "from 0 to 9.* but is 10 instead"),
-    "a negative id": (torch.tensor([[1, -3]]), "from 0 to 9.* but is -3 instead"),
-    "an empty batch": (torch.empty(0, 3, dtype=torch.long), "at least one sentence.* but is 0 × 3"),
-    "an empty sentence": (torch.empty(2, 0, dtype=torch.long), "one token, but is 2 × 0"),
-    "a list": ([[1, 2]], "a tensor, but are list instead"),
+INVALID_IDS = {
+    "id beyond the vocabulary": (torch.tensor([[1, 10]]), "from 0 to 9.* but is 10 instead"),
+    "negative id": (torch.tensor([[1, -3]]), "from 0 to 9.* but is -3 instead"),
+    "empty batch": (torch.empty(0, 3, dtype=torch.long), "at least one sentence.* but is 0 × 3"),
+    "empty sentence": (torch.empty(2, 0, dtype=torch.long), "one token, but is 2 × 0"),
+    "list": ([[1, 2]], "a tensor, but are list instead"),
     "one axis": (torch.tensor([1, 2]), "two axes .* but have 1 instead"),
-    "no ids": (torch.ones(1, 2), "int64 or int32, but are torch.float32 instead"),
+    "floats": (torch.ones(1, 2), "int64 or int32, but are torch.float32 instead"),
 }
 
 
-@pytest.mark.parametrize(("ids", "message"), REFUSED.values(), ids=REFUSED)
-def test_bad_ids_are_refused_with_their_value(ids: torch.Tensor, message: str) -> None:
-    model, good = tiny(), torch.tensor([[1, 2]])
+@pytest.mark.parametrize(("ids", "message"), INVALID_IDS.values(), ids=INVALID_IDS)
+def test_invalid_ids_raise_input_error_with_value(ids: torch.Tensor, message: str) -> None:
+    model, valid = tiny(), torch.tensor([[1, 2]])
     with pytest.raises(InputError, match=message):
-        model(ids, good)
+        model(ids, valid)
     with pytest.raises(InputError, match=message):
-        model.decode(ids, model.encode(good))
+        model.decode(ids, model.encode(valid))
 
 
-def test_a_target_without_its_source_is_refused() -> None:
+def test_target_without_source_raises_input_error() -> None:
     ids = torch.tensor([[1, 2], [3, 4]])
     with pytest.raises(InputError, match="each of the 2 sources, but there are 1 instead"):
         tiny()(ids, ids[:1])
 
 
-def test_token_types_without_a_table_are_refused() -> None:
+def test_token_types_without_embedding_raise_input_error() -> None:
     ids = torch.tensor([[1, 2]])
     with pytest.raises(InputError, match="this model has none"):
         tiny().encoder(ids, types_BS=ids)
@@ -211,23 +212,23 @@ def test_token_types_without_a_table_are_refused() -> None:
     [
         (torch.tensor([[1]]), "the shape of the ids, 1 × 2, but have 1 × 1 instead"),
         (torch.ones(1, 2), "int64 or int32, but are torch.float32"),
-        (torch.tensor([[0, 2]]), "from 0 to 1, the table's last, but is 2 instead"),
+        (torch.tensor([[0, 2]]), "from 0 to 1, the last row of the embedding, but is 2 instead"),
     ],
 )
-def test_bad_token_types_are_refused(types: torch.Tensor, message: str) -> None:
+def test_invalid_token_types_raise_input_error(types: torch.Tensor, message: str) -> None:
     encoder = tiny(embeddings={"token_types": 2}).encoder
     with pytest.raises(InputError, match=message):
         encoder(torch.tensor([[1, 2]]), types)
 
 
-def test_token_types_count_and_are_0_unless_given() -> None:
+def test_token_types_change_states_and_default_to_zero() -> None:
     encoder, ids = tiny(embeddings={"token_types": 2}).eval().encoder, torch.tensor([[1, 2]])
     states = [encoder(ids, types).states_BSM for types in (None, ids * 0, ids * 0 + 1)]
     assert torch.equal(states[0], states[1])
     assert not torch.allclose(states[0], states[2])
 
 
-def test_batch_norm_of_one_token_is_refused() -> None:
+def test_batch_norm_of_one_token_raises_input_error() -> None:
     model = tiny(norm={"kind": "batch"})
     one = torch.tensor([[1]])
     with pytest.raises(InputError, match="at least 2 tokens"):
@@ -235,7 +236,7 @@ def test_batch_norm_of_one_token_is_refused() -> None:
     assert model.eval()(one, one).isfinite().all()
 
 
-def test_the_summary_shows_each_weight_once() -> None:
+def test_summary_counts_each_parameter_once() -> None:
     model = Transformer.from_config(ModelConfig.from_preset("tiny", vocab_size=100))
     lines = format_model_summary(model).splitlines()
     assert lines[0].split() == ["Transformer", f"{count_parameters(model):,}"]
@@ -248,7 +249,7 @@ def test_the_summary_shows_each_weight_once() -> None:
     assert sum(numbers) == count_parameters(model)
 
 
-def test_a_part_of_ones_own_is_passed_in_by_the_builder() -> None:
+def test_builder_subclass_replaces_a_module() -> None:
     class Doubling(nn.Module):
         def forward(self, x_BTM: torch.Tensor) -> torch.Tensor:
             return 2 * x_BTM

@@ -1,4 +1,4 @@
-"""The recorder gets every step of every attention, and changes nothing."""
+"""Tests of the recorder: it receives all records and does not change the results."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ SRC = torch.tensor([[1, 2, 3, 4, 5], [6, 7, 0, 0, 0]])
 TGT = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]])
 
 
-class Everything:
-    """Listens everywhere, or at the sites that it is given."""
+class StoringRecorder:
+    """Stores all records, or only those of the given sites."""
 
     def __init__(self, sites: set[AttentionSite] | None = None) -> None:
         self.sites = sites
@@ -55,75 +55,76 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_all_three_attentions_of_every_layer_are_heard(variant: str) -> None:
-    net, ear = model(**VARIANTS[variant]), Everything()
-    listened = net(SRC, TGT, ear)
-    torch.testing.assert_close(listened, net(SRC, TGT), rtol=0, atol=1e-12)
+def test_all_attention_modules_and_layers_are_recorded(variant: str) -> None:
+    net, recorder = model(**VARIANTS[variant]), StoringRecorder()
+    recorded = net(SRC, TGT, recorder)
+    torch.testing.assert_close(recorded, net(SRC, TGT), rtol=0, atol=1e-12)
     lengths = {
         ("encoder", "self"): (SOURCE, SOURCE),
         ("decoder", "self"): (TARGET, TARGET),
         ("decoder", "cross"): (TARGET, SOURCE),
     }
-    assert len(ear.attentions) == 3 * LAYERS
-    for site, (record,) in ear.attentions.items():
+    assert len(recorder.attentions) == 3 * LAYERS
+    for site, (record,) in recorder.attentions.items():
         queries, keys = lengths[site.stack, site.kind]
         assert record.weights_BHTS.shape == (2, HEADS, queries, keys)
         assert record.scores_BHTS.shape == record.weights_BHTS.shape
         assert record.values_BHSD.shape == (2, HEADS, keys, 4)
         assert record.scores_BHTS.isfinite().all()
-        masked = record.masked_scores_BHTS
-        torch.testing.assert_close(masked.softmax(-1), record.weights_BHTS)
-        hidden = masked.isinf()
-        assert record.weights_BHTS[hidden].eq(0).all()
+        scores_BHTS, masked_BHTS = record.scores_BHTS, record.masked_BHTS
+        if masked_BHTS is not None:
+            scores_BHTS = scores_BHTS.masked_fill(masked_BHTS, -torch.inf)
+        torch.testing.assert_close(scores_BHTS.softmax(-1), record.weights_BHTS)
+        is_masked = scores_BHTS.isinf()
+        assert record.weights_BHTS[is_masked].eq(0).all()
         torch.testing.assert_close(
             record.weights_BHTS.sum(-1), torch.ones(2, HEADS, queries).double()
         )
-        padded = SRC.eq(0)[:, None, None, :].expand_as(hidden) if site.kind == "cross" else None
-        if padded is not None:
-            assert torch.equal(hidden, padded)
-    assert set(ear.outputs) == {(s, i) for s in ("encoder", "decoder") for i in range(LAYERS)}
-    torch.testing.assert_close(ear.outputs["encoder", LAYERS - 1], net.encode(SRC).states_BSM)
-    torch.testing.assert_close(net.output(ear.outputs["decoder", LAYERS - 1]), listened)
+        if site.kind == "cross":
+            assert torch.equal(is_masked, SRC.eq(0)[:, None, None, :].expand_as(is_masked))
+    assert set(recorder.outputs) == {(s, i) for s in ("encoder", "decoder") for i in range(LAYERS)}
+    torch.testing.assert_close(recorder.outputs["encoder", LAYERS - 1], net.encode(SRC).states_BSM)
+    torch.testing.assert_close(net.output(recorder.outputs["decoder", LAYERS - 1]), recorded)
 
 
-def test_who_listens_to_one_site_gets_that_one_alone() -> None:
+def test_only_the_requested_site_is_recorded() -> None:
     site = AttentionSite("decoder", 1, "cross")
-    ear = Everything({site})
-    model()(SRC, TGT, ear)
-    assert set(ear.attentions) == {site}
+    recorder = StoringRecorder({site})
+    model()(SRC, TGT, recorder)
+    assert set(recorder.attentions) == {site}
 
 
-def test_linformer_shows_its_mixtures() -> None:
-    ear = Everything()
-    model(encoder_attention={"kind": "linformer", "rank": 3})(SRC, TGT, ear)
-    (record,) = ear.attentions[AttentionSite("encoder", 0, "self")]
+def test_linformer_records_mixtures_of_keys() -> None:
+    recorder = StoringRecorder()
+    model(encoder_attention={"kind": "linformer", "rank": 3})(SRC, TGT, recorder)
+    (record,) = recorder.attentions[AttentionSite("encoder", 0, "self")]
     assert record.weights_BHTS.shape == (2, HEADS, SOURCE, 3)
 
 
-def test_steps_through_the_cache_are_heard_as_the_whole() -> None:
-    net, whole, steps = model(), Everything(), Everything()
-    net.decode(TGT, net.encode(SRC), whole)
+def test_records_of_cached_steps_equal_full_decoding() -> None:
+    net, full, steps = model(), StoringRecorder(), StoringRecorder()
+    net.decode(TGT, net.encode(SRC), full)
     cache = net.init_cache(net.encode(SRC))
     for token in TGT.split(1, dim=1):
         net.step(token, cache, steps)
     site = AttentionSite("decoder", 1, "self")
-    (record,) = whole.attentions[site]
+    (record,) = full.attentions[site]
     for t, step in enumerate(steps.attentions[site]):
         torch.testing.assert_close(
             step.weights_BHTS[:, :, 0], record.weights_BHTS[:, :, t, : t + 1], rtol=0, atol=1e-12
         )
 
 
-def test_the_model_keeps_nothing() -> None:
+def test_model_stores_no_state() -> None:
     net = model()
     before = {name: set(vars(module)) for name, module in net.named_modules()}
-    net(SRC, TGT, Everything())
+    net(SRC, TGT, StoringRecorder())
     assert {name: set(vars(module)) for name, module in net.named_modules()} == before
     tensors = [v for m in net.modules() for v in vars(m).values() if isinstance(v, Tensor)]
     assert tensors == []
 
 
-def test_the_memory_is_projected_once() -> None:
+def test_encoder_output_is_projected_once() -> None:
     net = model()
     calls: list[str] = []
     for layer in net.decoder.layers:
