@@ -1,16 +1,18 @@
-"""How far the model is from its targets: cross-entropy, distillation, R-Drop.
+"""Training losses: cross-entropy with label smoothing, distillation, R-Drop.
 
-A loss is a sum and a count of tokens. Who takes the step divides, last of all: then the mean is
-right over several batches and several workers too.
+A loss is a sum and a number of tokens. The division comes last, which gives the right mean over
+several batches and several workers.
 
-The output layer belongs to the loss. Its logits are the largest tensor of a training step, and the
-fused forms never hold more than a chunk of their rows: logits, loss and the gradient of the logits
-take turns in the same memory, and what is left of a chunk is its part of the gradients of states
-and weights. These are made on the way forward; on the way back they are only scaled. The plain
-forms are the formulas, and what the fused ones are tested against.
+The output projection is a part of the loss. Its logits are the largest tensor of a training step,
+and the chunked implementations never hold more than a chunk of their rows: logits, loss and the
+gradient of the logits use the same memory one after the other, and only the contributions of a
+chunk to the gradients of states and weights remain. They are computed in the forward pass; the
+backward pass only scales them. The reference implementations are the formulas over full logits,
+against which the chunked ones are tested.
 
-Sums and softmax are in float32 at least, whatever the states are in; a float32 sum over a batch is
-good to about six digits. Matrix products are in the type of states and weights, or of autocast.
+Sums and softmax use float32 or a higher precision, whatever the type of the states is; a float32
+sum over a batch is accurate to about six digits. Matrix products use the type of states and
+weights, or that of autocast.
 """
 
 from seq2see.loss.chunked import default_chunk_size

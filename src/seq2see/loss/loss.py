@@ -18,27 +18,27 @@ from seq2see.loss.chunked import (
 )
 from seq2see.loss.reference import LossSum, OutputWeights, TeacherStates
 
-# N tokens in a row, without padding; M features
-# N tokens in a row; M features; V vocabulary
+# N tokens of the batch without padding, M features of the model
 
 
 class LossConfig(Config):
-    """What training makes small."""
+    """The training loss."""
 
     label_smoothing: float = Field(default=0.1, ge=0, lt=1)
-    """The share of each target that is spread evenly over the vocabulary; 0: plain
+    """Share of each target distribution that is uniform over the vocabulary. 0: plain
     cross-entropy."""
     r_drop_weight: float = Field(default=0.0, ge=0)
-    """The weight of the symmetric KL divergence between two passes with different dropout (R-Drop;
-    5 in its paper). A step takes twice as long. 0: one pass."""
+    """Weight of the symmetric KL divergence between two passes with different dropout (R-Drop; 5 in
+    its paper). An update takes twice as long. 0 (default): one pass."""
     distillation_weight: float = Field(default=0.0, ge=0, le=1)
-    """The share of the KL divergence to a teacher; cross-entropy keeps the rest. 0: no teacher."""
+    """Weight of the KL divergence to a teacher; the cross-entropy has the weight 1 minus this.
+    0 (default): no teacher."""
     teacher: str | None = None
-    """With `distillation_weight`: the model directory of the teacher, seen from the recipe. Its tokenizer
-    is taken over."""
+    """With `distillation_weight`: model directory of the teacher, relative to the recipe. The model
+    uses its tokenizer."""
 
     def conflicts(self) -> Iterator[str]:
-        """Refuse two extra terms at once."""
+        """Yield a message if two extra terms are set."""
         if self.r_drop_weight and self.distillation_weight:
             yield (
                 "`r_drop_weight` must be 0 with `distillation_weight`: "
@@ -53,21 +53,21 @@ def compute_training_loss(
     labels_N: Tensor,
     teacher: TeacherStates | None = None,
 ) -> LossSum:
-    """Return the loss that the config asks for, in the fused form."""
+    """Return the loss that the config selects.
+
+    Raises `InputError` unless `teacher` is given if and only if `distillation_weight` is above 0.
+    """
     if (teacher is None) == (config.distillation_weight > 0):
         raise InputError(
             "a teacher must be given if `distillation_weight` is above 0, and only then"
         )
+    smoothing = config.label_smoothing
     if teacher is not None:
-        share = config.distillation_weight
-        return distillation_loss(
-            states_NM, output_weights, labels_N, teacher, share, config.label_smoothing
-        )
+        weight = config.distillation_weight
+        return distillation_loss(states_NM, output_weights, labels_N, teacher, weight, smoothing)
     if config.r_drop_weight:
-        return r_drop_loss(
-            states_NM, output_weights, labels_N, config.r_drop_weight, config.label_smoothing
-        )
-    return cross_entropy(states_NM, output_weights, labels_N, config.label_smoothing)
+        return r_drop_loss(states_NM, output_weights, labels_N, config.r_drop_weight, smoothing)
+    return cross_entropy(states_NM, output_weights, labels_N, smoothing)
 
 
 def cross_entropy(
@@ -77,13 +77,12 @@ def cross_entropy(
     smoothing: float = 0.0,
     chunk_size: int | None = None,
 ) -> LossSum:
-    """Return `smoothed_cross_entropy` of the head's logits. Leave padding out before.
+    """Return `smoothed_cross_entropy` of the logits of the states, which must contain no padding.
 
-    `chunk` is the number of rows whose logits are held at a time.
+    `chunk_size` is the number of rows whose logits are in memory at a time.
     """
-    return compute_chunked_loss(
-        states_NM, output_weights, ChunkLoss(labels_N, smoothing), chunk_size
-    )
+    objective = ChunkLoss(labels_N, smoothing)
+    return compute_chunked_loss(states_NM, output_weights, objective, chunk_size)
 
 
 def distillation_loss(
@@ -95,7 +94,7 @@ def distillation_loss(
     smoothing: float = 0.0,
     chunk_size: int | None = None,
 ) -> LossSum:
-    """Return (1 − share) · cross-entropy + share · KL(teacher ‖ student)."""
+    """Return (1 − weight) · cross-entropy + weight · KL(teacher ‖ student)."""
     check_teacher_shapes(teacher, states_NM, output_weights)
     objective = ChunkLoss(labels_N, smoothing, 1 - weight, DistillationTerm(teacher), weight)
     return compute_chunked_loss(states_NM, output_weights, objective, chunk_size)
@@ -109,10 +108,10 @@ def r_drop_loss(
     smoothing: float = 0.0,
     chunk_size: int | None = None,
 ) -> LossSum:
-    """Return cross-entropy + weight · the symmetric KL between two passes over the same tokens.
+    """Return cross-entropy + weight · symmetric KL between two passes over the same tokens.
 
-    The second half of the rows is the second pass, as it comes from a batch put behind itself. Each
-    pass counts its tokens, so that the mean is half of R-Drop's own formula.
+    The second half of the rows is the second pass, as in a batch that is concatenated with itself.
+    The tokens of both passes are counted, so the mean is half of the formula in the R-Drop paper.
     """
     check_r_drop_labels(labels_N)
     objective = ChunkLoss(labels_N, smoothing, 1.0, compute_r_drop_term, weight, num_passes=2)
@@ -120,7 +119,7 @@ def r_drop_loss(
 
 
 def check_r_drop_labels(labels_N: Tensor) -> None:
-    """Refuse two passes over different tokens."""
+    """Raise `InputError` if the second half of the labels does not repeat the first."""
     if len(labels_N) % 2 or (
         labels_N.device.type == "cpu" and not torch.equal(*labels_N.tensor_split(2))
     ):
@@ -130,11 +129,11 @@ def check_r_drop_labels(labels_N: Tensor) -> None:
 def check_teacher_shapes(
     teacher: TeacherStates, states_NM: Tensor, output_weights: OutputWeights
 ) -> None:
-    """Refuse a teacher of other tokens or pieces."""
+    """Raise `InputError` if the teacher has another number of tokens or another vocabulary size."""
     ours = len(states_NM), len(output_weights.weight_VM)
     theirs = len(teacher.states_NM), len(teacher.output_weights.weight_VM)
     if ours != theirs:
         raise InputError(
-            f"the teacher must have as many tokens and pieces as the student, {list(ours)}, "
-            f"but has {list(theirs)} instead"
+            "the teacher must have as many tokens and the same vocabulary size as the student, "
+            f"{list(ours)}, but has {list(theirs)} instead"
         )

@@ -8,24 +8,23 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-# N tokens in a row, without padding; M features; V vocabulary
-# N tokens in a row; V vocabulary
+# N tokens of the batch without padding, M features of the model, V vocabulary
 
 
 class LossSum(NamedTuple):
-    """A loss over some tokens; divide by the tokens of the whole step."""
+    """Sums of a loss over tokens; divide by the number of tokens of the whole update."""
 
     total: Tensor
-    """The sum of what training makes small. It alone has a gradient."""
+    """The sum of the training loss. Only this field has a gradient."""
     nll: Tensor
-    """The sum of −log p(label), without smoothing or extra terms: exp(nll / tokens) is the
+    """The sum of −log p(label), without smoothing or extra terms: exp(nll / num_tokens) is the
     perplexity."""
     num_tokens: int
-    """How many labels it is over; R-Drop counts both passes."""
+    """The number of labels; with R-Drop that of both passes."""
 
 
 class OutputWeights(NamedTuple):
-    """The output layer: logits = states · weightᵀ + bias."""
+    """Weights of the output projection: logits = states · weightᵀ + bias."""
 
     weight_VM: Tensor
     bias_V: Tensor | None = None
@@ -35,7 +34,7 @@ class OutputWeights(NamedTuple):
         return F.linear(states_NM, self.weight_VM, self.bias_V)
 
     def mean(self) -> OutputWeights:
-        """Return a layer with one logit, the mean of all of these, in float32 at least."""
+        """Return weights for one logit, the mean of all logits, in float32 or higher precision."""
         dtype = torch.promote_types(self.weight_VM.dtype, torch.float32)
         bias_V = self.bias_V
         mean_1 = None if bias_V is None else bias_V.mean(0, keepdim=True, dtype=dtype)
@@ -43,34 +42,34 @@ class OutputWeights(NamedTuple):
 
 
 class TeacherStates(NamedTuple):
-    """What another model makes of the same tokens. Its logits too come only in chunks."""
+    """The states of a teacher for the same tokens. Its logits are also computed in chunks."""
 
     states_NM: Tensor
     output_weights: OutputWeights
 
 
 def smoothed_cross_entropy(logits_NV: Tensor, labels_N: Tensor, smoothing: float = 0.0) -> Tensor:
-    """Sum (1 − ε) · −log p(label) + ε · the mean of −log p over the vocabulary, as torch does.
+    """Return the sum of (1 − ε) · −log p(label) + ε · mean over the vocabulary of −log p.
 
-    So the label itself gets 1 − ε + ε/V, every other piece ε/V. fairseq spreads ε over the other
-    pieces alone: its ε is our ε · V / (V − 1).
+    This is torch's definition: the label has target probability 1 − ε + ε/V, every other token ε/V.
+    fairseq distributes ε over the other tokens only: its ε is ε · V / (V − 1) here.
     """
-    surprise_NV = -logits_NV.log_softmax(dim=-1)
-    nll_N = surprise_NV.gather(1, labels_N[:, None]).squeeze(1)
-    return ((1 - smoothing) * nll_N + smoothing * surprise_NV.mean(dim=-1)).sum()
+    nll_NV = -logits_NV.log_softmax(dim=-1)
+    nll_N = nll_NV.gather(1, labels_N[:, None]).squeeze(1)
+    return ((1 - smoothing) * nll_N + smoothing * nll_NV.mean(dim=-1)).sum()
 
 
 def kl_divergence(p_NV: Tensor, q_NV: Tensor) -> Tensor:
-    """Sum KL(p ‖ q) = Σ p · (log p − log q) of two distributions, given as logits."""
+    """Return the sum of KL(p ‖ q) = Σ p · (log p − log q) of distributions, given as logits."""
     log_p_NV, log_q_NV = p_NV.log_softmax(dim=-1), q_NV.log_softmax(dim=-1)
     return (log_p_NV.exp() * (clamp_log_probs(log_p_NV) - log_q_NV)).sum()
 
 
 def symmetric_kl(p_NV: Tensor, q_NV: Tensor) -> Tensor:
-    """Sum ½ · (KL(p ‖ q) + KL(q ‖ p)) of two distributions, given as logits."""
+    """Return the sum of ½ · (KL(p ‖ q) + KL(q ‖ p)) of distributions, given as logits."""
     return (kl_divergence(p_NV, q_NV) + kl_divergence(q_NV, p_NV)) / 2
 
 
 def clamp_log_probs(log_p: Tensor) -> Tensor:
-    """Raise −∞, where p is 0, to the least number: 0 · −∞ would not be 0."""
+    """Replace −∞, where p is 0, by the lowest finite number, because 0 · −∞ is NaN."""
     return log_p.clamp(min=torch.finfo(log_p.dtype).min)
