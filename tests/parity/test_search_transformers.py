@@ -1,4 +1,4 @@
-"""Our search against `transformers`' own, over the same model: the same tokens, the same scores."""
+"""Compare the search with that of `transformers` on the same model: tokens and scores."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from transformers import MarianMTModel
 
 from seq2see.search import Hypothesis, SearchConfig, SearchInput, StepOutput, search
 
-VOCABULARY, EOS, PAD = 23, 0, 22  # Marian starts with its padding
-SENTENCES, LONGEST = 16, 14
+VOCABULARY, EOS, PAD = 23, 0, 22  # the start symbol of Marian is its pad id
+SENTENCES, MAX_LENGTH = 16, 14
 
 
 @pytest.fixture
 def model(marian: Callable[..., MarianMTModel]) -> MarianMTModel:
-    """Their model, so wild that some sentences end soon, some late and some never."""
+    """A random Marian model whose translations have different lengths; some never end."""
     sizes = {"d_model": 16, "d_ff": 16, "layers": 1, "max_position_embeddings": 32}
     return marian(VOCABULARY, PAD, init_std=1.0, **sizes)
 
@@ -28,8 +28,8 @@ def sources() -> Tensor:
     return src.masked_fill(torch.arange(9) >= lengths, PAD)
 
 
-class Whole:
-    """Their model as a decoder that reads the whole target anew at each step."""
+class UncachedDecoder:
+    """Decodes with a Marian model, which processes the full target in each step."""
 
     def __init__(self, model: MarianMTModel, src_BS: Tensor) -> None:
         self.model = model
@@ -53,15 +53,15 @@ class Whole:
         self.tokens_BKT = self.tokens_BKT[rows_B[:, None], parents_BK]
 
 
-def ours(model: MarianMTModel, src: Tensor, config: SearchConfig) -> list[list[Hypothesis]]:
-    lengths = [SearchInput(int(length)) for length in (src != PAD).sum(1)]
-    return search(Whole(model, src), lengths, config, bos=PAD, eos=EOS, pad=PAD)
+def run_search(model: MarianMTModel, src: Tensor, config: SearchConfig) -> list[list[Hypothesis]]:
+    inputs = [SearchInput(int(length)) for length in (src != PAD).sum(1)]
+    return search(UncachedDecoder(model, src), inputs, config, bos=PAD, eos=EOS, pad=PAD)
 
 
-def generated(tokens: Tensor) -> tuple[int, ...]:
-    """Return what they emitted: behind the start symbol, up to the stop symbol."""
-    real = tokens[1:].tolist()
-    return tuple(real[: real.index(EOS) + 1] if EOS in real else real)
+def output_tokens(tokens: Tensor) -> tuple[int, ...]:
+    """Return the tokens after the start symbol, up to and including the end symbol."""
+    output = tokens[1:].tolist()
+    return tuple(output[: output.index(EOS) + 1] if EOS in output else output)
 
 
 def config(beam: int, alpha: float, n_best: int) -> SearchConfig:
@@ -69,29 +69,29 @@ def config(beam: int, alpha: float, n_best: int) -> SearchConfig:
         beam_size=beam,
         n_best=n_best,
         length_penalty=alpha,
-        length={"max_ratio": 0.0, "max_extra": LONGEST},
+        length={"max_ratio": 0.0, "max_extra": MAX_LENGTH},
         stop_rule="exact",
     )
 
 
-def test_greedy(model: MarianMTModel) -> None:
+def test_greedy_search_equals_transformers(model: MarianMTModel) -> None:
     src = sources()
     expected = model.generate(
-        src, attention_mask=(src != PAD).long(), max_new_tokens=LONGEST, bad_words_ids=[[PAD]]
+        src, attention_mask=(src != PAD).long(), max_new_tokens=MAX_LENGTH, bad_words_ids=[[PAD]]
     )
-    found = ours(model, src, config(beam=1, alpha=1.0, n_best=1))
-    assert [h[0].tokens for h in found] == [generated(row) for row in expected]
-    assert len({len(h[0].tokens) for h in found}) > 2
+    results = run_search(model, src, config(beam=1, alpha=1.0, n_best=1))
+    assert [h[0].tokens for h in results] == [output_tokens(row) for row in expected]
+    assert len({len(h[0].tokens) for h in results}) > 2
 
 
 @pytest.mark.parametrize("n_best", [1, 4])
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_beam(model: MarianMTModel, alpha: float, n_best: int) -> None:
+def test_beam_search_equals_transformers(model: MarianMTModel, alpha: float, n_best: int) -> None:
     src = sources()
     expected = model.generate(
         src,
         attention_mask=(src != PAD).long(),
-        max_new_tokens=LONGEST,
+        max_new_tokens=MAX_LENGTH,
         bad_words_ids=[[PAD]],
         num_beams=4,
         num_return_sequences=n_best,
@@ -100,9 +100,9 @@ def test_beam(model: MarianMTModel, alpha: float, n_best: int) -> None:
         return_dict_in_generate=True,
         output_scores=True,
     )
-    found = ours(model, src, config(4, alpha, n_best))
-    flat = [h for hypotheses in found for h in hypotheses]
-    assert [h.tokens for h in flat] == [generated(row) for row in expected.sequences]
+    results = run_search(model, src, config(4, alpha, n_best))
+    flat = [h for hypotheses in results for h in hypotheses]
+    assert [h.tokens for h in flat] == [output_tokens(row) for row in expected.sequences]
     scores = torch.tensor([h.score for h in flat])
     torch.testing.assert_close(scores, expected.sequences_scores, rtol=0, atol=1e-5)
     assert {h.is_finished for h in flat} == ({True, False} if alpha else {True})

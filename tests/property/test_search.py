@@ -1,8 +1,7 @@
-"""Search against exhaustive search, and what must hold between two searches.
+"""Compare search with exhaustive search, and searches with each other.
 
-The models are toys: a table of random distributions, and a state that a hash of the tokens so far
-makes from a source's name. Each hypothesis has a distribution of its own at every step, and a row
-knows nothing of the others.
+The model is a table of random distributions. Its state is a hash of the source's number and the
+tokens so far, so each hypothesis has its own distribution at each step, and rows are independent.
 """
 
 from __future__ import annotations
@@ -20,181 +19,190 @@ from torch import Tensor
 from seq2see.search import (
     CandidateStatus,
     Hypothesis,
+    Phrase,
     SearchConfig,
     SearchInput,
     StepOutput,
     StepRecord,
     beam_search,
-    missing_phrases,
     search,
 )
+from seq2see.search.lexical_constraints import contains_phrase
 
 BOS, EOS, WORDS = 0, 1, (2, 3, 4)
 VOCABULARY = 2 + len(WORDS)
-STATES, PLACES = 4093, 6
+NUM_STATES, SOURCE_LENGTH = 4093, 6
 
 
 @cache
 def tables() -> tuple[Tensor, Tensor]:
     """Return log-probabilities and attention of every state."""
     generator = torch.Generator().manual_seed(20170612)
-    logits = torch.randn(STATES, VOCABULARY, generator=generator) * 2
-    return logits.log_softmax(1), torch.randn(STATES, PLACES, generator=generator).softmax(1)
+    logits = torch.randn(NUM_STATES, VOCABULARY, generator=generator) * 2
+    return logits.log_softmax(1), torch.randn(
+        NUM_STATES, SOURCE_LENGTH, generator=generator
+    ).softmax(1)
 
 
-class Toy:
-    """A decoder of random tables; `names` are those of the sources."""
+class RandomDecoder:
+    """A decoder with random tables; `sources` are the numbers of the sources."""
 
-    def __init__(self, names: Sequence[int]) -> None:
+    def __init__(self, sources: Sequence[int]) -> None:
         self.log_probs, self.attention = tables()
-        self.states_BK = torch.tensor(names)[:, None]
-        self.rows_seen: list[int] = []
+        self.states_BK = torch.tensor(sources)[:, None]
+        self.rows_per_step: list[int] = []
 
     def step(self, tokens_BK: Tensor) -> StepOutput:
         assert tokens_BK.shape == self.states_BK.shape
-        self.rows_seen.append(len(tokens_BK))
-        self.states_BK = (self.states_BK * 31 + tokens_BK * 7 + 11) % STATES
+        self.rows_per_step.append(len(tokens_BK))
+        self.states_BK = (self.states_BK * 31 + tokens_BK * 7 + 11) % NUM_STATES
         return StepOutput(self.log_probs[self.states_BK], self.attention[self.states_BK])
 
     def reorder(self, rows_B: Tensor, parents_BK: Tensor) -> None:
         self.states_BK = self.states_BK[rows_B].gather(1, parents_BK)
 
     def force(self, tokens: Sequence[int]) -> tuple[list[float], Tensor]:
-        """Return the log-probability of each token of a lone source, and the attention."""
-        own, seen, last = [], [], BOS
+        """Return the log-probability of each token and the attention, for one source."""
+        log_probs, attention, last = [], [], BOS
         for token in tokens:
-            prediction = self.step(torch.tensor([[last]]))
-            own.append(float(prediction.log_probs_BKV[0, 0, token]))
-            seen.append(prediction.attention_BKS[0, 0])
+            output = self.step(torch.tensor([[last]]))
+            log_probs.append(float(output.log_probs_BKV[0, 0, token]))
+            attention.append(output.attention_BKS[0, 0])
             last = token
-        return own, torch.stack(seen)
+        return log_probs, torch.stack(attention)
 
 
 def run(
-    names: Sequence[int],
+    sources: Sequence[int],
     config: SearchConfig,
-    sources: Sequence[SearchInput] | None = None,
+    inputs: Sequence[SearchInput] | None = None,
     **settings: Any,
 ) -> list[list[Hypothesis]]:
-    sources = sources or [SearchInput(PLACES, line_number=name) for name in names]
-    return search(Toy(names), sources, config, bos=BOS, eos=EOS, pad=BOS, **settings)
+    inputs = inputs or [SearchInput(SOURCE_LENGTH, line_number=source) for source in sources]
+    return search(RandomDecoder(sources), inputs, config, bos=BOS, eos=EOS, pad=BOS, **settings)
 
 
-def every_translation(longest: int) -> Iterator[tuple[int, ...]]:
-    """Yield all that can be emitted: ended, or cut at the greatest length."""
-    begun: list[tuple[int, ...]] = [()]
-    for length in range(1, longest + 1):
-        yield from ((*tokens, EOS) for tokens in begun)
-        begun = [(*tokens, word) for tokens in begun for word in WORDS]
-        if length == longest:
-            yield from begun
+def missing_phrases(phrases: Sequence[Phrase], tokens: Sequence[int]) -> tuple[Phrase, ...]:
+    """Return the phrases that the tokens do not contain."""
+    return tuple(phrase for phrase in phrases if not contains_phrase(tokens, phrase))
 
 
-Scored = tuple[float, tuple[int, ...]]
+def all_translations(max_length: int) -> Iterator[tuple[int, ...]]:
+    """Yield all possible outputs: finished, or cut at the maximum length."""
+    unfinished: list[tuple[int, ...]] = [()]
+    for length in range(1, max_length + 1):
+        yield from ((*tokens, EOS) for tokens in unfinished)
+        unfinished = [(*tokens, word) for tokens in unfinished for word in WORDS]
+        if length == max_length:
+            yield from unfinished
 
 
-def exhaustive(name: int, config: SearchConfig, longest: int) -> list[Scored]:
-    """Score all translations by the definition, best first."""
-    everything = list(every_translation(longest))
-    toy, alpha, beta = Toy([name] * len(everything)), config.length_penalty, config.coverage_penalty
-    sums, seen = [0.0] * len(everything), torch.zeros(len(everything), PLACES)
-    for step in range(longest):
-        last = [([BOS, *tokens] + [BOS] * longest)[step] for tokens in everything]
-        prediction = toy.step(torch.tensor(last)[:, None])
-        for i, tokens in enumerate(everything):
+ScoredTokens = tuple[float, tuple[int, ...]]
+
+
+def search_exhaustively(source: int, config: SearchConfig, max_length: int) -> list[ScoredTokens]:
+    """Return all translations with their scores by definition, best first."""
+    translations = list(all_translations(max_length))
+    decoder = RandomDecoder([source] * len(translations))
+    alpha, beta = config.length_penalty, config.coverage_penalty
+    sums, attention = [0.0] * len(translations), torch.zeros(len(translations), SOURCE_LENGTH)
+    for step in range(max_length):
+        last = [([BOS, *tokens] + [BOS] * max_length)[step] for tokens in translations]
+        output = decoder.step(torch.tensor(last)[:, None])
+        for i, tokens in enumerate(translations):
             if step < len(tokens):
-                sums[i] += float(prediction.log_probs_BKV[i, 0, tokens[step]])
-                seen[i] += prediction.attention_BKS[i, 0]
-    coverage = seen.clamp(max=1).log().sum(1).tolist()
-    triples = zip(sums, everything, coverage, strict=True)
+                sums[i] += float(output.log_probs_BKV[i, 0, tokens[step]])
+                attention[i] += output.attention_BKS[i, 0]
+    coverage = attention.clamp(max=1).log().sum(1).tolist()
+    triples = zip(sums, translations, coverage, strict=True)
     return sorted(((s / len(t) ** alpha + beta * c, t) for s, t, c in triples), reverse=True)
 
 
-names = st.integers(0, STATES - 1)
+source_numbers = st.integers(0, NUM_STATES - 1)
 alphas = st.sampled_from([0.0, 0.5, 1.0, 1.7])
 betas = st.sampled_from([0.0, 0.0, 0.4])
 
 
-def lengths(longest: int, **more: Any) -> dict[str, Any]:
-    return {"max_ratio": 0.0, "max_extra": longest, **more}
+def limit_length(max_length: int, **more: Any) -> dict[str, Any]:
+    return {"max_ratio": 0.0, "max_extra": max_length, **more}
 
 
-WIDE = 108  # 3·3·3 beginnings of 3 words, times 4 continuations
+FULL_BEAM = 108  # 3·3·3 prefixes of 3 words, times 4 continuations
 
 
-@pytest.mark.parametrize("stop", ["exact", "beam_full"])
+@pytest.mark.parametrize("stop_rule", ["exact", "beam_full"])
 @settings(max_examples=25)
-@given(name=names, alpha=alphas, beta=betas, n_best=st.integers(1, 5))
-def test_a_beam_as_wide_as_the_space_finds_the_best(
-    stop: str, name: int, alpha: float, beta: float, n_best: int
+@given(source=source_numbers, alpha=alphas, beta=betas, n_best=st.integers(1, 5))
+def test_beam_of_full_width_equals_exhaustive_search(
+    stop_rule: str, source: int, alpha: float, beta: float, n_best: int
 ) -> None:
-    if stop == "beam_full" and alpha == beta == 0:
-        n_best = 1  # the rule then waits for the likeliest, and takes the others as they came
+    if stop_rule == "beam_full" and alpha == beta == 0:
+        n_best = 1  # the rule then waits only for the most likely hypothesis
     config = SearchConfig(
-        beam_size=WIDE,
+        beam_size=FULL_BEAM,
         n_best=n_best,
         length_penalty=alpha,
         coverage_penalty=beta,
-        stop_rule=stop,
-        length=lengths(4),
+        stop_rule=stop_rule,
+        length=limit_length(4),
     )
-    (found,) = run([name], config)
-    expected = exhaustive(name, config, longest=4)[:n_best]
-    assert [h.tokens for h in found] == [tokens for _, tokens in expected]
-    assert [h.score for h in found] == pytest.approx([score for score, _ in expected], abs=1e-5)
+    (result,) = run([source], config)
+    expected = search_exhaustively(source, config, max_length=4)[:n_best]
+    assert [h.tokens for h in result] == [tokens for _, tokens in expected]
+    assert [h.score for h in result] == pytest.approx([score for score, _ in expected], abs=1e-5)
 
 
-class Never:
-    """The stop rule that waits for the greatest length."""
+class NeverStop:
+    """A stopping criterion that waits for the maximum length."""
 
     def should_stop(self, state: Any) -> Tensor:
         return torch.zeros_like(state.max_lengths_B, dtype=torch.bool)
 
 
 @given(
-    name=names,
+    source=source_numbers,
     alpha=alphas,
     beta=betas,
     beam=st.integers(2, 6),
     more=st.sampled_from([{}, {"repetition_penalty": 1.5}, {"no_repeat_ngram_size": 2}]),
-    least=st.integers(0, 3),
+    min_length=st.integers(0, 3),
     data=st.data(),
 )
-def test_exact_stops_without_missing_anything(
-    name: int,
+def test_exact_stopping_equals_search_without_stopping(
+    source: int,
     alpha: float,
     beta: float,
     beam: int,
     more: dict[str, Any],
-    least: int,
+    min_length: int,
     data: st.DataObject,
 ) -> None:
-    """A narrow beam that stops when nothing can win any more equals one that never stops."""
+    """A small beam with exact stopping gives the same result as one that never stops."""
     config = SearchConfig(
         beam_size=beam,
         n_best=data.draw(st.integers(1, beam)),
         length_penalty=alpha,
         coverage_penalty=beta,
-        length=lengths(9, min_ratio=least / PLACES),
+        length=limit_length(9, min_ratio=min_length / SOURCE_LENGTH),
         stop_rule="exact",
         **more,
     )
-    stopped, rule = run([name], config), beam_search._build_stopping_criterion
+    stopped, original = run([source], config), beam_search._build_stopping_criterion
     try:
-        beam_search._build_stopping_criterion = lambda config: Never()
-        assert_equal(stopped, run([name], config))
+        beam_search._build_stopping_criterion = lambda config: NeverStop()
+        assert_equal(stopped, run([source], config))
     finally:
-        beam_search._build_stopping_criterion = rule
+        beam_search._build_stopping_criterion = original
 
 
 def assert_equal(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
-    """Compare to the bit."""
+    """Compare all numbers exactly."""
     assert len(ours) == len(theirs)
     for a, b in zip(ours, theirs, strict=True):
-        assert [numbers(h) for h in a] == [numbers(h) for h in b]
+        assert [values(h) for h in a] == [values(h) for h in b]
 
 
-def numbers(h: Hypothesis) -> tuple[Any, ...]:
+def values(h: Hypothesis) -> tuple[Any, ...]:
     return h.tokens, h.is_finished, h.score, h.log_prob, h.penalty, h.token_log_probs
 
 
@@ -213,115 +221,117 @@ SEARCHES: dict[str, dict[str, Any]] = {
 searches = pytest.mark.parametrize("kind", SEARCHES)
 
 
-def config_of(kind: str) -> SearchConfig:
-    return SearchConfig(**{"length": lengths(8), **SEARCHES[kind]})
+def make_config(kind: str) -> SearchConfig:
+    return SearchConfig(**{"length": limit_length(8), **SEARCHES[kind]})
 
 
 phrases = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(tuple)
 
 
 @st.composite
-def wishes(draw: st.DrawFn, terms: bool = False) -> SearchInput:
-    """Draw a source with any length, prefix and forbidden phrases, and terms if asked for."""
+def search_inputs(draw: st.DrawFn, required: bool = False) -> SearchInput:
+    """Draw an input with any length, prefix and forbidden phrases, and with required phrases."""
     return SearchInput(
-        source_length=draw(st.integers(1, PLACES)),
+        source_length=draw(st.integers(1, SOURCE_LENGTH)),
         line_number=draw(st.integers(0, 3)),
         prefix=draw(st.just(()) | phrases),
         forbidden=tuple(draw(st.lists(phrases.filter(lambda p: len(p) > 1), max_size=2))),
-        required=tuple(draw(st.lists(phrases, max_size=3))) if terms else (),
+        required=tuple(draw(st.lists(phrases, max_size=3))) if required else (),
     )
 
 
-def plain(kind: str) -> bool:
-    """Whether this search can meet terms."""
+def supports_required(kind: str) -> bool:
+    """Return whether this search supports required phrases."""
     return "sampling" not in SEARCHES[kind] and "num_beam_groups" not in SEARCHES[kind]
 
 
 @searches
 @settings(max_examples=12)
 @given(data=st.data())
-def test_the_batch_does_not_matter(kind: str, data: st.DataObject) -> None:
-    config = config_of(kind)
-    batch = data.draw(st.lists(names, min_size=2, max_size=6))
-    sources = [data.draw(wishes(terms=plain(kind))) for _ in batch]
-    together = run(batch, config, sources)
-    alone = [run([name], config, [source])[0] for name, source in zip(batch, sources, strict=True)]
-    assert_equal(together, alone)
+def test_result_is_independent_of_batch(kind: str, data: st.DataObject) -> None:
+    config = make_config(kind)
+    batch = data.draw(st.lists(source_numbers, min_size=2, max_size=6))
+    inputs = [data.draw(search_inputs(required=supports_required(kind))) for _ in batch]
+    batched = run(batch, config, inputs)
+    pairs = zip(batch, inputs, strict=True)
+    single = [run([source], config, [search_input])[0] for source, search_input in pairs]
+    assert_equal(batched, single)
     order = data.draw(st.permutations(range(len(batch))))
-    shuffled = run([batch[i] for i in order], config, [sources[i] for i in order])
-    assert_equal(shuffled, [together[i] for i in order])
+    shuffled = run([batch[i] for i in order], config, [inputs[i] for i in order])
+    assert_equal(shuffled, [batched[i] for i in order])
 
 
 @searches
 @settings(max_examples=20)
-@given(name=names, source=wishes())
-def test_scores_are_true(kind: str, name: int, source: SearchInput) -> None:
-    """`log_prob` is that of forcing the tokens; `score` follows from it by the definition."""
-    config = config_of(kind)
-    for h in run([name], config, [source])[0]:
-        own, attention = Toy([name]).force(h.tokens)
-        assert h.token_log_probs == pytest.approx(own, abs=1e-6)
-        assert h.log_prob == pytest.approx(sum(own), abs=1e-5)
+@given(source=source_numbers, search_input=search_inputs())
+def test_scores_equal_those_of_forced_decoding(
+    kind: str, source: int, search_input: SearchInput
+) -> None:
+    """`log_prob` equals that of forced decoding; `score` follows from it by definition."""
+    config = make_config(kind)
+    for h in run([source], config, [search_input])[0]:
+        log_probs, attention = RandomDecoder([source]).force(h.tokens)
+        assert h.token_log_probs == pytest.approx(log_probs, abs=1e-6)
+        assert h.log_prob == pytest.approx(sum(log_probs), abs=1e-5)
         scale = len(h.tokens) ** config.length_penalty
         assert h.score == pytest.approx(h.log_prob / scale - h.penalty, abs=1e-5)
         if not (config.coverage_penalty or config.repetition_penalty > 1):
             assert h.penalty == 0
-        assert torch.equal(h.attention_ES, attention[:, : source.source_length])
+        assert torch.equal(h.attention_ES, attention[:, : search_input.source_length])
         assert h.alignment == tuple(h.attention_ES.argmax(1).tolist())
 
 
 @searches
 @settings(max_examples=20)
-@given(name=names, source=wishes())
-def test_every_wish_holds(kind: str, name: int, source: SearchInput) -> None:
-    config = config_of(kind)
-    longest, shortest = (
-        source.max_target_length(config.length),
-        source.min_target_length(config.length),
-    )
-    for h in run([name], config, [source])[0]:
+@given(source=source_numbers, search_input=search_inputs())
+def test_all_constraints_hold(kind: str, source: int, search_input: SearchInput) -> None:
+    config = make_config(kind)
+    max_length = search_input.max_target_length(config.length)
+    min_length = search_input.min_target_length(config.length)
+    for h in run([source], config, [search_input])[0]:
         assert BOS not in h.tokens
         assert EOS not in h.tokens_without_eos
         assert h.is_finished == (h.tokens[-1] == EOS)
-        assert shortest <= len(h.tokens) <= longest
-        assert h.is_finished or len(h.tokens) == longest
-        assert h.tokens[: len(source.prefix)] == source.prefix
-        behind = range(len(source.prefix), len(h.tokens))
-        for phrase in source.forbidden:
-            ends = [i for i in behind if h.tokens[max(i + 1 - len(phrase), 0) : i + 1] == phrase]
+        assert min_length <= len(h.tokens) <= max_length
+        assert h.is_finished or len(h.tokens) == max_length
+        prefix_length = len(search_input.prefix)
+        assert h.tokens[:prefix_length] == search_input.prefix
+        after = range(prefix_length, len(h.tokens))
+        for phrase in search_input.forbidden:
+            ends = [i for i in after if h.tokens[max(i + 1 - len(phrase), 0) : i + 1] == phrase]
             assert not ends
         if n := config.no_repeat_ngram_size:
-            ngrams = [h.tokens[i - n + 1 : i + 1] for i in behind if i >= n - 1]
-            before = [h.tokens[i - n + 1 : i + 1] for i in range(n - 1, len(source.prefix))]
+            ngrams = [h.tokens[i - n + 1 : i + 1] for i in after if i >= n - 1]
+            before = [h.tokens[i - n + 1 : i + 1] for i in range(n - 1, prefix_length)]
             assert len(set(ngrams)) == len(ngrams)
             assert not set(ngrams) & set(before)
 
 
 @settings(max_examples=20)
-@given(name=names, beam=st.integers(2, 6), alpha=alphas)
-def test_the_best_are_the_first_of_more(name: int, beam: int, alpha: float) -> None:
+@given(source=source_numbers, beam=st.integers(2, 6), alpha=alphas)
+def test_n_best_is_prefix_of_larger_n_best(source: int, beam: int, alpha: float) -> None:
     def tokens(n_best: int) -> list[tuple[int, ...]]:
         config = SearchConfig(
             beam_size=beam,
             n_best=n_best,
             length_penalty=alpha,
-            length=lengths(8),
+            length=limit_length(8),
             stop_rule="exact",
         )
-        hypotheses = run([name], config)[0]
+        hypotheses = run([source], config)[0]
         assert all(a.score >= b.score for a, b in pairwise(hypotheses))
         assert len({h.tokens for h in hypotheses}) == len(hypotheses) == n_best
         return [h.tokens for h in hypotheses]
 
-    most = tokens(beam)
-    assert all(tokens(n) == most[:n] for n in range(1, beam))
+    largest = tokens(beam)
+    assert all(tokens(n) == largest[:n] for n in range(1, beam))
 
 
-def greedy(name: int, longest: int) -> tuple[int, ...]:
-    toy, tokens = Toy([name]), [BOS]
-    while len(tokens) <= longest and tokens[-1] != EOS:
+def search_greedily(source: int, max_length: int) -> tuple[int, ...]:
+    decoder, tokens = RandomDecoder([source]), [BOS]
+    while len(tokens) <= max_length and tokens[-1] != EOS:
         tokens.append(
-            int(toy.step(torch.tensor([tokens[-1:]])).log_probs_BKV[0, 0, EOS:].argmax()) + EOS
+            int(decoder.step(torch.tensor([tokens[-1:]])).log_probs_BKV[0, 0, EOS:].argmax()) + EOS
         )
     return tuple(tokens[1:])
 
@@ -339,62 +349,65 @@ def greedy(name: int, longest: int) -> tuple[int, ...]:
     ids=str,
 )
 @settings(max_examples=10)
-@given(batch=st.lists(names, min_size=1, max_size=9))
-def test_greedy_by_all_its_names(settings: dict[str, Any], batch: list[int]) -> None:
-    config = SearchConfig(length=lengths(8), **settings)
-    found = [hypotheses[0].tokens for hypotheses in run(batch, config)]
-    assert found == [greedy(name, 8) for name in batch]
+@given(batch=st.lists(source_numbers, min_size=1, max_size=9))
+def test_equivalent_settings_give_greedy_search(settings: dict[str, Any], batch: list[int]) -> None:
+    config = SearchConfig(length=limit_length(8), **settings)
+    results = [hypotheses[0].tokens for hypotheses in run(batch, config)]
+    assert results == [search_greedily(source, 8) for source in batch]
 
 
-@given(name=names, groups=st.sampled_from([1, 2, 3]))
-def test_groups_that_hardly_differ_are_narrower_beams(name: int, groups: int) -> None:
-    narrow = run([name], SearchConfig(beam_size=2, n_best=2, length=lengths(8)))
-    little = {"num_beam_groups": groups, "diversity_penalty": 1e-30} if groups > 1 else {}
-    config = SearchConfig(beam_size=2 * groups, n_best=2, length=lengths(8), **little)
-    assert_equal(run([name], config), narrow)
+@given(source=source_numbers, groups=st.sampled_from([1, 2, 3]))
+def test_groups_without_diversity_equal_smaller_beams(source: int, groups: int) -> None:
+    small = run([source], SearchConfig(beam_size=2, n_best=2, length=limit_length(8)))
+    weak = {"num_beam_groups": groups, "diversity_penalty": 1e-30} if groups > 1 else {}
+    config = SearchConfig(beam_size=2 * groups, n_best=2, length=limit_length(8), **weak)
+    assert_equal(run([source], config), small)
 
 
-def test_diversity_makes_groups_differ() -> None:
-    def firsts(diversity: float) -> float:
+def test_diversity_penalty_makes_groups_differ() -> None:
+    def mean_first_tokens(diversity: float) -> float:
         settings = {
             "beam_size": 4,
             "num_beam_groups": 4,
             "n_best": 4,
             "diversity_penalty": diversity,
         }
-        found = run(range(50), SearchConfig(length=lengths(6), **settings))
-        return sum(len({h.tokens[0] for h in hypotheses}) for hypotheses in found) / 50
+        results = run(range(50), SearchConfig(length=limit_length(6), **settings))
+        return sum(len({h.tokens[0] for h in hypotheses}) for hypotheses in results) / 50
 
-    assert firsts(1e-30) == 1
-    assert firsts(0.5) > 1.5
-    assert firsts(100.0) > 2.9  # four tokens can stand first, the stop symbol among them
+    assert mean_first_tokens(1e-30) == 1
+    assert mean_first_tokens(0.5) > 1.5
+    assert (
+        mean_first_tokens(100.0) > 2.9
+    )  # four first tokens are possible, including the end symbol
 
 
 @settings(max_examples=6)
-@given(batch=st.lists(names, min_size=9, max_size=20, unique=True))
-def test_finished_sentences_leave(batch: list[int]) -> None:
-    toy = Toy(batch)
-    config = SearchConfig(beam_size=2, length=lengths(12))
-    found = search(toy, [SearchInput(PLACES)] * len(batch), config, bos=BOS, eos=EOS, pad=BOS)
-    alone = []
-    for name in batch:
-        lone = Toy([name])
-        search(lone, [SearchInput(PLACES)], config, bos=BOS, eos=EOS, pad=BOS)
-        alone.append(len(lone.rows_seen))
-    assert len(found) == len(batch)
-    assert toy.rows_seen[0] == len(batch)
-    assert len(toy.rows_seen) == max(alone)  # as many steps as the slowest needs
-    for step, rows in enumerate(toy.rows_seen):
-        needed = sum(steps > step for steps in alone)
+@given(batch=st.lists(source_numbers, min_size=9, max_size=20, unique=True))
+def test_finished_sentences_are_removed_from_batch(batch: list[int]) -> None:
+    decoder = RandomDecoder(batch)
+    config = SearchConfig(beam_size=2, length=limit_length(12))
+    inputs = [SearchInput(SOURCE_LENGTH)] * len(batch)
+    results = search(decoder, inputs, config, bos=BOS, eos=EOS, pad=BOS)
+    num_steps = []
+    for source in batch:
+        single = RandomDecoder([source])
+        search(single, inputs[:1], config, bos=BOS, eos=EOS, pad=BOS)
+        num_steps.append(len(single.rows_per_step))
+    assert len(results) == len(batch)
+    assert decoder.rows_per_step[0] == len(batch)
+    assert len(decoder.rows_per_step) == max(num_steps)
+    for step, rows in enumerate(decoder.rows_per_step):
+        needed = sum(steps > step for steps in num_steps)
         assert needed <= rows
-        assert (rows - needed) * 8 < rows  # fewer than one row in eight is there for nothing
+        assert (rows - needed) * 8 < rows  # less than one row in eight is finished
 
 
-class Tree:
-    """An observer that follows every hypothesis from its birth to its end."""
+class SearchTree:
+    """An observer that tracks every hypothesis until its end."""
 
     def __init__(self) -> None:
-        self.living: dict[tuple[int, int, int], tuple[int, ...]] = {}
+        self.live: dict[tuple[int, int, int], tuple[int, ...]] = {}
         self.ended: dict[tuple[int, int], list[tuple[tuple[int, ...], CandidateStatus, float]]] = {}
         self.rows: list[tuple[int, int]] | None = None
 
@@ -402,48 +415,49 @@ class Tree:
         beam, candidates = record.beam, record.candidates
         rows = list(zip(beam.input_index_B.tolist(), beam.search_index_B.tolist(), strict=True))
         assert self.rows in {None, tuple(rows)}
-        parents, following = self.living or {(*row, 0): () for row in rows}, {}
-        fruitful = set()
+        parents, next_live = self.live or {(*row, 0): () for row in rows}, {}
         for b, row in enumerate(rows):
             for c in range(candidates.tokens_BC.size(1)):
-                fate = CandidateStatus(int(record.statuses_BC[b, c]))
-                if fate == CandidateStatus.NONE:
+                status = CandidateStatus(int(record.statuses_BC[b, c]))
+                if status == CandidateStatus.NONE:
                     continue
                 parent = (*row, int(candidates.parents_BC[b, c]))
-                fruitful.add(parent)
                 tokens = (*parents[parent], int(candidates.tokens_BC[b, c]))
-                if fate == CandidateStatus.ALIVE:
-                    following[*row, int(record.next_beam_BC[b, c])] = tokens
+                if status == CandidateStatus.ALIVE:
+                    next_live[*row, int(record.next_beam_BC[b, c])] = tokens
                 else:
                     assert record.next_beam_BC[b, c] == -1
                     score = float(record.scores_BC[b, c])
-                    self.ended.setdefault(row, []).append((tokens, fate, score))
-        self.living = following
-        kept = (
+                    self.ended.setdefault(row, []).append((tokens, status, score))
+        self.live = next_live
+        remaining = (
             range(len(rows))
             if record.remaining_rows_B is None
             else record.remaining_rows_B.tolist()
         )
-        self.rows = tuple(rows[i] for i in kept)
+        self.rows = tuple(rows[i] for i in remaining)
         expected = int((beam.beam_scores_BK > -torch.inf).sum())
         assert expected == len([p for p in parents if p[:2] in rows])
 
 
 @searches
 @settings(max_examples=10)
-@given(batch=st.lists(names, min_size=1, max_size=9, unique=True))
-def test_an_observer_hears_each_hypothesis_to_its_end(kind: str, batch: list[int]) -> None:
-    config, tree = config_of(kind), Tree()
-    found = run(batch, config, observer=tree)
-    assert_equal(found, run(batch, config))  # to look changes nothing
-    assert not tree.living
-    for i, hypotheses in enumerate(found):
-        ends = {row[1]: list(heard) for row, heard in tree.ended.items() if row[0] == i}
-        for heard in ends.values():
-            names = [tokens for tokens, _, _ in heard]
-            assert len(set(names)) == len(names)
+@given(batch=st.lists(source_numbers, min_size=1, max_size=9, unique=True))
+def test_observer_receives_complete_search_tree(kind: str, batch: list[int]) -> None:
+    config, tree = make_config(kind), SearchTree()
+    results = run(batch, config, observer=tree)
+    assert_equal(results, run(batch, config))  # the observer does not change the result
+    assert not tree.live
+    for i, hypotheses in enumerate(results):
+        ended = [entries for row, entries in tree.ended.items() if row[0] == i]
+        for entries in ended:
+            outputs = [tokens for tokens, _, _ in entries]
+            assert len(set(outputs)) == len(outputs)
         finished = {
-            t: s for heard in ends.values() for t, f, s in heard if f == CandidateStatus.FINISHED
+            tokens: score
+            for entries in ended
+            for tokens, status, score in entries
+            if status == CandidateStatus.FINISHED
         }
         assert {h.tokens: h.score for h in hypotheses}.items() <= finished.items()
         best = sorted(finished.values(), reverse=True)
@@ -453,9 +467,11 @@ def test_an_observer_hears_each_hypothesis_to_its_end(kind: str, batch: list[int
         )
 
 
-def room(source: SearchInput, config: SearchConfig) -> bool:
-    needed = sum(len(term) for term in set(source.required)) + len(source.prefix) + 1
-    return needed <= source.max_target_length(config.length)
+def fits(search_input: SearchInput, config: SearchConfig) -> bool:
+    """Return whether prefix, required phrases and end symbol fit into the maximum length."""
+    phrase_length = sum(len(phrase) for phrase in set(search_input.required))
+    needed = phrase_length + len(search_input.prefix) + 1
+    return needed <= search_input.max_target_length(config.length)
 
 
 @pytest.mark.parametrize("beam", [1, 2, 5, 9])
@@ -464,58 +480,65 @@ def room(source: SearchInput, config: SearchConfig) -> bool:
 )
 @settings(max_examples=15)
 @given(data=st.data())
-def test_terms_always_appear(beam: int, more: dict[str, Any], data: st.DataObject) -> None:
-    """Whatever the model thinks of them, and whatever it must not repeat."""
-    batch = data.draw(st.lists(names, min_size=1, max_size=4))
-    terms = st.lists(phrases, max_size=3).map(tuple)
-    sources = [
-        SearchInput(PLACES, prefix=data.draw(st.just(()) | phrases), required=data.draw(terms))
+def test_required_phrases_always_appear(
+    beam: int, more: dict[str, Any], data: st.DataObject
+) -> None:
+    """They appear however unlikely they are, also with forbidden repetitions."""
+    batch = data.draw(st.lists(source_numbers, min_size=1, max_size=4))
+    required = st.lists(phrases, max_size=3).map(tuple)
+    inputs = [
+        SearchInput(
+            SOURCE_LENGTH, prefix=data.draw(st.just(()) | phrases), required=data.draw(required)
+        )
         for _ in batch
     ]
-    longest = data.draw(st.integers(1, 12))
-    config = SearchConfig(beam_size=beam, n_best=beam, length=lengths(longest), **more)
-    for source, hypotheses in zip(sources, run(batch, config, sources), strict=True):
+    max_length = data.draw(st.integers(1, 12))
+    config = SearchConfig(beam_size=beam, n_best=beam, length=limit_length(max_length), **more)
+    for search_input, hypotheses in zip(inputs, run(batch, config, inputs), strict=True):
         assert hypotheses
         assert len({h.tokens for h in hypotheses}) == len(hypotheses)
         for h in hypotheses:
-            assert not (missing_phrases(source.required, h.tokens) and room(source, config))
+            missing = missing_phrases(search_input.required, h.tokens)
+            assert not (missing and fits(search_input, config))
 
 
 @settings(max_examples=8)
-@given(name=names)
-def test_a_wide_beam_meets_terms_in_the_best_way(name: int) -> None:
-    terms = ((2, 3), (4,))
-    config = SearchConfig(beam_size=200, length=lengths(5))
-    (found,) = run([name], config, [SearchInput(PLACES, required=terms)])
-    expected = next(t for _, t in exhaustive(name, config, 5) if not missing_phrases(terms, t))
-    assert found[0].tokens == expected
+@given(source=source_numbers)
+def test_wide_beam_finds_best_translation_with_required_phrases(source: int) -> None:
+    required = ((2, 3), (4,))
+    config = SearchConfig(beam_size=200, length=limit_length(5))
+    (result,) = run([source], config, [SearchInput(SOURCE_LENGTH, required=required)])
+    ranked = search_exhaustively(source, config, 5)
+    expected = next(tokens for _, tokens in ranked if not missing_phrases(required, tokens))
+    assert result[0].tokens == expected
 
 
-def test_terms_that_cannot_be_met_are_left_out_and_reported() -> None:
-    sources = [
-        SearchInput(PLACES, required=((2, 3, 4), (3, 3))),  # room for one
-        SearchInput(PLACES, required=((2, 3),), forbidden=((3,),)),
-        SearchInput(PLACES, required=((4,), (4,))),
+def test_infeasible_required_phrases_are_skipped() -> None:
+    inputs = [
+        SearchInput(SOURCE_LENGTH, required=((2, 3, 4), (3, 3))),  # only one fits
+        SearchInput(SOURCE_LENGTH, required=((2, 3),), forbidden=((3,),)),
+        SearchInput(SOURCE_LENGTH, required=((4,), (4,))),
     ]
-    found = run([1, 2, 3], SearchConfig(beam_size=4, length=lengths(4)), sources)
-    lacking = [
-        missing_phrases(s.required, h[0].tokens) for s, h in zip(sources, found, strict=True)
+    results = run([1, 2, 3], SearchConfig(beam_size=4, length=limit_length(4)), inputs)
+    missing = [
+        missing_phrases(search_input.required, hypotheses[0].tokens)
+        for search_input, hypotheses in zip(inputs, results, strict=True)
     ]
-    assert lacking == [((3, 3),), ((2, 3),), ()]
+    assert missing == [((3, 3),), ((2, 3),), ()]
 
 
 @pytest.mark.parametrize(
     "sampling", [{}, {"temperature": 2.0}, {"top_k": 2}, {"top_p": 0.8}], ids=str
 )
-def test_sampling_draws_what_it_says(sampling: dict[str, Any]) -> None:
-    """The first tokens of many lines against the distribution worked out here: χ² with 3 degrees
-    of freedom stays below 20 in all but one case in 5,000."""
-    lines, name = 3000, 77
-    config = SearchConfig(sampling={"seed": 1, **sampling}, length=lengths(1))
-    sources = [SearchInput(PLACES, line_number=line) for line in range(lines)]
-    found = run([name] * lines, config, sources)
-    seen = torch.bincount(torch.tensor([h[0].tokens[0] for h in found]), minlength=VOCABULARY)
-    log_probs = Toy([name]).step(torch.tensor([[BOS]])).log_probs_BKV[0, 0]
+def test_samples_follow_the_distribution(sampling: dict[str, Any]) -> None:
+    """Compare the first tokens of many lines with the distribution: χ² with 3 degrees of freedom is
+    below 20 in all but one case in 5,000."""
+    lines, source = 3000, 77
+    config = SearchConfig(sampling={"seed": 1, **sampling}, length=limit_length(1))
+    inputs = [SearchInput(SOURCE_LENGTH, line_number=line) for line in range(lines)]
+    results = run([source] * lines, config, inputs)
+    counts = torch.bincount(torch.tensor([h[0].tokens[0] for h in results]), minlength=VOCABULARY)
+    log_probs = RandomDecoder([source]).step(torch.tensor([[BOS]])).log_probs_BKV[0, 0]
     log_probs[BOS] = -torch.inf
     log_probs = log_probs.log_softmax(0)
     probs = (log_probs / sampling.get("temperature", 1.0)).softmax(0)
@@ -525,19 +548,21 @@ def test_sampling_draws_what_it_says(sampling: dict[str, Any]) -> None:
             probs[token] = 0
         total += float(log_probs[token].exp())
     expected = lines * probs / probs.sum()
-    assert (seen[expected == 0] == 0).all()
-    real = expected > 0
-    assert ((seen - expected)[real] ** 2 / expected[real]).sum() < 20
+    assert (counts[expected == 0] == 0).all()
+    possible = expected > 0
+    assert ((counts - expected)[possible] ** 2 / expected[possible]).sum() < 20
 
 
-def test_samples_depend_on_seed_line_and_number() -> None:
-    def drawn(seed: int, line: int, n_best: int = 4) -> list[tuple[int, ...]]:
+def test_samples_depend_on_seed_line_and_index() -> None:
+    def sample(seed: int, line: int, n_best: int = 4) -> list[tuple[int, ...]]:
         config = SearchConfig(
-            sampling={"seed": seed, "temperature": 3.0}, n_best=n_best, length=lengths(12)
+            sampling={"seed": seed, "temperature": 3.0}, n_best=n_best, length=limit_length(12)
         )
-        return [h.tokens for h in run([5], config, [SearchInput(PLACES, line_number=line)])[0]]
+        return [
+            h.tokens for h in run([5], config, [SearchInput(SOURCE_LENGTH, line_number=line)])[0]
+        ]
 
-    assert drawn(1, 1) == drawn(1, 1)
-    assert drawn(1, 1, n_best=2) == drawn(1, 1)[:2]
-    assert len({tuple(drawn(seed, line)) for seed in range(4) for line in range(4)}) == 16
-    assert len(set(drawn(1, 1, n_best=20))) > 5
+    assert sample(1, 1) == sample(1, 1)
+    assert sample(1, 1, n_best=2) == sample(1, 1)[:2]
+    assert len({tuple(sample(seed, line)) for seed in range(4) for line in range(4)}) == 16
+    assert len(set(sample(1, 1, n_best=20))) > 5

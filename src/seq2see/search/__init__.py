@@ -1,8 +1,9 @@
-"""From log-probabilities to hypotheses: greedy, beam, sampling. Knows no model and no words.
+"""Search for translations, given log-probabilities: greedy search, beam search, sampling.
 
-A `Decoder` is what a search asks of a model, a `Source` what it knows of a sentence, `search` goes
-from one to the other. Everything that shapes the result is a part of its own: processors change
-what may follow, a choice orders the candidates, a stop rule says when a row is done.
+`search` translates `SearchInput`s with an `IncrementalDecoder`, the interface of a model. It works
+on ids and knows neither models nor text. Its components are separate: processors change the
+log-probabilities of a step, a selector orders the candidates, and a stopping criterion decides when
+the search of a sentence ends.
 """
 
 from seq2see.search.beam_search import search
@@ -21,11 +22,11 @@ from seq2see.search.decoder import (
     log_mean_probability,
 )
 from seq2see.search.hypotheses import Beam, Candidates, Hypothesis
-from seq2see.search.lexical_constraints import missing_phrases
 from seq2see.search.observer import CandidateStatus, SearchObserver, StepRecord
-from seq2see.search.processors import StepProcessor
+from seq2see.search.processors import PHRASE_PAD, StepProcessor, pad_phrases
 
 __all__ = [
+    "PHRASE_PAD",
     "Beam",
     "CandidateStatus",
     "Candidates",
@@ -43,6 +44,6 @@ __all__ = [
     "StepRecord",
     "StopRule",
     "log_mean_probability",
-    "missing_phrases",
+    "pad_phrases",
     "search",
 ]

@@ -1,4 +1,4 @@
-"""Settings of a search, and the sentences that it searches for."""
+"""Settings of a search, and its inputs."""
 
 from __future__ import annotations
 
@@ -13,91 +13,91 @@ from seq2see.config import Config
 from seq2see.errors import InputError
 
 DEFAULT_BEAM_SIZE = 5
-
-
 StopRule = Literal["exact", "beam_full"]
 
 
 class LengthConfig(Config):
-    """How long a translation may be. Every length counts the stop symbol, on both sides."""
+    """Limits of the output length. All lengths, of source and target, include the end symbol."""
 
     min_ratio: float = Field(default=0.0, ge=0, le=1000)
-    """At least so many tokens for each of the source's."""
+    """Minimum number of target tokens per source token."""
     max_ratio: float = Field(default=2.0, ge=0, le=1000)
-    """At most so many tokens for each of the source's, and `max_extra` more."""
+    """Maximum number of target tokens per source token; `max_extra` is added."""
     max_extra: int = Field(default=20, ge=1)
-    """What even the shortest source may grow by."""
+    """Number of tokens that a target may have in addition to `max_ratio` · source length."""
     max_length: int = Field(default=512, ge=1)
-    """At most so many tokens, whatever the source. What reaches a limit is cut and says so."""
+    """Maximum number of target tokens for any source. A translation that reaches a limit is cut and
+    marked as such."""
 
     def min_target_length(self, source_length: int) -> int:
-        """Return the least length of a source's translation, never above its greatest."""
+        """Return the minimum length of a translation, which is at most its maximum length."""
         return min(int(self.min_ratio * source_length), self.max_target_length(source_length))
 
     def max_target_length(self, source_length: int) -> int:
-        """Return the greatest length of a source's translation."""
+        """Return the maximum length of a translation."""
         return min(int(self.max_ratio * source_length) + self.max_extra, self.max_length)
 
 
 class SamplingConfig(Config):
-    """Draw each token instead of taking the best; the draws depend on the seed and the line."""
+    """Sample each token instead of choosing the best."""
 
     temperature: float = Field(default=1.0, ge=1e-6)
-    """Divides the log-probabilities: below 1 the likely gets likelier."""
+    """Divides the log-probabilities. Values below 1 sharpen the distribution."""
     top_k: int | None = Field(default=None, ge=1)
-    """Draw from the so many likeliest tokens."""
+    """Sample from the `top_k` most likely tokens. By default all tokens."""
     top_p: float = Field(default=1.0, gt=0, le=1)
-    """Draw from the fewest likeliest tokens whose probabilities reach this sum."""
+    """Sample from the smallest set of most likely tokens whose probabilities sum up to this."""
     seed: int = 0
-    """The same seed, line and model give the same text, whatever else is translated beside it."""
+    """The same seed, line number and model give the same text, regardless of the other lines."""
 
 
 class SearchConfig(Config):
-    """One search."""
+    """The search for a translation."""
 
     beam_size: int = Field(default=DEFAULT_BEAM_SIZE, ge=1, le=1000)
-    """Hypotheses kept at each step; 1 is greedy. Sampling keeps none."""
+    """Number of hypotheses per sentence at each step. 1 is greedy search. Sampling has no beam."""
     n_best: int = Field(default=1, ge=1)
-    """Translations of each sentence: the best, or with sampling so many draws in their order."""
+    """Number of translations per sentence: the best ones, or with sampling that many samples."""
     length_penalty: float = Field(default=1.0, ge=0, le=10)
-    """α: the score is the log-probability divided by length^α. 0 favours the short, 1 is the mean
-    of the tokens' log-probabilities."""
+    """α: the score is the log-probability divided by length^α. 0 favors short translations; 1 is
+    the mean log-probability of the tokens."""
     coverage_penalty: float = Field(default=0.0, ge=0)
-    """β: the score loses β·|log c| for each source token that got attention c below 1 in all."""
+    """β: β·|log c| is subtracted from the score for each source token whose attention weights sum
+    up to c below 1."""
     length: LengthConfig = LengthConfig()
     stop_rule: StopRule | None = None
-    """`exact`: when no hypothesis that is still alive could enter the n best. `beam_full`: once
-    `beam_size` have ended, as ctranslate2 does (without penalties: once the likeliest has); faster,
-    but a model that is sure of itself ends the wrong ones first. Left out: as the model's directory
-    says, where training has measured that `beam_full` loses nothing; otherwise `exact`."""
+    """When the search for a sentence ends. `exact`: no live hypothesis can still enter the n-best
+    list. `beam_full`: `beam_size` hypotheses have finished, as in CTranslate2 (without penalties:
+    the most likely hypothesis has finished); faster, but may miss better translations. By default
+    the rule that is stored with the model, otherwise `exact`."""
     repetition_penalty: float = Field(default=1.0, ge=1)
-    """Multiplies the log-probability of each token that the hypothesis has already."""
+    """Factor of the log-probability of tokens that the hypothesis already contains."""
     no_repeat_ngram_size: int = Field(default=0, ge=0)
-    """No so many tokens in a row twice; 0 allows all."""
+    """Forbid repeated n-grams of this size. 0 (default) disables the check."""
     sampling: SamplingConfig | None = None
     num_beam_groups: int = Field(default=1, ge=1)
-    """Diverse beam search: groups that share the beam, each turned away from what those before it
-    chose."""
+    """Diverse beam search: number of groups that the beam is divided into. Tokens that earlier
+    groups chose are penalized."""
     diversity_penalty: float = Field(default=0.0, ge=0)
-    """What a token costs for each time that an earlier group chose it in the same step."""
+    """Penalty of a token for each time that an earlier group chose it in the same step."""
 
     @property
     def searches_per_input(self) -> int:
-        """Searches that each sentence gets: the samples, or the groups."""
+        """The number of independent searches for each sentence: the samples or the beam groups."""
         return self.n_best if self.sampling else self.num_beam_groups
 
     @property
     def beams_per_search(self) -> int:
-        """Hypotheses that one of them keeps."""
+        """The number of hypotheses that each search keeps."""
         return 1 if self.sampling else self.beam_size // self.num_beam_groups
 
     @property
     def n_best_per_search(self) -> int:
-        """Finished hypotheses that one of them must bring home."""
+        """The number of finished hypotheses that each search returns."""
         return min(self.n_best, self.beams_per_search)
 
     def conflicts(self) -> Iterator[str]:
-        """Refuse combinations that would ask for nothing, or for two things at once."""
+        """Yield a message for each invalid combination of settings."""
         if self.sampling:
             yield from self._sampling_conflicts()
         elif self.n_best > self.beam_size:
@@ -124,7 +124,7 @@ class SearchConfig(Config):
     def _sampling_conflicts(self) -> Iterator[str]:
         if self.beam_size not in {1, DEFAULT_BEAM_SIZE}:
             yield (
-                "`beam_size` must be left out with sampling, which keeps no beam, "
+                "`beam_size` must be left out with sampling, which has no beam, "
                 f"but is {self.beam_size} instead"
             )
         if self.num_beam_groups > 1:
@@ -138,39 +138,41 @@ Phrase = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class SearchInput:
-    """One sentence to translate, with what its translation must and must not hold."""
+    """One sentence to translate, with the constraints on its translation."""
 
     source_length: int
-    """Its tokens as the model reads them, the stop symbol included."""
+    """Number of tokens of the source with its special tokens."""
     line_number: int = 0
-    """Which line it is: sampling draws from the seed and this number."""
+    """Sampling depends on the seed and this number."""
     prefix: Phrase = ()
-    """How the translation starts. It stands above every other wish, and leaves room for more."""
+    """The first tokens of the translation. It overrides all other constraints; the translation may
+    always be longer."""
     forbidden: tuple[Phrase, ...] = ()
-    """What it must not hold; a phrase is one token or several in a row."""
+    """Phrases of one or more tokens that the translation must not contain."""
     required: tuple[Phrase, ...] = ()
-    """What it must hold, each at least once. The first come first where room is short."""
+    """Phrases that the translation must contain at least once. If the length does not suffice for
+    all, the first ones have priority."""
 
     def max_target_length(self, length: LengthConfig) -> int:
-        """Return the greatest length of its translation: a prefix never fills it alone."""
+        """Return the maximum length of the translation, which is longer than the prefix."""
         return max(length.max_target_length(self.source_length), len(self.prefix) + 1)
 
     def min_target_length(self, length: LengthConfig) -> int:
-        """Return the least length of its translation."""
+        """Return the minimum length of the translation."""
         return length.min_target_length(self.source_length)
 
 
 def check_search_inputs(inputs: Sequence[SearchInput], special_ids: frozenset[int]) -> None:
-    """Refuse what no translation could have: special ids inside, phrases without a token."""
-    for index, source in enumerate(inputs):
-        phrases = (*source.forbidden, *source.required)
+    """Raise `InputError` if a phrase is empty, or if a special id must be in the translation."""
+    for index, search_input in enumerate(inputs):
+        phrases = (*search_input.forbidden, *search_input.required)
         if not all(phrases):
             raise InputError(
-                f"a phrase must have at least one token, but source {index} has one without"
+                f"a phrase must have at least one token, but input {index} has an empty phrase"
             )
-        taken = special_ids.intersection(chain(source.prefix, *source.required))
-        if taken:
+        invalid = special_ids.intersection(chain(search_input.prefix, *search_input.required))
+        if invalid:
             raise InputError(
-                f"`prefix` and `terms` must be text, "
-                f"but source {index} has the special id {min(taken)} in one"
+                "`prefix` and `required` must not contain special ids, "
+                f"but input {index} has the id {min(invalid)} in one"
             )

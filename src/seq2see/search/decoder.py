@@ -12,43 +12,44 @@ from torch import Tensor
 
 from seq2see.errors import InputError
 
-# B rows (a sentence each, or one of its samples or groups), K beams, V vocabulary, S source tokens
-# B rows, K beams, V vocabulary, S source tokens
+# B rows (one per search: a sentence, or one of its samples or beam groups), K beams, V vocabulary,
+# S source tokens
 
 
 @dataclass(frozen=True, slots=True)
 class StepOutput:
-    """What a model expects next."""
+    """The output of a model for one decoding step."""
 
     log_probs_BKV: Tensor
-    """Normalised. Belongs to the search from now on, which writes −∞ where nothing may follow."""
+    """Normalized log-probabilities of the next token. The search may overwrite them."""
     attention_BKS: Tensor | None = None
-    """How much this step looked at each source token, 0 on padding; for alignment and coverage.
-    S is that of the first step throughout, whichever sentences are left."""
+    """Attention weights of this step for each source token, 0 at padding; for alignment and
+    coverage. S is the same in all steps, also after sentences were removed."""
 
 
 class IncrementalDecoder(Protocol):
-    """A model that has read its sources and stands before the first target token.
+    """A model that decodes a batch of encoded sources step by step.
 
-    It begins with a row for each source and one beam a row. The search decides how many of both
-    there are later, and says so with `reorder`.
+    It starts with one row per source and one beam per row. The search changes both numbers by
+    `reorder`.
     """
 
     def step(self, tokens_BK: Tensor) -> StepOutput:
-        """Take the last token of each hypothesis (at first the start symbol) and look ahead."""
+        """Process the last token of each hypothesis (first the start symbol)."""
 
     def reorder(self, rows_B: Tensor, parents_BK: Tensor) -> None:
-        """Keep these of the present rows; there, beam k goes on from the old beam parents[k].
+        """Keep these rows; beam k of a row continues its old beam parents[k].
 
-        Rows stay in order: as many as before means all of them. Only before the first step is one
-        taken more than once. The number of beams may change.
+        The order of the rows does not change, so as many rows as before are all of them. A row is
+        repeated only before the first step. The number of beams may change.
         """
 
 
 class EnsembleDecoder:
-    """Decoders of models that share a target vocabulary; they expect the mean of what each does.
+    """Combines models that share a target vocabulary by averaging their probabilities.
 
-    The mean is that of probabilities: one model that is sure can carry the others.
+    Because probabilities are averaged, not their logarithms, one confident model can outweigh the
+    others. Raises `InputError` if there is no decoder.
     """
 
     def __init__(self, decoders: Sequence[IncrementalDecoder]) -> None:
@@ -57,32 +58,36 @@ class EnsembleDecoder:
         self.decoders = tuple(decoders)
 
     def step(self, tokens_BK: Tensor) -> StepOutput:
-        """Ask each, and take the mean."""
-        predictions = [decoder.step(tokens_BK) for decoder in self.decoders]
-        sizes = {p.log_probs_BKV.size(2) for p in predictions}
+        """Run all decoders and return the mean of their outputs.
+
+        Raises `InputError` if the vocabularies have different sizes.
+        """
+        outputs = [decoder.step(tokens_BK) for decoder in self.decoders]
+        sizes = {output.log_probs_BKV.size(2) for output in outputs}
         if len(sizes) > 1:
             raise InputError(
-                f"an ensemble's models must share a vocabulary, but have {sorted(sizes)} pieces"
+                f"the models of an ensemble must share a vocabulary, but have {sorted(sizes)} "
+                "tokens"
             )
-        mean_BKV = log_mean_probability([p.log_probs_BKV for p in predictions])
-        return StepOutput(mean_BKV, _mean_attention(predictions))
+        mean_BKV = log_mean_probability([output.log_probs_BKV for output in outputs])
+        return StepOutput(mean_BKV, _mean_attention(outputs))
 
     def reorder(self, rows_B: Tensor, parents_BK: Tensor) -> None:
-        """Let each follow."""
+        """Reorder all decoders."""
         for decoder in self.decoders:
             decoder.reorder(rows_B, parents_BK)
 
 
 def log_mean_probability(log_probs: Sequence[Tensor]) -> Tensor:
-    """Return the logarithm of the mean of probabilities."""
+    """Return the logarithm of the mean of the probabilities."""
     if len(log_probs) == 1:
         return log_probs[0]
     return torch.stack([*log_probs]).logsumexp(0) - math.log(len(log_probs))
 
 
-def _mean_attention(predictions: Sequence[StepOutput]) -> Tensor | None:
-    """Return it if all tell theirs: sources may be cut alike or not, which search cannot know."""
-    told = [p.attention_BKS for p in predictions if p.attention_BKS is not None]
-    if len(told) < len(predictions) or len({part.size(2) for part in told}) > 1:
+def _mean_attention(outputs: Sequence[StepOutput]) -> Tensor | None:
+    """Return the mean attention, or None unless all models return weights for as many tokens."""
+    weights = [output.attention_BKS for output in outputs if output.attention_BKS is not None]
+    if len(weights) < len(outputs) or len({w_BKS.size(2) for w_BKS in weights}) > 1:
         return None
-    return torch.stack(told).mean(0)
+    return torch.stack(weights).mean(0)

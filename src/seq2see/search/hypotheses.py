@@ -1,4 +1,4 @@
-"""Live hypotheses, candidates, finished hypotheses, and their scores."""
+"""Live hypotheses, candidates for the next step, finished hypotheses, and their scores."""
 
 from __future__ import annotations
 
@@ -10,58 +10,58 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-# B rows, K beams, C candidates, T tokens with the start symbol, E emitted tokens (T - 1),
-# V vocabulary, S source tokens
-# B rows, K beams, E emitted tokens, S source tokens
-# B rows, C candidates, N hypotheses, E emitted tokens, S source tokens
+# B rows, R rows at the start of the search, K beams, C candidates, T tokens with the start symbol,
+# E output tokens (T − 1), V vocabulary, S inputs or source tokens, N hypotheses
 
 
 @dataclass(frozen=True, slots=True)
 class Beam:
-    """The live hypotheses of every row, each row's in the order of its last choice.
+    """The live hypotheses of each row, in the order in which they were selected.
 
-    A row is a search of its own: a sentence, or one of the samples or groups of a sentence.
+    A row is an independent search: a sentence, or one of its samples or beam groups.
     """
 
     input_index_B: Tensor
-    """Which source each row translates."""
+    """Index of the sentence that each row translates."""
     search_index_B: Tensor
-    """Which of its samples or groups the row is."""
+    """Index of the sample or beam group among those of its sentence."""
     max_lengths_B: Tensor
-    """How long each row's hypotheses may become."""
+    """Maximum length of the hypotheses."""
     source_lengths_B: Tensor
-    """How long each row's source is."""
+    """Length of the source."""
     has_finished_B: Tensor
-    """Whether a hypothesis of the row has ended already."""
+    """Whether a hypothesis of the row has finished."""
     tokens_BKT: Tensor
-    """The start symbol, and what was emitted."""
+    """The start symbol and the output tokens."""
     log_probs_BK: Tensor
-    """The sum of the model's own log-probabilities of what was emitted."""
+    """Sum of the model's log-probabilities of the output tokens."""
     beam_scores_BK: Tensor
-    """What pruning goes by: the same sum as the processors left it. −∞: no hypothesis."""
+    """The same sum after the processors, used for pruning. −∞: no hypothesis."""
     token_log_probs_BKE: Tensor
     """The terms of `log_probs_BK`."""
     attention_BKES: Tensor | None = None
-    """Attention of the steps so far, the present one included once it is there."""
+    """Attention weights of the steps so far; those of the current step are appended by
+    `append_attention`."""
 
     @classmethod
     def create_initial(
         cls, max_lengths_S: Tensor, source_lengths_S: Tensor, searches_per_input: int, bos: int
     ) -> Beam:
-        """Return one hypothesis a row, with nothing in it, and for each source its rows."""
+        """Return a beam with one empty hypothesis per row, and the rows of each input."""
         device = max_lengths_S.device
         rows_B = torch.arange(len(max_lengths_S) * searches_per_input, device=device)
-        nothing_BK = torch.zeros(len(rows_B), 1, device=device)
+        inputs_B = rows_B // searches_per_input
+        zeros_BK = torch.zeros(len(rows_B), 1, device=device)
         return cls(
-            input_index_B=rows_B // searches_per_input,
+            input_index_B=inputs_B,
             search_index_B=rows_B % searches_per_input,
-            max_lengths_B=max_lengths_S[rows_B // searches_per_input],
-            source_lengths_B=source_lengths_S[rows_B // searches_per_input],
+            max_lengths_B=max_lengths_S[inputs_B],
+            source_lengths_B=source_lengths_S[inputs_B],
             has_finished_B=torch.zeros_like(rows_B, dtype=torch.bool),
             tokens_BKT=torch.full((len(rows_B), 1, 1), bos, device=device),
-            log_probs_BK=nothing_BK,
-            beam_scores_BK=nothing_BK,
-            token_log_probs_BKE=nothing_BK.new_zeros(len(rows_B), 1, 0),
+            log_probs_BK=zeros_BK,
+            beam_scores_BK=zeros_BK,
+            token_log_probs_BKE=zeros_BK.new_zeros(len(rows_B), 1, 0),
         )
 
     def __len__(self) -> int:
@@ -69,30 +69,30 @@ class Beam:
 
     @property
     def length(self) -> int:
-        """How many tokens each hypothesis has emitted."""
+        """The number of output tokens of each hypothesis."""
         return self.tokens_BKT.size(2) - 1
 
     @property
     def emitted_BKE(self) -> Tensor:
-        """What the hypotheses say, without the start symbol."""
+        """The output tokens, without the start symbol."""
         return self.tokens_BKT[:, :, 1:]
 
     @property
     def is_last_step_B(self) -> Tensor:
-        """For which rows the next token is the last that fits."""
+        """Whether the next token reaches the maximum length."""
         return self.max_lengths_B <= self.length + 1
 
     def append_attention(self, attention_BKS: Tensor | None) -> Beam:
-        """Return these with the attention of the present step behind that of the others."""
+        """Return the beam with the attention of the current step."""
         if attention_BKS is None:
             return self
-        now_BKES = attention_BKS[:, :, None]
-        before = self.attention_BKES
-        whole = now_BKES if before is None else torch.cat((before, now_BKES), dim=2)
-        return replace(self, attention_BKES=whole)
+        current_BKES = attention_BKS[:, :, None]
+        past = self.attention_BKES
+        attention = current_BKES if past is None else torch.cat((past, current_BKES), dim=2)
+        return replace(self, attention_BKES=attention)
 
     def select_rows(self, rows_B: Tensor) -> Beam:
-        """Return these rows alone."""
+        """Return the beam of these rows only."""
         attention = self.attention_BKES
         return Beam(
             input_index_B=self.input_index_B[rows_B],
@@ -108,9 +108,12 @@ class Beam:
         )
 
     def advance(self, chosen: Candidates, beam_scores_BK: Tensor, has_finished_B: Tensor) -> Beam:
-        """Return the hypotheses that the chosen candidates are, with these values."""
+        """Return the beam of the next step, whose hypotheses are the chosen candidates."""
         parents_BK = chosen.parents_BC
-        history = self.attention_BKES
+        attention = self.attention_BKES
+        token_log_probs_BKE = _append(
+            self.token_log_probs_BKE, parents_BK, chosen.model_log_probs_BC
+        )
         return Beam(
             input_index_B=self.input_index_B,
             search_index_B=self.search_index_B,
@@ -120,26 +123,24 @@ class Beam:
             tokens_BKT=_append(self.tokens_BKT, parents_BK, chosen.tokens_BC),
             log_probs_BK=chosen.log_probs_BC,
             beam_scores_BK=beam_scores_BK,
-            token_log_probs_BKE=_append(
-                self.token_log_probs_BKE, parents_BK, chosen.model_log_probs_BC
-            ),
-            attention_BKES=None if history is None else gather_parents(history, parents_BK),
+            token_log_probs_BKE=token_log_probs_BKE,
+            attention_BKES=None if attention is None else gather_parents(attention, parents_BK),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Continuations by one token, each row's in the order in which they are wanted."""
+    """Hypotheses extended by one token, in order of preference."""
 
     parents_BC: Tensor
-    """The beam that each goes on from."""
+    """Index of the beam that each candidate extends."""
     tokens_BC: Tensor
     model_log_probs_BC: Tensor
-    """The model's log-probability of that token."""
+    """The model's log-probability of the token."""
     log_probs_BC: Tensor
-    """The sum up to that token."""
+    """The sum of the model's log-probabilities up to the token."""
     beam_scores_BC: Tensor
-    """What they are ranked by, up to that token. −∞: no candidate."""
+    """The sum after the processors, by which candidates are ranked. −∞: no candidate."""
 
     @classmethod
     def from_tokens(
@@ -150,14 +151,14 @@ class Candidates:
         tokens_BC: Tensor,
         beam_scores_BC: Tensor,
     ) -> Candidates:
-        """Return them with what the model itself thinks of each."""
+        """Return the candidates that extend `parents_BC` by `tokens_BC`."""
         rows_B1 = torch.arange(len(beam), device=parents_BC.device)[:, None]
-        own_BC = model_log_probs_BKV[rows_B1, parents_BC, tokens_BC]
-        log_probs_BC = beam.log_probs_BK.gather(1, parents_BC) + own_BC
-        return cls(parents_BC, tokens_BC, own_BC, log_probs_BC, beam_scores_BC)
+        model_log_probs_BC = model_log_probs_BKV[rows_B1, parents_BC, tokens_BC]
+        log_probs_BC = beam.log_probs_BK.gather(1, parents_BC) + model_log_probs_BC
+        return cls(parents_BC, tokens_BC, model_log_probs_BC, log_probs_BC, beam_scores_BC)
 
     def take(self, indices_BC: Tensor) -> Candidates:
-        """Return those at these places, in that order."""
+        """Return the candidates at these indices, in their order."""
         return Candidates(
             self.parents_BC.gather(1, indices_BC),
             self.tokens_BC.gather(1, indices_BC),
@@ -168,9 +169,9 @@ class Candidates:
 
 
 def gather_parents(history: Tensor, parents_BC: Tensor) -> Tensor:
-    """Return what each parent has, [B, C, …] from [B, K, …]."""
+    """Return the history of each candidate's parent, [B, C, …] from [B, K, …]."""
     if history.size(1) == parents_BC.size(1) == 1:
-        return history  # greedy: an only child
+        return history  # greedy search: nothing to reorder
     rows_B1 = torch.arange(len(parents_BC), device=parents_BC.device)[:, None]
     return history[rows_B1, parents_BC]
 
@@ -180,90 +181,91 @@ def _append(history_BKT: Tensor, parents_BC: Tensor, new_BC: Tensor) -> Tensor:
 
 
 MIN_COVERAGE = 1e-9
-"""Stands for a source token that was never looked at, whose logarithm would be −∞."""
+"""Lower bound of the coverage of a source token; the logarithm of 0 would be −∞."""
 
 
 def normalize_by_length(values: Tensor, lengths: Tensor | int, alpha: float) -> Tensor:
-    """Return value / length^α. The length counts the stop symbol."""
+    """Return value / length^α. The length includes the end symbol."""
     return values / lengths**alpha
 
 
 def compute_coverage_penalty(
     attention_BKES: Tensor, source_lengths_B: Tensor, beta: float
 ) -> Tensor:
-    """Return what source tokens cost that were looked at too little: β Σ |log min(Σ_t a_ts, 1)|.
+    """Return the penalty for source tokens with little attention: β Σ_s |log min(Σ_t a_ts, 1)|.
 
-    Wu et al. 2016. The sum of a hypothesis that has just ended has the stop symbol's step in it.
+    From Wu et al. 2016. The attention of a finished hypothesis includes the step of the end symbol.
     """
     coverage_BKS = attention_BKES.sum(2).clamp(MIN_COVERAGE, 1)
-    places_S = torch.arange(coverage_BKS.size(2), device=coverage_BKS.device)
-    padding_B1S = (places_S >= source_lengths_B[:, None])[:, None]
+    positions_S = torch.arange(coverage_BKS.size(2), device=coverage_BKS.device)
+    padding_B1S = (positions_S >= source_lengths_B[:, None])[:, None]
     return beta * -coverage_BKS.log().masked_fill(padding_B1S, 0).sum(2)
 
 
 def score_upper_bound(beam_scores_BK: Tensor, max_lengths_B: Tensor, alpha: float) -> Tensor:
-    """Return the highest score that any hypothesis of each row could still end with.
+    """Return an upper bound of the final score of the live hypotheses of each row.
 
-    Each further token lowers the value or leaves it, and a value below 0 is divided by most at
-    the greatest length; the coverage penalty may yet vanish.
+    A further token never increases the beam score, a negative score is divided by most at the
+    maximum length, and the coverage penalty may become 0.
     """
     return normalize_by_length(beam_scores_BK.amax(1), max_lengths_B, alpha)
 
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """One translation, in tokens."""
+    """The ids of one translation, with its score."""
 
     tokens: tuple[int, ...]
-    """What was emitted: without the start symbol, and with the stop symbol if it was reached."""
+    """The output tokens, without the start symbol; the last is the end symbol if finished."""
     is_finished: bool
-    """The stop symbol was reached; otherwise the translation was cut at its greatest length."""
+    """Whether the end symbol was reached; otherwise the translation was cut at its maximum
+    length."""
     score: float
-    """log_prob / length^α − penalty: what hypotheses are ranked by."""
+    """log_prob / length^α − penalty. Hypotheses are ranked by it."""
     log_prob: float
-    """The sum of the model's own log-probabilities of the tokens."""
+    """Sum of the model's log-probabilities of the tokens."""
     penalty: float
-    """What coverage and repetition took off the score."""
+    """The part of the score that is due to coverage and repetition penalties."""
     token_log_probs: tuple[float, ...]
-    """One for each token."""
+    """The model's log-probability of each token."""
     attention_ES: Tensor | None = None
-    """How much each token's step looked at each source token, where the decoder tells."""
+    """Attention weights of each token's step for the source tokens, if the decoder returns them."""
 
     @property
     def tokens_without_eos(self) -> tuple[int, ...]:
-        """The tokens without the stop symbol."""
+        """The tokens without the end symbol."""
         return self.tokens[:-1] if self.is_finished else self.tokens
 
     @property
     def alignment(self) -> tuple[int, ...] | None:
-        """The source token that each token's step looked at most."""
+        """The source token with the highest attention weight for each token."""
         return None if self.attention_ES is None else tuple(self.attention_ES.argmax(1).tolist())
 
 
 class NewlyFinished(NamedTuple):
-    """The hypotheses that have ended in a step, those of a row by their rank."""
+    """The hypotheses that finish in one step, those of a row by their rank."""
 
     rows_N: Tensor
     ranks_N: Tensor
-    """Which candidate of its row each was, the likeliest first."""
+    """Rank of each among the candidates of its row; 0 is the most likely."""
     hypotheses: Sequence[Hypothesis]
 
 
 class FinishedHypotheses:
-    """The best hypotheses of each row so far, best first, and how many there were in all."""
+    """The best finished hypotheses of each row, best first, and the number of all finished."""
 
     def __init__(self, num_rows: int, n_best: int, device: torch.device) -> None:
         self.best: list[list[Hypothesis]] = [[] for _ in range(num_rows)]
         self.n_best = n_best
         self.counts_R = torch.zeros(num_rows, dtype=torch.long, device=device)
         self.n_best_threshold_R = torch.full((num_rows,), -torch.inf, device=device)
-        """The score of the last that is kept; −∞ while there is room for more."""
+        """The score of the last of the n best; −∞ while there are fewer."""
         self.best_finished_R = torch.zeros(num_rows, dtype=torch.bool, device=device)
-        """Whether some hypothesis ended when it was the likeliest of its row."""
+        """Whether a hypothesis finished when it was the most likely of its row."""
 
-    def add(self, ended: NewlyFinished) -> None:
-        """Take in what has ended in a step; of equals the earlier stays in front."""
-        rows_N, ranks_N, hypotheses = ended
+    def add(self, new: NewlyFinished) -> None:
+        """Add the hypotheses of one step; among equal scores the earlier one is ranked first."""
+        rows_N, ranks_N, hypotheses = new
         rows = rows_N.tolist()
         for row, hypothesis in zip(rows, hypotheses, strict=True):
             best = self.best[row]
@@ -271,9 +273,9 @@ class FinishedHypotheses:
             del best[self.n_best :]
         self.counts_R.index_add_(0, rows_N, torch.ones_like(rows_N))
         self.best_finished_R[rows_N[ranks_N == 0]] = True
-        self._raise_thresholds({row for row in rows if len(self.best[row]) == self.n_best})
+        self._update_thresholds({row for row in rows if len(self.best[row]) == self.n_best})
 
-    def _raise_thresholds(self, rows: Set[int]) -> None:
+    def _update_thresholds(self, rows: Set[int]) -> None:
         device = self.n_best_threshold_R.device
         scores = torch.tensor([self.best[row][-1].score for row in rows], device=device)
         self.n_best_threshold_R[torch.tensor([*rows], dtype=torch.long, device=device)] = scores
@@ -287,21 +289,24 @@ def collect_finished(
     alpha: float,
     eos: int,
 ) -> NewlyFinished | None:
-    """Return the candidates that end, with their rows in the beam, if there are any."""
+    """Return the candidates that finish, with their rows of the beam; None if there are none."""
     rows_N, ranks_N = finished_BC.nonzero(as_tuple=True)  # note: this is a sync point
     if not len(rows_N):
         return None
     parents_N = candidates.parents_BC[rows_N, ranks_N]
-    tokens_NE, own_NE = _histories(beam, candidates, rows_N, ranks_N)
+    tokens_NE, token_log_probs_NE = _histories(beam, candidates, rows_N, ranks_N)
     scores_N = scores_BC[rows_N, ranks_N]
     sums_N = candidates.log_probs_BC[rows_N, ranks_N]
     penalties_N = normalize_by_length(sums_N, tokens_NE.size(1), alpha) - scores_N
-    log_probs_N = own_NE.double().sum(1)  # more exact: the search rounds its sum at each step
-    columns = (tokens_NE, scores_N, log_probs_N, penalties_N, own_NE)
+    # More exact than the sum of the search, which is rounded at each step.
+    log_probs_N = token_log_probs_NE.double().sum(1)
+    columns = (tokens_NE, scores_N, log_probs_N, penalties_N, token_log_probs_NE)
     attention = _attention(beam, rows_N, parents_N)
     hypotheses = [
-        Hypothesis(tuple(tokens), tokens[-1] == eos, score, log_prob, penalty, tuple(own), seen)
-        for tokens, score, log_prob, penalty, own, seen in zip(
+        Hypothesis(
+            tuple(tokens), tokens[-1] == eos, score, log_prob, penalty, tuple(token_log_probs), w_ES
+        )
+        for tokens, score, log_prob, penalty, token_log_probs, w_ES in zip(
             *(column.tolist() for column in columns), attention, strict=True
         )
     ]
@@ -311,18 +316,18 @@ def collect_finished(
 def _histories(
     beam: Beam, candidates: Candidates, rows_N: Tensor, ranks_N: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return what some candidates have emitted in all, and the log-probability of each token."""
+    """Return all output tokens of some candidates, and the log-probability of each token."""
     parents_N = candidates.parents_BC[rows_N, ranks_N]
     tokens_N1 = candidates.tokens_BC[rows_N, ranks_N, None]
-    own_N1 = candidates.model_log_probs_BC[rows_N, ranks_N, None]
+    log_probs_N1 = candidates.model_log_probs_BC[rows_N, ranks_N, None]
     return (
         torch.cat((beam.emitted_BKE[rows_N, parents_N], tokens_N1), dim=1),
-        torch.cat((beam.token_log_probs_BKE[rows_N, parents_N], own_N1), dim=1),
+        torch.cat((beam.token_log_probs_BKE[rows_N, parents_N], log_probs_N1), dim=1),
     )
 
 
 def _attention(beam: Beam, rows_N: Tensor, parents_N: Tensor) -> Sequence[Tensor | None]:
-    """Return the attention of some hypotheses, without the padding of their sources."""
+    """Return the attention weights of some hypotheses, without the padding of their sources."""
     if beam.attention_BKES is None:
         return [None] * len(rows_N)
     lengths = beam.source_lengths_B[rows_N].tolist()

@@ -19,94 +19,92 @@ from seq2see.search.hypotheses import Beam, Candidates, gather_parents
 from seq2see.search.processors import PHRASE_PAD, StepProcessor, pad_phrases
 from seq2see.search.selectors import stable_topk
 
-# B rows, K beams, C candidates, N candidates of one beam, V vocabulary, E emitted tokens,
-# S sources, P terms of a source, L tokens of a term, W windows, F findings
+# B rows, K beams, C candidates, N candidates of one beam, V vocabulary, E output tokens,
+# S inputs, P phrases of an input, L tokens of a phrase, W windows, F matches
 
 
 @dataclass(frozen=True, slots=True)
 class ConstraintProgress:
-    """How much of the terms each hypothesis has."""
+    """The part of the required phrases that each hypothesis contains."""
 
     met_BKP: Tensor
     matched_BKP: Tensor
-    """How many of a term's tokens the hypothesis ends with; 0 where it is met."""
+    """Number of tokens of a phrase that the hypothesis ends with; 0 if the phrase is met."""
     lengths_B1P: Tensor
 
     @property
     def all_met_BK(self) -> Tensor:
-        """Whether all terms are met."""
+        """Whether all phrases are met."""
         return self.met_BKP.all(2)
 
     @property
     def num_tokens_BK(self) -> Tensor:
-        """The tokens of all terms that are met, and of the one that has got furthest."""
-        met_BKP = self.lengths_B1P * self.met_BKP
-        return met_BKP.sum(2) + self.matched_BKP.amax(2)
+        """The number of tokens of all met phrases and of the unmet phrase with most matches."""
+        met_tokens_BKP = self.lengths_B1P * self.met_BKP
+        return met_tokens_BKP.sum(2) + self.matched_BKP.amax(2)
 
 
 @dataclass(frozen=True, slots=True)
 class DynamicBeamAllocation(StepProcessor):
-    """Processor and choice in one: what must come may come, and is kept."""
+    """Step processor and candidate selector that together guarantee the required phrases."""
 
     phrases_SPL: Tensor
-    """Filled up with `NO_TOKEN`; a term without a token is met from the start."""
+    """Padded with `PHRASE_PAD`; an empty phrase counts as met."""
     beam_size: int
     eos: int
 
     def process(self, beam: Beam, step_scores_BKV: Tensor, model_log_probs_BKV: Tensor) -> None:
-        """Allow what a term goes on with, whoever forbade it, and no stop before all are met."""
-        terms_BPL = self.phrases_SPL[beam.input_index_B]
-        progress = measure_progress(beam.emitted_BKE, terms_BPL)
-        tokens_BKP = next_required_tokens(progress, terms_BPL)
-        rows_F, beams_F, places_F = (tokens_BKP != PHRASE_PAD).nonzero(as_tuple=True)
-        tokens_F = tokens_BKP[rows_F, beams_F, places_F]
-        now_F, own_F = (
-            x[rows_F, beams_F, tokens_F] for x in (step_scores_BKV, model_log_probs_BKV)
-        )
-        step_scores_BKV[rows_F, beams_F, tokens_F] = torch.where(now_F == -torch.inf, own_F, now_F)
+        """Allow the next token of each phrase, even if another processor has forbidden it, and
+        forbid the end symbol until all phrases are met."""
+        phrases_BPL = self.phrases_SPL[beam.input_index_B]
+        progress = measure_progress(beam.emitted_BKE, phrases_BPL)
+        tokens_BKP = next_required_tokens(progress, phrases_BPL)
+        rows_F, beams_F, phrases_F = (tokens_BKP != PHRASE_PAD).nonzero(as_tuple=True)
+        tokens_F = tokens_BKP[rows_F, beams_F, phrases_F]
+        scores_F = step_scores_BKV[rows_F, beams_F, tokens_F]
+        log_probs_F = model_log_probs_BKV[rows_F, beams_F, tokens_F]
+        allowed_F = torch.where(scores_F == -torch.inf, log_probs_F, scores_F)
+        step_scores_BKV[rows_F, beams_F, tokens_F] = allowed_F
         step_scores_BKV[:, :, self.eos].masked_fill_(~progress.all_met_BK, -torch.inf)
 
     def select(
         self, beam: Beam, model_log_probs_BKV: Tensor, step_scores_BKV: Tensor
     ) -> Candidates:
-        """Return what goes on best from each hypothesis, and with its terms, bank after bank."""
-        terms_BPL = self.phrases_SPL[beam.input_index_B]
-        wanted_BKP = next_required_tokens(measure_progress(beam.emitted_BKE, terms_BPL), terms_BPL)
-        # As many from each as it could place alone, and the stop symbol: a hypothesis with terms
-        # is less likely than one without, and would never be seen among the best of all.
-        count = self.beam_size + 1 if self.beam_size > 1 else 1
-        tokens_BKN, steps_BKN = propose_tokens(step_scores_BKV, wanted_BKP, count)
-        values_BC = (beam.beam_scores_BK[:, :, None] + steps_BKN).flatten(1)
+        """Return the best continuations and the required tokens of each hypothesis, the banks in
+        turn."""
+        phrases_BPL = self.phrases_SPL[beam.input_index_B]
+        progress = measure_progress(beam.emitted_BKE, phrases_BPL)
+        required_BKP = next_required_tokens(progress, phrases_BPL)
+        # From each hypothesis as many as could fill the beam, and the end symbol: a hypothesis with
+        # required phrases is less likely than one without, and would rarely be in a joint top k.
+        k = self.beam_size + 1 if self.beam_size > 1 else 1
+        tokens_BKN, steps_BKN = propose_tokens(step_scores_BKV, required_BKP, k)
+        scores_BC = (beam.beam_scores_BK[:, :, None] + steps_BKN).flatten(1)
         beams_K1 = torch.arange(tokens_BKN.size(1), device=tokens_BKN.device)[:, None]
         parents_BC = beams_K1.expand_as(tokens_BKN).flatten(1)
         candidates = Candidates.from_tokens(
-            beam, model_log_probs_BKV, parents_BC, tokens_BKN.flatten(1), values_BC
+            beam, model_log_probs_BKV, parents_BC, tokens_BKN.flatten(1), scores_BC
         )
-        progress = measure_progress(extend_tokens(beam, candidates), terms_BPL)
-        values_BC = mask_incomplete(values_BC, progress.all_met_BK, beam)
-        order_BC = order_round_robin(values_BC, progress.num_tokens_BK)[:, : 2 * self.beam_size]
-        return replace(candidates, beam_scores_BC=values_BC).take(order_BC)
+        progress = measure_progress(extend_tokens(beam, candidates), phrases_BPL)
+        scores_BC = mask_incomplete(scores_BC, progress.all_met_BK, beam)
+        order_BC = order_round_robin(scores_BC, progress.num_tokens_BK)[:, : 2 * self.beam_size]
+        return replace(candidates, beam_scores_BC=scores_BC).take(order_BC)
 
 
 def select_feasible_phrases(search_input: SearchInput, max_length: int) -> tuple[Phrase, ...]:
-    """Return the terms that can be met: those without a forbidden phrase, while there is room."""
-    room = max_length - len(search_input.prefix) - 1
-    kept = []
-    for term in dict.fromkeys(search_input.required):
-        possible = not any(contains_phrase(term, phrase) for phrase in search_input.forbidden)
-        if possible and len(term) <= room:
-            kept.append(term)
-            room -= len(term)
-    return tuple(kept)
-
-
-def missing_phrases(phrases: Sequence[Phrase], tokens: Sequence[int]) -> tuple[Phrase, ...]:
-    """Return the terms that a translation does not hold: the report of what could not be met."""
-    return tuple(term for term in phrases if not contains_phrase(tokens, term))
+    """Return the required phrases that contain no forbidden phrase and fit into the length."""
+    remaining = max_length - len(search_input.prefix) - 1
+    feasible = []
+    for phrase in dict.fromkeys(search_input.required):
+        is_allowed = not any(contains_phrase(phrase, other) for other in search_input.forbidden)
+        if is_allowed and len(phrase) <= remaining:
+            feasible.append(phrase)
+            remaining -= len(phrase)
+    return tuple(feasible)
 
 
 def contains_phrase(tokens: Sequence[int], phrase: Phrase) -> bool:
-    """Say whether the phrase stands somewhere among the tokens."""
+    """Return whether the tokens contain the phrase."""
     starts = range(len(tokens) - len(phrase) + 1)
     return any(tuple(tokens[i : i + len(phrase)]) == phrase for i in starts)
 
@@ -114,94 +112,94 @@ def contains_phrase(tokens: Sequence[int], phrase: Phrase) -> bool:
 def build_beam_allocation(
     inputs: Sequence[SearchInput], max_lengths_S: Tensor, beam_size: int, eos: int
 ) -> DynamicBeamAllocation | None:
-    """Make the glossary of these sources, if any has terms that can be met."""
-    fits = [
-        select_feasible_phrases(s, longest)
-        for s, longest in zip(inputs, max_lengths_S.tolist(), strict=True)
+    """Return the allocation for these inputs, or None if no required phrase is feasible."""
+    max_lengths = max_lengths_S.tolist()
+    phrases = [
+        select_feasible_phrases(search_input, max_length)
+        for search_input, max_length in zip(inputs, max_lengths, strict=True)
     ]
-    if not any(fits):
+    if not any(phrases):
         return None
-    return DynamicBeamAllocation(pad_phrases(fits, max_lengths_S.device), beam_size, eos)
+    return DynamicBeamAllocation(pad_phrases(phrases, max_lengths_S.device), beam_size, eos)
 
 
 def measure_progress(emitted_BKE: Tensor, phrases_BPL: Tensor) -> ConstraintProgress:
-    """Look up how much of the terms each hypothesis has."""
-    terms_B1PL, size = phrases_BPL[:, None], phrases_BPL.size(2)
-    lengths_B1P = (terms_B1PL != PHRASE_PAD).sum(3)
-    begun_BKP = emitted_BKE.new_zeros(*emitted_BKE.shape[:2], phrases_BPL.size(1))
-    for m in range(1, min(size - 1, emitted_BKE.size(2)) + 1):  # the longest comes last and stays
-        ends_BKP = (emitted_BKE[:, :, None, -m:] == terms_B1PL[..., :m]).all(3)
-        begun_BKP.masked_fill_(ends_BKP & (lengths_B1P > m), m)
-    # Places behind the last token, so that a short term is found at the end as well.
-    padded_BKE = torch.nn.functional.pad(emitted_BKE, (0, size), value=PHRASE_PAD - 1)
-    windows_BK1WL = padded_BKE.unfold(2, size, 1)[:, :, None]
-    terms_B1P1L = terms_B1PL[:, :, :, None]
-    met_BKP = ((windows_BK1WL == terms_B1P1L) | (terms_B1P1L == PHRASE_PAD)).all(4).any(3)
+    """Return the part of the phrases that each hypothesis contains."""
+    phrases_B1PL, max_length = phrases_BPL[:, None], phrases_BPL.size(2)
+    lengths_B1P = (phrases_B1PL != PHRASE_PAD).sum(3)
+    matched_BKP = emitted_BKE.new_zeros(*emitted_BKE.shape[:2], phrases_BPL.size(1))
+    for m in range(1, min(max_length - 1, emitted_BKE.size(2)) + 1):  # the longest match is last
+        is_match_BKP = (emitted_BKE[:, :, None, -m:] == phrases_B1PL[..., :m]).all(3)
+        matched_BKP.masked_fill_(is_match_BKP & (lengths_B1P > m), m)
+    # Padded, so that the windows also contain a short phrase at the end.
+    padded_BKE = torch.nn.functional.pad(emitted_BKE, (0, max_length), value=PHRASE_PAD - 1)
+    windows_BK1WL = padded_BKE.unfold(2, max_length, 1)[:, :, None]
+    phrases_B1P1L = phrases_B1PL[:, :, :, None]
+    met_BKP = ((windows_BK1WL == phrases_B1P1L) | (phrases_B1P1L == PHRASE_PAD)).all(4).any(3)
     met_BKP = met_BKP | (lengths_B1P == 0)
-    return ConstraintProgress(met_BKP, begun_BKP.masked_fill(met_BKP, 0), lengths_B1P)
+    return ConstraintProgress(met_BKP, matched_BKP.masked_fill(met_BKP, 0), lengths_B1P)
 
 
 def next_required_tokens(progress: ConstraintProgress, phrases_BPL: Tensor) -> Tensor:
-    """Return the token that each unmet term goes on with, [B, K, P]; `NO_TOKEN` for the others."""
+    """Return the next token of each unmet phrase, [B, K, P]; `PHRASE_PAD` for met phrases."""
     beams = progress.met_BKP.size(1)
-    terms_BKPL = phrases_BPL[:, None].expand(-1, beams, -1, -1)
-    tokens_BKP = terms_BKPL.gather(3, progress.matched_BKP[..., None])[..., 0]
+    phrases_BKPL = phrases_BPL[:, None].expand(-1, beams, -1, -1)
+    tokens_BKP = phrases_BKPL.gather(3, progress.matched_BKP[..., None])[..., 0]
     return tokens_BKP.masked_fill(progress.met_BKP, PHRASE_PAD)
 
 
-def propose_tokens(
-    step_scores_BKV: Tensor, required_BKP: Tensor, count: int
-) -> tuple[Tensor, Tensor]:
-    """Return the best tokens of each hypothesis and those that its terms want, with their values.
+def propose_tokens(step_scores_BKV: Tensor, required_BKP: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the `k` best tokens of each hypothesis and its required tokens, with their scores.
 
-    What came up before, and places without a token, have −∞.
+    Duplicates and padding have the score −∞.
     """
-    best_BKC, places_BKC = stable_topk(step_scores_BKV, count)
-    asked_BKP = required_BKP.clamp(min=0)
-    values_BKP = step_scores_BKV.gather(2, asked_BKP).masked_fill(
-        required_BKP == PHRASE_PAD, -torch.inf
-    )
-    tokens_BKN = torch.cat((places_BKC, asked_BKP), dim=2)
-    values_BKN = torch.cat((best_BKC, values_BKP), dim=2)
+    best_BKC, best_tokens_BKC = stable_topk(step_scores_BKV, k)
+    tokens_BKP = required_BKP.clamp(min=0)
+    scores_BKP = step_scores_BKV.gather(2, tokens_BKP)
+    scores_BKP = scores_BKP.masked_fill(required_BKP == PHRASE_PAD, -torch.inf)
+    tokens_BKN = torch.cat((best_tokens_BKC, tokens_BKP), dim=2)
+    scores_BKN = torch.cat((best_BKC, scores_BKP), dim=2)
     same_BKNN = tokens_BKN[..., None] == tokens_BKN[..., None, :]
-    before_BKNN = (same_BKNN & (values_BKN > -torch.inf)[..., None, :]).tril(-1)
-    return tokens_BKN, values_BKN.masked_fill(before_BKNN.any(3), -torch.inf)
+    duplicate_BKNN = (same_BKNN & (scores_BKN > -torch.inf)[..., None, :]).tril(-1)
+    return tokens_BKN, scores_BKN.masked_fill(duplicate_BKNN.any(3), -torch.inf)
 
 
 def extend_tokens(beam: Beam, candidates: Candidates) -> Tensor:
-    """Return what each candidate would have emitted, [B, C, E + 1]."""
+    """Return the output tokens of each candidate, [B, C, E + 1]."""
     emitted_BCE = gather_parents(beam.emitted_BKE, candidates.parents_BC)
     return torch.cat((emitted_BCE, candidates.tokens_BC[:, :, None]), dim=2)
 
 
 def mask_incomplete(beam_scores_BC: Tensor, all_met_BC: Tensor, beam: Beam) -> Tensor:
-    """Return the values, −∞ where a row's last step would cut a hypothesis that lacks a term.
+    """Return the scores, with −∞ for candidates that lack a phrase in the last step of a row.
 
-    Unless none has them all, here or among those that ended: then the best of these is the answer,
-    and the report names what it lacks.
+    If no candidate and no finished hypothesis has all phrases, nothing is masked: the best
+    candidate is then the result, and its missing phrases are reported.
     """
     all_met_BC = all_met_BC & (beam_scores_BC > -torch.inf)
-    strict_B = beam.is_last_step_B & (all_met_BC.any(1) | beam.has_finished_B)
-    return beam_scores_BC.masked_fill(strict_B[:, None] & ~all_met_BC, -torch.inf)
+    must_mask_B = beam.is_last_step_B & (all_met_BC.any(1) | beam.has_finished_B)
+    return beam_scores_BC.masked_fill(must_mask_B[:, None] & ~all_met_BC, -torch.inf)
 
 
 def order_round_robin(beam_scores_BC: Tensor, banks_BC: Tensor) -> Tensor:
-    """Return the order in which banks take turns, the fullest first: the best of each, then …"""
-    turns_BC, banks = rank_within_bank(beam_scores_BC, banks_BC), int(banks_BC.max()) + 1
-    places_BC = turns_BC * banks - banks_BC
-    dead_BC = beam_scores_BC == -torch.inf
-    return places_BC.masked_fill(dead_BC, banks * beam_scores_BC.size(1)).argsort(
-        dim=1, stable=True
-    )
+    """Return the order of the candidates in which banks take turns.
+
+    First the best candidate of each bank, then the second best and so on; in each turn the bank
+    with the most phrase tokens is first.
+    """
+    ranks_BC, num_banks = rank_within_bank(beam_scores_BC, banks_BC), int(banks_BC.max()) + 1
+    keys_BC = ranks_BC * num_banks - banks_BC
+    last = num_banks * beam_scores_BC.size(1)
+    return keys_BC.masked_fill(beam_scores_BC == -torch.inf, last).argsort(dim=1, stable=True)
 
 
 def rank_within_bank(beam_scores_BC: Tensor, banks_BC: Tensor) -> Tensor:
-    """Return how many of its own bank stand before each candidate; of equals, those in front."""
-    by_value_BC = beam_scores_BC.argsort(dim=1, descending=True, stable=True)
-    banks_sorted_BC = banks_BC.gather(1, by_value_BC)
-    by_bank_BC = banks_sorted_BC.argsort(dim=1, stable=True)
-    banks_sorted_BC = banks_sorted_BC.gather(1, by_bank_BC)
-    # Where each bank begins in that order: at the first place that has its number.
-    starts_BC = torch.searchsorted(banks_sorted_BC.contiguous(), banks_sorted_BC.contiguous())
+    """Return the rank of each candidate in its bank; equal scores are ranked by index."""
+    by_score_BC = beam_scores_BC.argsort(dim=1, descending=True, stable=True)
+    sorted_banks_BC = banks_BC.gather(1, by_score_BC)
+    by_bank_BC = sorted_banks_BC.argsort(dim=1, stable=True)
+    sorted_banks_BC = sorted_banks_BC.gather(1, by_bank_BC)
+    # Index of the first candidate of each bank in this order.
+    starts_BC = torch.searchsorted(sorted_banks_BC.contiguous(), sorted_banks_BC.contiguous())
     ranks_BC = torch.arange(beam_scores_BC.size(1), device=beam_scores_BC.device) - starts_BC
-    return torch.empty_like(ranks_BC).scatter_(1, by_value_BC.gather(1, by_bank_BC), ranks_BC)
+    return torch.empty_like(ranks_BC).scatter_(1, by_score_BC.gather(1, by_bank_BC), ranks_BC)

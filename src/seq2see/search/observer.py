@@ -1,7 +1,8 @@
-"""How a search is seen through: whoever observes hears every hypothesis, and the search keeps none.
+"""Observation of a search: an observer receives a record of each step, which the search discards.
 
-The whole tree can be drawn from it: candidate `c` of a step goes on from beam `parents[c]`, which
-was the candidate of the step before whose `beams` says so."""
+The records contain the complete search tree: candidate `c` of a step extends beam `parents[c]`,
+which is the candidate of the previous step with that number in `next_beam_BC`.
+"""
 
 from __future__ import annotations
 
@@ -13,43 +14,43 @@ from torch import Tensor
 
 from seq2see.search.hypotheses import Beam, Candidates
 
-# B rows, K beams, C candidates
+# B rows, C candidates
 
 
 class CandidateStatus(IntEnum):
-    """What became of a candidate. Each has exactly one."""
+    """What happened to a candidate in a step."""
 
     NONE = 0
-    """It never was one: its place was left over, or its row is done already."""
+    """Not a candidate: the slot is unused, or the row has stopped."""
     ALIVE = 1
-    """It went on to the next step."""
+    """It is a hypothesis of the next step."""
     FINISHED = 2
-    """It ended, and is a hypothesis."""
+    """It is a finished hypothesis."""
     PRUNED = 3
-    """Others were better."""
+    """Other candidates were better."""
     STOPPED = 4
-    """It was alive when the rule said that its row is done."""
+    """It was alive when the search of its row stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """One step of all rows, candidates in the order in which they were wanted: rank 0 first."""
+    """One step of all rows, with the candidates in order of preference."""
 
     beam: Beam
     """The hypotheses before the step."""
     candidates: Candidates
     scores_BC: Tensor
-    """What each would be worth, had it ended here."""
+    """The score of each candidate if it ended in this step."""
     statuses_BC: Tensor
-    """A `Fate` for each candidate."""
+    """A `CandidateStatus` for each candidate."""
     next_beam_BC: Tensor
-    """The beam that a living candidate is in the next step, otherwise −1."""
+    """The beam index of each live candidate in the next step, otherwise −1."""
     remaining_rows_B: Tensor | None
-    """The rows that are left in the next step; None: all."""
+    """The rows of the next step; None: all."""
 
 
 class SearchObserver(Protocol):
-    """Hears each step."""
+    """Receives a record of each step."""
 
     def step(self, record: StepRecord) -> None:
-        """Take a step's record. Its tensors are the search's own: read only."""
+        """Process the record of a step. Its tensors belong to the search: do not change them."""

@@ -1,4 +1,4 @@
-"""The pieces of the search, each against numbers worked out by hand."""
+"""Tests of the components of the search against values computed by hand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from seq2see.search import (
     SearchInput,
     StepOutput,
     StepProcessor,
-    missing_phrases,
     search,
 )
 from seq2see.search.beam_search import (
@@ -43,6 +42,7 @@ from seq2see.search.hypotheses import (
 )
 from seq2see.search.lexical_constraints import (
     DynamicBeamAllocation,
+    contains_phrase,
     mask_incomplete,
     measure_progress,
     order_round_robin,
@@ -71,13 +71,13 @@ NO = -torch.inf
 CPU = torch.device("cpu")
 
 
-class Scripted:
-    """A decoder that reads probabilities from a table: last token → what follows."""
+class TableDecoder:
+    """A decoder whose probabilities depend only on the last token."""
 
-    def __init__(self, rows: int, follows: dict[int, list[float]]) -> None:
-        size = len(next(iter(follows.values())))
+    def __init__(self, rows: int, table: dict[int, list[float]]) -> None:
+        size = len(next(iter(table.values())))
         self.log_probs = torch.full((size, size), 1 / size)
-        for token, probs in follows.items():
+        for token, probs in table.items():
             self.log_probs[token] = torch.tensor(probs)
         self.log_probs = self.log_probs.log()
         self.calls: list[tuple[int, ...]] = []
@@ -91,27 +91,27 @@ class Scripted:
         self.rows = len(rows_B)
 
 
-# "I" and "a" compete: the likelier start has the unlikelier end.
-NOTES = {BOS: [0, 0.0, 0.6, 0.4], 2: [0, 0.4, 0.3, 0.3], 3: [0, 0.9, 0.05, 0.05]}
+# The more likely first token, 2, leads to the less likely hypothesis.
+TABLE = {BOS: [0, 0.0, 0.6, 0.4], 2: [0, 0.4, 0.3, 0.3], 3: [0, 0.9, 0.05, 0.05]}
 
 
-def run(follows: dict[int, list[float]], sources: int = 1, **settings: Any) -> list[Any]:
+def run(table: dict[int, list[float]], num_inputs: int = 1, **settings: Any) -> list[Any]:
     settings = {"length": {"max_ratio": 0.0, "max_extra": 5}, **settings}
-    decoder = Scripted(sources, follows)
-    found = search(
+    decoder = TableDecoder(num_inputs, table)
+    results = search(
         decoder,
-        [SearchInput(3)] * sources,
+        [SearchInput(3)] * num_inputs,
         SearchConfig(**settings),
         bos=BOS,
         eos=EOS,
         pad=PAD,
     )
-    return [*found, decoder]
+    return [*results, decoder]
 
 
-def test_greedy_takes_the_likelier_start_and_a_beam_the_likelier_whole() -> None:
-    greedy, _ = run(NOTES, beam_size=1, length_penalty=0.0)
-    beam, _ = run(NOTES, beam_size=2, n_best=2, length_penalty=0.0)
+def test_beam_search_finds_better_hypothesis_than_greedy_search() -> None:
+    greedy, _ = run(TABLE, beam_size=1, length_penalty=0.0)
+    beam, _ = run(TABLE, beam_size=2, n_best=2, length_penalty=0.0)
     assert greedy[0].tokens == (2, EOS)
     assert math.exp(greedy[0].log_prob) == pytest.approx(0.24)
     assert [h.tokens for h in beam] == [(3, EOS), (2, EOS)]
@@ -120,153 +120,159 @@ def test_greedy_takes_the_likelier_start_and_a_beam_the_likelier_whole() -> None
     assert beam[0].tokens_without_eos == (3,)
 
 
-def test_the_score_divides_by_length_with_the_stop_symbol() -> None:
-    beam, _ = run(NOTES, beam_size=2, length_penalty=0.5)
+def test_score_is_normalized_by_length_with_end_symbol() -> None:
+    beam, _ = run(TABLE, beam_size=2, length_penalty=0.5)
     assert beam[0].tokens == (3, EOS)
     assert beam[0].score == pytest.approx(math.log(0.36) / math.sqrt(2))
     assert beam[0].penalty == 0
     assert beam[0].token_log_probs == pytest.approx([math.log(0.4), math.log(0.9)])
 
 
-def test_the_first_step_is_computed_once_and_a_finished_beam_asks_no_more() -> None:
-    *_, decoder = run(NOTES, beam_size=2, length_penalty=0.0)
+def test_decoder_runs_once_for_first_step_and_stops_when_finished() -> None:
+    *_, decoder = run(TABLE, beam_size=2, length_penalty=0.0)
     assert decoder.calls == [(1, 1), (1, 2)]
 
 
-def test_what_never_ends_is_cut_and_says_so() -> None:
-    (found, _) = run({BOS: [0, 0, 1, 0], 2: [0, 0, 1, 0]}, beam_size=3)
-    assert [(h.tokens, h.is_finished) for h in found] == [((2, 2, 2, 2, 2), False)]
-    assert found[0].tokens_without_eos == (2, 2, 2, 2, 2)
-    assert found[0].score == 0
+def test_endless_hypothesis_is_cut_at_max_length() -> None:
+    (result, _) = run({BOS: [0, 0, 1, 0], 2: [0, 0, 1, 0]}, beam_size=3)
+    assert [(h.tokens, h.is_finished) for h in result] == [((2, 2, 2, 2, 2), False)]
+    assert result[0].tokens_without_eos == (2, 2, 2, 2, 2)
+    assert result[0].score == 0
 
 
-def test_equal_candidates_come_in_the_order_of_their_ids() -> None:
-    alike = [0.0, 0.4, 0.15, 0.15, 0.15, 0.15]
-    found, _ = run(dict.fromkeys((BOS, 2, 3, 4, 5), alike), beam_size=3, n_best=3)
-    assert [h.tokens for h in found][:3] == [(1,), (2, 1), (3, 1)]
+def test_equal_candidates_are_ordered_by_id() -> None:
+    probs = [0.0, 0.4, 0.15, 0.15, 0.15, 0.15]
+    result, _ = run(dict.fromkeys((BOS, 2, 3, 4, 5), probs), beam_size=3, n_best=3)
+    assert [h.tokens for h in result][:3] == [(1,), (2, 1), (3, 1)]
 
 
 @pytest.mark.parametrize("size", [3, 50, 4 * BLOCK_SIZE, 20 * BLOCK_SIZE + 7, 90 * BLOCK_SIZE + 1])
-@pytest.mark.parametrize("count", [1, 2, 11])
-def test_best_is_a_stable_sort(size: int, count: int) -> None:
+@pytest.mark.parametrize("k", [1, 2, 11])
+def test_stable_topk_equals_stable_sort(size: int, k: int) -> None:
     plain = torch.randn(2, 3, size)
     ties = torch.randint(0, 9, (2, 3, size)).float()
     few = plain.masked_fill(torch.rand(2, 3, size) < 0.9, NO)
     for values in (plain, ties, few, plain[:, :, ::2].repeat_interleave(2, 2)):
-        top, places = stable_topk(values, count)
+        top, indices = stable_topk(values, k)
         expected = values.sort(dim=-1, descending=True, stable=True)
-        assert torch.equal(top, expected.values[..., :count])
+        assert torch.equal(top, expected.values[..., :k])
         real = top > NO
-        assert torch.equal(places[real], expected.indices[..., :count][real])
-        assert torch.equal(values.gather(-1, places), top)
+        assert torch.equal(indices[real], expected.indices[..., :k][real])
+        assert torch.equal(values.gather(-1, indices), top)
 
 
 @pytest.mark.parametrize("size", [3, 40, 20 * BLOCK_SIZE + 7, 90 * BLOCK_SIZE])
 @pytest.mark.parametrize("beams", [1, 5])
-@pytest.mark.parametrize("count", [2, 11])
-def test_the_best_sums_are_a_stable_sort_of_all(size: int, beams: int, count: int) -> None:
+@pytest.mark.parametrize("k", [2, 11])
+def test_stable_topk_sums_equals_stable_sort(size: int, beams: int, k: int) -> None:
     starts = torch.tensor([[0.0, -0.5, -2.0, -2.0, NO][:beams], [-1e4 - n for n in range(beams)]])
     plain = torch.randn(2, beams, size)
     ties = torch.randint(0, 9, (2, beams, size)).float()
     few = plain.masked_fill(torch.rand(2, beams, size) < 0.99, NO)
-    close = plain[:, :, :1] + torch.rand(2, beams, size) * 1e-3  # sums round to the same
+    close = (
+        plain[:, :, :1] + torch.rand(2, beams, size) * 1e-3
+    )  # some sums are rounded to equal values
     for steps in (plain, ties, few, close):
         every = (starts[:, :, None] + steps).flatten(1)
-        top, places = stable_topk_sums(starts, steps, count)
+        top, indices = stable_topk_sums(starts, steps, k)
         expected = every.sort(dim=-1, descending=True, stable=True)
-        assert torch.equal(top, expected.values[:, :count])
+        assert torch.equal(top, expected.values[:, :k])
         real = top > NO
-        assert torch.equal(places[real], expected.indices[:, :count][real])
+        assert torch.equal(indices[real], expected.indices[:, :k][real])
 
 
-def test_the_best_sums_may_be_behind_the_last_block_or_in_many() -> None:
+def test_stable_topk_sums_covers_last_partial_block_and_many_blocks() -> None:
     steps = torch.randn(1, 5, 90 * BLOCK_SIZE + 1) - 9
     steps[0, 3, -1] = 5.0
     assert (
         stable_topk_sums(torch.zeros(1, 5), steps, 10)[1][0, 0]
         == 3 * steps.size(2) + steps.size(2) - 1
     )
-    steps[0, 2, torch.arange(40, 29, -1) * BLOCK_SIZE] = 7.0  # eleven blocks with an equal each
+    steps[0, 2, torch.arange(40, 29, -1) * BLOCK_SIZE] = 7.0  # an equal maximum in eleven blocks
     expected = [2 * steps.size(2) + n * BLOCK_SIZE for n in range(30, 40)]
     assert stable_topk_sums(torch.zeros(1, 5), steps, 10)[1][0].tolist() == expected
 
 
-def test_what_is_no_number_is_among_the_best_sums() -> None:
+def test_stable_topk_sums_returns_nan() -> None:
     steps = torch.randn(1, 5, 90 * BLOCK_SIZE)
     steps[0, 3, 7] = torch.nan
     assert stable_topk_sums(torch.zeros(1, 5), steps, 10)[0].isnan().any()
 
 
-def beam_of(emitted: list[list[list[int]]], values: list[list[float]], limit: int = 9) -> Beam:
+def make_beam(
+    emitted: list[list[list[int]]], scores: list[list[float]], max_length: int = 9
+) -> Beam:
     tokens = torch.tensor(emitted)
     tokens = torch.cat((torch.full((*tokens.shape[:2], 1), BOS), tokens), dim=2)
     rows = len(tokens)
     return Beam(
         input_index_B=torch.arange(rows),
         search_index_B=torch.zeros(rows, dtype=torch.long),
-        max_lengths_B=torch.full((rows,), limit),
+        max_lengths_B=torch.full((rows,), max_length),
         source_lengths_B=torch.full((rows,), 3),
         has_finished_B=torch.zeros(rows, dtype=torch.bool),
         tokens_BKT=tokens,
-        log_probs_BK=torch.tensor(values),
-        beam_scores_BK=torch.tensor(values),
+        log_probs_BK=torch.tensor(scores),
+        beam_scores_BK=torch.tensor(scores),
         token_log_probs_BKE=torch.zeros(*tokens.shape[:2], tokens.size(2) - 1),
     )
 
 
 def test_candidates_are_ranked_over_all_beams() -> None:
-    beam = beam_of([[[2], [3]]], [[-1.0, -1.5]])
+    beam = make_beam([[[2], [3]]], [[-1.0, -1.5]])
     step = torch.tensor([[[NO, -3.0, -1.0, -2.0], [NO, -0.1, -0.2, -4.0]]])
-    found = TopKSelector(beam_size=2).select(beam, step, step)
-    assert found.parents_BC.tolist() == [[1, 1, 0, 0]]
-    assert found.tokens_BC.tolist() == [[1, 2, 2, 3]]
-    assert found.beam_scores_BC.tolist() == [pytest.approx([-1.6, -1.7, -2.0, -3.0])]
-    assert found.model_log_probs_BC.tolist() == [pytest.approx([-0.1, -0.2, -1.0, -2.0])]
+    selected = TopKSelector(beam_size=2).select(beam, step, step)
+    assert selected.parents_BC.tolist() == [[1, 1, 0, 0]]
+    assert selected.tokens_BC.tolist() == [[1, 2, 2, 3]]
+    assert selected.beam_scores_BC.tolist() == [pytest.approx([-1.6, -1.7, -2.0, -3.0])]
+    assert selected.model_log_probs_BC.tolist() == [pytest.approx([-0.1, -0.2, -1.0, -2.0])]
 
 
-def test_all_pairs_of_a_tiny_vocabulary_are_candidates() -> None:
-    """Four beams of four pieces, of which sixteen are wanted, are not one beam in order."""
-    beam = beam_of([[[0], [1], [2], [3]]], [[-1.0, -2.0, -3.0, -4.0]])
+def test_all_continuations_of_tiny_vocabulary_are_candidates() -> None:
+    """With a beam size of 8, all 16 continuations of 4 beams and 4 tokens are selected."""
+    beam = make_beam([[[0], [1], [2], [3]]], [[-1.0, -2.0, -3.0, -4.0]])
     step = torch.linspace(0, -9, 16).reshape(1, 4, 4)
-    found = TopKSelector(beam_size=8).select(beam, step, step)
+    selected = TopKSelector(beam_size=8).select(beam, step, step)
     sums = (beam.beam_scores_BK[:, :, None] + step).flatten(1)
-    assert found.beam_scores_BC.tolist() == sums.sort(dim=1, descending=True).values.tolist()
+    assert selected.beam_scores_BC.tolist() == sums.sort(dim=1, descending=True).values.tolist()
 
 
-def candidates(tokens: list[list[int]], values: list[list[float]]) -> Candidates:
-    numbers = torch.tensor(values, dtype=torch.float32)
+def make_candidates(tokens: list[list[int]], scores: list[list[float]]) -> Candidates:
+    numbers = torch.tensor(scores, dtype=torch.float32)
     return Candidates(
         torch.zeros_like(torch.tensor(tokens)), torch.tensor(tokens), numbers, numbers, numbers
     )
 
 
-def test_only_what_the_beam_would_keep_may_end() -> None:
-    of = candidates(
+def test_only_candidates_within_beam_size_may_finish() -> None:
+    candidates = make_candidates(
         [[EOS, 4, 5, EOS], [4, 5, EOS, 6], [4, EOS, 5, EOS]],
         [[-1, -2, -3, -4], [-1, -2, -3, -4], [-1, -2, NO, NO]],
     )
-    verdict = prune_candidates(of, 2, EOS, torch.tensor([False, False, False]))
-    assert verdict.finished_BC.tolist() == [
+    update = prune_candidates(candidates, 2, EOS, torch.tensor([False, False, False]))
+    assert update.finished_BC.tolist() == [
         [True, False, False, False],
-        [False, False, False, False],  # the stop symbol came third
+        [False, False, False, False],  # the end symbol is third
         [False, True, False, False],
     ]
-    assert verdict.survivor_indices_BK.tolist()[:2] == [[1, 2], [0, 1]]
-    assert verdict.beam_scores_BK.tolist() == [[-2, -3], [-1, -2], [-1, NO]]
+    assert update.survivor_indices_BK.tolist()[:2] == [[1, 2], [0, 1]]
+    assert update.beam_scores_BK.tolist() == [[-2, -3], [-1, -2], [-1, NO]]
 
 
-def test_the_last_step_ends_all_that_the_beam_would_keep() -> None:
-    verdict = prune_candidates(
-        candidates([[4, EOS, 5]], [[-1, -2, -3]]), 2, EOS, torch.tensor([True])
+def test_last_step_finishes_all_candidates_within_beam_size() -> None:
+    update = prune_candidates(
+        make_candidates([[4, EOS, 5]], [[-1, -2, -3]]), 2, EOS, torch.tensor([True])
     )
-    assert verdict.finished_BC.tolist() == [[True, True, False]]
-    assert verdict.beam_scores_BK.tolist() == [[NO, NO]]
+    assert update.finished_BC.tolist() == [[True, True, False]]
+    assert update.beam_scores_BK.tolist() == [[NO, NO]]
 
 
-def test_each_candidate_has_one_fate() -> None:
-    of = candidates([[EOS, 4, 5, 6, 7]], [[-1, -2, -3, -4, NO]])
-    verdict = prune_candidates(of, 2, EOS, torch.tensor([False]))
-    found, beams = compute_candidate_statuses(of, verdict, torch.tensor([[True, True]]))
+def test_each_candidate_has_one_status() -> None:
+    candidates = make_candidates([[EOS, 4, 5, 6, 7]], [[-1, -2, -3, -4, NO]])
+    update = prune_candidates(candidates, 2, EOS, torch.tensor([False]))
+    statuses, next_beam = compute_candidate_statuses(
+        candidates, update, torch.tensor([[True, True]])
+    )
     expected = [
         CandidateStatus.FINISHED,
         CandidateStatus.ALIVE,
@@ -274,10 +280,12 @@ def test_each_candidate_has_one_fate() -> None:
         CandidateStatus.PRUNED,
         CandidateStatus.NONE,
     ]
-    assert found.tolist() == [expected]
-    assert beams.tolist() == [[-1, 0, 1, -1, -1]]
-    found, beams = compute_candidate_statuses(of, verdict, torch.tensor([[False, False]]))
-    assert found.tolist() == [
+    assert statuses.tolist() == [expected]
+    assert next_beam.tolist() == [[-1, 0, 1, -1, -1]]
+    statuses, next_beam = compute_candidate_statuses(
+        candidates, update, torch.tensor([[False, False]])
+    )
+    assert statuses.tolist() == [
         [
             CandidateStatus.FINISHED,
             CandidateStatus.STOPPED,
@@ -286,135 +294,137 @@ def test_each_candidate_has_one_fate() -> None:
             CandidateStatus.NONE,
         ]
     ]
-    assert beams.tolist() == [[-1, -1, -1, -1, -1]]
+    assert next_beam.tolist() == [[-1, -1, -1, -1, -1]]
 
 
-def hypothesis(score: float, *tokens: int) -> Hypothesis:
+def make_hypothesis(score: float, *tokens: int) -> Hypothesis:
     return Hypothesis((*tokens, EOS), True, score, score, 0.0, (score,))
 
 
-def ended(*each: tuple[int, int, Hypothesis]) -> NewlyFinished:
-    rows, ranks, hypotheses = zip(*each, strict=True)
+def newly_finished(*entries: tuple[int, int, Hypothesis]) -> NewlyFinished:
+    rows, ranks, hypotheses = zip(*entries, strict=True)
     return NewlyFinished(torch.tensor(rows), torch.tensor(ranks), hypotheses)
 
 
-@pytest.mark.parametrize("at_once", [1, 2, 4])
-def test_the_finished_are_kept_in_order(at_once: int) -> None:
+@pytest.mark.parametrize("per_step", [1, 2, 4])
+def test_finished_hypotheses_are_ordered_by_score(per_step: int) -> None:
     finished = FinishedHypotheses(num_rows=2, n_best=2, device=CPU)
     scores = enumerate([-2.0, -3.0, -1.0, -2.0])
-    each = [(1, rank + 1, hypothesis(score, rank)) for rank, score in scores]
-    for start in range(0, 4, at_once):
-        finished.add(ended(*each[start : start + at_once]))
-    assert [h.tokens[0] for h in finished.best[1]] == [2, 0]  # of equals, the earlier
+    entries = [(1, rank + 1, make_hypothesis(score, rank)) for rank, score in scores]
+    for start in range(0, 4, per_step):
+        finished.add(newly_finished(*entries[start : start + per_step]))
+    assert [h.tokens[0] for h in finished.best[1]] == [2, 0]  # among equal scores the earlier
     assert finished.counts_R.tolist() == [0, 4]
     assert finished.n_best_threshold_R.tolist() == [NO, -2]
     assert finished.best_finished_R.tolist() == [False, False]
-    finished.add(ended((0, 0, hypothesis(-9.0)), (1, 0, hypothesis(-9.0))))
+    finished.add(newly_finished((0, 0, make_hypothesis(-9.0)), (1, 0, make_hypothesis(-9.0))))
     assert finished.best_finished_R.tolist() == [True, True]
     assert finished.counts_R.tolist() == [1, 5]
-    assert finished.n_best_threshold_R.tolist() == [
-        NO,
-        -2,
-    ]  # there is room for another in the first
+    # The first row has fewer than n_best hypotheses.
+    assert finished.n_best_threshold_R.tolist() == [NO, -2]
 
 
-def test_stop_rules() -> None:
+def test_stopping_criteria() -> None:
     finished = FinishedHypotheses(num_rows=3, n_best=1, device=CPU)
-    finished.add(ended((0, 0, hypothesis(-0.5)), (1, 1, hypothesis(-0.4))))
-    values = torch.tensor([[-5.0, -5.1], [-4.1, -9.0], [-1.0, NO]])
-    standing = StoppingState(values, torch.tensor([10, 10, 10]), finished, torch.arange(3))
-    # -5.0/10 can only tie with -0.5; -4.1/10 cannot reach -0.4; the last has nothing yet.
-    assert ExactStopping(alpha=1.0).should_stop(standing).tolist() == [True, True, False]
-    assert ExactStopping(alpha=1.2).should_stop(standing).tolist() == [False, False, False]
-    assert BeamFullStopping(beam_size=1).should_stop(standing).tolist() == [True, True, False]
-    assert BeamFullStopping(beam_size=2).should_stop(standing).tolist() == [False, False, False]
-    assert BestFinishedStopping(n_best=1).should_stop(standing).tolist() == [True, False, False]
+    finished.add(newly_finished((0, 0, make_hypothesis(-0.5)), (1, 1, make_hypothesis(-0.4))))
+    scores = torch.tensor([[-5.0, -5.1], [-4.1, -9.0], [-1.0, NO]])
+    state = StoppingState(scores, torch.tensor([10, 10, 10]), finished, torch.arange(3))
+    # -5.0/10 can only equal -0.5; -4.1/10 is below -0.4; the last row has no finished hypothesis.
+    assert ExactStopping(alpha=1.0).should_stop(state).tolist() == [True, True, False]
+    assert ExactStopping(alpha=1.2).should_stop(state).tolist() == [False, False, False]
+    assert BeamFullStopping(beam_size=1).should_stop(state).tolist() == [True, True, False]
+    assert BeamFullStopping(beam_size=2).should_stop(state).tolist() == [False, False, False]
+    assert BestFinishedStopping(n_best=1).should_stop(state).tolist() == [True, False, False]
 
 
-def test_scores_by_hand() -> None:
+def test_length_normalization_and_upper_bound_by_hand() -> None:
     assert normalize_by_length(torch.tensor([-6.0]), 4, 0.5).tolist() == [-3]
     assert normalize_by_length(torch.tensor([-6.0]), 4, 0.0).tolist() == [-6]
-    reach = score_upper_bound(torch.tensor([[-8.0, -6.0]]), torch.tensor([4]), 1.0)
-    assert reach.tolist() == [-1.5]
+    bound = score_upper_bound(torch.tensor([[-8.0, -6.0]]), torch.tensor([4]), 1.0)
+    assert bound.tolist() == [-1.5]
 
 
-def test_coverage_by_hand() -> None:
-    """Two steps over three source tokens and padding: seen 0.5, 1.2 and 0.3 times."""
+def test_coverage_penalty_by_hand() -> None:
+    """Two steps over three source tokens and padding: coverage 0.5, 1.2 and 0.3."""
     attention = torch.tensor([[[[0.3, 0.6, 0.1, 0.0], [0.2, 0.6, 0.2, 0.0]]]])
-    cost = compute_coverage_penalty(attention, torch.tensor([3]), beta=2.0)
-    assert cost.tolist() == [[pytest.approx(-2 * (math.log(0.5) + math.log(0.3)))]]
+    penalty = compute_coverage_penalty(attention, torch.tensor([3]), beta=2.0)
+    assert penalty.tolist() == [[pytest.approx(-2 * (math.log(0.5) + math.log(0.3)))]]
     assert (
         compute_coverage_penalty(torch.zeros(1, 1, 1, 1), torch.tensor([1]), 1.0).isfinite().all()
     )
 
 
-def test_rows_wait_until_their_leaving_pays() -> None:
-    values = torch.zeros(16, 2)
-    assert select_active_rows(values) is None
-    values[3] = NO
-    assert select_active_rows(values) is None
-    values[5, 0] = NO
-    assert select_active_rows(values) is None  # it still has a hypothesis
-    values[5, 1] = NO
-    assert select_active_rows(values).tolist() == [i for i in range(16) if i not in {3, 5}]
+def test_finished_rows_are_removed_once_they_are_an_eighth() -> None:
+    scores = torch.zeros(16, 2)
+    assert select_active_rows(scores) is None
+    scores[3] = NO
+    assert select_active_rows(scores) is None
+    scores[5, 0] = NO
+    assert select_active_rows(scores) is None  # row 5 still has a hypothesis
+    scores[5, 1] = NO
+    assert select_active_rows(scores).tolist() == [i for i in range(16) if i not in {3, 5}]
     assert select_active_rows(torch.full((1, 2), NO)).tolist() == []
 
 
-def processed(processor: StepProcessor, beam: Beam, size: int = 6) -> list[list[list[int]]]:
-    """Return the tokens that are still allowed."""
-    own = torch.full((*beam.beam_scores_BK.shape, size), -1.0)
-    values = own.clone()
-    processor.process(beam, values, own)
-    assert (own == -1).all()
-    return [[row.isfinite().nonzero().flatten().tolist() for row in rows] for rows in values]
+def allowed_tokens(processor: StepProcessor, beam: Beam, size: int = 6) -> list[list[list[int]]]:
+    """Return the tokens that the processor does not forbid."""
+    log_probs = torch.full((*beam.beam_scores_BK.shape, size), -1.0)
+    scores = log_probs.clone()
+    processor.process(beam, scores, log_probs)
+    assert (log_probs == -1).all()
+    return [[row.isfinite().nonzero().flatten().tolist() for row in rows] for rows in scores]
 
 
-def test_min_length_counts_the_stop_symbol() -> None:
+def test_min_length_includes_end_symbol() -> None:
     processor = MinLength(torch.tensor([3, 4]), EOS)
-    beam = beam_of([[[2, 3]], [[2, 3]]], [[0.0], [0.0]])
-    assert processed(processor, beam, 3) == [[[0, 1, 2]], [[0, 2]]]
+    beam = make_beam([[[2, 3]], [[2, 3]]], [[0.0], [0.0]])
+    assert allowed_tokens(processor, beam, 3) == [[[0, 1, 2]], [[0, 2]]]
     assert processor.is_active(2)
     assert not processor.is_active(3)
 
 
-def test_ngrams_do_not_come_twice() -> None:
-    beam = beam_of([[[2, 3, 4, 2, 3], [2, 2, 3, 4, 5]]], [[0.0, 0.0]])
-    assert processed(NoRepeatNgram(3), beam) == [[[0, 1, 2, 3, 5], [0, 1, 2, 3, 4, 5]]]
-    assert processed(NoRepeatNgram(1), beam) == [[[0, 1, 5], [0, 1]]]
+def test_repeated_ngrams_are_forbidden() -> None:
+    beam = make_beam([[[2, 3, 4, 2, 3], [2, 2, 3, 4, 5]]], [[0.0, 0.0]])
+    assert allowed_tokens(NoRepeatNgram(3), beam) == [[[0, 1, 2, 3, 5], [0, 1, 2, 3, 4, 5]]]
+    assert allowed_tokens(NoRepeatNgram(1), beam) == [[[0, 1, 5], [0, 1]]]
     assert not NoRepeatNgram(3).is_active(2)
 
 
-def test_forbidden_phrases_lose_their_last_token() -> None:
+def test_last_token_of_forbidden_phrase_is_forbidden() -> None:
     processor = ForbiddenPhrases.from_phrases([[(5,), (2, 3, 4)], [], [(3, 3)]], CPU)
-    beam = beam_of([[[2, 3]], [[2, 3]], [[2, 3]]], [[0.0]] * 3)
-    assert processed(processor, beam) == [[[0, 1, 2, 3]], [[0, 1, 2, 3, 4, 5]], [[0, 1, 2, 4, 5]]]
-    early = beam_of([[[3]], [[3]], [[2]]], [[0.0]] * 3)
-    assert processed(processor, early)[0] == [[0, 1, 2, 3, 4]]  # half a phrase is no phrase
+    beam = make_beam([[[2, 3]], [[2, 3]], [[2, 3]]], [[0.0]] * 3)
+    assert allowed_tokens(processor, beam) == [
+        [[0, 1, 2, 3]],
+        [[0, 1, 2, 3, 4, 5]],
+        [[0, 1, 2, 4, 5]],
+    ]
+    early = make_beam([[[3]], [[3]], [[2]]], [[0.0]] * 3)
+    assert allowed_tokens(processor, early)[0] == [[0, 1, 2, 3, 4]]  # part of a phrase is allowed
 
 
-def test_a_prefix_leaves_nothing_else() -> None:
+def test_prefix_forbids_all_other_tokens() -> None:
     processor = ForcedPrefix.from_prefixes([(4, 5), (), (3,)], CPU)
-    beam = beam_of([[[4]], [[2]], [[3]]], [[0.0]] * 3)
-    assert processed(processor, beam) == [[[5]], [[0, 1, 2, 3, 4, 5]], [[0, 1, 2, 3, 4, 5]]]
+    beam = make_beam([[[4]], [[2]], [[3]]], [[0.0]] * 3)
+    assert allowed_tokens(processor, beam) == [[[5]], [[0, 1, 2, 3, 4, 5]], [[0, 1, 2, 3, 4, 5]]]
     assert not processor.is_active(2)
 
 
-def test_a_prefix_is_worth_what_the_model_thinks() -> None:
-    beam, values = beam_of([[[4]]], [[0.0]]), torch.full((1, 1, 6), NO)
-    ForcedPrefix.from_prefixes([(4, 5)], CPU).process(beam, values, torch.full((1, 1, 6), -1.0))
-    assert values.tolist() == [[[NO] * 5 + [-1.0]]]
+def test_prefix_keeps_log_probability_of_model() -> None:
+    beam, scores = make_beam([[[4]]], [[0.0]]), torch.full((1, 1, 6), NO)
+    ForcedPrefix.from_prefixes([(4, 5)], CPU).process(beam, scores, torch.full((1, 1, 6), -1.0))
+    assert scores.tolist() == [[[NO] * 5 + [-1.0]]]
 
 
-def test_repetition_costs_once() -> None:
-    beam, values = beam_of([[[3, 3, 2]]], [[0.0]]), torch.full((1, 1, 5), -1.0)
-    RepetitionPenalty(1.5).process(beam, values, values.clone())
-    assert values.tolist() == [[[-1, -1, -1.5, -1.5, -1]]]
+def test_repetition_penalty_applies_once() -> None:
+    beam, scores = make_beam([[[3, 3, 2]]], [[0.0]]), torch.full((1, 1, 5), -1.0)
+    RepetitionPenalty(1.5).process(beam, scores, scores.clone())
+    assert scores.tolist() == [[[-1, -1, -1.5, -1.5, -1]]]
 
 
-def test_progress_of_terms() -> None:
-    terms = pad_phrases([[(2, 3, 4), (5,), (3, 4)]], CPU)
+def test_progress_of_required_phrases() -> None:
+    phrases = pad_phrases([[(2, 3, 4), (5,), (3, 4)]], CPU)
     emitted = torch.tensor([[[6, 2, 3], [2, 3, 4], [5, 2, 6], [6, 6, 3]]])
-    progress = measure_progress(emitted, terms)
+    progress = measure_progress(emitted, phrases)
     assert progress.met_BKP.tolist() == [
         [[False] * 3, [True, False, True], [False, True, False], [False] * 3]
     ]
@@ -422,74 +432,77 @@ def test_progress_of_terms() -> None:
     assert progress.num_tokens_BK.tolist() == [[2, 5, 1, 1]]
 
 
-def test_banks_take_turns_the_fullest_first() -> None:
+def test_banks_take_turns_fullest_first() -> None:
     values = torch.tensor([[-1.0, -2.0, -3.0, -9.0, NO]])
     banks = torch.tensor([[0, 0, 1, 2, 3]])
     assert order_round_robin(values, banks).tolist() == [[3, 2, 0, 1, 4]]
 
 
-def test_a_turn_is_the_rank_within_a_bank() -> None:
+def test_rank_within_bank_equals_sorted_order() -> None:
     values = torch.randint(0, 9, (5, 40)).float()
     banks = torch.randint(0, 4, (5, 40))
-    for row, turn in enumerate(rank_within_bank(values, banks)):
+    for row, ranks in enumerate(rank_within_bank(values, banks)):
         for bank in range(4):
-            places = (banks[row] == bank).nonzero().flatten()
-            order = values[row, places].argsort(descending=True, stable=True)
-            assert turn[places[order]].tolist() == list(range(len(places)))
+            indices = (banks[row] == bank).nonzero().flatten()
+            order = values[row, indices].argsort(descending=True, stable=True)
+            assert ranks[indices[order]].tolist() == list(range(len(indices)))
 
 
-def test_a_hypothesis_with_its_terms_goes_on_however_unlikely() -> None:
-    beam = beam_of([[[2], [3]]], [[-1.0, -20.0]])  # the second has the term, and the others' odds
+def test_unlikely_hypothesis_with_required_phrase_survives() -> None:
+    beam = make_beam([[[2], [3]]], [[-1.0, -20.0]])  # the second contains the phrase
     step = torch.tensor([[[NO, -2.0, -1.5, -1.0, -3.0]] * 2])
     step[0, 0, EOS] = NO
-    found = DynamicBeamAllocation(pad_phrases([[(3,)]], CPU), beam_size=2, eos=EOS).select(
+    selected = DynamicBeamAllocation(pad_phrases([[(3,)]], CPU), beam_size=2, eos=EOS).select(
         beam, step, step
     )
-    assert found.parents_BC.tolist() == [[0, 0, 1, 0]]
-    assert found.tokens_BC.tolist() == [[3, 2, 3, 4]]
-    assert found.beam_scores_BC.tolist() == [[-2.0, -2.5, -21.0, -4.0]]
+    assert selected.parents_BC.tolist() == [[0, 0, 1, 0]]
+    assert selected.tokens_BC.tolist() == [[3, 2, 3, 4]]
+    assert selected.beam_scores_BC.tolist() == [[-2.0, -2.5, -21.0, -4.0]]
 
 
 @pytest.mark.parametrize(
-    ("limit", "ended", "whole", "left"),
+    ("max_length", "has_finished", "all_met", "expected"),
     [
-        (9, True, [False, False], [-1.0, -2.0]),  # there is time
-        (2, False, [False, False], [-1.0, -2.0]),  # better than nothing
-        (2, True, [False, False], [NO, NO]),  # not better than what ended with all its terms
+        (9, True, [False, False], [-1.0, -2.0]),  # this is not the last step
+        (2, False, [False, False], [-1.0, -2.0]),  # no candidate has all phrases
+        (2, True, [False, False], [NO, NO]),  # a finished hypothesis has all phrases
         (2, False, [False, True], [NO, -2.0]),
     ],
 )
-def test_what_lacks_a_term_at_the_end_is_left_out_if_something_does_not(
-    limit: int, ended: bool, whole: list[bool], left: list[float]
+def test_incomplete_candidates_are_masked_in_last_step(
+    max_length: int, has_finished: bool, all_met: list[bool], expected: list[float]
 ) -> None:
-    beam = replace(beam_of([[[2]]], [[0.0]], limit), has_finished_B=torch.tensor([ended]))
-    values = mask_incomplete(torch.tensor([[-1.0, -2.0]]), torch.tensor([whole]), beam)
-    assert values.tolist() == [left]
+    beam = replace(
+        make_beam([[[2]]], [[0.0]], max_length), has_finished_B=torch.tensor([has_finished])
+    )
+    scores = mask_incomplete(torch.tensor([[-1.0, -2.0]]), torch.tensor([all_met]), beam)
+    assert scores.tolist() == [expected]
 
 
-def test_terms_that_fit() -> None:
-    source = SearchInput(
+def test_feasible_required_phrases() -> None:
+    search_input = SearchInput(
         3, prefix=(9,), required=((2, 3), (4, 5, 6), (7,), (7,), (8,)), forbidden=((8,),)
     )
-    assert select_feasible_phrases(source, max_length=5) == ((2, 3), (7,))
-    assert missing_phrases(source.required, (9, 2, 3, 8)) == ((4, 5, 6), (7,), (7,))
+    assert select_feasible_phrases(search_input, max_length=5) == ((2, 3), (7,))
+    contained = [contains_phrase((9, 2, 3, 8), phrase) for phrase in search_input.required]
+    assert contained == [True, False, False, False, True]
 
 
-def test_numbers_to_draw_by() -> None:
-    many = torch.tensor(
+def test_keyed_uniform_numbers_are_uniform_and_reproducible() -> None:
+    numbers = torch.tensor(
         [keyed_uniform(0, line, 0, step) for line in range(40) for step in range(40)]
     )
-    assert ((many >= 0) & (many < 1)).all()
-    assert many.unique().numel() == 1600
-    counts = torch.histc(many, 8, 0, 1)
+    assert ((numbers >= 0) & (numbers < 1)).all()
+    assert numbers.unique().numel() == 1600
+    counts = torch.histc(numbers, 8, 0, 1)
     assert ((counts - 200) ** 2 / 200).sum() < 24  # χ² with 7 degrees of freedom: p > 0.001
     assert keyed_uniform(1, 2) != keyed_uniform(12)
-    assert keyed_uniform(20170612, 0, 0, 0) == 0.730217095628377  # no other day, no other machine
+    assert keyed_uniform(20170612, 0, 0, 0) == 0.730217095628377  # on every machine
 
 
-def test_a_number_falls_on_a_share() -> None:
-    weights = torch.tensor([0.0, 0.25, 0.0, 0.5, 0.25]).log()[None]
-    for number, place in [
+def test_sampled_index_follows_cumulative_distribution() -> None:
+    logits = torch.tensor([0.0, 0.25, 0.0, 0.5, 0.25]).log()[None]
+    for number, index in [
         (0.0, 1),
         (0.249, 1),
         (0.251, 3),
@@ -497,31 +510,31 @@ def test_a_number_falls_on_a_share() -> None:
         (0.751, 4),
         (1 - 2**-53, 4),
     ]:
-        assert (
-            sample_indices(weights, torch.tensor([[number]], dtype=torch.float64)).item() == place
-        )
+        assert sample_indices(logits, torch.tensor([[number]], dtype=torch.float64)).item() == index
 
 
-def test_an_ensemble_expects_the_mean_of_probabilities() -> None:
-    parts = [Scripted(1, {BOS: [0, 0.1, 0.9]}), Scripted(1, {BOS: [0, 0.7, 0.3]})]
-    mean = EnsembleDecoder(parts).step(torch.tensor([[BOS]])).log_probs_BKV.exp()
+def test_ensemble_averages_probabilities() -> None:
+    decoders = [TableDecoder(1, {BOS: [0, 0.1, 0.9]}), TableDecoder(1, {BOS: [0, 0.7, 0.3]})]
+    mean = EnsembleDecoder(decoders).step(torch.tensor([[BOS]])).log_probs_BKV.exp()
     assert mean.flatten().tolist() == pytest.approx([0, 0.4, 0.6])
-    with pytest.raises(InputError, match="share a vocabulary, but have \\[3, 4\\] pieces"):
-        EnsembleDecoder([parts[0], Scripted(1, NOTES)]).step(torch.tensor([[BOS]]))
+    with pytest.raises(InputError, match="share a vocabulary, but have \\[3, 4\\] tokens"):
+        EnsembleDecoder([decoders[0], TableDecoder(1, TABLE)]).step(torch.tensor([[BOS]]))
     with pytest.raises(InputError, match="at least one"):
         EnsembleDecoder([])
 
 
-def test_an_ensemble_of_one_model_twice_is_that_model() -> None:
+def test_ensemble_of_identical_models_equals_one_model() -> None:
     settings = SearchConfig(beam_size=2, n_best=2)
-    alone = search(Scripted(2, NOTES), [SearchInput(3)] * 2, settings, bos=BOS, eos=EOS, pad=PAD)
-    both = EnsembleDecoder([Scripted(2, NOTES), Scripted(2, NOTES)])
-    found = search(both, [SearchInput(3)] * 2, settings, bos=BOS, eos=EOS, pad=PAD)
-    assert [[h.tokens for h in hs] for hs in found] == [[h.tokens for h in hs] for hs in alone]
-    assert all(decoder.rows == 2 for decoder in both.decoders)
+    single = search(
+        TableDecoder(2, TABLE), [SearchInput(3)] * 2, settings, bos=BOS, eos=EOS, pad=PAD
+    )
+    ensemble = EnsembleDecoder([TableDecoder(2, TABLE), TableDecoder(2, TABLE)])
+    averaged = search(ensemble, [SearchInput(3)] * 2, settings, bos=BOS, eos=EOS, pad=PAD)
+    assert [[h.tokens for h in hs] for hs in averaged] == [[h.tokens for h in hs] for hs in single]
+    assert all(decoder.rows == 2 for decoder in ensemble.decoders)
 
 
-class OnlyOnce(StepProcessor):
+class ForbidToken(StepProcessor):
     """Forbids one token."""
 
     def __init__(self, token: int) -> None:
@@ -533,54 +546,54 @@ class OnlyOnce(StepProcessor):
 
 def find(**more: Any) -> list[Hypothesis]:
     settings = {"config": SearchConfig(beam_size=2), "inputs": [SearchInput(3)], **more}
-    return search(Scripted(1, NOTES), bos=BOS, eos=EOS, pad=PAD, **settings)[0]
+    return search(TableDecoder(1, TABLE), bos=BOS, eos=EOS, pad=PAD, **settings)[0]
 
 
-def test_processors_of_ones_own() -> None:
+def test_custom_processor_forbids_token() -> None:
     assert find()[0].tokens == (3, EOS)
-    assert find(processors=[OnlyOnce(3)])[0].tokens == (2, EOS)
+    assert find(processors=[ForbidToken(3)])[0].tokens == (2, EOS)
 
 
-def test_where_nothing_may_follow_there_is_no_hypothesis() -> None:
-    assert find(processors=[OnlyOnce(2), OnlyOnce(3)]) == []
+def test_no_allowed_token_gives_no_hypothesis() -> None:
+    assert find(processors=[ForbidToken(2), ForbidToken(3)]) == []
 
 
-def test_no_sources() -> None:
-    assert search(Scripted(0, NOTES), [], SearchConfig(), bos=BOS, eos=EOS, pad=PAD) == []
+def test_no_inputs_give_no_results() -> None:
+    assert search(TableDecoder(0, TABLE), [], SearchConfig(), bos=BOS, eos=EOS, pad=PAD) == []
 
 
-def test_nan_is_refused() -> None:
-    with pytest.raises(InputError, match="gave NaN"):
+def test_nan_raises_input_error() -> None:
+    with pytest.raises(InputError, match="returned NaN"):
         run({BOS: [math.nan] * 4}, beam_size=2)
-    with pytest.raises(InputError, match="gave NaN"):
+    with pytest.raises(InputError, match="returned NaN"):
         run({BOS: [math.nan] * 4}, beam_size=1)
 
 
 @pytest.mark.parametrize(
-    ("source", "line"),
+    ("search_input", "message"),
     [
-        (SearchInput(3, required=((),)), "source 0 has one without"),
-        (SearchInput(3, prefix=(2, EOS)), "special id 1"),
-        (SearchInput(3, required=((PAD,),)), "special id 0"),
+        (SearchInput(3, required=((),)), "input 0 has an empty phrase"),
+        (SearchInput(3, prefix=(2, EOS)), "input 0 has the id 1 in one"),
+        (SearchInput(3, required=((PAD,),)), "input 0 has the id 0 in one"),
     ],
 )
-def test_sources_that_cannot_be(source: SearchInput, line: str) -> None:
-    with pytest.raises(InputError, match=line):
-        find(inputs=[source])
+def test_invalid_input_raises_input_error(search_input: SearchInput, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        find(inputs=[search_input])
 
 
-def test_terms_need_a_beam() -> None:
-    with pytest.raises(InputError, match="only a beam"):
+def test_required_phrases_need_beam_search() -> None:
+    with pytest.raises(InputError, match="only beam search guarantees it"):
         find(inputs=[SearchInput(3, required=((2,),))], config=SearchConfig(sampling={}))
 
 
-def test_coverage_needs_attention() -> None:
-    with pytest.raises(InputError, match="tell its attention"):
+def test_coverage_penalty_needs_attention() -> None:
+    with pytest.raises(InputError, match="must return attention weights"):
         find(config=SearchConfig(coverage_penalty=0.2))
 
 
 @pytest.mark.parametrize(
-    ("settings", "line"),
+    ("settings", "message"),
     [
         ({"beam_size": 2, "n_best": 3}, "`n_best` must be at most beam_size = 2, but is 3 instead"),
         (
@@ -610,20 +623,20 @@ def test_coverage_needs_attention() -> None:
         ),
     ],
 )
-def test_settings_that_cannot_be(settings: dict[str, Any], line: str) -> None:
+def test_invalid_settings_raise_config_error(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as raised:
         SearchConfig(**settings)
-    assert any(problem.startswith(line) for problem in raised.value.problems)
+    assert any(problem.startswith(message) for problem in raised.value.problems)
 
 
-def test_lengths_follow_the_source() -> None:
-    lengths = LengthConfig(min_ratio=0.5, max_ratio=1.5, max_extra=2, max_length=20)
-    assert [lengths.min_target_length(n) for n in (0, 1, 9, 99)] == [0, 0, 4, 20]
-    assert [lengths.max_target_length(n) for n in (0, 1, 9, 99)] == [2, 3, 15, 20]
-    assert SearchInput(1, prefix=(2,) * 7).max_target_length(lengths) == 8
+def test_length_limits_depend_on_source_length() -> None:
+    length = LengthConfig(min_ratio=0.5, max_ratio=1.5, max_extra=2, max_length=20)
+    assert [length.min_target_length(n) for n in (0, 1, 9, 99)] == [0, 0, 4, 20]
+    assert [length.max_target_length(n) for n in (0, 1, 9, 99)] == [2, 3, 15, 20]
+    assert SearchInput(1, prefix=(2,) * 7).max_target_length(length) == 8
 
 
-def test_alignment_is_where_attention_is_highest() -> None:
+def test_alignment_is_argmax_of_attention() -> None:
     attention = torch.tensor([[0.1, 0.9], [0.8, 0.2]])
     assert Hypothesis((2, EOS), True, 0.0, 0.0, 0.0, (0.0, 0.0), attention).alignment == (1, 0)
-    assert hypothesis(0.0, 2).alignment is None
+    assert make_hypothesis(0.0, 2).alignment is None
