@@ -201,7 +201,7 @@ class InterruptedTranslator:
         lines: Iterable[str],
         options: TranslationOptions,
         first_line: int = 0,
-        at_once: int | None = None,
+        chunk_size: int | None = None,
     ) -> Iterator[Translation]:
         for number, line in enumerate(lines, first_line):
             if number == self._stop:
@@ -472,15 +472,15 @@ def test_evaluate_scores_plots_and_writes_translations(run, model, files, tmp_pa
 
 def test_evaluate_reports_pronouns_and_alignment_on_fables(run, model, monkeypatch) -> None:
     whole = fables.load_fables
-    monkeypatch.setattr(fables, "load", lambda split, short=False: whole(split, short)[:60])
+    monkeypatch.setattr(fables, "load_fables", lambda split, short=False: whole(split, short)[:60])
     asked = ["evaluate", model, "--test-set", "builtin:fables-short/test", "--beam-size", "1"]
     asked += ["--metric", "exact", "--resamples", "0"]
     report = json.loads(run(*asked, "--json").out)
-    decisive = [
+    ambiguous = [
         f for f in fables.load_fables("test", True) if f.pronoun and f.pronoun.contrastive_pair
     ]
     assert list(report["scores"]) == ["exact"]
-    assert report["pronouns"]["cases"] == len(decisive) > 0
+    assert report["pronoun_accuracy"]["total"] == len(ambiguous) > 0
     assert report["alignment"]["layer"] == 0
     assert 30 < report["alignment"]["score"]["aer"] <= 100
     address = f"decoder.0.cross.{report['alignment']['head']}"  # as in `explain --ablate`
@@ -490,7 +490,7 @@ def test_evaluate_reports_pronouns_and_alignment_on_fables(run, model, monkeypat
 def test_compare_two_translation_files(run, files) -> None:
     systems = files / "bad.fr", files / "good.fr"
     flags = ("--test-set", files / "src.en", files / "ref.fr", "--resamples", "100")
-    done = run("compare", *systems, *flags, "--examples", "1")
+    done = run("compare", *systems, *flags, "--num-examples", "1")
     assert done.status == 0
     assert "good.fr is better than bad.fr: BLEU" in done.out
     assert "{+" in done.out
@@ -506,7 +506,7 @@ def test_compare_a_system_with_itself(run, files) -> None:
     good = files / "good.fr"
     done = run("compare", good, good, "--reference", files / "ref.fr")
     assert "; A good.fr, B good.fr (again)\n" in done.out
-    assert "good.fr and good.fr again translate all 60 sentences alike." in done.out
+    assert "good.fr and good.fr (again) translate all 60 sentences alike." in done.out
 
 
 def test_compare_a_model_with_a_file(run, model, files) -> None:
@@ -556,7 +556,7 @@ MISTAKES = {
         ["translate", "{m}", "--beam-size", "0", "--top-k", "3", "--alignment", "--resume"],
         2,
         "`--resume` needs a text file as FILE, and --output; `--alignment` needs --json; "
-        " `--top-k` needs --sample; `--beam-size` must be at least 1, but is 0 instead",
+        "`--top-k` needs --sample; `--beam-size` must be at least 1, but is 0 instead",
     ),
     "a term twice": (
         ["translate", "{m}", "--glossary", "{f}/twice.tsv"],

@@ -1,4 +1,4 @@
-"""What a person may get wrong on the command line: one line that names what was typed."""
+"""Invalid use of the command line: one line that names what was typed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from seq2see.bundle import Bundle
 from seq2see.cli.resumable_output import prepare_output
 from seq2see.errors import InputError
 
-# --- files that are read and written ---
+# --- input and output files ---
 
 
 def test_output_must_differ_from_input_file(run, model, tmp_path) -> None:
@@ -43,67 +43,67 @@ def test_output_must_differ_from_redirected_standard_input(model, tmp_path, monk
 
 @pytest.fixture
 def texts(tmp_path, monkeypatch) -> None:
-    """A folder to work in, with two files side by side."""
+    """A working directory with two parallel files."""
     monkeypatch.chdir(tmp_path)
     for name in ("a.en", "a.de"):
         (tmp_path / name).write_text("one\n", "utf-8")
     (tmp_path / "en-de").mkdir()
 
 
-TYPED = {
+MISPLACED = {
     "model and text swapped": (
         1,
         ["translate", "a.en", "{m}"],
-        "a.en is a file: give a model directory first, then the text, for example seq2see translate "
-        "{m} a.en",
+        "a.en is a file: give a model directory first, then the text, for example seq2see "
+        "translate {m} a.en",
     ),
-    "a file for a model": (
+    "file instead of model": (
         1,
         ["translate", "a.en"],
         "a.en is a file: give a model directory first, then the text",
     ),
-    "a text for a file": (
+    "text instead of file": (
         1,
         ["translate", "{m}", "A dog runs."],
         "'A dog runs.' is not a file: to translate it as text, run echo 'A dog runs.' | "
         "seq2see translate {m}",
     ),
-    "texts for a recipe": (
+    "texts instead of recipe": (
         2,
         ["train", "a.en", "a.de"],
         "RECIPE must be a recipe, but is a.en a.de: `seq2see init a.en a.de` writes one",
     ),
-    "a text for a recipe": (
+    "text instead of recipe": (
         2,
         ["train", "a.en"],
         "RECIPE must be a recipe, but is a.en: `seq2see init a.en` writes one",
     ),
-    "no text, but the folder": (
+    "missing corpus, existing output": (
         1,
         ["init", "nope.en", "nope.de"],
         "nope.en cannot be read: No such file or directory",
     ),
-    "half a test set": (
+    "one file of a test set": (
         2,
         ["evaluate", "{m}", "--test-set", "a.en"],
         "`--test-set` must be two text files, or one .tsv, .jsonl or .tmx, but has a.en instead",
     ),
-    "nothing to score": (
+    "missing file to score": (
         1,
         ["score", "{m}", "nope"],
         "nope cannot be read: No such file or directory",
     ),
-    "a file to import": (
+    "file to import": (
         1,
         ["import", "a.en", "-o", "new"],
         "`a.en` is a file: give the directory of a MarianMT model",
     ),
-    "nothing to import": (
+    "missing model to import": (
         1,
         ["import", "nope", "-o", "new"],
         "`nope` is not there: give the directory of a MarianMT model",
     ),
-    "our own to import": (
+    "seq2see model to import": (
         1,
         ["import", "{m}", "-o", "new"],
         "`{m}` is a model of seq2see already: there is nothing to import",
@@ -112,7 +112,7 @@ TYPED = {
 
 
 @pytest.mark.usefixtures("texts")
-@pytest.mark.parametrize(("status", "arguments", "line"), TYPED.values(), ids=TYPED)
+@pytest.mark.parametrize(("status", "arguments", "line"), MISPLACED.values(), ids=MISPLACED)
 def test_misplaced_argument_is_named(run, model, status, arguments, line) -> None:
     done = run(*(each.format(m=model) for each in arguments))
     assert (done.status, done.out) == (status, "")
@@ -125,15 +125,25 @@ def test_long_sentence_as_file_name_is_rejected(run, model) -> None:
     assert "is not a file: to translate it as text, run echo" in done.err
 
 
-NAMES = {
-    "packed": ("t.txt", "o.txt.gz", 2, "`--output` must be an uncompressed file, but is {out}:"),
-    "a packed page": ("p.html.gz", "o.html", 1, "{file} must be decompressed first: compressed"),
-    "a packed memory": ("m.TMX.xz", "o.txt", 1, "{file} must be decompressed first: compressed"),
-    "other subtitles": ("a.srt", "o.vtt", 2, "`--output` must be srt like {file}, but is {out}"),
-    "lines as a page": ("t.en", "o.html", 2, "`--output` must be plain text like {file}, but"),
-    "a page as lines": ("p.html", "o.txt", 2, "`--output` must be html like {file}, but is"),
-    "a page on paper": ("p.html", "o.pdf", 2, "`--output` must be html like {file}, but is {out}"),
-    "a page packed": (
+OUTPUT_NAMES = {
+    "compressed output": (
+        "t.txt",
+        "o.txt.gz",
+        2,
+        "`--output` must be an uncompressed file, but is {out}:",
+    ),
+    "compressed page": ("p.html.gz", "o.html", 1, "{file} must be decompressed first: compressed"),
+    "compressed TMX": ("m.TMX.xz", "o.txt", 1, "{file} must be decompressed first: compressed"),
+    "other subtitle format": (
+        "a.srt",
+        "o.vtt",
+        2,
+        "`--output` must be srt like {file}, but is {out}",
+    ),
+    "text to page": ("t.en", "o.html", 2, "`--output` must be plain text like {file}, but"),
+    "page to text": ("p.html", "o.txt", 2, "`--output` must be html like {file}, but is"),
+    "page to PDF": ("p.html", "o.pdf", 2, "`--output` must be html like {file}, but is {out}"),
+    "page to compressed page": (
         "p.html",
         "o.html.zst",
         2,
@@ -142,7 +152,9 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize(("file", "output", "status", "words"), NAMES.values(), ids=NAMES)
+@pytest.mark.parametrize(
+    ("file", "output", "status", "words"), OUTPUT_NAMES.values(), ids=OUTPUT_NAMES
+)
 def test_output_extension_must_match_input_format(
     run, model, tmp_path, file, output, status, words
 ) -> None:
@@ -165,18 +177,18 @@ def test_standard_input_cannot_become_html(run, model, tmp_path) -> None:
 
 
 def test_resume_warns_if_run_directory_has_no_run(run, tiny_recipe, tmp_path, monkeypatch) -> None:
-    def follow(*_: object) -> None:
+    def print_training(*_: object) -> None:
         typer.echo("training", err=True)
 
-    monkeypatch.setattr(sys.modules["seq2see.cli.train"], "train_from_recipe", follow)
-    asked = ["train", tiny_recipe, "-o", tmp_path / "nope"]
-    told = f"seq2see: {tmp_path / 'nope'} has no run to resume: starting a new one\n"
-    assert run(*asked).err == "training\n"
-    assert run(*asked, "--resume").err == f"{told}training\n"
+    monkeypatch.setattr(sys.modules["seq2see.cli.train"], "train_from_recipe", print_training)
+    arguments = ["train", tiny_recipe, "-o", tmp_path / "nope"]
+    warning = f"seq2see: {tmp_path / 'nope'} has no run to resume: starting a new one\n"
+    assert run(*arguments).err == "training\n"
+    assert run(*arguments, "--resume").err == f"{warning}training\n"
     (tmp_path / "nope").mkdir()
-    assert run(*asked, "--resume").err == f"{told}training\n"
+    assert run(*arguments, "--resume").err == f"{warning}training\n"
     (tmp_path / "nope/run.json").touch()
-    assert run(*asked, "--resume").err == "training\n"
+    assert run(*arguments, "--resume").err == "training\n"
 
 
 def test_only_first_worker_prints_the_resume_warning(
@@ -187,11 +199,11 @@ def test_only_first_worker_prints_the_resume_warning(
     assert run("train", tiny_recipe, "-o", tmp_path / "nope", "--resume").err == ""
 
 
-@pytest.mark.parametrize("verb", ["train", "demo"])
-def test_run_directory_must_not_be_a_file(run, tiny_recipe, tmp_path, verb) -> None:
+@pytest.mark.parametrize("command", ["train", "demo"])
+def test_run_directory_must_not_be_a_file(run, tiny_recipe, tmp_path, command) -> None:
     (tmp_path / "two.txt").write_text("mine\n", "utf-8")
-    asked = [verb, tiny_recipe] if verb == "train" else [verb]
-    done = run(*asked, "-o", tmp_path / "two.txt")
+    arguments = [command, tiny_recipe] if command == "train" else [command]
+    done = run(*arguments, "-o", tmp_path / "two.txt")
     assert done.status == 1
     assert done.err == (
         f"seq2see: {tmp_path / 'two.txt'} must be a directory, but is a file: name another with "
@@ -199,83 +211,94 @@ def test_run_directory_must_not_be_a_file(run, tiny_recipe, tmp_path, verb) -> N
     )
 
 
-# --- what the parser finds ---
+# --- errors of the parser ---
 
 PARSED = {
-    "a misspelt option": (
+    "misspelled option": (
         "translate m --beem 5",
         "`--beem` is not an option; did you mean `--beam-size`?",
     ),
-    "a dash too few": (
+    "missing dash": (
         "translate m --nbest 2",
         "`--nbest` is not an option; did you mean `--n-best`?",
     ),
-    "half a name": ("translate m --out x", "`--out` is not an option; did you mean `--output`?"),
-    "nothing near": (
+    "incomplete name": (
+        "translate m --out x",
+        "`--out` is not an option; did you mean `--output`?",
+    ),
+    "no similar option": (
         "translate m --bogus",
         "`--bogus` is not an option: see `seq2see translate --help`",
     ),
-    "a letter": ("translate m -x", "`-x` is not an option: see `seq2see translate --help`"),
-    "a setting": (
+    "unknown short option": (
+        "translate m -x",
+        "`-x` is not an option: see `seq2see translate --help`",
+    ),
+    "setting as option": (
         "train r.toml --updates 9",
         "`--updates` is not an option: settings are given as `schedule.warmup_updates=VALUE` or "
         "`train.max_updates=VALUE`",
     ),
-    "a whole setting": (
+    "full setting as option": (
         "train r.toml --train.max_updates=9",
         "`--train.max_updates` is not an option: settings are given as `train.max_updates=VALUE`",
     ),
-    "a misspelt setting": (
+    "misspelled setting": (
         "train r.toml --warmpu 9",
         "`--warmpu` is not an option: settings are given as `schedule.warmup_updates=VALUE`",
     ),
-    "no setting": (
+    "no similar setting": (
         "train r.toml --zzz 9",
         "`--zzz` is not an option: settings are given as `section.key=VALUE`",
     ),
-    "a command of a group": ("check a.tsv", "`check` is not a command; did you mean `data check`?"),
-    "one misspelt": ("chek a.tsv", "`chek` is not a command; did you mean `data check`?"),
-    "no command": ("xyz", "`xyz` is not a command: see `seq2see --help`"),
-    "no argument": ("translate", "MODEL must be given: see `seq2see translate --help`"),
-    "no files": ("init", "FILES must be given: see `seq2see init --help`"),
-    "no option": ("import x", "`--output` must be given: see `seq2see import --help`"),
-    "too many": (
+    "command of a group": ("check a.tsv", "`check` is not a command; did you mean `data check`?"),
+    "misspelled command": ("chek a.tsv", "`chek` is not a command; did you mean `data check`?"),
+    "unknown command": ("xyz", "`xyz` is not a command: see `seq2see --help`"),
+    "missing argument": ("translate", "MODEL must be given: see `seq2see translate --help`"),
+    "missing files": ("init", "FILES must be given: see `seq2see init --help`"),
+    "missing option": ("import x", "`--output` must be given: see `seq2see import --help`"),
+    "unexpected argument": (
         "translate m a b",
         "`b` is an unexpected argument: see `seq2see translate --help`",
     ),
-    "no number": (
+    "no integer": (
         "translate m --beam-size x",
         "`--beam-size` must be a whole number, but is x instead",
     ),
-    "no fraction": (
+    "no number": (
         "translate m --length-penalty x",
         "`--length-penalty` must be a number, but is x instead",
     ),
-    "too low": ("translate m --threads 0", "`--threads` must be at least 1, but is 0 instead"),
-    "no choice": (
+    "below minimum": (
+        "translate m --threads 0",
+        "`--threads` must be at least 1, but is 0 instead",
+    ),
+    "invalid choice": (
         "translate m --engine fast",
         "`--engine` must be one of auto, torch, ctranslate2, but is fast instead",
     ),
-    "no value": ("translate m --beam-size", "`--beam-size` needs a value"),
-    "a value too many": ("translate m --json=3", "`--json` takes no value"),
-    "one language": (
+    "missing value": ("translate m --beam-size", "`--beam-size` needs a value"),
+    "value of a flag": ("translate m --json=3", "`--json` takes no value"),
+    "single language": (
         "import x -o y --languages en",
         "`--languages` must be two values separated by a comma, but is 'en'",
     ),
 }
 
 
-@pytest.mark.parametrize(("typed", "line"), PARSED.values(), ids=PARSED)
-def test_parser_error_is_one_line(run, typed, line) -> None:
-    done = run(*typed.split())
+@pytest.mark.parametrize(("command_line", "line"), PARSED.values(), ids=PARSED)
+def test_parser_error_is_one_line(run, command_line, line) -> None:
+    done = run(*command_line.split())
     assert (done.status, done.out, done.err) == (2, "", f"seq2see: {line}\n")
 
 
-@pytest.mark.parametrize("verb", [[], ["translate"], ["data"], ["data", "check"], ["lab", "run"]])
-def test_short_help_option_prints_usage(run, verb) -> None:
-    done = run(*verb, "-h")
+@pytest.mark.parametrize(
+    "command", [[], ["translate"], ["data"], ["data", "check"], ["lab", "run"]], ids=str
+)
+def test_short_help_option_prints_usage(run, command) -> None:
+    done = run(*command, "-h")
     assert (done.status, done.err) == (0, "")
-    assert f"Usage: {' '.join(['seq2see', *verb])}" in done.out
+    assert f"Usage: {' '.join(['seq2see', *command])}" in done.out
 
 
 def test_serve_requires_an_existing_runs_directory(run, model, tmp_path) -> None:
@@ -298,14 +321,26 @@ def test_lab_rejects_model_with_other_languages(run, model, tmp_path) -> None:
 
 # --- options ---
 
-LENGTHS = "`--search length.max_length` must be at least 1, but is 0 instead"
+MAX_LENGTH_PROBLEM = "`--search length.max_length` must be at least 1, but is 0 instead"
 SETTINGS = {
-    "by search": (["--search", "coverage_penalty=-1"], "`--search coverage_penalty` must be at"),
-    "unknown": (["--search", "foo=1"], "`--search foo` is not a setting"),
-    "in a table": (["--search", "length.max_length=0"], LENGTHS),
-    "an option too": (["--search", "beam_size=0"], "`--beam-size` must be at least 1, but is 0"),
-    "drawn": (["--sample", "--top-k", "0"], "`--top-k` must be at least 1, but is 0 instead"),
-    "a word": (["--forbidden", " "], "`--forbidden` must be words, but has one without a letter"),
+    "with --search": (
+        ["--search", "coverage_penalty=-1"],
+        "`--search coverage_penalty` must be at",
+    ),
+    "unknown setting": (["--search", "foo=1"], "`--search foo` is not a setting"),
+    "nested setting": (["--search", "length.max_length=0"], MAX_LENGTH_PROBLEM),
+    "setting with its own option": (
+        ["--search", "beam_size=0"],
+        "`--beam-size` must be at least 1, but is 0",
+    ),
+    "sampling option": (
+        ["--sample", "--top-k", "0"],
+        "`--top-k` must be at least 1, but is 0 instead",
+    ),
+    "empty phrase": (
+        ["--forbidden", " "],
+        "`--forbidden` must be words, but has one without a letter",
+    ),
 }
 
 
@@ -316,19 +351,19 @@ def test_invalid_setting_is_named_by_its_option(run, model, arguments, words) ->
     assert done.err.startswith(f"seq2see: {words}")
 
 
-@pytest.mark.parametrize(("verb", "models"), [("evaluate", 1), ("compare", 2)])
+@pytest.mark.parametrize(("command", "num_models"), [("evaluate", 1), ("compare", 2)])
 @pytest.mark.parametrize("wrong", [["--columns", "1"], ["--columns", "a,b"], ["--format", "x"]])
 def test_test_set_options_are_checked_before_model_is_loaded(
-    run, tmp_path, verb, models, wrong
+    run, tmp_path, command, num_models, wrong
 ) -> None:
-    done = run(verb, *[tmp_path] * models, "--test-set", "pairs.tsv", *wrong)  # no model is there
+    done = run(command, *[tmp_path] * num_models, "--test-set", "pairs.tsv", *wrong)  # no models
     assert done.status == 2
     assert wrong[0].strip("-") in done.err
 
 
 def test_all_invalid_settings_are_reported_together(run, tmp_path) -> None:
-    asked = ["evaluate", tmp_path, "--test-set", "pairs.tsv", "--format", "x", "--beam-size", "0"]
-    done = run(*asked)
+    options = ["--test-set", "pairs.tsv", "--format", "x", "--beam-size", "0"]
+    done = run("evaluate", tmp_path, *options)
     assert done.status == 2
     assert "format" in done.err
     assert "--beam-size" in done.err
@@ -342,8 +377,8 @@ def test_setting_without_option_is_named_by_search(run, model) -> None:
 
 def test_evaluate_rejects_model_options_with_hypotheses(run, model, tmp_path) -> None:
     (tmp_path / "a.fr").write_text("un\n", "utf-8")
-    judged = ["--hypotheses", tmp_path / "a.fr", "--reference", tmp_path / "a.fr"]
-    done = run("evaluate", model, *judged, "--metric", "bleurt")
+    files = ["--hypotheses", tmp_path / "a.fr", "--reference", tmp_path / "a.fr"]
+    done = run("evaluate", model, *files, "--metric", "bleurt")
     assert done.status == 2
     assert (
         f"seq2see: the MODEL {model} must be left out with `--hypotheses`; `--metric`" in done.err
@@ -351,31 +386,31 @@ def test_evaluate_rejects_model_options_with_hypotheses(run, model, tmp_path) ->
     options = ["--beam-size", "3", "--length-penalty", "0", "--search", "num_beam_groups=1"]
     options += ["--threads", "2"]
     options += ["--ensemble", model, "--precision", "int8", "--engine", "torch", "--device", "cpu"]
-    done = run("evaluate", *judged, "-o", tmp_path / "out", *options)
+    done = run("evaluate", *files, "-o", tmp_path / "out", *options)
     assert (done.status, done.out) == (2, "")
     assert done.err == (
         "seq2see: `--output`, `--beam-size`, `--length-penalty`, `--search`, `--ensemble`, "
         "`--precision`, `--engine`, `--device`, `--threads` must be left out with "
         "`--hypotheses`: nothing is translated\n"
     )
-    assert run("evaluate", *judged, "--resamples", "0").status == 0
+    assert run("evaluate", *files, "--resamples", "0").status == 0
 
 
 def test_compare_rejects_model_options_with_two_files(run, tmp_path) -> None:
     (tmp_path / "a.fr").write_text("un\n", "utf-8")
-    asked = ["compare", *[tmp_path / "a.fr"] * 2, "--reference", tmp_path / "a.fr"]
+    arguments = ["compare", *[tmp_path / "a.fr"] * 2, "--reference", tmp_path / "a.fr"]
     options = ["--beam-size", "3", "--length-penalty", "0", "--engine", "torch"]
-    done = run(*asked, *options, "--device", "cpu", "--threads", "2", "--metric", "bleurt")
+    done = run(*arguments, *options, "--device", "cpu", "--threads", "2", "--metric", "bleurt")
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith(
         "seq2see: `--beam-size`, `--length-penalty`, `--engine`, `--device`, `--threads` must be "
         "left out with two files: nothing is translated; `--metric` must be"
     )
-    assert run(*asked, "--resamples", "1").status == 0
+    assert run(*arguments, "--resamples", "1").status == 0
 
 
 @pytest.mark.parametrize(
-    ("option", "place", "words"),
+    ("option", "path", "problem"),
     [
         ("-o", "no/x.txt", "there is no directory"),
         ("-o", ".", "it is a directory"),
@@ -384,15 +419,15 @@ def test_compare_rejects_model_options_with_two_files(run, tmp_path) -> None:
     ],
 )
 def test_unwritable_output_is_reported_before_the_work(
-    run, model, tmp_path, option, place, words
+    run, model, tmp_path, option, path, problem
 ) -> None:
-    """The test set is not there either, which would be found first by whoever begins to work."""
+    """The test set is missing too, which would be reported first once the work starts."""
     (tmp_path / "folder.png").mkdir()
-    asked = ["evaluate", model, "--test-set", "a.en", "a.fr", option, tmp_path / place]
-    done = run(*asked)
+    arguments = ["evaluate", model, "--test-set", "a.en", "a.fr", option, tmp_path / path]
+    done = run(*arguments)
     assert (done.status, done.out) == (1, "")
-    assert f"{tmp_path / place} cannot be written: {words}" in done.err
-    done = run(*asked, "--metric", "bleurt")
+    assert f"{tmp_path / path} cannot be written: {problem}" in done.err
+    done = run(*arguments, "--metric", "bleurt")
     assert done.status == 2
     assert "`--metric` must be" in done.err
 
@@ -400,49 +435,55 @@ def test_unwritable_output_is_reported_before_the_work(
 # --- explain ---
 
 EXPLAIN = {
-    "no layer": (
+    "unknown layer": (
         ["--ablate", "decoder.9"],
         "`--ablate decoder.9`: layer must be from 0 to 0 in the",
     ),
-    "no head": (
+    "unknown head": (
         ["--scale-scores", "decoder.0.cross.7=2"],
         "`--scale-scores decoder.0.cross.7=2`: heads must be",
     ),
-    "no cross": (
+    "no cross-attention": (
         ["--ablate", "encoder.0.cross"],
         "`--ablate encoder.0.cross`: cross must be in the dec",
     ),
-    "no token": (
+    "unknown token": (
         ["--mask-keys", "decoder.cross=99"],
         "`--mask-keys decoder.cross=99`: keys must be below",
     ),
-    "no word": (
+    "too few words": (
         ["--force-continuation", "99=le"],
         "`--force-continuation 99=le`: num_prefix_words must be at most",
     ),
-    "no layer shown": (["--layers", "decoder.4"], "`--layers` must be none, last, all or some of"),
-    "layers": (["--layers", "foo"], "`--layers` must be none, last, all or layers such as encoder"),
-    "method": (
+    "unknown detailed layer": (
+        ["--layers", "decoder.4"],
+        "`--layers` must be none, last, all or some of",
+    ),
+    "invalid layers": (
+        ["--layers", "foo"],
+        "`--layers` must be none, last, all or layers such as encoder",
+    ),
+    "unknown method": (
         ["--attribution", "foo", "--attribution", "all"],
         "`--attribution` must be one of attention, roll",
     ),
-    "far": (
+    "shift too large": (
         ["--shift-positions", "encoder=99999999"],
         "`--shift-positions` must be at most 10000, but is 99999999",
     ),
-    "sentences": (
+    "limit without report": (
         ["--max-sentences", "3"],
         "`--max-sentences` needs --pronoun-test or --head-importance",
     ),
-    "both": (
+    "target and continuation": (
         ["--target", "a", "--force-continuation", "1=b"],
         "`--target` must be left out with --force-continuation",
     ),
-    "no site": (
+    "unknown head to plot": (
         ["--plot-attention", "decoder.0.cross.7", "-o", "a.svg"],
         "`--plot-attention` must have a head below 2",
     ),
-    "nowhere": (
+    "unknown attention to plot": (
         ["--plot-attention", "decoder.8.cross", "-o", "a.svg"],
         "`--plot-attention` must be one of encoder.0.",
     ),
@@ -476,8 +517,8 @@ def test_all_invalid_explain_options_are_reported_together(run, model) -> None:
         *("beam-size", "max-sentences", "output"),
     ):
         assert f"`--{option}`" in done.err
-    misfits = ["--ablate", "decoder.9", "--mask-keys", "decoder.cross=99", "--layers", "decoder.4"]
-    done = run("explain", model, "The dog sleeps.", *misfits)
+    missing = ["--ablate", "decoder.9", "--mask-keys", "decoder.cross=99", "--layers", "decoder.4"]
+    done = run("explain", model, "The dog sleeps.", *missing)
     assert done.status == 2
     assert [part[:9] for part in done.err.split("; ")] == [
         "seq2see: ",
@@ -506,7 +547,8 @@ def test_explain_reports_reject_options_of_a_trace(run, model) -> None:
     )
     assert (done.status, done.out) == (2, "")
     assert done.err == (
-        "seq2see: `--ablate`, `--word-alternatives`, `--beam-size` must be left out with `--pronoun-test`\n"
+        "seq2see: `--ablate`, `--word-alternatives`, `--beam-size` must be left out with "
+        "`--pronoun-test`\n"
     )
 
 
@@ -516,26 +558,26 @@ def test_head_progress_is_printed_only_on_a_terminal(run, model, tmp_path) -> No
     assert (done.status, done.err) == (0, "")
 
 
-# --- one kind of mistake, one status ---
+# --- exit status ---
 
 STATUSES = {
     "no model": (1, ["translate", "{none}"]),
-    "no model to judge": (1, ["evaluate", "{none}", "--test-set", "builtin:fables/test"]),
+    "no model to evaluate": (1, ["evaluate", "{none}", "--test-set", "builtin:fables/test"]),
     "no system to compare": (1, ["compare", "{model}", "{none}", "--reference", "{none}"]),
     "no model to show": (1, ["info", "{none}"]),
     "no model to explain": (1, ["explain", "{none}", "a"]),
-    "no text": (1, ["translate", "{model}", "{none}"]),
+    "no input file": (1, ["translate", "{model}", "{none}"]),
     "no glossary": (1, ["translate", "{model}", "--glossary", "{none}"]),
-    "no test": (1, ["evaluate", "{model}", "--test-set", "{none}.tsv"]),
+    "no test set": (1, ["evaluate", "{model}", "--test-set", "{none}.tsv"]),
     "no corpus": (1, ["data", "check", "{none}.tsv"]),
     "no recipe": (1, ["train", "{none}"]),
-    "a device": (2, ["translate", "{model}", "--device", "gpu"]),
-    "a device to judge by": (2, ["score", "{model}", "--device", "gpu"]),
-    "an engine that cannot draw": (
+    "unknown device": (2, ["translate", "{model}", "--device", "gpu"]),
+    "unknown device to score with": (2, ["score", "{model}", "--device", "gpu"]),
+    "engine without sampling": (
         2,
         ["translate", "{model}", "--engine", "ctranslate2", "--sample"],
     ),
-    "an engine without wishes": (
+    "engine without constraints": (
         2,
         [
             "translate",
@@ -548,12 +590,12 @@ STATUSES = {
             "Le",
         ],
     ),
-    "an engine for one": (
+    "engine without ensembles": (
         2,
         ["translate", "{model}", "--engine", "ctranslate2", "--ensemble", "{model}"],
     ),
-    "no such engine": (2, ["translate", "{model}", "--engine", "fast"]),
-    "a number": (2, ["translate", "{model}", "--beam-size", "0"]),
+    "unknown engine": (2, ["translate", "{model}", "--engine", "fast"]),
+    "invalid number": (2, ["translate", "{model}", "--beam-size", "0"]),
 }
 
 

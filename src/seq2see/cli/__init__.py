@@ -1,9 +1,9 @@
-"""The command line: one thin verb a file. Heavy imports stand inside the verbs, so that `--help`
-answers at once.
+"""The command line: one file per command.
 
-Results go to standard output, progress and notes to standard error. The exit status is 0, 2 (wrong
-use: options, arguments or settings that cannot be, in a recipe too) or 1 (it failed for any other
-reason, or found what it looks for: `data check`, `lab run`); one line says why.
+Slow imports are inside the functions, so that `--help` is fast. Results go to standard output,
+progress and notes to standard error. The exit status is 0; 2 for invalid options, arguments or
+settings, also in a recipe; and 1 for all other failures and for findings of `data check` and
+`lab run`. An error is one line.
 """
 
 from __future__ import annotations
@@ -42,54 +42,58 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for verb in (demo, init, train, translate, evaluate, compare, score, explain, serve):
-    app.command(cls=Command)(verb)
+for command in (demo, init, train, translate, evaluate, compare, score, explain, serve):
+    app.command(cls=Command)(command)
 app.add_typer(data)
 app.add_typer(lab)
 app.command(cls=Command)(info)
 app.command("import", cls=Command)(import_)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         typer.echo(f"seq2see {__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def _options(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 handled by its callback
         bool,
         typer.Option(
             "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
-) -> None: ...
+) -> None:
+    # OpenMP threads that wait give up their core. By default they spin and take the cores from
+    # threads with work: beside other programs, two threads were slower than one. The variable must
+    # be set before torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def main() -> None:
-    """Run the command; what a user can mend becomes one line, not a traceback."""
+    """Run the command; print an error that the user can fix as one line without a traceback."""
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a tree with question marks beats none
+        sys.stdout.reconfigure(errors="replace")  # characters that the terminal lacks
     try:
         app(prog_name="seq2see")
     except Seq2SeeError as error:
         typer.echo(f"seq2see: {error}", err=True)
         sys.exit(USAGE_ERROR_STATUS if isinstance(error, ConfigError) else 1)
     except OSError as error:  # a full disk
-        typer.echo(f"seq2see: {_where(error)}{error.strerror or error}", err=True)
+        typer.echo(f"seq2see: {_name_failed_file(error)}{error.strerror or error}", err=True)
         sys.exit(1)
 
 
-def _where(error: OSError) -> str:
-    """Return what could not be read or written, if that is known."""
+def _name_failed_file(error: OSError) -> str:
+    """Return the name of the file that could not be read or written, if it is known."""
     if error.filename:
         return f"{error.filename}: "
     try:
-        sys.stdout.flush()  # what it could not write, it tries to write again
+        sys.stdout.flush()  # writes again what could not be written
         os.write(_STANDARD_OUTPUT, b"")
     except OSError:
-        # Python tries once more at its end, and would complain in its own words.
+        # Python flushes once more at exit, and would print its own error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), _STANDARD_OUTPUT)
         return "standard output cannot be written: "
     return ""

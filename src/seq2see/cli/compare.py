@@ -40,7 +40,7 @@ _ResamplesOption = Annotated[
         "10,000 for approximate randomization.",
     ),
 ]
-_ExamplesOption = Annotated[
+_NumExamplesOption = Annotated[
     int,
     typer.Option(
         min=0, help="Number of sentences to show whose translations differ most in quality."
@@ -76,7 +76,7 @@ def compare(
     tokenize: options.TokenizeOption = None,
     lowercase: options.LowercaseOption = None,
     resamples: _ResamplesOption = None,
-    examples: _ExamplesOption = 5,
+    num_examples: _NumExamplesOption = 5,
     engine: options.EngineOption = "auto",
     device: options.DeviceOption = "auto",
     threads: options.ThreadsOption = None,
@@ -113,9 +113,9 @@ def compare(
         _shorten_names(systems), outputs[0], outputs[1], test_set, scoring, resamples
     )
     if as_json:
-        typer.echo(json.dumps(comparison.to_json(examples), ensure_ascii=False))
+        typer.echo(json.dumps(comparison.to_json(num_examples), ensure_ascii=False))
     else:
-        _print_comparison(comparison, test_set.name, examples)
+        _print_comparison(comparison, test_set.name, num_examples)
 
 
 def _check_systems_exist(systems: Sequence[str]) -> None:

@@ -21,51 +21,51 @@ from seq2see.data.quality.report import (
     SideReport,
 )
 
-_COLOURS = {"fault": "red", "warning": "yellow", "note": "dim"}
+_SEVERITY_STYLES = {"fault": "red", "warning": "yellow", "note": "dim"}
 
 
-_INKS = {"fault": draw.RED, "warning": draw.ORANGE, "note": draw.GRAY}
+_SEVERITY_COLORS = {"fault": draw.RED, "warning": draw.ORANGE, "note": draw.GRAY}
 
 
-_SHOWN = 80
-"""Characters of an example's side."""
+_MAX_EXAMPLE_LENGTH = 80
+"""Characters of each side of an example that are printed."""
 
 
 def print_corpus_report(
-    report: CorpusReport, name: str, examples: int, seconds: float | None = None
+    report: CorpusReport, name: str, num_examples: int, seconds: float | None = None
 ) -> None:
-    """Print the report, with the time that training takes, if it was measured."""
+    """Print the report, and the estimated training time if there is one."""
     console = Console(highlight=False)
-    console.print(f"[bold]{escape(name)}[/bold]: {_pairs(report)}")
+    console.print(f"[bold]{escape(name)}[/bold]: {_format_num_pairs(report)}")
     if report.num_pairs:
-        console.print(_lengths(report))
-        console.print(_ratio(report), "")
-    console.print(_findings(report, examples, seconds))
+        console.print(_build_length_table(report))
+        console.print(_format_length_ratio(report), "")
+    console.print(_build_finding_table(report, num_examples, seconds))
 
 
 def corpus_report_to_json(report: CorpusReport, seconds: float | None) -> dict[str, Any]:
-    """Return it for machines; `seconds` of the suggestion is null if that was not measured."""
-    plain = report.to_json()
-    return {**plain, "suggestion": {**plain["suggestion"], "seconds": seconds}}
+    """Return the report as JSON values, with the estimated training time in `suggestion`."""
+    record = report.to_json()
+    return {**record, "suggestion": {**record["suggestion"], "seconds": seconds}}
 
 
-def _pairs(report: CorpusReport) -> str:
+def _format_num_pairs(report: CorpusReport) -> str:
     return "1 pair" if report.num_pairs == 1 else f"{report.num_pairs:,} pairs"
 
 
-def _findings(report: CorpusReport, examples: int, seconds: float | None) -> Table:
+def _build_finding_table(report: CorpusReport, num_examples: int, seconds: float | None) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(justify="right")
     grid.add_column(overflow="fold")
     for finding in report.findings:
-        grid.add_row(_coloured(finding.severity), escape(finding.text))
-        for line in _examples(finding, examples):
+        grid.add_row(_format_severity(finding.severity), escape(finding.text))
+        for line in _format_examples(finding, num_examples):
             grid.add_row("", f"[dim]{escape(line)}[/dim]")
     if report.is_clean:
-        grid.add_row("[green]healthy[/green]", "Nothing must be mended.")
+        grid.add_row("[green]clean[/green]", "No faults and no warnings.")
     for line in report.skipped_checks:
-        grid.add_row("[dim]unseen[/dim]", escape(line))
-    grid.add_row("[bold]suggested[/bold]", _suggestion(report))
+        grid.add_row("[dim]skipped[/dim]", escape(line))
+    grid.add_row("[bold]suggested[/bold]", _format_suggestion(report))
     if seconds is not None:
         duration = format_duration(seconds)
         text = f"about {duration} on this machine, including validation and final evaluation"
@@ -73,89 +73,99 @@ def _findings(report: CorpusReport, examples: int, seconds: float | None) -> Tab
     return grid
 
 
-def _coloured(severity: Severity) -> str:
-    return f"[{_COLOURS[severity]}]{severity}[/]"
+def _format_severity(severity: Severity) -> str:
+    return f"[{_SEVERITY_STYLES[severity]}]{severity}[/]"
 
 
-def _suggestion(report: CorpusReport) -> str:
-    best = report.suggestion
-    return f"preset {best.preset}, {best.vocab_size:,} pieces ({escape(best.reason)})"
+def _format_suggestion(report: CorpusReport) -> str:
+    suggestion = report.suggestion
+    reason = escape(suggestion.reason)
+    return f"preset {suggestion.preset}, vocabulary size {suggestion.vocab_size:,} ({reason})"
 
 
-def _lengths(report: CorpusReport) -> Table:
+def _build_length_table(report: CorpusReport) -> Table:
     table = Table(box=box.SIMPLE, pad_edge=False)
-    for column in ("", "language", "words", "words a line", "characters a line"):
+    for column in ("", "language", "words", "words per line", "characters per line"):
         table.add_column(column, justify="left" if column in {"", "language"} else "right")
     for name, side in (("source", report.source), ("target", report.target)):
-        table.add_row(name, _language(side), f"{side.words_per_line.total:,.0f}", *_spread(side))
+        table.add_row(
+            name,
+            _format_language(side),
+            f"{side.words_per_line.total:,.0f}",
+            *_format_medians(side),
+        )
     return table
 
 
-def _ratio(report: CorpusReport) -> str:
+def _format_length_ratio(report: CorpusReport) -> str:
     ratio = report.length_ratio
     return (
-        f"A target has {ratio.median:.2f} characters for one of its source "
-        f"({_between(ratio, '.2f')}); brackets hold 98 % of the lines.\n"
+        f"Target characters per source character: {ratio.median:.2f} "
+        f"({_format_range(ratio, '.2f')}). Parentheses: 1st to 99th percentile.\n"
     )
 
 
-def _language(side: SideReport) -> str:
+def _format_language(side: SideReport) -> str:
     return escape(side.declared_language or side.detected_language or "unknown")
 
 
-def _spread(side: SideReport) -> Iterator[str]:
+def _format_medians(side: SideReport) -> Iterator[str]:
+    """Yield the median and the range of words and characters per line."""
     for distribution in (side.words_per_line, side.characters_per_line):
-        yield f"{distribution.median:,.0f} ({_between(distribution, ',.0f')})"
+        yield f"{distribution.median:,.0f} ({_format_range(distribution, ',.0f')})"
 
 
-def _between(distribution: Distribution, form: str) -> str:
+def _format_range(distribution: Distribution, number_format: str) -> str:
     low, high = (distribution.quantiles.get(q, 0.0) for q in ("1", "99"))
-    return f"{low:{form}} to {high:{form}}"
+    return f"{low:{number_format}} to {high:{number_format}}"
 
 
-def _examples(finding: CorpusFinding, count: int) -> Iterator[str]:
-    for example in finding.examples[:count]:
-        sides = " ‖ ".join(_short(side) for side in (example.source, example.target))
+def _format_examples(finding: CorpusFinding, num_examples: int) -> Iterator[str]:
+    for example in finding.examples[:num_examples]:
+        sides = " ‖ ".join(_shorten(side) for side in (example.source, example.target))
         yield f"line {example.line:,}: {sides}" + (f" ({example.reason})" if example.reason else "")
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
+    """Return the text without control characters, cut at the maximum length."""
+    limit = _MAX_EXAMPLE_LENGTH
     visible = "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)
-    return visible if len(visible) <= _SHOWN else f"{visible[: _SHOWN - 1]}…"
+    return visible if len(visible) <= limit else f"{visible[: limit - 1]}…"
 
 
 def plot_corpus_report(report: CorpusReport, name: str, path: Path) -> None:
-    """Draw lengths, ratios and findings."""
+    """Plot the distributions of lengths and length ratios, and the number of findings."""
     sides = {"source": report.source, "target": report.target}
-    found = {f.name.replace("_", " "): f for f in reversed(report.findings) if f.count}
-    found = dict(reversed(found.items()))  # of those with the same name, the gravest
+    # Of findings with the same name, the most severe one is plotted, which comes first.
+    findings = {f.name.replace("_", " "): f for f in reversed(report.findings) if f.count}
+    findings = dict(reversed(findings.items()))
     draw.draw_charts(
         path,
-        f"{name}: {_pairs(report)}",
+        f"{name}: {_format_num_pairs(report)}",
         [
             draw.Histogram(
-                "Words a line",
-                "words; the last bin has all beyond",
-                {n: _bins(s.words_per_line) for n, s in sides.items()},
+                "Words per line",
+                "words; the last bin includes all larger values",
+                {n: _histogram_bins(s.words_per_line) for n, s in sides.items()},
             ),
             draw.Histogram(
-                "Characters a line",
-                "characters; the last bin has all beyond",
-                {n: _bins(s.characters_per_line) for n, s in sides.items()},
+                "Characters per line",
+                "characters; the last bin includes all larger values",
+                {n: _histogram_bins(s.characters_per_line) for n, s in sides.items()},
             ),
             draw.Histogram(
-                "Characters of the target for one of the source",
-                "ratio; the last bin has all beyond",
-                {"ratio": _bins(report.length_ratio)},
+                "Target characters per source character",
+                "ratio; the last bin includes all larger values",
+                {"ratio": _histogram_bins(report.length_ratio)},
             ),
             draw.BarChart(
-                "Findings (how many)",
-                {n: f.count for n, f in found.items()},
-                [_INKS[f.severity] for f in found.values()],
+                "Number of findings",
+                {n: f.count for n, f in findings.items()},
+                [_SEVERITY_COLORS[f.severity] for f in findings.values()],
             ),
         ],
     )
 
 
-def _bins(distribution: Distribution) -> tuple[tuple[float, ...], tuple[int, ...]]:
+def _histogram_bins(distribution: Distribution) -> tuple[tuple[float, ...], tuple[int, ...]]:
     return distribution.edges or (0.0, 1.0), distribution.counts or (0,)

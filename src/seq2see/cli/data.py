@@ -1,4 +1,4 @@
-"""`seq2see data`: look at parallel text, clean it, split it."""
+"""`seq2see data`: check, clean and split parallel corpora."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from seq2see.cli.options import (
     JsonOption,
     LanguagesOption,
     PlotOption,
-    set_passive_omp_wait,
 )
 from seq2see.cli.progress import show_corpus_progress
 from seq2see.cli.usage import Command, CommandGroup
@@ -32,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from seq2see.data.corpus import Corpus
-    from seq2see.data.quality.corpus_model import StageCallback
     from seq2see.data.quality.report import CorpusReport
     from seq2see.data.readers import SentencePair
+    from seq2see.progress import StageCallback
     from seq2see.text import TokenizerPair
 
 app = typer.Typer(
@@ -69,7 +68,7 @@ def check(
     files: CorpusFilesArgument,
     languages: LanguagesOption = None,
     columns: ColumnsOption = None,
-    form: FormatOption = None,
+    format_name: FormatOption = None,
     test_files: _TestSetOption = None,
     tokenizer: Annotated[
         Path | None,
@@ -79,7 +78,7 @@ def check(
             "this tokenizer does not cover.",
         ),
     ] = None,
-    examples: Annotated[
+    num_examples: Annotated[
         int, typer.Option(min=0, max=100, help="Number of example pairs to show per finding.")
     ] = 2,
     estimate_time: Annotated[
@@ -96,36 +95,38 @@ def check(
 
     The exit status is 1 if the corpus has faults that must be fixed before training.
     """
-    set_passive_omp_wait()
     from seq2see.cli import corpus_report
     from seq2see.data.quality.analysis import analyze_corpus
     from seq2see.data.quality.config import QualityConfig
 
     check_plot_path(plot)
     check_output_path(plot)
-    config = QualityConfig(num_examples=max(examples, QualityConfig().num_examples))
-    with open_corpus(files, languages, columns, form) as corpus, show_corpus_progress() as told:
-        tests = _read_test_set(test_files, corpus)
-        report = analyze_corpus(
-            corpus, config, corpus.languages, _tokenizers(tokenizer), tests, told
-        )
-        seconds = _training_seconds(report, corpus, told) if estimate_time else None
+    config = QualityConfig(num_examples=max(num_examples, QualityConfig().num_examples))
+    with (
+        open_corpus(files, languages, columns, format_name) as corpus,
+        show_corpus_progress() as on_stage,
+    ):
+        test_set = _read_test_set(test_files, corpus)
+        tokenizers = _load_tokenizers(tokenizer)
+        report = analyze_corpus(corpus, config, corpus.languages, tokenizers, test_set, on_stage)
+        seconds = _estimate_seconds(report, corpus, on_stage) if estimate_time else None
     if plot:
         corpus_report.plot_corpus_report(report, format_corpus_name(files), plot)
     if as_json:
-        typer.echo(
-            json.dumps(corpus_report.corpus_report_to_json(report, seconds), ensure_ascii=False)
-        )
+        record = corpus_report.corpus_report_to_json(report, seconds)
+        typer.echo(json.dumps(record, ensure_ascii=False))
     else:
-        corpus_report.print_corpus_report(report, format_corpus_name(files), examples, seconds)
+        corpus_report.print_corpus_report(report, format_corpus_name(files), num_examples, seconds)
     if report.faults:
         raise typer.Exit(1)
 
 
-def _training_seconds(report: CorpusReport, corpus: Corpus, told: StageCallback) -> float | None:
+def _estimate_seconds(
+    report: CorpusReport, corpus: Corpus, on_stage: StageCallback
+) -> float | None:
     from seq2see.settings.suggest_recipe import estimate_training_seconds
 
-    told("measuring", report.num_pairs)
+    on_stage("measuring", report.num_pairs)
     return estimate_training_seconds(report, corpus)
 
 
@@ -135,22 +136,24 @@ def clean(
     output: _OutputOption,
     languages: LanguagesOption = None,
     columns: ColumnsOption = None,
-    form: FormatOption = None,
+    format_name: FormatOption = None,
     test_files: _TestSetOption = None,
 ) -> None:
     """Write the pairs that pass all rules, and the rejected pairs with their reasons."""
     from seq2see.data.quality import analysis
     from seq2see.data.writers import REJECTED_FILE, write_filtered_corpus
 
-    with open_corpus(files, languages, columns, form) as corpus, show_corpus_progress() as told:
-        tests = _read_test_set(test_files, corpus)
-        verdicts = analysis.filter_corpus(corpus, None, corpus.languages, tests, told)
-        counts = write_filtered_corpus(verdicts, output, side_suffixes(corpus.languages))
+    with (
+        open_corpus(files, languages, columns, format_name) as corpus,
+        show_corpus_progress() as on_stage,
+    ):
+        test_set = _read_test_set(test_files, corpus)
+        results = analysis.filter_corpus(corpus, None, corpus.languages, test_set, on_stage)
+        counts = write_filtered_corpus(results, output, side_suffixes(corpus.languages))
     for rule, count in counts.most_common():
         typer.echo(f"{count:>12,}  {rule.replace('_', ' ')}", err=True)
-    typer.echo(
-        f"Kept pairs are in {output / 'clean.*'}, the others in {output / REJECTED_FILE}.", err=True
-    )
+    clean_files, rejected_file = output / "clean.*", output / REJECTED_FILE
+    typer.echo(f"Accepted pairs: {clean_files}, rejected pairs: {rejected_file}.", err=True)
 
 
 @app.command(cls=Command)
@@ -159,7 +162,7 @@ def split(
     output: _OutputOption,
     languages: LanguagesOption = None,
     columns: ColumnsOption = None,
-    form: FormatOption = None,
+    format_name: FormatOption = None,
     valid_size: Annotated[
         int, typer.Option(min=0, help="Number of pairs in the validation set.")
     ] = 1000,
@@ -177,18 +180,17 @@ def split(
     """
     from seq2see.data.writers import CorpusSplitter, write_splits
 
-    with open_corpus(files, languages, columns, form) as corpus:
-        choose = CorpusSplitter(corpus, valid_size, test_size, seed)
-        counts = write_splits(corpus, output, side_suffixes(corpus.languages), choose)
-    for part, count in counts.items():
-        names = " and ".join(
-            f"{output / part}.{ending}" for ending in side_suffixes(corpus.languages)
-        )
+    with open_corpus(files, languages, columns, format_name) as corpus:
+        splitter = CorpusSplitter(corpus, valid_size, test_size, seed)
+        counts = write_splits(corpus, output, side_suffixes(corpus.languages), splitter)
+    for split_name, count in counts.items():
+        path = output / split_name
+        names = " and ".join(f"{path}.{suffix}" for suffix in side_suffixes(corpus.languages))
         typer.echo(f"{count:>12,}  {names}", err=True)
 
 
 def _read_test_set(files: list[str] | None, corpus: Corpus) -> Iterable[SentencePair]:
-    """Return the pairs of a test set, which is read as the corpus is."""
+    """Return the pairs of the test set, read with the columns of the corpus if formats agree."""
     from seq2see.data.corpus import Corpus, CorpusConfig
     from seq2see.data.readers import STANDARD_INPUT
 
@@ -202,12 +204,12 @@ def _read_test_set(files: list[str] | None, corpus: Corpus) -> Iterable[Sentence
     return Corpus(config, corpus.languages)
 
 
-def _tokenizers(path: Path | None) -> TokenizerPair | None:
+def _load_tokenizers(path: Path | None) -> TokenizerPair | None:
     from seq2see.text import Tokenizer, TokenizerPair
 
     if path is None:
         return None
     if path.is_dir():
         return TokenizerPair.load(path)
-    both = Tokenizer.load(path)
-    return TokenizerPair(both, both)
+    tokenizer = Tokenizer.load(path)
+    return TokenizerPair(tokenizer, tokenizer)

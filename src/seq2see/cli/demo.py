@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2see.cli.inputs import check_run_directory
-from seq2see.cli.options import set_passive_omp_wait
 from seq2see.cli.usage import option_name
 from seq2see.errors import InputError
 
@@ -54,7 +53,6 @@ def demo(
     Training takes about two minutes. If the run directory already has the model, it is only tested.
     """
     check_run_directory(output)
-    set_passive_omp_wait()
     if (output / "config.json").exists():
         check_existing_model(output, {"max_epochs": max_epochs, "seed": seed})
     else:

@@ -1,15 +1,18 @@
-"""`seq2see explain`: how a translation came about, and what parts of the model are good for."""
+"""`seq2see explain`: trace one translation, or measure heads and pronouns."""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from seq2see.cli.inputs import check_output_path
+from seq2see.cli.inputs import check_extension, check_output_path
 from seq2see.cli.options import (
     BeamSizeOption,
     DeviceOption,
@@ -21,8 +24,15 @@ from seq2see.cli.options import (
     load_translator,
 )
 from seq2see.cli.usage import collect_errors, format_given_options
-from seq2see.errors import ConfigError
+from seq2see.errors import ConfigError, InputError
 
+if TYPE_CHECKING:
+    from seq2see.explain import ExplainedModel, Intervention, Trace, TraceOptions
+    from seq2see.search import SearchConfig
+    from seq2see.translator import Translator
+
+AttentionAddress = tuple[str, int, str, int | None]
+"""Stack, layer, kind and head of an attention; None means all heads."""
 ATTRIBUTION_METHODS = (
     "attention",
     "rollout",
@@ -30,6 +40,9 @@ ATTRIBUTION_METHODS = (
     "integrated_gradients",
     "occlusion",
 )
+
+_FIELD_NAME = re.compile(r"`\w+`")
+_LAYER_NAME = re.compile(r"(encoder|decoder)\.\d+")
 
 _TextArgument = Annotated[
     str | None,
@@ -190,7 +203,7 @@ def explain(
     as_json: _JsonOption = False,
 ) -> None:
     """Trace one translation: attention, beam search, attributions, and effects of interventions."""
-    from seq2see.cli import explain_output, interventions
+    from seq2see.cli import explain_output
 
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
     trace_only: dict[str, object] = {
@@ -206,14 +219,14 @@ def explain(
         "plot_attention": plot_attention,
         **search,
     }
-    _, parsed, trace_options, address, _, options = collect_errors(
+    _, interventions, trace_options, address, _, options = collect_errors(
         lambda: _check_conflicts(text, pronoun_test, head_importance, max_sentences, trace_only),
-        lambda: interventions.parse_interventions(
+        lambda: parse_interventions(
             ablate, scale_scores, mask_keys, shift_positions, force_continuation
         ),
-        lambda: interventions.parse_trace_options(layers, attribution or (), word_alternatives),
-        lambda: explain_output.parse_plot_attention(plot_attention),
-        lambda: explain_output.check_output_name(output, plot_attention),
+        lambda: parse_trace_options(layers, attribution or (), word_alternatives),
+        lambda: _parse_plot_attention(plot_attention),
+        lambda: _check_output_extension(output, plot_attention),
         lambda: build_translation_options(search),
     )
     check_output_path(output)
@@ -226,11 +239,10 @@ def explain(
                 translator, head_importance, max_sentences, output, as_json
             )
         else:
-            arguments = interventions.ExplainArguments(parsed, trace_options, address)
             assert text is not None
-            trace = explain_output.trace_sentence(
-                translator, _sentence(text), target, options.search, arguments
-            )
+            sentence = sys.stdin.read().strip() if text == "-" else text
+            arguments = ExplainArguments(interventions, trace_options, address)
+            trace = _trace_sentence(translator, sentence, target, options.search, arguments)
             explain_output.output_trace(trace, output, address, as_json)
 
 
@@ -267,5 +279,189 @@ def _check_conflicts(
         raise ConfigError(problems)
 
 
-def _sentence(text: str) -> str:
-    return sys.stdin.read().strip() if text == "-" else text
+def _check_output_extension(path: Path | None, plot_attention: str | None) -> None:
+    """Raise ConfigError if the output is not a supported file, or not a figure to plot to."""
+    from seq2see import draw
+    from seq2see.explain import output
+
+    if path:
+        check_extension(path, output.TRACE_FORMATS, "--output")
+    if plot_attention and (path is None or path.suffix.lower() not in draw.FIGURE_FORMATS):
+        raise ConfigError(
+            ["`--plot-attention` needs --output with a figure, for example attention.svg"]
+        )
+
+
+def _parse_plot_attention(address: str | None) -> AttentionAddress | None:
+    from seq2see.explain.interventions import parse_attention_address
+
+    return None if address is None else parse_attention_address(address)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedIntervention:
+    """An intervention, and the option that requested it."""
+
+    option_text: str
+    """For example `--ablate decoder.1`."""
+    intervention: Intervention
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainArguments:
+    """Interventions on the model, and what the trace contains."""
+
+    parsed_interventions: Sequence[ParsedIntervention]
+    trace_options: TraceOptions
+    plot_attention: AttentionAddress | None = None
+    """The only attention to plot."""
+
+    @property
+    def interventions(self) -> list[Intervention]:
+        """The interventions without the options that requested them."""
+        return [parsed.intervention for parsed in self.parsed_interventions]
+
+    def find_problems(self, explained: ExplainedModel, sentence: str) -> Iterator[str]:
+        """Yield a message for each part that this model, or this sentence, does not have."""
+        from seq2see.engines.batching import add_special_tokens
+        from seq2see.explain.interventions import check_masked_keys
+        from seq2see.explain.patched import patch_model
+
+        source_ids = explained.encode_source(sentence)
+        num_tokens = len(add_special_tokens(source_ids, explained.special_tokens))
+        for parsed in self.parsed_interventions:
+            try:
+                patch_model(explained.model, [parsed.intervention])
+                check_masked_keys([parsed.intervention], num_tokens)
+            except InputError as error:
+                yield f"`{parsed.option_text}`: {str(error).replace('`', '')}"
+        encoder, decoder = explained.model.encoder, explained.model.decoder
+        try:
+            self.trace_options.detailed_layers(len(encoder.layers), len(decoder.layers))
+        except InputError as error:
+            yield str(error)
+        if self.plot_attention:
+            yield from _attention_problems(explained, *self.plot_attention)
+
+    def with_option_name(self, error: InputError) -> InputError | ConfigError:
+        """Return an error on the forced continuation as one that names the option.
+
+        Only the translation shows whether it has as many words as the option keeps.
+        """
+        options = [parsed.option_text for parsed in self.parsed_interventions]
+        forced = [option for option in options if option.startswith("--force-continuation ")]
+        if not forced or not str(error).startswith("`num_prefix_words`"):
+            return error
+        return ConfigError([f"`{forced[0]}`: {str(error).replace('`', '')}"])
+
+
+def _attention_problems(
+    explained: ExplainedModel, stack: str, layer: int, kind: str, head: int | None
+) -> Iterator[str]:
+    """Yield a message if the model does not have this attention or this head."""
+    from seq2see.model.attention import MultiHeadAttention
+
+    modules = [m for m in explained.model.modules() if isinstance(m, MultiHeadAttention)]
+    num_heads = {f"{m.site.stack}.{m.site.layer}.{m.site.kind}": m.heads for m in modules}
+    name = f"{stack}.{layer}.{kind}"
+    if name not in num_heads:
+        yield f"`--plot-attention` must be one of {', '.join(num_heads)}, but is {name} instead"
+    elif head is not None and head >= num_heads[name]:
+        yield (
+            f"`--plot-attention` must have a head below {num_heads[name]}, "
+            f"but is {name}.{head} instead"
+        )
+
+
+def parse_interventions(
+    ablate: list[str] | None,
+    scale_scores: list[str] | None,
+    mask_keys: list[str] | None,
+    shift_positions: list[str] | None,
+    force_continuation: str | None,
+) -> list[ParsedIntervention]:
+    """Parse the options that change the model; raise ConfigError with the problems of all."""
+    from seq2see.explain import interventions
+
+    forced = None if force_continuation is None else [force_continuation]
+    options: list[tuple[str, Callable[[str], Intervention], Sequence[str] | None]] = [
+        ("--ablate", interventions.parse_ablation, ablate),
+        ("--scale-scores", interventions.parse_scale_scores, scale_scores),
+        ("--mask-keys", interventions.parse_mask_keys, mask_keys),
+        ("--shift-positions", interventions.parse_shift_positions, shift_positions),
+        ("--force-continuation", interventions.parse_force_continuation, forced),
+    ]
+    return collect_errors(
+        *(
+            partial(_parse_intervention, option, parse, value)
+            for option, parse, values in options
+            for value in values or ()
+        )
+    )
+
+
+def _parse_intervention(
+    option: str, parse: Callable[[str], Intervention], value: str
+) -> ParsedIntervention:
+    try:
+        return ParsedIntervention(f"{option} {value}", parse(value))
+    except ConfigError as error:
+        problems = [_FIELD_NAME.sub(f"`{option}`", problem, count=1) for problem in error.problems]
+        raise ConfigError(problems) from None
+
+
+def parse_trace_options(
+    layers: str, attributions: Sequence[str], word_alternatives: bool
+) -> TraceOptions:
+    """Return what the trace contains; raise ConfigError with the problems of all options."""
+    from seq2see.explain import TraceOptions
+
+    methods = _expand_methods(attributions)
+    layer_names, _ = collect_errors(
+        lambda: _parse_layers(layers), lambda: TraceOptions(attributions=methods)
+    )
+    return TraceOptions(
+        layers=layer_names, attributions=methods, word_alternatives=word_alternatives
+    )
+
+
+def _parse_layers(text: str) -> str | tuple[str, ...]:
+    if text in {"none", "last", "all"}:
+        return text
+    names = tuple(text.split(","))
+    if invalid := [name for name in names if not _LAYER_NAME.fullmatch(name)]:
+        allowed = "none, last, all or layers such as encoder.0,decoder.1"
+        raise ConfigError([f"`--layers` must be {allowed}, but has {invalid[0]!r} instead"])
+    return names
+
+
+def _expand_methods(names: Sequence[str]) -> tuple[Any, ...]:
+    """Replace `all` by all attribution methods, and remove duplicates."""
+    expanded = [m for name in names for m in (ATTRIBUTION_METHODS if name == "all" else (name,))]
+    return tuple(dict.fromkeys(expanded))
+
+
+def _trace_sentence(
+    translator: Translator,
+    sentence: str,
+    target: str | None,
+    search: SearchConfig,
+    arguments: ExplainArguments,
+) -> Trace:
+    """Trace the translation of a sentence; errors name the options of the command."""
+    from seq2see.explain import explainer
+
+    explained = explainer.build_explained_model(translator, sentence)
+    if problems := list(arguments.find_problems(explained, sentence)):
+        raise ConfigError(problems)
+    try:
+        return explainer.explain(
+            translator,
+            sentence,
+            target,
+            search=search,
+            interventions=arguments.interventions,
+            options=arguments.trace_options,
+        )
+    except InputError as error:
+        raise arguments.with_option_name(error) from None

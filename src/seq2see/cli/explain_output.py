@@ -5,71 +5,31 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 from unicodedata import combining, east_asian_width
 
 import typer
 
-from seq2see import draw
-from seq2see.cli.inputs import check_extension
-from seq2see.cli.interventions import AttentionAddress, ExplainArguments
 from seq2see.data.corpus import Corpus, CorpusConfig
 from seq2see.engines.torch_engine import TorchEngine
-from seq2see.errors import ConfigError, InputError
-from seq2see.explain import ExplainedModel, Trace, explainer, output as outputs
+from seq2see.errors import InputError
+from seq2see.explain import ExplainedModel, Trace
 from seq2see.explain.head_ablation import HeadImportanceReport, measure_head_importance
-from seq2see.explain.interventions import parse_attention_address
 from seq2see.explain.output import draw_attention_map
 from seq2see.explain.pronoun_test import DEFAULT_CASES, PronounReport, run_pronoun_test
-from seq2see.search import SearchConfig
 from seq2see.translator import Translator
 
+if TYPE_CHECKING:
+    from seq2see.cli.explain import AttentionAddress
+
 NUM_TOP_TOKENS = 4
-"""Of the likeliest tokens, on a line."""
-
-
-def parse_plot_attention(site: str | None) -> AttentionAddress | None:
-    """Return the attention that a picture shows alone."""
-    return None if site is None else parse_attention_address(site)
-
-
-def check_output_name(path: Path | None, plot_attention: str | None) -> None:
-    """Complain before the work."""
-    if path:
-        check_extension(path, outputs.TRACE_FORMATS, "--output")
-    if plot_attention and (path is None or path.suffix.lower() not in draw.FIGURE_FORMATS):
-        raise ConfigError(
-            ["`--plot-attention` needs --output with a figure, for example attention.svg"]
-        )
-
-
-def trace_sentence(
-    translator: Translator,
-    sentence: str,
-    target: str | None,
-    search: SearchConfig,
-    arguments: ExplainArguments,
-) -> Trace:
-    """Explain one sentence."""
-    subject = explainer.build_explained_model(translator, sentence)
-    if problems := list(arguments.find_problems(subject, sentence)):
-        raise ConfigError(problems)
-    try:
-        return explainer.explain(
-            translator,
-            sentence,
-            target,
-            search=search,
-            interventions=arguments.interventions,
-            options=arguments.trace_options,
-        )
-    except InputError as error:
-        raise arguments.with_option_name(error) from None
+"""Most likely tokens that are printed per step."""
 
 
 def output_trace(
     trace: Trace, path: Path | None, plot_attention: AttentionAddress | None, as_json: bool
 ) -> None:
-    """Write the file, and print the rest."""
+    """Write the trace or a plot to a file if requested, and print the trace."""
     if path and plot_attention:
         stack, layer, kind, head = plot_attention
         draw_attention_map(trace, path, trace.attention_map(stack, layer, kind), head)
@@ -80,20 +40,27 @@ def output_trace(
         return
     typer.echo(trace.translation.text)
     typer.echo()
-    for line in (*_change(trace), *_steps(trace), *_words(trace), *_attributions(trace)):
+    for line in _format_trace(trace):
         typer.echo(line)
     if path:
-        typer.echo(f"seq2see: written to {path}", err=True)
+        typer.echo(f"seq2see: wrote {path}", err=True)
+
+
+def _format_trace(trace: Trace) -> Iterator[str]:
+    yield from _format_intervention_effect(trace)
+    yield from _format_steps(trace)
+    yield from _format_word_alternatives(trace)
+    yield from _format_attributions(trace)
 
 
 def output_pronoun_test(
     translator: Translator, cases: int | None, path: Path | None, as_json: bool
 ) -> None:
-    """Ask what "it" means."""
-    subject = _subject(translator)
+    """Run the pronoun test, write its report to a file if requested, and print it."""
+    explained = _build_explained_model(translator)
     short = any("fables-short" in data.name for data in translator.bundle.provenance.data)
-    report = run_pronoun_test(subject, short, cases or DEFAULT_CASES)
-    _report(report, path, as_json, report.summary_lines())
+    report = run_pronoun_test(explained, short, cases or DEFAULT_CASES)
+    _output_report(report, path, as_json, report.summary_lines())
 
 
 def output_head_importance(
@@ -103,23 +70,23 @@ def output_head_importance(
     path: Path | None,
     as_json: bool,
 ) -> None:
-    """Switch off each head in turn."""
+    """Measure the importance of each head; write the report if requested, and print it."""
     corpus = Corpus(CorpusConfig(files=files), translator.languages)
     pairs = list(corpus)[:max_sentences]
     if not pairs:
         raise InputError(f"{corpus.name} must have at least one sentence, but has none")
     sources, references = ([*side] for side in zip(*pairs, strict=True))
 
-    def told(done: int, of: int) -> None:
-        typer.echo(f"\rhead {done} of {of}", err=True, nl=done == of)
+    def print_progress(done: int, total: int) -> None:
+        typer.echo(f"\rhead {done} of {total}", err=True, nl=done == total)
 
-    report = measure_head_importance(
-        _subject(translator), sources, references, on_progress=told if sys.stderr.isatty() else None
-    )
-    _report(report, path, as_json, _head_lines(report))
+    on_progress = print_progress if sys.stderr.isatty() else None
+    explained = _build_explained_model(translator)
+    report = measure_head_importance(explained, sources, references, on_progress=on_progress)
+    _output_report(report, path, as_json, _format_head_importance(report))
 
 
-def _subject(translator: Translator) -> ExplainedModel:
+def _build_explained_model(translator: Translator) -> ExplainedModel:
     engine = translator.engine
     if not isinstance(engine, TorchEngine):
         return ExplainedModel.from_bundle(translator.bundle)
@@ -128,7 +95,7 @@ def _subject(translator: Translator) -> ExplainedModel:
     )
 
 
-def _report(
+def _output_report(
     report: PronounReport | HeadImportanceReport,
     path: Path | None,
     as_json: bool,
@@ -142,10 +109,10 @@ def _report(
         for line in lines:
             typer.echo(line)
     if path:
-        typer.echo(f"seq2see: written to {path}", err=True)
+        typer.echo(f"seq2see: wrote {path}", err=True)
 
 
-def _head_lines(report: HeadImportanceReport) -> Iterator[str]:
+def _format_head_importance(report: HeadImportanceReport) -> Iterator[str]:
     yield report.title
     yield report.signature
     for table in report.build_tables():
@@ -154,32 +121,30 @@ def _head_lines(report: HeadImportanceReport) -> Iterator[str]:
             [name, *(f"{value:+.2f}" for value in row)]
             for name, row in zip(table.row_labels, table.values, strict=True)
         ]
-        yield from _table(["", *table.column_labels], cells)
+        yield from _format_table(["", *table.column_labels], cells)
 
 
-def _change(trace: Trace) -> Iterator[str]:
-    if trace.intervention_effect is None:
+def _format_intervention_effect(trace: Trace) -> Iterator[str]:
+    """Yield the translation without the intervention, and how the intervention changes it."""
+    effect = trace.intervention_effect
+    if effect is None:
         return
-    before, now = (
-        trace.intervention_effect.baseline,
-        trace.intervention_effect.baseline_log_prob_after,
-    )
-    yield f"without the intervention: {before.text}"
-    if all(kind == "same" for kind, _ in trace.intervention_effect.word_diff):
+    before, after = effect.baseline.log_prob, effect.baseline_log_prob_after
+    yield f"without the intervention: {effect.baseline.text}"
+    if all(kind == "same" for kind, _ in effect.word_diff):
         yield "the same translation"
     else:
         marks = {"same": "", "removed": "−", "added": "+"}
-        yield "difference: " + " ".join(
-            f"{marks[kind]}{word}" for kind, word in trace.intervention_effect.word_diff
-        )
+        words = [f"{marks[kind]}{word}" for kind, word in effect.word_diff]
+        yield "difference: " + " ".join(words)
     yield (
-        f"log-probability of the text without: {before.log_prob:.3f}, with: {now:.3f}, "
-        f"change {now - before.log_prob:+.3f}"
+        f"log-probability of the translation without the intervention: {before:.3f}, with it: "
+        f"{after:.3f}, change {after - before:+.3f}"
     )
     yield ""
 
 
-def _steps(trace: Trace) -> Iterator[str]:
+def _format_steps(trace: Trace) -> Iterator[str]:
     rows = [
         [
             token.text,
@@ -191,10 +156,10 @@ def _steps(trace: Trace) -> Iterator[str]:
         ]
         for token, step in zip(trace.target.tokens, trace.steps, strict=True)
     ]
-    yield from _table(["token", "probability", "entropy", "likeliest"], rows)
+    yield from _format_table(["token", "probability", "entropy", "most likely tokens"], rows)
 
 
-def _words(trace: Trace) -> Iterator[str]:
+def _format_word_alternatives(trace: Trace) -> Iterator[str]:
     if not trace.word_alternatives:
         return
     yield ""
@@ -206,11 +171,11 @@ def _words(trace: Trace) -> Iterator[str]:
         ]
         for choice in trace.word_alternatives
     ]
-    yield from _table(["word", "probability", "instead"], rows)
+    yield from _format_table(["word", "probability", "alternatives"], rows)
 
 
-def _attributions(trace: Trace) -> Iterator[str]:
-    """Yield for each method the source word that mattered most for each step."""
+def _format_attributions(trace: Trace) -> Iterator[str]:
+    """Yield for each target token the source word with the highest attribution by each method."""
     if not trace.attributions:
         return
     yield ""
@@ -218,22 +183,20 @@ def _attributions(trace: Trace) -> Iterator[str]:
     rows = [
         [
             token.text,
-            *(sources[int(abs(found.word_scores[t]).argmax())] for found in trace.attributions),
+            *(sources[int(abs(each.word_scores[t]).argmax())] for each in trace.attributions),
         ]
         for t, token in enumerate(trace.target.tokens)
     ]
-    yield from _table(["token", *(found.method for found in trace.attributions)], rows)
-    if trace.rank_correlation:
-        yield "\nrank correlation"
-        table = zip(
-            trace.rank_correlation.methods, trace.rank_correlation.correlation.tolist(), strict=True
-        )
+    yield from _format_table(["token", *(each.method for each in trace.attributions)], rows)
+    if ranks := trace.rank_correlation:
+        yield "\nrank correlation of the methods"
+        table = zip(ranks.methods, ranks.correlation.tolist(), strict=True)
         cells = [[name, *(f"{value:.2f}" for value in row)] for name, row in table]
-        yield from _table(["", *trace.rank_correlation.methods], cells)
+        yield from _format_table(["", *ranks.methods], cells)
 
 
-def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield columns that stand below each other, in any script."""
+def _format_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the rows with aligned columns, also for scripts with wide characters."""
     widths = [max(map(_width, column)) for column in zip(titles, *rows, strict=True)]
     for row in (titles, *rows):
         cells = (
@@ -243,5 +206,5 @@ def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str
 
 
 def _width(text: str) -> int:
-    """Return how many columns of a terminal a text takes: a Chinese character takes two."""
+    """Return the number of terminal columns of a text: two for a Chinese character."""
     return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)

@@ -1,4 +1,4 @@
-"""`seq2see import`: a model of another system becomes one of ours."""
+"""`seq2see import`: convert a MarianMT model to a model directory."""
 
 from __future__ import annotations
 

@@ -1,15 +1,18 @@
-"""`seq2see info`: what a model is made of."""
+"""`seq2see info`: describe a model or a preset."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
 from seq2see.cli.options import JsonOption
 from seq2see.errors import InputError
+
+if TYPE_CHECKING:
+    from seq2see.bundle import Bundle
 
 PresetName = Literal["tiny", "small", "base", "big"]
 
@@ -31,47 +34,47 @@ def info(
 ) -> None:
     """Print the card of a model and its available engines, or the modules of a preset."""
     if Path(model).is_dir():
-        _show_directory(Path(model), as_json)
+        _print_model(Path(model), as_json)
     elif model in get_args(PresetName):
-        _show_preset(model, vocab_size, as_json)
+        _print_preset(model, vocab_size, as_json)
     else:
-        sizes = ", ".join(get_args(PresetName))
-        raise InputError(f"{model} must be a model directory or one of {sizes}, but is neither")
+        presets = ", ".join(get_args(PresetName))
+        raise InputError(f"{model} must be a model directory or one of {presets}, but is neither")
 
 
-def _show_directory(home: Path, as_json: bool) -> None:
+def _print_model(directory: Path, as_json: bool) -> None:
     from seq2see.bundle import Bundle
     from seq2see.engines.loading import ctranslate2_problem
 
-    bundle = Bundle.load(home)
-    reason = ctranslate2_problem(bundle)
+    bundle = Bundle.load(directory)
+    problem = ctranslate2_problem(bundle)
     if as_json:
-        typer.echo(json.dumps(_facts(bundle, reason), ensure_ascii=False))
+        typer.echo(json.dumps(_model_to_json(bundle, problem), ensure_ascii=False))
         return
-    typer.echo(bundle.format_card().rstrip() + "\n\n## Engines here\n")
-    typer.echo("- torch: yes\n- ctranslate2: " + (f"no, {reason}" if reason else "yes"))
+    typer.echo(bundle.format_card().rstrip() + "\n\n## Available engines\n")
+    typer.echo("- torch: yes\n- ctranslate2: " + (f"no, {problem}" if problem else "yes"))
 
 
-def _facts(bundle: Any, reason: str | None) -> dict[str, Any]:
+def _model_to_json(bundle: Bundle, problem: str | None) -> dict[str, Any]:
     from seq2see.model import count_parameters
 
     return {
         "languages": bundle.languages,
         "config": bundle.config.model_dump(),
-        "parameters": count_parameters(bundle.model()),
+        "parameters": count_parameters(bundle.build_model()),
         "max_length": bundle.max_length,
         "provenance": bundle.provenance.model_dump(),
-        "engines": {"torch": None, "ctranslate2": reason},
+        "engines": {"torch": None, "ctranslate2": problem},
     }
 
 
-def _show_preset(name: str, vocab_size: int, as_json: bool) -> None:
+def _print_preset(name: str, vocab_size: int, as_json: bool) -> None:
     import torch
 
     from seq2see.model import ModelConfig, Transformer, count_parameters, format_model_summary
 
     config = ModelConfig.from_preset(name, vocab_size=vocab_size)
-    with torch.device("meta"):  # shapes without memory
+    with torch.device("meta"):  # shapes without values
         model = Transformer.from_config(config)
     if as_json:
         typer.echo(

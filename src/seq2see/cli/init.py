@@ -1,4 +1,4 @@
-"""`seq2see init`: from two files to a recipe."""
+"""`seq2see init`: prepare a corpus for training and write a recipe."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 RECIPE_FILE = "recipe.toml"
 _HEADER = """\
-# A recipe for seq2see, from {name}.
-# Train:    seq2see train {path}
-# Change:   here, or on the command line: section.key=value
-# Explain:  `# text` explains a key; `#key = value` is a key that is not set, with what holds then.
+# Recipe for seq2see, from {name}.
+# Train:       seq2see train {path}
+# Change:      in this file, or on the command line with section.key=value
+# Comments:    `#key = value` shows the default of a key that is not set.
 
 """
 
@@ -41,7 +41,7 @@ def init(
     ] = None,
     languages: LanguagesOption = None,
     columns: ColumnsOption = None,
-    form: FormatOption = None,
+    format_name: FormatOption = None,
     evaluation_size: Annotated[
         int | None,
         typer.Option(
@@ -64,99 +64,98 @@ def init(
     from seq2see.settings import suggest_recipe
     from seq2see.settings.toml_writer import format_toml_value
 
-    with open_corpus(files, languages, columns, form) as corpus:
-        _refuse_same(corpus.paths)
-        check_not_existing(filter(None, [_home(output, corpus.languages)]))  # before the work
-        with show_corpus_progress() as told:
-            report = analyze_corpus(corpus, languages=corpus.languages, on_stage=told)
-        sides = _languages(report)
-        home = output or Path("-".join(sides))
-        check_not_existing([home])
-        corpus_report.print_corpus_report(report, format_corpus_name(files), examples=1)
-        recipe = suggest_recipe.suggest_recipe(report, sides, _parts(files, sides))
+    with open_corpus(files, languages, columns, format_name) as corpus:
+        _check_two_files(corpus.paths)
+        known_directory = output or _default_directory(corpus.languages)
+        check_not_existing([known_directory] if known_directory else [])  # before the analysis
+        with show_corpus_progress() as on_stage:
+            report = analyze_corpus(corpus, languages=corpus.languages, on_stage=on_stage)
+        sides = _get_languages(report)
+        directory = output or Path("-".join(sides))
+        check_not_existing([directory])
+        corpus_report.print_corpus_report(report, format_corpus_name(files), num_examples=1)
+        recipe = suggest_recipe.suggest_recipe(report, sides, _name_split_files(files, sides))
         header = _HEADER.format(
             name=format_toml_value(format_corpus_name(files)),
-            path=format_toml_value(str(home / RECIPE_FILE)),
+            path=format_toml_value(str(directory / RECIPE_FILE)),
         )
-        with create_directory(home) as folder:
-            (folder / RECIPE_FILE).write_text(header + recipe.to_toml(), "utf-8")
+        with create_directory(directory) as new_directory:
+            (new_directory / RECIPE_FILE).write_text(header + recipe.to_toml(), "utf-8")
             if corpus.config.resolved_format != "builtin":
-                healthy = _cleaned(corpus, sides, folder) if clean else corpus
-                counts = _split(healthy, sides, folder, evaluation_size)
-                _tell(counts, 0 if clean else report.num_pairs - report.num_accepted, home)
-    advice = (
-        "mend the faults above first; then" if report.faults else f"read {home / RECIPE_FILE}, then"
-    )
-    typer.echo(f"Next: {advice} `seq2see train {home / RECIPE_FILE}`.", err=True)
+                kept = _filter_corpus(corpus, sides, new_directory) if clean else corpus
+                counts = _split_corpus(kept, sides, new_directory, evaluation_size)
+                num_rejected = 0 if clean else report.num_pairs - report.num_accepted
+                _print_counts(counts, num_rejected, directory)
+    path = directory / RECIPE_FILE
+    advice = "fix the faults above, then" if report.faults else f"read {path}, then"
+    typer.echo(f"Next: {advice} `seq2see train {path}`.", err=True)
 
 
-def _refuse_same(paths: tuple[str, ...]) -> None:
-    """Raise an error if a text would be learnt as its own translation."""
+def _check_two_files(paths: tuple[str, ...]) -> None:
+    """Raise InputError if source and target are the same file."""
     if len(paths) == 2 and Path(paths[0]).resolve() == Path(paths[1]).resolve():
         raise InputError(f"source and target must be two files, but both are {paths[0]}")
 
 
-def _home(output: Path | None, sides: tuple[str, str] | None) -> Path | None:
-    """Return the folder to write to, as far as it is known."""
-    return output or (Path("-".join(sides)) if sides else None)
+def _default_directory(languages: tuple[str, str] | None) -> Path | None:
+    """Return the default of `--output` if the languages are known before the analysis."""
+    return Path("-".join(languages)) if languages else None
 
 
-def _tell(counts: dict[SplitName, int], bad: int, home: Path) -> None:
-    parts = ", ".join(f"{part} {count:,}" for part, count in counts.items())
-    typer.echo(f"\nPairs for {parts}.", err=True)
-    if bad:
+def _print_counts(counts: dict[SplitName, int], num_rejected: int, directory: Path) -> None:
+    """Print the sizes of the splits, and how many of their pairs `--clean` would remove."""
+    sizes = ", ".join(f"{split} {count:,}" for split, count in counts.items())
+    typer.echo(f"\nNumber of pairs: {sizes}.", err=True)
+    if num_rejected:
         typer.echo(
-            f"Cleaning would remove {bad:,} of them, which are still there: to leave them out, "
-            f"remove {home} and run this again with --clean.",
+            f"{num_rejected:,} of them would be removed by cleaning: to remove them, delete "
+            f"{directory} and run this again with --clean.",
             err=True,
         )
 
 
-def _languages(report: CorpusReport) -> tuple[str, str]:
-    """Return the languages as stated, or as the doctor found them."""
+def _get_languages(report: CorpusReport) -> tuple[str, str]:
+    """Return the languages as declared by the user or the file names, otherwise as detected."""
     source, target = (
         side.declared_language or side.detected_language for side in (report.source, report.target)
     )
     if source is None or target is None:
         raise ConfigError(
-            ["`--languages` must be given, since the files do not tell: --languages en,de"]
+            ["`--languages` must be given, because they could not be detected: --languages en,de"]
         )
     return source, target
 
 
-def _cleaned(corpus: Corpus, sides: tuple[str, str], folder: Path) -> Corpus:
+def _filter_corpus(corpus: Corpus, sides: tuple[str, str], directory: Path) -> Corpus:
+    """Write the accepted and the rejected pairs, and return the corpus of accepted pairs."""
     from seq2see.data.corpus import Corpus, CorpusConfig
     from seq2see.data.quality import analysis
     from seq2see.data.writers import write_filtered_corpus
 
-    with show_corpus_progress() as told:
-        verdicts = analysis.filter_corpus(corpus, languages=corpus.languages, on_stage=told)
-        write_filtered_corpus(verdicts, folder, side_suffixes(sides))
-    files = [f"clean.{ending}" for ending in side_suffixes(sides)]
-    return Corpus(CorpusConfig(files=files), sides, folder)
+    with show_corpus_progress() as on_stage:
+        results = analysis.filter_corpus(corpus, languages=corpus.languages, on_stage=on_stage)
+        write_filtered_corpus(results, directory, side_suffixes(sides))
+    files = [f"clean.{suffix}" for suffix in side_suffixes(sides)]
+    return Corpus(CorpusConfig(files=files), sides, directory)
 
 
-def _split(
-    corpus: Corpus, sides: tuple[str, str], folder: Path, evaluation_size: int | None
+def _split_corpus(
+    corpus: Corpus, sides: tuple[str, str], directory: Path, evaluation_size: int | None
 ) -> dict[SplitName, int]:
+    """Write the training, validation and test set, and return their sizes."""
     from seq2see.data.writers import CorpusSplitter, write_splits
     from seq2see.settings import suggest_recipe
 
     if evaluation_size is None:
         evaluation_size = suggest_recipe.choose_evaluation_size(sum(1 for _ in corpus))
-    return write_splits(
-        corpus,
-        folder,
-        side_suffixes(sides),
-        CorpusSplitter(corpus, evaluation_size, evaluation_size),
-    )
+    splitter = CorpusSplitter(corpus, evaluation_size, evaluation_size)
+    return write_splits(corpus, directory, side_suffixes(sides), splitter)
 
 
-def _parts(files: list[str], sides: tuple[str, str]) -> dict[str, list[str]]:
-    """Return the files of each part: what is built in has parts of its own."""
+def _name_split_files(files: list[str], sides: tuple[str, str]) -> dict[str, list[str]]:
+    """Return the file names of each split; a built-in corpus has its own splits."""
+    splits = ("train", "valid", "test")
     if files[0].startswith("builtin:"):
         name = files[0].partition("/")[0]
-        return {part: [f"{name}/{part}"] for part in ("train", "valid", "test")}
-    return {
-        part: [f"{part}.{e}" for e in side_suffixes(sides)] for part in ("train", "valid", "test")
-    }
+        return {split: [f"{name}/{split}"] for split in splits}
+    return {split: [f"{split}.{suffix}" for suffix in side_suffixes(sides)] for split in splits}

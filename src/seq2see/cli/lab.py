@@ -1,4 +1,4 @@
-"""`seq2see lab`: what is said about the Transformer, tried."""
+"""`seq2see lab`: run experiments that test claims about the Transformer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from seq2see.cli.inputs import check_directories_exist, check_extension, check_output_path
-from seq2see.cli.options import JsonOption, set_passive_omp_wait
+from seq2see.cli.options import JsonOption
 from seq2see.cli.usage import Command, CommandGroup
 from seq2see.errors import ConfigError, InputError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from seq2see.lab.runner import Outcome
 
 OutputLanguage = Literal["en", "zh"]
-Languages = Annotated[
+_LanguageOption = Annotated[
     OutputLanguage, typer.Option("--language", help="Language of the output: English or Chinese.")
 ]
 HTML_EXTENSIONS = (".html", ".htm")
@@ -32,7 +32,7 @@ app = typer.Typer(
 
 
 @app.command("list", cls=Command)
-def list_(language: Languages = "en", as_json: JsonOption = False) -> None:
+def list_(language: _LanguageOption = "en", as_json: JsonOption = False) -> None:
     """List the experiments."""
     from seq2see.lab.registry import experiments
     from seq2see.lab.words import NEEDS_FULL, TRAINS
@@ -41,11 +41,11 @@ def list_(language: Languages = "en", as_json: JsonOption = False) -> None:
         rows = [{"number": e.number, "title": e.title.said(language)} for e in experiments()]
         typer.echo(json.dumps(rows, ensure_ascii=False))
         return
-    for each in experiments():
-        marks = ((TRAINS, each.trains), (NEEDS_FULL, each.needs_full))
-        said = ", ".join(mark.said(language) for mark, is_so in marks if is_so)
-        title = f"{each.number:>3}  {each.title.said(language)}"
-        typer.echo(f"{title}  ({said})" if said else title)
+    for experiment in experiments():
+        flags = ((TRAINS, experiment.trains), (NEEDS_FULL, experiment.needs_full))
+        remarks = ", ".join(text.said(language) for text, is_set in flags if is_set)
+        title = f"{experiment.number:>3}  {experiment.title.said(language)}"
+        typer.echo(f"{title}  ({remarks})" if remarks else title)
 
 
 @app.command(cls=Command)
@@ -62,7 +62,7 @@ def run(
             "--full", help="Run the full version, which takes longer: more seeds, larger sizes."
         ),
     ] = False,
-    language: Languages = "en",
+    language: _LanguageOption = "en",
     html: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Also write a report with figures to this HTML file."),
@@ -101,32 +101,31 @@ def run(
         raise ConfigError(
             ["`--markdown` needs the argument `all`: its pages contain every experiment"]
         )
-    set_passive_omp_wait()
     from seq2see.lab.bench import Bench
     from seq2see.lab.runner import run as run_all
     from seq2see.lab.table import plain
 
-    wanted = _numbered(names)
-    if model and any(each.translates for each in wanted):
-        _refuse_languages(model)
+    experiments = _select_experiments(names)
+    if model and any(experiment.translates for experiment in experiments):
+        _check_model_languages(model)
     bench = Bench(cache, full, model, lambda line: typer.echo(f"     {line}", err=True))
     outcomes = []
-    for outcome in run_all(wanted, bench, lambda e: typer.echo(f"{e.number:>3} …", err=True)):
+    for outcome in run_all(experiments, bench, lambda e: typer.echo(f"{e.number:>3} …", err=True)):
         outcomes.append(outcome)
         if not as_json:
             typer.echo(plain(outcome, language) + "\n")
     if as_json:
         records = [outcome.record() for outcome in outcomes]
         typer.echo(json.dumps(records, ensure_ascii=False, allow_nan=False))
-    _write(outcomes, language, html, markdown)
+    _write_reports(outcomes, language, html, markdown)
     failed = [str(outcome.experiment.number) for outcome in outcomes if outcome.status == "failed"]
     if failed:
-        typer.echo(f"seq2see: not as expected: {', '.join(failed)}", err=True)
+        typer.echo(f"seq2see: unexpected measurements in experiment {', '.join(failed)}", err=True)
         raise typer.Exit(1)
 
 
-def _refuse_languages(model: Path) -> None:
-    """Refuse a model that cannot be asked about the fables, which are English and French."""
+def _check_model_languages(model: Path) -> None:
+    """Raise InputError if the model does not translate from English to French, as fables do."""
     from seq2see.bundle.files import CONFIG_FILE, read_config
     from seq2see.bundle.manifest import parse_manifest
 
@@ -138,7 +137,8 @@ def _refuse_languages(model: Path) -> None:
         )
 
 
-def _numbered(names: list[str]) -> tuple[Experiment, ...]:
+def _select_experiments(names: list[str]) -> tuple[Experiment, ...]:
+    """Return the experiments with these numbers; raise ConfigError if one does not exist."""
     from seq2see.lab.registry import chosen
 
     try:
@@ -147,17 +147,17 @@ def _numbered(names: list[str]) -> tuple[Experiment, ...]:
         raise ConfigError([str(error)]) from None
 
 
-def _write(
-    outcomes: list[Outcome], language: OutputLanguage, page: Path | None, docs: Path | None
+def _write_reports(
+    outcomes: list[Outcome], language: OutputLanguage, html: Path | None, markdown: Path | None
 ) -> None:
-    """Write the report and the documentation, where they were asked for, in numerical order."""
+    """Write the HTML file and the Markdown pages if requested, ordered by experiment number."""
     from seq2see.lab.report import report
-    from seq2see.lab.table import markdown
+    from seq2see.lab.table import markdown as format_markdown
 
     outcomes = sorted(outcomes, key=lambda outcome: outcome.experiment.number)
-    if page is not None:
-        page.write_text(report(outcomes, language), "utf-8")
-        typer.echo(f"The report is {page}.", err=True)
-    if docs is not None:
-        (docs / "lab.md").write_text(markdown(outcomes, "en"), "utf-8")
-        (docs / "lab.zh.md").write_text(markdown(outcomes, "zh"), "utf-8")
+    if html is not None:
+        html.write_text(report(outcomes, language), "utf-8")
+        typer.echo(f"seq2see: wrote {html}", err=True)
+    if markdown is not None:
+        (markdown / "lab.md").write_text(format_markdown(outcomes, "en"), "utf-8")
+        (markdown / "lab.zh.md").write_text(format_markdown(outcomes, "zh"), "utf-8")

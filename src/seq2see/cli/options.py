@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from seq2see.cli.usage import option_name
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError
 
 if TYPE_CHECKING:
     from seq2see.evaluate import ScoringConfig
     from seq2see.translator import TranslationOptions, Translator
+
+# --- corpora ---
 
 CorpusFilesArgument = Annotated[
     list[str],
@@ -28,18 +30,14 @@ CorpusFilesArgument = Annotated[
         "`builtin:fables` is the built-in English-French corpus.",
     ),
 ]
-
-
 LanguagesOption = Annotated[
     str | None,
     typer.Option(
         metavar="SOURCE,TARGET",
         help="Language codes of source and target, for example en,de. Default: the extensions of "
-        "the files, for example of train.en and train.de.",
+        "the files, such as train.en and train.de; `init` detects them otherwise.",
     ),
 ]
-
-
 ColumnsOption = Annotated[
     str | None,
     typer.Option(
@@ -48,8 +46,6 @@ ColumnsOption = Annotated[
         "(TMX). Default: columns 1 and 2 (TSV), the codes of --languages (JSONL, TMX).",
     ),
 ]
-
-
 FormatOption = Annotated[
     str | None,
     typer.Option(
@@ -59,6 +55,7 @@ FormatOption = Annotated[
     ),
 ]
 
+# --- test sets and metrics ---
 
 TestSetOption = Annotated[
     list[str] | None,
@@ -69,8 +66,6 @@ TestSetOption = Annotated[
         "(optionally compressed), or `builtin:fables/test`.",
     ),
 ]
-
-
 ReferencesOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -80,8 +75,6 @@ ReferencesOption = Annotated[
         "references per sentence.",
     ),
 ]
-
-
 TestColumnsOption = Annotated[
     str | None,
     typer.Option(
@@ -90,8 +83,6 @@ TestColumnsOption = Annotated[
         "or language codes (TMX). Default: columns 1 and 2 (TSV), the language codes (JSONL, TMX).",
     ),
 ]
-
-
 TestFormatOption = Annotated[
     str | None,
     typer.Option(
@@ -100,8 +91,6 @@ TestFormatOption = Annotated[
         help="Format of the test set. Default: determined by the file extension.",
     ),
 ]
-
-
 ReferenceLanguageOption = Annotated[
     str | None,
     typer.Option(
@@ -110,8 +99,6 @@ ReferenceLanguageOption = Annotated[
         "Default: target language of the model, or the file extension.",
     ),
 ]
-
-
 TokenizeOption = Annotated[
     Literal["13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "none"] | None,
     typer.Option(
@@ -119,8 +106,6 @@ TokenizeOption = Annotated[
         "references, 13a for most languages."
     ),
 ]
-
-
 MetricOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -130,8 +115,6 @@ MetricOption = Annotated[
         "is better. Default: bleu, chrf and ter; in `evaluate` also exact.",
     ),
 ]
-
-
 LowercaseOption = Annotated[
     bool | None,
     typer.Option(
@@ -141,40 +124,18 @@ LowercaseOption = Annotated[
     ),
 ]
 
-
-def build_scoring_config(
-    metrics: list[str] | None,
-    tokenize: str | None,
-    lowercase: bool | None,
-    resamples: int | None = None,
-) -> ScoringConfig:
-    """Make the settings of scoring from those that are given."""
-    from seq2see.evaluate import ScoringConfig
-
-    given: dict[str, Any] = {
-        "metrics": tuple(metrics) if metrics else None,
-        "tokenize": tokenize,
-        "lowercase": lowercase,
-        "resamples": resamples,
-    }
-    return ScoringConfig(**{name: value for name, value in given.items() if value is not None})
-
+# --- results ---
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-
-
 PlotOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Also write a plot to this file (.png, .svg or .pdf)."),
 ]
 
+# --- models and search ---
 
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory.")]
-
-
 EngineName = Literal["auto", "torch", "ctranslate2"]
-
-
 EngineOption = Annotated[
     EngineName,
     typer.Option(
@@ -182,8 +143,6 @@ EngineOption = Annotated[
         "torch."
     ),
 ]
-
-
 DeviceOption = Annotated[
     str,
     typer.Option(
@@ -192,14 +151,10 @@ DeviceOption = Annotated[
         "available, otherwise cpu.",
     ),
 ]
-
-
 ThreadsOption = Annotated[
     int | None,
     typer.Option(min=1, max=1024, help="Number of CPU threads. Default: all available cores."),
 ]
-
-
 PrecisionOption = Annotated[
     Literal["float32", "int8"],
     typer.Option(
@@ -207,8 +162,6 @@ PrecisionOption = Annotated[
         "only if a quality check passes on this CPU, otherwise float32."
     ),
 ]
-
-
 EnsembleOption = Annotated[
     list[Path] | None,
     typer.Option(
@@ -217,8 +170,6 @@ EnsembleOption = Annotated[
         "averaged). May be repeated.",
     ),
 ]
-
-
 SearchOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -229,13 +180,9 @@ SearchOption = Annotated[
         "repeated.",
     ),
 ]
-
-
 BeamSizeOption = Annotated[
     int | None, typer.Option(help="Beam size; 1 is greedy search. Default: 5.")
 ]
-
-
 LengthPenaltyOption = Annotated[
     float | None,
     typer.Option(
@@ -243,8 +190,6 @@ LengthPenaltyOption = Annotated[
         "Default: 1, the mean log-probability per token."
     ),
 ]
-
-
 StopRuleOption = Annotated[
     Literal["exact", "beam_full"] | None,
     typer.Option(
@@ -263,13 +208,12 @@ def load_translator(
     precision: Literal["float32", "int8"] = "float32",
     ensemble: Sequence[Path] | None = None,
 ) -> Translator:
-    """Load a model, or several as one, and tell what should be known about its engine."""
-    set_passive_omp_wait()
+    """Load a model, or several as an ensemble, and print the notes on its engine."""
     from seq2see.cpu import freeze_gc
     from seq2see.translator import load
 
-    homes = [model, *(ensemble or ())]
-    translator = load(homes, engine, device, threads, precision)
+    directories = [model, *(ensemble or ())]
+    translator = load(directories, engine, device, threads, precision)
     freeze_gc()
     for note in translator.engine_notes:
         typer.echo(f"seq2see: {note}", err=True)
@@ -278,10 +222,10 @@ def load_translator(
 
 @contextmanager
 def exit_on_interrupt(partial_output: Path | None = None) -> Iterator[None]:
-    """End at Ctrl-C as a program ends that knows nothing of it: by the signal, without a trace.
+    """End the process by SIGINT at Ctrl-C, without a traceback.
 
-    So a shell knows that it was interrupted, and stops its loop as well. A file that another run
-    can go on with is named.
+    A shell then knows that the command was interrupted and stops its loop as well. The message
+    names the partial output if there is one that can be resumed.
     """
     try:
         yield
@@ -295,43 +239,64 @@ def exit_on_interrupt(partial_output: Path | None = None) -> Iterator[None]:
         os.kill(os.getpid(), signal.SIGINT)
 
 
+def build_scoring_config(
+    metrics: list[str] | None,
+    tokenize: str | None,
+    lowercase: bool | None,
+    resamples: int | None = None,
+) -> ScoringConfig:
+    """Return the scoring config with the given options; None keeps a default."""
+    from seq2see.evaluate import ScoringConfig
+
+    settings: dict[str, Any] = {
+        "metrics": tuple(metrics) if metrics else None,
+        "tokenize": tokenize,
+        "lowercase": lowercase,
+        "resamples": resamples,
+    }
+    return ScoringConfig(**{name: value for name, value in settings.items() if value is not None})
+
+
 def build_translation_options(
     search: Mapping[str, Any],
     sampling: Mapping[str, Any] | None = None,
     glossary: Path | None = None,
     problems: Iterable[str] = (),
     search_settings: Iterable[str] = (),
-    **others: Any,
+    **other_options: Any,
 ) -> TranslationOptions:
-    """Make the options of what was asked for, leaving out what is None; or say all that is wrong.
+    """Return the translation options; None and False keep a default.
 
-    `sampling` has `sample`, which turns it on, beside its own settings; `problems` are those that
-    were found before; `search_settings` are settings of the search as `key=value`.
+    Args:
+        search: fields of the search config
+        sampling: fields of the sampling config, and `sample`, which enables sampling
+        glossary: file with one term and its translation per line
+        problems: problems found before, which are reported together with those found here
+        search_settings: further fields of the search config as KEY=VALUE
+        other_options: other fields of the translation options
+
+    Raises ConfigError with all problems.
     """
     from seq2see.config import deep_merge, parse_override
-    from seq2see.data.readers import read_lines
     from seq2see.translator import TranslationOptions
 
-    draw = _given(sampling or {})
-    sample = draw.pop("sample", False)
-    problems = [
-        *problems,
-        *(f"`{option_name(name)}` needs --sample" for name in draw if not sample),
-    ]
-    table = {**_given(others), "search": _given(search)}
-    if sample:
-        table["search"]["sampling"] = draw
+    sampling = _drop_unset(sampling or {})
+    is_sampling = sampling.pop("sample", False)
+    unused = () if is_sampling else sampling
+    problems = [*problems, *(f"`{option_name(name)}` needs --sample" for name in unused)]
+    table = {**_drop_unset(other_options), "search": _drop_unset(search)}
+    if is_sampling:
+        table["search"]["sampling"] = sampling
     for setting in search_settings:
         try:
             table["search"] = deep_merge(table["search"], parse_override(setting))
         except ConfigError:
             problems.append(f"`--search {setting}` must be KEY=VALUE")
     if glossary:
-        lines = list(read_lines(str(glossary)))
         try:
-            table["glossary"] = dict(_terms(glossary, lines))
-        except InputError as error:
-            problems.append(str(error))
+            table["glossary"] = _read_glossary(glossary)
+        except ConfigError as error:
+            problems += error.problems
     try:
         options = TranslationOptions(**table)
     except ConfigError as error:
@@ -341,32 +306,30 @@ def build_translation_options(
     return options
 
 
-def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in settings.items() if v is not None and v is not False}  # 0 is given
+def _drop_unset(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings without None and False; 0 is kept."""
+    return {k: v for k, v in settings.items() if v is not None and v is not False}
 
 
-def _terms(path: Path, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield terms and their translations; what is blank or begins with # is no term."""
-    seen: dict[str, int] = {}
-    for number, line in enumerate(lines, 1):
+def _read_glossary(path: Path) -> dict[str, str]:
+    """Return the translation of each term; empty lines and lines that start with # are skipped.
+
+    Raises InputError if the file cannot be read, and ConfigError if a line is invalid.
+    """
+    from seq2see.data.readers import read_lines
+
+    glossary: dict[str, str] = {}
+    line_numbers: dict[str, int] = {}
+    for number, line in enumerate(read_lines(str(path)), 1):
         if not line.strip() or line.startswith("#"):
             continue
         cells = [cell.strip() for cell in line.split("\t")]
+        location = f"{path}, line {number}"
         if len(cells) != 2 or not all(cells):
-            raise InputError(
-                f"{path}, line {number} must be a term, a tab and its translation, "
-                f"but is {line!r} instead"
-            )
-        if first := seen.get(cells[0]):
-            raise InputError(f"{path}, line {number} repeats the term {cells[0]!r} of line {first}")
-        seen[cells[0]] = number
-        yield cells[0], cells[1]
-
-
-def set_passive_omp_wait() -> None:
-    """Let threads that wait for others give up their core; before torch is imported.
-
-    By default they wait in a loop and take the cores from whoever has work: with other programs on
-    the machine, two threads were slower than one.
-    """
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+            problem = f"{location} must be a term, a tab and its translation, but is {line!r}"
+            raise ConfigError([problem])
+        term, translation = cells
+        if first := line_numbers.get(term):
+            raise ConfigError([f"{location} repeats the term {term!r} of line {first}"])
+        glossary[term], line_numbers[term] = translation, number
+    return glossary

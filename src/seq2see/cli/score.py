@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.inputs import check_files_exist, parse_columns
+from seq2see.cli.inputs import STANDARD_INPUT, build_corpus_config, check_files_exist
 from seq2see.cli.options import (
     ColumnsOption,
     DeviceOption,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from seq2see.translator import PairScore, Translator
 
 PAIRS_PER_CALL = 1024
+"""Sentence pairs that are scored together."""
 
 
 def score(
@@ -43,7 +44,7 @@ def score(
         ),
     ] = None,
     columns: ColumnsOption = None,
-    form: FormatOption = None,
+    format_name: FormatOption = None,
     engine: EngineOption = "auto",
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
@@ -60,53 +61,54 @@ def score(
     One line per pair has three columns, separated by tabs: the log-probability of the target given
     the source, its mean per token, and the number of target tokens.
     """
-    from seq2see.data.corpus import Corpus, CorpusConfig
+    from seq2see.data.corpus import Corpus
 
     check_files_exist(files or [])
-    table = {"files": files or ["-"], "columns": parse_columns(columns, form or "")}
-    config = CorpusConfig.model_validate({**table, "format": form})
-    written = format_score_json if as_json else format_score_text
-    total, tokens, failed = 0.0, 0, 0
+    config = build_corpus_config(files or [STANDARD_INPUT], columns, format_name)
+    format_score = format_score_json if as_json else format_score_text
+    log_prob, num_tokens, num_failed = 0.0, 0, 0
     with exit_on_interrupt():
         translator = load_translator(model, engine, device, threads)
         pairs = iter(Corpus(config, translator.languages))
-        for number, scored in enumerate(_scored(translator, pairs), 1):
-            typer.echo(written(scored))
-            if isinstance(scored, str):
-                typer.echo(f"seq2see: line {number:,} has no score: {scored}", err=True)
-                failed += 1
+        for number, result in enumerate(_score_pairs(translator, pairs), 1):
+            typer.echo(format_score(result))
+            if isinstance(result, str):
+                typer.echo(f"seq2see: line {number:,} has no score: {result}", err=True)
+                num_failed += 1
             else:
-                total, tokens = total + scored.log_prob, tokens + len(scored.tokens)
-    if tokens:
-        perplexity = math.exp(min(-total / tokens, 700))
-        told = f"{tokens:,} tokens, log-probability {total:,.2f}, perplexity {perplexity:,.3f}"
-        typer.echo(f"seq2see: {told}", err=True)
-    if failed:
+                log_prob, num_tokens = log_prob + result.log_prob, num_tokens + len(result.tokens)
+    if num_tokens:
+        perplexity = math.exp(min(-log_prob / num_tokens, 700))
+        totals = f"log-probability {log_prob:,.2f}, perplexity {perplexity:,.3f}"
+        typer.echo(f"seq2see: {num_tokens:,} tokens, {totals}", err=True)
+    if num_failed:
         raise typer.Exit(1)
 
 
-def _scored(translator: Translator, pairs: Iterator[SentencePair]) -> Iterator[PairScore | str]:
-    """Yield the score of each pair, or why it has none."""
-    while some := list(islice(pairs, PAIRS_PER_CALL)):
+def _score_pairs(
+    translator: Translator, pairs: Iterator[SentencePair]
+) -> Iterator[PairScore | str]:
+    """Yield the score of each pair, or an error message if it cannot be scored."""
+    while chunk := list(islice(pairs, PAIRS_PER_CALL)):
         try:
-            yield from translator.score(some)
-        except InputError:  # of one of them, which must not stop the others
-            for pair in some:
+            yield from translator.score(chunk)
+        except InputError:  # one invalid pair must not stop the others
+            for pair in chunk:
                 try:
                     yield from translator.score([pair])
                 except InputError as error:
                     yield str(error)
 
 
-def format_score_text(scored: PairScore | str) -> str:
-    """Return the log-probability, that of a token on average, and the number of tokens."""
-    if isinstance(scored, str):
+def format_score_text(result: PairScore | str) -> str:
+    """Return log-probability, mean per token and number of tokens; empty for an error message."""
+    if isinstance(result, str):
         return ""
-    return f"{scored.log_prob:.4f}\t{scored.score:.4f}\t{len(scored.tokens)}"
+    return f"{result.log_prob:.4f}\t{result.score:.4f}\t{len(result.tokens)}"
 
 
-def format_score_json(scored: PairScore | str) -> str:
-    """Return an object; a text says why there is no score."""
-    if isinstance(scored, str):
-        return json.dumps({"error": scored}, ensure_ascii=False)
-    return json.dumps(asdict(scored), ensure_ascii=False)
+def format_score_json(result: PairScore | str) -> str:
+    """Return the score as a JSON object, with the key `error` for an error message."""
+    if isinstance(result, str):
+        return json.dumps({"error": result}, ensure_ascii=False)
+    return json.dumps(asdict(result), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""`seq2see serve`: a translation service and a page, on one port, offline."""
+"""`seq2see serve`: serve models over HTTP, with a web page on the same port."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2see.cli.inputs import check_directories_exist
-from seq2see.cli.options import EngineName, PrecisionOption, set_passive_omp_wait
+from seq2see.cli.options import EngineName, PrecisionOption
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -96,13 +96,12 @@ def serve(
         _create_key(api_keys, create_key)
         return
     if not models:
-        raise ConfigError(["MODEL must be given: give a model directory at least"])
+        raise ConfigError(["MODEL must be given: at least one model directory"])
     check_directories_exist(runs)
-    set_passive_omp_wait()
-    _require_extra()
+    _check_dependencies()
     from seq2see.serve.server import open_socket
 
-    config = _config(
+    config = _build_config(
         host=host,
         port=port,
         public_url=public_url,
@@ -111,7 +110,7 @@ def serve(
         precision=precision,
         beam_size=beam_size,
         files=files,
-        limits=_table(limits or []),
+        limits=_parse_limits(limits or []),
     )
     with open_socket(config) as listener:
         _serve(config, listener, models, api_keys, runs)
@@ -120,10 +119,11 @@ def serve(
 def _serve(
     config: ServeConfig,
     listener: socket,
-    folders: list[Path],
+    directories: list[Path],
     api_keys: Path | None,
     runs: Path | None,
 ) -> None:
+    """Load the models, print the URL and serve until the process is stopped."""
     from seq2see.cpu import freeze_gc
     from seq2see.serve.auth import ApiKeyStore
     from seq2see.serve.model_registry import ModelRegistry, load_served_model
@@ -132,8 +132,8 @@ def _serve(
     from seq2see.serve.service import Service
 
     keys = ApiKeyStore(api_keys)
-    how = config.engine, config.threads, config.precision
-    models = ModelRegistry.load(folders, lambda folder: load_served_model(folder, *how))
+    engine = config.engine, config.threads, config.precision
+    models = ModelRegistry.load(directories, lambda path: load_served_model(path, *engine))
     service = Service(config, models, keys, JsonLog.to_stderr(), runs)
     service.warm_up()
     freeze_gc()
@@ -145,22 +145,22 @@ def _serve(
     run_server(service, listener)
 
 
-def _config(**settings: object) -> ServeConfig:
+def _build_config(**settings: object) -> ServeConfig:
     from seq2see.serve.config import ServeConfig
 
     return ServeConfig.model_validate(settings)
 
 
-def _table(pairs: list[str]) -> dict[str, float]:
-    """Return the limits by their names; what they may be is the config's to say."""
-    table: dict[str, float] = {}
-    for pair in pairs:
-        name, _, value = pair.partition("=")
+def _parse_limits(texts: list[str]) -> dict[str, float]:
+    """Return the limits by name. The config checks names and values."""
+    limits: dict[str, float] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
         try:
-            table[name.strip()] = int(value) if value.strip().isdigit() else float(value)
+            limits[name.strip()] = int(value) if value.strip().isdigit() else float(value)
         except ValueError:
-            raise ConfigError([f"`--limit` must be NAME=VALUE, but is {pair} instead"]) from None
-    return table
+            raise ConfigError([f"`--limit` must be NAME=VALUE, but is {text} instead"]) from None
+    return limits
 
 
 def _create_key(path: Path | None, name: str) -> None:
@@ -169,10 +169,11 @@ def _create_key(path: Path | None, name: str) -> None:
     if path is None:
         raise ConfigError(["`--create-key` needs --api-keys"])
     typer.echo(create_key(path, name))
-    typer.echo(f"Only its hash is in {path}: keep the key.", err=True)
+    typer.echo(f"Save the key: only its hash is stored in {path}.", err=True)
 
 
-def _require_extra() -> None:
+def _check_dependencies() -> None:
+    """Raise InputError if packages of the extra `serve` are not installed."""
     from importlib.util import find_spec
 
     names = ("fastapi", "uvicorn", "prometheus_client", "python_multipart")

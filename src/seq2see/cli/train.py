@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seq2see.cli.inputs import check_run_directory
-from seq2see.cli.options import set_passive_omp_wait
 from seq2see.errors import ConfigError, Seq2SeeError, TrainingError
 
 if TYPE_CHECKING:
@@ -50,7 +49,6 @@ def train(
     ] = False,
 ) -> None:
     """Train a model from a recipe. An interrupted run resumes bit-exactly with --resume."""
-    set_passive_omp_wait()
     from seq2see.settings import Recipe
     from seq2see.training.run_directory import RunDirectory
 

@@ -1,37 +1,46 @@
-"""A run as a person sees it: a bar while it goes, a line for each validation."""
+"""Progress of a training run on the terminal: a progress bar and one line per validation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from seq2see.cli.progress import format_duration
-from seq2see.training.run_directory import RunPlan
-from seq2see.training.trainer import TrainingProgress
+
+if TYPE_CHECKING:
+    from seq2see.training.run_directory import RunPlan
+    from seq2see.training.trainer import TrainingProgress
 
 LOG_INTERVAL_SECONDS = 30.0
-"""Seconds without a word, at most, where there is no bar: a log shows that the run is alive."""
+"""Without a terminal, a line is printed at least this often, to show that the run is alive."""
 
 
 class TrainingProgressDisplay:
-    """Shows records on standard error; without a terminal, the scores of validations, and a line
-    now and then."""
+    """Prints the records of the training log to standard error.
+
+    On a terminal, shows a progress bar, the scores of validations and example translations;
+    otherwise prints the scores of validations, and a line every `LOG_INTERVAL_SECONDS`.
+    """
 
     def __init__(
-        self, validation_every: int, warmup: int, plan: RunPlan, progress: TrainingProgress
+        self,
+        validation_interval: int,
+        warmup_updates: int,
+        plan: RunPlan,
+        progress: TrainingProgress,
     ) -> None:
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
-        self._console.print(_beginning(plan, progress, validation_every))
+        self._console.print(_format_start(plan, progress, validation_interval))
         if plan.initial_processes:
-            self._console.print(_moved(plan.initial_processes))
-        if warmup >= plan.num_updates:
-            self._console.print(_too_warm(warmup, plan.num_updates))
-        self._total = plan.num_updates
-        self._spoke = progress.seconds
-        self._bar = Bar(
+            self._console.print(_format_changed_processes(plan.initial_processes))
+        if warmup_updates >= plan.num_updates:
+            self._console.print(_format_long_warmup(warmup_updates, plan.num_updates))
+        self._num_updates = plan.num_updates
+        self._last_line_seconds = progress.seconds
+        self._bar = Progress(
             TextColumn("{task.completed:,} of {task.total:,}"),
             BarColumn(),
             TextColumn("{task.description}"),
@@ -43,77 +52,78 @@ class TrainingProgressDisplay:
         self._bar.start()
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """Show a record."""
+        """Show a record of the training log."""
         if record["kind"] == "train":
-            self._bar.update(self._task, completed=record["update"], description=_pace(record))
-            if (
-                not self._console.is_terminal
-                and record["seconds"] - self._spoke >= LOG_INTERVAL_SECONDS
-            ):
-                self._spoke = record["seconds"]
-                self._console.print(
-                    f"update {record['update']:,} of {self._total:,}: {_pace(record)}"
-                )
+            self._show_update(record)
         elif record["kind"] == "validation":
-            self._spoke = record["seconds"]
-            self._console.print(_validation(record))
+            self._last_line_seconds = record["seconds"]
+            self._console.print(_format_validation(record))
             if self._console.is_terminal:
-                for sample in record["examples"]:
-                    self._console.print(_sample(*sample), markup=False)
+                for example in record["examples"]:
+                    self._console.print(_format_example(*example), markup=False)
         elif record["kind"] == "result":
             self._bar.stop()
-            self._console.print(_result(record))
+            self._console.print(_format_result(record))
 
     def close(self) -> None:
-        """Give the terminal back, with its cursor."""
+        """Remove the progress bar and restore the cursor."""
         self._bar.stop()
 
+    def _show_update(self, record: Mapping[str, Any]) -> None:
+        update, speed = record["update"], _format_speed(record)
+        self._bar.update(self._task, completed=update, description=speed)
+        is_due = record["seconds"] - self._last_line_seconds >= LOG_INTERVAL_SECONDS
+        if is_due and not self._console.is_terminal:
+            self._last_line_seconds = record["seconds"]
+            self._console.print(f"update {update:,} of {self._num_updates:,}: {speed}")
 
-def _beginning(plan: RunPlan, progress: TrainingProgress, validation_every: int) -> str:
+
+def _format_start(plan: RunPlan, progress: TrainingProgress, validation_interval: int) -> str:
     start = f"from update {progress.update:,} " if progress.update else ""
-    seconds = plan.remaining_seconds(progress.update, validation_every)
+    seconds = plan.remaining_seconds(progress.update, validation_interval)
     time = "" if seconds is None else f", about {format_duration(seconds)} with all validations"
-    return f"Training {start}to update {plan.num_updates:,}{time}; {_workers(plan)}."
+    return f"Training {start}to update {plan.num_updates:,}{time}; {_format_workers(plan)}."
 
 
-def _moved(began_with: int) -> str:
-    began = "1 process" if began_with == 1 else f"{began_with} processes"
-    return f"The run began with {began}: it goes on with the same batches, but other dropout."
-
-
-def _too_warm(warmup: int, updates: int) -> str:
-    return (
-        f"The warm-up of {warmup:,} updates is not shorter than the run of {updates:,}: the rate "
-        "hardly gets to its peak. Set schedule.warmup_updates lower, to a fifth of the run or so."
-    )
-
-
-def _pace(record: Mapping[str, Any]) -> str:
-    return (
-        f"loss {record['loss']:.3f}  {record['tokens_per_second']:,.0f} tokens/s  "
-        f"rate {record['learning_rate']:.2g}"
-    )
-
-
-def _workers(plan: RunPlan) -> str:
+def _format_workers(plan: RunPlan) -> str:
     threads = "1 thread" if plan.threads == 1 else f"{plan.threads} threads"
     if plan.processes == 1:
         return f"1 process with {threads}"
     return f"{plan.processes} processes with {threads} each"
 
 
-def _sample(source: str, reference: str, translation: str) -> str:
-    same = "" if translation == reference else f"\n    = {reference}"
-    return f"  {source}\n    → {translation}{same}"
+def _format_changed_processes(initial_processes: int) -> str:
+    processes = "1 process" if initial_processes == 1 else f"{initial_processes} processes"
+    return f"The run was started with {processes}: the batches are the same, dropout differs."
 
 
-def _result(record: Mapping[str, Any]) -> str:
-    return f"{record['data']}: BLEU {record['bleu']:.2f}  chrF {record['chrf']:.2f}"
+def _format_long_warmup(warmup_updates: int, num_updates: int) -> str:
+    return (
+        f"The warmup of {warmup_updates:,} updates is not shorter than the run of "
+        f"{num_updates:,}, so the learning rate hardly reaches its peak. Set "
+        "schedule.warmup_updates lower, to about a fifth of the run."
+    )
 
 
-def _validation(record: Mapping[str, Any]) -> str:
+def _format_speed(record: Mapping[str, Any]) -> str:
+    return (
+        f"loss {record['loss']:.3f}  {record['tokens_per_second']:,.0f} tokens/s  "
+        f"learning rate {record['learning_rate']:.2g}"
+    )
+
+
+def _format_validation(record: Mapping[str, Any]) -> str:
     mark = "  best so far" if record["best"] else ""
     return (
         f"update {record['update']:,}, epoch {record['epoch'] + 1}: nll {record['nll']:.3f}  "
         f"BLEU {record['bleu']:.2f}  chrF {record['chrf']:.2f}{mark}"
     )
+
+
+def _format_example(source: str, reference: str, translation: str) -> str:
+    expected = "" if translation == reference else f"\n    = {reference}"
+    return f"  {source}\n    → {translation}{expected}"
+
+
+def _format_result(record: Mapping[str, Any]) -> str:
+    return f"{record['data']}: BLEU {record['bleu']:.2f}  chrF {record['chrf']:.2f}"

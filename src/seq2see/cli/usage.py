@@ -14,133 +14,107 @@ from typer.core import TyperCommand, TyperGroup
 
 from seq2see.errors import ConfigError
 
-UsageError: Any = typer.BadParameter.__mro__[1]  # typer gives it no name of its own
-"""What the parser raises."""
+USAGE_ERROR_STATUS = 2
+"""Exit status for invalid options, arguments and settings; other failures have status 1."""
+LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
+"""Language code such as en or pt-BR."""
+UsageError: Any = typer.BadParameter.__mro__[1]
+"""Base class of the parser's errors, which Typer does not export."""
 
-
-_NEAR = 0.7
-"""Names that are less alike are not suggested."""
-
-
-_PARTS = re.compile(r"[-_. ]")
-
-
-_CHOICE = re.compile(r"'(?P<given>.*)' is not one of (?P<choices>.*?)\.?$")
-
-
-_OTHERS = {
+_MIN_SIMILARITY = 0.7
+"""Names that are less similar are not suggested."""
+_WORD_SEPARATORS = re.compile(r"[-_. ]")
+_INVALID_CHOICE = re.compile(r"'(?P<given>.*)' is not one of (?P<choices>.*?)\.?$")
+_PARSER_MESSAGES = {
     r"Got unexpected extra argument\S* \((.*)\)": r"`\1` is an unexpected argument",
     r"Option '(.*)' requires an argument\.": r"`\1` needs a value",
     r"Option '(.*)' does not take a value\.": r"`\1` takes no value",
 }
-
-
-def format_usage_error(error: Any) -> str:
-    """Say what is wrong with an option or an argument, and what to do."""
-    kind = type(error).__name__  # of typer, which has them from click or has its own
-    if kind == "NoSuchOption":
-        return _no_option(error.option_name, error.ctx)
-    if kind == "MissingParameter":
-        return f"{_name(error)} must be given{_help(error.ctx)}"
-    if kind == "BadParameter":
-        return f"{_name(error)} {_misfit(error)}"
-    for pattern, words in _OTHERS.items():
-        if match := re.fullmatch(pattern, error.message):
-            return match.expand(words) + _help(error.ctx)
-    return str(error.format_message())
-
-
-def format_unknown_command(name: str, names: Iterable[str]) -> str:
-    """Say that there is no such command, and which is nearest."""
-    near = find_close_matches(name, names)
-    return f"`{name}` is not a command" + (_meant(near) or ": see `seq2see --help`")
-
-
-def find_close_matches(name: str, names: Iterable[str]) -> list[str]:
-    """Return the names that may have been meant, the likeliest first: none that is far."""
-    closeness = {each: _closeness(name, each) for each in names}
-    least = max(_NEAR, max(closeness.values(), default=0) - 0.05)
-    near = [each for each in closeness if closeness[each] >= least]
-    return sorted(near, key=lambda each: -closeness[each])[:3]
-
-
-def _closeness(name: str, other: str) -> float:
-    """Return how alike two names are, 1 at most; one word is compared with each of the other's."""
-    name, other = name.lstrip("-").lower(), other.lstrip("-").lower()
-    found = [_ratio(_PARTS.sub("", name), _PARTS.sub("", other))]
-    if not _PARTS.search(name):
-        for part in _PARTS.split(other):
-            begins = len(name) > 2 and part.startswith(name)
-            found.append(max(_ratio(name, part), 0.9 * begins))
-    return max(found)
-
-
-def _ratio(a: str, b: str) -> float:
-    return SequenceMatcher(None, a, b).ratio()
-
-
-def _no_option(name: str, ctx: Any) -> str:
-    parameters = ctx.command.get_params(ctx) if ctx else []
-    options = [each for p in parameters for each in p.opts if each.startswith("--")]
-    if name.startswith("--"):
-        if near := find_close_matches(name, options):
-            return f"`{name}` is not an option{_meant(near)}"
-        if any(each.name == "overrides" for each in parameters):
-            return f"`{name}` is not an option{_as_setting(name)}"
-    return f"`{name}` is not an option{_help(ctx)}"
-
-
-def _as_setting(name: str) -> str:
-    from seq2see.settings.recipe import list_setting_names
-
-    near = find_close_matches(name, list_setting_names())
-    return f": settings are given as {' or '.join(f'`{n}=VALUE`' for n in near or ['section.key'])}"
-
-
-def _meant(near: list[str]) -> str:
-    return f"; did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
-
-
-def _help(ctx: Any) -> str:
-    return f": see `{ctx.command_path} --help`" if ctx else ""
-
-
-def _name(error: Any) -> str:
-    """Return an option or an argument as its help names it."""
-    parameter = error.param
-    if parameter is None:
-        return str(error.param_hint or "the value")
-    if parameter.param_type_name == "option":
-        return f"`{max(parameter.opts, key=len)}`"
-    return str(parameter.metavar or parameter.name.upper()).rstrip("…")
-
-
-def _misfit(error: Any) -> str:
-    """Return what a value must be, and what it is."""
-    if match := _CHOICE.search(error.message):
-        choices = match["choices"].replace("'", "")
-        return f"must be one of {choices}, but is {match['given']} instead"
-    from seq2see.config import expected_type  # imports pydantic, which is slow
-
-    details = error.__cause__.errors() if hasattr(error.__cause__, "errors") else []
-    if details:
-        return f"must be {expected_type(details[0])}, but is {details[0]['input']} instead"
-    return f"cannot be so: {error.message}"
-
-
-USAGE_ERROR_STATUS = 2
-"""Of options, arguments and settings that cannot be; whatever else fails has 1."""
-
-
-_NAME = re.compile(r"(?:^|(?<=did you mean ))`(?P<search>search\.)?(?P<name>\w[\w.]*?)(?:\.\d+)?`")
-
-
+"""Messages of the parser, and what is printed instead."""
+_SETTING = re.compile(
+    r"(?:^|(?<=did you mean ))`(?P<search>search\.)?(?P<name>\w[\w.]*?)(?:\.\d+)?`"
+)
+"""The setting that a problem of a config names, and the one that it suggests."""
 _OPTIONS: ContextVar[Collection[str]] = ContextVar("options", default=())
+
+
+# --- commands ---
+
+
+class _UsageErrors:
+    """Reports usage errors of commands and groups as one line."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Parse the arguments."""
+        with report_usage_errors():
+            return super().make_context(*args, **kwargs)  # type: ignore[misc]
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, including `--help`.
+
+        Flags get no metavar: `--json <bool>` would look as if a value had to follow.
+        """
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
+
+
+class Command(_UsageErrors, TyperCommand):
+    """A command whose usage errors are one line."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; `--languages en de` is accepted for `--languages en,de`."""
+        parsed: list[str] = super().parse_args(ctx, join_language_pair(args))
+        return parsed
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; errors name its own options, wherever they are raised."""
+        option_names = {option for parameter in self.params for option in parameter.opts}
+        with use_option_names(option_names), report_usage_errors():
+            return super().invoke(ctx)
+
+
+class CommandGroup(_UsageErrors, TyperGroup):
+    """A group of commands whose usage errors are one line."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run one of the commands."""
+        with report_usage_errors():
+            return super().invoke(ctx)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command named by the first argument; raise ConfigError if it is unknown."""
+        if self.get_command(ctx, args[0]) is None:
+            raise ConfigError([format_unknown_command(args[0], self.command_paths())])
+        return super().resolve_command(ctx, args)
+
+    def command_paths(self) -> list[str]:
+        """Return the names of all commands, with those of groups as `data check`."""
+        groups = {n: each for n, each in self.commands.items() if isinstance(each, CommandGroup)}
+        nested = [f"{n} {path}" for n, group in groups.items() for path in group.command_paths()]
+        return [*self.commands, *nested]
+
+
+def join_language_pair(arguments: Sequence[str]) -> list[str]:
+    """Join the two languages of `--languages en de` with a comma."""
+    result: list[str] = []
+    for word in arguments:
+        is_second = result[-2:-1] == ["--languages"] and LANGUAGE_CODE.fullmatch(result[-1])
+        if is_second and LANGUAGE_CODE.fullmatch(word):
+            result[-1] += f",{word}"
+        else:
+            result.append(word)
+    return result
+
+
+# --- errors in settings ---
 
 
 @contextmanager
 def use_option_names(names: Collection[str]) -> Iterator[None]:
-    """Let wrong use name these options, which are those of the verb, and no others."""
+    """Let usage errors name settings by these options, which are those of the command."""
     token = _OPTIONS.set(names)
     try:
         yield
@@ -150,54 +124,59 @@ def use_option_names(names: Collection[str]) -> Iterator[None]:
 
 @contextmanager
 def report_usage_errors() -> Iterator[None]:
-    """Make one line, and the exit status of wrong use, from options that cannot be."""
+    """Print a ConfigError or an error of the parser as one line, and exit with status 2."""
     try:
         yield
     except ConfigError as error:
-        problem = "; ".join(map(_by_flag, error.problems))
+        message = "; ".join(map(_name_options, error.problems))
     except UsageError as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # no mistake: it shows the help
+        if type(error).__name__ == "NoArgsIsHelpError":  # not an error: it prints the help
             raise
-        problem = format_usage_error(error)
+        message = format_usage_error(error)
     else:
         return
-    typer.echo(f"seq2see: {problem}", err=True)
+    typer.echo(f"seq2see: {message}", err=True)
     raise typer.Exit(USAGE_ERROR_STATUS)
 
 
 def collect_errors(*functions: Callable[[], Any]) -> list[Any]:
-    """Return what each of them makes, or say all that is wrong at once."""
-    made: list[Any] = []
+    """Call all functions and return their results.
+
+    Raises one ConfigError with the problems of all functions that raise a ConfigError.
+    """
+    results: list[Any] = []
     problems: list[str] = []
-    for make in functions:
+    for function in functions:
         try:
-            made.append(make())
+            results.append(function())
         except ConfigError as error:
             problems += error.problems
     if problems:
         raise ConfigError(problems)
-    return made
+    return results
 
 
 def format_given_options(settings: Mapping[str, object]) -> str:
-    """Name the options that were typed, by the values of their settings."""
-    found = (k for k, v in settings.items() if v is not None and v is not False and v != [])
-    return ", ".join(f"`{option_name(name)}`" for name in found)  # 0 is given
+    """Return the names of the options whose values are neither None, False nor an empty list."""
+    names = (n for n, value in settings.items() if value is not None and value is not False)
+    given = (name for name in names if settings[name] != [])  # 0 is a given value
+    return ", ".join(f"`{option_name(name)}`" for name in given)
 
 
-def option_name(name: str) -> str:
-    """Return what a setting is called on the command line."""
-    return f"--{name.replace('_', '-')}"
+def option_name(setting: str) -> str:
+    """Return the name of the option for a setting: `--beam-size` for `beam_size`."""
+    return f"--{setting.replace('_', '-')}"
 
 
-def _by_flag(problem: str) -> str:
+def _name_options(problem: str) -> str:
+    """Replace the settings that a problem names by the options that set them."""
     if problem.startswith("`files`"):
-        return problem.replace("`files`", "FILES", 1)  # they are arguments
-    return _NAME.sub(_typed, problem)
+        return problem.replace("`files`", "FILES", 1)  # arguments of the command
+    return _SETTING.sub(_format_setting, problem)
 
 
-def _typed(match: re.Match[str]) -> str:
-    """Return a setting as it is typed: by an option of the command, or through `--search`.
+def _format_setting(match: re.Match[str]) -> str:
+    """Return a setting as it is typed: as an option of the command, or with `--search`.
 
     A repeatable option has the singular of the setting that it sets: `--metric` sets `metrics`.
     """
@@ -208,77 +187,97 @@ def _typed(match: re.Match[str]) -> str:
     return f"`--search {match['name']}`" if match["search"] else match[0]
 
 
-LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
-"""A language: en, pt-BR."""
+# --- errors of the parser ---
 
 
-class _Ours:
-    """What single commands and groups have in common."""
-
-    def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Read what is typed; what is wrong with it is one line."""
-        with report_usage_errors():
-            return super().make_context(*args, **kwargs)  # type: ignore[misc]
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters, `--help` among them.
-
-        Flags show no type: `--json <bool>` would look as if a value had to follow.
-        """
-        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for each in parameters:
-            if getattr(each, "is_flag", False):
-                each.metavar = ""
-        return parameters
+def format_usage_error(error: Any) -> str:
+    """Return the message of an error of the parser: what is wrong and what to do."""
+    kind = type(error).__name__  # Typer has its own copies of Click's classes
+    if kind == "NoSuchOption":
+        return _format_unknown_option(error.option_name, error.ctx)
+    if kind == "MissingParameter":
+        return f"{_parameter_name(error)} must be given{_help_hint(error.ctx)}"
+    if kind == "BadParameter":
+        return f"{_parameter_name(error)} {_format_bad_value(error)}"
+    for pattern, replacement in _PARSER_MESSAGES.items():
+        if match := re.fullmatch(pattern, error.message):
+            return match.expand(replacement) + _help_hint(error.ctx)
+    return str(error.format_message())
 
 
-class Command(_Ours, TyperCommand):
-    """A command."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take `--languages en de` for `--languages en,de`, as many type it."""
-        parsed: list[str] = super().parse_args(ctx, join_language_pair(args))
-        return parsed
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run it; what is wrong is named by its own options, wherever it is found."""
-        names = {option for each in self.params for option in each.opts}
-        with use_option_names(names), report_usage_errors():
-            return super().invoke(ctx)
+def format_unknown_command(name: str, names: Iterable[str]) -> str:
+    """Return the message for an unknown command, with similar ones."""
+    suggestion = _format_suggestion(find_close_matches(name, names))
+    return f"`{name}` is not a command" + (suggestion or ": see `seq2see --help`")
 
 
-class CommandGroup(_Ours, TyperGroup):
-    """Several commands under one name."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run one of them."""
-        with report_usage_errors():
-            return super().invoke(ctx)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command that is named first, or the one that was meant."""
-        if self.get_command(ctx, args[0]) is None:
-            raise ConfigError([format_unknown_command(args[0], self.command_paths())])
-        return super().resolve_command(ctx, args)
-
-    def command_paths(self) -> list[str]:
-        """Return the commands with those of groups, such as `data check`."""
-        groups = {
-            name: each for name, each in self.commands.items() if isinstance(each, CommandGroup)
-        }
-        inner = [
-            f"{name} {path}" for name, group in groups.items() for path in group.command_paths()
-        ]
-        return [*self.commands, *inner]
+def find_close_matches(name: str, names: Iterable[str]) -> list[str]:
+    """Return at most three names that may have been meant, the most similar first."""
+    similarities = {each: _similarity(name, each) for each in names}
+    threshold = max(_MIN_SIMILARITY, max(similarities.values(), default=0) - 0.05)
+    matches = [each for each in similarities if similarities[each] >= threshold]
+    return sorted(matches, key=lambda each: -similarities[each])[:3]
 
 
-def join_language_pair(arguments: Sequence[str]) -> list[str]:
-    """Put a comma between the two languages where a space is."""
-    result: list[str] = []
-    for word in arguments:
-        is_second = result[-2:-1] == ["--languages"] and LANGUAGE_CODE.fullmatch(result[-1])
-        if is_second and LANGUAGE_CODE.fullmatch(word):
-            result[-1] += f",{word}"
-        else:
-            result.append(word)
-    return result
+def _similarity(name: str, other: str) -> float:
+    """Return a similarity of at most 1; a single word is compared with each word of the other."""
+    name, other = name.lstrip("-").lower(), other.lstrip("-").lower()
+    similarities = [_ratio(_WORD_SEPARATORS.sub("", name), _WORD_SEPARATORS.sub("", other))]
+    if not _WORD_SEPARATORS.search(name):
+        for word in _WORD_SEPARATORS.split(other):
+            is_prefix = len(name) > 2 and word.startswith(name)
+            similarities.append(max(_ratio(name, word), 0.9 * is_prefix))
+    return max(similarities)
+
+
+def _ratio(a: str, b: str) -> float:
+    return SequenceMatcher(None, a, b).ratio()
+
+
+def _format_unknown_option(name: str, ctx: Any) -> str:
+    parameters = ctx.command.get_params(ctx) if ctx else []
+    options = [opt for parameter in parameters for opt in parameter.opts if opt.startswith("--")]
+    if name.startswith("--"):
+        if matches := find_close_matches(name, options):
+            return f"`{name}` is not an option{_format_suggestion(matches)}"
+        if any(parameter.name == "overrides" for parameter in parameters):
+            return f"`{name}` is not an option{_suggest_overrides(name)}"
+    return f"`{name}` is not an option{_help_hint(ctx)}"
+
+
+def _suggest_overrides(name: str) -> str:
+    from seq2see.settings.recipe import list_setting_names
+
+    matches = find_close_matches(name, list_setting_names()) or ["section.key"]
+    return f": settings are given as {' or '.join(f'`{match}=VALUE`' for match in matches)}"
+
+
+def _format_suggestion(matches: list[str]) -> str:
+    return f"; did you mean {' or '.join(f'`{match}`' for match in matches)}?" if matches else ""
+
+
+def _help_hint(ctx: Any) -> str:
+    return f": see `{ctx.command_path} --help`" if ctx else ""
+
+
+def _parameter_name(error: Any) -> str:
+    """Return the name of an option or argument as in the help."""
+    parameter = error.param
+    if parameter is None:
+        return str(error.param_hint or "the value")
+    if parameter.param_type_name == "option":
+        return f"`{max(parameter.opts, key=len)}`"
+    return str(parameter.metavar or parameter.name.upper()).rstrip("…")
+
+
+def _format_bad_value(error: Any) -> str:
+    """Return what a value must be, and what was given."""
+    from seq2see.config import expected_type  # imports pydantic, which is slow
+
+    if match := _INVALID_CHOICE.search(error.message):
+        choices = match["choices"].replace("'", "")
+        return f"must be one of {choices}, but is {match['given']} instead"
+    details = error.__cause__.errors() if hasattr(error.__cause__, "errors") else []
+    if details:
+        return f"must be {expected_type(details[0])}, but is {details[0]['input']} instead"
+    return f"is invalid: {error.message}"

@@ -1,4 +1,4 @@
-"""A recipe: everything a training run is made of, in one TOML file."""
+"""A recipe: all settings of a training run in one TOML file."""
 
 from __future__ import annotations
 

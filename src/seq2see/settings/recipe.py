@@ -1,4 +1,4 @@
-"""What a recipe has. Each part declares its own settings; a recipe only puts them together."""
+"""The recipe of a training run. Each package defines its own settings; a recipe combines them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ _SECTIONS = (
     "checkpoints",
 )
 _FROM_TOKENIZER = ("vocab_size", "target_vocab_size", "pad_id")
+"""Fields of the model config that the tokenizer determines."""
 
 
 class Recipe(Config):
-    """What to learn from, and how."""
+    """All settings of a training run."""
 
     data: DataConfig
     tokenizer: TokenizerConfig = TokenizerConfig()
@@ -49,16 +50,20 @@ class Recipe(Config):
     validation: ValidationConfig = ValidationConfig()
     checkpoints: CheckpointConfig = CheckpointConfig()
     model: dict[str, Any] = Field(default_factory=lambda: {"preset": "base"})
-    """The architecture: a usual size (tiny, small, base, big), and what differs from it."""
+    """Model architecture: a preset (tiny, small, base, big), and settings that differ from it."""
 
     @classmethod
     def read(cls, path: Path | str, overrides: Sequence[str] = ()) -> Self:
-        """Read a TOML file, with `section.key=value` on top; report all problems at once."""
-        changes = [parse_override(override) for override in overrides]
+        """Read a TOML file and apply overrides of the form `section.key=value`.
+
+        Raises InputError if the file cannot be read, and ConfigError with all problems, each with
+        the file or the override that it comes from.
+        """
+        tables = [parse_override(override) for override in overrides]
         try:
             table = tomllib.loads(Path(path).read_text("utf-8-sig"))
-            for change in changes:
-                table = deep_merge(table, change)
+            for override_table in tables:
+                table = deep_merge(table, override_table)
             return cls(**table)
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror}") from None
@@ -67,48 +72,54 @@ class Recipe(Config):
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise InputError(f"{path} must be TOML, but: {error}") from None
         except ConfigError as error:
-            # Conflicts are looked for only where each section is right by itself.
-            problems = dict.fromkeys((*error.problems, *_wrong(table.get("model", {}))))
+            # `conflicts`, which checks the model, runs only if every section is valid by itself.
+            model_problems = _model_problems(table.get("model", {}))
+            problems = dict.fromkeys((*error.problems, *model_problems))
             raise ConfigError(
-                [f"{_origin(problem, path, overrides)}: {problem}" for problem in problems]
+                [f"{_find_origin(problem, path, overrides)}: {problem}" for problem in problems]
             ) from None
 
     def conflicts(self) -> Iterator[str]:
-        """Refuse a model that cannot be, or not hold the text, and parts that do not fit."""
-        if wrong := _wrong(self.model):
-            yield from wrong
+        """Yield the problems of the model, and of sections that do not fit together."""
+        if problems := _model_problems(self.model):
+            yield from problems
         else:
-            yield from self._too_long(self.build_model_config(self.tokenizer.vocab_size))
+            yield from self._length_problems(self.build_model_config(self.tokenizer.vocab_size))
         if bool(self.loss.teacher) != (self.loss.distillation_weight > 0):
-            yield "`loss.teacher` must be given with `loss.distillation_weight` above 0, and only then"
+            yield (
+                "`loss.teacher` must be given if and only if `loss.distillation_weight` is above 0"
+            )
         if self.train.fsdp and self.optimizer.kind == "muon":
             yield (
                 "`optimizer.kind` must be adam or adamw with `train.fsdp`: "
-                "muon needs matrices in one piece"
+                "muon needs unsharded matrices"
             )
         for corpus in self.data.train:
             if corpus.tag and corpus.tag not in self.tokenizer.user_defined_symbols:
-                yield f"`tokenizer.user_defined_symbols` must have {corpus.tag!r}, the tag of {corpus.files[0]}"
+                yield (
+                    f"`tokenizer.user_defined_symbols` must have {corpus.tag!r}, "
+                    f"the tag of {corpus.files[0]}"
+                )
 
-    def _too_long(self, model: ModelConfig) -> Iterator[str]:
-        """Refuse text that a model with a greatest length would meet in the middle of training."""
-        needed = self.batches.max_length + 1  # with the end of the sentence
+    def _length_problems(self, model: ModelConfig) -> Iterator[str]:
+        """Yield a problem for each part of the model that is too short for the longest lines."""
+        needed = self.batches.max_length + 1  # with the end-of-sentence token
         for name, limit in model_length_limits(model).items():
             if limit < needed:
                 yield (
                     f"`model.{name}.max_length` must be at least {needed}, for "
-                    f"batches.max_length = {self.batches.max_length} and the sentence's end, "
+                    f"batches.max_length = {self.batches.max_length} and the end of the sentence, "
                     f"but is {limit} instead"
                 )
 
     def build_model_config(
         self, vocab_size: int, target_vocab_size: int | None = None
     ) -> ModelConfig:
-        """Return the model's config for these vocabularies."""
-        return _architecture(self.model, vocab_size, target_vocab_size)
+        """Return the config of the model for these vocabulary sizes."""
+        return _build_model_config(self.model, vocab_size, target_vocab_size)
 
     def build_run_config(self, base_directory: Path) -> RunConfig:
-        """Return what training needs, for a recipe that lies in this folder."""
+        """Return the config of the run; relative paths start at `base_directory`."""
         return RunConfig(
             self.data,
             self.tokenizer,
@@ -127,9 +138,9 @@ class Recipe(Config):
         )
 
     def to_toml(self) -> str:
-        """Return the recipe as a file that explains itself.
+        """Return the recipe as TOML with a comment for each key.
 
-        Of the model, only what differs from the preset is set; the rest is shown beside it.
+        Of the model, only settings that differ from the preset are set; others are commented out.
         """
         model, preset = self.build_model_config(self.tokenizer.vocab_size), self.model.get("preset")
         lines = [
@@ -142,7 +153,7 @@ class Recipe(Config):
 
 
 def list_setting_names() -> list[str]:
-    """Return what can be changed, as it is typed: section.key."""
+    """Return the names of all settings in the form section.key."""
     sections = {name: field.annotation for name, field in Recipe.model_fields.items()}
     fields = {name: getattr(part, "model_fields", {}) for name, part in sections.items()}
     fields["model"] = {"preset": None, **ModelConfig.model_fields}
@@ -154,22 +165,22 @@ def list_setting_names() -> list[str]:
     ]
 
 
-def _architecture(
+def _build_model_config(
     model: dict[str, Any], vocab_size: int, target_vocab_size: int | None = None
 ) -> ModelConfig:
     settings = {"preset": "base", **model}
     if not isinstance(settings["preset"], str):
-        raise ConfigError([f"`preset` must be a text, but is {settings['preset']!r} instead"])
-    if taken := [name for name in _FROM_TOKENIZER if name in settings]:
-        problems = [f"`{name}` must be left out: the tokenizer decides it" for name in taken]
+        raise ConfigError([f"`preset` must be a string, but is {settings['preset']!r} instead"])
+    if given := [name for name in _FROM_TOKENIZER if name in settings]:
+        problems = [f"`{name}` must be left out: the tokenizer determines it" for name in given]
         raise ConfigError(problems)
     sizes = {"vocab_size": vocab_size, "target_vocab_size": target_vocab_size}
     settings |= {**sizes, "pad_id": PAD_ID}
     return ModelConfig.from_preset(settings.pop("preset"), settings)
 
 
-def _origin(problem: str, path: Path | str, overrides: Sequence[str]) -> str:
-    """Return where the setting that a problem names first was made: the file, or on top of it."""
+def _find_origin(problem: str, path: Path | str, overrides: Sequence[str]) -> str:
+    """Return the override that sets the first setting that a problem names, otherwise the file."""
     name = problem.partition("`")[2].partition("`")[0]
     for override in overrides:
         key = override.partition("=")[0].strip()
@@ -178,11 +189,11 @@ def _origin(problem: str, path: Path | str, overrides: Sequence[str]) -> str:
     return str(path)
 
 
-def _wrong(model: Any) -> list[str]:
-    """Return what is wrong with the section of the model, whatever the vocabulary."""
+def _model_problems(model: Any) -> list[str]:
+    """Return the problems of the section `model` that do not depend on the vocabulary."""
     try:
         if isinstance(model, dict):
-            _architecture(model, TokenizerConfig().vocab_size)
+            _build_model_config(model, TokenizerConfig().vocab_size)
     except ConfigError as error:
         return [with_prefix("model", problem) for problem in error.problems]
     return []

@@ -23,144 +23,148 @@ from seq2see.training.run_directory import RunDirectory
 from seq2see.training.workers import WorkerGroup
 
 _EPOCHS = {"tiny": 60.0, "small": 30.0, "base": 15.0, "big": 10.0}
-"""Small corpora must be seen more often."""
-
-
+"""Small corpora need more epochs."""
 _DROPOUT = {"tiny": 0.3, "small": 0.2, "base": 0.1, "big": 0.3}
-"""Small corpora are sooner learnt by heart; `base` and `big` have the paper's."""
+"""Small corpora overfit sooner; `base` and `big` have the values of the paper."""
+_PEAK_LRS = {"tiny": 0.004, "small": 0.002, "base": 0.001, "big": 0.0007}
+"""Wider models need smaller learning rates. That of `tiny` was measured."""
+_MIN_UPDATES = 1000
+"""Fewer updates are not enough to train a model, however small the corpus."""
+_SUBWORDS_PER_WORD = 1.4
+"""Approximate, with the suggested vocabulary size."""
+_MAX_EVALUATION_SIZE = 1000
 
-
-_PEAKS = {"tiny": 0.004, "small": 0.002, "base": 0.001, "big": 0.0007}
-"""Learning rates: the wider a model, the smaller its steps. That of `tiny` was measured."""
-
-
-_LEAST_UPDATES = 1000
-"""However small the corpus: fewer teach a model nothing."""
-
-
-_PIECES_A_WORD = 1.4
-"""About, with the pieces that are suggested."""
-
-
-_MOST_HELD_OUT = 1000
+_MEASURED_PAIRS = 2000
+"""Sentence pairs that the training time is measured with."""
+_MEASUREMENT_SECONDS = 1.0
+"""Approximate duration of the measurement."""
+_BATCH_DIVISORS = {"tiny": 1, "small": 4, "base": 8, "big": 16}
+"""An update of a large model takes long, so it is measured with this fraction of a batch."""
+_DUMMY_LANGUAGES = ("xx", "yy")
+"""Training time does not depend on the languages."""
 
 
 def suggest_recipe(
-    report: CorpusReport, sides: tuple[str, str], parts: Mapping[str, Sequence[str]]
+    report: CorpusReport, languages: tuple[str, str], split_files: Mapping[str, Sequence[str]]
 ) -> Recipe:
-    """Return it for these files of each part: train, valid, test."""
-    files = {part: {"files": list(names)} for part, names in parts.items()}
+    """Return a recipe for a corpus.
+
+    Args:
+        report: analysis of the corpus
+        languages: source and target language
+        split_files: files of the splits train, valid and test
+    """
+    corpora = {split: {"files": list(names)} for split, names in split_files.items()}
     updates, preset = estimate_num_updates(report), report.suggestion.preset
     dropout = {"embedding": _DROPOUT[preset], "residual": _DROPOUT[preset]}
-    intervals = {"interval": min(500, updates // 10)}
+    interval = {"interval": min(500, updates // 10)}
     return Recipe.model_validate(
         {
-            "data": {**files, "languages": sides, "train": [files["train"]]},
+            "data": {**corpora, "languages": languages, "train": [corpora["train"]]},
             "tokenizer": {"vocab_size": report.suggestion.vocab_size},
-            "train": {"max_epochs": _epochs(report)},
+            "train": {"max_epochs": _choose_epochs(report)},
             "schedule": {
                 "kind": "cosine",
-                "peak_lr": _PEAKS[preset],
+                "peak_lr": _PEAK_LRS[preset],
                 "warmup_updates": min(1000, updates // 5),
             },
-            "validation": intervals,
-            "checkpoints": intervals,
-            # With the norm behind, a small model hardly learns at such rates.
+            "validation": interval,
+            "checkpoints": interval,
+            # With post-norm, a small model hardly learns at these learning rates.
             "model": {"preset": preset, "norm": {"placement": "pre"}, "dropout": dropout},
         }
     )
 
 
 def estimate_num_updates(report: CorpusReport) -> int:
-    """Return about how many updates it takes."""
-    return int(_epochs(report) * _updates_per_epoch(report))
+    """Return the approximate number of updates of the suggested recipe."""
+    return int(_choose_epochs(report) * _updates_per_epoch(report))
 
 
-def choose_evaluation_size(pairs: int) -> int:
-    """Return how many pairs to keep for validation, and as many for the test."""
-    return min(_MOST_HELD_OUT, max(1, pairs // 20))
+def choose_evaluation_size(num_pairs: int) -> int:
+    """Return the number of pairs of the validation set, and of the test set, for a corpus."""
+    return min(_MAX_EVALUATION_SIZE, max(1, num_pairs // 20))
 
 
-def _epochs(report: CorpusReport) -> float:
-    least = round(_LEAST_UPDATES / _updates_per_epoch(report))
-    return float(max(_EPOCHS[report.suggestion.preset], least))
+def _choose_epochs(report: CorpusReport) -> float:
+    min_epochs = round(_MIN_UPDATES / _updates_per_epoch(report))
+    return float(max(_EPOCHS[report.suggestion.preset], min_epochs))
 
 
 def _updates_per_epoch(report: CorpusReport) -> float:
     words = sum(side.words_per_line.mean for side in (report.source, report.target))
-    return max(1.0, report.num_pairs * (_PIECES_A_WORD * words + 2) / BatchConfig().max_tokens)
-
-
-_PAIRS = 2000
-"""To measure with."""
-
-
-_SECONDS = 1.0
-"""Measure updates about so long."""
-
-
-_PARTS = {"tiny": 1, "small": 4, "base": 8, "big": 16}
-"""An update of a large model takes long: such a part of one is measured."""
-
-
-_SIDES = ("xx", "yy")
-"""Whatever the languages are."""
+    tokens_per_pair = _SUBWORDS_PER_WORD * words + 2
+    return max(1.0, report.num_pairs * tokens_per_pair / BatchConfig().max_tokens)
 
 
 def estimate_training_seconds(report: CorpusReport, pairs: Iterable[SentencePair]) -> float | None:
-    """Estimate how long the suggested recipe takes; None if this text cannot be trained on."""
-    full = [pair for pair in _some(pairs, report.num_pairs) if all(map(str.strip, pair))]
-    if not full:
+    """Return the training time of the suggested recipe on this machine, by a measurement.
+
+    Returns None if a model cannot be trained on this corpus.
+    """
+    sample = [p for p in _sample_pairs(pairs, report.num_pairs) if all(map(str.strip, p))]
+    if not sample:
         return None
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            return _measured(report, full, Path(folder))
-    except (Seq2SeeError, OSError):  # too few characters for a tokenizer, or no room for it
+        with tempfile.TemporaryDirectory() as directory:
+            return _measure_seconds(report, sample, Path(directory))
+    except (Seq2SeeError, OSError):  # too few characters for a tokenizer, or a full disk
         return None
 
 
-def _some(pairs: Iterable[SentencePair], count: int) -> Iterable[SentencePair]:
-    step = max(1, count // _PAIRS)
-    return islice(pairs, 0, step * _PAIRS, step)
+def _sample_pairs(pairs: Iterable[SentencePair], num_pairs: int) -> Iterable[SentencePair]:
+    """Return at most `_MEASURED_PAIRS` pairs at equal distances."""
+    step = max(1, num_pairs // _MEASURED_PAIRS)
+    return islice(pairs, 0, step * _MEASURED_PAIRS, step)
 
 
-def _measured(report: CorpusReport, pairs: Sequence[SentencePair], folder: Path) -> float | None:
-    for name, some in (
-        ("train", pairs),
-        ("valid", pairs[: choose_evaluation_size(report.num_pairs)]),
-    ):
-        with create_files(folder, [f"{name}.{side}" for side in _SIDES]) as files:
-            for pair in some:
+def _measure_seconds(
+    report: CorpusReport, sample: Sequence[SentencePair], directory: Path
+) -> float | None:
+    """Prepare a run in a temporary directory, measure its updates, and scale them up."""
+    valid = sample[: choose_evaluation_size(report.num_pairs)]
+    for split, pairs in (("train", sample), ("valid", valid)):
+        names = [f"{split}.{language}" for language in _DUMMY_LANGUAGES]
+        with create_files(directory, names) as files:
+            for pair in pairs:
                 write_pair(files, pair)
-    part = _PARTS[report.suggestion.preset]
-    run = RunDirectory(folder / "run")
+    divisor = _BATCH_DIVISORS[report.suggestion.preset]
+    run = RunDirectory(directory / "run")
     run.path.mkdir()
-    builder = RunBuilder(_ingredients(report, pairs, part, folder), run, WorkerGroup())
+    run_config = _build_measured_config(report, sample, divisor, directory)
+    builder = RunBuilder(run_config, run, WorkerGroup())
     builder.prepare_files()
-    plan = plan_run(builder, seconds=_SECONDS)
+    plan = plan_run(builder, seconds=_MEASUREMENT_SECONDS)
     assert plan.seconds_per_update is not None
-    whole = replace(plan, seconds_per_update=part * plan.seconds_per_update)
-    return whole.remaining_seconds(0, builder.run_config.validation.interval)
+    full_plan = replace(plan, seconds_per_update=divisor * plan.seconds_per_update)
+    return full_plan.remaining_seconds(0, builder.run_config.validation.interval)
 
 
-def _ingredients(
-    report: CorpusReport, pairs: Sequence[SentencePair], part: int, folder: Path
+def _build_measured_config(
+    report: CorpusReport, sample: Sequence[SentencePair], divisor: int, directory: Path
 ) -> RunConfig:
-    """Return the suggested recipe, for a part of its batches."""
-    names = {"train": "train", "valid": "valid", "test": "valid"}
-    files = {of: [f"{name}.{side}" for side in _SIDES] for of, name in names.items()}
-    recipe = suggest_recipe(report, _SIDES, files)
-    tokens = recipe.batches.max_tokens // part
-    few = recipe.replace(
-        tokenizer={"user_defined_symbols": _fillers(recipe.tokenizer.vocab_size, pairs)},
-        batches={"max_tokens": tokens, "max_length": min(256, tokens // 2 - 1)},
+    """Return the run config of the suggested recipe with smaller batches."""
+    sources = {"train": "train", "valid": "valid", "test": "valid"}
+    split_files = {
+        split: [f"{source}.{language}" for language in _DUMMY_LANGUAGES]
+        for split, source in sources.items()
+    }
+    recipe = suggest_recipe(report, _DUMMY_LANGUAGES, split_files)
+    max_tokens = recipe.batches.max_tokens // divisor
+    fillers = _make_fillers(recipe.tokenizer.vocab_size, sample)
+    smaller = recipe.replace(
+        tokenizer={"user_defined_symbols": fillers},
+        batches={"max_tokens": max_tokens, "max_length": min(256, max_tokens // 2 - 1)},
         train={"max_epochs": None, "max_updates": estimate_num_updates(report)},
     )
-    return few.build_run_config(folder)
+    return smaller.build_run_config(directory)
 
 
-def _fillers(wanted: int, pairs: Sequence[SentencePair]) -> tuple[str, ...]:
-    """Return symbols for the pieces that few pairs do not have: the model's size depends on all."""
-    count = sum(len(extract_words(side)) for pair in pairs for side in pair)
-    learnable = suggest_model(len(pairs), count, pairs).vocab_size
-    return tuple(f"<<{number}>>" for number in range(wanted - learnable))
+def _make_fillers(vocab_size: int, sample: Sequence[SentencePair]) -> tuple[str, ...]:
+    """Return symbols that fill the vocabulary, because a sample has too few subwords.
+
+    The measured model must have the full vocabulary size.
+    """
+    num_words = sum(len(extract_words(side)) for pair in sample for side in pair)
+    learnable = suggest_model(len(sample), num_words, sample).vocab_size
+    return tuple(f"<<{number}>>" for number in range(vocab_size - learnable))

@@ -12,51 +12,51 @@ from typing import Any
 
 from seq2see.config import Config
 
-_WIDTH = 98
+_COMMENT_WIDTH = 98
 
 
 def write_section(name: str, config: Config) -> Iterator[str]:
-    """Write a table, each of its keys with its meaning."""
-    yield from ("", "", *_comment(type(config).__doc__), f"[{name}]")
-    yield from _keys(name, config)
+    """Yield the lines of a TOML table, each key with a comment."""
+    yield from ("", "", *_write_comment(type(config).__doc__), f"[{name}]")
+    yield from _write_keys(name, config)
 
 
-def _keys(path: str, config: Config) -> Iterator[str]:
-    """Write the keys of a table, and behind them the tables inside it."""
+def _write_keys(path: str, config: Config) -> Iterator[str]:
+    """Yield the lines of the keys of a table, and then those of its nested tables."""
     for name, value in _fields(config):
-        if not _tables(value):
-            yield from _explained(config, name)
-            yield _line(name, value)
+        if not _nested_configs(value):
+            yield from _write_description(config, name)
+            yield _write_key(name, value)
     for name, value in _fields(config):
-        for table in _tables(value):
-            yield from ("", *_explained(config, name))
+        for table in _nested_configs(value):
+            yield from ("", *_write_description(config, name))
             yield f"[{path}.{name}]" if table is value else f"[[{path}.{name}]]"
-            yield from _keys(f"{path}.{name}", table)
+            yield from _write_keys(f"{path}.{name}", table)
 
 
 def write_overrides(
     config: Config, set_values: Mapping[str, Any], excluded: Sequence[str] = (), path: str = ""
 ) -> Iterator[str]:
-    """Write every key with its value, as one that is not set unless it was given.
+    """Yield the lines of all keys; those that are not in `set_values` are commented out.
 
-    Keys of inner tables have dots: a table in braces could not be added to.
+    Keys of nested tables are dotted, because keys cannot be added to an inline table.
     """
     for name, value in _fields(config):
         if name in excluded:
             continue
-        yield from _explained(config, name)
+        yield from _write_description(config, name)
         if isinstance(value, Config):
             yield from write_overrides(value, set_values.get(name, {}), path=f"{path}{name}.")
         else:
-            yield _line(f"{path}{name}", value, unset=name not in set_values)
+            yield _write_key(f"{path}{name}", value, is_unset=name not in set_values)
 
 
 def _fields(config: Config) -> Iterator[tuple[str, Any]]:
     return ((name, getattr(config, name)) for name in type(config).model_fields)
 
 
-def _tables(value: Any) -> Sequence[Config]:
-    """Return the tables that a value is, or is a list of."""
+def _nested_configs(value: Any) -> Sequence[Config]:
+    """Return the configs in a field: one, or a tuple of them, or none."""
     if isinstance(value, Config):
         return [value]
     if isinstance(value, tuple) and any(isinstance(each, Config) for each in value):
@@ -64,23 +64,23 @@ def _tables(value: Any) -> Sequence[Config]:
     return []
 
 
-def _explained(config: Config, name: str) -> Iterator[str]:
-    return _comment(type(config).model_fields[name].description)
+def _write_description(config: Config, name: str) -> Iterator[str]:
+    return _write_comment(type(config).model_fields[name].description)
 
 
-def _comment(text: str | None) -> Iterator[str]:
+def _write_comment(text: str | None) -> Iterator[str]:
     flat = " ".join((text or "").split())
-    yield from (f"# {line}" for line in textwrap.wrap(flat, _WIDTH))
+    yield from (f"# {line}" for line in textwrap.wrap(flat, _COMMENT_WIDTH))
 
 
-def _line(name: str, value: Any, unset: bool = False) -> str:
+def _write_key(name: str, value: Any, is_unset: bool = False) -> str:
     if value is None:
         return f"#{name} ="
-    return f"{'#' * unset}{name} = {format_toml_value(value)}"
+    return f"{'#' * is_unset}{name} = {format_toml_value(value)}"
 
 
 def format_toml_value(value: Any) -> str:
-    """Return a value as TOML writes it."""
+    """Return a value in TOML syntax."""
     if isinstance(value, Mapping):
         inner = ", ".join(f"{key} = {format_toml_value(each)}" for key, each in value.items())
         return f"{{ {inner} }}"

@@ -745,7 +745,7 @@ def test_a_suggestion_counts_what_passes(pairs: list[SentencePair]) -> None:
     count = sum(len(extract_words(pair.source)) + len(extract_words(pair.target)) for pair in kept)
     assert report.suggestion.reason.startswith(f"{len(kept):,} pairs of {count:,} words: ")
     nothing = analyze_corpus([SentencePair(p.source, "") for p in pairs[:50]]).suggestion
-    assert nothing.reason == "no pairs to learn from yet"
+    assert nothing.reason == "there are no pairs yet"
     assert nothing == analyze_corpus([]).suggestion
 
 
@@ -771,7 +771,7 @@ def test_suggested_pieces_can_be_learnt(name: str, count: int) -> None:
 def test_digits_have_281_pieces() -> None:
     suggestion = analyze_corpus(CORPORA["digits"]()[:2000]).suggestion
     assert suggestion.vocab_size == 281
-    assert "as many as it has different characters and words" in suggestion.reason
+    assert "limited by the number of distinct characters and words" in suggestion.reason
 
 
 def test_nothing_in_common_with_what_is_held_out(pairs: list[SentencePair]) -> None:

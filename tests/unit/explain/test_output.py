@@ -292,8 +292,8 @@ def test_the_command(directory: Path, tmp_path: Path) -> None:
     done = command(directory, "the cat sleeps .", *options, "-o", page)
     assert done.returncode == 0, done.stderr
     assert "without the intervention:" in done.stdout
-    assert "likeliest" in done.stdout
-    assert done.stderr == f"seq2see: written to {page}\n"
+    assert "most likely tokens" in done.stdout
+    assert done.stderr == f"seq2see: wrote {page}\n"
     assert page.read_text("utf-8").startswith("<!doctype html>")
     more = ["the cat sleeps .", "--target", "le chat dort .", "--json"]
     found = Trace.from_json(CliRunner().invoke(app, ["explain", str(directory), *more]).stdout)

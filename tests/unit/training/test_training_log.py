@@ -68,7 +68,7 @@ def test_another_number_of_processes_is_told(capsys) -> None:
     TrainingProgressDisplay(25, 10, plan.with_processes(4, 3), TrainingProgress(update=50))
     assert capsys.readouterr().err.splitlines() == [
         "Training from update 50 to update 100; 4 processes with 3 threads each.",
-        "The run began with 2 processes: it goes on with the same batches, but other dropout.",
+        "The run was started with 2 processes: the batches are the same, dropout differs.",
     ]
 
 
@@ -93,7 +93,7 @@ def test_without_a_terminal_a_long_run_says_a_line_now_and_then(capsys) -> None:
         "update 40 of 1,000",
         "update 50, epoch 1",
     ]
-    assert lines[0].endswith("loss 3.000  9 tokens/s  rate 0.1")
+    assert lines[0].endswith("loss 3.000  9 tokens/s  learning rate 0.1")
 
 
 @pytest.mark.parametrize(("warmup", "is_told"), [(99, False), (100, True)])

@@ -18,91 +18,91 @@ from seq2see.data.quality.words import find_word_runs
 from seq2see.data.readers import SentencePair
 from seq2see.text import SpecialIds, TokenizerConfig
 
-_PIECES_A_ROOT = 9
-"""Pieces for the root of the number of words, both sides together: 8,000 for 30,000 captions."""
-
-
-_SPECIAL = len(fields(SpecialIds)) + 256
-"""Pieces that are there before any text: the special ones and the bytes."""
-
-
+_SUBWORDS_PER_ROOT = 9
+"""Subwords per square root of the number of words of both sides: 8,000 for 30,000 captions."""
+_NUM_SPECIAL_PIECES = len(fields(SpecialIds)) + 256
+"""Pieces of a vocabulary without any text: the special symbols and the bytes."""
 _COVERAGE = TokenizerConfig().character_coverage
-
-
-_LONGEST = 15
-"""Characters of the longest piece, but for the space before it."""
-
-
+_MAX_PIECE_LENGTH = 15
+"""Characters of the longest piece, without the space before it."""
 _SIZES: tuple[tuple[int, Literal["tiny", "small", "base", "big"], int], ...] = (
     (100_000, "tiny", 8_000),
     (500_000, "small", 16_000),
     (5_000_000, "base", 32_000),
     (2**63, "big", 32_000),
 )
+"""Number of pairs below which a preset is suggested, the preset, its maximum vocabulary size."""
 
 
 def suggest_model(
     num_pairs: int, num_words: int, sample: Sequence[SentencePair]
 ) -> ModelSuggestion:
-    """Suggest by the pairs that can be trained on, and the words of both sides."""
-    preset, most = next((preset, most) for limit, preset, most in _SIZES if num_pairs < limit)
+    """Return a preset and a vocabulary size.
+
+    Args:
+        num_pairs: number of pairs that pass all rules
+        num_words: number of words of both sides of these pairs
+        sample: some of these pairs
+    """
+    preset, max_vocab_size = next((p, size) for limit, p, size in _SIZES if num_pairs < limit)
     if not num_pairs:
-        return ModelSuggestion(preset, _round(_SPECIAL), "no pairs to learn from yet")
-    letters = _letters(sample)
-    affordable = _round(min(int(_PIECES_A_ROOT * num_words**0.5), most))
-    wanted = max(affordable, _round(_SPECIAL + 2 * len(letters)))
-    pieces = _learnable(sample, letters, wanted)
-    size = f"{format_count(num_pairs, 'pair')} of {format_count(num_words, 'word')}"
-    if pieces > affordable:
-        reason = f"few, but {len(letters):,} different characters need pieces of their own"
+        return ModelSuggestion(preset, _round_up(_NUM_SPECIAL_PIECES), "there are no pairs yet")
+    characters = _find_common_characters(sample)
+    by_size = _round_up(min(int(_SUBWORDS_PER_ROOT * num_words**0.5), max_vocab_size))
+    by_characters = _round_up(_NUM_SPECIAL_PIECES + 2 * len(characters))
+    vocab_size = _limit_to_learnable(sample, characters, max(by_size, by_characters))
+    corpus_size = f"{format_count(num_pairs, 'pair')} of {format_count(num_words, 'word')}"
+    if vocab_size > by_size:
+        reason = f"a small corpus, but its {len(characters):,} characters each need a subword"
+    elif vocab_size < max(by_size, by_characters):
+        reason = "limited by the number of distinct characters and words"
     else:
-        reason = (
-            "as many as it has different characters and words"
-            if pieces < wanted
-            else _reason(num_pairs)
-        )
-    return ModelSuggestion(preset, pieces, f"{size}: {reason}")
+        reason = _explain_preset(num_pairs)
+    return ModelSuggestion(preset, vocab_size, f"{corpus_size}: {reason}")
 
 
-def _letters(sample: Sequence[SentencePair]) -> set[str]:
-    """Return the commonest characters, which make up nearly all of the text."""
+def _find_common_characters(sample: Sequence[SentencePair]) -> set[str]:
+    """Return the most common characters, which cover nearly all of the text."""
     counts = Counter[str]()
     for pair in sample:
         counts.update(pair.source + pair.target)
-    left = counts.total() * (1 - _COVERAGE)
-    letters = set(counts)
-    for letter, count in reversed(counts.most_common()):
-        left -= count
-        if left < 0:
+    uncovered = counts.total() * (1 - _COVERAGE)
+    characters = set(counts)
+    for character, count in reversed(counts.most_common()):
+        uncovered -= count
+        if uncovered < 0:
             break
-        letters.remove(letter)
-    return {letter for letter in letters if not letter.isspace()}
+        characters.remove(character)
+    return {character for character in characters if not character.isspace()}
 
 
-def _learnable(sample: Sequence[SentencePair], letters: set[str], most: int) -> int:
-    """Return how many pieces a tokenizer finds at least: the space, letters and whole words.
+def _limit_to_learnable(
+    sample: Sequence[SentencePair], characters: set[str], max_vocab_size: int
+) -> int:
+    """Return the vocabulary size that a tokenizer reaches at least, at most `max_vocab_size`.
 
-    They are counted no further than to `most`.
+    It has at least the space, the characters and the distinct words of the sample.
     """
-    count = _SPECIAL + 1 + len(letters)
-    found: set[str] = set()
-    for run in (run[:_LONGEST] for pair in sample for line in pair for run in find_word_runs(line)):
-        if count >= most:
+    vocab_size = _NUM_SPECIAL_PIECES + 1 + len(characters)
+    words: set[str] = set()
+    runs = (run for pair in sample for line in pair for run in find_word_runs(line))
+    for word in (run[:_MAX_PIECE_LENGTH] for run in runs):
+        if vocab_size >= max_vocab_size:
             break
-        if run not in found:
-            found.add(run)
-            count += letters.issuperset(run)
-    return min(count, most)
+        if word not in words:
+            words.add(word)
+            vocab_size += characters.issuperset(word)
+    return min(vocab_size, max_vocab_size)
 
 
-def _round(pieces: int) -> int:
-    step = 1_000 if pieces >= 2_000 else 100
-    return -(-pieces // step) * step
+def _round_up(vocab_size: int) -> int:
+    step = 1_000 if vocab_size >= 2_000 else 100
+    return -(-vocab_size // step) * step
 
 
-def _reason(pairs: int) -> str:
-    if pairs < _SIZES[0][0]:
-        return "a small model and few pieces learn most from little text"
-    if pairs < _SIZES[1][0]:
-        return "enough for a model of middle size, too few for the paper's"
-    return "enough for a model of the paper's size"
+def _explain_preset(num_pairs: int) -> str:
+    if num_pairs < _SIZES[0][0]:
+        return "a small model and a small vocabulary learn most from a small corpus"
+    if num_pairs < _SIZES[1][0]:
+        return "enough for a medium model, too few for the size of the paper"
+    return "enough for a model of the size in the paper"
