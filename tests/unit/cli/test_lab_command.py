@@ -100,4 +100,4 @@ def test_unexpected_measurement_exits_with_status_1(
     done = CliRunner().invoke(app, ["lab", "run", "5", "--cache", str(tmp_path)])
     assert done.exit_code == 1
     assert "✗ width = 9  [1 ± 0.5]" in done.stdout
-    assert "not as expected: 5" in done.stderr
+    assert "unexpected measurements in experiment 5" in done.stderr
