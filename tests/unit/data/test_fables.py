@@ -1,4 +1,4 @@
-"""Fables: enough of them, distinct, in good French, and undecidable but by the predicate."""
+"""Fables: size, splits, grammar, alignments, and pronouns that only the predicate decides."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from seq2see.data.fables import (
 )
 from seq2see.data.fables.lexicon import ADJECTIVES, NOUNS
 from seq2see.data.fables.morphology import conjugate
-from seq2see.data.fables.phrases import make_aligned_words
+from seq2see.data.fables.phrases import aligned_words
 from seq2see.data.fables.pronoun_pairs import PRONOUN_FRAMES
 from seq2see.data.fables.simple_sentences import CONSTRUCTIONS
 from seq2see.data.fables.verbs import (
@@ -40,25 +40,25 @@ FORMS = pytest.mark.parametrize("short", [False, True], ids=["full", "short"])
 MARKS = set(".,?!")
 
 
-def everything(short: bool) -> list[Fable]:
+def all_fables(short: bool) -> list[Fable]:
     return [f for split in SPLITS for f in load_fables(split, short)] + load_unseen_pairs(short)
 
 
-def case(fable: Fable) -> PronounAnnotation:
+def annotation(fable: Fable) -> PronounAnnotation:
     assert fable.pronoun is not None
     return fable.pronoun
 
 
-def said_of(fable: Fable) -> tuple[str, str]:
-    """Return the antecedent and the predicate of a case."""
+def antecedent_and_predicate(fable: Fable) -> tuple[str, str]:
+    """Return the antecedent and the predicate of a pronoun annotation."""
     source = split_words(fable.source)
-    return source[case(fable).antecedent_index], source[case(fable).predicate_index]
+    return source[annotation(fable).antecedent_index], source[annotation(fable).predicate_index]
 
 
-# how much there is
+# size and vocabulary
 
 
-def test_there_is_enough() -> None:
+def test_splits_have_enough_pairs() -> None:
     assert all(
         len(load_fables(split)) >= n for split, n in zip(SPLITS, (32_000, 2000, 2000), strict=True)
     )
@@ -72,7 +72,7 @@ def test_there_is_enough() -> None:
     assert len(load_unseen_pairs(short=True)) >= 400
 
 
-def test_there_are_hundreds_of_words() -> None:
+def test_lexicon_has_hundreds_of_words() -> None:
     verbs = (
         TRANSITIVE_VERBS + INTRANSITIVE_VERBS + GIVING_VERBS + INFINITIVE_VERBS + REPORTING_VERBS
     )
@@ -90,7 +90,7 @@ def test_every_construction_occurs() -> None:
     assert {fable.construction for fable in load_fables("train")} == names
 
 
-def test_every_word_is_learned() -> None:
+def test_every_word_occurs_in_training() -> None:
     known = Counter(
         word.lower() for fable in load_fables("train") for word in split_words(fable.source)
     )
@@ -108,15 +108,15 @@ def test_every_word_is_learned() -> None:
 
 @FORMS
 def test_sentences_have_3_to_30_words(short: bool) -> None:
-    longest = 18 if short else 30
-    for fable in everything(short):
+    max_words = 18 if short else 30
+    for fable in all_fables(short):
         for text in (fable.source, fable.target):
-            assert 3 <= sum(word not in MARKS for word in split_words(text)) <= longest, text
+            assert 3 <= sum(word not in MARKS for word in split_words(text)) <= max_words, text
     lengths = {len(split_words(fable.source)) for fable in load_fables("train", short)}
     assert lengths >= set(range(4, 15 if short else 27))
 
 
-def test_the_short_form_is_simpler() -> None:
+def test_short_corpus_has_fewer_words() -> None:
     full, short = (
         {
             word.lower()
@@ -128,42 +128,42 @@ def test_the_short_form_is_simpler() -> None:
     assert len(short) < len(full) / 2
 
 
-# that the splits are sound
+# splits
 
 
 @FORMS
-def test_no_source_comes_twice(short: bool) -> None:
-    sources = [fable.source.lower() for fable in everything(short)]
+def test_sources_are_distinct(short: bool) -> None:
+    sources = [fable.source.lower() for fable in all_fables(short)]
     assert len(sources) == len(set(sources))
 
 
-def test_a_source_has_one_translation_in_both_forms() -> None:
+def test_source_has_the_same_translation_in_both_corpora() -> None:
     targets: dict[str, str] = {}
-    for fable in everything(short=False) + everything(short=True):
+    for fable in all_fables(short=False) + all_fables(short=True):
         assert targets.setdefault(fable.source.lower(), fable.target) == fable.target
 
 
 @pytest.mark.parametrize(
     ("short", "checksum"), [(False, "3cfa411f1a16542e"), (True, "276c6c2ce9b02519")]
 )
-def test_they_never_change(short: bool, checksum: str) -> None:
-    """A change of the grammar changes the corpus: say so in the CHANGELOG, and put the new sum."""
-    text = "".join(json.dumps(astuple(fable)) for fable in everything(short))
+def test_corpus_does_not_change(short: bool, checksum: str) -> None:
+    """A change of the grammar changes the corpus: note it in the CHANGELOG and update the sum."""
+    text = "".join(json.dumps(astuple(fable)) for fable in all_fables(short))
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == checksum
 
 
-# that the French is French
+# grammar
 
 
-def test_the_famous_sentences() -> None:
+def test_textbook_sentences() -> None:
     for short in (False, True):
         tired, wide = load_fables("test", short)[:2]
         assert tired.source == "The animal didn't cross the street because it was too tired."
         assert tired.target == "L'animal n'a pas traversé la rue parce qu'il était trop fatigué."
         assert wide.source == "The animal didn't cross the street because it was too wide."
         assert wide.target == "L'animal n'a pas traversé la rue parce qu'elle était trop large."
-        assert said_of(tired) == ("animal", "tired")
-        assert said_of(wide) == ("street", "wide")
+        assert antecedent_and_predicate(tired) == ("animal", "tired")
+        assert antecedent_and_predicate(wide) == ("street", "wide")
         known = {
             word for fable in load_fables("train", short) for word in split_words(fable.source)
         }
@@ -193,9 +193,9 @@ VOWEL = rf"(?!(?:{ASPIRATED}))[aeiouyhàâéèêîôœ]"
         r"  |[’_]",
     ],
 )
-def test_words_meet_as_they_must(mistake: str) -> None:
+def test_french_has_no_elision_or_contraction_errors(mistake: str) -> None:
     pattern = re.compile(mistake, re.IGNORECASE)
-    found = [f.target for short in (False, True) for f in everything(short)]
+    found = [f.target for short in (False, True) for f in all_fables(short)]
     assert [target for target in found if pattern.search(target)][:3] == []
 
 
@@ -209,9 +209,9 @@ def test_words_meet_as_they_must(mistake: str) -> None:
         r"  |_",
     ],
 )
-def test_english_is_english(mistake: str) -> None:
+def test_english_has_no_article_or_auxiliary_errors(mistake: str) -> None:
     pattern = re.compile(mistake, re.IGNORECASE)
-    found = [f.source for f in everything(short=False) if pattern.search(f.source)]
+    found = [f.source for f in all_fables(short=False) if pattern.search(f.source)]
     assert [source for source in found if "feed" not in source][:3] == []
 
 
@@ -235,10 +235,7 @@ def test_english_is_english(mistake: str) -> None:
     ],
 )
 def test_elision_and_contraction(plain: str, right: str) -> None:
-    assert (
-        " ".join(word.text for word in phrases.contract_and_elide(make_aligned_words(plain)))
-        == right
-    )
+    assert " ".join(word.text for word in phrases.contract_and_elide(aligned_words(plain))) == right
 
 
 @pytest.mark.parametrize(
@@ -252,14 +249,13 @@ def test_elision_and_contraction(plain: str, right: str) -> None:
         ("le beau hôtel", "le bel hôtel"),
     ],
 )
-def test_euphony(plain: str, right: str) -> None:
+def test_prevocalic_forms(plain: str, right: str) -> None:
     assert (
-        " ".join(word.text for word in phrases.use_prevocalic_forms(make_aligned_words(plain)))
-        == right
+        " ".join(word.text for word in phrases.use_prevocalic_forms(aligned_words(plain))) == right
     )
 
 
-def test_ne_never_stands_alone() -> None:
+def test_ne_has_a_second_negation_word() -> None:
     second = {"pas", "plus", "jamais", "rien"}
     for fable in load_fables("train"):
         target = [word.lower() for word in split_words(fable.target)]
@@ -278,7 +274,7 @@ def test_ne_never_stands_alone() -> None:
         ("être", "est sommes était sera été"),
     ],
 )
-def test_conjugation(infinitive: str, forms: str) -> None:
+def test_conjugation_of_french_verbs(infinitive: str, forms: str) -> None:
     verb = conjugate(infinitive)
     found = [verb.present("it"), verb.present("we"), verb.imperfect("it"), verb.simple_future("it")]
     assert [*found, verb.participle] == forms.split()
@@ -296,13 +292,13 @@ def test_conjugation(infinitive: str, forms: str) -> None:
         (r"\bany water\b", r"\bd'eau\b"),
     ],
 )
-def test_phenomena(source: str, target: str) -> None:
+def test_grammatical_phenomena_are_translated(source: str, target: str) -> None:
     found = [fable for fable in load_fables("train") if re.search(source, fable.source)]
     assert len(found) >= 3
     assert all(re.search(target, fable.target) for fable in found)
 
 
-def test_a_pair_is_feminine_only_if_both_are() -> None:
+def test_coordination_is_feminine_only_if_both_are() -> None:
     genders = {noun.en: noun.gender for noun in NOUNS}
     arrivals = re.compile(r"\b(arrivé|parti|revenu)(e?)s\b")
     found = [
@@ -320,8 +316,8 @@ def test_a_pair_is_feminine_only_if_both_are() -> None:
 
 
 @FORMS
-def test_alignments(short: bool) -> None:
-    for fable in everything(short):
+def test_alignments_cover_all_source_words(short: bool) -> None:
+    for fable in all_fables(short):
         source, target = split_words(fable.source), split_words(fable.target)
         assert list(fable.alignment) == sorted(set(fable.alignment))
         assert all(i < len(source) and j < len(target) for i, j in fable.alignment)
@@ -331,7 +327,7 @@ def test_alignments(short: bool) -> None:
         assert {target[j].lower() for j in right} <= {"pour", "est-ce", "que", "qu'"}, fable.target
 
 
-def test_nouns_align_with_their_translation() -> None:
+def test_nouns_are_aligned_with_their_translation() -> None:
     pairs = {noun.en: noun.fr for noun in NOUNS} | {n.en_plural: n.fr_plural for n in NOUNS}
     ambiguous = {"watch", "fish", "back"}
     for fable in load_fables("test"):
@@ -342,7 +338,7 @@ def test_nouns_align_with_their_translation() -> None:
                 assert linked == [pairs[word]], fable
 
 
-def test_words() -> None:
+def test_split_words() -> None:
     assert split_words("It didn't rain, did it?") == ["It", "didn't", "rain", ",", "did", "it", "?"]
     assert split_words("L'animal n'a pas vu qu'il l'a.") == (
         ["L'", "animal", "n'", "a", "pas", "vu", "qu'", "il", "l'", "a", "."]
@@ -350,53 +346,56 @@ def test_words() -> None:
     assert split_words("Est-ce aujourd'hui ?") == ["Est-ce", "aujourd'hui", "?"]
 
 
-# the pronoun
+# pronouns
 
 
 @FORMS
-def test_a_case_points_at_its_words(short: bool) -> None:
+def test_pronoun_annotation_points_at_its_words(short: bool) -> None:
     nouns = {noun.en: noun for noun in NOUNS}
-    for fable in everything(short):
+    for fable in all_fables(short):
         if fable.pronoun is None:
             continue
         source, target, it = split_words(fable.source), split_words(fable.target), fable.pronoun
-        antecedent, rival = nouns[source[it.antecedent_index]], nouns[source[it.distractor_index]]
+        antecedent, distractor = (
+            nouns[source[it.antecedent_index]],
+            nouns[source[it.distractor_index]],
+        )
         assert source[it.source_index].lower() == "it"
         assert (it.source_index, it.target_index) in fable.alignment
         assert target[it.target_index].lower() in (
             {"il", "le"} if antecedent.gender == "m" else {"elle", "la"}
         )
-        assert (it.contrastive_pair is not None) == (antecedent.gender != rival.gender)
+        assert (it.contrastive_pair is not None) == (antecedent.gender != distractor.gender)
 
 
 @FORMS
-def test_right_and_wrong_differ_in_the_pronoun_and_its_agreement(short: bool) -> None:
+def test_contrastive_pair_differs_in_pronoun_and_agreement(short: bool) -> None:
     other = {"il": "elle", "elle": "il", "le": "la", "la": "le"}
     for fable in [*load_pronoun_cases("test", short), *load_unseen_pairs(short)]:
-        contrast, it = case(fable).contrastive_pair, case(fable).target_index
+        contrast, it = annotation(fable).contrastive_pair, annotation(fable).target_index
         assert contrast is not None
         assert (contrast.source, contrast.correct) == (fable.source, fable.target)
         right, wrong = split_words(contrast.correct), split_words(contrast.wrong)
         assert len(right) == len(wrong)
         assert wrong[it].lower() == other[right[it].lower()]
         changed = [i for i, (r, w) in enumerate(zip(right, wrong, strict=True)) if r != w]
-        # s'il, si elle before it; its adjective behind it
+        # s'il or si elle before the pronoun; its adjective after it
         assert set(changed) <= set(range(it - 1, len(right)))
         assert len(changed) <= 3
 
 
 @FORMS
-@pytest.mark.parametrize("split", ["train", "valid", "test", "novel"])
-def test_controls_are_undecidable(split: str, short: bool) -> None:
-    """Each hidden source comes with both answers equally often: any rule is right half the time."""
-    cases = load_unseen_pairs(short) if split == "novel" else load_pronoun_cases(split, short)  # type: ignore[arg-type]
+@pytest.mark.parametrize("split", ["train", "valid", "test", "unseen"])
+def test_masked_pairs_are_undecidable(split: str, short: bool) -> None:
+    """Each masked source has both answers equally often: any rule is right in half of the cases."""
+    cases = load_unseen_pairs(short) if split == "unseen" else load_pronoun_cases(split, short)  # type: ignore[arg-type]
     answers: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     for fable in cases:
-        control = case(fable).masked_pair
+        control = annotation(fable).masked_pair
         assert control is not None
-        hidden = split_words(fable.source)
-        hidden[case(fable).predicate_index] = MASKED
-        assert split_words(control.source) == hidden
+        masked = split_words(fable.source)
+        masked[annotation(fable).predicate_index] = MASKED
+        assert split_words(control.source) == masked
         assert MASKED in control.correct
         answers[control.source][control.correct, control.wrong] += 1
     for counts in answers.values():
@@ -405,12 +404,12 @@ def test_controls_are_undecidable(split: str, short: bool) -> None:
         assert n == m
 
 
-def test_nothing_but_the_predicate_tells() -> None:
-    """Neither position nor gender nor construction says more than a coin."""
+def test_only_the_predicate_decides() -> None:
+    """Position, gender and construction predict the antecedent no better than chance."""
     nouns = {noun.en: noun for noun in NOUNS}
     seen: dict[tuple[str, str], Counter[bool]] = defaultdict(Counter)
     for fable in load_pronoun_cases("train"):
-        source, it = split_words(fable.source), case(fable)
+        source, it = split_words(fable.source), annotation(fable)
         first = min(it.antecedent_index, it.distractor_index)
         masculine = nouns[source[it.antecedent_index]].gender == "m"
         for key in (("all", ""), ("first", nouns[source[first]].gender)):
@@ -421,11 +420,11 @@ def test_nothing_but_the_predicate_tells() -> None:
         assert 0.45 <= counts[True] / counts.total() <= 0.55, (key, counts)
 
 
-def test_no_predicate_has_a_gender() -> None:
+def test_predicates_do_not_predict_the_gender() -> None:
     nouns = {noun.en: noun for noun in NOUNS}
     seen: dict[str, Counter[str]] = defaultdict(Counter)
     for fable in load_pronoun_cases("train"):
-        noun, predicate = said_of(fable)
+        noun, predicate = antecedent_and_predicate(fable)
         seen[predicate][nouns[noun].gender] += 1
     assert len(seen) >= 40
     for predicate, counts in seen.items():
@@ -433,7 +432,7 @@ def test_no_predicate_has_a_gender() -> None:
 
 
 @FORMS
-def test_novel_pairs_are_novel(short: bool) -> None:
+def test_unseen_pairs_do_not_occur_in_the_splits(short: bool) -> None:
     plural = {noun.en: noun.en_plural for noun in NOUNS}
     together, alone = set(), set()
     for split in SPLITS:
@@ -442,18 +441,18 @@ def test_novel_pairs_are_novel(short: bool) -> None:
             together |= {(a, b) for a in present for b in present} if split != "train" else set()
             alone |= present if split == "train" else set()
     train = [{word.lower() for word in split_words(f.source)} for f in load_fables("train", short)]
-    places: dict[str, set[int]] = defaultdict(set)
+    sentence_indices: dict[str, set[int]] = defaultdict(set)
     for i, present in enumerate(train):
         for word in present:
-            places[word].add(i)
-    for noun, predicate in {said_of(fable) for fable in load_unseen_pairs(short)}:
+            sentence_indices[word].add(i)
+    for noun, predicate in {antecedent_and_predicate(fable) for fable in load_unseen_pairs(short)}:
         for form in (noun, plural[noun]):
-            assert not places[form] & places[predicate], (form, predicate)
+            assert not sentence_indices[form] & sentence_indices[predicate], (form, predicate)
             assert (form, predicate) not in together
         assert {noun, predicate} <= alone
 
 
-def test_novel_pairs_are_decisive_and_many() -> None:
-    assert all(case(fable).contrastive_pair for fable in load_unseen_pairs())
-    assert len({said_of(fable) for fable in load_unseen_pairs()}) >= 150
+def test_unseen_pairs_are_decisive_and_numerous() -> None:
+    assert all(annotation(fable).contrastive_pair for fable in load_unseen_pairs())
+    assert len({antecedent_and_predicate(fable) for fable in load_unseen_pairs()}) >= 150
     assert all(a.source != b.source for a, b in pairwise(load_unseen_pairs()))

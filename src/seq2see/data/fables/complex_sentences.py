@@ -1,4 +1,4 @@
-"""Questions, orders, exclamations, and constructions of several clauses."""
+"""Constructions of questions, orders, exclamations, and sentences of several clauses."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from seq2see.data.fables.phrases import (
     BilingualPhrase,
     Negation,
     NounPhrase,
+    aligned_pair,
+    aligned_words,
     build_noun_phrase,
     choose_past_tense,
     clause,
     copula_clause,
     copula_phrase,
     infinitive_phrase,
-    make_aligned_pair,
-    make_aligned_words,
     object_clitic,
     personal_pronoun,
     verb_group,
@@ -30,19 +30,40 @@ from seq2see.data.fables.simple_sentences import (
     COMMA,
     FULL_STOP,
     SO,
+    TOO,
     can_phrase,
-    choose_intransitive_verb,
-    choose_transitive_verb,
-    definite_noun_phrase,
-    definite_object,
     register_construction,
 )
 from seq2see.data.fables.verbs import BE_VERB, Verb
 from seq2see.data.fables.word_choice import ANIMATE_KINDS, WordChooser
 
-QUESTION_MARK, EXCLAMATION_MARK = make_aligned_pair("?", "?"), make_aligned_pair("!", "!")
+
+@register_construction()
+def _motive(chooser: WordChooser) -> BilingualPhrase:
+    """The fox is too tired to cross the street. … trop fatigué pour traverser la rue."""
+    actor, verb, obj = chooser.intended_action()
+    assert actor.noun is not None
+    subject = chooser.noun_phrase(actor.noun, chooser.pick((THE, THIS, MY)), adjective_rate=0)
+    hindrances = [
+        a for a in chooser.lexicon.adjectives if a.is_hindrance and a.fits_noun(actor.noun)
+    ]
+    predicate = copula_clause(
+        subject,
+        chooser.pick(hindrances),
+        chooser.pick_tense("present", "imperfect"),
+        AFFIRMATIVE,
+        aligned_pair(*TOO),
+    )
+    return (
+        predicate
+        + BilingualPhrase((), aligned_words("pour"))
+        + infinitive_phrase(verb)
+        + obj.phrase
+        + FULL_STOP
+    )
 
 
+QUESTION_MARK, EXCLAMATION_MARK = aligned_pair("?", "?"), aligned_pair("!", "!")
 DO_AUXILIARIES: dict[Tense, tuple[str, str]] = {
     "present": ("does", "do"),
     "past": ("did", "did"),
@@ -55,241 +76,256 @@ def question_clause(
     verb: Verb,
     tense: Tense,
     negation: Negation = AFFIRMATIVE,
-    things: AgreementFeatures | None = None,
+    asked_object: AgreementFeatures | None = None,
 ) -> BilingualPhrase:
-    """Return "did the fox cross" and "le renard a traversé"; `things` are what is asked for."""
-    of = subject.agreement
-    helper = DO_AUXILIARIES[tense][of.plural] + ("n't" if negation is NOT else "")
-    helper = "won't" if helper == "willn't" else helper
-    group = verb_group(verb, tense, of, negation, participle=things)
-    act = group.en[-1].keys[:1]
-    ask = make_aligned_words(helper, *(link for link in group.en[0].keys if link not in act))
-    en = ask + subject.phrase.en + make_aligned_words(f"{verb.en} {verb.en_particle}", *act)
+    """Return "did the fox cross" and "le renard a traversé".
+
+    The French participle agrees with `asked_object`, the object that the question question for.
+    """
+    auxiliary = DO_AUXILIARIES[tense][subject.agreement.plural]
+    if negation is NOT:
+        auxiliary = "won't" if auxiliary == "will" else f"{auxiliary}n't"
+    group = verb_group(verb, tense, subject.agreement, negation, participle=asked_object)
+    action = group.en[-1].keys[:1]
+    first = aligned_words(auxiliary, *(key for key in group.en[0].keys if key not in action))
+    en = first + subject.phrase.en + aligned_words(f"{verb.en} {verb.en_particle}", *action)
     return BilingualPhrase(en, subject.phrase.fr + group.fr)
 
 
-def choose_question_tense(w: WordChooser, verb: Verb) -> Tense:
-    """Choose a tense for a question."""
-    return "present" if verb.is_stative else w.pick_tense("present", "past", "past", "future")
-
-
 @register_construction(weight=4, in_short_corpus=True)
-def yes_or_no(w: WordChooser) -> BilingualPhrase:
+def _yes_or_no(chooser: WordChooser) -> BilingualPhrase:
     """Did the fox cross the river? Est-ce que le renard a traversé la rivière ?"""
-    verb = w.transitive_verb()
+    verb = chooser.transitive_verb()
     subject = (
-        definite_noun_phrase(w, verb.subject_kinds) if w.chance(0.8) else personal_pronoun("you")
+        chooser.definite_noun_phrase(verb.subject_kinds)
+        if chooser.chance(0.8)
+        else personal_pronoun("you")
     )
-    polarity = NOT if w.chance(0.2) else AFFIRMATIVE
-    obj = definite_object(w, verb, subject.noun)
-    asks = question_clause(subject, verb, choose_question_tense(w, verb), polarity)
-    return BilingualPhrase((), make_aligned_words("est-ce que")) + asks + obj.phrase + QUESTION_MARK
+    negation = NOT if chooser.chance(0.2) else AFFIRMATIVE
+    obj = chooser.definite_object(verb, subject.noun)
+    question = question_clause(subject, verb, chooser.question_tense(verb), negation)
+    return BilingualPhrase((), aligned_words("est-ce que")) + question + obj.phrase + QUESTION_MARK
 
 
 @register_construction()
-def why(w: WordChooser) -> BilingualPhrase:
+def _why(chooser: WordChooser) -> BilingualPhrase:
     """Why did the hen leave? Pourquoi est-ce que la poule est partie ?"""
-    if w.chance(0.5):
-        verb = w.intransitive_verb()
-        subject, obj = definite_noun_phrase(w, verb.subject_kinds), EMPTY_PHRASE
+    if chooser.chance(0.5):
+        verb = chooser.intransitive_verb()
+        subject, obj = chooser.definite_noun_phrase(verb.subject_kinds), EMPTY_PHRASE
     else:
-        verb = w.transitive_verb()
-        subject = definite_noun_phrase(w, verb.subject_kinds)
-        obj = definite_object(w, verb, subject.noun).phrase
-    asks = question_clause(
-        subject, verb, choose_question_tense(w, verb), NOT if w.chance(0.3) else AFFIRMATIVE
+        verb = chooser.transitive_verb()
+        subject = chooser.definite_noun_phrase(verb.subject_kinds)
+        obj = chooser.definite_object(verb, subject.noun).phrase
+    question = question_clause(
+        subject,
+        verb,
+        chooser.question_tense(verb),
+        NOT if chooser.chance(0.3) else AFFIRMATIVE,
     )
-    return make_aligned_pair("why", "pourquoi est-ce que") + asks + obj + QUESTION_MARK
+    return aligned_pair("why", "pourquoi est-ce que") + question + obj + QUESTION_MARK
 
 
 @register_construction()
-def who(w: WordChooser) -> BilingualPhrase:
+def _who(chooser: WordChooser) -> BilingualPhrase:
     """Who opened the door? Qui a ouvert la porte ?"""
-    _, verb, _ = w.transitive_action()
-    tense: Tense = "present" if verb.is_stative else w.pick_tense("past", "present", "future")
+    _, verb, _ = chooser.transitive_action()
+    tense: Tense = "present" if verb.is_stative else chooser.pick_tense("past", "present", "future")
     return (
-        make_aligned_pair("who", "qui")
-        + clause(NO_SUBJECT, verb, tense, definite_object(w, verb))
+        aligned_pair("who", "qui")
+        + clause(NO_SUBJECT, verb, tense, chooser.definite_object(verb))
         + QUESTION_MARK
     )
 
 
 @register_construction(weight=2)
-def where(w: WordChooser) -> BilingualPhrase:
+def _where(chooser: WordChooser) -> BilingualPhrase:
     """Where are my keys? Où sont mes clés ?"""
-    noun = w.noun(("animal", "person", "building", "belonging", "load", "water"))
-    thing = w.noun_phrase(noun, w.pick((THE, THIS, MY, YOUR)), adjective_rate=0.5)
-    be = verb_group(BE_VERB, w.pick_tense("present", "imperfect"), thing.agreement)
-    return make_aligned_pair("where", "où") + be + thing.phrase + QUESTION_MARK
+    noun = chooser.noun(("animal", "person", "building", "belonging", "load", "water"))
+    thing = chooser.noun_phrase(noun, chooser.pick((THE, THIS, MY, YOUR)), adjective_rate=0.5)
+    be = verb_group(BE_VERB, chooser.pick_tense("present", "imperfect"), thing.agreement)
+    return aligned_pair("where", "où") + be + thing.phrase + QUESTION_MARK
 
 
 @register_construction(weight=2)
-def how_many(w: WordChooser) -> BilingualPhrase:
+def _how_many(chooser: WordChooser) -> BilingualPhrase:
     """How many apples did the goat eat? Combien de pommes est-ce que la chèvre a mangées ?"""
-    verb = choose_transitive_verb(
-        w, "manger", "voir", "trouver", "acheter", "vendre", "voler", "porter"
+    verb = chooser.transitive_verb(
+        "manger", "voir", "trouver", "acheter", "vendre", "voler", "porter"
     )
-    subject = definite_noun_phrase(w, verb.subject_kinds)
-    kinds = w.available_kinds([kind for kind in verb.object_kinds if kind != "provision"])
-    noun = w.noun(kinds, subject.noun)
-    things = make_aligned_pair("how many", "combien de") + make_aligned_pair(
-        noun.en_plural, noun.fr_plural
+    subject = chooser.definite_noun_phrase(verb.subject_kinds)
+    kinds = chooser.available_kinds([kind for kind in verb.object_kinds if kind != "provision"])
+    noun = chooser.noun(kinds, subject.noun)
+    things = aligned_pair("how many", "combien de") + aligned_pair(noun.en_plural, noun.fr_plural)
+    question = question_clause(
+        subject, verb, "past", asked_object=AgreementFeatures(noun.gender, True, "they")
     )
-    asks = question_clause(
-        subject, verb, "past", things=AgreementFeatures(noun.gender, True, "they")
-    )
-    return things + BilingualPhrase((), make_aligned_words("est-ce que")) + asks + QUESTION_MARK
+    return things + BilingualPhrase((), aligned_words("est-ce que")) + question + QUESTION_MARK
 
 
 @register_construction(in_short_corpus=True)
-def order(w: WordChooser) -> BilingualPhrase:
+def _order(chooser: WordChooser) -> BilingualPhrase:
     """Don't cross the river! Ne traversez pas la rivière !"""
-    _, verb, _ = w.intended_action()
+    _, verb, _ = chooser.intended_action()
     if verb.is_reflexive:
-        return order(w)
-    obj = w.noun_phrase(
-        w.noun(w.available_kinds(verb.object_kinds)), w.pick((THE, THE, YOUR)), adjective_rate=0.4
+        return _order(chooser)
+    obj = chooser.noun_phrase(
+        chooser.noun(chooser.available_kinds(verb.object_kinds)),
+        chooser.pick((THE, THE, YOUR)),
+        adjective_rate=0.4,
     )
-    act, no = AlignmentKey(), AlignmentKey()
+    action_key, negation_key = AlignmentKey(), AlignmentKey()
     en, fr = (
-        make_aligned_words(f"{verb.en} {verb.en_particle}", act),
-        make_aligned_words(verb.fr.present("you"), act),
+        aligned_words(f"{verb.en} {verb.en_particle}", action_key),
+        aligned_words(verb.fr.present("you"), action_key),
     )
-    if w.chance(0.5):
-        en = make_aligned_words("don't", no) + en
-        fr = make_aligned_words("ne", no) + fr + make_aligned_words("pas", no)
+    if chooser.chance(0.5):
+        en = aligned_words("don't", negation_key) + en
+        fr = aligned_words("ne", negation_key) + fr + aligned_words("pas", negation_key)
     return (
-        BilingualPhrase(en, fr + make_aligned_words(verb.fr_particle, act))
+        BilingualPhrase(en, fr + aligned_words(verb.fr_particle, action_key))
         + obj.phrase
         + EXCLAMATION_MARK
     )
 
 
 @register_construction(weight=2)
-def exclamation(w: WordChooser) -> BilingualPhrase:
+def _exclamation(chooser: WordChooser) -> BilingualPhrase:
     """What a beautiful house! Quelle belle maison !"""
-    noun = w.noun(("animal", "person", "building", "land", "height", "belonging", "load"))
-    thing = build_noun_phrase(A, noun, (w.adjective(noun),)).phrase
-    what = make_aligned_pair("what a", "quel" if noun.gender == "m" else "quelle")
+    noun = chooser.noun(("animal", "person", "building", "land", "height", "belonging", "load"))
+    thing = build_noun_phrase(A, noun, (chooser.adjective(noun),)).phrase
+    what = aligned_pair("what a", "quel" if noun.gender == "m" else "quelle")
     return BilingualPhrase(what.en + thing.en[1:], what.fr + thing.fr[1:]) + EXCLAMATION_MARK
 
 
 @register_construction(weight=2)
-def state_question(w: WordChooser) -> BilingualPhrase:
+def _state_question(chooser: WordChooser) -> BilingualPhrase:
     """Is the river deep? Est-ce que la rivière est profonde ?"""
-    noun = w.noun(("animal", "person", "road", "water", "height", "building", "load", "fruit"))
-    subject = w.noun_phrase(noun, THE, adjective_rate=0)
-    adjective = w.adjective(noun, attributive=False)
-    said = copula_phrase(adjective, subject.agreement, w.pick_tense("present", "imperfect"))
-    en = said.en[:1] + subject.phrase.en + said.en[1:]
+    noun = chooser.noun(
+        ("animal", "person", "road", "water", "height", "building", "load", "fruit")
+    )
+    subject = chooser.noun_phrase(noun, THE, adjective_rate=0)
+    adjective = chooser.adjective(noun, attributive=False)
+    predicate = copula_phrase(
+        adjective, subject.agreement, chooser.pick_tense("present", "imperfect")
+    )
+    en = predicate.en[:1] + subject.phrase.en + predicate.en[1:]
     return (
-        BilingualPhrase(en, make_aligned_words("est-ce que") + subject.phrase.fr + said.fr)
+        BilingualPhrase(en, aligned_words("est-ce que") + subject.phrase.fr + predicate.fr)
         + QUESTION_MARK
     )
 
 
-def random_clause(w: WordChooser, tense: Tense) -> BilingualPhrase:
-    """Return a short clause in a tense."""
-    subject, verb, _ = w.transitive_action()
-    if w.chance(0.5):
-        verb = w.intransitive_verb()
-        subject = w.random_noun_phrase(verb.subject_kinds, adjective_rate=0.2)
+def random_clause(chooser: WordChooser, tense: Tense) -> BilingualPhrase:
+    """Return a random clause in a tense."""
+    subject, verb, _ = chooser.transitive_action()
+    if chooser.chance(0.5):
+        verb = chooser.intransitive_verb()
+        subject = chooser.random_noun_phrase(verb.subject_kinds, adjective_rate=0.2)
     if verb.is_stative or (verb.is_momentary and tense == "imperfect"):
-        return random_clause(w, tense)
+        return random_clause(chooser, tense)
     return clause(
-        subject, verb, tense, definite_object(w, verb, subject.noun) if verb.object_kinds else None
+        subject,
+        verb,
+        tense,
+        chooser.definite_object(verb, subject.noun) if verb.object_kinds else None,
     )
 
 
 @register_construction(weight=5, in_short_corpus=True)
-def subject_relative(w: WordChooser) -> BilingualPhrase:
+def _subject_relative(chooser: WordChooser) -> BilingualPhrase:
     """The fox that saw the mouse is tired. Le renard qui a vu la souris est fatigué."""
-    actor, verb, _ = w.transitive_action()
+    actor, verb, _ = chooser.transitive_action()
     noun = actor.noun
     assert noun is not None
-    subject = w.noun_phrase(noun, THE, adjective_rate=0)
-    obj = definite_object(w, verb, noun)
-    that = make_aligned_pair("who" if noun.kind == "person" else "that", "qui")
-    now = w.chance(0.5)
+    subject = chooser.noun_phrase(noun, THE, adjective_rate=0)
+    obj = chooser.definite_object(verb, noun)
+    that = aligned_pair("who" if noun.kind == "person" else "that", "qui")
+    now = chooser.chance(0.5)
     group = verb_group(verb, "present" if now else choose_past_tense(verb), subject.agreement)
-    adjective = w.adjective(noun, attributive=False)
-    said = copula_phrase(adjective, subject.agreement, "present" if now else "imperfect")
-    return subject.phrase + that + group + obj.phrase + said + FULL_STOP
+    adjective = chooser.adjective(noun, attributive=False)
+    predicate = copula_phrase(adjective, subject.agreement, "present" if now else "imperfect")
+    return subject.phrase + that + group + obj.phrase + predicate + FULL_STOP
 
 
 @register_construction(weight=5)
-def object_relative(w: WordChooser) -> BilingualPhrase:
+def _object_relative(chooser: WordChooser) -> BilingualPhrase:
     """The mouse that the fox saw is small. La souris que le renard a vue est petite."""
-    verb = w.pick([verb for verb in w.lexicon.transitive_verbs if not verb.fr_particle])
-    thing = w.noun_phrase(w.noun(w.available_kinds(verb.object_kinds)), THE, adjective_rate=0)
-    who = w.random_noun_phrase(
-        w.available_kinds(verb.subject_kinds), thing.noun, adjective_rate=0.2
+    verb = chooser.pick([verb for verb in chooser.lexicon.transitive_verbs if not verb.fr_particle])
+    thing = chooser.noun_phrase(
+        chooser.noun(chooser.available_kinds(verb.object_kinds)), THE, adjective_rate=0
+    )
+    who = chooser.random_noun_phrase(
+        chooser.available_kinds(verb.subject_kinds), thing.noun, adjective_rate=0.2
     )
     tense = choose_past_tense(verb)
     group = verb_group(verb, tense, who.agreement, participle=thing.agreement)
     assert thing.noun is not None
-    adjective = w.adjective(thing.noun, attributive=False)
-    said = copula_phrase(adjective, thing.agreement, w.pick_tense("present", "imperfect"))
-    return thing.phrase + make_aligned_pair("that", "que") + who.phrase + group + said + FULL_STOP
+    adjective = chooser.adjective(thing.noun, attributive=False)
+    predicate = copula_phrase(
+        adjective, thing.agreement, chooser.pick_tense("present", "imperfect")
+    )
+    return thing.phrase + aligned_pair("that", "que") + who.phrase + group + predicate + FULL_STOP
 
 
 @register_construction()
-def found_relative(w: WordChooser) -> BilingualPhrase:
+def _found_relative(chooser: WordChooser) -> BilingualPhrase:
     """The girl is looking for the key that the boy hid. … la clé que le garçon a cachée."""
-    verb = choose_transitive_verb(w, "cacher", "perdre", "acheter", "trouver", "vendre", "voler")
-    thing = w.noun_phrase(
-        w.noun(w.available_kinds([k for k in verb.object_kinds if k != "provision"])), THE
+    verb = chooser.transitive_verb("cacher", "perdre", "acheter", "trouver", "vendre", "voler")
+    thing = chooser.noun_phrase(
+        chooser.noun(chooser.available_kinds([k for k in verb.object_kinds if k != "provision"])),
+        THE,
     )
-    other = w.random_noun_phrase(w.available_kinds(verb.subject_kinds), thing.noun)
-    seeker = w.random_noun_phrase(("person",), other.noun, thing.noun)
+    other = chooser.random_noun_phrase(chooser.available_kinds(verb.subject_kinds), thing.noun)
+    seeker = chooser.random_noun_phrase(("person",), other.noun, thing.noun)
     group = verb_group(verb, "past", other.agreement, participle=thing.agreement)
-    main = clause(
-        seeker, choose_transitive_verb(w, "chercher", "voir", "regarder"), "present", thing
-    )
-    return main + make_aligned_pair("that", "que") + other.phrase + group + FULL_STOP
+    main = clause(seeker, chooser.transitive_verb("chercher", "voir", "regarder"), "present", thing)
+    return main + aligned_pair("that", "que") + other.phrase + group + FULL_STOP
 
 
 @register_construction()
-def place_relative(w: WordChooser) -> BilingualPhrase:
+def _place_relative(chooser: WordChooser) -> BilingualPhrase:
     """The house where the witch lives is dark. La maison où habite la sorcière est sombre."""
-    place = w.noun_phrase(w.noun(("building", "hollow", "land")), THE, adjective_rate=0)
+    place = chooser.noun_phrase(chooser.noun(("building", "hollow", "land")), THE, adjective_rate=0)
     assert place.noun is not None
-    verb = choose_intransitive_verb(
-        w, "dormir", "chanter", "travailler", "danser", "attendre", "reposer"
+    verb = chooser.intransitive_verb(
+        "dormir", "chanter", "travailler", "danser", "attendre", "reposer"
     )
-    who = w.random_noun_phrase(ANIMATE_KINDS, adjective_rate=0.2)
-    tense = w.pick_tense("present", "imperfect")
+    who = chooser.random_noun_phrase(ANIMATE_KINDS, adjective_rate=0.2)
+    tense = chooser.pick_tense("present", "imperfect")
     inner = clause(who, verb, tense)
-    adjective = w.adjective(place.noun, attributive=False)
-    said = copula_phrase(adjective, place.agreement, tense)
-    return place.phrase + make_aligned_pair("where", "où") + inner + said + FULL_STOP
+    adjective = chooser.adjective(place.noun, attributive=False)
+    predicate = copula_phrase(adjective, place.agreement, tense)
+    return place.phrase + aligned_pair("where", "où") + inner + predicate + FULL_STOP
 
 
 @register_construction(weight=4, in_short_corpus=True)
-def two_clauses(w: WordChooser) -> BilingualPhrase:
+def _two_clauses(chooser: WordChooser) -> BilingualPhrase:
     """The dog sleeps and the cat eats the fish. Le chien dort et le chat mange le poisson."""
-    tense: Tense = w.pick_tense("present", "past", "future", "imperfect")
-    join = make_aligned_pair(*w.pick((("and", "et"), ("but", "mais"))))
-    return random_clause(w, tense) + join + random_clause(w, tense) + FULL_STOP
+    tense: Tense = chooser.pick_tense("present", "past", "future", "imperfect")
+    join = aligned_pair(*chooser.pick((("and", "et"), ("but", "mais"))))
+    return random_clause(chooser, tense) + join + random_clause(chooser, tense) + FULL_STOP
 
 
 @register_construction(weight=4)
-def two_verbs(w: WordChooser) -> BilingualPhrase:
+def _two_verbs(chooser: WordChooser) -> BilingualPhrase:
     """The fox left the cave and crossed the river. Le renard a quitté la grotte et a traversé …"""
-    subject = w.random_noun_phrase(("animal",), adjective_rate=0.2)
+    subject = chooser.random_noun_phrase(("animal",), adjective_rate=0.2)
     actions = [
-        v for v in w.lexicon.transitive_verbs if "animal" in v.subject_kinds and not v.is_stative
+        v
+        for v in chooser.lexicon.transitive_verbs
+        if "animal" in v.subject_kinds and not v.is_stative
     ]
-    first, second = w.pick(actions), w.pick(actions)
+    first, second = chooser.pick(actions), chooser.pick(actions)
     if first == second:
-        return two_verbs(w)
-    tense: Tense = w.pick_tense("past", "past", "future")
-    one = definite_object(w, first, subject.noun)
-    other = definite_object(w, second, subject.noun, one.noun)
+        return _two_verbs(chooser)
+    tense: Tense = chooser.pick_tense("past", "past", "future")
+    one = chooser.definite_object(first, subject.noun)
+    other = chooser.definite_object(second, subject.noun, one.noun)
     group = verb_group(second, tense, subject.agreement)
     return (
         clause(subject, first, tense, one)
-        + make_aligned_pair("and", "et")
+        + aligned_pair("and", "et")
         + group
         + other.phrase
         + FULL_STOP
@@ -297,65 +333,67 @@ def two_verbs(w: WordChooser) -> BilingualPhrase:
 
 
 @register_construction(weight=4)
-def object_pronoun(w: WordChooser) -> BilingualPhrase:
+def _object_pronoun(chooser: WordChooser) -> BilingualPhrase:
     """The girl found the key and hid it. La fille a trouvé la clé et l'a cachée."""
-    first = choose_transitive_verb(w, "trouver", "chercher", "acheter", "voir")
-    second = choose_transitive_verb(
-        w, "cacher", "vendre", "nettoyer", "porter", "pousser", "soulever", "regarder"
+    first = chooser.transitive_verb("trouver", "chercher", "acheter", "voir")
+    second = chooser.transitive_verb(
+        "cacher", "vendre", "nettoyer", "porter", "pousser", "soulever", "regarder"
     )
     shared = [
         kind for kind in first.object_kinds if kind in second.object_kinds and kind in ITEM_KINDS
     ]
     if not shared:
-        return object_pronoun(w)
-    who = w.noun_phrase(w.noun(("person",)), w.pick((THE, THE, A, THIS)))
-    thing = w.noun_phrase(w.noun(shared), w.pick((THE, A)))
-    tense: Tense = w.pick_tense("past", "past", "future", "present")
+        return _object_pronoun(chooser)
+    who = chooser.noun_phrase(chooser.noun(("person",)), chooser.pick((THE, THE, A, THIS)))
+    thing = chooser.noun_phrase(chooser.noun(shared), chooser.pick((THE, A)))
+    tense: Tense = chooser.pick_tense("past", "past", "future", "present")
     group = verb_group(second, tense, who.agreement, clitic=object_clitic(thing.agreement))
-    return clause(who, first, tense, thing) + make_aligned_pair("and", "et") + group + FULL_STOP
+    return clause(who, first, tense, thing) + aligned_pair("and", "et") + group + FULL_STOP
 
 
 ITEM_KINDS = frozenset({"fruit", "load", "belonging"})
 
 
 @register_construction(weight=3)
-def left_in_peace(w: WordChooser) -> BilingualPhrase:
+def _left_in_peace(chooser: WordChooser) -> BilingualPhrase:
     """The hunter saw the goat but didn't follow it. … a vu la chèvre mais ne l'a pas suivie."""
-    first = choose_transitive_verb(w, "voir", "entendre", "chercher", "attendre")
-    second = choose_transitive_verb(
-        w, "suivre", "poursuivre", "réveiller", "aider", "effrayer", "caresser"
+    first = chooser.transitive_verb("voir", "entendre", "chercher", "attendre")
+    second = chooser.transitive_verb(
+        "suivre", "poursuivre", "réveiller", "aider", "effrayer", "caresser"
     )
-    hunter = w.noun_phrase(w.noun(("person",)), w.pick((THE, THE, A, THIS)))
-    prey = w.noun_phrase(w.noun(("animal",)), w.pick((THE, A)))
-    tense: Tense = w.pick_tense("past", "past", "future")
+    hunter = chooser.noun_phrase(chooser.noun(("person",)), chooser.pick((THE, THE, A, THIS)))
+    prey = chooser.noun_phrase(chooser.noun(("animal",)), chooser.pick((THE, A)))
+    tense: Tense = chooser.pick_tense("past", "past", "future")
     group = verb_group(second, tense, hunter.agreement, NOT, clitic=object_clitic(prey.agreement))
-    return clause(hunter, first, tense, prey) + make_aligned_pair("but", "mais") + group + FULL_STOP
+    return clause(hunter, first, tense, prey) + aligned_pair("but", "mais") + group + FULL_STOP
 
 
 @register_construction(weight=3)
-def so_that_not(w: WordChooser) -> BilingualPhrase:
+def _so_that_not(chooser: WordChooser) -> BilingualPhrase:
     """The box is so heavy that the donkey can't carry it. … que l'âne ne peut pas la porter."""
-    verb = choose_transitive_verb(
-        w, "traverser", "gravir", "porter", "soulever", "pousser", "manger", "tirer"
+    verb = chooser.transitive_verb(
+        "traverser", "gravir", "porter", "soulever", "pousser", "manger", "tirer"
     )
-    noun = w.noun(w.available_kinds(verb.object_kinds))
-    hindrances = [a for a in w.lexicon.adjectives if a.is_hindrance and a.fits_noun(noun)]
-    thing = w.noun_phrase(noun, w.pick((THE, THIS)), adjective_rate=0)
-    who = w.random_noun_phrase(ANIMATE_KINDS, adjective_rate=0.2)
-    said = copula_clause(thing, w.pick(hindrances), "present", AFFIRMATIVE, make_aligned_pair(*SO))
+    noun = chooser.noun(chooser.available_kinds(verb.object_kinds))
+    hindrances = [a for a in chooser.lexicon.adjectives if a.is_hindrance and a.fits_noun(noun)]
+    thing = chooser.noun_phrase(noun, chooser.pick((THE, THIS)), adjective_rate=0)
+    who = chooser.random_noun_phrase(ANIMATE_KINDS, adjective_rate=0.2)
+    predicate = copula_clause(
+        thing, chooser.pick(hindrances), "present", AFFIRMATIVE, aligned_pair(*SO)
+    )
     it = object_clitic(thing.agreement)
     able = can_phrase(who.agreement.plural, False)
     inner = infinitive_phrase(verb, "", it)
-    return said + make_aligned_pair("that", "que") + who.phrase + able + inner + FULL_STOP
+    return predicate + aligned_pair("that", "que") + who.phrase + able + inner + FULL_STOP
 
 
 @register_construction(weight=3)
-def reason(w: WordChooser) -> BilingualPhrase:
+def _reason(chooser: WordChooser) -> BilingualPhrase:
     """The girl is sad because the cat left. La fille est triste parce que le chat est parti."""
-    someone = w.noun_phrase(w.noun(("person",)), w.pick((THE, THE, THIS)))
-    moods = [a for a in w.lexicon.adjectives if a.en in MOOD_ADJECTIVES]
-    mood = copula_clause(someone, w.pick(moods), "imperfect")
-    return mood + make_aligned_pair("because", "parce que") + random_clause(w, "past") + FULL_STOP
+    someone = chooser.noun_phrase(chooser.noun(("person",)), chooser.pick((THE, THE, THIS)))
+    moods = [a for a in chooser.lexicon.adjectives if a.en in MOOD_ADJECTIVES]
+    mood = copula_clause(someone, chooser.pick(moods), "imperfect")
+    return mood + aligned_pair("because", "parce que") + random_clause(chooser, "past") + FULL_STOP
 
 
 MOOD_ADJECTIVES = frozenset(
@@ -364,73 +402,79 @@ MOOD_ADJECTIVES = frozenset(
 
 
 @register_construction(weight=3, in_short_corpus=True)
-def condition(w: WordChooser) -> BilingualPhrase:
+def _condition(chooser: WordChooser) -> BilingualPhrase:
     """If the wolf comes back, the goat will hide. Si le loup revient, la chèvre se cachera."""
     return (
-        make_aligned_pair("if", "si")
-        + random_clause(w, "present")
+        aligned_pair("if", "si")
+        + random_clause(chooser, "present")
         + COMMA
-        + random_clause(w, "future")
+        + random_clause(chooser, "future")
         + FULL_STOP
     )
 
 
 @register_construction(weight=3)
-def meanwhile(w: WordChooser) -> BilingualPhrase:
+def _meanwhile(chooser: WordChooser) -> BilingualPhrase:
     """While the farmer was sleeping, the fox left. Pendant que le fermier dormait, …"""
     return (
-        make_aligned_pair("while", "pendant que")
-        + random_clause(w, "imperfect")
+        aligned_pair("while", "pendant que")
+        + random_clause(chooser, "imperfect")
         + COMMA
-        + random_clause(w, "past")
+        + random_clause(chooser, "past")
         + FULL_STOP
     )
 
 
 @register_construction(weight=3)
-def whenever(w: WordChooser) -> BilingualPhrase:
+def _whenever(chooser: WordChooser) -> BilingualPhrase:
     """When the dog sleeps, the cat dances. Quand le chien dort, le chat danse."""
-    when = make_aligned_pair(*w.pick((("when", "quand"), ("as soon as", "dès que"))))
-    return when + random_clause(w, "present") + COMMA + random_clause(w, "present") + FULL_STOP
+    when = aligned_pair(*chooser.pick((("when", "quand"), ("as soon as", "dès que"))))
+    return (
+        when
+        + random_clause(chooser, "present")
+        + COMMA
+        + random_clause(chooser, "present")
+        + FULL_STOP
+    )
 
 
 @register_construction(weight=4)
-def reported(w: WordChooser) -> BilingualPhrase:
+def _reported(chooser: WordChooser) -> BilingualPhrase:
     """The raven says that the fox is clever. Le corbeau dit que le renard est rusé."""
-    verb = w.reporting_verb()
-    who = w.random_noun_phrase(verb.subject_kinds)
+    verb = chooser.reporting_verb()
+    who = chooser.random_noun_phrase(verb.subject_kinds)
     tense: Tense = (
-        w.pick_tense("present", choose_past_tense(verb)) if verb.is_stative else "present"
+        chooser.pick_tense("present", choose_past_tense(verb)) if verb.is_stative else "present"
     )
-    if w.chance(0.5):
-        noun = w.noun(("animal", "person", "road", "water", "load", "fruit"), who.noun)
-        subject = w.noun_phrase(noun, THE, adjective_rate=0)
-        inner = copula_clause(subject, w.adjective(noun, attributive=False), tense)
+    if chooser.chance(0.5):
+        noun = chooser.noun(("animal", "person", "road", "water", "load", "fruit"), who.noun)
+        subject = chooser.noun_phrase(noun, THE, adjective_rate=0)
+        inner = copula_clause(subject, chooser.adjective(noun, attributive=False), tense)
     else:
-        inner = random_clause(w, "past" if tense == "present" else "imperfect")
-    return clause(who, verb, tense) + make_aligned_pair("that", "que") + inner + FULL_STOP
+        inner = random_clause(chooser, "past" if tense == "present" else "imperfect")
+    return clause(who, verb, tense) + aligned_pair("that", "que") + inner + FULL_STOP
 
 
 @register_construction(weight=3)
-def before_doing(w: WordChooser) -> BilingualPhrase:
+def _before_doing(chooser: WordChooser) -> BilingualPhrase:
     """The fox rested before crossing the river. Le renard s'est reposé avant de traverser …"""
-    subject, verb, obj = w.intended_action()
-    rest = w.intransitive_verb()
-    tense: Tense = w.pick_tense("past", "future")
-    en, fr = w.pick((("before", "avant de"), ("without", "sans")))
-    doing = make_aligned_pair(en, fr) + infinitive_phrase(verb, "-ing") + obj.phrase
+    subject, verb, obj = chooser.intended_action()
+    rest = chooser.intransitive_verb()
+    tense: Tense = chooser.pick_tense("past", "future")
+    en, fr = chooser.pick((("before", "avant de"), ("without", "sans")))
+    doing = aligned_pair(en, fr) + infinitive_phrase(verb, "-ing") + obj.phrase
     return clause(subject, rest, tense) + doing + FULL_STOP
 
 
 @register_construction(weight=3)
-def in_order_to(w: WordChooser) -> BilingualPhrase:
+def _in_order_to(chooser: WordChooser) -> BilingualPhrase:
     """The fox hid to watch the goat. Le renard s'est caché pour regarder la chèvre."""
-    subject, verb, obj = w.intended_action()
+    subject, verb, obj = chooser.intended_action()
     ways = ("revenir", "courir", "rester", "partir", "lever")
-    way = choose_intransitive_verb(w, *ways)
-    to = BilingualPhrase((), make_aligned_words("pour"))
+    way = chooser.intransitive_verb(*ways)
+    to = BilingualPhrase((), aligned_words("pour"))
     return (
-        clause(subject, way, w.pick_tense("past", "future"))
+        clause(subject, way, chooser.pick_tense("past", "future"))
         + to
         + infinitive_phrase(verb)
         + obj.phrase
@@ -439,41 +483,38 @@ def in_order_to(w: WordChooser) -> BilingualPhrase:
 
 
 @register_construction(weight=5)
-def tale(w: WordChooser) -> BilingualPhrase:
+def _tale(chooser: WordChooser) -> BilingualPhrase:
     """Yesterday, while the girl was singing, the cat left and the dog ran, but the hen was shy."""
-    background = make_aligned_pair("while", "pendant que") + random_clause(w, "imperfect")
-    events = random_clause(w, "past") + make_aligned_pair("and", "et") + random_clause(w, "past")
-    noun = w.noun(ANIMATE_KINDS)
-    someone = w.noun_phrase(noun, w.pick((THE, THIS)), adjective_rate=0)
-    end = copula_clause(someone, w.adjective(noun, attributive=False), "imperfect")
+    background = aligned_pair("while", "pendant que") + random_clause(chooser, "imperfect")
+    events = (
+        random_clause(chooser, "past") + aligned_pair("and", "et") + random_clause(chooser, "past")
+    )
+    noun = chooser.noun(ANIMATE_KINDS)
+    someone = chooser.noun_phrase(noun, chooser.pick((THE, THIS)), adjective_rate=0)
+    end = copula_clause(someone, chooser.adjective(noun, attributive=False), "imperfect")
     start = (
-        w.time_adverbial("past")
-        + make_aligned_pair(",", ",")
+        chooser.time_adverbial("past")
+        + aligned_pair(",", ",")
         + background
-        + make_aligned_pair(",", ",")
+        + aligned_pair(",", ",")
     )
-    return (
-        start
-        + events
-        + make_aligned_pair(",", ",")
-        + make_aligned_pair("but", "mais")
-        + end
-        + FULL_STOP
-    )
+    return start + events + aligned_pair(",", ",") + aligned_pair("but", "mais") + end + FULL_STOP
 
 
 @register_construction(weight=4)
-def prophecy(w: WordChooser) -> BilingualPhrase:
+def _prophecy(chooser: WordChooser) -> BilingualPhrase:
     """The owl says that if the wolf comes back, the goat will hide and the dog will run."""
-    wise = definite_noun_phrase(w, ANIMATE_KINDS)
-    says = clause(wise, w.reporting_verb(), "present") + make_aligned_pair("that", "que")
+    wise = chooser.definite_noun_phrase(ANIMATE_KINDS)
+    says = clause(wise, chooser.reporting_verb(), "present") + aligned_pair("that", "que")
     future = (
-        random_clause(w, "future") + make_aligned_pair("and", "et") + random_clause(w, "future")
+        random_clause(chooser, "future")
+        + aligned_pair("and", "et")
+        + random_clause(chooser, "future")
     )
     return (
         says
-        + make_aligned_pair("if", "si")
-        + random_clause(w, "present")
+        + aligned_pair("if", "si")
+        + random_clause(chooser, "present")
         + COMMA
         + future
         + FULL_STOP

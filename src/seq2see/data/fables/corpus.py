@@ -1,4 +1,4 @@
-"""The corpus: sentences drawn from the grammar, distinct, and split for good.
+"""The corpus of fables: distinct sentences drawn from the grammar, divided into splits.
 
 Everything is a function of the seeds below. A change of the grammar or of its words changes the
 corpus.
@@ -10,16 +10,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from random import Random
-from typing import Literal
 
-from seq2see.data.fables import complex_sentences, morphology, phrases, simple_sentences
+import seq2see.data.fables.complex_sentences  # noqa: F401 registers its constructions
+from seq2see.data.fables import morphology
 from seq2see.data.fables.lexicon import ADJECTIVES, NOUNS
 from seq2see.data.fables.phrases import (
     AlignedWord,
     BilingualPhrase,
     PronounRole,
+    adjust_english_articles,
     capitalize_sentences,
     compute_alignment,
+    contract_and_elide,
     render_text,
 )
 from seq2see.data.fables.pronoun_pairs import (
@@ -30,27 +32,26 @@ from seq2see.data.fables.pronoun_pairs import (
 )
 from seq2see.data.fables.simple_sentences import CONSTRUCTIONS
 from seq2see.data.fables.word_choice import FULL_LEXICON, SHORT_LEXICON, WordChooser
+from seq2see.data.readers import SplitName
 
-SplitName = Literal["train", "valid", "test"]
-
-GRAMMAR = (simple_sentences, simple_sentences, complex_sentences, complex_sentences)
-"""The files that fill the list of constructions when they are imported."""
 SEED = 1706
 MIN_WORDS = 3
+"""Minimum number of words per side, without punctuation."""
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusSizes:
-    """How much of what a corpus has."""
+    """Numbers of sentences, and other properties of a corpus."""
 
     test: int
     valid: int
     train: int
     unseen: int
+    """Number of sentences with unseen pairs of noun and predicate."""
     max_words: int
-    """In words, punctuation apart."""
+    """Maximum number of words per side, without punctuation."""
     pronoun_share: float
-    """The share of draws that are twins."""
+    """Fraction of draws that are minimal pairs."""
 
 
 CORPUS_SIZES = {
@@ -61,11 +62,12 @@ CORPUS_SIZES = {
         test=1000, valid=1000, train=10_000, unseen=400, max_words=18, pronoun_share=0.35
     ),
 }
+"""By whether the corpus is the short one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContrastivePair:
-    """A source with a right and a wrong translation, equal but for a pronoun and its agreement."""
+    """A source with a correct and a wrong translation, which differ in a pronoun's gender."""
 
     source: str
     correct: str
@@ -74,193 +76,215 @@ class ContrastivePair:
 
 @dataclass(frozen=True, slots=True)
 class PronounAnnotation:
-    """An "it" with two candidates. Indices count the `words` of source and target."""
+    """Annotation of an "it" with two possible antecedents.
+
+    Indices are those of the words of source and target, as `split_words` returns them.
+    """
 
     source_index: int
-    """Where "it" is."""
+    """Index of "it"."""
     target_index: int
-    """Where its translation is."""
+    """Index of its translation."""
     antecedent_index: int
-    """Where the noun is, in the source, that "it" means."""
+    """Source index of the noun that "it" refers to."""
     distractor_index: int
-    """Where the other candidate is, in the source."""
+    """Source index of the other candidate."""
     predicate_index: int
-    """Where the word is, in the source, that decides between them."""
+    """Source index of the word that decides between the candidates."""
     contrastive_pair: ContrastivePair | None
-    """None if the candidates agree in gender, so that nothing is to decide."""
+    """None if both candidates have the same gender, so that there is nothing to decide."""
     masked_pair: ContrastivePair | None
-    """The same with the predicate hidden; its twin has right and wrong the other way round."""
+    """The same with the predicate masked. In the other sentence of the minimal pair, the correct
+    and the wrong translation are exchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fable:
-    """A sentence and its translation."""
+    """A sentence with its translation and annotations."""
 
     source: str
     target: str
     alignment: tuple[tuple[int, int], ...]
-    """Pairs of a source index and a target index, which count `words`."""
+    """Links as pairs of a source index and a target index of words (see `split_words`)."""
     construction: str
+    """Name of the construction or pronoun frame."""
     pronoun: PronounAnnotation | None = None
 
 
 def load_fables(split: SplitName, short: bool = False) -> list[Fable]:
-    """Return a split of the corpus, or of its short form."""
-    return list(_corpus(short)[split])
+    """Return a split of the corpus, or of the short corpus."""
+    return list(_generate_splits(short)[split])
 
 
 def load_pronoun_cases(split: SplitName, short: bool = False) -> list[Fable]:
-    """Return those of a split in which the predicate decides between "il" and "elle"."""
+    """Return the fables of a split in which the predicate decides between "il" and "elle"."""
     return [f for f in load_fables(split, short) if f.pronoun and f.pronoun.contrastive_pair]
 
 
 def load_unseen_pairs(short: bool = False) -> list[Fable]:
-    """Return decisive cases whose antecedent and predicate no split has in one sentence."""
-    return list(_novel(short))
+    """Return decisive cases whose antecedent and predicate are in no other sentence together."""
+    return list(_generate_unseen(short))
 
 
 @cache
-def _corpus(short: bool) -> dict[SplitName, tuple[Fable, ...]]:
-    w = WordChooser(Random(SEED + short), SHORT_LEXICON if short else FULL_LEXICON)  # noqa: S311 - a corpus, no secret
-    plan, first = CORPUS_SIZES[short], textbook_pair(w)
-    seen = {render_text(_english(twin.phrase)).lower() for twin in first}
-    stream = _accepted(_ordinary(w, plan, short), plan.max_words, seen)
+def _generate_splits(short: bool) -> dict[SplitName, tuple[Fable, ...]]:
+    chooser = _create_chooser(SEED + short, short)
+    sizes, textbook = CORPUS_SIZES[short], textbook_pair(chooser)
+    seen = {render_text(_english_words(item.phrase)).lower() for item in textbook}
+    fables = _accept(_draw_sentences(chooser, sizes, short), sizes.max_words, seen)
     return {
-        "test": (*map(_case, first), *_taken(stream, plan.test - len(first))),
-        "valid": _taken(stream, plan.valid),
-        "train": _taken(stream, plan.train),
+        "test": (*map(_build_pronoun_case, textbook), *_take(fables, sizes.test - len(textbook))),
+        "valid": _take(fables, sizes.valid),
+        "train": _take(fables, sizes.train),
     }
 
 
 @cache
-def _novel(short: bool) -> tuple[Fable, ...]:
-    w = WordChooser(Random(SEED + 2 + short), SHORT_LEXICON if short else FULL_LEXICON)  # noqa: S311
-    plan = CORPUS_SIZES[short]
-    return _taken(_accepted(_unseen(w, short), plan.max_words, set()), plan.unseen)
+def _generate_unseen(short: bool) -> tuple[Fable, ...]:
+    chooser = _create_chooser(SEED + 2 + short, short)
+    sizes = CORPUS_SIZES[short]
+    return _take(_accept(_draw_unseen(chooser, short), sizes.max_words, set()), sizes.unseen)
+
+
+def _create_chooser(seed: int, short: bool) -> WordChooser:
+    return WordChooser(Random(seed), SHORT_LEXICON if short else FULL_LEXICON)  # noqa: S311
 
 
 SentenceDraft = MinimalPairItem | tuple[str, BilingualPhrase]
-"""A twin, or the name of a construction and what it made."""
+"""A sentence of a minimal pair, or the name of a construction with its phrase."""
 
 
-def _unseen(w: WordChooser, short: bool) -> Iterator[tuple[SentenceDraft, ...]]:
+def _draw_unseen(chooser: WordChooser, short: bool) -> Iterator[tuple[SentenceDraft, ...]]:
     while True:
-        yield generate_minimal_pair(w, short, unseen=True)
+        yield generate_minimal_pair(chooser, short, unseen=True)
 
 
-def _ordinary(
-    w: WordChooser, plan: CorpusSizes, short: bool
+def _draw_sentences(
+    chooser: WordChooser, sizes: CorpusSizes, short: bool
 ) -> Iterator[tuple[SentenceDraft, ...]]:
-    """Draw without end; twins stay together."""
+    """Yield single sentences and minimal pairs without end."""
     usable = [each for each in CONSTRUCTIONS if each.in_short_corpus or not short]
     weighted = [each for each in usable for _ in range(each.weight)]
     while True:
         drafts: tuple[SentenceDraft, ...]
-        if w.chance(plan.pronoun_share):
-            drafts = generate_minimal_pair(w, short)
+        if chooser.chance(sizes.pronoun_share):
+            drafts = generate_minimal_pair(chooser, short)
         else:
-            construction = w.pick(weighted)
-            drafts = ((construction.name, construction.build(w)),)
-        if not any(_touches_reserved(_phrase(draft)) for draft in drafts):
+            construction = chooser.pick(weighted)
+            drafts = ((construction.name, construction.build(chooser)),)
+        if not any(_has_reserved_pair(_get_phrase(draft)) for draft in drafts):
             yield drafts
 
 
-def _accepted(
-    stream: Iterator[tuple[SentenceDraft, ...]], longest: int, seen: set[str]
+def _accept(
+    drawn: Iterator[tuple[SentenceDraft, ...]], max_words: int, seen: set[str]
 ) -> Iterator[list[Fable]]:
-    """Pass on what is new and of the right length."""
-    for drafts in stream:
-        keys = [render_text(_english(_phrase(draft))).lower() for draft in drafts]
-        if seen.isdisjoint(keys) and all(_fits(_phrase(draft), longest) for draft in drafts):
-            seen.update(keys)
+    """Yield the sentences that are new and have an allowed length."""
+    for drafts in drawn:
+        sources = [render_text(_english_words(_get_phrase(draft))).lower() for draft in drafts]
+        if seen.isdisjoint(sources) and all(_fits(_get_phrase(d), max_words) for d in drafts):
+            seen.update(sources)
             yield [
-                _case(d) if isinstance(d, MinimalPairItem) else _fable(d[1], d[0]) for d in drafts
+                _build_pronoun_case(draft)
+                if isinstance(draft, MinimalPairItem)
+                else _build_fable(draft[1], draft[0])
+                for draft in drafts
             ]
 
 
-def _phrase(draft: SentenceDraft) -> BilingualPhrase:
+def _get_phrase(draft: SentenceDraft) -> BilingualPhrase:
     return draft.phrase if isinstance(draft, MinimalPairItem) else draft[1]
 
 
-def _taken(stream: Iterator[list[Fable]], count: int) -> tuple[Fable, ...]:
-    """Take at least so many, and the twin of the last."""
+def _take(fables: Iterator[list[Fable]], count: int) -> tuple[Fable, ...]:
+    """Take at least `count` fables; minimal pairs are not split."""
     taken: list[Fable] = []
     while len(taken) < count:
-        taken.extend(next(stream))
+        taken.extend(next(fables))
     return tuple(taken)
 
 
-def _fits(phrase: BilingualPhrase, longest: int) -> bool:
-    """Count the words of both languages, punctuation apart."""
+def _fits(phrase: BilingualPhrase, max_words: int) -> bool:
+    """Return whether the numbers of words of both sides, without punctuation, are allowed."""
     lengths = [sum(word.text not in ".,?!" for word in side) for side in (phrase.en, phrase.fr)]
-    return min(lengths) >= MIN_WORDS and max(lengths) <= longest
+    return min(lengths) >= MIN_WORDS and max(lengths) <= max_words
 
 
-@lru_cache(maxsize=16)  # each is asked for several times on end
-def _english(phrase: BilingualPhrase) -> tuple[AlignedWord, ...]:
-    return capitalize_sentences(phrases.adjust_english_articles(phrase.en))
+@lru_cache(maxsize=16)  # called several times in a row for each phrase
+def _english_words(phrase: BilingualPhrase) -> tuple[AlignedWord, ...]:
+    return capitalize_sentences(adjust_english_articles(phrase.en))
 
 
 @lru_cache(maxsize=16)
-def _french(phrase: BilingualPhrase) -> tuple[AlignedWord, ...]:
-    return capitalize_sentences(phrases.contract_and_elide(phrase.fr))
+def _french_words(phrase: BilingualPhrase) -> tuple[AlignedWord, ...]:
+    return capitalize_sentences(contract_and_elide(phrase.fr))
 
 
-def _target(phrase: BilingualPhrase) -> str:
-    return render_text(_french(phrase), spaced_marks="?!")
+def _render_french(phrase: BilingualPhrase) -> str:
+    return render_text(_french_words(phrase), spaced_marks="?!")
 
 
-def _fable(
+def _build_fable(
     phrase: BilingualPhrase, construction: str, pronoun: PronounAnnotation | None = None
 ) -> Fable:
-    """Return a phrase without the grammar."""
-    en, fr = _english(phrase), _french(phrase)
+    en, fr = _english_words(phrase), _french_words(phrase)
     texts = render_text(en), render_text(fr, spaced_marks="?!")
     return Fable(*texts, compute_alignment(en, fr), construction, pronoun)
 
 
-def _case(twin: MinimalPairItem) -> Fable:
-    """Return a twin as a fable with its pronoun."""
-    en, fr = _english(twin.phrase), _french(twin.phrase)
-    rival: PronounRole = "thing" if twin.antecedent == "doer" else "doer"
-    places = (_place(en, "it"), _place(fr, "it"), _place(en, twin.antecedent), _place(en, rival))
-    contrasts = _contrasts(twin) if twin.is_decisive else (None, None)
-    return _fable(
-        twin.phrase, twin.name, PronounAnnotation(*places, _place(en, "predicate"), *contrasts)
+def _build_pronoun_case(item: MinimalPairItem) -> Fable:
+    """Return a sentence of a minimal pair as a fable with its pronoun annotation."""
+    en, fr = _english_words(item.phrase), _french_words(item.phrase)
+    distractor: PronounRole = "object" if item.antecedent == "subject" else "subject"
+    contrastive_pair, masked_pair = (
+        _build_contrastive_pairs(item) if item.is_decisive else (None, None)
     )
-
-
-def _contrasts(twin: MinimalPairItem) -> tuple[ContrastivePair, ContrastivePair]:
-    """Return right and wrong with the predicate, and without."""
-    wrong, hidden = twin.rebuild(correct=False), twin.rebuild(correct=True, masked=True)
-    hidden_wrong = twin.rebuild(correct=False, masked=True)
-    return (
-        ContrastivePair(render_text(_english(twin.phrase)), _target(twin.phrase), _target(wrong)),
-        ContrastivePair(render_text(_english(hidden)), _target(hidden), _target(hidden_wrong)),
+    annotation = PronounAnnotation(
+        source_index=_find_role(en, "pronoun"),
+        target_index=_find_role(fr, "pronoun"),
+        antecedent_index=_find_role(en, item.antecedent),
+        distractor_index=_find_role(en, distractor),
+        predicate_index=_find_role(en, "predicate"),
+        contrastive_pair=contrastive_pair,
+        masked_pair=masked_pair,
     )
+    return _build_fable(item.phrase, item.name, annotation)
 
 
-def _place(sentence: tuple[AlignedWord, ...], mark: PronounRole) -> int:
-    return next(i for i, word in enumerate(sentence) if word.role == mark)
+def _build_contrastive_pairs(item: MinimalPairItem) -> tuple[ContrastivePair, ContrastivePair]:
+    """Return the contrastive pair with the predicate, and with the predicate masked."""
+    phrases = item.phrase, item.rebuild(correct=False)
+    masked = item.rebuild(correct=True, masked=True), item.rebuild(correct=False, masked=True)
+    pair, masked_pair = (
+        ContrastivePair(
+            render_text(_english_words(correct)), _render_french(correct), _render_french(wrong)
+        )
+        for correct, wrong in (phrases, masked)
+    )
+    return pair, masked_pair
+
+
+def _find_role(sentence: tuple[AlignedWord, ...], role: PronounRole) -> int:
+    return next(i for i, word in enumerate(sentence) if word.role == role)
 
 
 @cache
-def _apart() -> dict[str, frozenset[str]]:
-    """Return, for each form of a noun, the words that no sentence may have beside it."""
-    apart: dict[str, frozenset[str]] = {}
+def _reserved_words() -> dict[str, frozenset[str]]:
+    """Return for each form of a noun the words that no sentence of the splits may contain."""
+    reserved: dict[str, frozenset[str]] = {}
     for noun in NOUNS:
-        kept = [adjective.en for adjective in ADJECTIVES if is_reserved(noun, adjective)]
-        forms = {word for en in kept for word in _forms(en)}
-        apart[noun.en] = apart[noun.en_plural] = frozenset(forms)
-    return apart
+        adjectives = [adjective.en for adjective in ADJECTIVES if is_reserved(noun, adjective)]
+        forms = {word for adjective in adjectives for word in _adjective_forms(adjective)}
+        reserved[noun.en] = reserved[noun.en_plural] = frozenset(forms)
+    return reserved
 
 
-def _forms(adjective: str) -> tuple[str, ...]:
+def _adjective_forms(adjective: str) -> tuple[str, ...]:
     graded = morphology.comparative_form(adjective), morphology.superlative_form(adjective)
     return adjective, *(word for word in graded if " " not in word)
 
 
-def _touches_reserved(phrase: BilingualPhrase) -> bool:
-    present = {word.text for word in phrase.en}
-    apart = _apart()
-    return any(not present.isdisjoint(apart.get(text, ())) for text in present)
+def _has_reserved_pair(phrase: BilingualPhrase) -> bool:
+    words = {word.text for word in phrase.en}
+    reserved = _reserved_words()
+    return any(not words.isdisjoint(reserved.get(text, ())) for text in words)

@@ -1,4 +1,10 @@
-"""Nouns, adjectives and determiners in English and French."""
+"""Nouns, adjectives and determiners in English and French.
+
+Nouns have a kind, and adjectives apply to nouns of certain kinds. An adjective that fits only one
+noun of a sentence decides which noun "it" refers to. The order of the tables is part of the
+corpus: the most common words come first, with mixed genders, and the short lexicon takes the first
+words of each table.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +45,7 @@ class Noun:
     kind: NounKind
 
 
+# English, French, gender; an irregular plural follows a slash
 NOUN_TABLES: dict[NounKind, str] = {
     "animal": """
         animal  animal  m
@@ -281,7 +288,7 @@ NOUN_TABLES: dict[NounKind, str] = {
 
 
 def parse_noun(line: str, kind: NounKind) -> Noun:
-    """Read a line of a table."""
+    """Return the noun of a table row."""
     en, fr, gender = line.split()
     en, _, en_plural = en.partition("/")
     fr, _, fr_plural = fr.partition("/")
@@ -312,22 +319,22 @@ class Adjective:
     feminine: str
     noun_kinds: frozenset[NounKind]
     precedes_noun: bool = False
-    """Whether it stands before its noun in French."""
+    """Whether it comes before its noun in French."""
     is_hindrance: bool = False
-    """Whether it is a reason not to do something."""
+    """Whether it can be a reason not to do something."""
     uses_avoir: bool = False
-    """Whether French says "avoir faim" where English says "be hungry"."""
+    """Whether it is "avoir" with a noun in French, as in "avoir faim" for "be hungry"."""
     is_gradable: bool = True
 
     def inflect(self, gender: Gender, plural: bool) -> str:
-        """Return the French form."""
+        """Return the French form for a gender and number."""
         if self.uses_avoir:
             return self.fr
         word = self.fr if gender == "m" else self.feminine
         return morphology.french_plural(word) if plural else word
 
     def fits_noun(self, noun: Noun) -> bool:
-        """Say whether a noun can have this quality."""
+        """Return whether the adjective can describe a noun."""
         return noun.kind in self.noun_kinds
 
 
@@ -338,8 +345,7 @@ NOUN_KIND_GROUPS: dict[str, tuple[NounKind, ...]] = {
     "item": ("load", "belonging"),
 }
 
-
-# English | French | kinds; "!" a hindrance, "<" before its noun, "=" not gradable
+# English | French (feminine) | noun kinds; "!" hindrance, "<" before its noun, "=" not gradable
 ADJECTIVE_TABLE = """
 tired       | fatigué              | animate !
 wide        | large                | road water !
@@ -431,10 +437,10 @@ magnificent | magnifique           | animal place item part =
 
 
 def parse_adjective(line: str) -> Adjective:
-    """Read a line of the table."""
-    en, fr, rest = (part.strip() for part in line.split("|"))
-    codes = rest.split()
-    idiom = fr.startswith("avoir ")
+    """Return the adjective of a table row."""
+    en, fr, properties = (part.strip() for part in line.split("|"))
+    codes = properties.split()
+    uses_avoir = fr.startswith("avoir ")
     fr, _, feminine = fr.removeprefix("avoir ").partition("/")
     kinds = [
         kind for code in codes if code.isalpha() for kind in NOUN_KIND_GROUPS.get(code, (code,))
@@ -446,7 +452,7 @@ def parse_adjective(line: str) -> Adjective:
         frozenset(kinds),  # type: ignore[arg-type]
         precedes_noun="<" in codes,
         is_hindrance="!" in codes,
-        uses_avoir=idiom,
+        uses_avoir=uses_avoir,
         is_gradable="=" not in codes,
     )
 
@@ -458,7 +464,7 @@ ADJECTIVES: tuple[Adjective, ...] = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Determiner:
-    """An article or what stands in its place; an empty French word has no such form."""
+    """An article, possessive, demonstrative or number; forms that do not exist are empty."""
 
     singular: str
     plural: str
@@ -467,57 +473,27 @@ class Determiner:
     french_plural: str
 
     def french_form(self, gender: Gender, plural: bool) -> str:
-        """Return the French form, before elision."""
+        """Return the French form for a gender and number, before elision."""
         if plural:
             return self.french_plural
         return self.masculine if gender == "m" else self.feminine
 
 
 THE = Determiner("the", "the", "le", "la", "les")
-
-
 A = Determiner("a", "some", "un", "une", "des")
-
-
 THIS = Determiner("this", "these", "ce", "cette", "ces")
-
-
 MY = Determiner("my", "my", "mon", "ma", "mes")
-
-
 ITS = Determiner("its", "its", "son", "sa", "ses")
-
-
 HIS = Determiner("his", "his", "son", "sa", "ses")
-
-
 HER = Determiner("her", "her", "son", "sa", "ses")
-
-
 OUR = Determiner("our", "our", "notre", "notre", "nos")
-
-
 YOUR = Determiner("your", "your", "votre", "votre", "vos")
-
-
 THEIR = Determiner("their", "their", "leur", "leur", "leurs")
-
-
 EVERY = Determiner("every", "", "chaque", "chaque", "")
-
-
 SOME = Determiner("some", "", "de le", "de la", "")
-
-
 ANY = Determiner("any", "any", "de", "de", "de")
-
-
 MANY = Determiner("", "many", "", "", "beaucoup de")
-
-
 SEVERAL = Determiner("", "several", "", "", "plusieurs")
-
-
 NUMBERS = tuple(
     Determiner("", en, "", "", fr)
     for en, fr in zip(
@@ -552,8 +528,6 @@ NUMBERS = tuple(
         strict=True,
     )
 )
-
-
 ALL = {
     gender: Determiner("", "all the", "", "", fr)
     for gender, fr in (("m", "tous les"), ("f", "toutes les"))

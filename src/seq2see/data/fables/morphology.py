@@ -1,4 +1,4 @@
-"""Inflection of English and French words."""
+"""Inflection of English nouns, verbs and adjectives, and of French nouns, adjectives and verbs."""
 
 from __future__ import annotations
 
@@ -7,43 +7,41 @@ from dataclasses import dataclass
 from typing import Literal
 
 SHORT_VOWEL_SYLLABLE = re.compile(r"[^aeiou]*[aeiou][^aeiouwxy]")
-"""One syllable with a short vowel: the last letter is doubled."""
-
-
+"""One syllable with a short vowel: the last letter is doubled before an ending."""
 MORE_ADJECTIVES = frozenset({"cowardly", "slippery", "sour", "vast"})
-"""Adjectives that take "more" though their form would allow "-er"."""
+"""Adjectives that take "more", although their form would allow "-er"."""
 
 
 def english_plural(noun: str) -> str:
-    """fox, foxes; berry, berries; wolf is not regular."""
+    """Return the regular plural: foxes, berries."""
     if re.search(r"[^aeiou]y$", noun):
         return noun[:-1] + "ies"
     return noun + ("es" if re.search(r"(s|x|ch|sh)$", noun) else "s")
 
 
 def third_person_form(verb: str) -> str:
-    """Return the third person: crosses, carries, goes."""
+    """Return the third person singular: crosses, carries, goes."""
     if verb == "have":
         return "has"
     return verb + "es" if verb.endswith("o") else english_plural(verb)
 
 
 def past_form(verb: str) -> str:
-    """Return the past: crossed, carried, stopped, liked."""
+    """Return the regular past: crossed, carried, stopped, liked."""
     if re.search(r"[^aeiou]y$", verb):
         return verb[:-1] + "ied"
-    return _doubled(verb).removesuffix("e") + "ed"
+    return _double_last_letter(verb).removesuffix("e") + "ed"
 
 
 def ing_form(verb: str) -> str:
     """Return the -ing form: crossing, stopping, liking, seeing, lying."""
     if verb.endswith("ie"):
         return verb[:-2] + "ying"
-    return re.sub(r"(?<=[^aeiouy])e$|(?<=u)e$", "", _doubled(verb)) + "ing"
+    return re.sub(r"(?<=[^aeiouy])e$|(?<=u)e$", "", _double_last_letter(verb)) + "ing"
 
 
 def comparative_form(adjective: str) -> str:
-    """Return "wider", "bigger", "heavier" or "more careful"."""
+    """Return the comparative: wider, bigger, heavier, more careful."""
     if adjective in MORE_ADJECTIVES:
         return f"more {adjective}"
     if adjective.endswith("y") and len(adjective) > 3:
@@ -51,16 +49,16 @@ def comparative_form(adjective: str) -> str:
     syllables = re.findall(r"[aeiouy]+", adjective.removesuffix("e"))
     if len(syllables) > 1:
         return f"more {adjective}"
-    return _doubled(adjective).removesuffix("e") + "er"
+    return _double_last_letter(adjective).removesuffix("e") + "er"
 
 
 def superlative_form(adjective: str) -> str:
-    """Return "widest" or "most careful"."""
+    """Return the superlative: widest, most careful."""
     more = comparative_form(adjective)
     return more.replace("more ", "most ") if more.startswith("more ") else more[:-2] + "est"
 
 
-def _doubled(word: str) -> str:
+def _double_last_letter(word: str) -> str:
     return word + word[-1] if SHORT_VOWEL_SYLLABLE.fullmatch(word) else word
 
 
@@ -68,7 +66,7 @@ Gender = Literal["m", "f"]
 
 
 def french_plural(word: str) -> str:
-    """Return the plural of a noun or of a masculine adjective: renards, animaux, oiseaux, gris."""
+    """Return the plural of a noun or masculine adjective: renards, animaux, oiseaux, gris."""
     if word.endswith(("s", "x", "z")):
         return word
     if word.endswith("al"):
@@ -96,14 +94,12 @@ def feminine_form(adjective: str) -> str:
 
 
 def inflect_participle(participle: str, gender: Gender, plural: bool) -> str:
-    """Return a participle in gender and number: mangé, mangée, mangés, mangées."""
+    """Return a participle that agrees in gender and number: mangé, mangée, mangés, mangées."""
     word = participle + ("e" if gender == "f" else "")
     return word + ("s" if plural and not word.endswith("s") else "")
 
 
 Person = Literal["I", "we", "you", "it", "they"]
-
-
 Tense = Literal["present", "progressive", "past", "perfect", "imperfect", "future"]
 
 
@@ -116,34 +112,35 @@ class Conjugation:
     il: str
     ils: str
     stem: str
-    """Of "nous" and of the imparfait."""
+    """Stem of the "nous" form and of the imparfait."""
     future_stem: str
     participle: str
 
     def present(self, person: Person) -> str:
-        """Return the présent."""
-        special = {"être": ("sommes", "êtes"), "dire": ("disons", "dites")}.get(self.infinitive)
-        nous, vous = special or (_joined(self.stem, "ons"), self.stem + "ez")
+        """Return the form of the présent."""
+        irregular = {"être": ("sommes", "êtes"), "dire": ("disons", "dites")}.get(self.infinitive)
+        nous, vous = irregular or (_join_ending(self.stem, "ons"), self.stem + "ez")
         return {"I": self.je, "we": nous, "you": vous, "it": self.il, "they": self.ils}[person]
 
     def imperfect(self, person: Person) -> str:
-        """Return the imparfait."""
+        """Return the form of the imparfait."""
         endings = {"I": "ais", "we": "ions", "you": "iez", "it": "ait", "they": "aient"}
-        return _joined("ét" if self.infinitive == "être" else self.stem, endings[person])
+        return _join_ending("ét" if self.infinitive == "être" else self.stem, endings[person])
 
     def simple_future(self, person: Person) -> str:
-        """Return the futur simple."""
+        """Return the form of the futur simple."""
         endings = {"I": "ai", "we": "ons", "you": "ez", "it": "a", "they": "ont"}
         return self.future_stem + endings[person]
 
 
-def _joined(stem: str, ending: str) -> str:
-    """Keep the sound of g and c before a and o: mangeait, commençait."""
+def _join_ending(stem: str, ending: str) -> str:
+    """Add an ending; the spelling of g and c changes before a and o: mangeait, commençait."""
     if ending[0] in "ao" and stem[-1] in "gc":
         stem = stem + "e" if stem[-1] == "g" else stem[:-1] + "ç"
     return stem + ending
 
 
+# infinitive, je, il, ils, stem of nous, stem of the future, participle
 IRREGULAR_VERBS = """
 être suis est sont somm ser été
 avoir ai a ont av aur eu
@@ -187,13 +184,14 @@ dire dis dit disent dis dir dit
 croire crois croit croient croy croir cru
 savoir sais sait savent sav saur su
 """
-
-
 PRINCIPAL_PARTS = {line.split()[0]: line.split() for line in IRREGULAR_VERBS.strip().splitlines()}
 
 
 def conjugate(infinitive: str) -> Conjugation:
-    """Return the principal parts, by rule unless they are listed: -er, -ir like finir, -dre."""
+    """Return the principal parts of a French verb.
+
+    Verbs that are not in the table are regular and end in -er, -ir (like finir) or -dre.
+    """
     if infinitive in PRINCIPAL_PARTS:
         return Conjugation(*PRINCIPAL_PARTS[infinitive])
     root = infinitive[:-2]
@@ -206,5 +204,7 @@ def conjugate(infinitive: str) -> Conjugation:
             infinitive, root + "s", root, root + "ent", root, infinitive[:-1], root + "u"
         )
     assert infinitive.endswith("ir"), infinitive
-    s = root + "iss"
-    return Conjugation(infinitive, root + "is", root + "it", s + "ent", s, infinitive, root + "i")
+    stem = root + "iss"
+    return Conjugation(
+        infinitive, root + "is", root + "it", stem + "ent", stem, infinitive, root + "i"
+    )

@@ -1,7 +1,7 @@
 """Bilingual phrases: aligned words, noun phrases and clauses, built in both languages at once.
 
-Words that translate each other share an `AlignmentKey`; the gold alignment of a sentence is read
-off these keys, whatever the order of the words.
+Words that translate each other share an `AlignmentKey`; the gold alignment of a sentence is
+computed from these keys, whatever the order of the words.
 """
 
 from __future__ import annotations
@@ -17,101 +17,90 @@ from seq2see.data.fables.lexicon import Adjective, Determiner, Noun
 from seq2see.data.fables.morphology import Gender, Person, Tense
 from seq2see.data.fables.verbs import BE_AS_AVOIR, BE_VERB, Verb
 
-PronounRole = Literal["", "doer", "thing", "it", "predicate"]
-
+PronounRole = Literal["", "subject", "object", "pronoun", "predicate"]
+"""Role of a word in a sentence with an ambiguous "it"."""
 
 SENTENCE_END_MARKS = frozenset(".?!")
-
-
 ELIDED_PATTERN = r"(?:[ldnsjcmt]|(?:lors|puis|jus)?qu)'(?=\w)"
-
-
 WORD_PATTERN = re.compile(rf"{ELIDED_PATTERN}|\w+(?:['-]\w+)*|[^\w\s]", re.IGNORECASE)
 
 
 def split_words(text: str) -> list[str]:
-    """Split into words and punctuation marks, which are the units of the gold alignment.
+    """Split text into words and punctuation marks, the units of the gold alignment.
 
-    An elided French word stands alone ("l'", "animal"); an English contraction is one word
-    ("didn't"), and so is what a hyphen joins.
+    An elided French word is a word of its own ("l'", "animal"). An English contraction ("didn't")
+    and a hyphenated word are one word.
     """
     return WORD_PATTERN.findall(text)
 
 
 class AlignmentKey:
-    """What words share that translate each other; every link is equal to itself alone."""
+    """A key shared by words that translate each other; a key is equal only to itself."""
 
     __slots__ = ()
 
 
 class AlignedWord(NamedTuple):
-    """A word of a sentence."""
+    """A word with its alignment keys."""
 
     text: str
     keys: tuple[AlignmentKey, ...] = ()
     role: PronounRole = ""
-    """The part it plays in a pronoun case."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BilingualPhrase:
-    """The same thing in both languages."""
+    """A phrase in both languages."""
 
     en: tuple[AlignedWord, ...] = ()
     fr: tuple[AlignedWord, ...] = ()
 
     def __add__(self, other: BilingualPhrase) -> BilingualPhrase:
-        """Put the other behind, in both languages."""
+        """Concatenate two phrases in both languages."""
         return BilingualPhrase(self.en + other.en, self.fr + other.fr)
 
 
 EMPTY_PHRASE = BilingualPhrase()
+_cached_split = cache(split_words)  # the lexicon is small, so that texts are repeated
 
 
-_split = cache(split_words)  # the lexicon is small, and its words come again and again
-
-
-def make_aligned_words(
-    text: str, *links: AlignmentKey, role: PronounRole = ""
+def aligned_words(
+    text: str, *keys: AlignmentKey, role: PronounRole = ""
 ) -> tuple[AlignedWord, ...]:
-    """Return the words of a text, all with these links."""
-    return tuple([AlignedWord(word, links, role) for word in _split(text)]) if text else ()
+    """Return the words of a text, all with the given keys."""
+    return tuple([AlignedWord(word, keys, role) for word in _cached_split(text)]) if text else ()
 
 
-def make_aligned_pair(en: str, fr: str, role: PronounRole = "") -> BilingualPhrase:
-    """Return two texts of which every word translates every word."""
-    link = AlignmentKey()
-    return BilingualPhrase(
-        make_aligned_words(en, link, role=role), make_aligned_words(fr, link, role=role)
-    )
+def aligned_pair(en: str, fr: str, role: PronounRole = "") -> BilingualPhrase:
+    """Return a phrase in which each English word is aligned with each French word."""
+    key = AlignmentKey()
+    return BilingualPhrase(aligned_words(en, key, role=role), aligned_words(fr, key, role=role))
 
 
 def compute_alignment(
     en: Iterable[AlignedWord], fr: Iterable[AlignedWord]
 ) -> tuple[tuple[int, int], ...]:
-    """Return the pairs (source index, target index) of the words that share a link."""
-    places: dict[AlignmentKey, list[int]] = {}
+    """Return the pairs (source index, target index) of the words that share a key."""
+    indices: dict[AlignmentKey, list[int]] = {}
     for i, word in enumerate(en):
-        for link in word.keys:
-            places.setdefault(link, []).append(i)
-    found = {
-        (i, j) for j, word in enumerate(fr) for link in word.keys for i in places.get(link, ())
-    }
-    return tuple(sorted(found))
+        for key in word.keys:
+            indices.setdefault(key, []).append(i)
+    links = {(i, j) for j, word in enumerate(fr) for key in word.keys for i in indices.get(key, ())}
+    return tuple(sorted(links))
 
 
 def capitalize_sentences(sentence: tuple[AlignedWord, ...]) -> tuple[AlignedWord, ...]:
-    """Begin each sentence with a capital letter."""
-    done = list(sentence)
+    """Capitalize the first word of each sentence."""
+    words = list(sentence)
     ends = [i for i, word in enumerate(sentence[:-1]) if word.text in SENTENCE_END_MARKS]
     for start in (0, *(end + 1 for end in ends)):
-        text = done[start].text
-        done[start] = done[start]._replace(text=text[0].upper() + text[1:])
-    return tuple(done)
+        text = words[start].text
+        words[start] = words[start]._replace(text=text[0].upper() + text[1:])
+    return tuple(words)
 
 
 def render_text(sentence: Iterable[AlignedWord], spaced_marks: str = "") -> str:
-    """Return the text; only the marks in `spaced` have a space before them."""
+    """Return the text of words; only the marks in `spaced_marks` are preceded by a space."""
     text = " ".join([word.text for word in sentence]).replace("' ", "'")
     for mark in ".,?!":
         text = text if mark in spaced_marks else text.replace(f" {mark}", mark)
@@ -119,25 +108,19 @@ def render_text(sentence: Iterable[AlignedWord], spaced_marks: str = "") -> str:
 
 
 def adjust_english_articles(sentence: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
-    """Turn "a" into "an" before a vowel."""
-    done = list(sentence)
-    for i, word in enumerate(done):
-        if word.text == "a" and done[i + 1].text[0] in "aeio":
-            done[i] = word._replace(text="an")
-    return tuple(done)
+    """Replace "a" by "an" before a vowel."""
+    words = list(sentence)
+    for i, word in enumerate(words):
+        if word.text == "a" and words[i + 1].text[0] in "aeio":
+            words[i] = word._replace(text="an")
+    return tuple(words)
 
 
 ASPIRATED_H_WORDS = re.compile(r"(hibou|hérisson|héron|hamster|haut|hache|hutte|hangar|huit|onze)")
-
-
 INITIAL_VOWEL = re.compile(r"[aeiouyhàâéèêëîïôûœ]", re.IGNORECASE)
-
-
 ELIDED_WORDS = frozenset(
     ["le", "la", "je", "me", "te", "se", "ne", "de", "ce", "que", "lorsque", "puisque", "jusque"]
 )
-
-
 CONTRACTIONS = {
     ("à", "le"): "au",
     ("à", "les"): "aux",
@@ -146,8 +129,6 @@ CONTRACTIONS = {
     ("de", "des"): "de",
     ("de", "de"): "de",  # il rêve de pommes, de vieilles maisons
 }
-
-
 PREVOCALIC_FORMS = {
     "ce": "cet",
     "ma": "mon",
@@ -161,49 +142,50 @@ PREVOCALIC_FORMS = {
 
 @cache
 def begins_with_vowel_sound(word: str) -> bool:
-    """Say whether a word begins with a vowel or a silent h, so that the one before it elides."""
+    """Return whether a word begins with a vowel or a silent h, so that the word before elides."""
     return bool(INITIAL_VOWEL.match(word)) and not ASPIRATED_H_WORDS.match(word.lower())
 
 
 def use_prevocalic_forms(phrase: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
-    """Give "cet", "mon", "bel" before a vowel; for a singular noun with what stands before it."""
+    """Use "cet", "mon", "bel" before a vowel, in a singular noun phrase."""
     following = [*phrase[1:], AlignedWord("")]
     return tuple(
         word._replace(text=PREVOCALIC_FORMS.get(word.text, word.text))
-        if begins_with_vowel_sound(after.text)
+        if begins_with_vowel_sound(next_word.text)
         else word
-        for word, after in zip(phrase, following, strict=True)
+        for word, next_word in zip(phrase, following, strict=True)
     )
 
 
 def contract_and_elide(sentence: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
-    """Contract and elide."""
-    done: list[AlignedWord] = []
-    for word in reversed(_contracted(sentence)):
-        after = done[-1].text if done else ""
-        if word.text in ELIDED_WORDS and begins_with_vowel_sound(after):
+    """Apply French contraction ("de le" to "du") and elision ("le animal" to "l'animal")."""
+    words: list[AlignedWord] = []  # from the last to the first
+    for word in reversed(_contract(sentence)):
+        next_text = words[-1].text if words else ""
+        if word.text in ELIDED_WORDS and begins_with_vowel_sound(next_text):
             word = word._replace(text=word.text[:-1] + "'")  # noqa: PLW2901
-        elif word.text == "si" and after in {"il", "ils"}:
+        elif word.text == "si" and next_text in {"il", "ils"}:
             word = word._replace(text="s'")  # noqa: PLW2901
-        done.append(word)
-    return tuple(reversed(done))
+        words.append(word)
+    return tuple(reversed(words))
 
 
-def _contracted(sentence: Sequence[AlignedWord]) -> list[AlignedWord]:
-    """Join "de le" to "du"; a contraction has the links of both its words."""
-    done: list[AlignedWord] = []
+def _contract(sentence: Sequence[AlignedWord]) -> list[AlignedWord]:
+    """Replace "de le" by "du"; a contraction has the keys of both words."""
+    words: list[AlignedWord] = []
     for i, word in enumerate(sentence):
-        joined = CONTRACTIONS.get((done[-1].text, word.text)) if i else None
-        if joined and not (word.text == "le" and begins_with_vowel_sound(sentence[i + 1].text)):
-            done[-1] = AlignedWord(joined, done[-1].keys + word.keys)
+        contracted = CONTRACTIONS.get((words[-1].text, word.text)) if i else None
+        elides = word.text == "le" and begins_with_vowel_sound(sentence[i + 1].text)
+        if contracted and not elides:
+            words[-1] = AlignedWord(contracted, words[-1].keys + word.keys)
         else:
-            done.append(word)
-    return done
+            words.append(word)
+    return words
 
 
 @dataclass(frozen=True, slots=True)
 class AgreementFeatures:
-    """What other words agree with."""
+    """Features of a noun phrase that other words agree with."""
 
     gender: Gender
     plural: bool = False
@@ -212,14 +194,14 @@ class AgreementFeatures:
 
 @dataclass(frozen=True, slots=True)
 class NounPhrase:
-    """A noun phrase or a pronoun, as a subject or an object."""
+    """A noun phrase or pronoun, used as subject or object."""
 
     phrase: BilingualPhrase
     agreement: AgreementFeatures
     noun: Noun | None = None
 
     def __add__(self, more: BilingualPhrase) -> NounPhrase:
-        """Add a relative clause or the like."""
+        """Append a phrase, for example a relative clause."""
         return NounPhrase(self.phrase + more, self.agreement, self.noun)
 
 
@@ -230,13 +212,13 @@ def build_noun_phrase(
     plural: bool = False,
     role: PronounRole = "",
 ) -> NounPhrase:
-    """Return determiner, adjectives and noun; French sorts the adjectives around the noun."""
-    described = [(each, _quality(each, noun, plural)) for each in adjectives]
+    """Return determiner, adjectives and noun; in French, adjectives precede or follow the noun."""
+    phrases = [(each, _adjective_phrase(each, noun, plural)) for each in adjectives]
     head = _head(noun, plural, role)
     article = _article(determiner, noun, plural, any(each.precedes_noun for each in adjectives))
-    front = article.fr + sum((p.fr for a, p in described if a.precedes_noun), ()) + head.fr
-    back = sum((p.fr for a, p in described if not a.precedes_noun), ())
-    en = article.en + sum((p.en for _, p in described), ()) + head.en
+    front = article.fr + sum((p.fr for a, p in phrases if a.precedes_noun), ()) + head.fr
+    back = sum((p.fr for a, p in phrases if not a.precedes_noun), ())
+    en = article.en + sum((p.en for _, p in phrases), ()) + head.en
     fr = (front if plural else use_prevocalic_forms(front)) + back
     return NounPhrase(
         BilingualPhrase(en, fr),
@@ -245,62 +227,57 @@ def build_noun_phrase(
     )
 
 
-def _head(noun: Noun, plural: bool, mark: PronounRole) -> BilingualPhrase:
+def _head(noun: Noun, plural: bool, role: PronounRole) -> BilingualPhrase:
     if plural:
-        return make_aligned_pair(noun.en_plural, noun.fr_plural, mark)
-    return make_aligned_pair(noun.en, noun.fr, mark)
+        return aligned_pair(noun.en_plural, noun.fr_plural, role)
+    return aligned_pair(noun.en, noun.fr, role)
 
 
-def _quality(adjective: Adjective, noun: Noun, plural: bool) -> BilingualPhrase:
-    return make_aligned_pair(adjective.en, adjective.inflect(noun.gender, plural))
+def _adjective_phrase(adjective: Adjective, noun: Noun, plural: bool) -> BilingualPhrase:
+    return aligned_pair(adjective.en, adjective.inflect(noun.gender, plural))
 
 
-def _article(determiner: Determiner, noun: Noun, plural: bool, adjective: bool) -> BilingualPhrase:
-    """Return the determiner; "des" is "de" before an adjective."""
+def _article(
+    determiner: Determiner, noun: Noun, plural: bool, precedes_adjective: bool
+) -> BilingualPhrase:
+    """Return the determiner; "des" becomes "de" before an adjective."""
     fr = determiner.french_form(noun.gender, plural)
-    if fr == "des" and adjective:
+    if fr == "des" and precedes_adjective:
         fr = "de"
-    return make_aligned_pair(determiner.plural if plural else determiner.singular, fr)
+    return aligned_pair(determiner.plural if plural else determiner.singular, fr)
 
 
 def coordinate(first: NounPhrase, second: NounPhrase) -> NounPhrase:
-    """Return "the fox and the goat"; one masculine makes both masculine."""
+    """Return "the fox and the goat"; it is feminine only if both are."""
     feminine = first.agreement.gender == second.agreement.gender == "f"
-    phrase = first.phrase + make_aligned_pair("and", "et") + second.phrase
+    phrase = first.phrase + aligned_pair("and", "et") + second.phrase
     return NounPhrase(phrase, AgreementFeatures("f" if feminine else "m", True, "they"))
 
 
 def personal_pronoun(person: Person) -> NounPhrase:
-    """Return "I", "we" or "you" (several, or one politely)."""
-    french_word = {"I": "je", "we": "nous", "you": "vous"}[person]
-    return NounPhrase(
-        make_aligned_pair(person, french_word), AgreementFeatures("m", person != "I", person)
-    )
+    """Return "I", "we" or "you" (plural or polite)."""
+    fr = {"I": "je", "we": "nous", "you": "vous"}[person]
+    return NounPhrase(aligned_pair(person, fr), AgreementFeatures("m", person != "I", person))
 
 
 def subject_pronoun(agreement: AgreementFeatures) -> NounPhrase:
     """Return the subject pronoun "it" or "they" for a thing or an animal."""
     fr = ("il" if agreement.gender == "m" else "elle") + ("s" if agreement.plural else "")
-    return NounPhrase(
-        make_aligned_pair("they" if agreement.plural else "it", fr, role="it"), agreement
-    )
+    phrase = aligned_pair("they" if agreement.plural else "it", fr, role="pronoun")
+    return NounPhrase(phrase, agreement)
 
 
 def object_clitic(agreement: AgreementFeatures) -> NounPhrase:
     """Return the object pronoun "it" or "them"."""
     fr = "les" if agreement.plural else "le" if agreement.gender == "m" else "la"
-    return NounPhrase(
-        make_aligned_pair("them" if agreement.plural else "it", fr, role="it"), agreement
-    )
+    phrase = aligned_pair("them" if agreement.plural else "it", fr, role="pronoun")
+    return NounPhrase(phrase, agreement)
 
 
 NO_SUBJECT = NounPhrase(EMPTY_PHRASE, AgreementFeatures("m"))
-"""The subject of an imperative or of a question with "who"."""
-
+"""The subject of a question with "who", which is not expressed."""
 
 COMPOUND_TENSES = ("past", "perfect")
-
-
 REFLEXIVE_PRONOUNS: dict[Person, str] = {
     "I": "me",
     "we": "nous",
@@ -312,30 +289,22 @@ REFLEXIVE_PRONOUNS: dict[Person, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Negation:
-    """A negation: where English has one word, French has "ne" and this one."""
+    """An English negation, and the French word that accompanies "ne"."""
 
     en: str
     fr: str
 
 
 AFFIRMATIVE = Negation("", "")
-
-
 NOT = Negation("n't", "pas")
-
-
 NEVER = Negation("never", "jamais")
-
-
 NO_LONGER = Negation("no longer", "plus")
-
-
 NOTHING = Negation("nothing", "rien")
 
 
 @dataclass(frozen=True, slots=True)
 class VerbAlignmentKeys:
-    """What the words of a verb group translate: the action, its time, its negation."""
+    """Alignment keys of a verb group: the action, its tense and its negation."""
 
     action: AlignmentKey
     tense: AlignmentKey
@@ -343,7 +312,7 @@ class VerbAlignmentKeys:
 
     @classmethod
     def create(cls) -> VerbAlignmentKeys:
-        """Return new links."""
+        """Return new keys."""
         return cls(AlignmentKey(), AlignmentKey(), AlignmentKey())
 
 
@@ -356,53 +325,51 @@ def verb_group(
     clitic: NounPhrase | None = None,
     participle: AgreementFeatures | None = None,
 ) -> BilingualPhrase:
-    """Return the verb with all that French puts around it.
+    """Return the verb with auxiliaries, negation, adverb and object clitic.
 
-    The participle agrees with the subject after être, and otherwise with a pronoun before it or
-    with `participle`, the antecedent of a relative "que".
+    The French participle agrees with the subject after être, otherwise with the clitic or with
+    `participle`, the antecedent of a relative "que".
     """
-    links = VerbAlignmentKeys.create()
-    before = clitic.phrase if clitic else EMPTY_PHRASE
+    keys = VerbAlignmentKeys.create()
+    pronoun = clitic.phrase if clitic else EMPTY_PHRASE
     agreement = clitic.agreement if clitic else participle
     if verb.uses_etre:
         agreement = subject
-    en = _english_group(verb, tense, subject.person, negation, adverb, links)
-    fr = _french_group(verb, tense, subject.person, negation, adverb, links, before, agreement)
-    return BilingualPhrase(en + before.en, fr)
+    en = _english_group(verb, tense, subject.person, negation, adverb, keys)
+    fr = _french_group(verb, tense, subject.person, negation, adverb, keys, pronoun, agreement)
+    return BilingualPhrase(en + pronoun.en, fr)
 
 
 def _english_group(
     verb: Verb,
     tense: Tense,
     person: Person,
-    polarity: Negation,
+    negation: Negation,
     adverb: BilingualPhrase,
-    links: VerbAlignmentKeys,
+    keys: VerbAlignmentKeys,
 ) -> tuple[AlignedWord, ...]:
-    forms = _negated if polarity is NOT else Verb.english_form
+    forms = _negated_form if negation is NOT else Verb.english_form
     auxiliary, main = forms(verb, tense, person)
-    helper: tuple[AlignmentKey, ...] = (links.negation,) if polarity is NOT else ()
-    helper += () if auxiliary in {"doesn't", "don't"} else (links.tense,)
-    own = (links.action,) if auxiliary and main else (links.action, links.tense)
+    auxiliary_keys: tuple[AlignmentKey, ...] = (keys.negation,) if negation is NOT else ()
+    auxiliary_keys += () if auxiliary in {"doesn't", "don't"} else (keys.tense,)
+    main_keys = (keys.action,) if auxiliary and main else (keys.action, keys.tense)
     if not main:
-        helper += (links.action,)
-    negation = (
-        make_aligned_words(polarity.en, links.negation) if polarity in (NEVER, NO_LONGER) else ()
-    )
-    nothing = make_aligned_words(polarity.en, links.negation) if polarity is NOTHING else ()
-    rest = make_aligned_words(verb.en_particle, links.action)
+        auxiliary_keys += (keys.action,)
+    negation_words = aligned_words(negation.en, keys.negation)
+    never = negation_words if negation in (NEVER, NO_LONGER) else ()
+    nothing = negation_words if negation is NOTHING else ()
     return (
-        make_aligned_words(auxiliary, *helper)
-        + negation
+        aligned_words(auxiliary, *auxiliary_keys)
+        + never
         + adverb.en
-        + make_aligned_words(main, *own)
-        + rest
+        + aligned_words(main, *main_keys)
+        + aligned_words(verb.en_particle, keys.action)
         + nothing
     )
 
 
-def _negated(verb: Verb, tense: Tense, person: Person) -> tuple[str, str]:
-    """Return "didn't", "cross" and the like."""
+def _negated_form(verb: Verb, tense: Tense, person: Person) -> tuple[str, str]:
+    """Return the negated auxiliary and the main verb, for example "didn't" and "cross"."""
     auxiliary, main = verb.english_form(tense, person)
     if auxiliary:
         return {"will": "won't", "am": "am not"}.get(auxiliary, auxiliary + "n't"), main
@@ -415,34 +382,26 @@ def _french_group(
     verb: Verb,
     tense: Tense,
     person: Person,
-    polarity: Negation,
+    negation: Negation,
     adverb: BilingualPhrase,
-    links: VerbAlignmentKeys,
+    keys: VerbAlignmentKeys,
     clitic: BilingualPhrase,
     agreement: AgreementFeatures | None,
 ) -> tuple[AlignedWord, ...]:
-    ne = make_aligned_words("ne" if polarity.fr else "", links.negation)
-    pas = make_aligned_words(polarity.fr, links.negation)
-    se = make_aligned_words(REFLEXIVE_PRONOUNS[person] if verb.is_reflexive else "", links.action)
+    ne = aligned_words("ne" if negation.fr else "", keys.negation)
+    pas = aligned_words(negation.fr, keys.negation)
+    se = aligned_words(REFLEXIVE_PRONOUNS[person] if verb.is_reflexive else "", keys.action)
     finite = verb.french_form(tense, person)
-    rest = make_aligned_words(verb.fr_particle, links.action)
+    particle = aligned_words(verb.fr_particle, keys.action)
     if tense not in COMPOUND_TENSES:
-        both = make_aligned_words(finite, links.action, links.tense)
-        return ne + clitic.fr + se + both + pas + adverb.fr + rest
+        main = aligned_words(finite, keys.action, keys.tense)
+        return ne + clitic.fr + se + main + pas + adverb.fr + particle
     form = verb.fr.participle
     if agreement:
         form = morphology.inflect_participle(form, agreement.gender, agreement.plural)
-    auxiliary = make_aligned_words(finite, links.tense)
-    return (
-        ne
-        + clitic.fr
-        + se
-        + auxiliary
-        + pas
-        + adverb.fr
-        + make_aligned_words(form, links.action)
-        + rest
-    )
+    auxiliary = aligned_words(finite, keys.tense)
+    participle = aligned_words(form, keys.action)
+    return ne + clitic.fr + se + auxiliary + pas + adverb.fr + participle + particle
 
 
 def clause(
@@ -453,13 +412,13 @@ def clause(
     negation: Negation = AFFIRMATIVE,
     adverb: BilingualPhrase = EMPTY_PHRASE,
 ) -> BilingualPhrase:
-    """Return subject, verb and object."""
+    """Return a clause of subject, verb group and object."""
     group = verb_group(verb, tense, subject.agreement, negation, adverb)
     return subject.phrase + group + (obj.phrase if obj else EMPTY_PHRASE)
 
 
 def choose_past_tense(verb: Verb) -> Tense:
-    """Return the tense that a simple English past has in French: "loved" is "aimait"."""
+    """Return the French tense of an English simple past: "loved" is "aimait"."""
     return "imperfect" if verb.is_stative else "past"
 
 
@@ -470,7 +429,7 @@ def copula_clause(
     negation: Negation = AFFIRMATIVE,
     degree: BilingualPhrase = EMPTY_PHRASE,
 ) -> BilingualPhrase:
-    """Return "the fox is very tired" or, where French has it, "le renard a très faim"."""
+    """Return "the fox is very tired" (in French with "avoir" for some adjectives)."""
     return subject.phrase + copula_phrase(adjective, subject.agreement, tense, negation, degree)
 
 
@@ -481,28 +440,22 @@ def copula_phrase(
     negation: Negation = AFFIRMATIVE,
     degree: BilingualPhrase = EMPTY_PHRASE,
 ) -> BilingualPhrase:
-    """Return "is very tired"."""
-    group = verb_group(BE_AS_AVOIR if adjective.uses_avoir else BE_VERB, tense, agreement, negation)
-    return (
-        group
-        + degree
-        + make_aligned_pair(adjective.en, adjective.inflect(agreement.gender, agreement.plural))
-    )
+    """Return "is very tired", a clause without its subject."""
+    verb = BE_AS_AVOIR if adjective.uses_avoir else BE_VERB
+    group = verb_group(verb, tense, agreement, negation)
+    fr = adjective.inflect(agreement.gender, agreement.plural)
+    return group + degree + aligned_pair(adjective.en, fr)
 
 
 def infinitive_phrase(
     verb: Verb, english_form: str = "to", clitic: NounPhrase | None = None
 ) -> BilingualPhrase:
-    """Return "to cross", or "crossing" if `en` is "-ing", or "cross" if it is empty."""
-    link = AlignmentKey()
-    main = (
-        morphology.ing_form(verb.en)
-        if english_form == "-ing"
-        else f"{english_form if english_form == 'to' else ''} {verb.en}"
-    )
+    """Return an infinitive; `english_form` is "to" for "to cross", "-ing" or "" for "cross"."""
+    key = AlignmentKey()
+    en = morphology.ing_form(verb.en) if english_form == "-ing" else f"{english_form} {verb.en}"
     se = "se" if verb.is_reflexive else ""
-    object_ = clitic.phrase if clitic else EMPTY_PHRASE
+    pronoun = clitic.phrase if clitic else EMPTY_PHRASE
     return BilingualPhrase(
-        make_aligned_words(f"{main} {verb.en_particle}", link) + object_.en,
-        object_.fr + make_aligned_words(f"{se} {verb.fr.infinitive} {verb.fr_particle}", link),
+        aligned_words(f"{en} {verb.en_particle}", key) + pronoun.en,
+        pronoun.fr + aligned_words(f"{se} {verb.fr.infinitive} {verb.fr_particle}", key),
     )

@@ -35,12 +35,12 @@ from seq2see.data.fables.phrases import (
     BilingualPhrase,
     NounPhrase,
     PronounRole,
+    aligned_pair,
+    aligned_words,
     build_noun_phrase,
     clause,
     copula_phrase,
     infinitive_phrase,
-    make_aligned_pair,
-    make_aligned_words,
     object_clitic,
     subject_pronoun,
     verb_group,
@@ -50,15 +50,16 @@ from seq2see.data.fables.verbs import INFINITIVE_VERBS, TRANSITIVE_VERBS, Verb, 
 from seq2see.data.fables.word_choice import FableLexicon, WordChooser
 
 SO_MUCH = ("so", "tellement")
-
-
 MASKED = "…"
-"""Stands where a control hides the predicate."""
+"""Replaces the predicate in masked sentences."""
 
 
 @dataclass(frozen=True, slots=True)
 class PronounPredicate:
-    """The pronoun, and what is said of it: an adjective, or what someone does to it, or hidden."""
+    """The pronoun "it" with its gender in French, and its predicate.
+
+    The predicate is an adjective, or a verb of which "it" is the object; None masks it.
+    """
 
     gender: Gender
     predicate: Adjective | Verb | None
@@ -66,39 +67,37 @@ class PronounPredicate:
     def to_subject_clause(
         self, tense: Tense, degree: tuple[str, str] | None = None
     ) -> BilingualPhrase:
-        """Return "it was too tired"; hidden, "it was too …" and "il …"."""
+        """Return "it was too tired"; if masked, "it was too …" and "il …"."""
         it = subject_pronoun(AgreementFeatures(self.gender))
-        much = make_aligned_pair(*degree) if degree else EMPTY_PHRASE
+        adverb = aligned_pair(*degree) if degree else EMPTY_PHRASE
         if isinstance(self.predicate, Adjective):
-            said = copula_phrase(self.predicate, it.agreement, tense, degree=much)
-            return it.phrase + BilingualPhrase((*said.en[:-1], _predicate(said.en[-1])), said.fr)
+            phrase = copula_phrase(self.predicate, it.agreement, tense, degree=adverb)
+            en = (*phrase.en[:-1], _mark_predicate(phrase.en[-1]))
+            return it.phrase + BilingualPhrase(en, phrase.fr)
         be = {"present": "is", "imperfect": "was"}[tense]
-        return (
-            it.phrase
-            + BilingualPhrase(make_aligned_words(be) + much.en, ())
-            + make_aligned_pair(MASKED, MASKED)
-        )
+        english_only = BilingualPhrase(aligned_words(be) + adverb.en, ())
+        return it.phrase + english_only + aligned_pair(MASKED, MASKED)
 
     def to_object_clause(self, subject: NounPhrase) -> BilingualPhrase:
-        """Return "the girl was feeding it"; hidden, "the girl was … it" and "la fille le …"."""
+        """Return "the girl was feeding it"; if masked, "the girl was … it" and "la fille le …"."""
         it = object_clitic(AgreementFeatures(self.gender))
         if isinstance(self.predicate, Verb):
-            said = verb_group(self.predicate, "imperfect", subject.agreement, clitic=it)
-            was, doing, what = said.en
-            return subject.phrase + BilingualPhrase((was, _predicate(doing), what), said.fr)
-        hidden = make_aligned_pair(MASKED, MASKED)
-        return subject.phrase + BilingualPhrase(
-            make_aligned_words("was") + hidden.en + it.phrase.en, it.phrase.fr + hidden.fr
-        )
+            group = verb_group(self.predicate, "imperfect", subject.agreement, clitic=it)
+            auxiliary, verb, pronoun = group.en
+            marked = (auxiliary, _mark_predicate(verb), pronoun)
+            return subject.phrase + BilingualPhrase(marked, group.fr)
+        masked = aligned_pair(MASKED, MASKED)
+        en = aligned_words("was") + masked.en + it.phrase.en
+        return subject.phrase + BilingualPhrase(en, it.phrase.fr + masked.fr)
 
 
-def _predicate(word: AlignedWord) -> AlignedWord:
+def _mark_predicate(word: AlignedWord) -> AlignedWord:
     return word._replace(role="predicate")
 
 
 @dataclass(frozen=True, slots=True)
 class TransitiveEvent:
-    """Who does what to what."""
+    """An event with a subject, a transitive verb and a direct object."""
 
     chooser: WordChooser
     subject: NounPhrase
@@ -106,21 +105,21 @@ class TransitiveEvent:
     direct_object: NounPhrase
 
     def to_clause(self, tense: Tense, negated: bool = True) -> BilingualPhrase:
-        """Return it as a clause."""
+        """Return the event as a clause."""
         if not negated:
             return clause(self.subject, self.verb, tense, self.direct_object)
         return clause(self.subject, self.verb, tense, self.direct_object, NOT)
 
 
 SlotFiller = Callable[[PronounPredicate], BilingualPhrase]
-
-
+"""Returns a complete sentence, given what is said of "it"."""
 FrameBuilder = Callable[[TransitiveEvent], SlotFiller]
+"""Returns the sentence for an event with a slot for the predicate of "it"."""
 
 
 @dataclass(frozen=True, slots=True)
 class PronounFrame:
-    """A construction with an open place for what is said of "it"."""
+    """A construction with a slot for the predicate of "it"."""
 
     name: str
     build: FrameBuilder
@@ -130,24 +129,19 @@ class PronounFrame:
     """Whether "it" is the object of another verb."""
 
 
-def _transitives(*infinitives: str) -> tuple[Verb, ...]:
-    return tuple(each for each in TRANSITIVE_VERBS if each.fr.infinitive in infinitives)
+def _transitive_verbs(*infinitives: str) -> tuple[Verb, ...]:
+    return tuple(verb for verb in TRANSITIVE_VERBS if verb.fr.infinitive in infinitives)
 
 
 PRONOUN_FRAMES: list[PronounFrame] = []
-
-
-HINDERED_VERBS = _transitives(
+"""All frames, in the order of their definition, which is part of the corpus."""
+HINDERED_VERBS = _transitive_verbs(
     *("traverser", "gravir", "entrer", "explorer", "porter", "soulever", "pousser", "tirer"),
     *("manger", "goûter", "voler"),
 )
-"""What one may fail to do because "it" is too much or too little."""
-
-
-AVOIDING_VERBS = _transitives("éviter", "quitter", "contourner")
-"""What one does because of that."""
-
-
+"""Actions that may fail because of a property of the subject or the object."""
+AVOIDING_VERBS = _transitive_verbs("éviter", "quitter", "contourner")
+"""Actions that have such a property as their reason."""
 STAYING_VERBS = tuple(
     parse_verb(line)
     for line in (
@@ -157,8 +151,6 @@ STAYING_VERBS = tuple(
         "play behind | jouer derrière | animal | building",
     )
 )
-
-
 OBSTRUCTING_VERBS = tuple(
     parse_verb(line)
     for line in (
@@ -168,12 +160,8 @@ OBSTRUCTING_VERBS = tuple(
         "delay | retarder",
     )
 )
-
-
-CARE_VERBS = _transitives("nourrir", "caresser", "brosser", "gronder")
-
-
-MAINTENANCE_VERBS = _transitives("peindre", "réparer", "balayer", "construire", "décorer")
+CARE_VERBS = _transitive_verbs("nourrir", "caresser", "brosser", "gronder")
+MAINTENANCE_VERBS = _transitive_verbs("peindre", "réparer", "balayer", "construire", "décorer")
 
 
 def register_frame(
@@ -181,243 +169,228 @@ def register_frame(
     in_short_corpus: bool = False,
     it_is_object: bool = False,
 ) -> Callable[[FrameBuilder], FrameBuilder]:
-    """Add a function to the list of frames under its name."""
+    """Return a decorator that adds a function to `PRONOUN_FRAMES`."""
 
-    def add(tell: FrameBuilder) -> FrameBuilder:
-        PRONOUN_FRAMES.append(
-            PronounFrame(tell.__name__, tell, verbs, in_short_corpus, it_is_object)
-        )
-        return tell
+    def register(build: FrameBuilder) -> FrameBuilder:
+        name = build.__name__.removeprefix("_")
+        frame = PronounFrame(name, build, verbs, in_short_corpus, it_is_object)
+        PRONOUN_FRAMES.append(frame)
+        return build
 
-    return add
+    return register
 
 
 def full_stop_phrase() -> BilingualPhrase:
-    """End a sentence, of which there may be two."""
-    return make_aligned_pair(".", ".")
+    """Return a full stop with a key of its own, because a text may have two sentences."""
+    return aligned_pair(".", ".")
 
 
 def because_phrase() -> BilingualPhrase:
-    """Join a reason."""
-    return make_aligned_pair("because", "parce que")
+    """Return "because"."""
+    return aligned_pair("because", "parce que")
 
 
 @register_frame(in_short_corpus=True)
-def because_it_was(scene: TransitiveEvent) -> SlotFiller:
+def _because_it_was(event: TransitiveEvent) -> SlotFiller:
     """The animal didn't cross the street because it was too tired."""
-    told = scene.to_clause("past")
+    main = event.to_clause("past")
     return lambda it: (
-        told + because_phrase() + it.to_subject_clause("imperfect", TOO) + full_stop_phrase()
+        main + because_phrase() + it.to_subject_clause("imperfect", TOO) + full_stop_phrase()
     )
 
 
 @register_frame(in_short_corpus=True)
-def because_it_is(scene: TransitiveEvent) -> SlotFiller:
+def _because_it_is(event: TransitiveEvent) -> SlotFiller:
     """The animal doesn't cross the street because it is too tired."""
-    told = scene.to_clause("present")
+    main = event.to_clause("present")
     return lambda it: (
-        told + because_phrase() + it.to_subject_clause("present", TOO) + full_stop_phrase()
+        main + because_phrase() + it.to_subject_clause("present", TOO) + full_stop_phrase()
     )
 
 
 @register_frame(in_short_corpus=True)
-def two_sentences(scene: TransitiveEvent) -> SlotFiller:
+def _two_sentences(event: TransitiveEvent) -> SlotFiller:
     """The animal didn't cross the street. It was too tired."""
-    told = scene.to_clause("past")
+    main = event.to_clause("past")
     return lambda it: (
-        told + full_stop_phrase() + it.to_subject_clause("imperfect", TOO) + full_stop_phrase()
+        main + full_stop_phrase() + it.to_subject_clause("imperfect", TOO) + full_stop_phrase()
     )
 
 
 @register_frame(in_short_corpus=True)
-def tried(scene: TransitiveEvent) -> SlotFiller:
+def _tried(event: TransitiveEvent) -> SlotFiller:
     """The animal tried to cross the street, but it was too tired."""
     trying = next(verb for verb in INFINITIVE_VERBS if verb.en == "try")
-    told = (
-        clause(scene.subject, trying, "past")
-        + infinitive_phrase(scene.verb)
-        + scene.direct_object.phrase
+    main = (
+        clause(event.subject, trying, "past")
+        + infinitive_phrase(event.verb)
+        + event.direct_object.phrase
     )
     return lambda it: (
-        told
-        + make_aligned_pair(", but", ", mais")
+        main
+        + aligned_pair(", but", ", mais")
         + it.to_subject_clause("imperfect", TOO)
         + full_stop_phrase()
     )
 
 
 @register_frame()
-def could_not_because(scene: TransitiveEvent) -> SlotFiller:
+def _could_not_because(event: TransitiveEvent) -> SlotFiller:
     """The animal couldn't cross the street because it was so tired."""
     able = could_not_phrase(plural=False)
-    told = (
-        scene.subject.phrase + able + infinitive_phrase(scene.verb, "") + scene.direct_object.phrase
+    main = (
+        event.subject.phrase + able + infinitive_phrase(event.verb, "") + event.direct_object.phrase
     )
     return lambda it: (
-        told + because_phrase() + it.to_subject_clause("imperfect", SO_MUCH) + full_stop_phrase()
+        main + because_phrase() + it.to_subject_clause("imperfect", SO_MUCH) + full_stop_phrase()
     )
 
 
 @register_frame()
-def if_it_is(scene: TransitiveEvent) -> SlotFiller:
+def _if_it_is(event: TransitiveEvent) -> SlotFiller:
     """The animal won't cross the street if it is too tired."""
-    told = scene.to_clause("future")
+    main = event.to_clause("future")
     return lambda it: (
-        told
-        + make_aligned_pair("if", "si")
-        + it.to_subject_clause("present", TOO)
-        + full_stop_phrase()
+        main + aligned_pair("if", "si") + it.to_subject_clause("present", TOO) + full_stop_phrase()
     )
 
 
 @register_frame()
-def never_when(scene: TransitiveEvent) -> SlotFiller:
+def _never_when(event: TransitiveEvent) -> SlotFiller:
     """The animal never crosses the street when it is tired."""
-    told = clause(scene.subject, scene.verb, "present", scene.direct_object, NEVER)
+    main = clause(event.subject, event.verb, "present", event.direct_object, NEVER)
     return lambda it: (
-        told
-        + make_aligned_pair("when", "quand")
-        + it.to_subject_clause("present")
-        + full_stop_phrase()
+        main + aligned_pair("when", "quand") + it.to_subject_clause("present") + full_stop_phrase()
     )
 
 
 @register_frame()
-def even_though(scene: TransitiveEvent) -> SlotFiller:
+def _even_though(event: TransitiveEvent) -> SlotFiller:
     """The animal crossed the street even though it was very tired."""
-    told = scene.to_clause("past", negated=False)
+    main = event.to_clause("past", negated=False)
     return lambda it: (
-        told
-        + make_aligned_pair("even though", "même si")
+        main
+        + aligned_pair("even though", "même si")
         + it.to_subject_clause("imperfect", VERY)
         + full_stop_phrase()
     )
 
 
 @register_frame(in_short_corpus=True)
-def question(scene: TransitiveEvent) -> SlotFiller:
+def _question(event: TransitiveEvent) -> SlotFiller:
     """Why didn't the animal cross the street? Because it was too tired."""
-    asks = question_clause(scene.subject, scene.verb, "past", NOT) + scene.direct_object.phrase
-    told = make_aligned_pair("why", "pourquoi est-ce que") + asks + make_aligned_pair("?", "?")
+    asks = question_clause(event.subject, event.verb, "past", NOT) + event.direct_object.phrase
+    main = aligned_pair("why", "pourquoi est-ce que") + asks + aligned_pair("?", "?")
     return lambda it: (
-        told + because_phrase() + it.to_subject_clause("imperfect", TOO) + full_stop_phrase()
+        main + because_phrase() + it.to_subject_clause("imperfect", TOO) + full_stop_phrase()
     )
 
 
 @register_frame()
-def hearsay(scene: TransitiveEvent) -> SlotFiller:
+def _hearsay(event: TransitiveEvent) -> SlotFiller:
     """The farmer says that the animal didn't cross the street because it was too tired."""
-    says = scene.chooser.reporting_verb()
-    w = scene.chooser
-    who = w.noun_phrase(w.noun(("person",)), w.pick((THE, MY)), adjective_rate=0)
-    told = clause(who, says, "present") + make_aligned_pair("that", "que") + scene.to_clause("past")
+    says = event.chooser.reporting_verb()
+    chooser = event.chooser
+    who = chooser.noun_phrase(chooser.noun(("person",)), chooser.pick((THE, MY)), adjective_rate=0)
+    main = clause(who, says, "present") + aligned_pair("that", "que") + event.to_clause("past")
     return lambda it: (
-        told + because_phrase() + it.to_subject_clause("imperfect", TOO) + full_stop_phrase()
+        main + because_phrase() + it.to_subject_clause("imperfect", TOO) + full_stop_phrase()
     )
 
 
 @register_frame(AVOIDING_VERBS)
-def avoided(scene: TransitiveEvent) -> SlotFiller:
+def _avoided(event: TransitiveEvent) -> SlotFiller:
     """The animal avoided the street because it was too tired."""
-    told = scene.to_clause("past", negated=False)
+    main = event.to_clause("past", negated=False)
     return lambda it: (
-        told + because_phrase() + it.to_subject_clause("imperfect", TOO) + full_stop_phrase()
+        main + because_phrase() + it.to_subject_clause("imperfect", TOO) + full_stop_phrase()
     )
 
 
 @register_frame()
-def dated_reason(scene: TransitiveEvent) -> SlotFiller:
+def _dated_reason(event: TransitiveEvent) -> SlotFiller:
     """Yesterday, the animal didn't cross the street because it was very tired."""
-    told = (
-        scene.chooser.time_adverbial("past") + make_aligned_pair(",", ",") + scene.to_clause("past")
-    )
+    main = event.chooser.time_adverbial("past") + aligned_pair(",", ",") + event.to_clause("past")
     return lambda it: (
-        told + because_phrase() + it.to_subject_clause("imperfect", VERY) + full_stop_phrase()
+        main + because_phrase() + it.to_subject_clause("imperfect", VERY) + full_stop_phrase()
     )
 
 
-@register_frame(_transitives("traverser", "gravir"))
-def turned_round(scene: TransitiveEvent) -> SlotFiller:
+@register_frame(_transitive_verbs("traverser", "gravir"))
+def _turned_round(event: TransitiveEvent) -> SlotFiller:
     """The street frightened the animal because it was too wide."""
-    stops = scene.chooser.pick(OBSTRUCTING_VERBS)
-    told = clause(scene.direct_object, stops, "past", scene.subject)
+    stops = event.chooser.pick(OBSTRUCTING_VERBS)
+    main = clause(event.direct_object, stops, "past", event.subject)
     return lambda it: (
-        told + because_phrase() + it.to_subject_clause("imperfect", TOO) + full_stop_phrase()
+        main + because_phrase() + it.to_subject_clause("imperfect", TOO) + full_stop_phrase()
     )
 
 
 @register_frame(STAYING_VERBS, it_is_object=True)
-def while_someone(scene: TransitiveEvent) -> SlotFiller:
+def _while_someone(event: TransitiveEvent) -> SlotFiller:
     """The dog was waiting in front of the house because the girl was feeding it."""
-    w = scene.chooser
-    who = w.noun_phrase(w.noun(("person",)), THE, plural=False, adjective_rate=0.2)
-    told = scene.to_clause("imperfect", negated=False)
-    return lambda it: told + because_phrase() + it.to_object_clause(who) + full_stop_phrase()
+    chooser = event.chooser
+    who = chooser.noun_phrase(chooser.noun(("person",)), THE, plural=False, adjective_rate=0.2)
+    main = event.to_clause("imperfect", negated=False)
+    return lambda it: main + because_phrase() + it.to_object_clause(who) + full_stop_phrase()
 
 
 @register_frame()
-def meanwhile_tried(scene: TransitiveEvent) -> SlotFiller:
+def _meanwhile_tried(event: TransitiveEvent) -> SlotFiller:
     """While the girl was singing, the animal tried to cross the street, but it was too tired."""
-    w = scene.chooser
-    action = w.pick([each for each in w.lexicon.intransitive_verbs if not each.is_momentary])
-    who = w.noun_phrase(w.noun(("person",)), THE, adjective_rate=0.4)
-    start = (
-        make_aligned_pair("while", "pendant que")
-        + clause(who, action, "imperfect")
-        + make_aligned_pair(",", ",")
+    chooser = event.chooser
+    action = chooser.pick(
+        [each for each in chooser.lexicon.intransitive_verbs if not each.is_momentary]
     )
-    told = tried(scene)
-    return lambda it: start + told(it)
+    who = chooser.noun_phrase(chooser.noun(("person",)), THE, adjective_rate=0.4)
+    start = (
+        aligned_pair("while", "pendant que")
+        + clause(who, action, "imperfect")
+        + aligned_pair(",", ",")
+    )
+    main = _tried(event)
+    return lambda it: start + main(it)
 
 
 TEXTBOOK_PAIRS = (("animal", "tired"), ("street", "wide"))
-"""Never reserved."""
-
-
+"""Nouns and predicates of the textbook sentences; they are never reserved."""
 INANIMATE_KINDS = frozenset(kind for kind in NOUN_TABLES if kind not in NOUN_KIND_GROUPS["animate"])
-
-
 CONTRADICTING_ADJECTIVES = frozenset(
     {"sweet", "fresh", "ripe", "juicy", "sunny", "strong", "brave", "quiet", "solid", "good"}
 )
-"""What would contradict a hindrance: a brave dove is not too afraid."""
-
-
+"""Adjectives that would contradict a hindrance: a brave dove is not too afraid."""
 DECISIVE_RATE = 0.85
-"""How often the two candidates are made to differ in gender."""
-
-
+"""Probability that the candidates are chosen to differ in gender."""
 Predicate = Adjective | Verb
 
 
 @dataclass(frozen=True, slots=True)
 class MinimalPairItem:
-    """A sentence with "it", and how to tell it otherwise."""
+    """One sentence of a minimal pair, which can be built again with another pronoun."""
 
     name: str
     phrase: BilingualPhrase
     build: SlotFiller
     pronoun: PronounPredicate
     antecedent: PronounRole
-    """Which of the two candidates "it" is."""
+    """The role of the noun that "it" refers to."""
     is_decisive: bool
-    """Whether the pronoun would differ for the other candidate."""
+    """Whether the French pronoun would differ for the other candidate."""
 
     def rebuild(self, correct: bool, masked: bool = False) -> BilingualPhrase:
-        """Tell it with the right pronoun or with the other one; the predicate may be hidden."""
+        """Return the sentence with the correct or the wrong pronoun, optionally masked."""
         other: Gender = "f" if self.pronoun.gender == "m" else "m"
         gender = self.pronoun.gender if correct else other
         return self.build(PronounPredicate(gender, None if masked else self.pronoun.predicate))
 
 
 def is_reserved(noun: Noun, adjective: Adjective) -> bool:
-    """Say whether noun and predicate are kept apart but in `novel_pairs`."""
-    if (
-        not (adjective.is_hindrance and adjective.fits_noun(noun))
-        or (noun.en, adjective.en) in TEXTBOOK_PAIRS
-    ):
+    """Return whether noun and predicate occur together only in `load_unseen_pairs`."""
+    if not (adjective.is_hindrance and adjective.fits_noun(noun)):
         return False
-    # Neighbours in the tables differ in gender or in kind: both of a pair share their fate.
+    if (noun.en, adjective.en) in TEXTBOOK_PAIRS:
+        return False
+    # Neighbors in the tables differ in gender or in kind; both of them are reserved, or neither.
     return (NOUNS.index(noun) // 2 + 3 * (ADJECTIVES.index(adjective) // 2)) % 7 == 4
 
 
@@ -425,7 +398,7 @@ def is_reserved(noun: Noun, adjective: Adjective) -> bool:
 def find_candidates(
     lexicon: FableLexicon, kinds: tuple[NounKind, ...], reserved: bool
 ) -> tuple[tuple[Noun, Adjective], ...]:
-    """Return the nouns of these kinds with the hindrances that they can have."""
+    """Return the pairs of a noun of the given kinds and a hindrance that fits it."""
     return tuple(
         (noun, adjective)
         for noun in lexicon.nouns_of_kinds(kinds)
@@ -437,18 +410,26 @@ def find_candidates(
 
 
 def generate_minimal_pair(
-    w: WordChooser, short: bool = False, unseen: bool = False
+    chooser: WordChooser, short: bool = False, unseen: bool = False
 ) -> tuple[MinimalPairItem, MinimalPairItem]:
-    """Tell a scene twice."""
+    """Return two sentences that differ only in the predicate of "it".
+
+    With `unseen`, noun and predicate are reserved pairs.
+    """
     frames = [each for each in PRONOUN_FRAMES if each.in_short_corpus or not short]
-    frame = w.pick([each for each in frames if not (unseen and each.it_is_object)])
-    verb = w.pick(_verbs(w, frame, unseen))
-    doer, thing = _cast(w, verb, unseen)
-    scene = TransitiveEvent(w, _neutral(w, doer[0], "doer"), verb, _neutral(w, thing[0], "thing"))
+    frame = chooser.pick([each for each in frames if not (unseen and each.it_is_object)])
+    verb = chooser.pick(_available_verbs(chooser, frame, unseen))
+    subject, obj = _choose_candidates(chooser, verb, unseen)
+    event = TransitiveEvent(
+        chooser,
+        _neutral_noun_phrase(chooser, subject[0], "subject"),
+        verb,
+        _neutral_noun_phrase(chooser, obj[0], "object"),
+    )
     if frame.it_is_object:
-        upkeep = [each for each in MAINTENANCE_VERBS if thing[0].kind in each.object_kinds]
-        return fill_frame_twice(frame, scene, w.pick(CARE_VERBS), w.pick(upkeep))
-    return fill_frame_twice(frame, scene, doer[1], thing[1])
+        maintenance = [each for each in MAINTENANCE_VERBS if obj[0].kind in each.object_kinds]
+        return fill_frame_twice(frame, event, chooser.pick(CARE_VERBS), chooser.pick(maintenance))
+    return fill_frame_twice(frame, event, subject[1], obj[1])
 
 
 def fill_frame_twice(
@@ -457,60 +438,64 @@ def fill_frame_twice(
     subject_predicate: Predicate,
     object_predicate: Predicate,
 ) -> tuple[MinimalPairItem, MinimalPairItem]:
-    """Close a frame with a predicate of the doer, and with one of the thing."""
-    tell = cache(frame.build(event))  # the twins share what they hide
+    """Fill a frame with a predicate of the subject, and with one of the object."""
+    build = cache(frame.build(event))  # both sentences share their masked forms
     genders = event.subject.agreement.gender, event.direct_object.agreement.gender
+    is_decisive = genders[0] != genders[1]
 
-    def twin(meant: PronounRole, it: PronounPredicate) -> MinimalPairItem:
-        return MinimalPairItem(frame.name, tell(it), tell, it, meant, genders[0] != genders[1])
+    def build_item(antecedent: PronounRole, pronoun: PronounPredicate) -> MinimalPairItem:
+        phrase = build(pronoun)
+        return MinimalPairItem(frame.name, phrase, build, pronoun, antecedent, is_decisive)
 
-    return twin("doer", PronounPredicate(genders[0], subject_predicate)), twin(
-        "thing", PronounPredicate(genders[1], object_predicate)
+    return (
+        build_item("subject", PronounPredicate(genders[0], subject_predicate)),
+        build_item("object", PronounPredicate(genders[1], object_predicate)),
     )
 
 
-def textbook_pair(w: WordChooser) -> tuple[MinimalPairItem, MinimalPairItem]:
-    """Return the two sentences that everybody knows."""
+def textbook_pair(chooser: WordChooser) -> tuple[MinimalPairItem, MinimalPairItem]:
+    """Return the textbook sentences: "The animal didn't cross the street because it was too …"."""
     animal, street = (next(n for n in NOUNS if n.en == name) for name, _ in TEXTBOOK_PAIRS)
     tired, wide = (next(a for a in ADJECTIVES if a.en == name) for _, name in TEXTBOOK_PAIRS)
     cross = next(verb for verb in TRANSITIVE_VERBS if verb.en == "cross")
-    scene = TransitiveEvent(
-        w,
-        build_noun_phrase(THE, animal, role="doer"),
+    event = TransitiveEvent(
+        chooser,
+        build_noun_phrase(THE, animal, role="subject"),
         cross,
-        build_noun_phrase(THE, street, role="thing"),
+        build_noun_phrase(THE, street, role="object"),
     )
-    return fill_frame_twice(PRONOUN_FRAMES[0], scene, tired, wide)
+    return fill_frame_twice(PRONOUN_FRAMES[0], event, tired, wide)
 
 
-def _verbs(w: WordChooser, frame: PronounFrame, novel: bool) -> list[Verb]:
-    """Return the verbs of a frame that the lexicon has words for."""
-    known = [v for v in frame.verbs if v in w.lexicon.transitive_verbs or v not in TRANSITIVE_VERBS]
-    return [verb for verb in known if find_candidates(w.lexicon, verb.object_kinds, novel)]
+def _available_verbs(chooser: WordChooser, frame: PronounFrame, unseen: bool) -> list[Verb]:
+    """Return the verbs of a frame that are in the lexicon and have candidate objects."""
+    lexicon = chooser.lexicon
+    verbs = [v for v in frame.verbs if v in lexicon.transitive_verbs or v not in TRANSITIVE_VERBS]
+    return [verb for verb in verbs if find_candidates(lexicon, verb.object_kinds, unseen)]
 
 
-def _cast(
-    w: WordChooser, verb: Verb, novel: bool
+def _choose_candidates(
+    chooser: WordChooser, verb: Verb, unseen: bool
 ) -> tuple[tuple[Noun, Adjective], tuple[Noun, Adjective]]:
-    """Choose the doer and the thing, each with what could be said of it."""
-    things = [
+    """Choose a subject and an object, each with a predicate that fits it."""
+    objects = [
         each
-        for each in find_candidates(w.lexicon, verb.object_kinds, novel)
+        for each in find_candidates(chooser.lexicon, verb.object_kinds, unseen)
         if each[0].kind in INANIMATE_KINDS
     ]
-    thing = w.pick(things)
-    doers = find_candidates(w.lexicon, ("animal",), novel)
-    if w.chance(DECISIVE_RATE) or novel:
-        doers = tuple(each for each in doers if each[0].gender != thing[0].gender)
-    if thing[0].kind in NOUN_KIND_GROUPS["food"]:  # being hungry is no reason not to eat
-        doers = tuple(each for each in doers if each[1].en != "hungry")
-    return w.pick(doers), thing
+    obj = chooser.pick(objects)
+    subjects = find_candidates(chooser.lexicon, ("animal",), unseen)
+    if chooser.chance(DECISIVE_RATE) or unseen:
+        subjects = tuple(each for each in subjects if each[0].gender != obj[0].gender)
+    if obj[0].kind in NOUN_KIND_GROUPS["food"]:  # being hungry is no reason not to eat
+        subjects = tuple(each for each in subjects if each[1].en != "hungry")
+    return chooser.pick(subjects), obj
 
 
-def _neutral(w: WordChooser, noun: Noun, mark: PronounRole) -> NounPhrase:
-    """Return a noun phrase that does not help to decide."""
-    fitting = [a for a in w.lexicon.adjectives if a.fits_noun(noun) and not a.is_hindrance]
+def _neutral_noun_phrase(chooser: WordChooser, noun: Noun, role: PronounRole) -> NounPhrase:
+    """Return a noun phrase whose adjective does not hint at the antecedent."""
+    fitting = [a for a in chooser.lexicon.adjectives if a.fits_noun(noun) and not a.is_hindrance]
     fitting = [adjective for adjective in fitting if adjective.en not in CONTRADICTING_ADJECTIVES]
-    some = (w.pick(fitting),) if fitting and w.chance(0.25) else ()
-    determiner = w.pick((THE, THE, THE, THE, THIS, MY))
-    return build_noun_phrase(determiner, noun, some, role=mark)
+    adjectives = (chooser.pick(fitting),) if fitting and chooser.chance(0.25) else ()
+    determiner = chooser.pick((THE, THE, THE, THE, THIS, MY))
+    return build_noun_phrase(determiner, noun, adjectives, role=role)

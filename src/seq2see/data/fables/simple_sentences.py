@@ -1,8 +1,12 @@
-"""Constructions of one clause: statements and descriptions."""
+"""Constructions of one clause: statements and descriptions.
+
+A construction is a function that builds a sentence; its docstring is an example. Its name without
+the underscore is stored with the sentences, and its position in the list is part of the corpus.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from seq2see.data.fables import morphology
@@ -24,7 +28,6 @@ from seq2see.data.fables.lexicon import (
     THIS,
     A,
     Adjective,
-    Noun,
     NounKind,
 )
 from seq2see.data.fables.morphology import Person, Tense
@@ -38,18 +41,18 @@ from seq2see.data.fables.phrases import (
     AlignmentKey,
     BilingualPhrase,
     NounPhrase,
+    aligned_pair,
+    aligned_words,
     build_noun_phrase,
     choose_past_tense,
     clause,
     coordinate,
     copula_clause,
     infinitive_phrase,
-    make_aligned_pair,
-    make_aligned_words,
     personal_pronoun,
     verb_group,
 )
-from seq2see.data.fables.verbs import BE_VERB, DRINK_VERB, HAVE_VERB, Verb
+from seq2see.data.fables.verbs import BE_VERB, DRINK_VERB, HAVE_VERB
 from seq2see.data.fables.word_choice import ANIMATE_KINDS, MANNER_ADVERBS, WordChooser
 
 SentenceBuilder = Callable[[WordChooser], BilingualPhrase]
@@ -57,254 +60,245 @@ SentenceBuilder = Callable[[WordChooser], BilingualPhrase]
 
 @dataclass(frozen=True, slots=True)
 class Construction:
-    """A way to make a sentence."""
+    """A kind of sentence, with the function that builds it."""
 
     name: str
     build: SentenceBuilder
     weight: int
+    """Relative frequency."""
     in_short_corpus: bool
-    """Whether the short corpus has it."""
 
 
 CONSTRUCTIONS: list[Construction] = []
+"""All constructions, in the order in which the modules register them."""
 
 
 def register_construction(
     weight: int = 3, in_short_corpus: bool = False
 ) -> Callable[[SentenceBuilder], SentenceBuilder]:
-    """Add a function to the list under its name."""
+    """Return a decorator that adds a function to `CONSTRUCTIONS`."""
 
-    def add(make: SentenceBuilder) -> SentenceBuilder:
-        CONSTRUCTIONS.append(Construction(make.__name__, make, weight, in_short_corpus))
-        return make
+    def register(build: SentenceBuilder) -> SentenceBuilder:
+        name = build.__name__.removeprefix("_")
+        CONSTRUCTIONS.append(Construction(name, build, weight, in_short_corpus))
+        return build
 
-    return add
-
-
-FULL_STOP, COMMA = make_aligned_pair(".", "."), make_aligned_pair(",", ",")
+    return register
 
 
-def choose_transitive_verb(w: WordChooser, *infinitives: str) -> Verb:
-    """Choose among the transitive verbs with these French infinitives."""
-    return w.pick(
-        [verb for verb in w.lexicon.transitive_verbs if verb.fr.infinitive in infinitives]
-    )
-
-
-def choose_intransitive_verb(w: WordChooser, *infinitives: str) -> Verb:
-    """Choose among the intransitive verbs with these French infinitives."""
-    return w.pick(
-        [verb for verb in w.lexicon.intransitive_verbs if verb.fr.infinitive in infinitives]
-    )
-
-
-def optional_location(w: WordChooser, verb: Verb, probability: float) -> BilingualPhrase:
-    """Return a place where it happens, perhaps; one does not leave near a bridge."""
-    placeless = bool(verb.en_particle) or verb.fr.infinitive == "partir"
-    return EMPTY_PHRASE if placeless or not w.chance(probability) else w.location()
-
-
-def definite_noun_phrase(
-    w: WordChooser, kinds: Sequence[NounKind], *but: Noun | None, adjective_rate: float = 0.3
-) -> NounPhrase:
-    """Return a noun phrase that speaks of something known."""
-    return w.noun_phrase(
-        w.noun(w.available_kinds(kinds), *but),
-        w.pick((THE, THE, THIS, MY)),
-        adjective_rate=adjective_rate,
-    )
-
-
-def definite_object(w: WordChooser, verb: Verb, *but: Noun | None) -> NounPhrase:
-    """Return an object that is definite, as it must be after a negation."""
-    return definite_noun_phrase(w, verb.object_kinds, *but)
+FULL_STOP, COMMA = aligned_pair(".", "."), aligned_pair(",", ",")
 
 
 @register_construction(weight=4, in_short_corpus=True)
-def intransitive(w: WordChooser) -> BilingualPhrase:
+def _intransitive(chooser: WordChooser) -> BilingualPhrase:
     """The mouse was sleeping near the bridge. La souris dormait près du pont."""
-    verb = w.intransitive_verb()
-    tense = w.choose_tense(verb)
-    where = optional_location(w, verb, 0.6)
-    when = EMPTY_PHRASE if verb.is_stative or w.chance(0.6) else w.time_adverbial(tense)
-    return clause(w.random_noun_phrase(verb.subject_kinds), verb, tense) + where + when + FULL_STOP
+    verb = chooser.intransitive_verb()
+    tense = chooser.choose_tense(verb)
+    where = chooser.optional_location(verb, 0.6)
+    when = EMPTY_PHRASE if verb.is_stative or chooser.chance(0.6) else chooser.time_adverbial(tense)
+    return (
+        clause(chooser.random_noun_phrase(verb.subject_kinds), verb, tense)
+        + where
+        + when
+        + FULL_STOP
+    )
 
 
 @register_construction()
-def manner(w: WordChooser) -> BilingualPhrase:
+def _manner(chooser: WordChooser) -> BilingualPhrase:
     """The goat walks slowly. La chèvre marche lentement."""
-    verb = choose_intransitive_verb(
-        w, "courir", "marcher", "travailler", "nager", "respirer", "danser"
+    verb = chooser.intransitive_verb(
+        "courir", "marcher", "travailler", "nager", "respirer", "danser"
     )
-    how = make_aligned_pair(*w.pick(MANNER_ADVERBS))
+    how = aligned_pair(*chooser.pick(MANNER_ADVERBS))
     return (
-        clause(w.random_noun_phrase(ANIMATE_KINDS, adjective_rate=0.5), verb, w.choose_tense(verb))
+        clause(
+            chooser.random_noun_phrase(ANIMATE_KINDS, adjective_rate=0.5),
+            verb,
+            chooser.choose_tense(verb),
+        )
         + how
         + FULL_STOP
     )
 
 
 @register_construction(weight=7, in_short_corpus=True)
-def transitive(w: WordChooser) -> BilingualPhrase:
+def _transitive(chooser: WordChooser) -> BilingualPhrase:
     """The fox crossed the deep river. Le renard a traversé la rivière profonde."""
-    subject, verb, obj = w.transitive_action()
-    return clause(subject, verb, w.choose_tense(verb), obj) + FULL_STOP
+    subject, verb, obj = chooser.transitive_action()
+    return clause(subject, verb, chooser.choose_tense(verb), obj) + FULL_STOP
 
 
 @register_construction(weight=4)
-def dated(w: WordChooser) -> BilingualPhrase:
+def _dated(chooser: WordChooser) -> BilingualPhrase:
     """Yesterday, the fox crossed the river. Hier, le renard a traversé la rivière."""
-    subject, verb, obj = w.transitive_action()
-    tense: Tense = "present" if verb.is_stative else w.choose_tense(verb)
-    return w.time_adverbial(tense) + COMMA + clause(subject, verb, tense, obj) + FULL_STOP
+    subject, verb, obj = chooser.transitive_action()
+    tense: Tense = "present" if verb.is_stative else chooser.choose_tense(verb)
+    return chooser.time_adverbial(tense) + COMMA + clause(subject, verb, tense, obj) + FULL_STOP
 
 
 @register_construction(weight=5, in_short_corpus=True)
-def negated(w: WordChooser) -> BilingualPhrase:
+def _negated(chooser: WordChooser) -> BilingualPhrase:
     """The fox didn't cross the river. Le renard n'a pas traversé la rivière."""
-    subject, verb, _ = w.transitive_action()
-    obj = definite_object(w, verb, subject.noun)
-    return clause(subject, verb, w.choose_tense(verb), obj, NOT) + FULL_STOP
+    subject, verb, _ = chooser.transitive_action()
+    obj = chooser.definite_object(verb, subject.noun)
+    return clause(subject, verb, chooser.choose_tense(verb), obj, NOT) + FULL_STOP
 
 
 @register_construction(in_short_corpus=True)
-def never(w: WordChooser) -> BilingualPhrase:
+def _never(chooser: WordChooser) -> BilingualPhrase:
     """The fox has never crossed the river. Le renard n'a jamais traversé la rivière."""
-    subject, verb, _ = w.transitive_action()
-    tense: Tense = "present" if verb.is_stative else w.pick_tense("present", "perfect", "future")
-    return clause(subject, verb, tense, definite_object(w, verb, subject.noun), NEVER) + FULL_STOP
+    subject, verb, _ = chooser.transitive_action()
+    tense: Tense = (
+        "present" if verb.is_stative else chooser.pick_tense("present", "perfect", "future")
+    )
+    return (
+        clause(subject, verb, tense, chooser.definite_object(verb, subject.noun), NEVER) + FULL_STOP
+    )
 
 
 @register_construction()
-def no_longer(w: WordChooser) -> BilingualPhrase:
+def _no_longer(chooser: WordChooser) -> BilingualPhrase:
     """The fox no longer sleeps in the cave. Le renard ne dort plus dans la grotte."""
-    tense = w.pick_tense("present", "present", "future")
-    if w.chance(0.5):
-        verb = choose_transitive_verb(
-            w, "jouer", "parler", "obéir", "traverser", "visiter", "nourrir", "habiter"
+    tense = chooser.pick_tense("present", "present", "future")
+    if chooser.chance(0.5):
+        verb = chooser.transitive_verb(
+            "jouer", "parler", "obéir", "traverser", "visiter", "nourrir", "habiter"
         )
-        subject, obj = w.random_noun_phrase(verb.subject_kinds), definite_object(w, verb)
+        subject, obj = (
+            chooser.random_noun_phrase(verb.subject_kinds),
+            chooser.definite_object(verb),
+        )
         return clause(subject, verb, tense, obj, NO_LONGER) + FULL_STOP
-    verb = choose_intransitive_verb(
-        w, "dormir", "courir", "chanter", "travailler", "danser", "nager"
-    )
+    verb = chooser.intransitive_verb("dormir", "courir", "chanter", "travailler", "danser", "nager")
     return (
-        clause(w.random_noun_phrase(verb.subject_kinds), verb, tense, negation=NO_LONGER)
-        + w.location()
+        clause(chooser.random_noun_phrase(verb.subject_kinds), verb, tense, negation=NO_LONGER)
+        + chooser.location()
         + FULL_STOP
     )
 
 
 @register_construction()
-def nothing(w: WordChooser) -> BilingualPhrase:
+def _nothing(chooser: WordChooser) -> BilingualPhrase:
     """The fox saw nothing in the cave. Le renard n'a rien vu dans la grotte."""
-    verb = choose_transitive_verb(
-        w, "voir", "manger", "trouver", "entendre", "acheter", "cacher", "voler"
+    verb = chooser.transitive_verb(
+        "voir", "manger", "trouver", "entendre", "acheter", "cacher", "voler"
     )
-    where = w.location() if w.chance(0.6) else EMPTY_PHRASE
-    tense = w.pick_tense("past", "past", "future", "present")
+    where = chooser.location() if chooser.chance(0.6) else EMPTY_PHRASE
+    tense = chooser.pick_tense("past", "past", "future", "present")
     return (
-        clause(w.random_noun_phrase(verb.subject_kinds), verb, tense, negation=NOTHING)
+        clause(chooser.random_noun_phrase(verb.subject_kinds), verb, tense, negation=NOTHING)
         + where
         + FULL_STOP
     )
 
 
 @register_construction(weight=4)
-def frequency(w: WordChooser) -> BilingualPhrase:
+def _frequency(chooser: WordChooser) -> BilingualPhrase:
     """The fox has already crossed the river. Le renard a déjà traversé la rivière."""
-    subject, verb, obj = w.transitive_action()
-    tense: Tense = "present" if verb.is_stative else w.pick_tense("present", "perfect", "future")
-    return clause(subject, verb, tense, obj, adverb=w.frequency_adverb(tense)) + FULL_STOP
+    subject, verb, obj = chooser.transitive_action()
+    tense: Tense = (
+        "present" if verb.is_stative else chooser.pick_tense("present", "perfect", "future")
+    )
+    return clause(subject, verb, tense, obj, adverb=chooser.frequency_adverb(tense)) + FULL_STOP
 
 
 @register_construction(in_short_corpus=True)
-def counted(w: WordChooser) -> BilingualPhrase:
+def _counted(chooser: WordChooser) -> BilingualPhrase:
     """Five little birds were sleeping. Cinq petits oiseaux dormaient."""
-    verb = w.intransitive_verb()
-    subject = w.noun_phrase(
-        w.noun(verb.subject_kinds), w.pick((*NUMBERS, MANY, SEVERAL)), True, adjective_rate=0.5
+    verb = chooser.intransitive_verb()
+    subject = chooser.noun_phrase(
+        chooser.noun(verb.subject_kinds),
+        chooser.pick((*NUMBERS, MANY, SEVERAL)),
+        True,
+        adjective_rate=0.5,
     )
-    where = optional_location(w, verb, 0.6)
-    return clause(subject, verb, w.choose_tense(verb)) + where + FULL_STOP
+    where = chooser.optional_location(verb, 0.6)
+    return clause(subject, verb, chooser.choose_tense(verb)) + where + FULL_STOP
 
 
 @register_construction(weight=2)
-def everyone(w: WordChooser) -> BilingualPhrase:
+def _everyone(chooser: WordChooser) -> BilingualPhrase:
     """All the goats are sleeping. Toutes les chèvres dorment."""
-    noun = w.noun(ANIMATE_KINDS)
-    plural = w.chance(0.6)
-    subject = w.noun_phrase(noun, ALL[noun.gender] if plural else EVERY, plural, adjective_rate=0.2)
-    verb = w.intransitive_verb()
-    return clause(subject, verb, w.choose_tense(verb)) + FULL_STOP
+    noun = chooser.noun(ANIMATE_KINDS)
+    plural = chooser.chance(0.6)
+    subject = chooser.noun_phrase(
+        noun, ALL[noun.gender] if plural else EVERY, plural, adjective_rate=0.2
+    )
+    verb = chooser.intransitive_verb()
+    return clause(subject, verb, chooser.choose_tense(verb)) + FULL_STOP
 
 
 @register_construction(in_short_corpus=True)
-def pair_of_subjects(w: WordChooser) -> BilingualPhrase:
+def _pair_of_subjects(chooser: WordChooser) -> BilingualPhrase:
     """The goat and the frog arrived. La chèvre et la grenouille sont arrivées."""
-    first = w.random_noun_phrase(ANIMATE_KINDS, plural=False)
-    second = w.random_noun_phrase(ANIMATE_KINDS, first.noun, plural=False)
-    verb = w.intransitive_verb()
-    where = optional_location(w, verb, 0.5)
-    return clause(coordinate(first, second), verb, w.choose_tense(verb)) + where + FULL_STOP
+    first = chooser.random_noun_phrase(ANIMATE_KINDS, plural=False)
+    second = chooser.random_noun_phrase(ANIMATE_KINDS, first.noun, plural=False)
+    verb = chooser.intransitive_verb()
+    where = chooser.optional_location(verb, 0.5)
+    return clause(coordinate(first, second), verb, chooser.choose_tense(verb)) + where + FULL_STOP
 
 
 @register_construction(weight=4)
-def wanting(w: WordChooser) -> BilingualPhrase:
+def _wanting(chooser: WordChooser) -> BilingualPhrase:
     """The fox tried to cross the street. Le renard a essayé de traverser la rue."""
-    subject, verb, obj = w.intended_action()
-    wanter = w.infinitive_verb()
-    tense = w.pick_tense("present", choose_past_tense(wanter), "future")
-    group = verb_group(wanter, tense, subject.agreement, NOT if w.chance(0.3) else AFFIRMATIVE)
+    subject, verb, obj = chooser.intended_action()
+    main_verb = chooser.infinitive_verb()
+    tense = chooser.pick_tense("present", choose_past_tense(main_verb), "future")
+    group = verb_group(
+        main_verb, tense, subject.agreement, NOT if chooser.chance(0.3) else AFFIRMATIVE
+    )
     return subject.phrase + group + infinitive_phrase(verb) + obj.phrase + FULL_STOP
 
 
 @register_construction(weight=4)
-def ability(w: WordChooser) -> BilingualPhrase:
+def _ability(chooser: WordChooser) -> BilingualPhrase:
     """The fox can't cross the street. Le renard ne peut pas traverser la rue."""
-    subject, verb, obj = w.intended_action()
+    subject, verb, obj = chooser.intended_action()
     plural = subject.agreement.plural
-    can = w.pick((can_phrase(plural, True), can_phrase(plural, False), could_not_phrase(plural)))
+    can = chooser.pick(
+        (can_phrase(plural, True), can_phrase(plural, False), could_not_phrase(plural))
+    )
     return subject.phrase + can + infinitive_phrase(verb, "") + obj.phrase + FULL_STOP
 
 
 def can_phrase(plural: bool, able: bool) -> BilingualPhrase:
-    """Return "can" or "can't"."""
+    """Return "can" or "can't" in the present."""
     fr = "peuvent" if plural else "peut"
-    return make_aligned_pair("can", fr) if able else make_aligned_pair("can't", f"ne {fr} pas")
+    return aligned_pair("can", fr) if able else aligned_pair("can't", f"ne {fr} pas")
 
 
 def could_not_phrase(plural: bool) -> BilingualPhrase:
-    """Return "couldn't"."""
-    return make_aligned_pair("couldn't", "ne ont pas pu" if plural else "ne a pas pu")
+    """Return "couldn't", in French in the passé composé."""
+    return aligned_pair("couldn't", "ne ont pas pu" if plural else "ne a pas pu")
 
 
 @register_construction(weight=4)
-def giving(w: WordChooser) -> BilingualPhrase:
+def _giving(chooser: WordChooser) -> BilingualPhrase:
     """The girl gives an apple to the horse. La fille donne une pomme au cheval."""
-    verb = w.giving_verb()
-    giver = w.random_noun_phrase(verb.subject_kinds)
-    gift = w.noun_phrase(w.noun(verb.object_kinds), w.pick((THE, A, MY, THIS)))
-    receiver = w.noun_phrase(w.noun(ANIMATE_KINDS, giver.noun), w.pick((THE, A, MY)))
-    group = verb_group(verb.without_particles, w.choose_tense(verb), giver.agreement)
-    to = make_aligned_pair(verb.en_particle, verb.fr_particle)
+    verb = chooser.giving_verb()
+    giver = chooser.random_noun_phrase(verb.subject_kinds)
+    gift = chooser.noun_phrase(chooser.noun(verb.object_kinds), chooser.pick((THE, A, MY, THIS)))
+    receiver = chooser.noun_phrase(
+        chooser.noun(ANIMATE_KINDS, giver.noun), chooser.pick((THE, A, MY))
+    )
+    group = verb_group(verb.without_particles, chooser.choose_tense(verb), giver.agreement)
+    to = aligned_pair(verb.en_particle, verb.fr_particle)
     return giver.phrase + group + gift.phrase + to + receiver.phrase + FULL_STOP
 
 
 @register_construction(weight=3)
-def passive(w: WordChooser) -> BilingualPhrase:
+def _passive(chooser: WordChooser) -> BilingualPhrase:
     """The mouse was found by the cat. La souris a été trouvée par le chat."""
-    verb = choose_transitive_verb(w, *PASSIVE_VERBS)
-    agent = w.random_noun_phrase(w.available_kinds(verb.subject_kinds))
-    victim = w.random_noun_phrase(w.available_kinds(verb.object_kinds), agent.noun)
-    tense = w.pick_tense("past", "future")
-    link, of = AlignmentKey(), victim.agreement
-    form = morphology.inflect_participle(verb.fr.participle, of.gender, of.plural)
-    done = BilingualPhrase(
-        make_aligned_words(verb.en_participle, link), make_aligned_words(form, link)
-    )
-    be = verb_group(BE_VERB, tense, of, NOT if w.chance(0.2) else AFFIRMATIVE)
-    return victim.phrase + be + done + make_aligned_pair("by", "par") + agent.phrase + FULL_STOP
+    verb = chooser.transitive_verb(*PASSIVE_VERBS)
+    agent = chooser.random_noun_phrase(chooser.available_kinds(verb.subject_kinds))
+    victim = chooser.random_noun_phrase(chooser.available_kinds(verb.object_kinds), agent.noun)
+    tense = chooser.pick_tense("past", "future")
+    key, agreement = AlignmentKey(), victim.agreement
+    form = morphology.inflect_participle(verb.fr.participle, agreement.gender, agreement.plural)
+    participle = BilingualPhrase(aligned_words(verb.en_participle, key), aligned_words(form, key))
+    be = verb_group(BE_VERB, tense, agreement, NOT if chooser.chance(0.2) else AFFIRMATIVE)
+    return victim.phrase + be + participle + aligned_pair("by", "par") + agent.phrase + FULL_STOP
 
 
 PASSIVE_VERBS = (
@@ -316,17 +310,19 @@ PASSIVE_VERBS = (
 
 
 @register_construction(weight=4)
-def first_person(w: WordChooser) -> BilingualPhrase:
+def _first_person(chooser: WordChooser) -> BilingualPhrase:
     """I saw my horse near the bridge. J'ai vu mon cheval près du pont."""
-    person: Person = w.pick(("I", "I", "we"))
-    verb = choose_transitive_verb(w, *FIRST_PERSON_VERBS)
-    determiner = w.pick((MY if person == "I" else OUR, THE, *NUMBERS[:4], A, THIS))
+    person: Person = chooser.pick(("I", "I", "we"))
+    verb = chooser.transitive_verb(*FIRST_PERSON_VERBS)
+    determiner = chooser.pick((MY if person == "I" else OUR, THE, *NUMBERS[:4], A, THIS))
     plural = True if determiner in NUMBERS else None
-    obj = w.noun_phrase(w.noun(verb.object_kinds), determiner, plural)
-    where = w.location(obj.noun) if w.chance(0.4) else EMPTY_PHRASE
-    polarity = NOT if determiner in (THE, THIS, MY, OUR) and w.chance(0.3) else AFFIRMATIVE
+    obj = chooser.noun_phrase(chooser.noun(verb.object_kinds), determiner, plural)
+    where = chooser.location(obj.noun) if chooser.chance(0.4) else EMPTY_PHRASE
+    negation = NOT if determiner in (THE, THIS, MY, OUR) and chooser.chance(0.3) else AFFIRMATIVE
     return (
-        clause(personal_pronoun(person), verb, w.pick_tense(*FIRST_PERSON_TENSES), obj, polarity)
+        clause(
+            personal_pronoun(person), verb, chooser.pick_tense(*FIRST_PERSON_TENSES), obj, negation
+        )
         + where
         + FULL_STOP
     )
@@ -342,29 +338,27 @@ FIRST_PERSON_VERBS = (
     "dessiner",
     "acheter",
 )
-
-
 FIRST_PERSON_TENSES: tuple[Tense, ...] = ("present", "past", "past", "future")
 
 
 @register_construction(weight=4)
-def ownership(w: WordChooser) -> BilingualPhrase:
+def _ownership(chooser: WordChooser) -> BilingualPhrase:
     """The princess lost her crown. La princesse a perdu sa couronne."""
-    verb = choose_transitive_verb(
-        w, "chercher", "perdre", "trouver", "cacher", "vendre", "porter", "toucher"
+    verb = chooser.transitive_verb(
+        "chercher", "perdre", "trouver", "cacher", "vendre", "porter", "toucher"
     )
-    owner = w.random_noun_phrase(verb.subject_kinds)
+    owner = chooser.random_noun_phrase(verb.subject_kinds)
     assert owner.noun is not None
     own = ITS if owner.noun.kind == "animal" else HER if owner.noun.gender == "f" else HIS
     own = THEIR if owner.agreement.plural else own
-    kinds = w.available_kinds([kind for kind in verb.object_kinds if kind in {"load", "belonging"}])
-    thing = w.noun_phrase(w.noun(kinds, owner.noun), own)
-    return clause(owner, verb, w.choose_tense(verb), thing) + FULL_STOP
+    kinds = chooser.available_kinds(
+        [kind for kind in verb.object_kinds if kind in {"load", "belonging"}]
+    )
+    thing = chooser.noun_phrase(chooser.noun(kinds, owner.noun), own)
+    return clause(owner, verb, chooser.choose_tense(verb), thing) + FULL_STOP
 
 
 VERY, TOO, SO = ("very", "très"), ("too", "trop"), ("so", "si")
-
-
 COMPARED_KINDS: tuple[NounKind, ...] = (
     "animal",
     "person",
@@ -377,94 +371,90 @@ COMPARED_KINDS: tuple[NounKind, ...] = (
 
 
 @register_construction(weight=5, in_short_corpus=True)
-def property_of(w: WordChooser) -> BilingualPhrase:
+def _property_of(chooser: WordChooser) -> BilingualPhrase:
     """The river was very deep. La rivière était très profonde."""
-    noun = w.pick([noun for noun in w.lexicon.nouns if noun.kind not in {"part", "opening"}])
-    subject = w.noun_phrase(noun, w.pick((THE, THE, THIS, MY)), adjective_rate=0)
-    adjective = w.adjective(noun, attributive=False)
-    polarity = NOT if w.chance(0.25) else AFFIRMATIVE
-    degree = make_aligned_pair(*w.pick((VERY, TOO) if adjective.is_hindrance else (VERY,)))
-    if polarity is NOT or w.chance(0.4):
+    noun = chooser.pick(
+        [noun for noun in chooser.lexicon.nouns if noun.kind not in {"part", "opening"}]
+    )
+    subject = chooser.noun_phrase(noun, chooser.pick((THE, THE, THIS, MY)), adjective_rate=0)
+    adjective = chooser.adjective(noun, attributive=False)
+    negation = NOT if chooser.chance(0.25) else AFFIRMATIVE
+    degree = aligned_pair(*chooser.pick((VERY, TOO) if adjective.is_hindrance else (VERY,)))
+    if negation is NOT or chooser.chance(0.4):
         degree = EMPTY_PHRASE
-    tense = w.pick_tense("present", "imperfect", "future")
-    return copula_clause(subject, adjective, tense, polarity, degree) + FULL_STOP
-
-
-def choose_comparable_adjective(w: WordChooser, noun: Noun) -> Adjective:
-    """Choose an adjective that can be compared."""
-    fitting = [each for each in w.lexicon.adjectives if each.fits_noun(noun)]
-    return w.pick([each for each in fitting if each.is_gradable and not each.uses_avoir])
+    tense = chooser.pick_tense("present", "imperfect", "future")
+    return copula_clause(subject, adjective, tense, negation, degree) + FULL_STOP
 
 
 @register_construction(weight=4, in_short_corpus=True)
-def comparison(w: WordChooser) -> BilingualPhrase:
+def _comparison(chooser: WordChooser) -> BilingualPhrase:
     """The street is wider than the path. La rue est plus large que le chemin."""
-    noun = w.noun(w.available_kinds(COMPARED_KINDS))
-    subject = w.noun_phrase(noun, w.pick((THE, THIS, MY)), adjective_rate=0)
-    other = w.noun_phrase(w.noun((noun.kind,), noun), w.pick((THE, THIS, MY)), adjective_rate=0.1)
-    verb = verb_group(BE_VERB, w.pick_tense("present", "imperfect"), subject.agreement)
+    noun = chooser.noun(chooser.available_kinds(COMPARED_KINDS))
+    subject = chooser.noun_phrase(noun, chooser.pick((THE, THIS, MY)), adjective_rate=0)
+    other = chooser.noun_phrase(
+        chooser.noun((noun.kind,), noun), chooser.pick((THE, THIS, MY)), adjective_rate=0.1
+    )
+    verb = verb_group(BE_VERB, chooser.pick_tense("present", "imperfect"), subject.agreement)
     return (
         subject.phrase
         + verb
-        + comparison_phrase(w, choose_comparable_adjective(w, noun), subject)
+        + comparison_phrase(chooser, chooser.comparable_adjective(noun), subject)
         + other.phrase
         + FULL_STOP
     )
 
 
-def comparison_phrase(w: WordChooser, adjective: Adjective, subject: NounPhrase) -> BilingualPhrase:
+def comparison_phrase(
+    chooser: WordChooser, adjective: Adjective, subject: NounPhrase
+) -> BilingualPhrase:
     """Return "wider than", "less wide than" or "as wide as"."""
     degree, own, than = AlignmentKey(), AlignmentKey(), AlignmentKey()
     fr = adjective.inflect(subject.agreement.gender, subject.agreement.plural)
     more, _, long = morphology.comparative_form(adjective.en).partition(" ")
     choices = {
-        "plus": (make_aligned_words(more, degree) + make_aligned_words(long, own), "than"),
+        "plus": (aligned_words(more, degree) + aligned_words(long, own), "than"),
         "moins": (
-            make_aligned_words("less", degree) + make_aligned_words(adjective.en, own),
+            aligned_words("less", degree) + aligned_words(adjective.en, own),
             "than",
         ),
-        "aussi": (make_aligned_words("as", degree) + make_aligned_words(adjective.en, own), "as"),
+        "aussi": (aligned_words("as", degree) + aligned_words(adjective.en, own), "as"),
     }
-    adverb = w.pick(("plus", "plus", "moins", "aussi"))
+    adverb = chooser.pick(("plus", "plus", "moins", "aussi"))
     en, second = choices[adverb]
     if not long and adverb == "plus":
-        en = make_aligned_words(more, degree, own)
+        en = aligned_words(more, degree, own)
     french_words = (
-        make_aligned_words(adverb, degree)
-        + make_aligned_words(fr, own)
-        + make_aligned_words("que", than)
+        aligned_words(adverb, degree) + aligned_words(fr, own) + aligned_words("que", than)
     )
-    return BilingualPhrase(en + make_aligned_words(second, than), french_words)
+    return BilingualPhrase(en + aligned_words(second, than), french_words)
 
 
 @register_construction()
-def superlative(w: WordChooser) -> BilingualPhrase:
+def _superlative(chooser: WordChooser) -> BilingualPhrase:
     """The lion is the strongest animal in the forest. … l'animal le plus fort de la forêt."""
-    animal, *others = w.lexicon.nouns_of_kinds(("animal",))
-    adjective = choose_comparable_adjective(w, animal)
+    animal, *others = chooser.lexicon.nouns_of_kinds(("animal",))
+    adjective = chooser.comparable_adjective(animal)
     if adjective.precedes_noun:
-        return superlative(w)
-    quality = make_aligned_pair(
-        morphology.superlative_form(adjective.en), f"le plus {adjective.fr}"
-    )
+        return _superlative(chooser)
+    quality = aligned_pair(morphology.superlative_form(adjective.en), f"le plus {adjective.fr}")
     kind = build_noun_phrase(THE, animal).phrase
-    subject = w.noun_phrase(w.pick(others), THE, plural=False, adjective_rate=0)
+    subject = chooser.noun_phrase(chooser.pick(others), THE, plural=False, adjective_rate=0)
     named_ = BilingualPhrase(kind.en[:1] + quality.en + kind.en[1:], kind.fr + quality.fr)
     verb = verb_group(BE_VERB, "present", subject.agreement)
-    there = w.noun_phrase(w.noun(("land",)), THE, plural=False).phrase
-    return subject.phrase + verb + named_ + make_aligned_pair("in", "de") + there + FULL_STOP
+    there = chooser.noun_phrase(chooser.noun(("land",)), THE, plural=False).phrase
+    return subject.phrase + verb + named_ + aligned_pair("in", "de") + there + FULL_STOP
 
 
 @register_construction(weight=4)
-def partitive(w: WordChooser) -> BilingualPhrase:
+def _partitive(chooser: WordChooser) -> BilingualPhrase:
     """The girl is eating some bread. La fille mange du pain."""
-    verb = choose_transitive_verb(w, "manger", "acheter", "vendre")
-    food = build_noun_phrase(SOME, w.noun(("provision",)))
-    tense = w.choose_tense(verb)
-    where = w.location() if w.chance(0.4) else EMPTY_PHRASE
-    when = w.time_adverbial(tense) if w.chance(0.4) else EMPTY_PHRASE
+    verb = chooser.transitive_verb("manger", "acheter", "vendre")
+    food = build_noun_phrase(SOME, chooser.noun(("provision",)))
+    tense = chooser.choose_tense(verb)
+    where = chooser.location() if chooser.chance(0.4) else EMPTY_PHRASE
+    when = chooser.time_adverbial(tense) if chooser.chance(0.4) else EMPTY_PHRASE
     return (
-        clause(w.random_noun_phrase(verb.subject_kinds), verb, tense, food)
+        clause(chooser.random_noun_phrase(verb.subject_kinds), verb, tense, food)
         + where
         + when
         + FULL_STOP
@@ -472,20 +462,20 @@ def partitive(w: WordChooser) -> BilingualPhrase:
 
 
 @register_construction()
-def none(w: WordChooser) -> BilingualPhrase:
+def _none(chooser: WordChooser) -> BilingualPhrase:
     """The girl doesn't eat any bread. La fille ne mange pas de pain."""
-    verb = choose_transitive_verb(w, "manger", "acheter", "vendre")
-    many = w.noun(("fruit", "dish"))
+    verb = chooser.transitive_verb("manger", "acheter", "vendre")
+    many = chooser.noun(("fruit", "dish"))
     food = (
-        build_noun_phrase(ANY, w.noun(("provision",)))
-        if w.chance(0.5)
+        build_noun_phrase(ANY, chooser.noun(("provision",)))
+        if chooser.chance(0.5)
         else build_noun_phrase(ANY, many, (), True)
     )
     return (
         clause(
-            w.random_noun_phrase(verb.subject_kinds),
+            chooser.random_noun_phrase(verb.subject_kinds),
             verb,
-            w.pick_tense("present", "past"),
+            chooser.pick_tense("present", "past"),
             food,
             NOT,
         )
@@ -494,20 +484,20 @@ def none(w: WordChooser) -> BilingualPhrase:
 
 
 @register_construction(weight=2)
-def drinking(w: WordChooser) -> BilingualPhrase:
+def _drinking(chooser: WordChooser) -> BilingualPhrase:
     """The cat drinks some milk. Le chat boit du lait."""
-    en, article, fr = w.pick(DRINKS)
-    if w.chance(0.4):
-        polarity, drink = NOT, make_aligned_pair("any", "de") + make_aligned_pair(en, fr)
+    en, article, fr = chooser.pick(DRINKS)
+    if chooser.chance(0.4):
+        negation, drink = NOT, aligned_pair("any", "de") + aligned_pair(en, fr)
     else:
-        polarity, drink = (
+        negation, drink = (
             AFFIRMATIVE,
-            make_aligned_pair("some", article) + make_aligned_pair(en, fr),
+            aligned_pair("some", article) + aligned_pair(en, fr),
         )
-    tense = w.choose_tense(DRINK_VERB)
-    when = w.time_adverbial(tense) if w.chance(0.4) else EMPTY_PHRASE
+    tense = chooser.choose_tense(DRINK_VERB)
+    when = chooser.time_adverbial(tense) if chooser.chance(0.4) else EMPTY_PHRASE
     return (
-        clause(w.random_noun_phrase(ANIMATE_KINDS), DRINK_VERB, tense, negation=polarity)
+        clause(chooser.random_noun_phrase(ANIMATE_KINDS), DRINK_VERB, tense, negation=negation)
         + drink
         + when
         + FULL_STOP
@@ -524,99 +514,79 @@ DRINKS = (
 
 
 @register_construction(weight=4, in_short_corpus=True)
-def existence(w: WordChooser) -> BilingualPhrase:
+def _existence(chooser: WordChooser) -> BilingualPhrase:
     """There are three foxes in the old barn. Il y a trois renards dans la vieille grange."""
-    determiner = w.pick((A, A, *NUMBERS, MANY, SEVERAL))
-    noun = w.noun(w.available_kinds((*ANIMATE_KINDS, "load", "belonging")))
-    thing = w.noun_phrase(noun, determiner, plural=determiner is not A)
+    determiner = chooser.pick((A, A, *NUMBERS, MANY, SEVERAL))
+    noun = chooser.noun(chooser.available_kinds((*ANIMATE_KINDS, "load", "belonging")))
+    thing = chooser.noun_phrase(noun, determiner, plural=determiner is not A)
     now, then = ("are", "were") if thing.agreement.plural else ("is", "was")
-    en, fr = w.pick(((now, "il y a"), (then, "il y avait")))
-    return make_aligned_pair(f"there {en}", fr) + thing.phrase + w.location(noun) + FULL_STOP
+    en, fr = chooser.pick(((now, "il y a"), (then, "il y avait")))
+    return aligned_pair(f"there {en}", fr) + thing.phrase + chooser.location(noun) + FULL_STOP
 
 
 @register_construction(weight=2)
-def absence(w: WordChooser) -> BilingualPhrase:
+def _absence(chooser: WordChooser) -> BilingualPhrase:
     """There is no bread in the house. Il n'y a pas de pain dans la maison."""
-    en, fr = w.pick((("there is", "a"), ("there was", "avait")))
-    be, no = AlignmentKey(), AlignmentKey()
+    en, fr = chooser.pick((("there is", "a"), ("there was", "avait")))
+    be, negation_key = AlignmentKey(), AlignmentKey()
     there = (
-        make_aligned_words("il", be)
-        + make_aligned_words("ne", no)
-        + make_aligned_words(f"y {fr}", be)
-        + make_aligned_words("pas de", no)
+        aligned_words("il", be)
+        + aligned_words("ne", negation_key)
+        + aligned_words(f"y {fr}", be)
+        + aligned_words("pas de", negation_key)
     )
-    noun = w.noun(("provision",))
-    thing = make_aligned_pair(noun.en, noun.fr)
+    noun = chooser.noun(("provision",))
+    thing = aligned_pair(noun.en, noun.fr)
     return (
-        BilingualPhrase(make_aligned_words(en, be) + make_aligned_words("no", no), there)
+        BilingualPhrase(aligned_words(en, be) + aligned_words("no", negation_key), there)
         + thing
-        + w.location()
+        + chooser.location()
         + FULL_STOP
     )
 
 
 @register_construction()
-def feature(w: WordChooser) -> BilingualPhrase:
+def _feature(chooser: WordChooser) -> BilingualPhrase:
     """The fox has a long tail. Le renard a une longue queue."""
-    owner = w.noun_phrase(
-        w.noun(("animal",)), w.pick((THE, THIS, MY)), plural=False, adjective_rate=0.1
+    owner = chooser.noun_phrase(
+        chooser.noun(("animal",)), chooser.pick((THE, THIS, MY)), plural=False, adjective_rate=0.1
     )
-    part = w.noun(("part",))
-    detail = build_noun_phrase(A, part, (w.adjective(part),))
-    tense = w.pick_tense("present", "imperfect")
+    part = chooser.noun(("part",))
+    detail = build_noun_phrase(A, part, (chooser.adjective(part),))
+    tense = chooser.pick_tense("present", "imperfect")
     return clause(owner, HAVE_VERB, tense, detail) + FULL_STOP
 
 
 @register_construction()
-def identity(w: WordChooser) -> BilingualPhrase:
+def _identity(chooser: WordChooser) -> BilingualPhrase:
     """This is my old house. C'est ma vieille maison."""
-    noun = w.noun(("animal", "person", "building", "load", "belonging"))
-    thing = w.noun_phrase(noun, w.pick((THE, A, MY)), plural=False, adjective_rate=0.6)
-    en, fr = w.pick((("is", "est"), ("was", "était")))
-    return make_aligned_pair("this", "ce") + make_aligned_pair(en, fr) + thing.phrase + FULL_STOP
+    noun = chooser.noun(("animal", "person", "building", "load", "belonging"))
+    thing = chooser.noun_phrase(noun, chooser.pick((THE, A, MY)), plural=False, adjective_rate=0.6)
+    en, fr = chooser.pick((("is", "est"), ("was", "était")))
+    return aligned_pair("this", "ce") + aligned_pair(en, fr) + thing.phrase + FULL_STOP
 
 
 @register_construction()
-def pair_of_adjectives(w: WordChooser) -> BilingualPhrase:
+def _pair_of_adjectives(chooser: WordChooser) -> BilingualPhrase:
     """The goats are tired but happy. Les chèvres sont fatiguées mais heureuses."""
-    noun = w.noun(ANIMATE_KINDS)
-    subject = w.noun_phrase(noun, w.pick((THE, THIS, MY)), adjective_rate=0)
-    first, second = choose_comparable_adjective(w, noun), choose_comparable_adjective(w, noun)
-    if first == second or first.precedes_noun or second.precedes_noun:
-        return pair_of_adjectives(w)
-    of = subject.agreement
-    join = (
-        make_aligned_pair("and", "et")
-        if first.is_hindrance == second.is_hindrance
-        else make_aligned_pair("but", "mais")
+    noun = chooser.noun(ANIMATE_KINDS)
+    subject = chooser.noun_phrase(noun, chooser.pick((THE, THIS, MY)), adjective_rate=0)
+    first, second = (
+        chooser.comparable_adjective(noun),
+        chooser.comparable_adjective(noun),
     )
-    more = make_aligned_pair(second.en, second.inflect(of.gender, of.plural))
+    if first == second or first.precedes_noun or second.precedes_noun:
+        return _pair_of_adjectives(chooser)
+    agreement = subject.agreement
+    join = (
+        aligned_pair("and", "et")
+        if first.is_hindrance == second.is_hindrance
+        else aligned_pair("but", "mais")
+    )
+    more = aligned_pair(second.en, second.inflect(agreement.gender, agreement.plural))
     return (
-        copula_clause(subject, first, w.pick_tense("present", "imperfect"))
+        copula_clause(subject, first, chooser.pick_tense("present", "imperfect"))
         + join
         + more
-        + FULL_STOP
-    )
-
-
-@register_construction()
-def motive(w: WordChooser) -> BilingualPhrase:
-    """The fox is too tired to cross the street. … trop fatigué pour traverser la rue."""
-    actor, verb, obj = w.intended_action()
-    assert actor.noun is not None
-    subject = w.noun_phrase(actor.noun, w.pick((THE, THIS, MY)), adjective_rate=0)
-    hindrances = [a for a in w.lexicon.adjectives if a.is_hindrance and a.fits_noun(actor.noun)]
-    said = copula_clause(
-        subject,
-        w.pick(hindrances),
-        w.pick_tense("present", "imperfect"),
-        AFFIRMATIVE,
-        make_aligned_pair(*TOO),
-    )
-    return (
-        said
-        + BilingualPhrase((), make_aligned_words("pour"))
-        + infinitive_phrase(verb)
-        + obj.phrase
         + FULL_STOP
     )

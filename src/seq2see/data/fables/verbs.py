@@ -1,4 +1,4 @@
-"""Verbs in English and French: conjugation, and which nouns they take."""
+"""Verbs in English and French: their forms, and the kinds of nouns they take."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ from seq2see.data.fables.lexicon import NOUN_KIND_GROUPS, NounKind
 from seq2see.data.fables.morphology import Conjugation, Person, Tense, conjugate
 
 BE_PAST: dict[Person, str] = {"I": "was", "we": "were", "you": "were", "it": "was", "they": "were"}
-
-
 BE_PRESENT: dict[Person, str] = {"I": "am", "we": "are", "you": "are", "it": "is", "they": "are"}
-
-
 ETRE_VERBS = frozenset(
     ["aller", "venir", "revenir", "entrer", "arriver", "partir", "tomber", "rester", "passer"]
 )
+"""Verbs whose compound tenses are formed with être."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verb:
-    """A verb in both languages, with the particle or preposition it takes in each."""
+    """A verb in both languages, with its particle or preposition in each."""
 
     en: str
     en_past: str
@@ -34,13 +31,13 @@ class Verb:
     subject_kinds: tuple[NounKind, ...] = ()
     object_kinds: tuple[NounKind, ...] = ()
     is_stative: bool = False
-    """Whether its past is a state: imparfait, and no progressive."""
+    """Whether it describes a state: the past is the imparfait, and there is no progressive."""
     is_momentary: bool = False
-    """Whether it takes no time: no imparfait, and no progressive."""
+    """Whether it describes a moment: there is no imparfait and no progressive."""
 
     @property
     def uses_etre(self) -> bool:
-        """Whether être makes its compound tenses."""
+        """Whether compound tenses are formed with être."""
         return self.is_reflexive or self.fr.infinitive in ETRE_VERBS
 
     @property
@@ -49,9 +46,9 @@ class Verb:
         return replace(self, en_particle="", fr_particle="")
 
     def english_form(self, tense: Tense, person: Person) -> tuple[str, str]:
-        """Return the auxiliary, or "", and the verb."""
+        """Return the auxiliary, or "", and the main verb."""
         if self.en == "be":
-            return self._being(tense, person)
+            return self._form_of_be(tense, person)
         if tense == "present" or (self.is_stative and tense == "progressive"):
             return "", morphology.third_person_form(self.en) if person == "it" else self.en
         if tense == "past" or (self.is_stative and tense == "imperfect"):
@@ -60,17 +57,16 @@ class Verb:
             return "has" if person == "it" else "have", self.en_participle
         if tense == "future":
             return "will", self.en
-        return (BE_PRESENT if tense == "progressive" else BE_PAST)[person], morphology.ing_form(
-            self.en
-        )
+        auxiliary = (BE_PRESENT if tense == "progressive" else BE_PAST)[person]
+        return auxiliary, morphology.ing_form(self.en)
 
-    def _being(self, tense: Tense, person: Person) -> tuple[str, str]:
+    def _form_of_be(self, tense: Tense, person: Person) -> tuple[str, str]:
         if tense == "future":
             return "will", "be"
         return (BE_PRESENT if tense == "present" else BE_PAST)[person], ""
 
     def french_form(self, tense: Tense, person: Person) -> str:
-        """Return the verb in a simple tense, or its auxiliary in a compound one."""
+        """Return the verb in a simple tense, or the auxiliary of a compound tense."""
         if tense in {"present", "progressive"}:
             return self.fr.present(person)
         if tense in {"past", "perfect"}:
@@ -79,8 +75,8 @@ class Verb:
 
 
 ETRE, AVOIR = conjugate("être"), conjugate("avoir")
-
-
+# English (irregular past and participle) | French | kinds of subjects | kinds of objects;
+# "*" a state, "~" a moment
 TRANSITIVE_TABLE = """
 cross                    | traverser        | animate | road water land
 see (saw seen) ~         | voir             | animate | animate place item fruit
@@ -158,8 +154,6 @@ live in *                | habiter dans     | animate | building hollow
 jump over                | sauter par-dessus | animal | load
 hold (held)              | tenir            | person  | item
 """
-
-
 INTRANSITIVE_TABLE = """
 sleep (slept)            | dormir           | animate
 run (ran run)            | courir           | animate
@@ -190,8 +184,6 @@ go for_a_walk (went gone) | se promener     | animate
 breathe                  | respirer         | animate
 grow up (grew grown)     | grandir          | animate
 """
-
-
 GIVING_TABLE = """
 give to (gave given)     | donner à         | person  | item fruit dish
 show to (showed shown)   | montrer à        | person  | item fruit dish
@@ -202,8 +194,6 @@ offer to                 | offrir à         | animate | belonging fruit dish
 lend to (lent)           | prêter à         | person  | belonging
 steal from (stole stolen) | voler à         | animate | belonging fruit
 """
-
-
 INFINITIVE_TABLE = """
 want *                   | vouloir          | animate
 try                      | essayer de       | animate
@@ -214,8 +204,6 @@ hope *                   | espérer          | animate
 learn                    | apprendre à      | animate
 forget (forgot forgotten) ~ | oublier de   | animate
 """
-
-
 REPORTING_TABLE = """
 say (said)               | dire             | animate
 think (thought) *        | croire           | animate
@@ -224,55 +212,45 @@ explain                  | expliquer        | animate
 """
 
 
-def _kinds(codes: str) -> tuple[NounKind, ...]:
+def _expand_groups(codes: str) -> tuple[NounKind, ...]:
     return tuple(kind for code in codes.split() for kind in NOUN_KIND_GROUPS.get(code, (code,)))  # type: ignore[misc]
 
 
 def parse_verb(line: str) -> Verb:
-    """Read a line of a table."""
+    """Return the verb of a table row."""
     en, fr, subjects, objects = [*(part.strip() for part in line.split("|")), "", ""][:4]
-    base, *rest = re.sub(r"\(.*\)|[*~]", "", en).replace("_", " ").split(" ")
-    bracket = re.search(r"\((.*)\)", en)
-    past = bracket[1].split() if bracket else [morphology.past_form(base)]
-    reflexive = fr.startswith("se ")
-    infinitive, *fr_rest = fr.removeprefix("se ").split(" ")
+    base, *en_particle = re.sub(r"\(.*\)|[*~]", "", en).replace("_", " ").split(" ")
+    irregular = re.search(r"\((.*)\)", en)
+    past = irregular[1].split() if irregular else [morphology.past_form(base)]
+    infinitive, *fr_particle = fr.removeprefix("se ").split(" ")
     return Verb(
-        base,
-        past[0],
-        past[-1],
-        " ".join(rest).strip(),
-        conjugate(infinitive),
-        " ".join(fr_rest).replace("_", " "),
-        reflexive,
-        _kinds(subjects),
-        _kinds(objects),
-        en.endswith("*"),
-        en.endswith("~"),
+        en=base,
+        en_past=past[0],
+        en_participle=past[-1],
+        en_particle=" ".join(en_particle).strip(),
+        fr=conjugate(infinitive),
+        fr_particle=" ".join(fr_particle).replace("_", " "),
+        is_reflexive=fr.startswith("se "),
+        subject_kinds=_expand_groups(subjects),
+        object_kinds=_expand_groups(objects),
+        is_stative=en.endswith("*"),
+        is_momentary=en.endswith("~"),
     )
 
 
-def _read(table: str) -> tuple[Verb, ...]:
+def _parse_table(table: str) -> tuple[Verb, ...]:
     return tuple(parse_verb(line) for line in table.strip().splitlines())
 
 
-TRANSITIVE_VERBS, INTRANSITIVE_VERBS = _read(TRANSITIVE_TABLE), _read(INTRANSITIVE_TABLE)
-
-
-GIVING_VERBS, INFINITIVE_VERBS, REPORTING_VERBS = (
-    _read(GIVING_TABLE),
-    _read(INFINITIVE_TABLE),
-    _read(REPORTING_TABLE),
-)
-
-
+TRANSITIVE_VERBS = _parse_table(TRANSITIVE_TABLE)
+INTRANSITIVE_VERBS = _parse_table(INTRANSITIVE_TABLE)
+GIVING_VERBS = _parse_table(GIVING_TABLE)
+INFINITIVE_VERBS = _parse_table(INFINITIVE_TABLE)
+"""Verbs that take an infinitive."""
+REPORTING_VERBS = _parse_table(REPORTING_TABLE)
+"""Verbs that take a clause with "that"."""
 BE_VERB = Verb("be", "was", "been", "", conjugate("être"), "", is_stative=True)
-
-
 BE_AS_AVOIR = Verb("be", "was", "been", "", conjugate("avoir"), "", is_stative=True)
-"""Of "be hungry", which is "avoir faim"."""
-
-
+"""The verb "be" where French has "avoir", as in "be hungry" and "avoir faim"."""
 HAVE_VERB = Verb("have", "had", "had", "", conjugate("avoir"), "", is_stative=True)
-
-
 DRINK_VERB = parse_verb("drink (drank drunk) | boire | animate | provision")

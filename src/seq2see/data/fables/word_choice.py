@@ -26,8 +26,8 @@ from seq2see.data.fables.phrases import (
     BilingualPhrase,
     NounPhrase,
     PronounRole,
+    aligned_pair,
     build_noun_phrase,
-    make_aligned_pair,
 )
 from seq2see.data.fables.verbs import (
     GIVING_VERBS,
@@ -39,14 +39,8 @@ from seq2see.data.fables.verbs import (
 )
 
 T = TypeVar("T")
-
-
 ANIMATE_KINDS: tuple[NounKind, ...] = ("animal", "person")
-
-
 TENSES: tuple[Tense, ...] = ("present", "past", "past", "future", "progressive", "imperfect")
-
-
 TIME_ADVERBIALS: dict[Tense, tuple[tuple[str, str], ...]] = {
     "present": (
         ("every day", "tous les jours"),
@@ -73,8 +67,6 @@ TIME_ADVERBIALS: dict[Tense, tuple[tuple[str, str], ...]] = {
         ("one day", "un jour"),
     ),
 }
-
-
 FREQUENCY_ADVERBS: dict[Tense, tuple[tuple[str, str], ...]] = {
     "present": (
         ("often", "souvent"),
@@ -85,8 +77,6 @@ FREQUENCY_ADVERBS: dict[Tense, tuple[tuple[str, str], ...]] = {
     "perfect": (("already", "déjà"), ("often", "souvent"), ("always", "toujours")),
     "future": (("always", "toujours"), ("often", "souvent")),
 }
-
-
 MANNER_ADVERBS = (
     ("slowly", "lentement"),
     ("quickly", "rapidement"),
@@ -94,8 +84,6 @@ MANNER_ADVERBS = (
     ("calmly", "calmement"),
     ("happily", "joyeusement"),
 )
-
-
 LOCATION_PREPOSITIONS: tuple[tuple[str, str, tuple[NounKind, ...]], ...] = (
     ("in", "dans", ("land", "building", "hollow")),
     ("near", "près de", ("water", "building", "height", "road", "load")),
@@ -109,7 +97,7 @@ LOCATION_PREPOSITIONS: tuple[tuple[str, str, tuple[NounKind, ...]], ...] = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FableLexicon:
-    """The words that may be used."""
+    """The nouns, adjectives and verbs that sentences are built from."""
 
     nouns: tuple[Noun, ...]
     adjectives: tuple[Adjective, ...]
@@ -117,26 +105,26 @@ class FableLexicon:
     intransitive_verbs: tuple[Verb, ...]
 
     def nouns_of_kinds(self, kinds: Sequence[NounKind]) -> tuple[Noun, ...]:
-        """Return the nouns of these kinds."""
-        return _of(self, tuple(kinds))
+        """Return the nouns of the given kinds."""
+        return _nouns_of_kinds(self, tuple(kinds))
 
 
 @cache
-def _of(lexicon: FableLexicon, kinds: tuple[NounKind, ...]) -> tuple[Noun, ...]:
+def _nouns_of_kinds(lexicon: FableLexicon, kinds: tuple[NounKind, ...]) -> tuple[Noun, ...]:
     return tuple(noun for noun in lexicon.nouns if noun.kind in kinds)
 
 
 @cache
-def _suiting(lexicon: FableLexicon, noun: Noun, attributive: bool) -> tuple[Adjective, ...]:
-    suiting = [adjective for adjective in lexicon.adjectives if adjective.fits_noun(noun)]
+def _fitting_adjectives(
+    lexicon: FableLexicon, noun: Noun, attributive: bool
+) -> tuple[Adjective, ...]:
+    fitting = [adjective for adjective in lexicon.adjectives if adjective.fits_noun(noun)]
     if attributive:
-        return tuple(adjective for adjective in suiting if not adjective.uses_avoir)
-    return tuple(adjective for adjective in suiting if adjective.is_gradable)
+        return tuple(adjective for adjective in fitting if not adjective.uses_avoir)
+    return tuple(adjective for adjective in fitting if adjective.is_gradable)
 
 
 FULL_LEXICON = FableLexicon(NOUNS, ADJECTIVES, TRANSITIVE_VERBS, INTRANSITIVE_VERBS)
-
-
 SHORT_NOUN_COUNTS: dict[NounKind, int] = {
     "animal": 14,
     "person": 6,
@@ -149,8 +137,6 @@ SHORT_NOUN_COUNTS: dict[NounKind, int] = {
     "fruit": 4,
     "load": 4,
 }
-
-
 SHORT_LEXICON = FableLexicon(
     tuple(
         noun
@@ -161,20 +147,14 @@ SHORT_LEXICON = FableLexicon(
     TRANSITIVE_VERBS[:12],
     INTRANSITIVE_VERBS[:8],
 )
-
-
 FAMILY_NOUNS = frozenset({"sister", "brother", "aunt", "uncle", "grandmother"})
-
-
 INVOLUNTARY_VERBS = frozenset({"perdre", "tomber", "entendre", "reconnaître", "revenir"})
-"""What one does, but not on purpose."""
-
-
+"""French infinitives of verbs that one does not do on purpose."""
 AGE_AND_SIZE_ADJECTIVES = frozenset({"small", "big", "old", "young", "new"})
 
 
-def _natural(noun: Noun, determiner: Determiner) -> Determiner:
-    """Return "my aunt" rather than "an aunt", but "the king" rather than "my king"."""
+def _natural_determiner(noun: Noun, determiner: Determiner) -> Determiner:
+    """Replace unusual determiners: "an aunt" by "my aunt", "my king" by "the king"."""
     if noun.en in FAMILY_NOUNS:
         return MY if determiner in (A, THIS) else determiner
     if noun.kind == "provision" or (noun.kind == "person" and determiner is MY):
@@ -183,27 +163,28 @@ def _natural(noun: Noun, determiner: Determiner) -> Determiner:
 
 
 class WordChooser:
-    """Chooses words from a lexicon; all randomness of the corpus passes through here."""
+    """Chooses words from a lexicon at random; the only source of randomness of the corpus."""
 
     def __init__(self, rng: Random, lexicon: FableLexicon = FULL_LEXICON) -> None:
         self.rng = rng
         self.lexicon = lexicon
 
     def chance(self, probability: float) -> bool:
-        """Throw a biased coin."""
+        """Return True with the given probability."""
         return self.rng.random() < probability
 
     def pick(self, choices: Sequence[T]) -> T:
-        """Choose one, all alike."""
+        """Choose an element uniformly."""
         return choices[int(self.rng.random() * len(choices))]
 
-    def noun(self, kinds: Sequence[NounKind], *but: Noun | None) -> Noun:
-        """Choose a noun of these kinds that is none of the others."""
-        return self.pick([noun for noun in self.lexicon.nouns_of_kinds(kinds) if noun not in but])
+    def noun(self, kinds: Sequence[NounKind], *exclude: Noun | None) -> Noun:
+        """Choose a noun of the given kinds that is not excluded."""
+        nouns = self.lexicon.nouns_of_kinds(kinds)
+        return self.pick([noun for noun in nouns if noun not in exclude])
 
     def adjective(self, noun: Noun, attributive: bool = True) -> Adjective:
-        """Choose an adjective that suits a noun."""
-        return self.pick(_suiting(self.lexicon, noun, attributive))
+        """Choose an adjective that fits a noun, for attributive or predicative use."""
+        return self.pick(_fitting_adjectives(self.lexicon, noun, attributive))
 
     def noun_phrase(
         self,
@@ -213,44 +194,40 @@ class WordChooser:
         adjective_rate: float = 0.3,
         role: PronounRole = "",
     ) -> NounPhrase:
-        """Return a noun with a determiner and, with probability `rich`, adjectives."""
+        """Return a noun with a determiner and, with probability `adjective_rate`, adjectives.
+
+        A determiner or number that is not given is chosen at random.
+        """
         determiner = determiner or self.pick((THE, THE, THE, THE, A, THIS, MY))
-        determiner = _natural(noun, determiner)
+        determiner = _natural_determiner(noun, determiner)
         if noun.kind == "provision":
             plural = False
         if plural is None:
             plural = self.chance(0.25)
-        return build_noun_phrase(
-            determiner, noun, self._adjectives(noun, adjective_rate), plural, role
-        )
+        adjectives = self._choose_adjectives(noun, adjective_rate)
+        return build_noun_phrase(determiner, noun, adjectives, plural, role)
 
-    def _adjectives(self, noun: Noun, rich: float) -> tuple[Adjective, ...]:
-        if not self.chance(rich):
+    def _choose_adjectives(self, noun: Noun, rate: float) -> tuple[Adjective, ...]:
+        if not self.chance(rate):
             return ()
         first = self.adjective(noun)
         second = self.adjective(noun)
-        if (
-            self.chance(rich / 2)
-            and first.en in AGE_AND_SIZE_ADJECTIVES
-            and not second.precedes_noun
-        ):
-            return first, second
-        return (first,)
+        has_two = self.chance(rate / 2) and first.en in AGE_AND_SIZE_ADJECTIVES
+        return (first, second) if has_two and not second.precedes_noun else (first,)
 
     def random_noun_phrase(
         self,
         kinds: Sequence[NounKind],
-        *but: Noun | None,
+        *exclude: Noun | None,
         plural: bool | None = None,
         adjective_rate: float = 0.3,
     ) -> NounPhrase:
-        """Return a noun phrase of these kinds."""
-        return self.noun_phrase(
-            self.noun(kinds, *but), plural=plural, adjective_rate=adjective_rate
-        )
+        """Return a noun phrase with a noun of the given kinds."""
+        noun = self.noun(kinds, *exclude)
+        return self.noun_phrase(noun, plural=plural, adjective_rate=adjective_rate)
 
     def transitive_action(self) -> tuple[NounPhrase, Verb, NounPhrase]:
-        """Return who does what to whom."""
+        """Return a subject, a transitive verb and an object that fit together."""
         verb = self.transitive_verb()
         subject = self.random_noun_phrase(self.available_kinds(verb.subject_kinds))
         noun = self.noun(self.available_kinds(verb.object_kinds), subject.noun)
@@ -258,7 +235,7 @@ class WordChooser:
         return subject, verb, self.noun_phrase(noun, determiner)
 
     def intended_action(self) -> tuple[NounPhrase, Verb, NounPhrase]:
-        """Return what someone can want to do to something known."""
+        """Return a subject, a verb for an intended action, and a definite object."""
         verbs = [verb for verb in self.lexicon.transitive_verbs if not verb.is_stative]
         verb = self.pick([verb for verb in verbs if verb.fr.infinitive not in INVOLUNTARY_VERBS])
         subject = self.random_noun_phrase(self.available_kinds(verb.subject_kinds))
@@ -266,16 +243,41 @@ class WordChooser:
         return subject, verb, self.noun_phrase(noun, self.pick((THE, THE, THIS, MY)))
 
     def available_kinds(self, kinds: Sequence[NounKind]) -> list[NounKind]:
-        """Return those of the kinds that the lexicon has two nouns of."""
+        """Return the kinds of which the lexicon has at least two nouns."""
         return [kind for kind in kinds if len(self.lexicon.nouns_of_kinds((kind,))) > 1]
 
-    def transitive_verb(self) -> Verb:
-        """Choose a transitive verb."""
-        return self.pick(self.lexicon.transitive_verbs)
+    def definite_noun_phrase(
+        self,
+        kinds: Sequence[NounKind],
+        *exclude: Noun | None,
+        adjective_rate: float = 0.3,
+    ) -> NounPhrase:
+        """Return a noun phrase with a definite determiner."""
+        noun = self.noun(self.available_kinds(kinds), *exclude)
+        determiner = self.pick((THE, THE, THIS, MY))
+        return self.noun_phrase(noun, determiner, adjective_rate=adjective_rate)
 
-    def intransitive_verb(self) -> Verb:
-        """Choose an intransitive verb."""
-        return self.pick(self.lexicon.intransitive_verbs)
+    def definite_object(self, verb: Verb, *exclude: Noun | None) -> NounPhrase:
+        """Return a definite object of a verb, as negated clauses require."""
+        return self.definite_noun_phrase(verb.object_kinds, *exclude)
+
+    def comparable_adjective(self, noun: Noun) -> Adjective:
+        """Choose an adjective that fits a noun and has a comparative."""
+        fitting = [each for each in self.lexicon.adjectives if each.fits_noun(noun)]
+        return self.pick([each for each in fitting if each.is_gradable and not each.uses_avoir])
+
+    def transitive_verb(self, *infinitives: str) -> Verb:
+        """Choose a transitive verb, optionally one with the given French infinitives."""
+        return self._choose_verb(self.lexicon.transitive_verbs, infinitives)
+
+    def intransitive_verb(self, *infinitives: str) -> Verb:
+        """Choose an intransitive verb, optionally one with the given French infinitives."""
+        return self._choose_verb(self.lexicon.intransitive_verbs, infinitives)
+
+    def _choose_verb(self, verbs: Sequence[Verb], infinitives: Sequence[str]) -> Verb:
+        if not infinitives:
+            return self.pick(verbs)
+        return self.pick([verb for verb in verbs if verb.fr.infinitive in infinitives])
 
     def giving_verb(self) -> Verb:
         """Choose a verb of giving."""
@@ -286,32 +288,42 @@ class WordChooser:
         return self.pick(INFINITIVE_VERBS)
 
     def reporting_verb(self) -> Verb:
-        """Choose a verb that takes a clause."""
+        """Choose a verb that takes a clause with "that"."""
         return self.pick(REPORTING_VERBS)
 
     def choose_tense(self, verb: Verb) -> Tense:
-        """Choose a tense that the verb has."""
+        """Choose a tense that the verb can have."""
         if verb.is_stative:
             return self.pick_tense("present", "imperfect")
         return self.pick(TENSES[:4] if verb.is_momentary else TENSES)
 
     def pick_tense(self, *tenses: Tense) -> Tense:
-        """Choose one of these tenses."""
+        """Choose one of the given tenses."""
         return self.pick(tenses)
 
+    def question_tense(self, verb: Verb) -> Tense:
+        """Choose a tense for a question."""
+        return (
+            "present" if verb.is_stative else self.pick_tense("present", "past", "past", "future")
+        )
+
     def time_adverbial(self, tense: Tense) -> BilingualPhrase:
-        """Choose a time that goes with a tense."""
-        return make_aligned_pair(*self.pick(TIME_ADVERBIALS[tense]))
+        """Choose an adverbial of time that fits a tense."""
+        return aligned_pair(*self.pick(TIME_ADVERBIALS[tense]))
 
     def frequency_adverb(self, tense: Tense) -> BilingualPhrase:
-        """Choose an adverb that stands beside the verb, or none."""
+        """Choose an adverb of frequency that fits a tense; empty if there is none."""
         choices = FREQUENCY_ADVERBS.get(tense)
-        return make_aligned_pair(*self.pick(choices)) if choices else EMPTY_PHRASE
+        return aligned_pair(*self.pick(choices)) if choices else EMPTY_PHRASE
 
-    def location(self, *but: Noun | None) -> BilingualPhrase:
-        """Choose a place."""
+    def location(self, *exclude: Noun | None) -> BilingualPhrase:
+        """Choose a preposition with a noun phrase, for example "near the bridge"."""
         en, fr, kinds = self.pick(LOCATION_PREPOSITIONS)
-        there = self.noun_phrase(
-            self.noun(self.available_kinds(kinds), *but), THE, plural=False, adjective_rate=0.2
-        )
-        return make_aligned_pair(en, fr) + there.phrase
+        noun = self.noun(self.available_kinds(kinds), *exclude)
+        place = self.noun_phrase(noun, THE, plural=False, adjective_rate=0.2)
+        return aligned_pair(en, fr) + place.phrase
+
+    def optional_location(self, verb: Verb, probability: float) -> BilingualPhrase:
+        """Return a location with the given probability; verbs such as "leave" take none."""
+        takes_none = bool(verb.en_particle) or verb.fr.infinitive == "partir"
+        return EMPTY_PHRASE if takes_none or not self.chance(probability) else self.location()
