@@ -1,4 +1,4 @@
-"""A look at the text before training: is there any, and which side is which?"""
+"""Checks before training: empty corpora and swapped sides."""
 
 from __future__ import annotations
 
@@ -18,64 +18,64 @@ RUSSIAN = [f"животное номер {n} перешло улицу и теп
 
 
 @pytest.fixture
-def no_detector(monkeypatch) -> None:
+def no_lingua(monkeypatch) -> None:
     monkeypatch.setattr(preflight, "is_lingua_installed", lambda: False)
 
 
-def corpus(folder: Path, name: str, *sides: list[str], endings: tuple[str, str] = ("a", "b")):
+def corpus(directory: Path, name: str, *sides: list[str], extensions: tuple[str, str] = ("a", "b")):
     files = []
-    for lines, ending in zip(sides, endings, strict=True):
-        path = folder / f"{name}.{ending}"
+    for lines, extension in zip(sides, extensions, strict=True):
+        path = directory / f"{name}.{extension}"
         path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
         files.append(str(path))
     return Corpus(CorpusConfig(files=tuple(files)))
 
 
-@pytest.mark.usefixtures("no_detector")
-def test_sides_in_order_pass(tmp_path: Path) -> None:
-    train = corpus(tmp_path, "train", ENGLISH, FRENCH, endings=("en", "fr"))
+@pytest.mark.usefixtures("no_lingua")
+def test_correct_sides_pass(tmp_path: Path) -> None:
+    train = corpus(tmp_path, "train", ENGLISH, FRENCH, extensions=("en", "fr"))
     check_corpora([train], [train], ("en", "fr"))
     check_corpora([train], [train], ("en-GB", "fr_CA"))
 
 
-@pytest.mark.usefixtures("no_detector")
-def test_names_tell_that_sides_were_swapped(tmp_path: Path) -> None:
-    train = corpus(tmp_path, "train", FRENCH, ENGLISH, endings=("fr", "en"))
+@pytest.mark.usefixtures("no_lingua")
+def test_swapped_sides_are_found_by_file_names(tmp_path: Path) -> None:
+    train = corpus(tmp_path, "train", FRENCH, ENGLISH, extensions=("fr", "en"))
     with pytest.raises(InputError) as error:
         check_corpora([train], [], ("en", "fr"))
     assert str(error.value) == (
-        "train.fr and train.en seems to have source and target swapped: the source is en by the "
-        "recipe, but its file is named train.fr; swap its `files`, or `data.languages`"
+        "source and target of train.fr and train.en seem to be swapped: the source language is en, "
+        "but the source file is train.fr; swap its `files`, or `data.languages`"
     )
 
 
-@pytest.mark.usefixtures("no_detector")
-def test_scripts_tell_that_sides_were_swapped(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("no_lingua")
+def test_swapped_sides_are_found_by_scripts(tmp_path: Path) -> None:
     train = corpus(tmp_path, "train", RUSSIAN, ENGLISH)
-    with pytest.raises(InputError, match="the source must be in en, but looks like ru"):
+    with pytest.raises(InputError, match="the source must be in en, but seems to be ru"):
         check_corpora([train], [], ("en", "ru"))
     check_corpora([train], [], ("ru", "en"))
 
 
 @pytest.mark.skipif(not language_detection.is_lingua_installed(), reason="needs seq2see[languages]")
-def test_the_detector_tells_that_sides_were_swapped(tmp_path: Path) -> None:
+def test_swapped_sides_are_found_by_lingua(tmp_path: Path) -> None:
     train = corpus(tmp_path, "train", FRENCH, ENGLISH)
-    with pytest.raises(InputError, match="the source must be in en, but looks like fr"):
+    with pytest.raises(InputError, match="the source must be in en, but seems to be fr"):
         check_corpora([train], [], ("en", "fr"))
     check_corpora([train], [], ("fr", "en"))
 
 
-@pytest.mark.usefixtures("no_detector")
-def test_words_tell_that_the_validation_set_was_swapped(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("no_lingua")
+def test_swapped_validation_set_is_found_by_words(tmp_path: Path) -> None:
     train = corpus(tmp_path, "train", ENGLISH, FRENCH)
     valid = corpus(tmp_path, "valid", FRENCH[:5], ENGLISH[:5])
-    with pytest.raises(InputError, match="its source has the words of the training text's target"):
+    with pytest.raises(InputError, match="its source has the words of the training target"):
         check_corpora([train], [valid], ("en", "fr"))
 
 
-@pytest.mark.usefixtures("no_detector")
+@pytest.mark.usefixtures("no_lingua")
 @pytest.mark.parametrize("name", ["copy", "reverse", "sort"])
-def test_the_same_words_on_both_sides_say_nothing(name: str) -> None:
+def test_equal_words_on_both_sides_are_no_evidence(name: str) -> None:
     train, valid = (
         Corpus(CorpusConfig(files=(f"builtin:{name}/{s}",))) for s in ("train", "valid")
     )
@@ -83,14 +83,14 @@ def test_the_same_words_on_both_sides_say_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("lines", [[], ["", "  "]])
-def test_nothing_is_refused(tmp_path: Path, lines: list[str]) -> None:
-    with pytest.raises(InputError, match="empty.a and empty.b must have pairs of text, but is em"):
+def test_empty_corpus_is_rejected(tmp_path: Path, lines: list[str]) -> None:
+    with pytest.raises(InputError, match="empty.a and empty.b has no pair with text on both sides"):
         sample_pairs(corpus(tmp_path, "empty", lines, lines))
 
 
-def test_a_sample_has_full_pairs_from_everywhere(tmp_path: Path) -> None:
+def test_sample_is_uniform_over_non_empty_pairs(tmp_path: Path) -> None:
     lines = [str(n) if n % 2 else "" for n in range(4000)]
-    drawn = [int(pair.source) for pair in sample_pairs(corpus(tmp_path, "long", lines, lines))]
-    assert len(set(drawn)) == SAMPLE_SIZE
-    assert min(drawn) < 200
-    assert max(drawn) > 3800
+    sampled = [int(pair.source) for pair in sample_pairs(corpus(tmp_path, "long", lines, lines))]
+    assert len(set(sampled)) == SAMPLE_SIZE
+    assert min(sampled) < 200
+    assert max(sampled) > 3800

@@ -1,19 +1,18 @@
-"""The data doctor: what is wrong with a corpus, and the same corpus without it.
+"""Corpus quality: find faults of a parallel corpus, and remove the pairs that have them.
 
-    report = examine(Corpus(CorpusConfig(files=["train.tsv"])), languages=("en", "de"))
+    report = analyze_corpus(Corpus(CorpusConfig(files=["train.tsv"])), languages=("en", "de"))
     for finding in report.findings: ...
 
-    for verdict in clean(pairs): ...  # Kept or Rejection, each pair in its order
+    for result in filter_corpus(pairs): ...  # AcceptedPair or RejectedPair, in order
 
-The way of a corpus: `survey` reads it once and keeps numbers and a sample; `standard` learns from
-them what is usual here; then it is read again, and `rules` judge each pair by that standard.
+A corpus is read twice: `corpus_model` collects statistics and a sample, and fits models to them;
+then `rules` check each pair against these models.
 """
 
 from __future__ import annotations
 
 from seq2see.data.quality.analysis import AcceptedPair, RejectedPair, analyze_corpus, filter_corpus
 from seq2see.data.quality.config import RULES, QualityConfig, RuleName
-from seq2see.data.quality.corpus_model import StageCallback
 from seq2see.data.quality.line_shifts import LineShift
 from seq2see.data.quality.report import (
     CorpusFinding,
@@ -41,7 +40,6 @@ __all__ = [
     "RuleName",
     "Severity",
     "SideReport",
-    "StageCallback",
     "TestSetOverlap",
     "UncoveredCharacters",
     "analyze_corpus",

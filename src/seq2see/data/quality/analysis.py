@@ -17,7 +17,6 @@ from seq2see.data.quality.corpus_model import (
     CorpusModel,
     CorpusStatistics,
     PairChunk,
-    StageCallback,
     collect_statistics,
     read_chunks,
 )
@@ -32,86 +31,24 @@ from seq2see.data.quality.report import (
     SideReport,
     TestSetOverlap,
     UncoveredCharacters,
-    agree_with_count,
     format_count,
 )
 from seq2see.data.quality.rules import RuleViolation, apply_rules
 from seq2see.data.quality.words import BoolArray, compute_match_key
 from seq2see.data.readers import SentencePair
+from seq2see.progress import StageCallback
 from seq2see.text import Tokenizer, TokenizerPair
-
-
-class TestOverlapCounter:
-    """Pairs of test sets, by their hashes, and which of them were seen."""
-
-    def __init__(self, pairs: Iterable[SentencePair]) -> None:
-        self._given = pairs != ()  # an empty test set is worth a word, none at all is not
-        self._rows = [_hashes(pair) for pair in pairs]
-        self._wanted = [frozenset(row[kind] for row in self._rows) for kind in range(3)]
-        self._seen: list[set[int]] = [set(), set(), set()]
-        self.source_hashes = self._wanted[1] - {hash("")}
-        """The sources, folded; one that has no words is nobody's."""
-
-    def update(self, pairs: Iterable[SentencePair]) -> None:
-        """Remember which of the held-out ones are among these."""
-        if self._rows:
-            for kind, hashes in enumerate(zip(*map(_hashes, pairs), strict=True)):
-                self._seen[kind] |= self._wanted[kind].intersection(hashes)
-
-    def compute_overlap(self) -> TestSetOverlap | None:
-        """Count the held-out pairs that were seen; None if no test set was given."""
-        if not self._given:
-            return None
-        counts = (sum(row[kind] in self._seen[kind] for row in self._rows) for kind in range(3))
-        return TestSetOverlap(len(self._rows), *counts)
-
-
-def _hashes(pair: SentencePair) -> tuple[int, int, int]:
-    source = compute_match_key(pair.source)
-    return hash(pair.source.strip()), hash(source), hash((source, compute_match_key(pair.target)))
-
-
-_SPACE = "\u2581"
-
-
-_SHOWN = 20
-
-
-class CharacterCounter:
-    """Counts the characters of one side."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
-        self.counts = Counter[str]()
-
-    def update(self, lines: Sequence[str]) -> None:
-        """Count the characters of these lines, as the tokenizer gets to see them."""
-        normal = (line if line.isascii() else self.tokenizer.normalize(line) for line in lines)
-        self.counts.update("".join(normal))
-
-    def find_uncovered(self) -> UncoveredCharacters:
-        """Return those without a piece. White space is always written somehow."""
-        pieces = set(self.tokenizer.pieces)
-        written = {*pieces, _SPACE, *filter(str.isspace, self.counts)}
-        lacking = Counter({c: n for c, n in self.counts.items() if c not in written})
-        return UncoveredCharacters(
-            num_distinct=len(lacking),
-            num_occurrences=lacking.total(),
-            share=lacking.total() / max(self.counts.total(), 1),
-            most_common=tuple(lacking.most_common(_SHOWN)),
-            encoded_as="bytes" if "<0x00>" in pieces else "unknown",
-        )
-
 
 LanguagePair = tuple[str, str] | None
 
-
-_LONE_RETURN = re.compile(r"\r(?!\n)")
+_LONE_CARRIAGE_RETURN = re.compile(r"\r(?!\n)")
+_SPACE_PIECE = "\u2581"
+_NUM_SHOWN_CHARACTERS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptedPair:
-    """A pair that passes."""
+    """A pair that satisfies all rules."""
 
     line: int
     """Counted from 1."""
@@ -120,7 +57,7 @@ class AcceptedPair:
 
 @dataclass(frozen=True, slots=True)
 class RejectedPair:
-    """A pair that does not, and why."""
+    """A pair that violates a rule, and the reason."""
 
     line: int
     """Counted from 1."""
@@ -137,21 +74,26 @@ def analyze_corpus(
     test_pairs: Iterable[SentencePair] = (),
     on_stage: StageCallback | None = None,
 ) -> CorpusReport:
-    """Look at a corpus and say what is wrong with it.
+    """Return a report on the faults of a corpus.
 
-    `pairs` is read twice: give a list, a `Corpus`, or anything else that starts anew for each loop.
-    Memory holds no text but a sample. `languages` are codes such as ("en", "de"); without them,
-    what most lines are in is taken for right. `held_out` are the pairs of all test sets; `()` says
-    that there are none.
+    Only a sample of the text is held in memory.
+
+    Args:
+        pairs: A list, a `Corpus` or another iterable that can be read twice.
+        config: Rules and limits. Default: `QualityConfig()`.
+        languages: Language codes such as ("en", "de"). Default: the language of most lines.
+        tokenizers: Report characters that these tokenizers do not cover.
+        test_pairs: The pairs of all test sets; the default `()` means that there is none.
+        on_stage: Called with the stage ("reading", "checking") and the number of lines done.
     """
     config = config or QualityConfig()
-    first = collect_statistics(pairs, config.max_sample_pairs, on_stage)
-    tests = TestOverlapCounter(test_pairs)
-    standard = CorpusModel.fit(first, config, languages, tests.source_hashes)
-    notes = _Notes(config, tests, tokenizers)
-    for batch in read_chunks(pairs, "judging", on_stage):
-        notes.take(batch, apply_rules(batch, standard))
-    return _report(first, standard, notes)
+    statistics = collect_statistics(pairs, config.max_sample_pairs, on_stage)
+    overlap = OverlapCounter(test_pairs)
+    model = CorpusModel.fit(statistics, config, languages, overlap.source_hashes)
+    counter = _FindingCounter(config, overlap, tokenizers)
+    for chunk in read_chunks(pairs, "checking", on_stage):
+        counter.update(chunk, apply_rules(chunk, model))
+    return _build_report(statistics, model, counter)
 
 
 def filter_corpus(
@@ -161,157 +103,211 @@ def filter_corpus(
     test_pairs: Iterable[SentencePair] = (),
     on_stage: StageCallback | None = None,
 ) -> Iterator[AcceptedPair | RejectedPair]:
-    """Yield each pair in its order, as one that passes or as one that does not.
+    """Yield each pair in order, as accepted or rejected.
 
-    The rules are those of `examine`, as far as the config has them in `remove`; see there for the
-    arguments. The first verdict comes after one whole reading.
+    The rules are those of `analyze_corpus` that are in `config.clean_rules`; the arguments are the
+    same too. The first result is yielded after the corpus was read once.
     """
     config = config or QualityConfig()
-    first = collect_statistics(pairs, config.max_sample_pairs, on_stage)
-    standard = CorpusModel.fit(
-        first, config, languages, TestOverlapCounter(test_pairs).source_hashes
-    )
-    for batch in read_chunks(pairs, "judging", on_stage):
-        verdicts = apply_rules(batch, standard, config.clean_rules)
-        for line, (pair, broken) in enumerate(zip(batch.pairs, verdicts, strict=True), 1):
-            yield _verdict(batch.first_index + line, pair, broken)
+    statistics = collect_statistics(pairs, config.max_sample_pairs, on_stage)
+    test_source_hashes = OverlapCounter(test_pairs).source_hashes
+    model = CorpusModel.fit(statistics, config, languages, test_source_hashes)
+    for chunk in read_chunks(pairs, "checking", on_stage):
+        violations = apply_rules(chunk, model, config.clean_rules)
+        numbered = enumerate(zip(chunk.pairs, violations, strict=True), chunk.first_index + 1)
+        for line, (pair, violation) in numbered:
+            if violation:
+                yield RejectedPair(line, pair, violation.rule, violation.reason)
+            else:
+                yield AcceptedPair(line, pair)
 
 
-def _verdict(
-    line: int, pair: SentencePair, broken: RuleViolation | None
-) -> AcceptedPair | RejectedPair:
-    return (
-        RejectedPair(line, pair, broken.rule, broken.reason) if broken else AcceptedPair(line, pair)
-    )
+class OverlapCounter:
+    """Counts the pairs of test sets that occur in a corpus."""
+
+    def __init__(self, test_pairs: Iterable[SentencePair]) -> None:
+        self._has_test_set = test_pairs != ()  # an empty test set is reported, no test set is not
+        self._rows = [_hash_pair(pair) for pair in test_pairs]
+        self._hashes = [frozenset(row[kind] for row in self._rows) for kind in range(3)]
+        self._seen: list[set[int]] = [set(), set(), set()]
+        self.source_hashes = self._hashes[1] - {hash("")}
+        """Hashes of the match keys of the sources, without sources that have no words."""
+
+    def update(self, pairs: Iterable[SentencePair]) -> None:
+        """Record which test pairs occur among these pairs."""
+        if self._rows:
+            for kind, hashes in enumerate(zip(*map(_hash_pair, pairs), strict=True)):
+                self._seen[kind] |= self._hashes[kind].intersection(hashes)
+
+    def compute_overlap(self) -> TestSetOverlap | None:
+        """Return the number of test pairs that occur; None if there is no test set."""
+        if not self._has_test_set:
+            return None
+        counts = (sum(row[kind] in self._seen[kind] for row in self._rows) for kind in range(3))
+        return TestSetOverlap(len(self._rows), *counts)
 
 
-class _Notes:
-    """What the second reading counts."""
+def _hash_pair(pair: SentencePair) -> tuple[int, int, int]:
+    """Return hashes of the exact source, the source's match key, and both match keys."""
+    source = compute_match_key(pair.source)
+    return hash(pair.source.strip()), hash(source), hash((source, compute_match_key(pair.target)))
+
+
+class CharacterCounter:
+    """Counts the characters of one side, to find those that a tokenizer does not cover."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.counts = Counter[str]()
+
+    def update(self, lines: Sequence[str]) -> None:
+        """Count the characters of lines, as normalized by the tokenizer."""
+        normalized = (line if line.isascii() else self.tokenizer.normalize(line) for line in lines)
+        self.counts.update("".join(normalized))
+
+    def find_uncovered(self) -> UncoveredCharacters:
+        """Return the characters without a piece. White space is always covered."""
+        pieces = set(self.tokenizer.pieces)
+        covered = {*pieces, _SPACE_PIECE, *filter(str.isspace, self.counts)}
+        uncovered = Counter({c: n for c, n in self.counts.items() if c not in covered})
+        return UncoveredCharacters(
+            num_distinct=len(uncovered),
+            num_occurrences=uncovered.total(),
+            share=uncovered.total() / max(self.counts.total(), 1),
+            most_common=tuple(uncovered.most_common(_NUM_SHOWN_CHARACTERS)),
+            encoded_as="bytes" if "<0x00>" in pieces else "unknown",
+        )
+
+
+class _FindingCounter:
+    """Counts rule violations and other findings, and collects examples, in the second pass."""
 
     def __init__(
-        self, config: QualityConfig, tests: TestOverlapCounter, tokenizers: TokenizerPair | None
+        self, config: QualityConfig, overlap: OverlapCounter, tokenizers: TokenizerPair | None
     ) -> None:
         self.config = config
-        self.tests = tests
-        self.coverage = (
+        self.overlap = overlap
+        self.characters = (
             (CharacterCounter(tokenizers.source), CharacterCounter(tokenizers.target))
             if tokenizers
             else None
         )
         self.counts = Counter[str]()
-        self.passes = bytearray()
-        """Of each pair, if cleaning would keep it."""
+        self.is_accepted = bytearray()
+        """For each pair, whether cleaning would keep it."""
         self._examples: dict[str, list[tuple[float, float, int, FindingExample]]] = {}
-        self._random = random.Random(0)  # noqa: S311 not a secret: the same corpus, the same report
+        self._random = random.Random(0)  # noqa: S311 fixed seed, for reproducible reports
 
-    def take(self, batch: PairChunk, verdicts: list[RuleViolation | None]) -> None:
-        """Count a batch."""
-        for line, (pair, broken) in enumerate(zip(batch.pairs, verdicts, strict=True), 1):
-            self.passes.append(broken is None or broken.rule not in self.config.clean_rules)
-            self._look_at(batch.first_index + line, pair, broken)
-        self.tests.update(batch.pairs)
-        for coverage, lines in zip(self.coverage or (), batch.sides, strict=False):
-            coverage.update(lines)
+    def update(self, chunk: PairChunk, violations: list[RuleViolation | None]) -> None:
+        """Count the pairs of a chunk."""
+        numbered = enumerate(zip(chunk.pairs, violations, strict=True), chunk.first_index + 1)
+        for line, (pair, violation) in numbered:
+            removed = violation is not None and violation.rule in self.config.clean_rules
+            self.is_accepted.append(not removed)
+            self._count_pair(line, pair, violation)
+        self.overlap.update(chunk.pairs)
+        for counter, lines in zip(self.characters or (), chunk.sides, strict=False):
+            counter.update(lines)
 
-    def _look_at(self, line: int, pair: SentencePair, broken: RuleViolation | None) -> None:
-        if broken:
-            self._count(broken.rule, line, pair, broken.reason, broken.score)
+    def _count_pair(self, line: int, pair: SentencePair, violation: RuleViolation | None) -> None:
+        if violation:
+            self._count(violation.rule, line, pair, violation.reason, violation.score)
         elif pair.source == pair.target:
-            self._count("same", line, pair, "both sides are the same")
-        if any("\r" in text and _LONE_RETURN.search(text) for text in pair):
-            self._count("line_ends", line, pair, "it has a carriage return inside")
+            self._count("identical_short", line, pair, "both sides are identical")
+        if any("\r" in text and _LONE_CARRIAGE_RETURN.search(text) for text in pair):
+            self._count("carriage_returns", line, pair, "carriage return inside a line")
 
     def _count(
-        self, name: str, line: int, pair: SentencePair, why: str, gravity: float = 0.0
+        self, name: str, line: int, pair: SentencePair, reason: str, score: float = 0.0
     ) -> None:
-        """Keep the gravest examples; of those that are alike, each is as likely as any other."""
+        """Count a pair, and keep the examples with the highest scores; ties are random."""
         self.counts[name] += 1
-        kept = self._examples.setdefault(name, [])
-        example = gravity, self._random.random(), line, FindingExample.from_pair(line, pair, why)
-        if len(kept) < self.config.num_examples:
-            heapq.heappush(kept, example)
-        elif kept:
-            heapq.heappushpop(kept, example)
+        examples = self._examples.setdefault(name, [])
+        example = score, self._random.random(), line, FindingExample.from_pair(line, pair, reason)
+        if len(examples) < self.config.num_examples:
+            heapq.heappush(examples, example)
+        elif examples:
+            heapq.heappushpop(examples, example)
 
     @property
     def examples(self) -> dict[str, list[FindingExample]]:
-        """By what they are of, the gravest first, else in their order."""
+        """Examples by finding, those with the highest scores first, then by line."""
         ordered = {
-            name: sorted(kept, key=lambda example: (-example[0], example[2]))
-            for name, kept in self._examples.items()
+            name: sorted(examples, key=lambda example: (-example[0], example[2]))
+            for name, examples in self._examples.items()
         }
-        return {name: [example for *_, example in kept] for name, kept in ordered.items()}
+        return {name: [example for *_, example in rows] for name, rows in ordered.items()}
 
 
-def _report(first: CorpusStatistics, standard: CorpusModel, notes: _Notes) -> CorpusReport:
-    coverage = notes.coverage
-    lacking = [side.find_uncovered() for side in coverage] if coverage else [None, None]
+def _build_report(
+    statistics: CorpusStatistics, model: CorpusModel, counter: _FindingCounter
+) -> CorpusReport:
+    characters = counter.characters
+    uncovered = [side.find_uncovered() for side in characters] if characters else [None, None]
     sides = [
         SideReport(
-            declared_language=standard.languages.sides[side].declared,
-            detected_language=standard.languages.sides[side].detected,
-            words_per_line=Distribution.from_values(first.word_counts[side]),
-            characters_per_line=Distribution.from_values(first.character_counts[side]),
-            uncovered_characters=lacking[side],
+            declared_language=model.languages.sides[side].declared,
+            detected_language=model.languages.sides[side].detected,
+            words_per_line=Distribution.from_values(statistics.word_counts[side]),
+            characters_per_line=Distribution.from_values(statistics.character_counts[side]),
+            uncovered_characters=uncovered[side],
         )
         for side in (0, 1)
     ]
-    real = (first.character_counts > 0).all(0)
+    source_counts, target_counts = statistics.character_counts
+    has_both = (source_counts > 0) & (target_counts > 0)
     return CorpusReport(
-        num_pairs=first.num_pairs,
-        num_accepted=sum(notes.passes),
+        num_pairs=statistics.num_pairs,
+        num_accepted=sum(counter.is_accepted),
         source=sides[0],
         target=sides[1],
-        length_ratio=Distribution.from_values(
-            first.character_counts[1, real] / first.character_counts[0, real]
-        ),
-        findings=report.sort_findings(_findings(first, standard, notes, lacking)),
-        shifts=standard.shifts,
-        overlap=notes.tests.compute_overlap(),
-        suggestion=_suggestion(first, np.frombuffer(notes.passes, np.bool_)),
-        skipped_checks=tuple(_unchecked(first, standard)),
+        length_ratio=Distribution.from_values(target_counts[has_both] / source_counts[has_both]),
+        findings=report.sort_findings(_build_findings(statistics, model, counter, uncovered)),
+        shifts=model.shifts,
+        overlap=counter.overlap.compute_overlap(),
+        suggestion=_suggest(statistics, np.frombuffer(counter.is_accepted, np.bool_)),
+        skipped_checks=tuple(_skipped_checks(statistics, model)),
     )
 
 
-def _suggestion(first: CorpusStatistics, passes: BoolArray) -> ModelSuggestion:
-    """Suggest by what cleaning would keep."""
-    chosen = zip(first.sample, passes[first.sample_indices], strict=True)
-    sample = [pair for pair, keep in chosen if keep]
-    return suggest_model(int(passes.sum()), int(first.word_counts[:, passes].sum()), sample)
+def _suggest(statistics: CorpusStatistics, is_accepted: BoolArray) -> ModelSuggestion:
+    """Suggest a model for the accepted pairs."""
+    sampled = zip(statistics.sample, is_accepted[statistics.sample_indices], strict=True)
+    sample = [pair for pair, accepted in sampled if accepted]
+    num_words = int(statistics.word_counts[:, is_accepted].sum())
+    return suggest_model(int(is_accepted.sum()), num_words, sample)
 
 
-def _findings(
-    first: CorpusStatistics,
-    standard: CorpusModel,
-    notes: _Notes,
-    lacking: Sequence[UncoveredCharacters | None],
+def _build_findings(
+    statistics: CorpusStatistics,
+    model: CorpusModel,
+    counter: _FindingCounter,
+    uncovered: Sequence[UncoveredCharacters | None],
 ) -> Iterator[CorpusFinding]:
-    counts, examples = notes.counts, notes.examples
-    yield from report.empty_corpus_findings(first.num_pairs)
-    yield from report.language_findings(standard.languages, first.num_pairs)
-    yield from report.unrelated_sides_findings(standard.is_unrelated, first.num_pairs)
-    yield from report.shift_findings(standard.shifts, examples, first.num_pairs)
-    if standard.languages.is_swapped:
+    counts, examples, num_pairs = counter.counts, counter.examples, statistics.num_pairs
+    yield from report.empty_corpus_findings(num_pairs)
+    yield from report.language_findings(model.languages, num_pairs)
+    yield from report.unrelated_sides_findings(model.is_unrelated, num_pairs)
+    yield from report.shift_findings(model.shifts, examples, num_pairs)
+    if model.languages.is_swapped:
         counts = Counter({rule: n for rule, n in counts.items() if rule != "swapped"})
-    overlap = notes.tests.compute_overlap()
-    yield from report.rule_findings(counts, examples, first.num_pairs, standard.config, overlap)
-    yield from report.test_overlap_findings(overlap, counts["in_test_set"])
-    yield from report.line_break_findings(counts["line_ends"], examples, first.num_pairs)
-    same = 0 if standard.languages.is_monolingual else counts["same"]
-    yield from report.repeated_text_findings(first, same, examples)
-    yield from report.uncovered_character_findings(lacking)
+    overlap = counter.overlap.compute_overlap()
+    yield from report.rule_findings(counts, examples, num_pairs, model.config, overlap)
+    yield from report.overlap_findings(overlap, counts["in_test_set"])
+    yield from report.carriage_return_findings(counts["carriage_returns"], examples, num_pairs)
+    num_identical = 0 if model.languages.is_monolingual else counts["identical_short"]
+    yield from report.repeated_text_findings(statistics, num_identical, examples)
+    yield from report.uncovered_character_findings(uncovered)
 
 
-def _unchecked(first: CorpusStatistics, standard: CorpusModel) -> Iterator[str]:
-    if standard.languages.detector is None:
+def _skipped_checks(statistics: CorpusStatistics, model: CorpusModel) -> Iterator[str]:
+    if model.languages.detector is None:
         yield (
             "Languages were checked by scripts and words only: "
-            f"`pip install 'seq2see[{LINGUA_EXTRA}]'` finds lines in third languages too."
+            f"`pip install 'seq2see[{LINGUA_EXTRA}]'` also finds lines in third languages."
         )
-    for language in standard.languages.unsupported_languages:
-        yield f"`{language}` is not a language that the detector knows."
-    if standard.lexicon is None and not standard.is_unrelated:
-        few = agree_with_count(
-            "are too few to learn which words translate each other", first.num_pairs
-        )
-        yield f"{format_count(first.num_pairs, 'pair')} {few}."
+    for language in model.languages.unsupported_languages:
+        yield f"The language detector does not support `{language}`."
+    if model.lexicon is None and not model.is_unrelated:
+        size = format_count(statistics.num_pairs, "pair")
+        yield f"Misaligned pairs were not searched: the corpus is too small ({size})."

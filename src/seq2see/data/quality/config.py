@@ -1,4 +1,4 @@
-"""Rules that a pair of sentences must satisfy, and their limits."""
+"""Names of the rules that a sentence pair must satisfy, and their limits."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ RuleName = Literal[
     "misaligned",
     "number_mismatch",
 ]
-
-
 RULES: tuple[RuleName, ...] = get_args(RuleName)
-"""In the order in which a pair is judged: it is counted under the first that it breaks."""
+"""In the order in which they are checked: a pair counts for the first rule that it violates."""
 
 
 class QualityConfig(Config):
-    """The limits of a healthy pair."""
+    """Rules for removing pairs, and their limits."""
 
     clean_rules: tuple[RuleName, ...] = Field(default=RULES[:-1], strict=False)
-    """What cleaning removes. `numbers` is not among it: units and times differ by right."""
+    """Rules whose pairs are removed when cleaning. By default all but `number_mismatch`, because
+    units and times may differ in correct translations."""
     max_words: int = Field(default=250, ge=1)
-    """A side with more words (in Chinese and its like: characters) is too long."""
+    """Maximum number of words per side (characters in Chinese and similar scripts)."""
     max_identical_words: int = Field(default=4, ge=1)
-    """Source and target may be the same up to so many words: names, numbers, "OK"; but no whole
-    sentence may, of three words and a full stop."""
+    """Maximum number of words that source and target may have if they are identical, as names and
+    numbers are. A sentence of three words or more with a full stop may not be identical."""
     max_ratio_deviation: float = Field(default=6.0, gt=0)
-    """How many times the corpus' own spread a target may be longer or shorter than expected."""
+    """Maximum deviation of the length of a target from its expected length, in units of the
+    spread of the corpus."""
     misalignment_threshold: float = Field(default=10.0, gt=0)
-    """How much its words must speak against a pair, in nats, for it to be probably misaligned.
-    Of pairs drawn at random, 10 finds nine in ten; of good ones, it takes one in a thousand."""
+    """Evidence of the words against a pair, in nats, from which it is reported as misaligned. The
+    value 10 finds nine in ten random pairs, and one in a thousand correct pairs."""
     max_line_shift: int = Field(default=5, ge=1, le=100)
-    """Look for targets that stand at most so many lines too early or too late."""
+    """Maximum number of lines by which targets may be shifted to be found."""
     min_language_words: int = Field(default=5, ge=2)
-    """A line with fewer words is too short for telling its language."""
+    """Minimum number of words of a line whose language is checked."""
     max_sample_pairs: int = Field(default=100_000, ge=2)
-    """Learn what is usual from at most so many pairs, drawn evenly from all."""
+    """Maximum number of pairs, evenly sampled, that statistical models are fitted to."""
     num_examples: int = Field(default=5, ge=0)
-    """Show so many pairs for each finding."""
+    """Number of example pairs per finding."""

@@ -1,7 +1,9 @@
 """Language of each side, and lines in a wrong language.
 
-Lines in a wrong language are found by script, by a word model of both sides, and by lingua. lingua
-is slow and optional; it gets only lines with improbable words.
+Lines in a wrong language are found by script, by a word model of both sides, and by lingua. The
+word model is fitted to the corpus and knows no language. lingua is optional and slow; it gets only
+lines with improbable words. The threshold is fitted to the sample: lingua checks the lines with the
+most improbable words first, until hardly any of them is in another language.
 """
 
 from __future__ import annotations
@@ -29,19 +31,16 @@ from seq2see.text.language_detection import (
     is_lingua_installed,
 )
 
+LINGUA_EXTRA = "languages"
+"""The optional dependency group with lingua."""
+
 _BEYOND_LATIN = re.compile("[^\x00-\u024f\u2000-\u20cf]")
-
-
-_MAIN = 0.25
-"""The share of a side's letters that makes a script one of its own (Japanese has three)."""
-
-
-_FOREIGN = 0.1
-"""A line with a smaller share of its side's letters is in another script. They are weighed in
-bytes, so that a Han character counts as much as a short word of Latin letters."""
-
-
-_HOME = {
+_MIN_DOMINANT_SHARE = 0.25
+"""Minimum share of a side's letters for a dominant script (Japanese has three)."""
+_MIN_EXPECTED_SHARE = 0.1
+"""A line with a smaller share of letters in the expected scripts is in another script. Letters are
+weighted by bytes, so that a Han character counts as much as a short word of Latin letters."""
+_SCRIPTS_BY_LANGUAGE = {
     **dict.fromkeys(("zh", "yue"), "CJK"),
     **dict.fromkeys(("be", "bg", "kk", "mk", "mn", "ru", "uk"), "CYRILLIC"),
     **dict.fromkeys(("ar", "fa", "ur"), "ARABIC"),
@@ -59,102 +58,85 @@ _HOME = {
     **dict.fromkeys(("cs", "da", "de", "en", "es", "fi", "fr", "hu", "id", "it", "nl"), "LATIN"),
     **dict.fromkeys(("pl", "pt", "ro", "sk", "sl", "sv", "tr", "vi"), "LATIN"),
 }
+_MAX_OWN_SIDE_SCORE = -1.0
+"""A line with a lower mean log odds per word, in nats, belongs to the other side."""
+_MAX_WORD_LOG_ODDS = 4.0
+"""Maximum log odds of a single word, in nats."""
+_MAX_VOTING_LINES = 300
+"""Number of lines that determine the language of a side."""
+_MIN_VOTING_LINES = 20
+_DETECTION_CHUNK = 200
+_MAX_OTHER_SHARE = 0.02
+"""The threshold is set where at most this share of a chunk is in another language."""
 
 
 def script_of_language(language: str) -> str | None:
-    """Return the script that a language is written in, where there is one and we know it."""
-    return _HOME.get(language)
+    """Return the script of a language, or None if it is unknown or not unique."""
+    return _SCRIPTS_BY_LANGUAGE.get(language)
 
 
 def find_dominant_scripts(lines: Iterable[str]) -> frozenset[str]:
-    """Return the scripts that make up most of these lines."""
+    """Return the scripts that most letters of the lines belong to."""
     counts = Counter[str]()
     for line in lines:
-        counts += _scripts(line)
-    total = counts.total()
-    return frozenset(script for script, count in counts.items() if count >= _MAIN * total)
+        counts += _count_scripts(line)
+    min_count = _MIN_DOMINANT_SHARE * counts.total()
+    return frozenset(script for script, count in counts.items() if count >= min_count)
 
 
 def find_other_script(text: str, expected_scripts: frozenset[str]) -> str | None:
-    """Return the script of a text that is hardly written in its own side's, or None."""
+    """Return the script of a text if it is hardly in the expected scripts, otherwise None."""
     if not expected_scripts or ("LATIN" in expected_scripts and not _BEYOND_LATIN.search(text)):
         return None
-    counts = _scripts(text)
-    if sum(counts[script] for script in expected_scripts) >= _FOREIGN * counts.total():
+    counts = _count_scripts(text)
+    if sum(counts[script] for script in expected_scripts) >= _MIN_EXPECTED_SHARE * counts.total():
         return None
     return counts.most_common(1)[0][0]
 
 
-def _scripts(text: str) -> Counter[str]:
+def _count_scripts(text: str) -> Counter[str]:
     counts = Counter[str]()
     for character, count in Counter(text).items():
-        if script := _script(character):
+        if script := _script_of_letter(character):
             counts[script] += count * byte_length(character)
     return counts
 
 
 @lru_cache(None)
-def _script(character: str) -> str | None:
-    """Return the first word of a letter's name: LATIN, CJK, HIRAGANA …"""
+def _script_of_letter(character: str) -> str | None:
+    """Return the first word of a letter's Unicode name: LATIN, CJK, HIRAGANA …"""
     if not character.isalpha():
         return None
     first, _, rest = unicodedata.name(character, "").partition(" ")
     return rest.split(" ")[0] if first in {"FULLWIDTH", "HALFWIDTH"} else first or None
 
 
-LINGUA_EXTRA = "languages"
-"""The extra that brings the detector."""
-
-
-_OTHER = -1.0
-"""Nats a word by which a line must look more like the other side than like its own."""
-
-
-_CLIP = 4.0
-"""Nats that one word can say about its side."""
-
-
-_VOTERS = 300
-"""Lines that decide on a side's language."""
-
-
-_LEAST_VOTERS = 20
-
-
-_CHUNK = 200
-
-
-_FEW = 0.02
-"""The share of foreign lines in a chunk below which the rest is left unasked."""
-
-
 @dataclass(frozen=True, slots=True)
 class SideLanguage:
-    """What is known of one side's language."""
+    """The declared and detected language of one side."""
 
     declared: str | None
-    """What the user said."""
+    """The language that the user specified."""
     detected: str | None
-    """What most lines are in, if the detector could tell."""
+    """The language of most lines, if it could be detected."""
     scripts: frozenset[str]
-    """What most letters are."""
+    """The scripts of most letters."""
 
     @property
     def expected(self) -> str | None:
-        """The language to check lines against."""
+        """The language that lines are checked against."""
         return self.detected or self.declared
 
     @property
     def is_mismatch(self) -> bool:
-        """Most lines are in another language than was stated."""
+        """Whether most lines are in another language than the declared one."""
         if self.declared and self.detected:
-            return self.detected != self.declared and not are_confusable(
-                self.detected, self.declared
-            )
+            is_equal = self.detected == self.declared
+            return not is_equal and not are_confusable(self.detected, self.declared)
         return self.declared is not None and not self.may_be(self.declared)
 
     def may_be(self, language: str) -> bool:
-        """Tell if most lines could be in this language."""
+        """Return whether most lines may be in a language."""
         if self.detected:
             return self.detected == language or are_confusable(self.detected, language)
         return not self.scripts or script_of_language(language) in {None, *self.scripts}
@@ -162,78 +144,87 @@ class SideLanguage:
 
 @dataclass(frozen=True, slots=True)
 class LanguageChecker:
-    """Says which lines are in the wrong language, and in which."""
+    """Finds lines in a wrong language."""
 
     sides: tuple[SideLanguage, SideLanguage]
     min_words: int
+    """Minimum number of words of a line that is checked."""
     log_odds: FloatArray
-    """Of each known word: how much likelier it is in the source than in the target (log)."""
+    """For each known word: log of its probability in the source over that in the target."""
     word_log_probs: tuple[FloatArray, FloatArray]
-    """Of each known word, and at last of any other: its log-probability on each side."""
+    """For each side: the log probability of each known word and, at the end, of any other word."""
     detector: LinguaDetector | None
     detector_thresholds: tuple[float, float] = (-np.inf, -np.inf)
-    """Lines of less usual words are shown to the detector."""
+    """Lines with a lower mean log probability are passed to the detector."""
 
     @property
     def unsupported_languages(self) -> list[str]:
-        """Languages that the detector does not know."""
-        stated = (side.declared for side in self.sides)
-        return [
-            code for code in stated if code and self.detector and not self.detector.supports(code)
-        ]
+        """Declared languages that the detector does not support."""
+        detector = self.detector
+        declared = (side.declared for side in self.sides)
+        return [code for code in declared if code and detector and not detector.supports(code)]
 
     @property
     def is_swapped(self) -> bool:
-        """The source is in the target's language, and the other way round."""
+        """Whether the source is in the target language and the target in the source language."""
         source, target = self.sides
         if source.declared is None or target.declared is None:
             return False
-        crossed = source.may_be(target.declared) and target.may_be(source.declared)
-        return crossed and source.is_mismatch and target.is_mismatch
+        may_be_swapped = source.may_be(target.declared) and target.may_be(source.declared)
+        return may_be_swapped and source.is_mismatch and target.is_mismatch
 
     @property
     def is_monolingual(self) -> bool:
-        """Both sides are stated to be in the same language."""
+        """Whether both sides are declared to be in the same language."""
         source, target = self.sides
         return source.declared is not None and source.declared == target.declared
 
     def find_wrong_languages(
         self, side: int, lines: Sequence[str], ids: PackedWordIds
     ) -> list[str]:
-        """Return for each line of a side the language that it is in by mistake, or ""."""
-        long = ids.lengths >= self.min_words
-        other = (self._leaning(side, ids) < _OTHER) & (not self.is_monolingual)
-        strange = _mean(ids, self.word_log_probs[side]) < self.detector_thresholds[side]
-        found = [""] * len(lines)
-        for line in map(int, np.flatnonzero(long)):
-            found[line] = self._found(side, lines[line], bool(other[line]), bool(strange[line]))
-        return found
+        """Return for each line of a side the wrong language that it is in, or ""."""
+        is_long = ids.lengths >= self.min_words
+        is_other_side = (self._own_side_scores(side, ids) < _MAX_OWN_SIDE_SCORE) & (
+            not self.is_monolingual
+        )
+        is_improbable = (
+            _mean_by_line(ids, self.word_log_probs[side]) < (self.detector_thresholds[side])
+        )
+        languages = [""] * len(lines)
+        for line in map(int, np.flatnonzero(is_long)):
+            languages[line] = self._find_wrong_language(
+                side, lines[line], bool(is_other_side[line]), bool(is_improbable[line])
+            )
+        return languages
 
     def detect_other_language(self, side: int, text: str) -> str:
-        """Ask the detector."""
-        own = self.sides[side].expected
-        # Names say nothing about a language, though "Tōkyō" seems to. German nouns go with them.
+        """Return the language of a text if the detector finds that it is not the expected one."""
+        expected = self.sides[side].expected
+        # Names do not indicate a language, though "Tōkyō" seems to. This drops German nouns too.
         plain = drop_names(text, keep_latin="LATIN" in self.sides[side].scripts)
-        if self.detector is None or own is None or len(extract_words(plain)) < self.min_words:
+        if self.detector is None or expected is None or len(extract_words(plain)) < self.min_words:
             return ""
-        return self.detector.detect_other_language(plain, own) or ""
+        return self.detector.detect_other_language(plain, expected) or ""
 
     def compute_surprisal(self, side: int, ids: PackedWordIds) -> FloatArray:
-        """Return how unusual each line's words are; those too short are not."""
-        strange = -_mean(ids, self.word_log_probs[side])
-        return np.where(ids.lengths >= self.min_words, strange, -np.inf)
+        """Return the mean surprisal of each line's words; -inf for lines with too few words."""
+        surprisal = -_mean_by_line(ids, self.word_log_probs[side])
+        return np.where(ids.lengths >= self.min_words, surprisal, -np.inf)
 
-    def _leaning(self, side: int, ids: PackedWordIds) -> FloatArray:
-        return _mean(ids, self.log_odds) * (1 - 2 * side)
+    def _own_side_scores(self, side: int, ids: PackedWordIds) -> FloatArray:
+        return _mean_by_line(ids, self.log_odds) * (1 - 2 * side)
 
-    def _found(self, side: int, text: str, other: bool, strange: bool) -> str:
+    def _find_wrong_language(
+        self, side: int, text: str, is_other_side: bool, is_improbable: bool
+    ) -> str:
         if script := find_other_script(text, self.sides[side].scripts):
-            other = script in self.sides[1 - side].scripts
-            if not other:
+            is_other_side = script in self.sides[1 - side].scripts
+            if not is_other_side:
                 return f"in {script.capitalize()} script"
-        if other:
-            return self.sides[1 - side].expected or ("the target's", "the source's")[side]
-        return self.detect_other_language(side, text) if strange else ""
+        if is_other_side:
+            unnamed = ("in the target language", "in the source language")[side]
+            return self.sides[1 - side].expected or unnamed
+        return self.detect_other_language(side, text) if is_improbable else ""
 
 
 def fit_languages(
@@ -243,55 +234,60 @@ def fit_languages(
     min_words: int,
     vocabulary_size: int,
 ) -> LanguageChecker:
-    """Learn from these pairs what is usual on each side."""
+    """Fit a language checker to the lines of both sides and their word ids."""
     detector = LinguaDetector() if is_lingua_installed() else None
     counts = [np.bincount(side.ids, minlength=vocabulary_size) + 0.5 for side in ids]
-    # The last place is for words that were never seen: rare, and of neither side.
-    usual = [np.log(np.append(c, 0.5) / (c.sum() + 0.5)) for c in counts]
-    odds = np.clip(usual[0] - usual[1], -_CLIP, _CLIP)
-    odds[-1] = 0
-    sides = [
-        _side(lines[side], ids[side], declared[side] if declared else None, min_words, detector)
+    # The last entry is for unknown words: rare, and equally probable on both sides.
+    log_probs = [np.log(np.append(c, 0.5) / (c.sum() + 0.5)) for c in counts]
+    log_odds = np.clip(log_probs[0] - log_probs[1], -_MAX_WORD_LOG_ODDS, _MAX_WORD_LOG_ODDS)
+    log_odds[-1] = 0
+    source, target = (
+        _fit_side(lines[side], ids[side], declared[side] if declared else None, min_words, detector)
         for side in (0, 1)
-    ]
-    check = LanguageChecker((sides[0], sides[1]), min_words, odds, (usual[0], usual[1]), detector)
+    )
+    checker = LanguageChecker(
+        (source, target), min_words, log_odds, (log_probs[0], log_probs[1]), detector
+    )
     if detector is None:
-        return check
-    cuts = [_cut(check, side, lines[side], ids[side]) for side in (0, 1)]
-    return replace(check, detector_thresholds=(cuts[0], cuts[1]))
+        return checker
+    thresholds = [_fit_threshold(checker, side, lines[side], ids[side]) for side in (0, 1)]
+    return replace(checker, detector_thresholds=(thresholds[0], thresholds[1]))
 
 
-def _side(
+def _fit_side(
     lines: Sequence[str],
     ids: PackedWordIds,
-    stated: str | None,
-    least_words: int,
+    declared: str | None,
+    min_words: int,
     detector: LinguaDetector | None,
 ) -> SideLanguage:
-    long = np.flatnonzero(ids.lengths >= least_words)
-    voters = [lines[line] for line in long[:: len(long) // _VOTERS + 1]]
-    stated = detector_code(stated) if stated else None
-    found = None
-    # A language that it does not know would be taken for its neighbour.
-    if detector and len(voters) >= _LEAST_VOTERS and (not stated or detector.supports(stated)):
-        found = detector.detect_majority_language(voters)
-    return SideLanguage(stated, found, find_dominant_scripts(voters or lines))
+    is_long = np.flatnonzero(ids.lengths >= min_words)
+    voting = [lines[line] for line in is_long[:: len(is_long) // _MAX_VOTING_LINES + 1]]
+    declared = detector_code(declared) if declared else None
+    detected = None
+    # A declared language that is not supported would be detected as a similar one.
+    is_supported = detector is not None and (not declared or detector.supports(declared))
+    if detector and is_supported and len(voting) >= _MIN_VOTING_LINES:
+        detected = detector.detect_majority_language(voting)
+    return SideLanguage(declared, detected, find_dominant_scripts(voting or lines))
 
 
-def _cut(check: LanguageChecker, side: int, lines: Sequence[str], ids: PackedWordIds) -> float:
-    """Return how usual the words of a line must be for it to be taken unasked."""
-    strangeness = check.compute_surprisal(side, ids)
-    order = np.argsort(-strangeness, kind="stable")
-    order = order[strangeness[order] > -np.inf]
-    for start in range(0, len(order), _CHUNK):
-        chunk = order[start : start + _CHUNK]
-        foreign = sum(bool(check.detect_other_language(side, lines[line])) for line in chunk)
-        if foreign <= _FEW * len(chunk):
-            return -float(strangeness[chunk[-1]])
+def _fit_threshold(
+    checker: LanguageChecker, side: int, lines: Sequence[str], ids: PackedWordIds
+) -> float:
+    """Return the mean log probability from which lines are not passed to the detector."""
+    surprisal = checker.compute_surprisal(side, ids)
+    order = np.argsort(-surprisal, kind="stable")
+    order = order[surprisal[order] > -np.inf]
+    for start in range(0, len(order), _DETECTION_CHUNK):
+        chunk = order[start : start + _DETECTION_CHUNK]
+        num_other = sum(bool(checker.detect_other_language(side, lines[line])) for line in chunk)
+        if num_other <= _MAX_OTHER_SHARE * len(chunk):
+            return -float(surprisal[chunk[-1]])
     return np.inf if len(order) else -np.inf
 
 
-def _mean(ids: PackedWordIds, values: FloatArray) -> FloatArray:
-    """Return the mean value of each line's words; the last value is that of unknown ones."""
+def _mean_by_line(ids: PackedWordIds, values: FloatArray) -> FloatArray:
+    """Return the mean value of each line's words; the last value is that of unknown words."""
     known = np.minimum(ids.ids, len(values) - 1)
     return np.asarray(ids.sum_by_line(values[known]) / np.maximum(ids.lengths, 1))

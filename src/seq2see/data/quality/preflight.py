@@ -1,4 +1,8 @@
-"""Check corpora before training: reject empty corpora and swapped sides."""
+"""Check corpora before training: raise an error for empty corpora and swapped sides.
+
+Swapped sides are recognized by file names; by languages, from scripts and from lingua if it is
+installed; and by the words of the training corpora.
+"""
 
 from __future__ import annotations
 
@@ -19,115 +23,114 @@ from seq2see.text.language_detection import (
 )
 
 SAMPLE_SIZE = 300
-"""Pairs of each corpus that are looked at."""
-
-
-_ENOUGH = 20
-"""Lines with words that the detector wants, to be sure of a language."""
-
-
-_LONG = 4
-"""Words of a line that tells its language."""
-
-
-_MORE = 0.2
-"""Of its words, how many more a swapped side shares with the other side's training text."""
+"""Number of pairs of each corpus that are checked."""
+_MIN_VOTING_LINES = 20
+"""Minimum number of lines for language detection."""
+_MIN_VOTING_WORDS = 4
+"""Minimum number of words of a line for language detection."""
+_MIN_SHARED_DIFFERENCE = 0.2
+"""A side counts as swapped if it shares this fraction more of its distinct words with the other
+side of the training corpora than with its own."""
 
 
 def check_corpora(
     train: Sequence[Corpus], others: Sequence[Corpus], languages: tuple[str, str]
 ) -> None:
-    """Refuse a corpus that is empty, or whose sides were swapped."""
+    """Raise InputError if a corpus is empty or its sides seem to be swapped."""
     samples = [(corpus, sample_pairs(corpus)) for corpus in (*train, *others)]
     for corpus, pairs in samples:
         if corpus.config.resolved_format != "builtin":
-            _refuse_names(corpus, languages)
-            _refuse_languages(corpus, pairs, languages)
-    known = [pair for _, pairs in samples[: len(train)] for pair in pairs]
+            _check_file_names(corpus, languages)
+            _check_languages(corpus, pairs, languages)
+    train_pairs = [pair for _, pairs in samples[: len(train)] for pair in pairs]
     for corpus, pairs in samples[len(train) :]:
-        _refuse_words(corpus, pairs, known)
+        _check_words(corpus, pairs, train_pairs)
 
 
 def sample_pairs(corpus: Corpus) -> list[SentencePair]:
-    """Return some pairs, each as likely as any other; refuse a corpus without any."""
-    generator = random.Random(0)  # noqa: S311 not a secret: the same text, the same sample
-    kept: list[SentencePair] = []
-    full = (pair for pair in corpus if pair.source.strip() and pair.target.strip())
-    for number, pair in enumerate(full):
+    """Return a uniform sample of the non-empty pairs (reservoir sampling).
+
+    Raises InputError if there is none.
+    """
+    generator = random.Random(0)  # noqa: S311 fixed seed, for reproducible samples
+    sample: list[SentencePair] = []
+    non_empty = (pair for pair in corpus if pair.source.strip() and pair.target.strip())
+    for number, pair in enumerate(non_empty):
         if number < SAMPLE_SIZE:
-            kept.append(pair)
-        elif (place := generator.randrange(number + 1)) < SAMPLE_SIZE:
-            kept[place] = pair
-    if not kept:
-        raise InputError(f"{corpus.name} must have pairs of text, but is empty")
-    return kept
+            sample.append(pair)
+        elif (index := generator.randrange(number + 1)) < SAMPLE_SIZE:
+            sample[index] = pair
+    if not sample:
+        raise InputError(f"{corpus.name} has no pair with text on both sides")
+    return sample
 
 
-def _refuse_names(corpus: Corpus, languages: tuple[str, str]) -> None:
-    """Refuse train.de and train.en for a translator from English to German."""
+def _check_file_names(corpus: Corpus, languages: tuple[str, str]) -> None:
+    """Raise InputError for train.de and train.en if the languages are English and German."""
     if corpus.config.resolved_format != "text":
         return
-    source, target = (_ending(name) for name in corpus.config.files)
-    one, other = (detector_code(language) for language in languages)
-    if one != other and (detector_code(source), detector_code(target)) == (other, one):
-        raise _swapped(
+    extensions = [detector_code(_extension(name)) for name in corpus.config.files]
+    source, target = (detector_code(language) for language in languages)
+    if source != target and extensions == [target, source]:
+        raise _swapped_error(
             corpus,
-            f"the source is {languages[0]} by the recipe, but its file is named "
+            f"the source language is {languages[0]}, but the source file is "
             f"{Path(corpus.config.files[0]).name}",
         )
 
 
-def _ending(name: str) -> str:
-    endings = [e for e in Path(name.lower()).suffixes if e not in COMPRESSED_EXTENSIONS]
-    return endings[-1].removeprefix(".") if endings else ""
+def _extension(name: str) -> str:
+    suffixes = [s for s in Path(name.lower()).suffixes if s not in COMPRESSED_EXTENSIONS]
+    return suffixes[-1].removeprefix(".") if suffixes else ""
 
 
-def _refuse_languages(
+def _check_languages(
     corpus: Corpus, pairs: Sequence[SentencePair], languages: tuple[str, str]
 ) -> None:
-    """Refuse a side that is in the other side's language."""
-    stated = [detector_code(language) for language in languages]
-    if stated[0] == stated[1] or are_confusable(*stated):
+    """Raise InputError if a side is in the language of the other side."""
+    declared = [detector_code(language) for language in languages]
+    if declared[0] == declared[1] or are_confusable(*declared):
         return
     detector = LinguaDetector() if is_lingua_installed() else None
     for side, name in enumerate(("source", "target")):
-        found = _side([pair[side] for pair in pairs], stated[side], detector)
-        if found.is_mismatch and found.may_be(stated[1 - side]):
-            raise _swapped(
+        language = _detect_side([pair[side] for pair in pairs], declared[side], detector)
+        if language.is_mismatch and language.may_be(declared[1 - side]):
+            raise _swapped_error(
                 corpus,
-                f"the {name} must be in {languages[side]}, but looks like {languages[1 - side]}",
+                f"the {name} must be in {languages[side]}, but seems to be {languages[1 - side]}",
             )
 
 
-def _side(lines: Sequence[str], stated: str, detector: LinguaDetector | None) -> SideLanguage:
-    voters = [line for line in lines if len(extract_words(line)) >= _LONG]
-    sure = detector is not None and detector.supports(stated) and len(voters) >= _ENOUGH
-    found = detector.detect_majority_language(voters) if detector and sure else None
-    return SideLanguage(stated, found, find_dominant_scripts(lines))
+def _detect_side(
+    lines: Sequence[str], declared: str, detector: LinguaDetector | None
+) -> SideLanguage:
+    voting = [line for line in lines if len(extract_words(line)) >= _MIN_VOTING_WORDS]
+    detected = None
+    if detector and detector.supports(declared) and len(voting) >= _MIN_VOTING_LINES:
+        detected = detector.detect_majority_language(voting)
+    return SideLanguage(declared, detected, find_dominant_scripts(lines))
 
 
-def _refuse_words(
-    corpus: Corpus, pairs: Sequence[SentencePair], known: Sequence[SentencePair]
+def _check_words(
+    corpus: Corpus, pairs: Sequence[SentencePair], train_pairs: Sequence[SentencePair]
 ) -> None:
-    """Refuse sides that both share more words with the other side of the training text."""
-    of_training = [_vocabulary(known, side) for side in (0, 1)]
+    """Raise InputError if both sides share more words with the other side of the training data."""
+    train_words = [_distinct_words(train_pairs, side) for side in (0, 1)]
     for side in (0, 1):
-        own = _vocabulary(pairs, side)
-        shared, crossed = (
-            len(own & theirs) for theirs in (of_training[side], of_training[1 - side])
-        )
-        if crossed <= shared + _MORE * len(own):
+        own = _distinct_words(pairs, side)
+        num_same, num_other = len(own & train_words[side]), len(own & train_words[1 - side])
+        if num_other <= num_same + _MIN_SHARED_DIFFERENCE * len(own):
             return
-    raise _swapped(corpus, "its source has the words of the training text's target")
+    raise _swapped_error(corpus, "its source has the words of the training target")
 
 
-def _vocabulary(pairs: Sequence[SentencePair], side: int) -> set[str]:
+def _distinct_words(pairs: Sequence[SentencePair], side: int) -> set[str]:
     return {word for pair in pairs for word in extract_words(pair[side].lower())}
 
 
-def _swapped(corpus: Corpus, reason: str) -> InputError:
-    what = "files" if corpus.config.resolved_format == "text" else "columns"
+def _swapped_error(corpus: Corpus, reason: str) -> InputError:
+    key = "files" if corpus.config.resolved_format == "text" else "columns"
     return InputError(
-        f"{corpus.name} seems to have source and target swapped: {reason}; "
-        f"swap its `{what}`, or `data.languages`"
+        f"source and target of {corpus.name} seem to be swapped: {reason}; "
+        f"swap its `{key}`, or `data.languages`"
     )

@@ -1,5 +1,14 @@
-"""Translation lexicon of a corpus (IBM Model 1), which scores how likely a pair is a
-translation.
+"""Translation lexicon of a corpus (IBM Model 1), which scores how likely a pair is a translation.
+
+The **lift** of a source word and a target word is how much more likely they are to be linked than
+two random words. A pair is scored word by word: log((1 - m)·lift + m), where the lift is the mean
+over the words of the other side, and m is the miss rate of the word: how often it has no
+counterpart in pairs that are probably correct. The sum is the evidence, in nats, that the pair is a
+translation and not two random lines.
+
+Each of two folds is scored by the lexicon of the other one; otherwise a wrong pair of two rare
+words would score high. Both lexicons are in one table: the ids of the second fold are
+`word + vocabulary_size`.
 """
 
 from __future__ import annotations
@@ -10,199 +19,197 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from seq2see.data.quality.words import FloatArray, IntArray, PackedWordIds
+from seq2see.data.quality.words import FloatArray, PackedWordIds
+from seq2see.text.batch_encoding import IntArray
 
-_ROUNDS = 5
-
-
-_LINKS = 8_000_000
-"""Learn from at most so many links of words, about 500 MB at work."""
-
-
-_KNOWN = 5
-"""A word that was seen less often proves nothing by having no partner."""
-
-
-_MISSED = 0.5
-"""A word whose mean lift is lower has no partner."""
-
-
-_LEAST_MISSES = 0.05
-
-
-_TESTS = 3
-
-
-_NAMESAKE = 200.0
-"""The lift of a rare word that stands on both sides: a name, a number."""
-
-
-_RARE_MISSES = 0.3
+_EM_ITERATIONS = 5
+_MAX_LINKS = 8_000_000
+"""Maximum number of word links to train on; they take about 500 MB."""
+_MIN_WORD_COUNT = 5
+"""A rarer word is no evidence against a pair if it has no counterpart."""
+_MIN_COUNTERPART_LIFT = 0.5
+"""A word with a lower mean lift has no counterpart."""
+_MIN_MISS_RATE, _MAX_MISS_RATE = 0.05, 0.9
+_MISS_RATE_ITERATIONS = 3
+_IDENTICAL_WORD_LIFT = 200.0
+"""The lift of a rare word that is on both sides: a name or a number."""
+_RARE_WORD_MISS_RATE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class TranslationLexicon:
-    """The lifts of linked words, as a sorted table."""
+    """The lifts of linked words, as a table sorted by key."""
 
     vocabulary_size: int
-    """Words that have a number."""
     keys: IntArray
     lifts: FloatArray
     miss_rates: tuple[FloatArray, FloatArray]
-    """Of each side's words: how often it misses a partner; 1 if it is not known well enough."""
+    """For each word of each side, how often it has no counterpart; 1 if the word is too rare."""
 
     def score_pairs(
         self, source: PackedWordIds, target: PackedWordIds, folds: IntArray
     ) -> FloatArray:
-        """Return the evidence for each pair, by the lexicon of the other half."""
-        sides, lifts = self._lifts(source, target, folds)
-        return _evidence(sides, lifts, self.miss_rates)
+        """Return the evidence for each pair, in nats, from the lexicon of the other fold."""
+        sides, lifts = self._mean_lifts(source, target, folds)
+        return _sum_evidence(sides, lifts, self.miss_rates)
 
     def with_miss_rates(
         self, source: PackedWordIds, target: PackedWordIds, folds: IntArray
     ) -> TranslationLexicon:
-        """Return it with what these pairs tell about missing partners.
+        """Return a copy with the miss rates of words in these pairs.
 
-        Wrong pairs among them tell nothing, so each counts as much as it seems to be right.
+        Each pair is weighted by the probability that it is correct.
         """
-        sides, lifts = self._lifts(source, target, folds)
-        unknown = [misses == 1 for misses in self.miss_rates]
-        misses, rightness = self.miss_rates, np.ones(len(folds))
-        for _ in range(_TESTS):
-            found = [
-                _misses(sides[s], lifts[s], rightness, 2 * self.vocabulary_size) for s in (0, 1)
+        sides, lifts = self._mean_lifts(source, target, folds)
+        is_rare = [rates == 1 for rates in self.miss_rates]
+        miss_rates, weights = self.miss_rates, np.ones(len(folds))
+        for _ in range(_MISS_RATE_ITERATIONS):
+            estimates = [
+                _estimate_miss_rates(sides[s], lifts[s], weights, 2 * self.vocabulary_size)
+                for s in (0, 1)
             ]
-            misses = np.where(unknown[0], 1.0, found[0]), np.where(unknown[1], 1.0, found[1])
-            doubt = np.clip(-_evidence(sides, lifts, misses), -50, 50)
-            rightness = 1 / (1 + np.exp(doubt))
-        return replace(self, miss_rates=misses)
+            miss_rates = (
+                np.where(is_rare[0], 1.0, estimates[0]),
+                np.where(is_rare[1], 1.0, estimates[1]),
+            )
+            evidence_against = np.clip(-_sum_evidence(sides, lifts, miss_rates), -50, 50)
+            weights = 1 / (1 + np.exp(evidence_against))
+        return replace(self, miss_rates=miss_rates)
 
-    def _lifts(
-        self, source: PackedWordIds, target: PackedWordIds, halves: IntArray
+    def _mean_lifts(
+        self, source: PackedWordIds, target: PackedWordIds, folds: IntArray
     ) -> tuple[tuple[PackedWordIds, PackedWordIds], tuple[FloatArray, FloatArray]]:
-        """Return both sides in the other half's numbers, and the mean lift of each word."""
-        source, target = (self._renumbered(side, 1 - halves) for side in (source, target))
-        here, there = _links(source, target)
-        lifts = self._find(source.ids[here], target.ids[there])
-        in_source, in_target = (
+        """Return both sides with the ids of the other fold, and the mean lift of each word."""
+        source, target = (self._with_fold_ids(side, 1 - folds) for side in (source, target))
+        source_words, target_words = _link_words(source, target)
+        lifts = self._look_up(source.ids[source_words], target.ids[target_words])
+        source_lifts, target_lifts = (
             np.bincount(words, lifts, len(side.ids)).astype(float)
-            for words, side in ((here, source), (there, target))
+            for words, side in ((source_words, source), (target_words, target))
         )
-        in_source /= np.maximum(target.lengths, 1)[source.line_indices]
-        in_target /= np.maximum(source.lengths, 1)[target.line_indices]
-        return (source, target), (in_source, in_target)
+        source_lifts /= np.maximum(target.lengths, 1)[source.line_indices]
+        target_lifts /= np.maximum(source.lengths, 1)[target.line_indices]
+        return (source, target), (source_lifts, target_lifts)
 
-    def _renumbered(self, side: PackedWordIds, halves: IntArray) -> PackedWordIds:
-        """Move to the given half's lexicon; words without a number stay behind both."""
-        moved = side.ids + self.vocabulary_size * halves[side.line_indices]
-        return PackedWordIds(
-            np.where(side.ids < self.vocabulary_size, moved, side.ids + self.vocabulary_size),
-            side.lengths,
-        )
+    def _with_fold_ids(self, side: PackedWordIds, folds: IntArray) -> PackedWordIds:
+        """Return the ids of words in the lexicon of a fold; ids of unknown words follow both."""
+        size = self.vocabulary_size
+        fold_ids = side.ids + size * folds[side.line_indices]
+        return PackedWordIds(np.where(side.ids < size, fold_ids, side.ids + size), side.lengths)
 
-    def _find(self, source: IntArray, target: IntArray) -> FloatArray:
+    def _look_up(self, source: IntArray, target: IntArray) -> FloatArray:
+        """Return the lift of each pair of words."""
         if not len(self.keys):
             return np.zeros(len(source))
-        keys = _key(source, target)
-        places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        lifts = np.where(self.keys[places] == keys, self.lifts[places], 0.0)
-        known = [
-            _look(misses, ids) < 1
-            for misses, ids in zip(self.miss_rates, (source, target), strict=True)
+        keys = _link_key(source, target)
+        indices = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        lifts = np.where(self.keys[indices] == keys, self.lifts[indices], 0.0)
+        is_frequent = [
+            _look_up_rates(rates, ids) < 1
+            for rates, ids in zip(self.miss_rates, (source, target), strict=True)
         ]
-        namesakes = (source == target) & ~(known[0] & known[1])
-        return np.where(namesakes, np.maximum(lifts, _NAMESAKE), lifts)
+        is_identical = (source == target) & ~(is_frequent[0] & is_frequent[1])
+        return np.where(is_identical, np.maximum(lifts, _IDENTICAL_WORD_LIFT), lifts)
 
 
 def assign_folds(sources: Sequence[str]) -> IntArray:
-    """Put each pair into one of two halves, by its source: equal ones stay together."""
+    """Return the fold (0 or 1) of each pair by its source; equal sources are in one fold."""
     return np.array([zlib.crc32(s.encode("utf-8", "replace")) & 1 for s in sources], np.int64)
 
 
 def fit_lexicon(
     source: PackedWordIds, target: PackedWordIds, folds: IntArray, vocabulary_size: int
 ) -> TranslationLexicon:
-    """Learn two lexicons from these pairs, one from each half."""
-    chosen = _affordable(source.lengths * target.lengths)
-    pairs = source.take(chosen), target.take(chosen)
-    shift = vocabulary_size * folds[chosen]
-    own = [PackedWordIds(side.ids + shift[side.line_indices], side.lengths) for side in pairs]
-    keys, counts = _model_1(own[0], own[1])
-    lifts = _lift(keys, counts, 2 * vocabulary_size)
-    kept = (counts > 0.5) & (lifts > 0.5)
-    seen = [np.bincount(side.ids, minlength=2 * vocabulary_size) for side in own]
-    unsure = [np.where(count >= _KNOWN, _LEAST_MISSES, 1.0) for count in seen]
-    lexicon = TranslationLexicon(vocabulary_size, keys[kept], lifts[kept], (unsure[0], unsure[1]))
-    return lexicon.with_miss_rates(*pairs, folds[chosen])
+    """Train two lexicons, one on each fold of the pairs."""
+    sampled = _sample_pairs(source.lengths * target.lengths)
+    pairs = source.take(sampled), target.take(sampled)
+    offsets = vocabulary_size * folds[sampled]
+    sides = [PackedWordIds(side.ids + offsets[side.line_indices], side.lengths) for side in pairs]
+    keys, counts = _train_model_1(sides[0], sides[1])
+    lifts = _compute_lifts(keys, counts, 2 * vocabulary_size)
+    is_used = (counts > 0.5) & (lifts > 0.5)
+    word_counts = [np.bincount(side.ids, minlength=2 * vocabulary_size) for side in sides]
+    initial = [np.where(count >= _MIN_WORD_COUNT, _MIN_MISS_RATE, 1.0) for count in word_counts]
+    lexicon = TranslationLexicon(
+        vocabulary_size, keys[is_used], lifts[is_used], (initial[0], initial[1])
+    )
+    return lexicon.with_miss_rates(*pairs, folds[sampled])
 
 
-def _affordable(links: IntArray) -> IntArray:
-    """Choose pairs evenly, so that their links do not exceed what memory allows."""
-    step = max(1, -(-int(links.sum()) // _LINKS))
-    return np.arange(0, len(links), step)
+def _sample_pairs(num_links: IntArray) -> IntArray:
+    """Return the indices of evenly sampled pairs with at most `_MAX_LINKS` links."""
+    step = max(1, -(-int(num_links.sum()) // _MAX_LINKS))
+    return np.arange(0, len(num_links), step)
 
 
-def _links(source: PackedWordIds, target: PackedWordIds) -> tuple[IntArray, IntArray]:
-    """Return the places of both words of each link: every word with every other of its pair."""
+def _link_words(source: PackedWordIds, target: PackedWordIds) -> tuple[IntArray, IntArray]:
+    """Return the indices of both words of each link: each word with each of the other side."""
     counts = source.lengths * target.lengths
     pair = np.repeat(np.arange(len(counts)), counts)
-    place = np.arange(len(pair)) - np.repeat(np.cumsum(counts) - counts, counts)
+    link = np.arange(len(pair)) - np.repeat(np.cumsum(counts) - counts, counts)
     width = target.lengths[pair]
-    return source.line_starts[pair] + place // width, target.line_starts[pair] + place % width
+    return source.line_starts[pair] + link // width, target.line_starts[pair] + link % width
 
 
-def _key(source: IntArray, target: IntArray) -> IntArray:
+def _link_key(source: IntArray, target: IntArray) -> IntArray:
     return source << 32 | target
 
 
-def _model_1(source: PackedWordIds, target: PackedWordIds) -> tuple[IntArray, FloatArray]:
-    """Return the linked words, sorted, and how often they are expected to be linked."""
-    here, there = _links(source, target)
-    keys, which = np.unique(_key(source.ids[here], target.ids[there]), return_inverse=True)
-    sources = np.unique(keys >> 32, return_inverse=True)[1]
-    chances, counts = np.ones(len(keys)), np.zeros(len(keys))
-    for _ in range(_ROUNDS):
-        shares = chances[which]
-        shares /= np.bincount(there, shares, len(target.ids))[there]
-        counts = np.bincount(which, shares, len(keys)).astype(float)
-        chances = counts / np.bincount(sources, counts)[sources]
+def _train_model_1(source: PackedWordIds, target: PackedWordIds) -> tuple[IntArray, FloatArray]:
+    """Return the keys of linked words, sorted, and their expected numbers of links."""
+    source_words, target_words = _link_words(source, target)
+    link_keys = _link_key(source.ids[source_words], target.ids[target_words])
+    keys, key_indices = np.unique(link_keys, return_inverse=True)
+    source_indices = np.unique(keys >> 32, return_inverse=True)[1]
+    probabilities, counts = np.ones(len(keys)), np.zeros(len(keys))
+    for _ in range(_EM_ITERATIONS):
+        posteriors = probabilities[key_indices]
+        posteriors /= np.bincount(target_words, posteriors, len(target.ids))[target_words]
+        counts = np.bincount(key_indices, posteriors, len(keys)).astype(float)
+        probabilities = counts / np.bincount(source_indices, counts)[source_indices]
     return keys, counts
 
 
-def _lift(keys: IntArray, counts: FloatArray, size: int) -> FloatArray:
-    """Return how much likelier than chance; one sighting more or less shall not matter much."""
+def _compute_lifts(keys: IntArray, counts: FloatArray, size: int) -> FloatArray:
+    """Return the lift of each pair of words, discounted where the count is low."""
     source, target = keys >> 32, keys & 0xFFFFFFFF
-    half = source // (size // 2)
+    fold = source // (size // 2)
     linked = np.bincount(source, counts, size)[source] * np.bincount(target, counts, size)[target]
-    chance = linked / np.bincount(half, counts, 2)[half]
-    return np.asarray(counts / chance * counts / (counts + 1))
+    expected = linked / np.bincount(fold, counts, 2)[fold]
+    return np.asarray(counts / expected * counts / (counts + 1))
 
 
-def _misses(side: PackedWordIds, lifts: FloatArray, rightness: FloatArray, size: int) -> FloatArray:
-    """Return how often each word had no partner; who was rarely seen gets the benefit of doubt."""
-    weights = rightness[side.line_indices]
-    seen = np.bincount(side.ids, weights, size)
-    missed = np.bincount(side.ids, weights * (lifts < _MISSED), size)
-    return np.clip((missed + 1) / (seen + 2), _LEAST_MISSES, 0.9)
+def _estimate_miss_rates(
+    side: PackedWordIds, lifts: FloatArray, weights: FloatArray, size: int
+) -> FloatArray:
+    """Return how often each word has no counterpart, smoothed for rare words."""
+    word_weights = weights[side.line_indices]
+    seen = np.bincount(side.ids, word_weights, size)
+    missed = np.bincount(side.ids, word_weights * (lifts < _MIN_COUNTERPART_LIFT), size)
+    return np.clip((missed + 1) / (seen + 2), _MIN_MISS_RATE, _MAX_MISS_RATE)
 
 
-def _evidence(
+def _sum_evidence(
     sides: tuple[PackedWordIds, PackedWordIds],
     lifts: tuple[FloatArray, FloatArray],
-    misses: tuple[FloatArray, FloatArray],
+    miss_rates: tuple[FloatArray, FloatArray],
 ) -> FloatArray:
-    """Return what the words of each pair say together."""
-    said = [_said(lifts[side], misses[side], sides[side].ids) for side in (0, 1)]
-    return sides[0].sum_by_line(said[0]) + sides[1].sum_by_line(said[1])
+    """Return the total evidence of the words of each pair."""
+    source, target = (
+        sides[side].sum_by_line(_word_evidence(lifts[side], miss_rates[side], sides[side].ids))
+        for side in (0, 1)
+    )
+    return source + target
 
 
-def _said(lifts: FloatArray, misses: FloatArray, ids: IntArray) -> FloatArray:
-    """Return what each word says; one that is not known speaks only if it found a partner."""
-    miss = _look(misses, ids)
-    miss = np.where((miss == 1) & (lifts > 0), _RARE_MISSES, miss)
-    return np.log((1 - miss) * lifts + miss)
+def _word_evidence(lifts: FloatArray, miss_rates: FloatArray, ids: IntArray) -> FloatArray:
+    """Return the evidence of each word; a rare word counts only if it has a counterpart."""
+    rates = _look_up_rates(miss_rates, ids)
+    rates = np.where((rates == 1) & (lifts > 0), _RARE_WORD_MISS_RATE, rates)
+    return np.log((1 - rates) * lifts + rates)
 
 
-def _look(misses: FloatArray, ids: IntArray) -> FloatArray:
-    """Look words up; those without a number are not known."""
-    return np.where(ids < len(misses), misses[np.minimum(ids, len(misses) - 1)], 1.0)
+def _look_up_rates(miss_rates: FloatArray, ids: IntArray) -> FloatArray:
+    """Return the miss rate of each word; 1 for unknown words."""
+    is_known = ids < len(miss_rates)
+    return np.where(is_known, miss_rates[np.minimum(ids, len(miss_rates) - 1)], 1.0)

@@ -1,4 +1,4 @@
-"""Split text into words, and reduce it to keys for comparison."""
+"""Split text into words, give them ids, and reduce text to keys for comparison."""
 
 from __future__ import annotations
 
@@ -10,86 +10,59 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-IntArray = NDArray[np.int64]
-
+from seq2see.text.batch_encoding import IntArray
 
 FloatArray = NDArray[np.float64]
-
-
 BoolArray = NDArray[np.bool_]
 
-
-# Thai, Lao, Burmese, Khmer, kana and Han: no spaces between words, so a character is a word.
+# Thai, Lao, Burmese, Khmer, kana and Han have no spaces between words: each character is a word.
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff"
 )
 
 
-def _marks(first: int, end: int) -> str:
-    """Return vowel signs, points and accents, which `\\w` leaves out; no selectors of looks."""
+def _find_marks(first: int, end: int) -> str:
+    """Return the combining marks of a range, which `\\w` excludes, without variation selectors."""
     marks = (c for c in map(chr, range(first, end)) if unicodedata.category(c) in {"Mn", "Mc"})
     return "".join(mark for mark in marks if "VARIATION SELECTOR" not in unicodedata.name(mark))
 
 
-# In two classes: `re` looks up what has 16 bits, and searches all of a class that has more.
-_MARKS, _FAR_MARKS = _marks(0x300, 0x10000), _marks(0x10000, 0x1F000)
-
-
+# Two classes, because `re` has a lookup table for 16-bit characters, but searches larger classes.
+_MARKS, _FAR_MARKS = _find_marks(0x300, 0x10000), _find_marks(0x10000, 0x1F000)
 _IF_FAR = "(?![\x00-\uffff])"
-
-
 _JOINERS = "\u200c\u200d"
-
-
 _LETTER = rf"[^\W{_UNSPACED}]"
-
-
 _WORD = re.compile(
     rf"{_LETTER}+(?:(?:[{_MARKS}{_JOINERS}]|{_IF_FAR}[{_FAR_MARKS}]){_LETTER}*)*"
     rf"|[{_UNSPACED}][{_MARKS}]*"
 )
-
-
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
-"""The same words, where all characters are ASCII, at twice the speed."""
-
-
-_ONE_KIND = rf"[^\W\d_{_UNSPACED}]"
-
-
-_RUN = re.compile(rf"\d+|[{_UNSPACED}]+|{_ONE_KIND}+(?:[{_MARKS}]{_ONE_KIND}*)*")
-
-
+"""Matches the same words in ASCII text, at twice the speed."""
+_LETTER_ONLY = rf"[^\W\d_{_UNSPACED}]"
+_RUN = re.compile(rf"\d+|[{_UNSPACED}]+|{_LETTER_ONLY}+(?:[{_MARKS}]{_LETTER_ONLY}*)*")
 _NOT_WORD = re.compile(rf"(?:[^\w{_MARKS}\U00010000-\U0001efff]|{_IF_FAR}[^\w{_FAR_MARKS}])+")
-
-
-_DOTTED = "i\u0307"
-"""What İ becomes in lower case."""
-
-
+_DOTTED_I = "i\u0307"
+"""The lower case of İ."""
 _LAST_LATIN = "\u024f"
-
-
-_STEM = 5
-"""Characters; most endings are behind them, so that a word's forms count as one."""
-
-
-_MOST_WORDS = 200
-"""The beginning of a longer line says enough, and links grow with the square."""
+_STEM_LENGTH = 5
+"""Most inflectional endings come later, so that the forms of a word share one id."""
+_MAX_WORDS = 200
+"""The start of a longer line is sufficient, and the number of links grows quadratically."""
 
 
 def extract_words(text: str) -> list[str]:
-    """Return the words of a text in lower case; where a script has no spaces, characters."""
+    """Return the words of a text in lower case; in scripts without spaces, the characters."""
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
-    return _WORD.findall(_composed(_composed(text).lower()))
+    return _WORD.findall(_normalize(_normalize(text).lower()))
 
 
 def find_word_runs(text: str) -> Iterator[str]:
-    """Yield what a tokenizer can make one piece of, and has not as a letter already.
+    """Yield the substrings that a tokenizer could learn as one piece.
 
-    That is digits or letters between anything else; one alone only where a space comes before.
+    These are runs of digits or letters; single characters only at the start of a word, because
+    others are pieces already.
     """
     text = unicodedata.normalize("NFC", text)
     for run in _RUN.finditer(text):
@@ -98,39 +71,41 @@ def find_word_runs(text: str) -> Iterator[str]:
 
 
 def drop_names(text: str, keep_latin: bool = True) -> str:
-    """Drop capitalised words and numbers, and at will all Latin ones: they are of no language."""
+    """Remove capitalized words and numbers, which do not indicate a language.
 
-    def kept(match: re.Match[str]) -> str:
+    Without `keep_latin`, all words in Latin letters are removed too.
+    """
+
+    def keep_word(match: re.Match[str]) -> str:
         first = match[0][0]
-        plain = first.isalpha() and not first.isupper()
-        return match[0] if plain and (keep_latin or first > _LAST_LATIN) else ""
+        is_plain = first.isalpha() and not first.isupper()
+        return match[0] if is_plain and (keep_latin or first > _LAST_LATIN) else ""
 
-    return _WORD.sub(kept, text)
+    return _WORD.sub(keep_word, text)
 
 
 def compute_match_key(text: str) -> str:
-    """Return the text without case, punctuation and white space."""
-    return _NOT_WORD.sub("", _composed(_composed(text).casefold())).replace("_", "")
+    """Return the text without case, punctuation and white space, for comparison."""
+    return _NOT_WORD.sub("", _normalize(_normalize(text).casefold())).replace("_", "")
 
 
-def _composed(text: str) -> str:
-    """Write what looks the same in the same way."""
-    return unicodedata.normalize("NFC", text).replace(_DOTTED, "i")
+def _normalize(text: str) -> str:
+    return unicodedata.normalize("NFC", text).replace(_DOTTED_I, "i")
 
 
 def byte_length(text: str) -> int:
-    """Return the bytes of a text: in them a Han character weighs as much as a short word."""
+    """Return the length in bytes, in which a Han character weighs as much as a short word."""
     return len(text.encode("utf-8", "replace"))
 
 
 def has_word(text: str) -> bool:
-    """Tell if there is a letter or a digit."""
+    """Return whether the text has a letter or a digit."""
     return _WORD.search(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class PackedWordIds:
-    """The words of many lines by their ids, end to end."""
+    """The word ids of many lines, concatenated."""
 
     ids: IntArray
     lengths: IntArray
@@ -142,22 +117,22 @@ class PackedWordIds:
 
     @property
     def line_starts(self) -> IntArray:
-        """Where each line begins."""
+        """The index of the first word of each line."""
         return np.asarray(np.cumsum(self.lengths) - self.lengths)
 
     def take(self, lines: IntArray) -> PackedWordIds:
-        """Return these lines, in this order."""
+        """Return the given lines, in this order."""
         lengths = self.lengths[lines]
         first = np.repeat(self.line_starts[lines] - (np.cumsum(lengths) - lengths), lengths)
         return PackedWordIds(self.ids[first + np.arange(lengths.sum())], lengths)
 
     def sum_by_line(self, values: NDArray[np.generic]) -> FloatArray:
-        """Add up the values of each line's words."""
+        """Return the sum of the values of each line's words."""
         return np.bincount(self.line_indices, values, len(self.lengths)).astype(float)
 
 
 class StemVocabulary:
-    """Gives a number to the beginning of each word, the same on both sides."""
+    """Assigns an id to the first characters of each word, shared by both sides."""
 
     def __init__(self) -> None:
         self._ids: dict[str, int] = {}
@@ -166,17 +141,20 @@ class StemVocabulary:
         return len(self._ids)
 
     def add_lines(self, lines: Iterable[Sequence[str]]) -> PackedWordIds:
-        """Number the words of these lines, new ones as they come."""
-        return _numbered(lines, self._ids)
+        """Return the word ids of lines; new words are added."""
+        return _pack_ids(lines, self._ids)
 
     def look_up(self, *sides: Iterable[Sequence[str]]) -> list[PackedWordIds]:
-        """Number words without learning them: new ones are the same on all sides, for now."""
-        ids = _Overlay(self._ids)
-        return [_numbered(lines, ids) for lines in sides]
+        """Return the word ids of each side without adding words.
+
+        New words get temporary ids, which are the same on all sides of this call.
+        """
+        ids = _TemporaryIds(self._ids)
+        return [_pack_ids(lines, ids) for lines in sides]
 
 
-class _Overlay(dict[str, int]):
-    """New words, on top of those that are known."""
+class _TemporaryIds(dict[str, int]):
+    """Ids of a vocabulary, extended by temporary ids for new words."""
 
     def __init__(self, known: dict[str, int]) -> None:
         super().__init__()
@@ -187,13 +165,13 @@ class _Overlay(dict[str, int]):
         return number
 
 
-def _numbered(lines: Iterable[Sequence[str]], ids: dict[str, int]) -> PackedWordIds:
+def _pack_ids(lines: Iterable[Sequence[str]], ids: dict[str, int]) -> PackedWordIds:
     flat: list[int] = []
     lengths: list[int] = []
-    learning = not isinstance(ids, _Overlay)
+    adds_words = not isinstance(ids, _TemporaryIds)
     for line in lines:
-        stems = [word[:_STEM] for word in line[:_MOST_WORDS]]
-        if learning:
+        stems = [word[:_STEM_LENGTH] for word in line[:_MAX_WORDS]]
+        if adds_words:
             flat += [ids.setdefault(stem, len(ids)) for stem in stems]
         else:
             flat += [ids[stem] for stem in stems]
