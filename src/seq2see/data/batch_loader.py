@@ -1,4 +1,8 @@
-"""Batches as padded tensors, and the loader that yields the batches of each update."""
+"""Batches as padded tensors, and the loader that yields the batches of each update.
+
+The batches of an update do not depend on the number of workers; each worker gets a share of every
+batch.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
@@ -16,48 +19,47 @@ from seq2see.config import Config
 from seq2see.data.batch_sampler import START_POSITION, BatchSampler, DataPosition, PairIndices
 from seq2see.data.encoded_corpus import EncodedCorpus
 from seq2see.text import BOS_ID, EOS_ID, PAD_ID, PackedIds
+from seq2see.text.batch_encoding import IntArray
 
-# B sentences of a batch, S source tokens, T target tokens
-
-IntArray = NDArray[np.int64]
+# B batch size, S source length, T target length
 
 
 class BatchConfig(Config):
-    """How many tokens go together."""
+    """Batch size and length limits."""
 
     max_tokens: int = Field(default=4096, ge=1)
-    """Tokens of a batch: source, target and padding, over all workers, which share it."""
+    """Maximum number of tokens per batch over all processes, counting source, target and
+    padding."""
     max_length: int = Field(default=256, ge=1)
-    """Pairs with more pieces on a side are left out, and counted."""
+    """Maximum number of tokens per sentence. Longer pairs are skipped; their number is printed."""
     subword_dropout: float = Field(default=0.0, ge=0, le=1)
-    """How often a merge of pieces is skipped, so that each epoch cuts words differently. The
-    budget counts the usual cut, so such a batch may be larger."""
+    """Probability of skipping a BPE merge (or of dropping a unigram piece), drawn anew in each
+    epoch. Batches may then exceed `max_tokens`. 0 disables it."""
 
     def conflicts(self) -> Iterator[str]:
-        """Refuse a budget that the longest pair would break."""
-        least = 2 * (self.max_length + 1)
-        if self.max_tokens < least:
+        """Yield a problem if a pair of maximum length would exceed the tokens of a batch."""
+        min_tokens = 2 * (self.max_length + 1)
+        if self.max_tokens < min_tokens:
             yield (
-                f"`max_tokens` must be at least {least} for pairs of `max_length` {self.max_length} "
-                f"with their ends, but is {self.max_tokens} instead"
+                f"`max_tokens` must be at least {min_tokens}, twice `max_length` "
+                f"({self.max_length}) plus EOS, but is {self.max_tokens} instead"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Sentences as the model takes them. There may be none."""
+    """A batch of pairs as padded tensors; it may be empty."""
 
     source_BS: Tensor
-    """Pieces and EOS, padded at the end."""
+    """Source ids with EOS, padded at the end."""
     target_BT: Tensor
-    """BOS, pieces and EOS, padded at the end."""
+    """BOS, target ids and EOS, padded at the end."""
 
     @classmethod
     def from_packed_ids(cls, source: PackedIds, target: PackedIds) -> Batch:
-        """Make a batch of ids without BOS and EOS."""
+        """Build a batch from ids without BOS and EOS."""
         return cls(
-            torch.from_numpy(_padded(source, bos=False)),
-            torch.from_numpy(_padded(target, bos=True)),
+            torch.from_numpy(_pad(source, bos=False)), torch.from_numpy(_pad(target, bos=True))
         )
 
     def __len__(self) -> int:
@@ -65,46 +67,46 @@ class Batch:
 
     @property
     def decoder_input_BT(self) -> Tensor:
-        """The target without its EOS: a place for each label."""
+        """The target without EOS; it has one position per label."""
         return self.target_BT[:, :-1].masked_fill(self.labels_BT == PAD_ID, PAD_ID)
 
     @property
     def labels_BT(self) -> Tensor:
-        """What is to be predicted at each place of the decoder's input."""
+        """The token to predict at each position of the decoder input."""
         return self.target_BT[:, 1:]
 
     def duplicate_pairs(self) -> Batch:
-        """Return every pair, and behind them every pair once more."""
+        """Return a batch with all pairs, followed by all pairs again."""
         return Batch(self.source_BS.repeat(2, 1), self.target_BT.repeat(2, 1))
 
     @property
     def num_positions(self) -> int:
-        """Tokens of source and decoder input, padding included."""
+        """Number of positions of source and decoder input, padding included."""
         return self.source_BS.numel() + self.labels_BT.numel()
 
     @property
     def num_source_tokens(self) -> int:
-        """Tokens of the sources without padding."""
+        """Number of source tokens without padding."""
         return int(self.source_BS.ne(PAD_ID).sum())
 
     @property
     def num_target_tokens(self) -> int:
-        """Labels without padding."""
+        """Number of labels without padding."""
         return int(self.labels_BT.ne(PAD_ID).sum())
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of source and target without padding."""
+        """Number of source tokens and labels without padding."""
         return self.num_source_tokens + self.num_target_tokens
 
 
-def _padded(sentences: PackedIds, bos: bool) -> IntArray:
-    """Lay sentences out in a rectangle, each with its ends."""
+def _pad(sentences: PackedIds, bos: bool) -> IntArray:
+    """Return sentences as a padded matrix with EOS and, if `bos` is set, BOS."""
     ids, lengths = sentences
     width = int(lengths.max(initial=0)) + 1 + bos
-    places = np.arange(width) - bos
+    positions = np.arange(width) - bos
     padded = np.full((len(lengths), width), PAD_ID, dtype=np.int64)
-    padded[(places >= 0) & (places < lengths[:, None])] = ids
+    padded[(positions >= 0) & (positions < lengths[:, None])] = ids
     padded[np.arange(len(lengths)), lengths + bos] = EOS_ID
     if bos:
         padded[:, 0] = BOS_ID
@@ -112,15 +114,13 @@ def _padded(sentences: PackedIds, bos: bool) -> IntArray:
 
 
 PackedIdsPair = tuple[PackedIds, PackedIds]
-"""Sources and targets."""
-
-
+"""Ids of sources and targets."""
 PairLookup = Callable[[EncodedCorpus, PairIndices], PackedIdsPair]
-"""Finds the ids of pairs of one corpus."""
+"""Returns the ids of pairs of one corpus."""
 
 
 class WorkerShard(NamedTuple):
-    """Which worker this is, from 0, and of how many."""
+    """The rank of a worker, from 0, and the number of workers."""
 
     rank: int = 0
     world_size: int = 1
@@ -131,42 +131,40 @@ SINGLE_WORKER = WorkerShard()
 
 @dataclass(frozen=True, slots=True)
 class UpdateBatches:
-    """This worker's batches of one update."""
+    """The batches of one update for one worker."""
 
     batches: list[Batch]
-    """As many as every other worker has; one is empty if it has fewer pairs than workers."""
+    """All workers have the same number of batches; a batch is empty if it has too few pairs."""
     epoch: int
     next_position: DataPosition
-    """Going on from here gives the same batches as never having stopped."""
+    """The position from which an interrupted run continues with the same batches."""
 
 
 def lookup_encoded_ids(corpus: EncodedCorpus, pairs: PairIndices) -> PackedIdsPair:
-    """Return ids as they were encoded."""
-    return PackedIds(*corpus.source.take(pairs.line_indices)), PackedIds(
-        *corpus.target.take(pairs.line_indices)
-    )
+    """Return the ids of the encoded corpus."""
+    lines = pairs.line_indices
+    return PackedIds(*corpus.source.take(lines)), PackedIds(*corpus.target.take(lines))
 
 
 @dataclass(frozen=True, slots=True)
 class SubwordDropoutLookup:
-    """Cuts the text anew in each turn; a function of seed, turn and line, not of history."""
+    """Segments the text at random in each pass, as a function of seed, pass and line."""
 
     rate: float
     seed: int
 
-    def __call__(self, corpus: EncodedCorpus, draw: PairIndices) -> PackedIdsPair:
-        """Return ids of another cut, or the usual one where the other is too long."""
-        pairs = [
-            corpus.resample_subwords(int(line), self.rate, self.seed, int(turn))
-            for line, turn in zip(draw.line_indices, draw.pass_indices, strict=True)
+    def __call__(self, corpus: EncodedCorpus, pairs: PairIndices) -> PackedIdsPair:
+        """Return randomly segmented ids, or the usual ones where they would be too long."""
+        sampled = [
+            corpus.resample_subwords(int(line), self.rate, self.seed, int(pass_index))
+            for line, pass_index in zip(pairs.line_indices, pairs.pass_indices, strict=True)
         ]
-        return PackedIds.from_lists([source for source, _ in pairs]), PackedIds.from_lists(
-            [target for _, target in pairs]
-        )
+        sources, targets = [source for source, _ in sampled], [target for _, target in sampled]
+        return PackedIds.from_lists(sources), PackedIds.from_lists(targets)
 
 
 class BatchLoader:
-    """Makes a worker's batches of what a plan puts together. It has no state."""
+    """Builds the batches of one worker from the indices of a sampler. It has no state."""
 
     def __init__(
         self,
@@ -177,24 +175,25 @@ class BatchLoader:
     ) -> None:
         assert 0 <= shard.rank < shard.world_size
         self._corpora = corpora
-        self._plan = sampler
+        self._sampler = sampler
         self._lookup = lookup
         self._shard = shard
 
     def updates(self, start: DataPosition = START_POSITION) -> Iterator[UpdateBatches]:
-        """Yield updates without end, from a position on."""
-        # Of each batch every worker takes its pairs in turn, which are as long as the others'.
+        """Yield updates without end, beginning at a position."""
+        # Workers take the pairs of a batch in turn, so that their shares have similar lengths.
         share = slice(self._shard.rank, None, self._shard.world_size)
-        for draws, epoch, after in self._plan.updates(start):
-            yield UpdateBatches([self._batch(draw.take(share)) for draw in draws], epoch, after)
+        for batches, epoch, next_position in self._sampler.updates(start):
+            own = [self._build_batch(pairs.take(share)) for pairs in batches]
+            yield UpdateBatches(own, epoch, next_position)
 
-    def _batch(self, draw: PairIndices) -> Batch:
-        if len(self._corpora) == 1 or not len(draw):
-            return Batch.from_packed_ids(*self._lookup(self._corpora[0], draw))
+    def _build_batch(self, pairs: PairIndices) -> Batch:
+        if len(self._corpora) == 1 or not len(pairs):
+            return Batch.from_packed_ids(*self._lookup(self._corpora[0], pairs))
         sources, targets = [], []
-        for number in np.unique(draw.corpus_indices):
-            here = draw.take(draw.corpus_indices == number)
-            source, target = self._lookup(self._corpora[number], here)
+        for number in np.unique(pairs.corpus_indices):
+            own = pairs.take(pairs.corpus_indices == number)
+            source, target = self._lookup(self._corpora[number], own)
             sources.append(source)
             targets.append(target)
         return Batch.from_packed_ids(PackedIds.concatenate(sources), PackedIds.concatenate(targets))

@@ -3,6 +3,9 @@
 An epoch is shuffled and divided into pools; each pool is sorted by length and split into batches of
 at most `max_tokens` tokens, padding included, which are shuffled. Everything is a function of seed
 and epoch, so the sampler has no state, holds one pool in memory, and can start at any position.
+
+A permutation of 500 million lines is not stored either: a small cipher over the numbers below
+`size` computes each position by itself, the same on every machine and with every version of NumPy.
 """
 
 from __future__ import annotations
@@ -17,33 +20,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2see.errors import InputError
-
-IntArray = NDArray[np.int64]
-
+from seq2see.text.batch_encoding import IntArray
 
 UintArray = NDArray[np.uint64]
 
+_NUM_ROUNDS = 6
 
-_ROUNDS = 6
+# Keys of the shuffles; no two shuffles have the same key.
+_EPOCH_KEY, _LINES_KEY, _BATCHES_KEY, _NOISE_KEY = 1, 2, 3, 4
 
 
 class FeistelPermutation:
-    """A shuffle of the numbers below `size`; another key, another shuffle."""
+    """A random permutation of the numbers below `size`, determined by the key.
+
+    A Feistel network over a grid of rows and columns that just holds all numbers (Black and
+    Rogaway, 2002). Results outside the range are encrypted again until they are inside.
+    """
 
     def __init__(self, size: int, *key: int) -> None:
         self.size = size
         self._rows = np.uint64(max(1, isqrt(size)))
         self._columns = np.uint64(max(1, -(-size // int(self._rows))))
-        self._keys = [_hash_key(*key, number) for number in range(_ROUNDS)]
+        self._keys = [_hash_key(*key, number) for number in range(_NUM_ROUNDS)]
 
-    def __call__(self, places: IntArray) -> IntArray:
-        """Return the number at each of these places."""
-        numbers = self._step(places.astype(np.uint64))
+    def __call__(self, positions: IntArray) -> IntArray:
+        """Return the number at each of the given positions."""
+        numbers = self._encrypt(positions.astype(np.uint64))
         while len(outside := np.flatnonzero(numbers >= self.size)):
-            numbers[outside] = self._step(numbers[outside])
+            numbers[outside] = self._encrypt(numbers[outside])
         return numbers.astype(np.int64)
 
-    def _step(self, numbers: UintArray) -> UintArray:
+    def _encrypt(self, numbers: UintArray) -> UintArray:
         row, column = np.divmod(numbers, self._columns)
         for number, key in enumerate(self._keys):
             if number % 2:
@@ -60,118 +67,113 @@ def _hash_key(*key: int) -> np.uint64:
     return np.uint64(state[0])
 
 
-def _mix(words: UintArray) -> UintArray:
-    """Scatter the bits, each word by itself: the finaliser of SplitMix64."""
-    words = words + np.uint64(0x9E3779B97F4A7C15)
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
+def _mix(values: UintArray) -> UintArray:
+    """Hash each value with the finalizer of SplitMix64."""
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
 
 
 def hash_uniform(numbers: IntArray, *key: int) -> NDArray[np.float64]:
-    """Return a number from [0, 1) for each of these, drawn anew for each key."""
-    words = _mix(numbers.astype(np.uint64) ^ _hash_key(*key))
-    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-
-_MixtureInts = NDArray[np.int64]
-
-
-_ORDER, _LINES = 1, 2  # so that no two shuffles have the same key
+    """Return a pseudo-random value in [0, 1) for each number, determined by number and key."""
+    values = _mix(numbers.astype(np.uint64) ^ _hash_key(*key))
+    return (values >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 @dataclass(frozen=True, slots=True)
 class PairIndices:
-    """Some pairs of an epoch, each by its corpus, its line there (from 0), and its turn."""
+    """Indices of pairs: the corpus, the line in it, and the pass over the corpus, all from 0."""
 
-    corpus_indices: _MixtureInts
-    line_indices: _MixtureInts
-    pass_indices: _MixtureInts
-    """How often the corpus was gone through before; with weight 1 this is the epoch."""
+    corpus_indices: IntArray
+    line_indices: IntArray
+    pass_indices: IntArray
+    """Number of earlier passes over the corpus; with weight 1 this is the epoch."""
 
     def __len__(self) -> int:
         return len(self.line_indices)
 
-    def take(self, index: _MixtureInts | slice) -> PairIndices:
-        """Return some of them."""
+    def take(self, index: IntArray | slice) -> PairIndices:
+        """Return the selected pairs."""
         return PairIndices(
             self.corpus_indices[index], self.line_indices[index], self.pass_indices[index]
         )
 
 
 class CorpusMixture:
-    """The pairs of each epoch, in their order."""
+    """The shuffled pairs of each epoch, from several weighted corpora.
+
+    Each corpus is an infinite stream of shuffled passes over its lines. An epoch takes `weight`
+    passes: with weight 1 each line once, with 2 twice, with 0.5 one half of the lines, and the
+    other half in the next epoch.
+    """
 
     def __init__(self, sizes: Sequence[int], weights: Sequence[float], seed: int) -> None:
         if not any(sizes):
-            raise InputError("there must be at least one pair to learn from, but there is none")
+            raise InputError("there must be at least one training pair, but there is none")
         self._sizes = sizes
-        self._shares = [  # as fractions: floats would drift
+        self._pairs_per_epoch = [  # as fractions, because floats would accumulate errors
             size * Fraction(weight) for size, weight in zip(sizes, weights, strict=True)
         ]
-        # Of every share the first epoch has the whole pairs alone: no later one has fewer.
+        # The number of pairs is rounded down in the first epoch, so no later epoch has fewer.
         if min(weights) <= 0 or not self.num_pairs(0):
             raise InputError(
-                f"weights must give each epoch a pair at least, but {list(weights)} for "
+                f"weights must give each epoch at least one pair, but {list(weights)} for "
                 f"{list(sizes)} pairs do not"
             )
         self._seed = seed
 
     def num_pairs(self, epoch: int) -> int:
-        """Return how many pairs the epoch has."""
-        return sum(end - start for start, end in self._parts(epoch))
+        """Return the number of pairs of an epoch."""
+        return sum(end - start for start, end in self._ranges(epoch))
 
-    def sample_pairs(self, epoch: int, positions: _MixtureInts) -> PairIndices:
-        """Return the pairs at these places of the epoch's order."""
-        parts = self._parts(epoch)
-        bounds = np.cumsum([0] + [end - start for start, end in parts])
-        shuffled = FeistelPermutation(int(bounds[-1]), self._seed, _ORDER, epoch)(positions)
+    def sample_pairs(self, epoch: int, positions: IntArray) -> PairIndices:
+        """Return the pairs at the given positions of an epoch."""
+        ranges = self._ranges(epoch)
+        bounds = np.cumsum([0] + [end - start for start, end in ranges])
+        shuffled = FeistelPermutation(int(bounds[-1]), self._seed, _EPOCH_KEY, epoch)(positions)
         corpus = np.searchsorted(bounds, shuffled, side="right") - 1
-        starts = np.array([start for start, _ in parts])
-        stream = shuffled - bounds[corpus] + starts[corpus]
-        return self._lines(corpus, stream)
+        starts = np.array([start for start, _ in ranges])
+        stream_indices = shuffled - bounds[corpus] + starts[corpus]
+        return self._find_lines(corpus, stream_indices)
 
-    def _parts(self, epoch: int) -> list[tuple[int, int]]:
-        """Return the part of each corpus' stream that the epoch takes."""
-        return [(int(share * epoch), int(share * (epoch + 1))) for share in self._shares]
+    def _ranges(self, epoch: int) -> list[tuple[int, int]]:
+        """Return the range of each corpus's stream that belongs to the epoch."""
+        return [(int(num * epoch), int(num * (epoch + 1))) for num in self._pairs_per_epoch]
 
-    def _lines(self, corpus: _MixtureInts, stream: _MixtureInts) -> PairIndices:
-        """Look places of the streams up in the shuffles that they are made of."""
-        turn = stream // np.maximum(1, np.array(self._sizes))[corpus]
-        line = np.empty_like(stream)
-        order = np.lexsort((turn, corpus))
-        changes = np.flatnonzero(np.diff(corpus[order]) | np.diff(turn[order])) + 1
-        for here in np.split(order, changes):
-            if len(here):
-                number, size = int(corpus[here[0]]), self._sizes[corpus[here[0]]]
-                shuffle = FeistelPermutation(size, self._seed, _LINES, number, int(turn[here[0]]))
-                line[here] = shuffle(stream[here] % size)
-        return PairIndices(corpus, line, turn)
-
-
-_PlanInts = NDArray[np.int64]
+    def _find_lines(self, corpus: IntArray, stream_indices: IntArray) -> PairIndices:
+        """Return the lines at indices of the streams, each of which is shuffled pass by pass."""
+        passes = stream_indices // np.maximum(1, np.array(self._sizes))[corpus]
+        lines = np.empty_like(stream_indices)
+        order = np.lexsort((passes, corpus))
+        changes = np.flatnonzero(np.diff(corpus[order]) | np.diff(passes[order])) + 1
+        for group in np.split(order, changes):  # one corpus and one pass each
+            if len(group):
+                number, pass_index = int(corpus[group[0]]), int(passes[group[0]])
+                size = self._sizes[number]
+                shuffle = FeistelPermutation(size, self._seed, _LINES_KEY, number, pass_index)
+                lines[group] = shuffle(stream_indices[group] % size)
+        return PairIndices(corpus, lines, passes)
 
 
 POOL_SIZE = 1 << 18
-"""Pairs that are sorted by length together."""
-
-
+"""Number of pairs that are sorted by length together."""
 LENGTH_NOISE = 2.0
-"""Tokens by which a length may seem longer than it is, so that each epoch has other neighbours."""
+"""Maximum random number of tokens added to a length, so that batches differ between epochs."""
 
 
 class HasLengths(Protocol):
-    """A corpus whose lines have lengths."""
+    """A corpus that knows the lengths of its lines."""
 
     def __len__(self) -> int: ...
 
-    def lengths(self, lines: _PlanInts) -> tuple[_PlanInts, _PlanInts]:
-        """Return the tokens of these lines, source and target, each with its end."""
+    def lengths(self, lines: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the numbers of source and target tokens of the given lines, EOS included."""
         ...
 
 
 class DataPosition(NamedTuple):
-    """Where a plan stands: before this batch of this pool."""
+    """A position in the training data: before a batch of a pool of an epoch, all from 0."""
 
     epoch: int = 0
     pool: int = 0
@@ -181,11 +183,8 @@ class DataPosition(NamedTuple):
 START_POSITION = DataPosition()
 
 
-_BATCHES, _NEIGHBOURS = 3, 4  # as in `mixture`: no two shuffles have the same key
-
-
 class SampledUpdate(NamedTuple):
-    """The batches of one update, and where the plan goes on."""
+    """The batches of one update, and the position after it."""
 
     batches: list[PairIndices]
     epoch: int
@@ -193,7 +192,11 @@ class SampledUpdate(NamedTuple):
 
 
 class BatchSampler:
-    """Rounds of `parts` batches each, the last of an epoch with what is left of it."""
+    """Yields the batches of each update as indices of pairs.
+
+    An update has `batches_per_update` batches; the last one of an epoch may have fewer. A batch has
+    at most `max_tokens` tokens of source, target and padding, or a single pair.
+    """
 
     def __init__(
         self,
@@ -207,92 +210,94 @@ class BatchSampler:
         assert batches_per_update >= 1
         assert pool_size >= 1
         self._corpora = corpora
-        self._tokens = max_tokens
+        self._max_tokens = max_tokens
         self._seed = seed
-        self._parts = batches_per_update
-        self._mixture = CorpusMixture(
-            [len(c) for c in corpora], weights or [1.0] * len(corpora), seed
-        )
+        self._batches_per_update = batches_per_update
+        sizes = [len(corpus) for corpus in corpora]
+        self._mixture = CorpusMixture(sizes, weights or [1.0] * len(corpora), seed)
         self._pool_size = pool_size
 
     def updates(self, start: DataPosition = START_POSITION) -> Iterator[SampledUpdate]:
-        """Yield rounds without end, from a position on."""
+        """Yield updates without end, beginning at a position."""
         while True:
             yield from self.remaining_updates(start)
             start = DataPosition(start.epoch + 1)
 
     def remaining_updates(self, start: DataPosition) -> Iterator[SampledUpdate]:
-        """Yield rounds until the end of the epoch."""
-        waiting: list[PairIndices] = []
-        for draw, after in self._stream(start):
-            waiting.append(draw)
-            if len(waiting) == self._parts:
-                yield SampledUpdate(waiting, start.epoch, after)
-                waiting = []
-        if waiting:
-            yield SampledUpdate(waiting, start.epoch, DataPosition(start.epoch + 1))
+        """Yield the updates from a position to the end of its epoch."""
+        batches: list[PairIndices] = []
+        for batch, next_position in self._remaining_batches(start):
+            batches.append(batch)
+            if len(batches) == self._batches_per_update:
+                yield SampledUpdate(batches, start.epoch, next_position)
+                batches = []
+        if batches:
+            yield SampledUpdate(batches, start.epoch, DataPosition(start.epoch + 1))
 
-    def _stream(self, start: DataPosition) -> Iterator[tuple[PairIndices, DataPosition]]:
-        """Yield the batches of the rest of an epoch, each with the position behind it."""
-        epoch, first, skip = start
-        pools = -(-self._mixture.num_pairs(epoch) // self._pool_size)
-        _refuse_outside(start, pools)
-        for pool in range(first, pools):
-            draws = self._pool(epoch, pool)
-            _refuse_outside(start, pools, len(draws) if pool == first else None)
-            for number in range(skip, len(draws) - 1):
-                yield draws[number], DataPosition(epoch, pool, number + 1)
-            is_last = pool + 1 == pools
-            yield draws[-1], DataPosition(epoch + 1) if is_last else DataPosition(epoch, pool + 1)
+    def _remaining_batches(self, start: DataPosition) -> Iterator[tuple[PairIndices, DataPosition]]:
+        """Yield the remaining batches of an epoch, each with the position after it."""
+        epoch, first_pool, skip = start
+        num_pools = -(-self._mixture.num_pairs(epoch) // self._pool_size)
+        _check_position(start, num_pools)
+        for pool in range(first_pool, num_pools):
+            batches = self._pool_batches(epoch, pool)
+            _check_position(start, num_pools, len(batches) if pool == first_pool else None)
+            for number in range(skip, len(batches) - 1):
+                yield batches[number], DataPosition(epoch, pool, number + 1)
+            is_last = pool + 1 == num_pools
+            yield batches[-1], DataPosition(epoch + 1) if is_last else DataPosition(epoch, pool + 1)
             skip = 0
 
-    def _pool(self, epoch: int, number: int) -> list[PairIndices]:
-        """Cut a pool into batches of similar lengths, and shuffle them."""
-        first = number * self._pool_size
-        last = min(first + self._pool_size, self._mixture.num_pairs(epoch))
-        draw = self._mixture.sample_pairs(epoch, np.arange(first, last))
-        source, target = self._lengths(draw)
-        order = sort_by_length(source, target, (self._seed, _NEIGHBOURS, epoch, number))
-        slices = split_by_tokens(source[order], target[order], self._tokens)
-        shuffle = FeistelPermutation(len(slices), self._seed, _BATCHES, epoch, number)
-        shuffled = shuffle(np.arange(len(slices)))
-        return [draw.take(order[slices[i]]) for i in shuffled]
+    def _pool_batches(self, epoch: int, pool: int) -> list[PairIndices]:
+        """Split a pool into batches of similar lengths, and shuffle them."""
+        start = pool * self._pool_size
+        end = min(start + self._pool_size, self._mixture.num_pairs(epoch))
+        pairs = self._mixture.sample_pairs(epoch, np.arange(start, end))
+        source, target = self._lengths(pairs)
+        order = sort_by_length(source, target, (self._seed, _NOISE_KEY, epoch, pool))
+        slices = split_by_tokens(source[order], target[order], self._max_tokens)
+        shuffle = FeistelPermutation(len(slices), self._seed, _BATCHES_KEY, epoch, pool)
+        return [pairs.take(order[slices[i]]) for i in shuffle(np.arange(len(slices)))]
 
-    def _lengths(self, draw: PairIndices) -> tuple[_PlanInts, _PlanInts]:
-        source, target = np.empty_like(draw.line_indices), np.empty_like(draw.line_indices)
+    def _lengths(self, pairs: PairIndices) -> tuple[IntArray, IntArray]:
+        source, target = np.empty_like(pairs.line_indices), np.empty_like(pairs.line_indices)
         for number, corpus in enumerate(self._corpora):
-            here = np.flatnonzero(draw.corpus_indices == number)
-            source[here], target[here] = corpus.lengths(draw.line_indices[here])
+            own = np.flatnonzero(pairs.corpus_indices == number)
+            source[own], target[own] = corpus.lengths(pairs.line_indices[own])
         return source, target
 
 
-def _refuse_outside(start: DataPosition, pools: int, batches: int | None = None) -> None:
-    """Raise an error if there is no such place: it belongs to other data or other settings."""
-    inside = start.pool < max(pools, 1) and (batches is None or start.batch < batches)
-    if not inside or min(start) < 0:
+def _check_position(start: DataPosition, num_pools: int, num_batches: int | None = None) -> None:
+    """Raise InputError if the position is outside the data."""
+    exists = start.pool < max(num_pools, 1) and (num_batches is None or start.batch < num_batches)
+    if not exists or min(start) < 0:
         raise InputError(
-            f"{tuple(start)} must be a place in this data, but is none: "
-            "was it saved with other data or settings?"
+            f"data position {tuple(start)} does not exist: corpora or batch settings have changed "
+            "since the checkpoint"
         )
 
 
-def sort_by_length(source: _PlanInts, target: _PlanInts, key: Sequence[int]) -> _PlanInts:
-    """Return an order of pairs in which similar lengths follow each other.
+def sort_by_length(source: IntArray, target: IntArray, key: Sequence[int]) -> IntArray:
+    """Return an order of pairs in which neighbors have similar lengths.
 
-    By source, and inside by target, up and down in turn, so that neighbours are similar in both.
+    Pairs are sorted by source length with noise, and pairs of equal source length by target length,
+    in ascending and descending order in turn, so that neighbors are similar on both sides.
     """
     noise = hash_uniform(np.arange(len(source)), *key)
     level = (source + LENGTH_NOISE * noise).astype(np.int64)
     return np.lexsort((np.where(level % 2, -target, target), level))
 
 
-def split_by_tokens(source: _PlanInts, target: _PlanInts, max_tokens: int) -> list[slice]:
-    """Cut a row of pairs into batches that fit the budget, padding included, or have one pair."""
+def split_by_tokens(source: IntArray, target: IntArray, max_tokens: int) -> list[slice]:
+    """Split a sequence of pairs into batches, given the lengths of both sides.
+
+    A batch has at most `max_tokens` tokens, padding included, or a single pair.
+    """
     slices, start = [], 0
     while start < len(source):
-        most = start + max(1, max_tokens // int(source[start] + target[start]))
-        widest = (np.maximum.accumulate(side[start:most]) for side in (source, target))
-        sizes = sum(widest) * np.arange(1, len(source[start:most]) + 1)
+        max_end = start + max(1, max_tokens // int(source[start] + target[start]))
+        longest = (np.maximum.accumulate(side[start:max_end]) for side in (source, target))
+        sizes = sum(longest) * np.arange(1, len(source[start:max_end]) + 1)
         end = start + max(1, int(np.searchsorted(sizes, max_tokens, side="right")))
         slices.append(slice(start, end))
         start = end

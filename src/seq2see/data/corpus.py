@@ -21,10 +21,12 @@ from pydantic import Field
 
 from seq2see.config import Config
 from seq2see.data import digit_tasks, fables
+from seq2see.data.digit_tasks import load_digit_pairs
 from seq2see.data.readers import (
     STANDARD_INPUT,
     PairBlock,
     SentencePair,
+    SplitName,
     group_into_blocks,
     read_jsonl,
     read_text_files,
@@ -34,78 +36,62 @@ from seq2see.data.readers import (
 from seq2see.errors import ConfigError, InputError
 
 CorpusFormat = Literal["text", "tsv", "jsonl", "tmx", "builtin"]
-
-
-SplitName = Literal["train", "valid", "test"]
-
-
-ColumnPair = Annotated[tuple[int | str, int | str], Field(strict=False)]  # TOML knows lists only
-
+ColumnPair = Annotated[tuple[int | str, int | str], Field(strict=False)]  # TOML has only lists
 
 SkippedUnitCallback = Callable[[int], None]
-"""Hears the number of a unit that does not have both languages."""
-
+"""Called with the number of each translation unit that lacks one of the languages."""
 
 BUILTIN_PREFIX = "builtin:"
-
-
 COMPRESSED_EXTENSIONS = {".gz", ".xz", ".zst"}
-
-
-_ENDINGS: Mapping[str, CorpusFormat] = {".tsv": "tsv", ".jsonl": "jsonl", ".tmx": "tmx"}
-
-
-_BUILTINS: Mapping[str, Callable[[SplitName], list[SentencePair]]] = {
+_FORMATS_BY_EXTENSION: Mapping[str, CorpusFormat] = {
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".tmx": "tmx",
+}
+_BUILTIN_CORPORA: Mapping[str, Callable[[SplitName], list[SentencePair]]] = {
     "fables": lambda split: [SentencePair(f.source, f.target) for f in fables.load_fables(split)],
     "fables-short": lambda split: [
         SentencePair(f.source, f.target) for f in fables.load_fables(split, True)
     ],
-    "copy": lambda split: [
-        SentencePair(*pair) for pair in digit_tasks.load_digit_pairs("copy", split)
-    ],
-    "reverse": lambda split: [
-        SentencePair(*pair) for pair in digit_tasks.load_digit_pairs("reverse", split)
-    ],
-    "sort": lambda split: [
-        SentencePair(*pair) for pair in digit_tasks.load_digit_pairs("sort", split)
-    ],
+    "copy": lambda split: [SentencePair(*pair) for pair in load_digit_pairs("copy", split)],
+    "reverse": lambda split: [SentencePair(*pair) for pair in load_digit_pairs("reverse", split)],
+    "sort": lambda split: [SentencePair(*pair) for pair in load_digit_pairs("sort", split)],
 }
 
 
 class CorpusConfig(Config):
-    """A body of parallel text."""
+    """A parallel corpus."""
 
     files: tuple[str, ...] = Field(min_length=1, max_length=2, strict=False)
-    """Two text files with as many lines each, or one file with both sides (`.tsv`, `.jsonl`,
-    `.tmx`), each plain or packed (`.gz`, `.xz`, `.zst`); or `builtin:fables`."""
+    """Two text files with the same number of lines, or one .tsv, .jsonl or .tmx file, optionally
+    compressed (.gz, .xz, .zst); or a built-in corpus such as builtin:fables."""
     format: CorpusFormat | None = None
-    """What the files are, where their names do not tell."""
+    """File format: text, tsv, jsonl or tmx. Default: determined by the file extension."""
     columns: ColumnPair | None = None
-    """Source and target in a file that has both: columns of TSV counted from 1 (the first two
-    unless given), keys of JSONL, languages of TMX (the languages of the data unless given)."""
+    """Source and target column: numbers from 1 (TSV; default 1 and 2), keys (JSONL) or language
+    codes (TMX); default for both: `data.languages`."""
 
     def conflicts(self) -> Iterator[str]:
-        """Refuse names that are no corpus."""
-        count = 2 if self.resolved_format == "text" else 1
-        given = ", ".join(self.files)
-        if len(self.files) != count:
-            wanted = "two text files, or one .tsv, .jsonl or .tmx" if count == 2 else "one"
-            yield f"`files` must be {wanted}, but has {given} instead"
-        elif count == 2 and STANDARD_INPUT in self.files:
-            yield f"`files` must be one if it is standard input, but has {given} instead"
-        elif self.resolved_format == "builtin" and (problem := _builtin_problem(self.files[0])):
+        """Yield a problem if the files or columns do not fit the format."""
+        resolved = self.resolved_format
+        num_files = 2 if resolved == "text" else 1
+        files = ", ".join(self.files)
+        if len(self.files) != num_files:
+            expected = "two text files, or one .tsv, .jsonl or .tmx" if num_files == 2 else "one"
+            yield f"`files` must be {expected}, but has {files} instead"
+        elif num_files == 2 and STANDARD_INPUT in self.files:
+            yield f"`files` must be one if it is standard input, but has {files} instead"
+        elif resolved == "builtin" and (problem := _builtin_problem(self.files[0])):
             yield problem
-        if self.columns and self.resolved_format in {"text", "builtin"}:
-            yield f"`columns` must be left out for {self.resolved_format}"
-        elif self.columns and not all(
-            _is_column(column, self.resolved_format) for column in self.columns
-        ):
-            wanted = "numbers from 1 on" if self.resolved_format == "tsv" else "names"
-            yield f"`columns` must be {wanted} for {self.resolved_format}, but are {self.columns} instead"
+        if self.columns and resolved in {"text", "builtin"}:
+            yield f"`columns` must not be set for the format {resolved}"
+        elif self.columns and not all(_is_column(column, resolved) for column in self.columns):
+            expected = "numbers from 1" if resolved == "tsv" else "names"
+            yield f"`columns` must be {expected} for {resolved}, but are {self.columns} instead"
 
     @property
     def resolved_format(self) -> CorpusFormat:
-        """The format, as given or by the name of the first file."""
+        """The configured format, or that of the first file's extension."""
         if self.format:
             return self.format
         name = self.files[0]
@@ -113,27 +99,31 @@ class CorpusConfig(Config):
             return "builtin"
         if name == STANDARD_INPUT:
             return "tsv"
-        endings = [e for e in Path(name.lower()).suffixes if e not in COMPRESSED_EXTENSIONS]
-        return _ENDINGS.get(endings[-1], "text") if endings else "text"
+        suffixes = [s for s in Path(name.lower()).suffixes if s not in COMPRESSED_EXTENSIONS]
+        return _FORMATS_BY_EXTENSION.get(suffixes[-1], "text") if suffixes else "text"
 
 
 class TrainingCorpusConfig(CorpusConfig):
-    """Text to learn from, and how much it counts."""
+    """A training corpus with its weight."""
 
     weight: float = Field(default=1.0, gt=0, le=1000)
-    """How often an epoch has each line: 2 is twice, 0.5 every other epoch."""
+    """Number of times that each line is used per epoch. With 0.5, each epoch uses one half of the
+    lines, in turn."""
     tag: str = ""
-    """A symbol before each source, such as `<bt>` for text that was translated back."""
+    """Token added before each source sentence, for example `<bt>` for back-translated text. Must be
+    one of the tokenizer's user-defined symbols."""
 
 
-def _is_column(column: int | str, kind: CorpusFormat) -> bool:
-    return isinstance(column, int) and column >= 1 if kind == "tsv" else isinstance(column, str)
+def _is_column(column: int | str, corpus_format: CorpusFormat) -> bool:
+    if corpus_format == "tsv":
+        return isinstance(column, int) and column >= 1
+    return isinstance(column, str)
 
 
 def _builtin_problem(name: str) -> str | None:
     corpus, _, split = name.removeprefix(BUILTIN_PREFIX).partition("/")
-    if corpus not in _BUILTINS:
-        known = ", ".join(_BUILTINS)
+    if corpus not in _BUILTIN_CORPORA:
+        known = ", ".join(_BUILTIN_CORPORA)
         return f"`files` must name a built-in corpus ({known}), but has {name} instead"
     if split and split not in get_args(SplitName):
         return f"`files` must name the split train, valid or test, but has {name} instead"
@@ -142,68 +132,74 @@ def _builtin_problem(name: str) -> str | None:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Parallel text that can be read again and again (standard input once)."""
+    """A parallel corpus that can be read several times (standard input only once)."""
 
     config: CorpusConfig
     languages: tuple[str, str] | None = None
-    """Which columns to take where the config names none."""
+    """Columns to read if the config does not name any."""
     root: Path = Path()
-    """Where the names of files start from."""
+    """Directory that file names are relative to."""
 
     def __iter__(self) -> Iterator[SentencePair]:
         return chain.from_iterable(block.iter_pairs() for block in self.read_blocks())
 
     def read_blocks(self, on_skipped: SkippedUnitCallback = lambda _: None) -> Iterator[PairBlock]:
-        """Yield many pairs at a time, which is faster."""
+        """Yield blocks of pairs, which is faster than single pairs.
+
+        `on_skipped` is called with the number of each TMX unit that lacks one of the languages.
+        """
         return _READERS[self.config.resolved_format](self, on_skipped)
 
     @property
     def name(self) -> str:
-        """The files without their folders, for messages."""
+        """The file names without directories, for messages."""
         builtin = self.config.resolved_format == "builtin"
         return " and ".join(f if builtin else Path(f).name for f in self.config.files)
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Where the files are."""
+        """The paths of the files."""
         return tuple(f if f == STANDARD_INPUT else str(self.root / f) for f in self.config.files)
 
     @property
     def column_names(self) -> tuple[str, str]:
-        """What tells the sides apart inside a file: the names of columns, or the languages."""
-        is_one = self.languages is not None and self.languages[0] == self.languages[1]
-        keys = self.config.columns or (None if is_one else self.languages)
-        if keys is None:
-            problem = f"`columns` must be given for {self.name}: the names of source and target"
+        """The names of the source and target column, or else the language codes.
+
+        Raises ConfigError if neither columns nor two different languages are known.
+        """
+        is_monolingual = self.languages is not None and self.languages[0] == self.languages[1]
+        names = self.config.columns or (None if is_monolingual else self.languages)
+        if names is None:
+            problem = f"`columns` must be set for {self.name}: the names of source and target"
             raise ConfigError([problem])
-        return str(keys[0]), str(keys[1])
+        return str(names[0]), str(names[1])
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the files, as they were when it was first asked for, and of their reading."""
+        """SHA-256 of the files and of how they are read, computed at the first access."""
         return self.compute_fingerprint()
 
     def compute_fingerprint(self) -> str:
         """Return the fingerprint of the files as they are now."""
-        how = (self.config.resolved_format, self.config.columns, self.languages, self.config.files)
-        digest = hashlib.sha256(
-            repr(how if self.config.resolved_format == "builtin" else how[:3]).encode()
-        )
-        for path in self._decisive_files():
-            digest.update(_digest(path))
+        config = self.config
+        settings = (config.resolved_format, config.columns, self.languages, config.files)
+        is_builtin = config.resolved_format == "builtin"
+        digest = hashlib.sha256(repr(settings if is_builtin else settings[:3]).encode())
+        for path in self._content_files():
+            digest.update(_file_digest(path))
         return digest.hexdigest()
 
-    def _decisive_files(self) -> list[Path]:
-        """Return the files that decide what is read: for what is built in, its code."""
+    def _content_files(self) -> list[Path]:
+        """Return the files that determine the content; for a built-in corpus, its code."""
         if self.config.resolved_format != "builtin":
             return [Path(path) for path in self.paths]
-        grammar = Path(fables.__file__).parent
-        return [*sorted(grammar.glob("*.py")), Path(digit_tasks.__file__)]
+        generator = Path(fables.__file__).parent
+        return [*sorted(generator.glob("*.py")), Path(digit_tasks.__file__)]
 
 
-def _digest(path: Path) -> bytes:
+def _file_digest(path: Path) -> bytes:
     if str(path) == STANDARD_INPUT:
-        raise InputError("standard input can be read once only: save it in a file first")
+        raise InputError("standard input can be read only once: save it to a file first")
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").digest()
@@ -211,51 +207,55 @@ def _digest(path: Path) -> bytes:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-def _tsv_blocks(corpus: Corpus, _: SkippedUnitCallback) -> Iterator[PairBlock]:
+def _read_tsv_columns(corpus: Corpus, _: SkippedUnitCallback) -> Iterator[PairBlock]:
     first, second = corpus.config.columns or (1, 2)
     return read_tsv(corpus.paths[0], (int(first), int(second)))
 
 
 def _read_builtin(corpus: Corpus) -> Iterator[SentencePair]:
     name, _, split = corpus.config.files[0].removeprefix(BUILTIN_PREFIX).partition("/")
-    return iter(_BUILTINS[name](cast("SplitName", split or "train")))
+    return iter(_BUILTIN_CORPORA[name](cast("SplitName", split or "train")))
 
 
 _READERS: Mapping[CorpusFormat, Callable[[Corpus, SkippedUnitCallback], Iterator[PairBlock]]] = {
     "text": lambda corpus, _: read_text_files(*corpus.paths),
-    "tsv": _tsv_blocks,
+    "tsv": _read_tsv_columns,
     "jsonl": lambda corpus, _: group_into_blocks(read_jsonl(corpus.paths[0], corpus.column_names)),
-    "tmx": lambda corpus, skipped: group_into_blocks(
-        read_tmx(corpus.paths[0], corpus.column_names, skipped)
+    "tmx": lambda corpus, on_skipped: group_into_blocks(
+        read_tmx(corpus.paths[0], corpus.column_names, on_skipped)
     ),
     "builtin": lambda corpus, _: group_into_blocks(_read_builtin(corpus)),
 }
 
 
 class DataConfig(Config):
-    """The text that a model learns from and is judged by."""
+    """Corpora and languages."""
 
     root: str = "."
-    """The folder that names of files start from, seen from the recipe; may have `$VARIABLES`."""
-    languages: tuple[str, str] = Field(strict=False)  # TOML knows lists only
-    """Source and target, by their codes."""
+    """Directory that file names are relative to; itself relative to the recipe. May contain
+    environment variables ($NAME)."""
+    languages: tuple[str, str] = Field(strict=False)  # TOML has only lists
+    """Language codes of source and target, for example ["en", "de"]."""
     train: tuple[TrainingCorpusConfig, ...] = Field(min_length=1, strict=False)
-    """What to learn from, one corpus or several."""
+    """Training corpora."""
     valid: CorpusConfig
-    """What to watch while learning, and to choose by. Never learnt from."""
+    """Validation set, used for early stopping and to select checkpoints."""
     test: CorpusConfig | None = None
-    """What the result is judged by, once."""
+    """Test set, scored once after training."""
 
     def conflicts(self) -> Iterator[str]:
-        """Refuse languages that no file could be named by."""
+        """Yield a problem for a language code that cannot be part of a file name."""
         for language in self.languages:
             if not language.replace("-", "").replace("_", "").isalnum():
                 yield f"`languages` must be codes such as en or pt-BR, but has {language!r} instead"
 
     def build_corpus(self, config: CorpusConfig, recipe_directory: Path) -> Corpus:
-        """Return a corpus of a recipe that lies in this folder."""
+        """Return a corpus whose paths are relative to the directory of the recipe.
+
+        Raises ConfigError if `root` contains an undefined environment variable.
+        """
         root = os.path.expandvars(self.root)
         if "$" in root:
-            problem = f"`data.root` must name variables that are set, but is {root} instead"
+            problem = f"`data.root` contains an undefined environment variable: {root}"
             raise ConfigError([problem])
         return Corpus(config, self.languages, recipe_directory / root)

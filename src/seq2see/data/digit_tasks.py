@@ -7,52 +7,51 @@ from itertools import accumulate, pairwise
 from random import Random
 from typing import Literal
 
+from seq2see.data.readers import SplitName
 from seq2see.errors import InputError
 
 DigitTask = Literal["copy", "reverse", "sort"]
 
-
-SplitName = Literal["train", "valid", "test"]
-
-
 SPLIT_SIZES: dict[SplitName, int] = {"test": 1000, "valid": 1000, "train": 20_000}
-
-
 SEED = 1312
+_MIN_MAX_DIGITS = 5
+"""Shorter sequences would be too few for the splits."""
 
 
 def load_digit_pairs(
     task: DigitTask, split: SplitName, max_digits: int = 12
 ) -> list[tuple[str, str]]:
-    """Return pairs of a source and its target, both digits with spaces between them.
+    """Return pairs of source and target, both digits separated by spaces.
 
-    The sources have 1 to `longest` digits, each length as often as it can; they are the same for
-    all tasks, all distinct, and no split has one of another.
+    The sources have 1 to `max_digits` digits, with all lengths equally frequent as far as possible.
+    They are the same for all tasks, distinct, and in one split each. Raises InputError if
+    `max_digits` is below 5.
     """
-    if max_digits < 5:
-        raise InputError(f"`max_digits` must be at least 5, but is {max_digits} instead")
-    return [
-        (" ".join(digits), " ".join(_solved(task, digits))) for digits in _drawn(max_digits)[split]
-    ]
+    if max_digits < _MIN_MAX_DIGITS:
+        raise InputError(
+            f"`max_digits` must be at least {_MIN_MAX_DIGITS}, but is {max_digits} instead"
+        )
+    sources = _generate_sources(max_digits)[split]
+    return [(" ".join(digits), " ".join(_solve(task, digits))) for digits in sources]
 
 
-def _solved(task: DigitTask, digits: str) -> str:
+def _solve(task: DigitTask, digits: str) -> str:
     if task == "copy":
         return digits
     return digits[::-1] if task == "reverse" else "".join(sorted(digits))
 
 
 @cache
-def _drawn(longest: int) -> dict[SplitName, tuple[str, ...]]:
-    rng, seen = Random(SEED), set[str]()  # noqa: S311 - exercises, no secrets
-    drawn: list[str] = []
-    while len(drawn) < sum(SPLIT_SIZES.values()):
-        length = 1 + rng.randrange(longest)
+def _generate_sources(max_digits: int) -> dict[SplitName, tuple[str, ...]]:
+    rng, seen = Random(SEED), set[str]()  # noqa: S311 - not used for security
+    sources: list[str] = []
+    while len(sources) < sum(SPLIT_SIZES.values()):
+        length = 1 + rng.randrange(max_digits)
         digits = "".join(str(rng.randrange(10)) for _ in range(length))
         if digits not in seen:
             seen.add(digits)
-            drawn.append(digits)
-    rng.shuffle(drawn)  # there are few short ones, and all of them come early
-    ends = list(accumulate(SPLIT_SIZES.values(), initial=0))
-    parts = zip(SPLIT_SIZES, pairwise(ends), strict=True)
-    return {split: tuple(drawn[start:end]) for split, (start, end) in parts}
+            sources.append(digits)
+    rng.shuffle(sources)  # the few short sequences are all at the start
+    bounds = list(accumulate(SPLIT_SIZES.values(), initial=0))
+    ranges = zip(SPLIT_SIZES, pairwise(bounds), strict=True)
+    return {split: tuple(sources[start:end]) for split, (start, end) in ranges}

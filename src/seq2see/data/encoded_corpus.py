@@ -28,23 +28,28 @@ from seq2see.data.corpus import Corpus
 from seq2see.data.readers import PairBlock
 from seq2see.errors import ConfigError, InputError
 from seq2see.text import PackedIds, TokenizerPair
+from seq2see.text.batch_encoding import IntArray
 
-_RowInts = NDArray[np.int64]
+FORMAT_VERSION = 1
+METADATA_FILE = "metadata.json"
+PARTIAL_SUFFIX = ".partial"
+
+EncodedPairsCallback = Callable[[int], None]
+"""Called with the number of pairs that were read since the last call."""
 
 
 class RaggedMemmap:
-    """Rows of numbers, mapped from disk."""
+    """Rows of numbers of different lengths, memory-mapped from two files."""
 
-    def __init__(self, values: NDArray[Any], ends: _RowInts) -> None:
+    def __init__(self, values: NDArray[Any], ends: IntArray) -> None:
         self._values = values
         self._ends = ends
 
     @classmethod
     def open(cls, path: Path, dtype: DTypeLike) -> Self:
-        """Map what a `RowsWriter` has written."""
-        return cls(
-            _mapped(path.with_suffix(".values"), dtype), _mapped(row_ends_path(path), np.int64)
-        )
+        """Map the files that a `RaggedMemmapWriter` has written."""
+        values_path, ends_path = ragged_memmap_paths(path)
+        return cls(_map_file(values_path, dtype), _map_file(ends_path, np.int64))
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -53,20 +58,20 @@ class RaggedMemmap:
         start, end = self._ends[row], self._ends[row + 1]
         return self._values[start:end]
 
-    def lengths(self, rows: _RowInts) -> _RowInts:
-        """Return how long these rows are."""
+    def lengths(self, rows: IntArray) -> IntArray:
+        """Return the lengths of the given rows."""
         return self._ends[rows + 1] - self._ends[rows]
 
-    def take(self, rows: _RowInts) -> tuple[NDArray[Any], _RowInts]:
-        """Return the numbers of these rows, one row behind the other, and the rows' lengths."""
+    def take(self, rows: IntArray) -> tuple[NDArray[Any], IntArray]:
+        """Return the concatenated numbers of the given rows, and the lengths of the rows."""
         starts, lengths = self._ends[rows], self.lengths(rows)
         before = np.cumsum(lengths) - lengths
-        places = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
-        return self._values[places], lengths
+        indices = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
+        return self._values[indices], lengths
 
 
 class RaggedMemmapWriter:
-    """Writes rows, some at a time."""
+    """Writes rows of different lengths in the format of `RaggedMemmap`."""
 
     def __init__(self, path: Path) -> None:
         self._values = path.with_suffix(".values").open("wb")
@@ -74,8 +79,8 @@ class RaggedMemmapWriter:
         self._written = 0
         self._ends.write(np.zeros(1, dtype=np.int64).tobytes())
 
-    def append(self, values: NDArray[Any], lengths: _RowInts) -> None:
-        """Add rows of these lengths, given one behind the other."""
+    def append(self, values: NDArray[Any], lengths: IntArray) -> None:
+        """Append rows, given as concatenated values and the length of each row."""
         self._values.write(values.tobytes())
         self._ends.write((self._written + np.cumsum(lengths, dtype=np.int64)).tobytes())
         self._written += len(values)
@@ -94,17 +99,17 @@ class RaggedMemmapWriter:
 
 
 def ragged_memmap_paths(path: Path) -> tuple[Path, Path]:
-    """Return the files of these rows: their values, and where each of them ends."""
+    """Return the file with the values, and the file with the end index of each row, 0 first."""
     return path.with_suffix(".values"), row_ends_path(path)
 
 
 def row_ends_path(path: Path) -> Path:
-    """Return the file that says where each row ends, 0 first."""
+    """Return the file with the end index of each row, 0 first."""
     return path.with_suffix(".ends")
 
 
-def _mapped(path: Path, dtype: DTypeLike) -> NDArray[Any]:
-    """Map a file; an empty one cannot be."""
+def _map_file(path: Path, dtype: DTypeLike) -> NDArray[Any]:
+    """Map a file into memory; an empty file cannot be mapped and gives an empty array."""
     try:
         size = path.stat().st_size
         return np.asarray(np.memmap(path, dtype, "r")) if size else np.empty(0, dtype)
@@ -112,85 +117,73 @@ def _mapped(path: Path, dtype: DTypeLike) -> NDArray[Any]:
         raise InputError(f"{path} is damaged: {error}") from None
 
 
-FORMAT_VERSION = 1
-
-
-METADATA_FILE = "metadata.json"
-
-
-PARTIAL_SUFFIX = ".partial"
-
-
-IntArray = NDArray[np.int64]
-
-
-EncodedPairsCallback = Callable[[int], None]
-"""Told how many pairs have been read since the last time."""
-
-
 @dataclass(frozen=True, slots=True)
 class EncodingOptions:
-    """How pairs become ids."""
+    """Tokenizers and options for encoding pairs."""
 
     tokenizers: TokenizerPair
     max_length: int
-    """Pairs with more pieces on a side are left out, and counted."""
+    """Maximum number of tokens per sentence. Longer pairs are skipped and counted."""
     tag: str = ""
-    """A symbol of the source's tokenizer that goes before each source."""
+    """User-defined symbol of the source tokenizer that is put before each source."""
     store_text: bool = False
-    """Keep the text beside the ids, for subword sampling."""
+    """Store the text beside the ids, for subword sampling."""
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of all of it."""
+        """SHA-256 of the tokenizers and options."""
         options = (self.tokenizers.fingerprint, self.max_length, self.tag, self.store_text)
         return hashlib.sha256(repr(options).encode()).hexdigest()
 
     @property
     def prefix_ids(self) -> list[int]:
-        """The ids before each source."""
+        """The ids put before each source; raises ConfigError if the tag is not a symbol."""
         if not self.tag:
             return []
-        known = self.tokenizers.source.user_defined_symbols
-        if self.tag not in known:
-            have = ", ".join(known) or "none"
-            problem = f"`tag` must be a symbol of the tokenizer ({have}), but is {self.tag} instead"
+        symbols = self.tokenizers.source.user_defined_symbols
+        if self.tag not in symbols:
+            allowed = ", ".join(symbols) or "none"
+            problem = (
+                f"`tag` must be a user-defined symbol of the tokenizer ({allowed}), "
+                f"but is {self.tag} instead"
+            )
             raise ConfigError([problem])
         return [self.tokenizers.source.pieces.index(self.tag)]
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedPairs:
-    """Pairs that are not in the encoded corpus."""
+    """Numbers of pairs that are not in the encoded corpus, by reason."""
 
     empty: int = 0
     too_long: int = 0
     first_too_long: int | None = None
-    """The number of the first line that was too long, from 1."""
+    """Number of the first pair that is too long, from 1."""
     missing_language: int = 0
-    """Units of a translation memory that do not have both languages."""
+    """Units of a translation memory that lack one of the languages."""
 
     def __str__(self) -> str:
-        """Say how many there are, and why; nothing if there are none."""
-        first = f"longer than batches.max_length, the first is pair {self.first_too_long}"
-        reasons = {
-            first: self.too_long,
+        """Return the counts and reasons as text; empty if no pair was skipped."""
+        counts = {
+            f"longer than batches.max_length (first: pair {self.first_too_long})": self.too_long,
             "with an empty side": self.empty,
             "without one of the languages": self.missing_language,
         }
-        told = [f"{count:,} {reason}" for reason, count in reasons.items() if count]
-        return f"{sum(reasons.values()):,} pairs are left out: {'; '.join(told)}" if told else ""
+        reasons = [f"{count:,} {reason}" for reason, count in counts.items() if count]
+        total = sum(counts.values())
+        noun = "pair" if total == 1 else "pairs"
+        return f"{total:,} {noun} skipped: {'; '.join(reasons)}" if reasons else ""
 
 
 class EncodedCorpus:
-    """The ids of every pair, without BOS and EOS."""
+    """The token ids of every pair, without BOS and EOS, memory-mapped."""
 
     def __init__(self, directory: Path, skipped: SkippedPairs, options: EncodingOptions) -> None:
         self.skipped = skipped
         self.options = options
-        ids = _ids_dtype(options.tokenizers)
-        self.source = RaggedMemmap.open(directory / "source", ids)
-        self.target = RaggedMemmap.open(directory / "target", ids)
+        dtype = _ids_dtype(options.tokenizers)
+        self.source = RaggedMemmap.open(directory / "source", dtype)
+        self.target = RaggedMemmap.open(directory / "target", dtype)
         texts = ("source-text", "target-text") if options.store_text else ()
         self._texts = [RaggedMemmap.open(directory / name, np.uint8) for name in texts]
 
@@ -198,26 +191,27 @@ class EncodedCorpus:
         return len(self.source)
 
     def lengths(self, lines: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the tokens of these lines, source and target, each with its end."""
+        """Return the numbers of source and target tokens of the given lines, EOS included."""
         return self.source.lengths(lines) + 1, self.target.lengths(lines) + 1
 
     def resample_subwords(
         self, line: int, rate: float, seed: int, pass_index: int
     ) -> tuple[list[int], list[int]]:
-        """Return the ids of another cut of a line's text, which must have been kept.
+        """Return source and target ids of a line, segmented at random (subword regularization).
 
-        A side that would become longer than allowed is cut as usual.
+        The corpus must have been encoded with `store_text`. A side that would become longer than
+        `max_length` keeps its usual segmentation.
         """
         assert self._texts
-        tokenizers, draw = self.options.tokenizers, (rate, seed, pass_index)
+        tokenizers, sampling = self.options.tokenizers, (rate, seed, pass_index)
         source, target = (rows[line].tobytes().decode() for rows in self._texts)
-        source_ids = tokenizers.source.sample(source, *draw, 2 * line)
+        source_ids = tokenizers.source.sample(source, *sampling, 2 * line)
         source_ids = self.options.prefix_ids + source_ids
-        target_ids = tokenizers.target.sample(target, *draw, 2 * line + 1)
-        limit = self.options.max_length
+        target_ids = tokenizers.target.sample(target, *sampling, 2 * line + 1)
+        max_length = self.options.max_length
         return (
-            source_ids if len(source_ids) <= limit else self.source[line].tolist(),
-            target_ids if len(target_ids) <= limit else self.target[line].tolist(),
+            source_ids if len(source_ids) <= max_length else self.source[line].tolist(),
+            target_ids if len(target_ids) <= max_length else self.target[line].tolist(),
         )
 
 
@@ -228,86 +222,95 @@ def encode_corpus(
     threads: int = 1,
     on_encoded: EncodedPairsCallback = lambda _: None,
 ) -> EncodedCorpus:
-    """Return the encoded corpus, from the folder if it is there, or else made and put there."""
+    """Return the encoded corpus from the cache directory; encode it first if it is not there.
+
+    `on_encoded` is called with the number of pairs of each block. Raises InputError if the cache
+    cannot be written, or the corpus changes while it is read.
+    """
     key = hashlib.sha256(f"{FORMAT_VERSION} {corpus.fingerprint} {options.fingerprint}".encode())
-    home = cache_directory / key.hexdigest()[:32]
-    left_out = _verified(home, options)
-    if left_out is None:
+    directory = cache_directory / key.hexdigest()[:32]
+    skipped = _read_verified(directory, options)
+    if skipped is None:
         try:
-            left_out = _write(corpus, options, home, threads, on_encoded)
+            skipped = _write_corpus(corpus, options, directory, threads, on_encoded)
         except OSError as error:
             reason = error.strerror or error
-            raise InputError(f"{error.filename or home} cannot be written: {reason}") from None
-    return EncodedCorpus(home, left_out, options)
+            raise InputError(f"{error.filename or directory} cannot be written: {reason}") from None
+    return EncodedCorpus(directory, skipped, options)
 
 
 def has_usable_pairs(corpus: Corpus, options: EncodingOptions) -> bool:
-    """Tell if anything would be in the encoded corpus, without writing it."""
-    return any(chunk.fits.any() for chunk in map(_Encoder(options, 1), corpus.read_blocks()))
+    """Return whether the encoded corpus would have a pair; nothing is written."""
+    return any(chunk.is_usable.any() for chunk in map(_Encoder(options, 1), corpus.read_blocks()))
 
 
-def _names(encoding: EncodingOptions) -> list[str]:
-    return ["source", "target"] + ["source-text", "target-text"] * encoding.store_text
+def _column_names(options: EncodingOptions) -> list[str]:
+    return ["source", "target"] + ["source-text", "target-text"] * options.store_text
 
 
-def _verified(home: Path, encoding: EncodingOptions) -> SkippedPairs | None:
-    """Return what the card says, if it is there and every file is as it was written."""
-    files = [path for name in _names(encoding) for path in ragged_memmap_paths(home / name)]
+def _column_files(directory: Path, options: EncodingOptions) -> list[Path]:
+    names = _column_names(options)
+    return [path for name in names for path in ragged_memmap_paths(directory / name)]
+
+
+def _read_verified(directory: Path, options: EncodingOptions) -> SkippedPairs | None:
+    """Return the skipped pairs of the metadata; None if a file is missing or damaged."""
     try:
-        card = json.loads((home / METADATA_FILE).read_text("utf-8"))
-        left_out = SkippedPairs(**card["skipped"])
-        if card == _card(left_out, files):
-            return left_out
+        metadata = json.loads((directory / METADATA_FILE).read_text("utf-8"))
+        skipped = SkippedPairs(**metadata["skipped"])
+        if metadata == _build_metadata(skipped, _column_files(directory, options)):
+            return skipped
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass  # missing or damaged
     return None
 
 
-def _card(left_out: SkippedPairs, files: Sequence[Path]) -> dict[str, Any]:
-    """Return what is known of an encoded corpus, itself with a checksum."""
-    content = {"skipped": asdict(left_out), "files": {f.name: _checksum(f) for f in files}}
+def _build_metadata(skipped: SkippedPairs, files: Sequence[Path]) -> dict[str, Any]:
+    """Return the metadata of an encoded corpus, with checksums of the files and of itself."""
+    content = {"skipped": asdict(skipped), "files": {f.name: _checksum(f) for f in files}}
     return {**content, "checksum": zlib.crc32(json.dumps(content).encode())}
 
 
-def _write(
+def _write_corpus(
     corpus: Corpus,
-    encoding: EncodingOptions,
-    home: Path,
+    options: EncodingOptions,
+    directory: Path,
     threads: int,
-    progress: EncodedPairsCallback,
+    on_encoded: EncodedPairsCallback,
 ) -> SkippedPairs:
-    """Write the folder aside and rename it, so that there is a whole one or none."""
-    home.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(home.parent)
-    aside = Path(mkdtemp(prefix=f"{home.name}.", suffix=PARTIAL_SUFFIX, dir=home.parent))
+    """Write to a temporary directory and rename it when complete."""
+    parent = directory.parent
+    parent.mkdir(parents=True, exist_ok=True)
+    _remove_stale(parent)
+    temporary = Path(mkdtemp(prefix=f"{directory.name}.", suffix=PARTIAL_SUFFIX, dir=parent))
     try:
-        whole = aside / "whole"
-        whole.mkdir()
-        left_out = _write_rows(corpus, encoding, whole, threads, progress)
+        complete = temporary / "complete"
+        complete.mkdir()
+        skipped = _write_columns(corpus, options, complete, threads, on_encoded)
         if corpus.compute_fingerprint() != corpus.fingerprint:
             raise InputError(f"{corpus.name} was changed while it was read: start again")
-        files = [path for name in _names(encoding) for path in ragged_memmap_paths(whole / name)]
-        (whole / METADATA_FILE).write_text(json.dumps(_card(left_out, files)), "utf-8")
-        _replace(whole, home, aside, encoding)
+        metadata = _build_metadata(skipped, _column_files(complete, options))
+        (complete / METADATA_FILE).write_text(json.dumps(metadata), "utf-8")
+        _replace(complete, directory, temporary, options)
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
-    return left_out
+        shutil.rmtree(temporary, ignore_errors=True)
+    return skipped
 
 
-def _replace(whole: Path, home: Path, aside: Path, encoding: EncodingOptions) -> None:
-    """Put the new folder into its place. If somebody else was faster, theirs is as good."""
+def _replace(complete: Path, directory: Path, temporary: Path, options: EncodingOptions) -> None:
+    """Rename the new directory; an equal one that another process has written is accepted."""
     try:
-        if home.exists() or home.is_symlink():
-            home.rename(aside / "old")
-        whole.rename(home)
+        if directory.exists() or directory.is_symlink():
+            directory.rename(temporary / "old")
+        complete.rename(directory)
     except OSError:
-        if _verified(home, encoding) is None:
+        if _read_verified(directory, options) is None:
             raise
 
 
-def _sweep(folder: Path) -> None:
-    """Remove what was left by runs that were killed, a day ago or more."""
-    for path in folder.glob(f"*{PARTIAL_SUFFIX}"):
+def _remove_stale(cache_directory: Path) -> None:
+    """Remove temporary directories of killed runs that are older than a day."""
+    for path in cache_directory.glob(f"*{PARTIAL_SUFFIX}"):
         if time.time() - path.stat().st_mtime > 86_400:
             shutil.rmtree(path, ignore_errors=True)
 
@@ -320,86 +323,90 @@ def _checksum(path: Path) -> int:
     return checksum
 
 
-def _write_rows(
+def _write_columns(
     corpus: Corpus,
-    encoding: EncodingOptions,
-    aside: Path,
+    options: EncodingOptions,
+    directory: Path,
     threads: int,
-    progress: EncodedPairsCallback,
+    on_encoded: EncodedPairsCallback,
 ) -> SkippedPairs:
-    encoder = _Encoder(encoding, threads)
-    tally = _Tally()
+    encoder = _Encoder(options, threads)
+    counter = _SkippedCounter()
     with ExitStack() as stack:
         writers = [
-            stack.enter_context(RaggedMemmapWriter(aside / name)) for name in _names(encoding)
+            stack.enter_context(RaggedMemmapWriter(directory / name))
+            for name in _column_names(options)
         ]
-        for chunk in map(encoder, corpus.read_blocks(tally.skip)):
+        for chunk in map(encoder, corpus.read_blocks(counter.add_missing_language)):
             for writer, column in zip(writers, chunk.columns, strict=True):
                 writer.append(*column)
-            tally.add(chunk)
-            progress(len(chunk.fits))
-    return tally.left_out
+            counter.add_chunk(chunk)
+            on_encoded(len(chunk.is_usable))
+    return counter.skipped
 
 
 @dataclass(frozen=True, slots=True)
-class _Chunk:
-    """Some pairs, encoded."""
+class _EncodedChunk:
+    """The usable pairs of a block, encoded."""
 
     columns: list[PackedIds]
-    fits: NDArray[np.bool_]
-    empty: NDArray[np.bool_]
+    is_usable: NDArray[np.bool_]
+    is_empty: NDArray[np.bool_]
 
 
 class _Encoder:
     """Encodes blocks of pairs."""
 
-    def __init__(self, encoding: EncodingOptions, threads: int) -> None:
-        self.encoding = encoding
+    def __init__(self, options: EncodingOptions, threads: int) -> None:
+        self.options = options
         self.threads = threads
-        self.prefix = encoding.prefix_ids
-        self.dtype = _ids_dtype(encoding.tokenizers)
+        self.prefix_ids = options.prefix_ids
+        self.dtype = _ids_dtype(options.tokenizers)
 
-    def __call__(self, texts: PairBlock) -> _Chunk:
-        tokenizers = self.encoding.tokenizers
-        source = tokenizers.source.encode_packed(texts.sources, self.threads)
-        target = tokenizers.target.encode_packed(texts.targets, self.threads)
-        empty = (source.lengths == 0) | (target.lengths == 0)
-        source = source.prepend(self.prefix)
-        fits = ~empty & (np.maximum(source.lengths, target.lengths) <= self.encoding.max_length)
-        columns = [source.select(fits), target.select(fits)]
+    def __call__(self, block: PairBlock) -> _EncodedChunk:
+        tokenizers, max_length = self.options.tokenizers, self.options.max_length
+        source = tokenizers.source.encode_packed(block.sources, self.threads)
+        target = tokenizers.target.encode_packed(block.targets, self.threads)
+        is_empty = (source.lengths == 0) | (target.lengths == 0)
+        source = source.prepend(self.prefix_ids)
+        is_usable = ~is_empty & (np.maximum(source.lengths, target.lengths) <= max_length)
+        columns = [source.select(is_usable), target.select(is_usable)]
         columns = [PackedIds(side.ids.astype(self.dtype), side.lengths) for side in columns]
-        if self.encoding.store_text:
-            columns += [_text(compress(side, fits)) for side in texts]
-        return _Chunk(columns, fits, empty)
+        if self.options.store_text:
+            columns += [_pack_text(compress(side, is_usable)) for side in block]
+        return _EncodedChunk(columns, is_usable, is_empty)
 
 
-def _text(lines: Iterable[str]) -> PackedIds:
-    """Return the bytes of lines."""
+def _pack_text(lines: Iterable[str]) -> PackedIds:
+    """Return the UTF-8 bytes of lines."""
     raw = [line.encode() for line in lines]
     lengths = np.fromiter(map(len, raw), np.int64, len(raw))
     return PackedIds(np.frombuffer(b"".join(raw), np.uint8), lengths)
 
 
-class _Tally:
-    """Counts what is left out, over all chunks."""
+class _SkippedCounter:
+    """Counts skipped pairs over all chunks."""
 
     def __init__(self) -> None:
-        self.left_out = SkippedPairs()
-        self._read = 0
+        self.skipped = SkippedPairs()
+        self._num_read = 0
 
-    def skip(self, number: int) -> None:
+    def add_missing_language(self, number: int) -> None:
+        """Count a unit that lacks one of the languages."""
         del number
-        self.left_out = replace(self.left_out, missing_language=self.left_out.missing_language + 1)
+        missing = self.skipped.missing_language + 1
+        self.skipped = replace(self.skipped, missing_language=missing)
 
-    def add(self, chunk: _Chunk) -> None:
-        too_long = ~chunk.fits & ~chunk.empty
-        before = self.left_out
+    def add_chunk(self, chunk: _EncodedChunk) -> None:
+        """Count the empty and too long pairs of a chunk."""
+        too_long = ~chunk.is_usable & ~chunk.is_empty
+        before = self.skipped
         first = before.first_too_long
         if first is None and too_long.any():
-            first = self._read + int(too_long.argmax()) + 1
-        self._read += len(chunk.fits)
-        self.left_out = SkippedPairs(
-            before.empty + int(chunk.empty.sum()),
+            first = self._num_read + int(too_long.argmax()) + 1
+        self._num_read += len(chunk.is_usable)
+        self.skipped = SkippedPairs(
+            before.empty + int(chunk.is_empty.sum()),
             before.too_long + int(too_long.sum()),
             first,
             before.missing_language,
@@ -407,5 +414,5 @@ class _Tally:
 
 
 def _ids_dtype(tokenizers: TokenizerPair) -> Any:
-    largest = max(tokenizers.source.vocab_size, tokenizers.target.vocab_size)
-    return np.uint16 if largest <= 2**16 else np.uint32
+    max_vocab_size = max(tokenizers.source.vocab_size, tokenizers.target.vocab_size)
+    return np.uint16 if max_vocab_size <= 2**16 else np.uint32

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, Literal, NamedTuple, cast
 
 from lxml import etree
 
@@ -32,17 +32,13 @@ else:
 
 
 STANDARD_INPUT = "-"
-
-
 BOM = b"\xef\xbb\xbf"
-
-
 READ_BYTES = 1 << 18
-"""Read about so many bytes at once."""
-
-
+"""Approximate number of bytes per read."""
 LINES_PER_BLOCK = 8192
-"""Of two files, read so many lines at once."""
+"""Number of pairs per block."""
+
+SplitName = Literal["train", "valid", "test"]
 
 
 class SentencePair(NamedTuple):
@@ -53,19 +49,23 @@ class SentencePair(NamedTuple):
 
 
 class PairBlock(NamedTuple):
-    """Some pairs as two lists: an object for each pair would take longer than reading it."""
+    """Pairs as two lists; one object per pair would take longer than reading the text."""
 
     sources: list[str]
     targets: list[str]
 
     def iter_pairs(self) -> Iterator[SentencePair]:
-        """Yield them one by one."""
+        """Yield the pairs."""
         return map(SentencePair, self.sources, self.targets)
 
 
 @contextmanager
 def open_decompressed(path: str) -> Iterator[IO[bytes]]:
-    """Open a file, unpacking it by its ending; `-` is standard input, which is never packed."""
+    """Open a file for reading; decompress it if its extension is .gz, .xz or .zst.
+
+    `-` is standard input, which is never decompressed. Raises InputError if the file cannot be
+    read or is damaged.
+    """
     try:
         with _open(path) as file:
             yield file
@@ -82,70 +82,73 @@ def _open(path: str) -> AbstractContextManager[IO[bytes]]:
         case ".gz":
             return cast("IO[bytes]", gzip.open(path))
         case ".xz":
-            return io.BufferedReader(_Xz(Path(path).open("rb")))
+            return io.BufferedReader(_XzReader(Path(path).open("rb")))
         case ".zst":
             return cast("IO[bytes]", zstd.open(path))
         case _:
             return Path(path).open("rb")
 
 
-class _Xz(io.RawIOBase):
-    """An .xz file, unpacked. Python's own stops without a word at what is no further stream."""
+class _XzReader(io.RawIOBase):
+    """A decompressed .xz file.
 
-    def __init__(self, packed: IO[bytes]) -> None:
-        self._packed = packed
-        self._blocks = _unpacked(packed)
-        self._rest = memoryview(b"")
+    Python's own reader ignores trailing data that is not another stream; this one raises an error.
+    """
+
+    def __init__(self, compressed: IO[bytes]) -> None:
+        self._compressed = compressed
+        self._blocks = _decompress_xz(compressed)
+        self._buffered = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        rest = self._rest or memoryview(next(self._blocks, b""))
-        size = min(len(rest), len(buffer))
-        buffer[:size], self._rest = rest[:size], rest[size:]
+        available = self._buffered or memoryview(next(self._blocks, b""))
+        size = min(len(available), len(buffer))
+        buffer[:size], self._buffered = available[:size], available[size:]
         return size
 
     def close(self) -> None:
-        self._packed.close()
+        self._compressed.close()
         super().close()
 
 
-def _unpacked(file: IO[bytes]) -> Iterator[bytes]:
-    """Unpack all streams of an .xz file; between and behind them may be zeros."""
-    packed = file.read(READ_BYTES)
+def _decompress_xz(file: IO[bytes]) -> Iterator[bytes]:
+    """Decompress all streams of an .xz file; zero bytes between and after them are skipped."""
+    compressed = file.read(READ_BYTES)
     while True:
         stream = lzma.LZMADecompressor()
         while not stream.eof:
-            if stream.needs_input and not packed:
-                raise EOFError("it ends too early")
-            if block := stream.decompress(packed, READ_BYTES):
+            if stream.needs_input and not compressed:
+                raise EOFError("unexpected end of file")
+            if block := stream.decompress(compressed, READ_BYTES):
                 yield block
-            packed = file.read(READ_BYTES) if stream.needs_input else b""
-        rest = chain([stream.unused_data], iter(lambda: file.read(READ_BYTES), b""))
-        packed = next(filter(None, (block.lstrip(b"\0") for block in rest)), b"")
-        if not packed:
+            compressed = file.read(READ_BYTES) if stream.needs_input else b""
+        remaining = chain([stream.unused_data], iter(lambda: file.read(READ_BYTES), b""))
+        compressed = next(filter(None, (block.lstrip(b"\0") for block in remaining)), b"")
+        if not compressed:
             return
 
 
 def read_lines(path: str) -> Iterator[str]:
-    """Yield the lines of a file without their ends."""
-    for _, lines in _numbered_lines(path):
+    """Yield the lines of a file without their line ends."""
+    for _, lines in _read_numbered_lines(path):
         yield from lines
 
 
-def _numbered_lines(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield some lines at a time behind the number of the first."""
+def _read_numbered_lines(path: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield lists of lines, each with the number of its first line."""
     with open_decompressed(path) as file:
         number = 1
-        for block in _whole_lines(file):
+        for block in _read_complete_lines(file):
             lines = _decode(block.removeprefix(BOM) if number == 1 else block, path, number)
             yield number, lines
             number += len(lines)
 
 
-def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield blocks that end where a line ends; only the last may lack its \\n."""
+def _read_complete_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield blocks of complete lines; only the last one may lack its \\n."""
     parts: list[bytes] = []
     while block := file.read(READ_BYTES):
         end = block.rfind(b"\n") + 1
@@ -153,12 +156,12 @@ def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
             yield b"".join([*parts, block[:end]])
             parts.clear()
         parts.append(block[end:])
-    if rest := b"".join(parts):
-        yield rest
+    if last_line := b"".join(parts):
+        yield last_line
 
 
 def _decode(block: bytes, path: str, number: int) -> list[str]:
-    """Decode lines, the first of which has this number, all at once."""
+    """Decode a block of lines; `number` is that of the first line, for errors."""
     try:
         text = block.decode()
     except UnicodeDecodeError:
@@ -180,31 +183,38 @@ def _decode_line(raw: bytes, path: str, number: int) -> str:
 
 
 def read_text_files(source_path: str, target_path: str) -> Iterator[PairBlock]:
-    """Read two files, line by line side by side, many lines at a time."""
-    left, right = read_lines(source_path), read_lines(target_path)
-    read = 0
-    while any(
-        block := PairBlock(
-            list(islice(left, LINES_PER_BLOCK)), list(islice(right, LINES_PER_BLOCK))
-        )
-    ):
-        fewest, most = sorted(map(len, block))
-        read += fewest
-        if fewest < most:
-            is_left = len(block.sources) == fewest
-            shorter, longer = (source_path, target_path) if is_left else (target_path, source_path)
+    """Yield the pairs of two text files, line by line.
+
+    Raises InputError if one file has fewer lines than the other.
+    """
+    sources, targets = read_lines(source_path), read_lines(target_path)
+    num_read = 0
+    while any(block := _next_block(sources, targets)):
+        shorter, longer = sorted(map(len, block))
+        num_read += shorter
+        if shorter < longer:
+            paths = (source_path, target_path)
+            if len(block.sources) > shorter:
+                paths = paths[::-1]
             raise InputError(
-                f"{shorter} must have as many lines as {longer}, but ends after {read}"
+                f"{paths[0]} must have as many lines as {paths[1]}, but ends after {num_read}"
             )
         yield block
 
 
+def _next_block(sources: Iterator[str], targets: Iterator[str]) -> PairBlock:
+    return PairBlock(list(islice(sources, LINES_PER_BLOCK)), list(islice(targets, LINES_PER_BLOCK)))
+
+
 def read_tsv(path: str, columns: tuple[int, int] = (1, 2)) -> Iterator[PairBlock]:
-    """Read two columns, counted from 1, of a file of columns between tabs. Quotes are text."""
-    for number, lines in _numbered_lines(path):
+    """Yield two columns, counted from 1, of a tab-separated file. Quotes are part of the text.
+
+    Raises InputError if a line has too few columns.
+    """
+    for number, lines in _read_numbered_lines(path):
         widths = {line.count("\t") + 1 for line in lines}
         if min(widths) < max(columns):
-            raise _lacks_columns(path, number, lines, max(columns))
+            raise _missing_column_error(path, number, lines, max(columns))
         if len(widths) == 1:
             cells = "\t".join(lines).split("\t")
             yield PairBlock(*(cells[column - 1 :: min(widths)] for column in columns))
@@ -213,169 +223,174 @@ def read_tsv(path: str, columns: tuple[int, int] = (1, 2)) -> Iterator[PairBlock
             yield PairBlock(*([row[column - 1] for row in rows] for column in columns))
 
 
-def _lacks_columns(path: str, first: int, lines: list[str], wanted: int) -> InputError:
-    """Return the error of the first line that has too few columns."""
-    widths = ((number, line.count("\t") + 1) for number, line in enumerate(lines, first))
-    number, width = next((number, width) for number, width in widths if width < wanted)
+def _missing_column_error(
+    path: str, first_number: int, lines: list[str], min_columns: int
+) -> InputError:
+    """Return the error for the first line that has too few columns."""
+    widths = ((number, line.count("\t") + 1) for number, line in enumerate(lines, first_number))
+    number, width = next((number, width) for number, width in widths if width < min_columns)
     return InputError(
-        f"{path}, line {number} must have at least {wanted} columns, but has {width} instead"
+        f"{path}, line {number} must have at least {min_columns} columns, but has {width} instead"
     )
 
 
 def group_into_blocks(pairs: Iterable[SentencePair]) -> Iterator[PairBlock]:
-    """Put pairs together that come one by one."""
-    rest = iter(pairs)
-    while some := list(islice(rest, LINES_PER_BLOCK)):
-        sources, targets = zip(*some, strict=True)
+    """Group single pairs into blocks."""
+    iterator = iter(pairs)
+    while group := list(islice(iterator, LINES_PER_BLOCK)):
+        sources, targets = zip(*group, strict=True)
         yield PairBlock(list(sources), list(targets))
 
 
 def read_jsonl(path: str, keys: tuple[str, str]) -> Iterator[SentencePair]:
-    """Read two keys of a file with one JSON object a line; `a.b` is the key b inside a."""
+    """Yield two keys of a file with one JSON object per line; `a.b` is the key b inside a.
+
+    Raises InputError if a line is not JSON, or a value is not a string.
+    """
     for number, line in enumerate(read_lines(path), 1):
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}, line {number} must be JSON, but: {error}") from None
-        source, target = (_value(record, key, f"{path}, line {number}") for key in keys)
+        source, target = (_get_text(record, key, f"{path}, line {number}") for key in keys)
         yield SentencePair(source, target)
 
 
-def _value(record: Any, key: str, where: str) -> str:
+def _get_text(record: Any, key: str, location: str) -> str:
     value = record
-    for step in key.split("."):
-        value = value.get(step) if isinstance(value, dict) else None
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
     if not isinstance(value, str):
-        found = "is missing" if value is None else f"is {type(value).__name__} instead"
-        raise InputError(f"{where}: `{key}` must be a text, but {found}")
-    check_surrogates(value, f" of `{key}` in {where}")
+        actual = "is missing" if value is None else f"is {type(value).__name__} instead"
+        raise InputError(f"{location}: `{key}` must be a string, but {actual}")
+    check_surrogates(value, f" of `{key}` in {location}")
     return value
 
 
-# Elements of a segment that hold the codes of some editor, not words.
+# Elements of a segment that hold formatting codes of an editor, not text.
 INLINE_CODES = {"bpt", "ept", "ph", "it", "ut"}
-
-
 XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 def read_tmx(
     path: str, languages: tuple[str, str], on_skipped: Callable[[int], None] = lambda _: None
 ) -> Iterator[SentencePair]:
-    """Read the units of a translation memory that have both languages, one at a time.
+    """Yield the units of a translation memory (TMX) that have both languages.
 
-    `en` takes en-GB and en_GB too. White space around a line break becomes one space. A unit
-    without one of the languages goes to `skipped`, by its number.
+    `en` matches en-GB and en_GB too. White space around a line break becomes one space.
+    `on_skipped` is called with the number of each unit that lacks one of the languages. Raises
+    InputError if the file is not TMX or no unit has both languages.
     """
-    found, pairs = set[str](), 0
-    for number, texts in enumerate(_units(path), 1):
-        source, target = (_find(texts, _code(language)) for language in languages)
+    other_languages, num_pairs = set[str](), 0
+    for number, texts in enumerate(_read_tmx_units(path), 1):
+        source, target = (_find_language(texts, _normalize_tag(tag)) for tag in languages)
         if source is None or target is None:
-            found.update(texts)
+            other_languages.update(texts)
             on_skipped(number)
         else:
-            pairs += 1
+            num_pairs += 1
             yield SentencePair(source, target)
-    if not pairs:
-        others = f"{', '.join(sorted(found - {''}))} instead" if found else "none"
+    if not num_pairs:
+        tags = ", ".join(sorted(other_languages - {""}))
+        actual = f"{tags} instead" if other_languages else "none"
         raise InputError(
-            f"{path} must have units in both {' and '.join(languages)}, but has {others}"
+            f"{path} must have units in both {' and '.join(languages)}, but has {actual}"
         )
 
 
-def _units(path: str) -> Iterator[dict[str, str]]:
-    """Yield the texts of each unit by their languages."""
+def _read_tmx_units(path: str) -> Iterator[dict[str, str]]:
+    """Yield the texts of each unit by language."""
     with open_decompressed(path) as file:
         units = etree.iterparse(
             file, tag="{*}tu", resolve_entities=False, no_network=True, load_dtd=False
         )
         try:
             for number, (_, unit) in enumerate(units, 1):
-                _refuse_entities(unit, f"{path}, unit {number}")
+                _check_entities(unit, f"{path}, unit {number}")
                 variants = reversed(list(unit.iter("{*}tuv")))
-                yield {_language(variant): _segment(variant) for variant in variants}
-                _forget(unit)
+                yield {_get_language(variant): _get_segment(variant) for variant in variants}
+                _free_unit(unit)
         except etree.XMLSyntaxError as error:
             raise InputError(f"{path} must be TMX, but: {error.msg}") from None
 
 
-def _refuse_entities(unit: etree._Element, where: str) -> None:
-    """Raise an error at text that stands elsewhere: it is not read, so it would be missing."""
+def _check_entities(unit: etree._Element, location: str) -> None:
+    """Raise InputError if the text has entities: they are not resolved, so text would be lost."""
     for entity in unit.iter(etree.Entity):
         raise InputError(
-            f"{where} must have its text written out, but has the entity `{entity.text}` instead"
+            f"{location} must not contain entities, but has the entity `{entity.text}`: "
+            "replace it by its text"
         )
 
 
-def _language(variant: etree._Element) -> str:
-    return _code(variant.get(XML_LANG) or variant.get("lang") or "")
+def _get_language(variant: etree._Element) -> str:
+    return _normalize_tag(variant.get(XML_LANG) or variant.get("lang") or "")
 
 
-def _code(language: str) -> str:
+def _normalize_tag(language: str) -> str:
     return language.lower().replace("_", "-")
 
 
-def _find(texts: Mapping[str, str], wanted: str) -> str | None:
-    """Return the text of a language, or else of one of its regions."""
-    exact = texts.get(wanted)
-    regions = (text for code, text in texts.items() if code.startswith(wanted + "-"))
-    return exact if exact is not None else next(regions, None)
+def _find_language(texts: Mapping[str, str], tag: str) -> str | None:
+    """Return the text in a language, or else in one of its regional variants."""
+    exact = texts.get(tag)
+    regional = (text for code, text in texts.items() if code.startswith(tag + "-"))
+    return exact if exact is not None else next(regional, None)
 
 
-def _segment(variant: etree._Element) -> str:
+def _get_segment(variant: etree._Element) -> str:
     segment = variant.find("{*}seg")
-    return "" if segment is None else _flatten(segment)
+    return "" if segment is None else _extract_text(segment)
 
 
-def _flatten(element: etree._Element) -> str:
-    """Return the words of a segment without the codes between them."""
+def _extract_text(element: etree._Element) -> str:
+    """Return the text of a segment without inline codes."""
     parts = [element.text or ""]
     for child in element:
         is_code = not isinstance(child.tag, str) or etree.QName(child).localname in INLINE_CODES
-        parts += ["" if is_code else _flatten(child), child.tail or ""]
+        parts += ["" if is_code else _extract_text(child), child.tail or ""]
     text = "".join(parts)
     if "\n" not in text and "\r" not in text:
         return text
     return " ".join(part.strip(" \t") for part in text.replace("\r", "\n").split("\n")).strip()
 
 
-def _forget(unit: etree._Element) -> None:
-    """Let a unit go, and those before it, so that memory does not grow with the file."""
+def _free_unit(unit: etree._Element) -> None:
+    """Free a unit and those before it, so that memory does not grow with the file."""
     unit.clear()
     parent = unit.getparent()
     while parent is not None and unit.getprevious() is not None:
         del parent[0]
 
 
-_LINE_ENDS = re.compile(r"\r*\n|\r+\Z")
+_LINE_BREAKS = re.compile(r"\r*\n|\r+\Z")
 
 
 def replace_line_breaks(text: str) -> str:
-    """Return the text with spaces for line ends."""
-    return _LINE_ENDS.sub(" ", text) if "\n" in text or "\r" in text else text
+    """Return the text with a space in place of each line break."""
+    return _LINE_BREAKS.sub(" ", text) if "\n" in text or "\r" in text else text
 
 
 class TolerantLineReader:
-    """The lines of a file or of standard input, without their ends.
+    """Iterates over the lines of a file or of standard input; invalid UTF-8 is not fatal.
 
-    A line ends at \\n (or \\r\\n) and nowhere else. One that is not UTF-8 is given as an empty
-    line,
-    and `problems` says why, by its number.
+    A line ends at \\n or \\r\\n only. A line that is not UTF-8 is returned as an empty line, and
+    the reason is stored in `problems`.
     """
 
     def __init__(self, path: str, skip: int = 0) -> None:
         self.path = path
         self.problems: dict[int, str] = {}
-        """By the number of the line, from 1 on; whoever has told of one takes it out."""
+        """Reasons by line number, from 1. Callers remove the ones they have reported."""
         self._skip = skip
 
     def __iter__(self) -> Iterator[str]:
         with open_decompressed(self.path) as file:
             for number, raw in enumerate(file, 1):
                 if number > self._skip:
-                    yield self._text(raw.removeprefix(BOM) if number == 1 else raw, number)
+                    yield self._decode(raw.removeprefix(BOM) if number == 1 else raw, number)
 
-    def _text(self, raw: bytes, number: int) -> str:
+    def _decode(self, raw: bytes, number: int) -> str:
         try:
             return raw.removesuffix(b"\n").removesuffix(b"\r").decode()
         except UnicodeDecodeError as error:
@@ -386,7 +401,7 @@ class TolerantLineReader:
 
 
 def count_lines(path: str) -> int | None:
-    """Return how many lines a file has; None for what can be read only once."""
+    """Return the number of lines of a file, or None if the input can be read only once."""
     if path == STANDARD_INPUT or not Path(path).is_file():
         return None
     newlines, last = 0, b"\n"

@@ -9,111 +9,122 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Literal, TextIO, get_args
+from typing import TextIO, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seq2see.data.batch_sampler import hash_uniform
 from seq2see.data.quality.analysis import AcceptedPair, RejectedPair
 from seq2see.data.quality.words import compute_match_key
-from seq2see.data.readers import SentencePair, replace_line_breaks
+from seq2see.data.readers import SentencePair, SplitName, replace_line_breaks
 from seq2see.errors import InputError
+from seq2see.text.batch_encoding import IntArray
 
 
 @contextmanager
 def create_files(directory: Path, names: Sequence[str]) -> Iterator[list[TextIO]]:
-    """Open files to be written. They get their names when all are whole, and vanish if not."""
+    """Open new text files for writing; all of them are created, or none.
+
+    The files are written to a temporary directory and moved when all are complete. Raises
+    InputError if one of them exists or the directory cannot be written.
+    """
     assert len(set(names)) == len(names)
     check_not_existing(directory / name for name in names)
-    with _aside(directory) as aside:
+    with _temporary_directory(directory) as temporary:
         with ExitStack() as stack:
-            yield [stack.enter_context(_created(aside / name)) for name in names]
-        check_not_existing(directory / name for name in names)  # nobody else was faster
+            yield [stack.enter_context(_open_new(temporary / name)) for name in names]
+        check_not_existing(directory / name for name in names)  # created in the meantime?
         for name in names:
-            (aside / name).rename(directory / name)
+            (temporary / name).rename(directory / name)
 
 
 @contextmanager
 def create_directory(path: Path) -> Iterator[Path]:
-    """Give a folder to be filled. It gets its name when all is done, and vanishes if not."""
+    """Yield a temporary directory that is renamed to `path` when the block has succeeded.
+
+    Raises InputError if `path` exists or its parent cannot be written.
+    """
     if path.exists():
-        raise InputError(f"{path} exists already: remove it, or name another folder")
-    with _aside(path.parent) as aside:
-        filled = aside / path.name
-        filled.mkdir()
-        yield filled
-        filled.rename(path)
+        raise InputError(f"{path} already exists: remove it, or choose another directory")
+    with _temporary_directory(path.parent) as temporary:
+        directory = temporary / path.name
+        directory.mkdir()
+        yield directory
+        directory.rename(path)
 
 
 @contextmanager
-def _aside(folder: Path) -> Iterator[Path]:
-    """Give a folder of our own inside another, on the same disk."""
+def _temporary_directory(parent: Path) -> Iterator[Path]:
+    """Yield a temporary directory inside another one, on the same file system."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        aside = Path(mkdtemp(prefix=".partial-", dir=folder))
+        parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(mkdtemp(prefix=".partial-", dir=parent))
     except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror or error}") from None
+        raise InputError(f"{parent} cannot be written: {error.strerror or error}") from None
     try:
-        yield aside
+        yield temporary
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _created(path: Path) -> TextIO:
+def _open_new(path: Path) -> TextIO:
     return path.open("w", encoding="utf-8", newline="\n")
 
 
 def check_not_existing(paths: Iterable[Path]) -> None:
-    """Raise an error if one of these is there already: nothing is written over."""
+    """Raise InputError if one of the paths exists: nothing is overwritten."""
     for path in paths:
         if path.exists():
-            raise InputError(f"{path} exists already: remove it, or name another folder")
+            raise InputError(f"{path} already exists: remove it, or choose another directory")
 
 
 def write_pair(files: Sequence[TextIO], pair: SentencePair) -> None:
-    """Write a line to each of two files. A line end inside a text would shift all that follow."""
+    """Write one line to each of two files; line breaks inside a text become spaces."""
     for file, text in zip(files, pair, strict=True):
         file.write(replace_line_breaks(text) + "\n")
-
-
-SplitName = Literal["train", "valid", "test"]
 
 
 SPLIT_NAMES: tuple[SplitName, ...] = get_args(SplitName)
 
 
 class CorpusSplitter:
-    """Decides for each pair where it belongs."""
+    """Assigns each pair to the train, valid or test split, by source sentence.
 
-    def __init__(self, pairs: Iterable[SentencePair], valid: int, test: int, seed: int = 1) -> None:
-        keys = np.fromiter((_key(pair.source) for pair in pairs), np.int64)
-        if valid + test >= len(keys):
+    Pairs with the same source, apart from case and punctuation, stay in one split, because a model
+    would otherwise be tested on sentences it was trained on. The split is a function of the seed
+    and the source sentence.
+    """
+
+    def __init__(
+        self, pairs: Iterable[SentencePair], valid_size: int, test_size: int, seed: int = 1
+    ) -> None:
+        keys = np.fromiter((_source_key(pair.source) for pair in pairs), np.int64)
+        if valid_size + test_size >= len(keys):
             raise InputError(
-                f"validation and test sets must leave something to learn from, but {valid} and "
-                f"{test} of {len(keys)} pairs would leave nothing"
+                f"`valid_size` + `test_size` must be less than the {len(keys)} pairs of the corpus, "
+                f"but is {valid_size + test_size} instead"
             )
         sources, counts = np.unique(keys, return_counts=True)
         order = np.argsort(hash_uniform(sources, seed), kind="stable")
-        self._parts: dict[int, SplitName] = {}
-        self._choose("valid", sources[order], counts[order], valid)
-        self._choose("test", sources[order], counts[order], test)
+        self._splits: dict[int, SplitName] = {}
+        self._assign("valid", sources[order], counts[order], valid_size)
+        self._assign("test", sources[order], counts[order], test_size)
 
     def __call__(self, pair: SentencePair) -> SplitName:
-        """Return where a pair belongs."""
-        return self._parts.get(_key(pair.source), "train")
+        """Return the split of a pair."""
+        return self._splits.get(_source_key(pair.source), "train")
 
-    def _choose(
-        self, part: SplitName, sources: NDArray[np.int64], counts: NDArray[np.int64], wanted: int
+    def _assign(
+        self, split: SplitName, sources: IntArray, counts: IntArray, num_pairs: int
     ) -> None:
-        """Take sources until their pairs are so many; one that has too many is passed over."""
-        left = wanted
-        for source, count in _python(sources, counts):
-            if left == 0:
+        """Assign sources until they have `num_pairs` pairs; skip those with too many pairs."""
+        remaining = num_pairs
+        for source, count in _iterate_counts(sources, counts):
+            if remaining == 0:
                 return
-            if count <= left and source not in self._parts:
-                self._parts[source] = part
-                left -= count
+            if count <= remaining and source not in self._splits:
+                self._splits[source] = split
+                remaining -= count
 
 
 def write_splits(
@@ -122,26 +133,29 @@ def write_splits(
     extensions: Sequence[str],
     choose_split: Callable[[SentencePair], SplitName],
 ) -> dict[SplitName, int]:
-    """Write `train.en`, `train.de` and so on, each pair where it belongs; return the counts."""
-    names = [f"{part}.{ending}" for part in SPLIT_NAMES for ending in extensions]
+    """Write `train.en`, `train.de` and so on; return the number of pairs of each split.
+
+    `extensions` are those of source and target, for example `("en", "de")`.
+    """
+    names = [f"{split}.{extension}" for split in SPLIT_NAMES for extension in extensions]
     counts = dict.fromkeys(SPLIT_NAMES, 0)
     with create_files(directory, names) as files:
-        pair_of_files = {part: files[2 * i : 2 * i + 2] for i, part in enumerate(SPLIT_NAMES)}
+        files_by_split = {split: files[2 * i : 2 * i + 2] for i, split in enumerate(SPLIT_NAMES)}
         for pair in pairs:
-            part = choose_split(pair)
-            write_pair(pair_of_files[part], pair)
-            counts[part] += 1
+            split = choose_split(pair)
+            write_pair(files_by_split[split], pair)
+            counts[split] += 1
     return counts
 
 
-def _python(sources: NDArray[np.int64], counts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+def _iterate_counts(sources: IntArray, counts: IntArray) -> Iterator[tuple[int, int]]:
     for start in range(0, len(sources), 4096):
         end = start + 4096
         yield from zip(sources[start:end].tolist(), counts[start:end].tolist(), strict=True)
 
 
-def _key(source: str) -> int:
-    text = compute_match_key(source) or source.strip()  # nothing but punctuation
+def _source_key(source: str) -> int:
+    text = compute_match_key(source) or source.strip()  # only punctuation
     digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
@@ -154,25 +168,27 @@ def write_filtered_corpus(
 ) -> Counter[str]:
     """Write `clean.en`, `clean.de`, and `rejected.tsv` with line, rule, reason, source and target.
 
-    Return how many were `kept`, and how many left out by each rule.
+    Returns the number of pairs that were `accepted`, and that each rule rejected. Raises InputError
+    if all pairs would be rejected.
     """
     counts = Counter[str]()
-    names = [*(f"clean.{ending}" for ending in extensions), REJECTED_FILE]
+    names = [*(f"clean.{extension}" for extension in extensions), REJECTED_FILE]
     with create_files(directory, names) as (source, target, rejected):
-        for verdict in results:
-            if isinstance(verdict, RejectedPair):
-                rejected.write(_row(verdict))
-                counts[verdict.rule] += 1
+        for result in results:
+            if isinstance(result, RejectedPair):
+                rejected.write(_format_row(result))
+                counts[result.rule] += 1
             else:
-                write_pair((source, target), verdict.pair)
-                counts["kept"] += 1
-        if counts and not counts["kept"]:
+                write_pair((source, target), result.pair)
+                counts["accepted"] += 1
+        if counts and not counts["accepted"]:
             raise InputError(
-                f"none of the {counts.total():,} pairs would be left: `seq2see data check` says why"
+                f"all {counts.total():,} pairs would be removed: run `seq2see data check` for the "
+                "reasons"
             )
     return counts
 
 
-def _row(rejection: RejectedPair) -> str:
-    cells = str(rejection.line), rejection.rule, rejection.reason, *rejection.pair
+def _format_row(rejected: RejectedPair) -> str:
+    cells = str(rejected.line), rejected.rule, rejected.reason, *rejected.pair
     return "\t".join(replace_line_breaks(cell).replace("\t", " ") for cell in cells) + "\n"

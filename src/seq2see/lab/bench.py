@@ -27,7 +27,8 @@ from seq2see.bundle import Bundle
 from seq2see.cpu import tune_malloc
 from seq2see.data import digit_tasks
 from seq2see.data.batch_loader import Batch
-from seq2see.data.digit_tasks import DigitTask, SplitName
+from seq2see.data.digit_tasks import DigitTask
+from seq2see.data.readers import SplitName
 from seq2see.engines.base import collect_in_order
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import TrainingError

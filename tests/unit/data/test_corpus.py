@@ -1,4 +1,4 @@
-"""A corpus by its name."""
+"""Corpora of all formats, built-in corpora, and fingerprints."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FILES = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def directory(tmp_path: Path) -> Path:
     for name, text in FILES.items():
         (tmp_path / name).write_text(text, "utf-8")
     (tmp_path / "a.tsv.gz").write_bytes(gzip.compress(FILES["a.tsv"].encode()))
@@ -52,14 +52,14 @@ def folder(tmp_path: Path) -> Path:
     ],
     ids=str,
 )
-def test_every_format(folder: Path, settings: dict) -> None:
-    corpus = Corpus(CorpusConfig(**settings), ("en", "de"), folder)
+def test_every_format_is_read(directory: Path, settings: dict) -> None:
+    corpus = Corpus(CorpusConfig(**settings), ("en", "de"), directory)
     assert list(corpus) == list(corpus) == PAIRS
 
 
-def test_the_format_can_be_given(folder: Path) -> None:
-    (folder / "table.txt").write_text(FILES["a.tsv"], "utf-8")
-    corpus = Corpus(CorpusConfig(files=["table.txt"], format="tsv"), root=folder)
+def test_format_can_be_set_explicitly(directory: Path) -> None:
+    (directory / "table.txt").write_text(FILES["a.tsv"], "utf-8")
+    corpus = Corpus(CorpusConfig(files=["table.txt"], format="tsv"), root=directory)
     assert list(corpus) == PAIRS
 
 
@@ -67,7 +67,7 @@ def test_the_format_can_be_given(folder: Path) -> None:
     ("name", "split"),
     [("fables-short", "train"), ("copy", "train"), ("reverse", "test"), ("sort", "valid")],
 )
-def test_what_is_built_in(name: str, split: str) -> None:
+def test_builtin_corpora_have_splits(name: str, split: str) -> None:
     pairs = list(Corpus(CorpusConfig(files=[f"builtin:{name}/{split}"])))
     assert len(pairs) >= 1000
     if split == "train":
@@ -84,38 +84,38 @@ def test_what_is_built_in(name: str, split: str) -> None:
         ({"files": ["a.tsv", "b.tsv"]}, "`files` must be one, but has a.tsv, b.tsv instead"),
         ({"files": ["builtin:fable"]}, "`files` must name a built-in corpus (fables, fables-short"),
         ({"files": ["builtin:copy/dev"]}, "must name the split train, valid or test, but has"),
-        ({"files": ["a", "b"], "columns": [1, 2]}, "`columns` must be left out for text"),
-        ({"files": ["a.tsv"], "columns": [0, 1]}, "`columns` must be numbers from 1 on for tsv"),
-        ({"files": ["a.tsv"], "columns": ["a", "b"]}, "`columns` must be numbers from 1 on"),
+        ({"files": ["a", "b"], "columns": [1, 2]}, "`columns` must not be set for the format text"),
+        ({"files": ["a.tsv"], "columns": [0, 1]}, "`columns` must be numbers from 1 for tsv"),
+        ({"files": ["a.tsv"], "columns": ["a", "b"]}, "`columns` must be numbers from 1"),
         ({"files": ["a.jsonl"], "columns": [1, 2]}, "`columns` must be names for jsonl"),
         ({"files": ["a", "b"], "weight": 0}, "`weight` must be above 0"),
     ],
     ids=str,
 )
-def test_refused(settings: dict, problem: str) -> None:
-    with pytest.raises(ConfigError) as refusal:
+def test_invalid_settings_are_reported(settings: dict, problem: str) -> None:
+    with pytest.raises(ConfigError) as error:
         TrainingCorpusConfig(**settings)
-    assert problem in str(refusal.value)
+    assert problem in str(error.value)
 
 
-def test_keys_must_come_from_somewhere(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="`columns` must be given for a.jsonl"):
-        list(Corpus(CorpusConfig(files=["a.jsonl"]), root=folder))
+def test_missing_column_names_are_reported(directory: Path) -> None:
+    with pytest.raises(ConfigError, match="`columns` must be set for a.jsonl"):
+        list(Corpus(CorpusConfig(files=["a.jsonl"]), root=directory))
 
 
-def test_the_fingerprint_tells_what_is_read(folder: Path) -> None:
+def test_fingerprint_depends_on_content_and_columns(directory: Path) -> None:
     def fingerprint(**settings) -> str:
-        return Corpus(TrainingCorpusConfig(**settings), ("en", "de"), folder).fingerprint
+        return Corpus(TrainingCorpusConfig(**settings), ("en", "de"), directory).fingerprint
 
     before = fingerprint(files=["a.tsv"])
     assert before == fingerprint(files=["a.tsv"], weight=3)
     assert before != fingerprint(files=["a.tsv"], columns=[2, 1])
     assert fingerprint(files=["a.en", "a.de"]) != fingerprint(files=["a.de", "a.en"])
-    (folder / "a.tsv").write_text(FILES["a.tsv"].replace("dog", "cow"), "utf-8")
+    (directory / "a.tsv").write_text(FILES["a.tsv"].replace("dog", "cow"), "utf-8")
     assert before != fingerprint(files=["a.tsv"])
     assert fingerprint(files=["builtin:copy"]) != fingerprint(files=["builtin:sort"])
 
 
-def test_a_missing_file_is_named(folder: Path) -> None:
+def test_missing_file_is_named(directory: Path) -> None:
     with pytest.raises(InputError, match=r"b.tsv cannot be read: No such file"):
-        _ = Corpus(CorpusConfig(files=["b.tsv"]), root=folder).fingerprint
+        _ = Corpus(CorpusConfig(files=["b.tsv"]), root=directory).fingerprint

@@ -1,4 +1,4 @@
-"""Digits: right answers, distinct sources, disjoint splits, the same on every machine."""
+"""Digit tasks: correct targets, distinct sources, disjoint splits, reproducible data."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import pytest
 
 from seq2see.data import digit_tasks
+from seq2see.data.readers import SplitName
 from seq2see.errors import InputError
 
 TASKS = ("copy", "reverse", "sort")
@@ -14,7 +15,7 @@ SPLITS = ("train", "valid", "test")
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_the_answers_are_right(split: digit_tasks.SplitName) -> None:
+def test_targets_are_correct(split: SplitName) -> None:
     for source, target in digit_tasks.load_digit_pairs("copy", split):
         assert source == target
     for source, target in digit_tasks.load_digit_pairs("reverse", split):
@@ -23,19 +24,19 @@ def test_the_answers_are_right(split: digit_tasks.SplitName) -> None:
         assert target.split() == sorted(source.split())
 
 
-def test_sources_are_digits_of_every_length() -> None:
+def test_sources_have_all_lengths_and_digits() -> None:
     sources = [source.split(" ") for source, _ in digit_tasks.load_digit_pairs("copy", "train")]
     assert {len(source) for source in sources} == set(range(1, 13))
     assert {digit for source in sources for digit in source} == set("0123456789")
 
 
-@pytest.mark.parametrize("longest", [5, 12, 20])
-def test_no_source_comes_twice(longest: int) -> None:
+@pytest.mark.parametrize("max_digits", [5, 12, 20])
+def test_sources_are_distinct(max_digits: int) -> None:
     sources = [
-        s for split in SPLITS for s, _ in digit_tasks.load_digit_pairs("sort", split, longest)
+        s for split in SPLITS for s, _ in digit_tasks.load_digit_pairs("sort", split, max_digits)
     ]
     assert len(sources) == len(set(sources)) == 22_000
-    assert max(len(source.split()) for source in sources) == longest
+    assert max(len(source.split()) for source in sources) == max_digits
 
 
 def test_all_tasks_have_the_same_sources() -> None:
@@ -43,11 +44,11 @@ def test_all_tasks_have_the_same_sources() -> None:
     assert columns[0] == columns[1] == columns[2]
 
 
-def test_they_never_change() -> None:
+def test_data_does_not_change() -> None:
     text = "\n".join("\t".join(pair) for pair in digit_tasks.load_digit_pairs("reverse", "train"))
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == "f6cff901d06bdff8"
 
 
-def test_too_short_a_length_cannot_be() -> None:
+def test_too_small_max_digits_is_rejected() -> None:
     with pytest.raises(InputError, match="at least 5"):
         digit_tasks.load_digit_pairs("copy", "train", max_digits=4)

@@ -1,4 +1,4 @@
-"""The encoded corpus on disk, and the batches that are made of it."""
+"""The encoded corpus on disk, and the batches that are built from it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seq2see.data import encoded_corpus as encoded_module, readers
+from seq2see.data import encoded_corpus, readers
 from seq2see.data.batch_loader import (
     Batch,
     BatchConfig,
@@ -40,9 +40,9 @@ def corpus(tmp_path: Path) -> Corpus:
     return write(tmp_path, LINES)
 
 
-def write(folder: Path, pairs: list[tuple[str, str]], name: str = "a.tsv", **settings) -> Corpus:
-    (folder / name).write_text("".join(f"{s}\t{t}\n" for s, t in pairs), "utf-8")
-    return Corpus(CorpusConfig(files=[name], **settings), root=folder)
+def write(directory: Path, pairs: list[tuple[str, str]], name: str = "a.tsv", **settings) -> Corpus:
+    (directory / name).write_text("".join(f"{s}\t{t}\n" for s, t in pairs), "utf-8")
+    return Corpus(CorpusConfig(files=[name], **settings), root=directory)
 
 
 def ids_of(encoded: EncodedCorpus) -> list[tuple[list[int], list[int]]]:
@@ -50,7 +50,7 @@ def ids_of(encoded: EncodedCorpus) -> list[tuple[list[int], list[int]]]:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_ids_are_the_tokenizers(
+def test_ids_equal_those_of_the_tokenizers(
     corpus: Corpus, tokenizers: TokenizerPair, tmp_path: Path, threads: int, monkeypatch
 ) -> None:
     monkeypatch.setattr(readers, "READ_BYTES", 100)
@@ -65,16 +65,16 @@ def test_ids_are_the_tokenizers(
     assert encoded.skipped == SkippedPairs()
 
 
-def test_it_is_encoded_once(
+def test_corpus_is_encoded_once(
     corpus: Corpus, tokenizers: TokenizerPair, tmp_path: Path, monkeypatch
 ) -> None:
     first = encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
-    monkeypatch.setattr(encoded_module, "_write", None)
+    monkeypatch.setattr(encoded_corpus, "_write_corpus", None)
     again = encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
     assert ids_of(first) == ids_of(again)
 
 
-def test_another_text_or_option_is_another_corpus(
+def test_other_text_or_options_are_encoded_separately(
     corpus: Corpus, tokenizers: TokenizerPair, tmp_path: Path
 ) -> None:
     cache = tmp_path / "cache"
@@ -87,26 +87,29 @@ def test_another_text_or_option_is_another_corpus(
 
 @pytest.mark.parametrize("name", ["source.values", "target.ends", "metadata.json"])
 @pytest.mark.parametrize("damage", ["a byte", "shorter", "gone"])
-def test_damage_is_noticed_and_mended(
+def test_damaged_cache_is_encoded_again(
     corpus: Corpus, tokenizers: TokenizerPair, tmp_path: Path, name: str, damage: str
 ) -> None:
     before = ids_of(encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache"))
-    (home,) = (tmp_path / "cache").iterdir()
-    file = home / name
+    (encoded_directory,) = (tmp_path / "cache").iterdir()
+    file = encoded_directory / name
     content = bytearray(file.read_bytes())
     if damage == "gone":
         file.unlink()
     else:
-        place = content.index(b"0") if name == "metadata.json" else 3  # 0 were left out as empty
-        content[place] ^= 1
+        index = content.index(b"0") if name == "metadata.json" else 3  # the number of empty pairs
+        content[index] ^= 1
         file.write_bytes(content if damage == "a byte" else content[:-1])
     assert (
         ids_of(encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")) == before
     )
-    assert json.loads((home / "metadata.json").read_text("utf-8"))["skipped"]["empty"] == 0
+    assert (
+        json.loads((encoded_directory / "metadata.json").read_text("utf-8"))["skipped"]["empty"]
+        == 0
+    )
 
 
-def test_a_text_that_changes_while_it_is_read_is_refused(
+def test_change_of_the_text_while_reading_is_an_error(
     corpus: Corpus, tokenizers: TokenizerPair, tmp_path: Path
 ) -> None:
     _ = corpus.fingerprint
@@ -116,25 +119,25 @@ def test_a_text_that_changes_while_it_is_read_is_refused(
     assert not list((tmp_path / "cache").iterdir())
 
 
-@pytest.mark.parametrize("kind", ["file", "link", "folder"])
-def test_what_stands_in_the_way_is_replaced(
+@pytest.mark.parametrize("kind", ["file", "link", "directory"])
+def test_obstructing_path_is_replaced(
     corpus: Corpus, tokenizers: TokenizerPair, tmp_path: Path, kind: str
 ) -> None:
     encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
-    (home,) = (tmp_path / "cache").iterdir()
-    shutil.rmtree(home)
+    (encoded_directory,) = (tmp_path / "cache").iterdir()
+    shutil.rmtree(encoded_directory)
     if kind == "file":
-        home.write_text("x")
+        encoded_directory.write_text("x")
     elif kind == "link":
-        home.symlink_to(tmp_path / "nowhere")
+        encoded_directory.symlink_to(tmp_path / "nowhere")
     else:
-        (home / "x").mkdir(parents=True)
+        (encoded_directory / "x").mkdir(parents=True)
     encoded = encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
     assert len(encoded) == len(LINES)
-    assert list((tmp_path / "cache").iterdir()) == [home]
+    assert list((tmp_path / "cache").iterdir()) == [encoded_directory]
 
 
-def test_a_cache_that_cannot_be_written_is_named(
+def test_unwritable_cache_is_named(
     corpus: Corpus, tokenizers: TokenizerPair, tmp_path: Path
 ) -> None:
     (tmp_path / "cache").write_text("x")
@@ -142,7 +145,7 @@ def test_a_cache_that_cannot_be_written_is_named(
         encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
 
 
-def test_a_failure_leaves_nothing_behind(tokenizers: TokenizerPair, tmp_path: Path) -> None:
+def test_failure_leaves_no_files(tokenizers: TokenizerPair, tmp_path: Path) -> None:
     corpus = write(tmp_path, LINES)
     with (tmp_path / "a.tsv").open("a") as file:
         file.write("no second column\n")
@@ -151,15 +154,14 @@ def test_a_failure_leaves_nothing_behind(tokenizers: TokenizerPair, tmp_path: Pa
     assert not list((tmp_path / "cache").iterdir())
 
 
-def test_what_is_left_out_is_counted(tokenizers: TokenizerPair, tmp_path: Path) -> None:
+def test_skipped_pairs_are_counted(tokenizers: TokenizerPair, tmp_path: Path) -> None:
     pairs = [("a", "b"), ("", "b"), ("long " * 50, "b"), ("a", " "), ("a", "x" * 90), ("c", "d")]
     encoded = encode_corpus(
         write(tmp_path, pairs), EncodingOptions(tokenizers, 40), tmp_path / "cache"
     )
     assert encoded.skipped == SkippedPairs(empty=2, too_long=2, first_too_long=3)
     assert str(encoded.skipped) == (
-        "4 pairs are left out: 2 longer than batches.max_length, the first is pair 3; "
-        "2 with an empty side"
+        "4 pairs skipped: 2 longer than batches.max_length (first: pair 3); 2 with an empty side"
     )
     assert not str(SkippedPairs())
     assert [tokenizers.source.decode(s) for s, _ in ids_of(encoded)] == ["a", "c"]
@@ -172,21 +174,21 @@ def test_units_without_one_of_the_languages_are_counted(
     units = f"<tu>{one}</tu><tu>{one}{both}</tu><tu>{one}</tu>"
     (tmp_path / "a.tmx").write_text(f'<tmx version="1.4"><body>{units}</body></tmx>', "utf-8")
     corpus = Corpus(CorpusConfig(files=["a.tmx"]), ("en", "fr"), tmp_path)
-    for _ in range(2):  # made, and read again
+    for _ in range(2):  # encoded, and read from the cache
         encoded = encode_corpus(corpus, EncodingOptions(tokenizers, 40), tmp_path / "cache")
-        assert str(encoded.skipped) == "2 pairs are left out: 2 without one of the languages"
+        assert str(encoded.skipped) == "2 pairs skipped: 2 without one of the languages"
 
 
-def test_a_corpus_of_nothing(tokenizers: TokenizerPair, tmp_path: Path) -> None:
+def test_empty_corpus_cannot_be_sampled(tokenizers: TokenizerPair, tmp_path: Path) -> None:
     encoded = encode_corpus(
         write(tmp_path, []), EncodingOptions(tokenizers, 40), tmp_path / "cache"
     )
     assert len(encoded) == 0
-    with pytest.raises(InputError, match="at least one pair"):
+    with pytest.raises(InputError, match="at least one training pair"):
         BatchSampler([encoded], 99, seed=1)
 
 
-def test_a_tag_stands_before_each_source(tokenizers: TokenizerPair, tmp_path: Path) -> None:
+def test_tag_precedes_each_source(tokenizers: TokenizerPair, tmp_path: Path) -> None:
     corpus = write(tmp_path, LINES)
     plain = ids_of(encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache"))
     tagged = ids_of(
@@ -194,11 +196,11 @@ def test_a_tag_stands_before_each_source(tokenizers: TokenizerPair, tmp_path: Pa
     )
     tag = tokenizers.source.pieces.index("<bt>")
     assert tagged == [([tag, *source], target) for source, target in plain]
-    with pytest.raises(ConfigError, match="`tag` must be a symbol of the tokenizer"):
+    with pytest.raises(ConfigError, match="`tag` must be a user-defined symbol of the tokenizer"):
         encode_corpus(corpus, EncodingOptions(tokenizers, 99, tag="<xx>"), tmp_path / "cache")
 
 
-def test_a_batch_has_its_ends() -> None:
+def test_batch_has_bos_eos_and_padding() -> None:
     batch = Batch.from_packed_ids(
         PackedIds.from_lists([[7, 8], [9]]), PackedIds.from_lists([[5], [6, 7, 8]])
     )
@@ -211,19 +213,19 @@ def test_a_batch_has_its_ends() -> None:
     assert (batch.num_positions, batch.num_tokens) == (14, 11)
 
 
-def test_a_budget_must_hold_the_longest_pair() -> None:
+def test_max_tokens_must_fit_the_longest_pair() -> None:
     with pytest.raises(ConfigError, match="`max_tokens` must be at least 514"):
         BatchConfig(max_tokens=513)
 
 
-def make_loader(corpora, parts: int = 1, **options) -> BatchLoader:
+def make_loader(corpora, shares_of_batch: int = 1, **options) -> BatchLoader:
     return BatchLoader(
-        corpora, BatchSampler(corpora, 300, seed=3, batches_per_update=parts), **options
+        corpora, BatchSampler(corpora, 300, seed=3, batches_per_update=shares_of_batch), **options
     )
 
 
 def sentences(batches: list[Batch]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Return the ids inside the ends of each pair."""
+    """Return the ids of each pair without BOS and EOS."""
     pairs = []
     for batch in batches:
         for source, target in zip(batch.source_BS.tolist(), batch.target_BT.tolist(), strict=True):
@@ -242,7 +244,7 @@ def epoch(loader: BatchLoader) -> list[Batch]:
     raise AssertionError
 
 
-def test_the_loader_gives_each_pair_once(corpus, tokenizers, tmp_path) -> None:
+def test_loader_yields_each_pair_once(corpus, tokenizers, tmp_path) -> None:
     encoded = encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
     expected = sorted((tuple(s), tuple(t)) for s, t in ids_of(encoded))
     assert sorted(sentences(epoch(make_loader([encoded])))) == expected
@@ -251,17 +253,17 @@ def test_the_loader_gives_each_pair_once(corpus, tokenizers, tmp_path) -> None:
 @pytest.mark.parametrize("workers", [2, 3])
 def test_workers_share_every_batch(corpus, tokenizers, tmp_path, workers: int) -> None:
     encoded = encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
-    alone = epoch(make_loader([encoded], parts=2))
+    alone = epoch(make_loader([encoded], shares_of_batch=2))
     shares = [
-        epoch(make_loader([encoded], parts=2, shard=WorkerShard(r, workers)))
+        epoch(make_loader([encoded], shares_of_batch=2, shard=WorkerShard(r, workers)))
         for r in range(workers)
     ]
-    for whole, *parts in zip(alone, *shares, strict=True):
-        assert sorted(sentences(parts)) == sorted(sentences([whole]))
-        assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    for full_batch, *shares_of_batch in zip(alone, *shares, strict=True):
+        assert sorted(sentences(shares_of_batch)) == sorted(sentences([full_batch]))
+        assert max(map(len, shares_of_batch)) - min(map(len, shares_of_batch)) <= 1
 
 
-def test_more_workers_than_pairs(tokenizers, tmp_path) -> None:
+def test_more_workers_than_pairs_get_empty_batches(tokenizers, tmp_path) -> None:
     encoded = encode_corpus(
         write(tmp_path, LINES[:1]), EncodingOptions(tokenizers, 99), tmp_path / "cache"
     )
@@ -278,7 +280,7 @@ def test_corpora_are_mixed_in_batches(tokenizers, tmp_path) -> None:
     assert sorted(sentences(epoch(make_loader([first, second])))) == expected
 
 
-def test_the_loader_goes_on_exactly(corpus, tokenizers, tmp_path) -> None:
+def test_loader_resumes_exactly(corpus, tokenizers, tmp_path) -> None:
     encoded = encode_corpus(
         corpus, EncodingOptions(tokenizers, 99, store_text=True), tmp_path / "cache"
     )
@@ -296,24 +298,25 @@ def test_the_loader_goes_on_exactly(corpus, tokenizers, tmp_path) -> None:
         assert ours.next_position == theirs.next_position
 
 
-def test_sampling_cuts_differently_and_says_the_same(corpus, tokenizers, tmp_path) -> None:
+def test_subword_sampling_changes_ids_but_not_text(corpus, tokenizers, tmp_path) -> None:
     tag = [tokenizers.source.pieces.index("<bt>")]
     encoding = EncodingOptions(tokenizers, 40, tag="<bt>", store_text=True)
     encoded = encode_corpus(corpus, encoding, tmp_path / "cache")
     usual = ids_of(encoded)
-    turns = [
-        [encoded.resample_subwords(n, 0.5, 1, turn) for n in range(len(LINES))] for turn in (0, 1)
+    passes = [
+        [encoded.resample_subwords(n, 0.5, 1, pass_index) for n in range(len(LINES))]
+        for pass_index in (0, 1)
     ]
-    assert turns[0] != usual
-    assert turns[0] != turns[1]
-    for (source, target), (s, t) in zip(turns[0], LINES, strict=True):
+    assert passes[0] != usual
+    assert passes[0] != passes[1]
+    for (source, target), (s, t) in zip(passes[0], LINES, strict=True):
         assert source[:1] == tag
         assert tokenizers.source.decode(source[1:]) == tokenizers.source.normalize(s)
         assert tokenizers.target.decode(target) == tokenizers.target.normalize(t)
         assert len(source) <= 40
 
 
-def test_a_sample_that_is_too_long_gives_way(tokenizers, tmp_path) -> None:
+def test_too_long_sample_keeps_the_usual_ids(tokenizers, tmp_path) -> None:
     corpus = write(tmp_path, [("animal " * 8, "animal")])
     limit = len(tokenizers.source.encode("animal " * 8))
     assert limit == 8
@@ -325,7 +328,7 @@ def test_a_sample_that_is_too_long_gives_way(tokenizers, tmp_path) -> None:
     assert len(target) == len("▁animal")
 
 
-def test_large_vocabularies_need_wide_ids(corpus, tokenizers, tmp_path, monkeypatch) -> None:
+def test_large_vocabularies_use_32_bit_ids(corpus, tokenizers, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(type(tokenizers.source), "vocab_size", 2**16 + 1)
     encoded = encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
     assert encoded.source[0].dtype == np.uint32

@@ -1,4 +1,4 @@
-"""Readers give every pair as it stands in the file, or say which line is wrong."""
+"""Readers return every pair unchanged, or an error that names the line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from seq2see.data import readers
 from seq2see.data.readers import (
     PairBlock,
     SentencePair,
-    _whole_lines,
+    _read_complete_lines,
     read_jsonl,
     read_lines,
     read_text_files,
@@ -29,7 +29,7 @@ from seq2see.data.readers import (
 )
 from seq2see.errors import InputError
 
-PACKERS: dict[str, Callable[[bytes], bytes]] = {
+COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
     ".gz": gzip.compress,
     ".xz": lzma.compress,
@@ -47,8 +47,8 @@ TMX = """<?xml version="1.0"?>
 """
 
 
-def write(folder: Path, name: str, content: bytes | str) -> str:
-    path = folder / name
+def write(directory: Path, name: str, content: bytes | str) -> str:
+    path = directory / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return str(path)
 
@@ -57,40 +57,40 @@ def pairs_of(blocks: Iterable[PairBlock]) -> list[SentencePair]:
     return [pair for block in blocks for pair in block.iter_pairs()]
 
 
-@pytest.mark.parametrize("ending", PACKERS)
-def test_plain_and_packed(tmp_path: Path, ending: str) -> None:
-    path = write(tmp_path, "a.txt" + ending, PACKERS[ending](b"one\ntwo\n\nfour"))
+@pytest.mark.parametrize("extension", COMPRESSORS)
+def test_plain_and_compressed_files_are_read(tmp_path: Path, extension: str) -> None:
+    path = write(tmp_path, "a.txt" + extension, COMPRESSORS[extension](b"one\ntwo\n\nfour"))
     assert list(read_lines(path)) == ["one", "two", "", "four"]
 
 
-def test_packed_in_several_pieces(tmp_path: Path) -> None:
-    for ending, pack in PACKERS.items():
-        path = write(tmp_path, "a" + ending, pack(b"one\n") + pack(b"two\n"))
+def test_several_compressed_streams_are_read(tmp_path: Path) -> None:
+    for extension, compress in COMPRESSORS.items():
+        path = write(tmp_path, "a" + extension, compress(b"one\n") + compress(b"two\n"))
         assert list(read_lines(path)) == ["one", "two"]
 
 
-def test_lines_end_at_newlines_alone(tmp_path: Path) -> None:
+def test_lines_end_only_at_newlines(tmp_path: Path) -> None:
     text = "a\u2028b\x0cc\x0bd\x85e\x1cf\rg\r\nsecond\n"
     path = write(tmp_path, "a", text)
     assert list(read_lines(path)) == ["a\u2028b\x0cc\x0bd\x85e\x1cf\rg", "second"]
 
 
-def test_a_byte_order_mark_is_removed_at_the_start_alone(tmp_path: Path) -> None:
+def test_byte_order_mark_is_removed_only_at_the_start(tmp_path: Path) -> None:
     path = write(tmp_path, "a", b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n")
     assert list(read_lines(path)) == ["one", "\ufefftwo"]
 
 
-def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"a\tb\nc\td\n")))
     assert pairs_of(read_tsv("-")) == [SentencePair("a", "b"), SentencePair("c", "d")]
 
 
-def test_tsv_columns_and_quotes(tmp_path: Path) -> None:
+def test_tsv_columns_and_quotes_are_read(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tsv", '1\t"He said\t"\n2\tx\ty\n')
     assert pairs_of(read_tsv(path, (3, 1))) == [SentencePair('"', "1"), SentencePair("y", "2")]
 
 
-def test_jsonl_keys(tmp_path: Path) -> None:
+def test_jsonl_keys_may_be_nested(tmp_path: Path) -> None:
     record = {"translation": {"en": "a\u2028\n", "de": "b"}}
     path = write(tmp_path, "a.jsonl", json.dumps(record, ensure_ascii=False) + "\n")
     assert list(read_jsonl(path, ("translation.en", "translation.de"))) == [
@@ -98,7 +98,7 @@ def test_jsonl_keys(tmp_path: Path) -> None:
     ]
 
 
-def test_tmx_languages_codes_and_what_is_skipped(tmp_path: Path) -> None:
+def test_tmx_languages_inline_codes_and_skipped_units(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tmx", TMX)
     skipped: list[int] = []
     assert list(read_tmx(path, ("en", "de"), skipped.append)) == [
@@ -108,7 +108,7 @@ def test_tmx_languages_codes_and_what_is_skipped(tmp_path: Path) -> None:
     assert skipped == [3]
 
 
-def test_tmx_writes_regions_in_two_ways(tmp_path: Path) -> None:
+def test_tmx_regions_with_hyphen_or_underscore(tmp_path: Path) -> None:
     text = TMX.replace("de-DE", "de_DE").replace("EN-US", "EN_US")
     path = write(tmp_path, "a.tmx", text)
     for languages in (("en", "de"), ("en", "DE-de"), ("en", "de_DE")):
@@ -117,37 +117,37 @@ def test_tmx_writes_regions_in_two_ways(tmp_path: Path) -> None:
 
 
 def with_entity(declared: str) -> str:
-    """Return a memory with an entity in its first sentence."""
+    """Return a TMX file with an entity in its first sentence."""
     kind = f"<!DOCTYPE tmx [<!ENTITY x {declared}>]>"
     return TMX.replace("<tmx", kind + "<tmx", 1).replace("A dog.", "A &x; dog.")
 
 
-def test_tmx_reads_nothing_from_elsewhere(tmp_path: Path) -> None:
+def test_tmx_does_not_read_external_files(tmp_path: Path) -> None:
     secret = write(tmp_path, "hidden", "secret")
     path = write(tmp_path, "a.tmx", with_entity(f'SYSTEM "file://{secret}"'))
-    with pytest.raises(InputError, match="`&x;`") as refused:
+    with pytest.raises(InputError, match="`&x;`") as error:
         list(read_tmx(path, ("en", "de")))
-    assert "secret" not in str(refused.value)
+    assert "secret" not in str(error.value)
 
 
-def test_a_long_line_is_not_copied_for_each_of_its_blocks() -> None:
+def test_long_line_is_not_copied_for_each_block() -> None:
     class Slow(io.BytesIO):
         def read(self, _: int | None = -1) -> bytes:
             return super().read(4096)
 
     began = process_time()
-    lengths = [len(lines) for lines in _whole_lines(Slow(b"x" * 40_000_000 + b"\nend"))]
+    lengths = [len(lines) for lines in _read_complete_lines(Slow(b"x" * 40_000_000 + b"\nend"))]
     assert sum(lengths) == 40_000_004
-    assert process_time() - began < 2  # a copy for each block takes a minute
+    assert process_time() - began < 2  # copying for each block takes a minute
 
 
-def test_xz_with_zeros_between_its_streams(tmp_path: Path) -> None:
+def test_xz_with_zeros_between_streams_is_read(tmp_path: Path) -> None:
     one, two = lzma.compress(b"one\n"), lzma.compress(b"two\n" * 500_000)
     path = write(tmp_path, "a.xz", one + bytes(8) + two + bytes(4))
     assert list(read_lines(path)) == ["one"] + ["two"] * 500_000
 
 
-REFUSED: dict[
+INVALID_FILES: dict[
     str, tuple[dict[str, bytes], Callable[[str], Iterable[SentencePair | PairBlock]], str]
 ] = {
     "not UTF-8": (
@@ -155,69 +155,69 @@ REFUSED: dict[
         lambda d: read_tsv(f"{d}/a"),
         "a, line 2 must be UTF-8, but has the byte 0xff at column 2",
     ),
-    "a shorter twin": (
+    "a shorter file": (
         {"a": b"1\n2\n3\n", "b": b"1\n2\n"},
         lambda d: read_text_files(f"{d}/a", f"{d}/b"),
         "b must have as many lines as .*a, but ends after 2",
     ),
-    "a row without its column": (
+    "a missing column": (
         {"a": b"1\t2\n3\n"},
         lambda d: read_tsv(f"{d}/a"),
         "a, line 2 must have at least 2 columns, but has 1 instead",
     ),
-    "no JSON": (
+    "not JSON": (
         {"a": b'{"s": "x", "t": "y"}\n{"s":\n'},
         lambda d: read_jsonl(f"{d}/a", ("s", "t")),
         "a, line 2 must be JSON",
     ),
-    "no such key": (
+    "a missing key": (
         {"a": b'{"s": "x"}\n'},
         lambda d: read_jsonl(f"{d}/a", ("s", "t")),
-        "a, line 1: `t` must be a text, but is missing",
+        "a, line 1: `t` must be a string, but is missing",
     ),
-    "no text": (
+    "not a string": (
         {"a": b'{"s": "x", "t": 3}\n'},
         lambda d: read_jsonl(f"{d}/a", ("s", "t")),
-        "`t` must be a text, but is int instead",
+        "`t` must be a string, but is int instead",
     ),
-    "half a character": (
+    "a lone surrogate": (
         {"a": b'{"s": {"x": "\\ud83d\\ude00"}, "t": "y"}\n{"s": {"x": "a\\ud800"}, "t": "y"}\n'},
         lambda d: read_jsonl(f"{d}/a", ("s.x", "t")),
         "half of a surrogate pair, '.ud800', as character 2 of `s.x` in .*a, line 2",
     ),
-    "cut gz": (
+    "truncated gz": (
         {"a.gz": gzip.compress(b"1\t2\n" * 999)[:-9]},
         lambda d: read_tsv(f"{d}/a.gz"),
         "a.gz is damaged",
     ),
-    "cut xz": (
+    "truncated xz": (
         {"a.xz": lzma.compress(b"1\t2\n" * 999)[:-9]},
         lambda d: read_tsv(f"{d}/a.xz"),
         "a.xz is damaged",
     ),
-    "cut zst": (
+    "truncated zst": (
         {"a.zst": zstd.compress(b"1\t2\n" * 999)[:-2]},
         lambda d: read_tsv(f"{d}/a.zst"),
         "a.zst is damaged",
     ),
     "an empty xz": ({"a.xz": b""}, lambda d: read_tsv(f"{d}/a.xz"), "a.xz is damaged"),
     **{
-        f"garbage behind {ending}": (
-            {f"a{ending}": PACKERS[ending](b"1\t2\n" * 999) + b"garbage"},
-            lambda d, name=f"a{ending}": read_tsv(f"{d}/{name}"),
-            f"a{ending} is damaged",
+        f"garbage after {extension}": (
+            {f"a{extension}": COMPRESSORS[extension](b"1\t2\n" * 999) + b"garbage"},
+            lambda d, name=f"a{extension}": read_tsv(f"{d}/{name}"),
+            f"a{extension} is damaged",
         )
-        for ending in (".gz", ".xz", ".zst")
+        for extension in (".gz", ".xz", ".zst")
     },
     "garbage between two xz": (
         {"a.xz": lzma.compress(b"1\t2\n") + b"garbage!" + lzma.compress(b"1\t2\n")},
         lambda d: read_tsv(f"{d}/a.xz"),
         "a.xz is damaged",
     ),
-    "no gz": ({"a.gz": b"text"}, lambda d: read_tsv(f"{d}/a.gz"), "a.gz is damaged"),
-    "no file": ({}, lambda d: read_tsv(f"{d}/a"), "a cannot be read: No such file"),
-    "a folder": ({}, read_tsv, "cannot be read: Is a directory"),
-    "cut tmx": (
+    "not gz": ({"a.gz": b"text"}, lambda d: read_tsv(f"{d}/a.gz"), "a.gz is damaged"),
+    "a missing file": ({}, lambda d: read_tsv(f"{d}/a"), "a cannot be read: No such file"),
+    "a directory": ({}, read_tsv, "cannot be read: Is a directory"),
+    "truncated tmx": (
         {"a": TMX[:400].encode()},
         lambda d: read_tmx(f"{d}/a", ("en", "de")),
         "a must be TMX, but: ",
@@ -225,25 +225,25 @@ REFUSED: dict[
     "an entity": (
         {"a": with_entity('"big"').encode()},
         lambda d: read_tmx(f"{d}/a", ("en", "de")),
-        "a, unit 1 must have its text written out, but has the entity `&x;` instead",
+        "a, unit 1 must not contain entities, but has the entity `&x;`: replace it by its text",
     ),
-    "an entity from a DTD elsewhere": (
+    "an entity of an external DTD": (
         {
             "a": TMX.replace("<tmx", '<!DOCTYPE tmx SYSTEM "no.dtd"><tmx', 1)
             .replace("warten", "&nbsp;")
             .encode()
         },
         lambda d: read_tmx(f"{d}/a", ("en", "de")),
-        "a, unit 2 must have its text written out, but has the entity `&nbsp;` instead",
+        "a, unit 2 must not contain entities, but has the entity `&nbsp;`: replace it by its text",
     ),
-    "a bomb": (
+    "an entity bomb": (
         {
             "a": with_entity('"' + "&y;" * 99 + '"')
             .replace("<!ENTITY x", '<!ENTITY y "' + "z" * 9999 + '"><!ENTITY x')
             .encode()
         },
         lambda d: read_tmx(f"{d}/a", ("en", "de")),
-        "has the entity `&x;` instead",
+        "has the entity `&x;`: replace it by its text",
     ),
     "other languages": (
         {"a": TMX.encode()},
@@ -258,8 +258,8 @@ REFUSED: dict[
 }
 
 
-@pytest.mark.parametrize(("files", "read", "message"), REFUSED.values(), ids=REFUSED)
-def test_refused_with_file_and_line(
+@pytest.mark.parametrize(("files", "read", "message"), INVALID_FILES.values(), ids=INVALID_FILES)
+def test_error_names_file_and_line(
     tmp_path: Path,
     files: dict[str, bytes],
     read: Callable[[str], Iterable[SentencePair | PairBlock]],
@@ -267,16 +267,16 @@ def test_refused_with_file_and_line(
 ) -> None:
     for name, content in files.items():
         write(tmp_path, name, content)
-    with pytest.raises(InputError, match=message) as refused:
+    with pytest.raises(InputError, match=message) as error:
         list(read(str(tmp_path)))
-    assert "\n" not in str(refused.value)
+    assert "\n" not in str(error.value)
 
 
 lines = st.lists(st.text(st.characters(exclude_characters="\n\r\t", exclude_categories=["Cs"])))
 
 
 @given(lines)
-def test_what_was_written_is_read(tmp_path: Path, texts: list[str]) -> None:
+def test_written_pairs_are_read_back(tmp_path: Path, texts: list[str]) -> None:
     pairs = [SentencePair(text, str(i)) for i, text in enumerate(texts)]
     if pairs and pairs[0].source.startswith("\ufeff"):
         pairs[0] = SentencePair("x", "0")
@@ -291,9 +291,7 @@ def test_what_was_written_is_read(tmp_path: Path, texts: list[str]) -> None:
 
 
 @given(st.lists(st.tuples(lines.map("".join), st.integers(0, 2)), min_size=1))
-def test_rows_may_have_more_columns_than_are_read(
-    tmp_path: Path, rows: list[tuple[str, int]]
-) -> None:
+def test_extra_tsv_columns_are_ignored(tmp_path: Path, rows: list[tuple[str, int]]) -> None:
     if rows[0][0].startswith("\ufeff"):
         rows[0] = ("x", 0)
     texts = [f"{text}\t{number}" + "\tmore" * extra for number, (text, extra) in enumerate(rows)]
@@ -303,7 +301,7 @@ def test_rows_may_have_more_columns_than_are_read(
     ]
 
 
-def test_files_are_read_by_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_files_are_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readers, "LINES_PER_BLOCK", 3)
     source = write(tmp_path, "a", "".join(f"{n}\n" for n in range(7)))
     target = write(tmp_path, "b", "".join(f"{n}\n" for n in range(8)))
@@ -333,24 +331,24 @@ READERS: dict[str, Callable[[str], Iterable[SentencePair]]] = {
 }
 
 
-@pytest.mark.parametrize("ending", PACKERS)
+@pytest.mark.parametrize("extension", COMPRESSORS)
 @pytest.mark.parametrize("name", GOOD)
 @given(damage=st.data())
-def test_damaged_files_give_an_error_or_right_pairs(
-    tmp_path: Path, name: str, ending: str, damage: st.DataObject
+def test_damaged_files_give_an_error_or_aligned_pairs(
+    tmp_path: Path, name: str, extension: str, damage: st.DataObject
 ) -> None:
-    """Bytes are changed, cut out or put in; a pair that still comes is never made of two lines."""
-    content = bytearray(PACKERS[ending](GOOD[name]))
+    """Change, remove or insert bytes; a pair that is still read never mixes two lines."""
+    content = bytearray(COMPRESSORS[extension](GOOD[name]))
     start = damage.draw(st.integers(0, len(content) - 1))
     end = damage.draw(st.integers(start, min(start + 8, len(content))))
     content[start:end] = damage.draw(st.binary(max_size=8))
-    path = write(tmp_path, name + ending, bytes(content))
+    path = write(tmp_path, name + extension, bytes(content))
     try:
         pairs = list(READERS[name](path))
     except InputError:
         return
-    touched = 0
+    num_mixed = 0
     for source, target in pairs:
         if source.startswith("source ") and target.startswith("target "):
-            touched += source.removeprefix("source ") != target.removeprefix("target ")
-    assert touched <= 2  # the damage itself, at most in two neighbouring lines
+            num_mixed += source.removeprefix("source ") != target.removeprefix("target ")
+    assert num_mixed <= 2  # the damage affects at most two neighboring lines

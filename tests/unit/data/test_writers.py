@@ -1,4 +1,4 @@
-"""Splitting by source, writing aside, and cleaning into files."""
+"""Splits by source sentence, complete files or none, and filtered corpora."""
 
 from __future__ import annotations
 
@@ -25,41 +25,43 @@ def pairs_in(source: Path, target: Path) -> list[SentencePair]:
 
 
 @given(st.integers(0, 100), st.integers(0, 100), st.integers(0, 2**40))
-def test_a_source_is_in_one_part_alone(valid: int, test: int, seed: int) -> None:
+def test_each_source_is_in_one_split(valid: int, test: int, seed: int) -> None:
     splitter = CorpusSplitter(PAIRS, valid, test, seed)
-    parts = defaultdict(set)
+    splits = defaultdict(set)
     counts = dict.fromkeys(("train", "valid", "test"), 0)
     for pair in PAIRS:
-        parts[compute_match_key(pair.source)].add(splitter(pair))
+        splits[compute_match_key(pair.source)].add(splitter(pair))
         counts[splitter(pair)] += 1
-    assert all(len(where) == 1 for where in parts.values())
+    assert all(len(names) == 1 for names in splits.values())
     assert valid - 5 < counts["valid"] <= valid or counts["valid"] == valid == 0
     assert test - 5 < counts["test"] <= test or counts["test"] == test == 0
 
 
-def test_the_seed_decides() -> None:
-    def chosen(seed: int) -> list[str]:
+def test_split_depends_on_the_seed() -> None:
+    def choose_splits(seed: int) -> list[str]:
         return [CorpusSplitter(PAIRS, 40, 40, seed)(pair) for pair in PAIRS]
 
-    assert chosen(1) == chosen(1)
-    assert chosen(1) != chosen(2)
+    assert choose_splits(1) == choose_splits(1)
+    assert choose_splits(1) != choose_splits(2)
 
 
-def test_something_must_be_left(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="150 and 150 of 300 pairs would leave nothing"):
+def test_training_split_must_not_be_empty(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match="must be less than the 300 pairs of the corpus, but is 300"
+    ):
         CorpusSplitter(PAIRS, 150, 150)
 
 
 def test_all_pairs_are_written_in_order(tmp_path: Path) -> None:
     splitter = CorpusSplitter(PAIRS, 30, 30)
     counts = write_splits(PAIRS, tmp_path, ("en", "de"), splitter)
-    for part, count in counts.items():
-        written = pairs_in(tmp_path / f"{part}.en", tmp_path / f"{part}.de")
-        assert written == [pair for pair in PAIRS if splitter(pair) == part]
+    for split, count in counts.items():
+        written = pairs_in(tmp_path / f"{split}.en", tmp_path / f"{split}.de")
+        assert written == [pair for pair in PAIRS if splitter(pair) == split]
         assert len(written) == count
 
 
-def test_a_line_end_inside_a_text_shifts_nothing(tmp_path: Path) -> None:
+def test_line_breaks_inside_a_text_become_spaces(tmp_path: Path) -> None:
     pairs = [
         SentencePair("a\nb", "c\r\nd"),
         SentencePair("e\r", "f\u2028g"),
@@ -70,14 +72,14 @@ def test_a_line_end_inside_a_text_shifts_nothing(tmp_path: Path) -> None:
     assert written == [("a b", "c d"), ("e ", "f\u2028g"), ("h\ri", "j")]
 
 
-def test_nothing_is_written_over_and_nothing_half(tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "valid.en").write_text("precious")
-    with pytest.raises(InputError, match=r"valid.en exists already: remove it, or name another"):
+    with pytest.raises(InputError, match=r"valid.en already exists: remove it, or choose another"):
         write_splits(PAIRS, tmp_path, ("en", "de"), lambda _: "train")
     assert [path.name for path in tmp_path.iterdir()] == ["valid.en"]
 
 
-def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
+def test_failure_leaves_no_files(tmp_path: Path) -> None:
     def broken() -> Iterator[SentencePair]:
         yield PAIRS[0]
         raise InputError("line 2 is broken")
@@ -87,20 +89,20 @@ def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
+def test_unwritable_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         write_splits(PAIRS, tmp_path / "file", ("en", "de"), lambda _: "train")
 
 
-def test_cleaning_writes_what_is_kept_and_why_the_rest_is_not(tmp_path: Path) -> None:
-    verdicts = [
+def test_filtered_corpus_and_rejected_pairs_are_written(tmp_path: Path) -> None:
+    results = [
         AcceptedPair(1, SentencePair("a", "b")),
         RejectedPair(2, SentencePair("x\ty", "z\nz"), "empty", "the source has no words"),
         AcceptedPair(3, SentencePair("c", "d")),
     ]
-    counts = write_filtered_corpus(verdicts, tmp_path, ("en", "de"))
-    assert counts == {"kept": 2, "empty": 1}
+    counts = write_filtered_corpus(results, tmp_path, ("en", "de"))
+    assert counts == {"accepted": 2, "empty": 1}
     assert pairs_in(tmp_path / "clean.en", tmp_path / "clean.de") == [
         ("a", "b"),
         ("c", "d"),
