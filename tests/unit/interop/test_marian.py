@@ -184,5 +184,5 @@ def test_bleu_is_what_its_card_says(beam: int, least: float, most: float, tmp_pa
 
 def test_an_import_writes_over_nothing(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    with pytest.raises(InputError, match="mine exists already: remove it, or name another"):
+    with pytest.raises(InputError, match="mine already exists: remove it, or choose another"):
         import_(tmp_path / "theirs", tmp_path / "mine")

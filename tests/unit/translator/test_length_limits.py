@@ -123,7 +123,7 @@ def test_a_held_out_line_that_is_too_long_is_cut_as_the_model_will_cut_it(home: 
 def test_the_loss_is_over_the_pairs_that_fit_and_the_others_are_counted(home: Path) -> None:
     write(home, long_and_short())
     run = Run(home, 23)
-    said = "1 pairs are left out: 1 longer than batches.max_length, the first is pair 2."
+    said = "1 pair skipped: 1 longer than batches.max_length (first: pair 2)."
     assert run.prepared().notes[-1] == f"valid.tsv, in its loss alone: {said}"
     nll = []
     for pairs in (long_and_short(), [p for p in long_and_short() if len(p[0]) < 99]):
