@@ -688,7 +688,7 @@ def test_carriage_returns_inside_lines_are_reported() -> None:
     old = SentencePair("One.\rTwo.\rThree.", "Un.\rDeux.\rTrois.")
     finding = get_finding(
         analyze_corpus([old, SentencePair("a b", "c d"), SentencePair("e\r\nf", "g\r\nh")]),
-        "line_ends",
+        "carriage_returns",
     )
     assert finding.severity == "warning"
     assert finding.count == 1

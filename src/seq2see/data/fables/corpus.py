@@ -25,10 +25,10 @@ from seq2see.data.fables.phrases import (
     render_text,
 )
 from seq2see.data.fables.pronoun_pairs import (
-    MinimalPairItem,
+    MinimalPairSentence,
+    build_textbook_pair,
     generate_minimal_pair,
-    is_reserved,
-    textbook_pair,
+    is_reserved_pair,
 )
 from seq2see.data.fables.simple_sentences import CONSTRUCTIONS
 from seq2see.data.fables.word_choice import FULL_LEXICON, SHORT_LEXICON, WordChooser
@@ -129,7 +129,7 @@ def load_unseen_pairs(short: bool = False) -> list[Fable]:
 @cache
 def _generate_splits(short: bool) -> dict[SplitName, tuple[Fable, ...]]:
     chooser = _create_chooser(SEED + short, short)
-    sizes, textbook = CORPUS_SIZES[short], textbook_pair(chooser)
+    sizes, textbook = CORPUS_SIZES[short], build_textbook_pair(chooser)
     seen = {render_text(_english_words(item.phrase)).lower() for item in textbook}
     fables = _accept(_draw_sentences(chooser, sizes, short), sizes.max_words, seen)
     return {
@@ -150,7 +150,7 @@ def _create_chooser(seed: int, short: bool) -> WordChooser:
     return WordChooser(Random(seed), SHORT_LEXICON if short else FULL_LEXICON)  # noqa: S311
 
 
-SentenceDraft = MinimalPairItem | tuple[str, BilingualPhrase]
+SentenceDraft = MinimalPairSentence | tuple[str, BilingualPhrase]
 """A sentence of a minimal pair, or the name of a construction with its phrase."""
 
 
@@ -186,14 +186,14 @@ def _accept(
             seen.update(sources)
             yield [
                 _build_pronoun_case(draft)
-                if isinstance(draft, MinimalPairItem)
+                if isinstance(draft, MinimalPairSentence)
                 else _build_fable(draft[1], draft[0])
                 for draft in drafts
             ]
 
 
 def _get_phrase(draft: SentenceDraft) -> BilingualPhrase:
-    return draft.phrase if isinstance(draft, MinimalPairItem) else draft[1]
+    return draft.phrase if isinstance(draft, MinimalPairSentence) else draft[1]
 
 
 def _take(fables: Iterator[list[Fable]], count: int) -> tuple[Fable, ...]:
@@ -232,7 +232,7 @@ def _build_fable(
     return Fable(*texts, compute_alignment(en, fr), construction, pronoun)
 
 
-def _build_pronoun_case(item: MinimalPairItem) -> Fable:
+def _build_pronoun_case(item: MinimalPairSentence) -> Fable:
     """Return a sentence of a minimal pair as a fable with its pronoun annotation."""
     en, fr = _english_words(item.phrase), _french_words(item.phrase)
     distractor: PronounRole = "object" if item.antecedent == "subject" else "subject"
@@ -251,7 +251,7 @@ def _build_pronoun_case(item: MinimalPairItem) -> Fable:
     return _build_fable(item.phrase, item.name, annotation)
 
 
-def _build_contrastive_pairs(item: MinimalPairItem) -> tuple[ContrastivePair, ContrastivePair]:
+def _build_contrastive_pairs(item: MinimalPairSentence) -> tuple[ContrastivePair, ContrastivePair]:
     """Return the contrastive pair with the predicate, and with the predicate masked."""
     phrases = item.phrase, item.rebuild(correct=False)
     masked = item.rebuild(correct=True, masked=True), item.rebuild(correct=False, masked=True)
@@ -273,7 +273,7 @@ def _reserved_words() -> dict[str, frozenset[str]]:
     """Return for each form of a noun the words that no sentence of the splits may contain."""
     reserved: dict[str, frozenset[str]] = {}
     for noun in NOUNS:
-        adjectives = [adjective.en for adjective in ADJECTIVES if is_reserved(noun, adjective)]
+        adjectives = [adjective.en for adjective in ADJECTIVES if is_reserved_pair(noun, adjective)]
         forms = {word for adjective in adjectives for word in _adjective_forms(adjective)}
         reserved[noun.en] = reserved[noun.en_plural] = frozenset(forms)
     return reserved

@@ -247,7 +247,7 @@ def _article(
     return aligned_pair(determiner.plural if plural else determiner.singular, fr)
 
 
-def coordinate(first: NounPhrase, second: NounPhrase) -> NounPhrase:
+def coordinate_noun_phrases(first: NounPhrase, second: NounPhrase) -> NounPhrase:
     """Return "the fox and the goat"; it is feminine only if both are."""
     feminine = first.agreement.gender == second.agreement.gender == "f"
     phrase = first.phrase + aligned_pair("and", "et") + second.phrase

@@ -365,7 +365,7 @@ Predicate = Adjective | Verb
 
 
 @dataclass(frozen=True, slots=True)
-class MinimalPairItem:
+class MinimalPairSentence:
     """One sentence of a minimal pair, which can be built again with another pronoun."""
 
     name: str
@@ -384,7 +384,7 @@ class MinimalPairItem:
         return self.build(PronounPredicate(gender, None if masked else self.pronoun.predicate))
 
 
-def is_reserved(noun: Noun, adjective: Adjective) -> bool:
+def is_reserved_pair(noun: Noun, adjective: Adjective) -> bool:
     """Return whether noun and predicate occur together only in `load_unseen_pairs`."""
     if not (adjective.is_hindrance and adjective.fits_noun(noun)):
         return False
@@ -395,7 +395,7 @@ def is_reserved(noun: Noun, adjective: Adjective) -> bool:
 
 
 @cache
-def find_candidates(
+def find_noun_adjective_pairs(
     lexicon: FableLexicon, kinds: tuple[NounKind, ...], reserved: bool
 ) -> tuple[tuple[Noun, Adjective], ...]:
     """Return the pairs of a noun of the given kinds and a hindrance that fits it."""
@@ -405,13 +405,13 @@ def find_candidates(
         for adjective in lexicon.adjectives
         if adjective.is_hindrance
         and adjective.fits_noun(noun)
-        and is_reserved(noun, adjective) == reserved
+        and is_reserved_pair(noun, adjective) == reserved
     )
 
 
 def generate_minimal_pair(
     chooser: WordChooser, short: bool = False, unseen: bool = False
-) -> tuple[MinimalPairItem, MinimalPairItem]:
+) -> tuple[MinimalPairSentence, MinimalPairSentence]:
     """Return two sentences that differ only in the predicate of "it".
 
     With `unseen`, noun and predicate are reserved pairs.
@@ -437,15 +437,15 @@ def fill_frame_twice(
     event: TransitiveEvent,
     subject_predicate: Predicate,
     object_predicate: Predicate,
-) -> tuple[MinimalPairItem, MinimalPairItem]:
+) -> tuple[MinimalPairSentence, MinimalPairSentence]:
     """Fill a frame with a predicate of the subject, and with one of the object."""
     build = cache(frame.build(event))  # both sentences share their masked forms
     genders = event.subject.agreement.gender, event.direct_object.agreement.gender
     is_decisive = genders[0] != genders[1]
 
-    def build_item(antecedent: PronounRole, pronoun: PronounPredicate) -> MinimalPairItem:
+    def build_item(antecedent: PronounRole, pronoun: PronounPredicate) -> MinimalPairSentence:
         phrase = build(pronoun)
-        return MinimalPairItem(frame.name, phrase, build, pronoun, antecedent, is_decisive)
+        return MinimalPairSentence(frame.name, phrase, build, pronoun, antecedent, is_decisive)
 
     return (
         build_item("subject", PronounPredicate(genders[0], subject_predicate)),
@@ -453,7 +453,7 @@ def fill_frame_twice(
     )
 
 
-def textbook_pair(chooser: WordChooser) -> tuple[MinimalPairItem, MinimalPairItem]:
+def build_textbook_pair(chooser: WordChooser) -> tuple[MinimalPairSentence, MinimalPairSentence]:
     """Return the textbook sentences: "The animal didn't cross the street because it was too …"."""
     animal, street = (next(n for n in NOUNS if n.en == name) for name, _ in TEXTBOOK_PAIRS)
     tired, wide = (next(a for a in ADJECTIVES if a.en == name) for _, name in TEXTBOOK_PAIRS)
@@ -471,7 +471,7 @@ def _available_verbs(chooser: WordChooser, frame: PronounFrame, unseen: bool) ->
     """Return the verbs of a frame that are in the lexicon and have candidate objects."""
     lexicon = chooser.lexicon
     verbs = [v for v in frame.verbs if v in lexicon.transitive_verbs or v not in TRANSITIVE_VERBS]
-    return [verb for verb in verbs if find_candidates(lexicon, verb.object_kinds, unseen)]
+    return [verb for verb in verbs if find_noun_adjective_pairs(lexicon, verb.object_kinds, unseen)]
 
 
 def _choose_candidates(
@@ -480,11 +480,11 @@ def _choose_candidates(
     """Choose a subject and an object, each with a predicate that fits it."""
     objects = [
         each
-        for each in find_candidates(chooser.lexicon, verb.object_kinds, unseen)
+        for each in find_noun_adjective_pairs(chooser.lexicon, verb.object_kinds, unseen)
         if each[0].kind in INANIMATE_KINDS
     ]
     obj = chooser.pick(objects)
-    subjects = find_candidates(chooser.lexicon, ("animal",), unseen)
+    subjects = find_noun_adjective_pairs(chooser.lexicon, ("animal",), unseen)
     if chooser.chance(DECISIVE_RATE) or unseen:
         subjects = tuple(each for each in subjects if each[0].gender != obj[0].gender)
     if obj[0].kind in NOUN_KIND_GROUPS["food"]:  # being hungry is no reason not to eat

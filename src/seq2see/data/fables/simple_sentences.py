@@ -46,7 +46,7 @@ from seq2see.data.fables.phrases import (
     build_noun_phrase,
     choose_past_tense,
     clause,
-    coordinate,
+    coordinate_noun_phrases,
     copula_clause,
     infinitive_phrase,
     personal_pronoun,
@@ -236,7 +236,11 @@ def _pair_of_subjects(chooser: WordChooser) -> BilingualPhrase:
     second = chooser.random_noun_phrase(ANIMATE_KINDS, first.noun, plural=False)
     verb = chooser.intransitive_verb()
     where = chooser.optional_location(verb, 0.5)
-    return clause(coordinate(first, second), verb, chooser.choose_tense(verb)) + where + FULL_STOP
+    return (
+        clause(coordinate_noun_phrases(first, second), verb, chooser.choose_tense(verb))
+        + where
+        + FULL_STOP
+    )
 
 
 @register_construction(weight=4)
