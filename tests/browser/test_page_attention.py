@@ -12,7 +12,7 @@ from seq2see.explain.trace import decode_tensor
 
 @pytest.fixture(scope="module")
 def trace(site: Any) -> Any:
-    return site.explained(detail={"layers": "all", "top_k": 10})
+    return site.explained(trace_options={"layers": "all", "top_k": 10})
 
 
 @pytest.mark.parametrize("stage", ["weights", "scores"])

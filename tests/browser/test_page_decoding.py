@@ -6,8 +6,8 @@ from typing import Any
 
 
 def test_numbers_of_decoding(watched: Any, site: Any) -> None:
-    detail = {"layers": "none", "top_k": 10}
-    trace = site.explained(beam_size=3, length_penalty=0.5, detail=detail)
+    options = {"layers": "none", "top_k": 10}
+    trace = site.explained(beam_size=3, length_penalty=0.5, trace_options=options)
     last = len(trace["steps"]) - 1
     page = watched().open("decoding", step=last, beam_size=3, length_penalty=0.5)
     page.wait("decoding")
@@ -24,7 +24,7 @@ def test_numbers_of_decoding(watched: Any, site: Any) -> None:
 
 
 def test_ranks_count_from_one_as_people_do(watched: Any, site: Any) -> None:
-    trace = site.explained(beam_size=3, detail={"layers": "none"})
+    trace = site.explained(beam_size=3, trace_options={"layers": "none"})
     nodes, path = trace["beam"]["nodes"], trace["beam"]["best_path"]
     page = watched().open("decoding", beam_size=3, node=path[0])
     page.wait("decoding")

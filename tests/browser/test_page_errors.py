@@ -27,7 +27,7 @@ def test_what_the_model_does_not_have_is_left_out(watched: Any) -> None:
     assert page.locator('[data-key="reset"]').is_enabled()
     page.go("intervene", scale="decoder.5.cross:2", attention="decoder.5.cross")
     page.until("!document.querySelector('[data-number=after]')")
-    assert page.locator('[data-key="attention"]').input_value() == "decoder.0.cross"
+    assert page.locator('[data-key="scaled"]').input_value() == "decoder.0.cross"
     page.go("attention", text=LONG, layer=5, kind="encoder.self", stage="scores")
     page.wait("attention")
     assert page.locator(".status.error").count() == 0

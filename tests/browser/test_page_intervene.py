@@ -14,7 +14,7 @@ def test_numbers_of_an_intervention(watched: Any, site: Any) -> None:
         "heads": [0],
     }
     hide = {"kind": "mask_keys", "stack": "encoder", "attention": "self", "keys": [1, 2]}
-    change = site.explained(interventions=[off, hide], detail={"layers": "none"})[
+    change = site.explained(interventions=[off, hide], trace_options={"layers": "none"})[
         "intervention_effect"
     ]
     page = watched().open("intervene", ablate="decoder.1.cross.0", mask="encoder.self:1,2")
@@ -28,13 +28,13 @@ def test_numbers_of_an_intervention(watched: Any, site: Any) -> None:
 def test_attentions_are_named_in_the_language_of_the_page(watched: Any) -> None:
     page = watched().open("intervene", lang="zh")
     page.wait("intervene")
-    assert page.locator('[data-key="attention"] option:checked').inner_text() == (
+    assert page.locator('[data-key="scaled"] option:checked').inner_text() == (
         "解码器第 0 层 · 交叉注意力"
     )
 
 
 def test_what_each_head_is_good_for(watched: Any, site: Any, sentence: str) -> None:
-    trace = site.explained(detail={"layers": "none", "top_k": 60})
+    trace = site.explained(trace_options={"layers": "none", "top_k": 60})
     text, word = trace["translation"]["text"], trace["target"]["tokens"][0]["text"].strip()
     assert text.startswith(word)
     pair = {

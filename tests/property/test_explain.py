@@ -37,7 +37,7 @@ def tokenizers() -> TokenizerPair:
 
 
 @st.composite
-def subjects(draw: Any) -> ExplainedModel:
+def explained_models(draw: Any) -> ExplainedModel:
     kind = draw(st.sampled_from(["scaled_dot", "additive", "qk_norm"]))
     positions = "sinusoid" if kind != "scaled_dot" else draw(st.sampled_from(["relative", "none"]))
     config = ModelConfig(
@@ -69,55 +69,55 @@ searches = st.builds(
 
 
 @settings(max_examples=15)
-@given(subjects(), sentences, searches)
-def test_a_trace_keeps_its_promises(
-    subject: ExplainedModel, text: str, search: SearchConfig
+@given(explained_models(), sentences, searches)
+def test_trace_matches_engine_and_survives_json(
+    explained: ExplainedModel, text: str, search: SearchConfig
 ) -> None:
-    made = trace_translation(subject, text, search=search, options=TraceOptions(layers="all"))
-    ids = subject.encode_source(text)
-    found = TorchEngine(subject.model).search([ids], [SearchInput(len(ids) + 1)], search)
-    (best,) = collect_in_order(found)
-    assert tuple(token.id for token in made.target.tokens) == best[0].tokens
-    np.testing.assert_allclose(made.translation.log_prob, best[0].log_prob, atol=1e-3)
-    path = [made.beam.nodes[number] for number in made.beam.best_path]
+    trace = trace_translation(explained, text, search=search, options=TraceOptions(layers="all"))
+    ids = explained.encode_source(text)
+    results = TorchEngine(explained.model).search([ids], [SearchInput(len(ids) + 1)], search)
+    (best,) = collect_in_order(results)
+    assert tuple(token.id for token in trace.target.tokens) == best[0].tokens
+    np.testing.assert_allclose(trace.translation.log_prob, best[0].log_prob, atol=1e-3)
+    path = [trace.beam.nodes[number] for number in trace.beam.best_path]
     np.testing.assert_allclose(
-        sum(node.token_log_prob for node in path), made.translation.log_prob, atol=1e-3
+        sum(node.token_log_prob for node in path), trace.translation.log_prob, atol=1e-3
     )
-    for found in made.attention:
-        np.testing.assert_allclose(found.weights.sum(-1), 1, atol=1e-5)
-        if found.mask is not None:
-            assert (found.weights[np.broadcast_to(found.mask, found.weights.shape) == 1] == 0).all()
-    assert Trace.from_json(made.to_json()).to_json() == made.to_json()
+    for each in trace.attention:
+        np.testing.assert_allclose(each.weights.sum(-1), 1, atol=1e-5)
+        if each.mask is not None:
+            assert (each.weights[np.broadcast_to(each.mask, each.weights.shape) == 1] == 0).all()
+    assert Trace.from_json(trace.to_json()).to_json() == trace.to_json()
 
 
 @settings(max_examples=15)
-@given(subjects(), sentences)
-def test_nothing_that_does_nothing_changes_a_bit(subject: ExplainedModel, text: str) -> None:
-    model, source = subject.model, subject.build_source_BS(subject.encode_source(text))
+@given(explained_models(), sentences)
+def test_neutral_interventions_change_nothing(explained: ExplainedModel, text: str) -> None:
+    model, source = explained.model, explained.build_source_BS(explained.encode_source(text))
     target = torch.tensor([[2, 9, 8]])
     with torch.inference_mode():
         plain = patch_model(model, [])(source, target)
-        for nothing in (
+        for neutral in (
             ScaleScores(stack="encoder", layer=0, attention="self", factor=1.0),
             MaskKeys(stack="decoder", attention="cross", keys=(999,)),
         ):
-            assert torch.equal(patch_model(model, [nothing])(source, target), plain)
-        off = AblateHeads(stack="decoder", layer=0, attention="cross")
-        twice = patch_model(patch_model(model, [off]), [])(source, target)
-        assert torch.equal(twice, patch_model(model, [off])(source, target))
+            assert torch.equal(patch_model(model, [neutral])(source, target), plain)
+        ablation = AblateHeads(stack="decoder", layer=0, attention="cross")
+        twice = patch_model(patch_model(model, [ablation]), [])(source, target)
+        assert torch.equal(twice, patch_model(model, [ablation])(source, target))
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=8), st.sampled_from(["<f4", "u1"]))
-def test_tensors_there_and_back(numbers: list[int], kind: str) -> None:
-    array = np.array(numbers, kind)[None]
+def test_tensor_encoding_round_trip(numbers: list[int], dtype: str) -> None:
+    array = np.array(numbers, dtype)[None]
     assert np.array_equal(decode_tensor(encode_tensor(array)), array)
     assert decode_tensor(encode_tensor(array)).dtype == array.dtype
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=9))
-def test_ranks_are_a_fair_order(values: list[int]) -> None:
-    found = average_ranks(np.array(values))
-    assert found.sum() == len(values) * (len(values) - 1) / 2
-    for a, x in zip(found, values, strict=True):
+def test_average_ranks_count_smaller_and_equal_values(values: list[int]) -> None:
+    ranks = average_ranks(np.array(values))
+    assert ranks.sum() == len(values) * (len(values) - 1) / 2
+    for a, x in zip(ranks, values, strict=True):
         below, equal = sum(y < x for y in values), sum(y == x for y in values)
         assert a == below + (equal - 1) / 2

@@ -530,7 +530,7 @@ def test_all_invalid_explain_options_are_reported_together(run, model) -> None:
 def test_explain_rejects_an_empty_sentence(run, model) -> None:
     done = run("explain", model, "", stdin=b"The dog sleeps.\n")
     assert (done.status, done.out) == (1, "")
-    assert done.err == "seq2see: the sentence must have words, but has none\n"
+    assert done.err == "seq2see: the sentence must contain text, but is empty\n"
     assert run("explain", model, "-", "--beam-size", "1", stdin=b"The dog sleeps.\n").status == 0
 
 

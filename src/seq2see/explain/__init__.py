@@ -1,7 +1,7 @@
-"""See through a translation: the trace, attributions, interventions, and their pictures.
+"""Explanation of translations: traces, attributions, interventions, head importance.
 
-`explain(translator, "…")` gives a `Trace`, which shows itself in a notebook; `Trace.save` writes
-JSON, one self-contained page, or a picture. `docs/explaining.md` shows the rest.
+`explain(translator, "…")` returns a `Trace`, which notebooks display as a page; `Trace.save` writes
+JSON, a self-contained HTML page, or a figure. See `docs/explaining.md`.
 """
 
 import sys
@@ -10,6 +10,7 @@ from typing import Any
 
 from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.explainer import TraceOptions, explain, trace_translation
+from seq2see.explain.head_ablation import HeadImportanceReport, measure_head_importance
 from seq2see.explain.interventions import (
     AblateHeads,
     AblateLayer,
@@ -23,11 +24,12 @@ from seq2see.explain.interventions import (
     list_head_ablations,
 )
 from seq2see.explain.patched import patch_model
+from seq2see.explain.pronoun_test import PronounReport, run_pronoun_test
 from seq2see.explain.trace import AttentionMap, Attribution, BeamNode, DecodingStep, Trace
 
 
 class _Callable(ModuleType):
-    """A package that is a function as well: `seq2see.explain(translator, "…")`."""
+    """A module that can be called as a function: `seq2see.explain(translator, "…")`."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Trace:
         return explain(*args, **kwargs)
@@ -46,14 +48,18 @@ __all__ = [
     "DecodingStep",
     "ExplainedModel",
     "ForceContinuation",
+    "HeadImportanceReport",
     "Intervention",
     "MaskKeys",
+    "PronounReport",
     "ScaleScores",
     "ShiftPositions",
     "Trace",
     "TraceOptions",
     "explain",
     "list_head_ablations",
+    "measure_head_importance",
     "patch_model",
+    "run_pronoun_test",
     "trace_translation",
 ]

@@ -24,287 +24,294 @@ from seq2see.explain.trace import (
     MethodCorrelation,
     TokenizedSentence,
     Trace,
+    to_numpy,
 )
 from seq2see.model import EncoderOutput
 
-# B batch, T steps, S source tokens, W source words, M features of the model, P points, N pieces of
-# a way, K their ends
+# B batch, T steps, S source tokens, W source words, M features of the model, P quadrature points,
+# N segments of the path, K their ends
 
 QUADRATURE_POINTS, INITIAL_SEGMENTS, MAX_SEGMENTS, SEGMENTS_PER_BATCH = 4, 8, 256, 8
-"""Integrated gradients: points on a piece of the way; pieces at first, at most, and in a batch."""
-
-
+"""Integrated gradients: points per segment of the path; initial and maximum number of segments;
+segments per batch."""
 CONVERGENCE_TOLERANCE = 0.01
-"""The share by which they may miss the difference that they should sum to ..."""
-
-
+"""Maximum error of the sum of attributions, relative to the change in log-probability."""
 MIN_LOG_PROB_CHANGE = 0.1
-"""... or of so many nats, where the source makes less of a difference than that."""
-
+"""In nats: the error is relative to this value if the log-probability changes less."""
+MIN_CORRELATED_WORDS = 3
+"""Minimum number of source words for a rank correlation."""
 
 FloatArray = NDArray[np.float32]
-
-
 DoubleArray = NDArray[np.float64]
 
 
 def compute_attributions(
     explained: ExplainedModel, trace: Trace, methods: Sequence[AttributionMethod]
 ) -> tuple[Attribution, ...]:
-    """Return what each of the methods says, in their order."""
-    question = SourceAttributor(explained, trace)
-    make = {
-        "attention": lambda: _looked(trace, "attention", trace.mean_cross_attention()),
-        "rollout": lambda: _looked(trace, "rollout", compute_attention_rollout(trace)),
-        "gradient_x_input": question.gradient_x_input,
-        "integrated_gradients": question.integrated_gradients,
-        "occlusion": question.occlusion,
+    """Return the attributions of a trace by each method, in the order of `methods`.
+
+    Raises:
+        InputError: If `rollout` is computed for a model with Linformer attention.
+    """
+    attributor = SourceAttributor(explained, trace)
+    compute = {
+        "attention": lambda: _build_unsigned(trace, "attention", trace.mean_cross_attention()),
+        "rollout": lambda: _build_unsigned(trace, "rollout", compute_attention_rollout(trace)),
+        "gradient_x_input": attributor.gradient_x_input,
+        "integrated_gradients": attributor.integrated_gradients,
+        "occlusion": attributor.occlusion,
     }
-    return tuple(make[method]() for method in methods)
+    return tuple(compute[method]() for method in methods)
 
 
 def sum_by_word(values_TS: FloatArray, source: TokenizedSentence) -> FloatArray:
-    """Return the sums over each word's tokens, [T, W]."""
+    """Return the sums over the tokens of each source word, [T, W]."""
     sums = [values_TS[:, word.first_token : word.end_token].sum(1) for word in source.words]
     return np.stack(sums, axis=1).astype(np.float32)
 
 
 def compute_attention_rollout(trace: Trace) -> FloatArray:
-    """Follow attention down to the source tokens (Abnar and Zuidema, 2020), [T, S].
+    """Return the attention rollout to the source tokens (Abnar and Zuidema, 2020), [T, S].
 
-    Each sublayer passes on half of what it had, by the residual connection, and half of what its
-    heads saw on average. What is missing to 1 in a row went to the target tokens.
+    Each sublayer passes on half of its input by the residual connection, and half of the mean
+    output of its heads. The rows sum to less than 1: the rest belongs to target tokens.
+
+    Raises:
+        InputError: If the model has Linformer attention.
     """
     maps = {(a.stack, a.layer, a.kind): a for a in trace.attention}
     if any(a.key_axis == "projection" for a in trace.attention):
-        raise InputError("`rollout` must be left out with linformer attention, which mixes tokens")
+        raise InputError("`rollout` is not defined for linformer attention, which projects tokens")
     size = len(trace.source.tokens)
-    below_SS: DoubleArray = np.eye(size)
+    encoder_SS: DoubleArray = np.eye(size)
     for layer in range(trace.model.encoder_layers):
-        below_SS = _passed(below_SS, maps.get(("encoder", layer, "self")), below_SS)
-    to_source_TS: DoubleArray = np.zeros((len(trace.steps), size))
+        encoder_SS = _roll_out(encoder_SS, maps.get(("encoder", layer, "self")), encoder_SS)
+    rollout_TS: DoubleArray = np.zeros((len(trace.steps), size))
     for layer in range(trace.model.decoder_layers):
         own, cross = (maps.get(("decoder", layer, kind)) for kind in ("self", "cross"))
-        to_source_TS = _passed(to_source_TS, own, to_source_TS)
-        to_source_TS = _passed(to_source_TS, cross, below_SS)
-    return to_source_TS.astype(np.float32)
+        rollout_TS = _roll_out(rollout_TS, own, rollout_TS)
+        rollout_TS = _roll_out(rollout_TS, cross, encoder_SS)
+    return rollout_TS.astype(np.float32)
 
 
-def _passed(had: DoubleArray, seen: AttentionMap | None, of: DoubleArray) -> DoubleArray:
-    if seen is None:  # the layer is off
-        return had
-    mixed: DoubleArray = (had + seen.weights.mean(0).astype(np.float64) @ of) / 2
-    return mixed
+def _roll_out(
+    residual: DoubleArray, attention_map: AttentionMap | None, values: DoubleArray
+) -> DoubleArray:
+    """Return the rollout after one sublayer, or the residual if the layer is ablated."""
+    if attention_map is None:
+        return residual
+    attended = attention_map.weights.mean(0).astype(np.float64) @ values
+    result: DoubleArray = (residual + attended) / 2
+    return result
 
 
-def _looked(trace: Trace, method: AttributionMethod, values_TS: FloatArray) -> Attribution:
+def _build_unsigned(trace: Trace, method: AttributionMethod, values_TS: FloatArray) -> Attribution:
     words = sum_by_word(values_TS, trace.source)
     return Attribution(method=method, token_scores=values_TS, word_scores=words, is_signed=False)
 
 
 class SourceAttributor:
-    """Why these tokens? Asked of the model, by changing its input."""
+    """Computes attributions to the source with gradients or perturbed inputs."""
 
     def __init__(self, explained: ExplainedModel, trace: Trace) -> None:
         self.model = explained.model
         self.source = trace.source
-        with torch.inference_mode(False):  # gradients need ordinary tensors
+        with torch.inference_mode(False):  # inference tensors have no gradients
             device = explained.device
-            emitted = [token.id for token in trace.target.tokens]
+            target = [token.id for token in trace.target.tokens]
+            decoder_input = [trace.start_token.id, *target[:-1]]
             self.source_1S = torch.tensor([[t.id for t in trace.source.tokens]], device=device)
-            self.decoder_input_1T = torch.tensor(
-                [[trace.start_token.id, *emitted[:-1]]], device=device
-            )
-            self.target_T = torch.tensor(emitted, device=device)
+            self.decoder_input_1T = torch.tensor([decoder_input], device=device)
+            self.target_T = torch.tensor(target, device=device)
 
-    def compute_log_probs(self, memory: EncoderOutput) -> Tensor:
-        """Return the log-probability of each emitted token for each memory, [B, T]."""
-        given_BT = self.decoder_input_1T.expand(len(memory.states_BSM), -1)
-        log_probs_BTV = self.model.output.log_probabilities(self.model.decode(given_BT, memory))
-        index_BT1 = self.target_T.expand(len(given_BT), -1)[..., None]
-        return log_probs_BTV.gather(2, index_BT1)[..., 0]
+    def compute_log_probs(self, encoder_output: EncoderOutput) -> Tensor:
+        """Return the log-probabilities of the target tokens for each encoder output, [B, T]."""
+        input_BT = self.decoder_input_1T.expand(len(encoder_output.states_BSM), -1)
+        states_BTM = self.model.decode(input_BT, encoder_output)
+        log_probs_BTV = self.model.output.log_probabilities(states_BTM)
+        target_BT1 = self.target_T.expand(len(input_BT), -1)[..., None]
+        return log_probs_BTV.gather(2, target_BT1)[..., 0]
 
     def occlusion(self) -> Attribution:
-        """Hide one word after the other, in its place, from everybody."""
-        rows = [self.source_1S]
+        """Return the decrease in log-probability when each source word is masked in turn.
+
+        The tokens of the word are replaced by padding, so that the other positions do not change.
+        """
+        sources = [self.source_1S]
         for word in self.source.words:
-            hidden_1S = self.source_1S.clone()
-            hidden_1S[:, word.first_token : word.end_token] = self.model.encoder.pad_id
-            rows.append(hidden_1S)
-        found = [self.compute_log_probs(self.model.encode(ids_1S)) for ids_1S in rows]
-        whole_T, *without = (row_1T[0] for row_1T in found)
-        words = torch.stack([whole_T - row_T for row_T in without], dim=1)
+            masked_1S = self.source_1S.clone()
+            masked_1S[:, word.first_token : word.end_token] = self.model.encoder.pad_id
+            sources.append(masked_1S)
+        log_probs = [self.compute_log_probs(self.model.encode(ids_1S)) for ids_1S in sources]
+        original_T, *occluded = (row_1T[0] for row_1T in log_probs)
+        words = torch.stack([original_T - row_T for row_T in occluded], dim=1)
         return Attribution(
-            method="occlusion", token_scores=None, word_scores=_array(words), is_signed=True
+            method="occlusion", token_scores=None, word_scores=_to_floats(words), is_signed=True
         )
 
     def gradient_x_input(self) -> Attribution:
-        """Multiply the slope with each token's own part of the input, which is not its position."""
+        """Return the gradient times the token embedding, without its position."""
         with torch.inference_mode(False), torch.enable_grad():
-            empty, own = self._input()
-            slopes = self._slopes(empty + own)
-            values_TS = torch.stack([(slope * own).sum(-1)[0] for slope in slopes])
-        return self._attribution("gradient_x_input", values_TS)
+            baseline, tokens = self._split_input()
+            gradients = self._compute_gradients(baseline + tokens)
+            values_TS = torch.stack([(gradient * tokens).sum(-1)[0] for gradient in gradients])
+        return self._build_signed("gradient_x_input", values_TS)
 
     def integrated_gradients(self) -> Attribution:
-        """Sum the slopes on the way from positions without tokens to the sentence.
+        """Integrate gradients along the path from the baseline to the input.
 
-        Between any two points of the way they must sum to the difference of the log-probabilities
-        (Sundararajan et al., 2017): where they do not yet, the way is cut in two.
+        The baseline has positions without token embeddings. On each segment of the path, the
+        attributions must sum to the change in log-probability (Sundararajan et al., 2017);
+        segments with large errors are halved.
         """
         with torch.inference_mode(False), torch.enable_grad():
-            empty, own = self._input()
-            spans = [
+            baseline, tokens = self._split_input()
+            ranges = [
                 (i / INITIAL_SEGMENTS, (i + 1) / INITIAL_SEGMENTS) for i in range(INITIAL_SEGMENTS)
             ]
-            pieces = self._pieces(empty, own, spans)
-            change_T = torch.stack([piece.log_prob_change_T for piece in pieces]).sum(0)
+            segments = self._integrate(baseline, tokens, ranges)
+            change_T = torch.stack([segment.log_prob_change_T for segment in segments]).sum(0)
             scale_T = change_T.abs().clamp(min=MIN_LOG_PROB_CHANGE)
-            while len(pieces) < MAX_SEGMENTS:
-                missing_NT = torch.stack([piece.delta_T for piece in pieces]) / scale_T
-                if _is_small(missing_NT):
+            while len(segments) < MAX_SEGMENTS:
+                deltas_NT = torch.stack([segment.delta_T for segment in segments]) / scale_T
+                if _has_converged(deltas_NT):
                     break
-                wrong, right = _worst_first(pieces, missing_NT)
-                halves = [half for piece in wrong for half in piece.split_in_half()]
-                pieces = right + self._pieces(empty, own, halves)
-        values_TS = torch.stack([piece.attributions_TS for piece in pieces]).sum(0)
-        missing_T = torch.stack([piece.delta_T for piece in pieces]).sum(0)
-        gap = float((missing_T.abs() / scale_T).max())
-        return self._attribution("integrated_gradients", values_TS, gap)
+                inexact, exact = _split_by_error(segments, deltas_NT)
+                halves = [half for segment in inexact for half in segment.split_in_half()]
+                segments = exact + self._integrate(baseline, tokens, halves)
+        values_TS = torch.stack([segment.attributions_TS for segment in segments]).sum(0)
+        delta_T = torch.stack([segment.delta_T for segment in segments]).sum(0)
+        delta = float((delta_T.abs() / scale_T).max())
+        return self._build_signed("integrated_gradients", values_TS, delta)
 
-    def _input(self) -> tuple[Tensor, Tensor]:
-        """Return the input without tokens, and what the tokens add to it."""
+    def _split_input(self) -> tuple[Tensor, Tensor]:
+        """Return the baseline, and the difference between the input and the baseline."""
         embeddings = self.model.encoder.embeddings
         with torch.no_grad():
-            whole_1SM = embeddings(self.source_1S)
-            nothing_1SM = torch.zeros_like(whole_1SM)
-            empty_1SM = embeddings.norm(embeddings.positions(nothing_1SM))
-        return empty_1SM, whole_1SM - empty_1SM
+            input_1SM = embeddings(self.source_1S)
+            zeros_1SM = torch.zeros_like(input_1SM)
+            baseline_1SM = embeddings.norm(embeddings.positions(zeros_1SM))
+        return baseline_1SM, input_1SM - baseline_1SM
 
-    def _values(self, x_BSM: Tensor) -> Tensor:
-        with torch.no_grad():
-            return self.compute_log_probs(self._memory(x_BSM))
-
-    def _memory(self, x_BSM: Tensor) -> EncoderOutput:
+    def _encode(self, x_BSM: Tensor) -> EncoderOutput:
         padding_BS = torch.zeros(x_BSM.shape[:2], dtype=torch.bool, device=x_BSM.device)
         return self.model.encoder.encode_embeddings(x_BSM, padding_BS)
 
-    def _slopes(self, x_BSM: Tensor) -> list[Tensor]:
-        """Return for each step the gradient of its log-probability."""
+    def _compute_gradients(self, x_BSM: Tensor) -> list[Tensor]:
+        """Return the gradient of the log-probability of each step, with the shape of `x`."""
         x_BSM = x_BSM.detach().requires_grad_()
-        sums_T = self.compute_log_probs(self._memory(x_BSM)).sum(
-            0
-        )  # sentences do not touch each other
+        # The rows of the batch are independent, so the gradient of their sum is that of each row.
+        sums_T = self.compute_log_probs(self._encode(x_BSM)).sum(0)
         return [torch.autograd.grad(one, x_BSM, retain_graph=True)[0] for one in sums_T.unbind()]
 
-    def _pieces(
-        self, empty: Tensor, own: Tensor, spans: Sequence[tuple[float, float]]
+    def _integrate(
+        self, baseline: Tensor, tokens: Tensor, ranges: Sequence[tuple[float, float]]
     ) -> list[PathSegment]:
-        """Integrate over each of these parts of the way."""
-        found: list[PathSegment] = []
-        for first in range(0, len(spans), SEGMENTS_PER_BATCH):
-            some = spans[first : first + SEGMENTS_PER_BATCH]
-            span_N2 = torch.tensor(some, dtype=own.dtype, device=own.device)
-            points_P, widths_P = _points(span_N2)
-            slopes = self._slopes(empty + points_P[:, None, None] * own)
+        """Integrate gradients over segments of the path, given by their start and end."""
+        segments: list[PathSegment] = []
+        for first in range(0, len(ranges), SEGMENTS_PER_BATCH):
+            batch = ranges[first : first + SEGMENTS_PER_BATCH]
+            range_N2 = torch.tensor(batch, dtype=tokens.dtype, device=tokens.device)
+            points_P, weights_P = _quadrature(range_N2)
+            gradients = self._compute_gradients(baseline + points_P[:, None, None] * tokens)
             values_TPS = torch.stack(
-                [torch.einsum("p,psm,sm->ps", widths_P, slope, own[0]) for slope in slopes]
+                [torch.einsum("p,psm,sm->ps", weights_P, each, tokens[0]) for each in gradients]
             )
-            values_TNS = values_TPS.unflatten(1, (len(some), -1)).sum(2)
-            ends_KT = self._values(empty + span_N2.flatten()[:, None, None] * own)
-            change_NT = ends_KT[1::2] - ends_KT[::2]
-            for number, (start, end) in enumerate(some):
-                found.append(PathSegment(start, end, values_TNS[:, number], change_NT[number]))
-        return found
+            values_TNS = values_TPS.unflatten(1, (len(batch), -1)).sum(2)
+            with torch.no_grad():
+                ends_KSM = baseline + range_N2.flatten()[:, None, None] * tokens
+                log_probs_KT = self.compute_log_probs(self._encode(ends_KSM))
+            change_NT = log_probs_KT[1::2] - log_probs_KT[::2]
+            for index, (start, end) in enumerate(batch):
+                segments.append(PathSegment(start, end, values_TNS[:, index], change_NT[index]))
+        return segments
 
-    def _attribution(
-        self, method: AttributionMethod, values_TS: Tensor, gap: float | None = None
+    def _build_signed(
+        self, method: AttributionMethod, values_TS: Tensor, delta: float | None = None
     ) -> Attribution:
-        tokens = _array(values_TS)
-        words = sum_by_word(tokens, self.source)
+        tokens = _to_floats(values_TS)
         return Attribution(
             method=method,
             token_scores=tokens,
-            word_scores=words,
+            word_scores=sum_by_word(tokens, self.source),
             is_signed=True,
-            convergence_delta=gap,
+            convergence_delta=delta,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class PathSegment:
-    """A part of the way from an empty sentence to the whole one."""
+    """A segment of the path from the baseline (0) to the input (1)."""
 
     start: float
     end: float
     attributions_TS: Tensor
-    """What each token adds, by its slope."""
+    """Integrated gradients on this segment."""
     log_prob_change_T: Tensor
-    """What the log-probabilities gain on this part of the way."""
+    """Change in log-probability on this segment."""
 
     @property
     def delta_T(self) -> Tensor:
-        """How far the sums are from what they should be."""
+        """Error: the sum of the attributions minus the change in log-probability."""
         return self.attributions_TS.sum(1) - self.log_prob_change_T
 
     def split_in_half(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Return it cut in two."""
+        """Return start and end of both halves."""
         middle = (self.start + self.end) / 2
         return (self.start, middle), (middle, self.end)
 
 
-def _is_small(missing_NT: Tensor) -> bool:
-    """Whether what is missing is little in all, and not only because much cancels out."""
-    whole, without_signs = missing_NT.sum(0).abs().max(), missing_NT.abs().sum(0).max()
-    return bool(whole <= CONVERGENCE_TOLERANCE) and bool(
-        without_signs <= 10 * CONVERGENCE_TOLERANCE
-    )
+def _has_converged(deltas_NT: Tensor) -> bool:
+    """Return whether the total error is small, and not only because errors cancel out."""
+    total, absolute = deltas_NT.sum(0).abs().max(), deltas_NT.abs().sum(0).max()
+    is_small = bool(total <= CONVERGENCE_TOLERANCE)
+    return is_small and bool(absolute <= 10 * CONVERGENCE_TOLERANCE)
 
 
-def _worst_first(
-    pieces: Sequence[PathSegment], missing_NT: Tensor
+def _split_by_error(
+    segments: Sequence[PathSegment], deltas_NT: Tensor
 ) -> tuple[list[PathSegment], list[PathSegment]]:
-    """Return those of which most is missing, and the others."""
-    errors = missing_NT.abs().amax(1).tolist()
-    wrong = [p for p, error in zip(pieces, errors, strict=True) if error >= max(errors) / 4]
-    right = [p for p, error in zip(pieces, errors, strict=True) if error < max(errors) / 4]
-    return wrong, right
+    """Return the segments with at least a quarter of the largest error, and the others."""
+    errors = deltas_NT.abs().amax(1).tolist()
+    threshold = max(errors) / 4
+    inexact = [s for s, error in zip(segments, errors, strict=True) if error >= threshold]
+    exact = [s for s, error in zip(segments, errors, strict=True) if error < threshold]
+    return inexact, exact
 
 
-def _points(span_N2: Tensor) -> tuple[Tensor, Tensor]:
-    """Return where to look on each part of the way, and how much that counts, by Gauss's rule."""
-    nodes, widths = np.polynomial.legendre.leggauss(QUADRATURE_POINTS)
-    start_N1, end_N1 = span_N2[:, :1], span_N2[:, 1:]
-    inside = torch.as_tensor((nodes + 1) / 2).to(span_N2)
-    points = start_N1 + (end_N1 - start_N1) * inside
-    counts = (end_N1 - start_N1) * torch.as_tensor(widths / 2).to(span_N2)
-    return points.flatten(), counts.flatten()
+def _quadrature(range_N2: Tensor) -> tuple[Tensor, Tensor]:
+    """Return points and weights of Gauss-Legendre quadrature on each segment, flattened."""
+    nodes, weights = np.polynomial.legendre.leggauss(QUADRATURE_POINTS)
+    start_N1, end_N1 = range_N2[:, :1], range_N2[:, 1:]
+    offsets = torch.as_tensor((nodes + 1) / 2).to(range_N2)
+    points = start_N1 + (end_N1 - start_N1) * offsets
+    scaled_weights = (end_N1 - start_N1) * torch.as_tensor(weights / 2).to(range_N2)
+    return points.flatten(), scaled_weights.flatten()
 
 
-def _array(values: Tensor) -> FloatArray:
-    found: FloatArray = values.detach().cpu().numpy().astype(np.float32)
-    return found
-
-
-MIN_CORRELATED_WORDS = 3
-"""Fewer have no order worth comparing."""
+def _to_floats(values: Tensor) -> FloatArray:
+    array: FloatArray = to_numpy(values)
+    return array
 
 
 def compute_rank_correlation(attributions: Sequence[Attribution]) -> MethodCorrelation | None:
-    """Return how alike the methods rank source words, or None where there is nothing to compare."""
+    """Return Spearman's rank correlation between methods, or None with fewer than two methods.
+
+    The result is also None if the source has fewer than `MIN_CORRELATED_WORDS` words.
+    """
     if len(attributions) < 2 or attributions[0].word_scores.shape[1] < MIN_CORRELATED_WORDS:
         return None
-    ranked = [
+    ranks = [
         np.stack([average_ranks(row) for row in np.abs(each.word_scores)]) for each in attributions
     ]
-    table = [[_mean_correlation(a, b) for b in ranked] for a in ranked]
+    table = [[_mean_correlation(a, b) for b in ranks] for a in ranks]
     return MethodCorrelation(
         methods=tuple(each.method for each in attributions), correlation=np.array(table, np.float32)
     )
 
 
 def average_ranks(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the rank of each value, the mean rank of equals."""
+    """Return the rank of each value from 0; equal values get their mean rank."""
     _, group, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     means: NDArray[np.float64] = ends - (counts + 1) / 2
@@ -312,10 +319,11 @@ def average_ranks(values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _mean_correlation(a_TW: NDArray[np.float64], b_TW: NDArray[np.float64]) -> float:
+    """Return the mean over steps of Pearson's correlation between rows."""
     a_TW = a_TW - a_TW.mean(1, keepdims=True)
     b_TW = b_TW - b_TW.mean(1, keepdims=True)
-    spread_T = np.sqrt((a_TW**2).sum(1) * (b_TW**2).sum(1))
-    told = spread_T > 0  # a row of equals says nothing
-    if not told.any():
+    norms_T = np.sqrt((a_TW**2).sum(1) * (b_TW**2).sum(1))
+    is_defined = norms_T > 0  # the correlation with a constant row is undefined
+    if not is_defined.any():
         return 0.0
-    return float(((a_TW * b_TW).sum(1)[told] / spread_T[told]).mean())
+    return float(((a_TW * b_TW).sum(1)[is_defined] / norms_T[is_defined]).mean())

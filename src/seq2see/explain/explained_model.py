@@ -1,4 +1,4 @@
-"""A model with its tokenizers, and the recorder that stores what happens while it translates."""
+"""A model with its tokenizers, and the recorder of its attention, predictions and beam search."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ from seq2see.search import (
 )
 from seq2see.text import Tokenizer, TokenizerPair
 
-# B rows of the search, K beams, R = B·K, H heads, S keys, D features of a head, M of the model,
-# C candidates, V vocabulary, N likeliest tokens
-# B rows, K beams, V vocabulary, S source tokens
+# B searches, K beams, R = B·K hypotheses, H heads, S source tokens or keys, D features per head,
+# M features of the model, C candidates, V vocabulary, N most likely tokens
 
 SPACE_MARKER = "▁"
+"""SentencePiece's mark for a space."""
 
 
 def display_token(token_id: int, tokenizer: Tokenizer) -> str:
-    """Return how to write a piece."""
+    """Return a token as text for display: without the space marker, special tokens in brackets."""
     specials = tokenizer.special_ids
     names = {specials.pad: "⟨pad⟩", specials.bos: "⟨start⟩", specials.eos: "⟨end⟩"}
     if token_id in names:
@@ -61,35 +61,44 @@ def display_token(token_id: int, tokenizer: Tokenizer) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StepAttention:
-    """One attention in one step: a query for each hypothesis."""
+    """One attention module in one decoding step: one query per hypothesis."""
 
     weights_RHS: Tensor
     masked_RHS: Tensor | None
     scores_RHS: Tensor | None = None
     queries_RHD: Tensor | None = None
     keys_RHD: Tensor | None = None
-    """Of the newest token alone: those of the others are in their own steps."""
+    """Key of the newest token only: the other keys are in their own steps."""
     values_RHD: Tensor | None = None
 
 
 @dataclass(slots=True)
 class RecordedStep:
-    """One step of all hypotheses."""
+    """One decoding step of all hypotheses."""
 
     attention: dict[AttentionSite, StepAttention] = field(default_factory=dict)
     layer_outputs: dict[int, Tensor] = field(default_factory=dict)
-    """Of each layer, [R, M]."""
+    """By layer, [R, M]."""
     top_RN: tuple[Tensor, Tensor] | None = None
-    """Log-probabilities and tokens of the likeliest."""
+    """Log-probabilities and ids of the most likely tokens."""
     entropy_R: Tensor | None = None
     beam_size: int = 1
     search_index_B: Tensor | None = None
     candidates: dict[str, Tensor] = field(default_factory=dict)
-    """By row and candidate: parents, tokens, own, log_probs, scores, fates, beams, ranks."""
+    """Tensors [B, C]: parents, tokens, token_log_probs, log_probs, scores, statuses, next_beams,
+    ranks."""
 
 
 class TraceRecorder:
-    """Listens to all attentions, and keeps all of the steps of those layers that are asked for."""
+    """Records attention, layer outputs and the search; it is both a `Recorder` and an observer.
+
+    Hypotheses change their rows from step to step. Each step keeps its own rows; the rows of one
+    hypothesis follow from its parents.
+
+    Args:
+        detailed_layers: Layers whose scores, queries, keys and values are recorded too.
+        top_k: Number of most likely tokens to record per step.
+    """
 
     def __init__(self, detailed_layers: Collection[tuple[StackName, int]], top_k: int) -> None:
         self.detailed_layers = detailed_layers
@@ -97,124 +106,124 @@ class TraceRecorder:
         self.encoder_attention: dict[AttentionSite, AttentionRecord] = {}
         self.encoder_outputs: dict[int, Tensor] = {}
         self.source_keys_values: dict[AttentionSite, tuple[Tensor, Tensor]] = {}
-        """Keys and values of the source, the same for every step and hypothesis, [H, S, D]."""
+        """Keys and values of cross-attention, equal in all steps and hypotheses, [H, S, D]."""
         self.steps: list[RecordedStep] = []
-        self._now = RecordedStep()
+        self._current_step = RecordedStep()
         self._log_probs_BKV: Tensor | None = None
 
     def attention_listener(self, site: AttentionSite) -> AttentionListener:
-        """Listen everywhere."""
+        """Return a listener for an attention module."""
         if site.stack == "encoder":
             return lambda record: self.encoder_attention.update({site: record})
-        return lambda record: self._hear(site, record)
+        return lambda record: self._record_attention(site, record)
 
     def layer_listener(self, stack: StackName, layer: int) -> LayerListener:
-        """Take the outputs of every layer."""
+        """Return a listener for the output of a layer."""
         if stack == "encoder":
             return lambda x_BSM: self.encoder_outputs.update({layer: x_BSM[0]})
-        return lambda x_R1M: self._now.layer_outputs.update({layer: x_R1M[:, -1].clone()})
+        return lambda x_R1M: self._current_step.layer_outputs.update({layer: x_R1M[:, -1].clone()})
 
     def record_prediction(self, log_probs_BKV: Tensor) -> None:
-        """Take what the model expects, before the search forbids anything."""
+        """Record the distribution of the model, before processors change it."""
         log_probs_RV = log_probs_BKV.flatten(0, 1)
         best = log_probs_RV.topk(min(self.top_k, log_probs_RV.size(1)), dim=1)
-        self._now.top_RN = best.values, best.indices
-        self._now.entropy_R = -(log_probs_RV.exp() * log_probs_RV).nan_to_num(0).sum(1)
+        self._current_step.top_RN = best.values, best.indices
+        self._current_step.entropy_R = -(log_probs_RV.exp() * log_probs_RV).nan_to_num(0).sum(1)
         self._log_probs_BKV = log_probs_BKV.clone()
 
     def step(self, record: StepRecord) -> None:
-        """Close a step with what became of its candidates."""
-        now, found = self._now, record.candidates
-        now.beam_size = record.beam.tokens_BKT.size(1)
-        now.search_index_B = record.beam.search_index_B
-        now.candidates = {
-            "parents": found.parents_BC,
-            "tokens": found.tokens_BC,
-            "own": found.model_log_probs_BC,
-            "log_probs": found.log_probs_BC,
+        """Finish a step with its candidates and their status."""
+        step, candidates = self._current_step, record.candidates
+        step.beam_size = record.beam.tokens_BKT.size(1)
+        step.search_index_B = record.beam.search_index_B
+        step.candidates = {
+            "parents": candidates.parents_BC,
+            "tokens": candidates.tokens_BC,
+            "token_log_probs": candidates.model_log_probs_BC,
+            "log_probs": candidates.log_probs_BC,
             "scores": record.scores_BC,
-            "fates": record.statuses_BC,
-            "beams": record.next_beam_BC,
-            "ranks": self._ranks(found.parents_BC, found.tokens_BC),
+            "statuses": record.statuses_BC,
+            "next_beams": record.next_beam_BC,
+            "ranks": self._rank_candidates(candidates.parents_BC, candidates.tokens_BC),
         }
-        self.steps.append(now)
-        self._now = RecordedStep()
+        self.steps.append(step)
+        self._current_step = RecordedStep()
 
     def select_attention(
         self, site: AttentionSite, path_rows: Sequence[int]
     ) -> list[StepAttention]:
-        """Return the attention along a path: for each step the row of the hypothesis."""
-        taken = []
+        """Return the attention of one hypothesis, given its row in each step."""
+        selected = []
         for step, row in zip(self.steps, path_rows, strict=False):
-            rows = step.attention[site]
-            parts = (getattr(rows, name) for name in StepAttention.__slots__)
-            taken.append(StepAttention(*(None if x is None else x[row] for x in parts)))  # type: ignore[arg-type]
-        return taken
+            attention = step.attention[site]
+            fields = (getattr(attention, name) for name in StepAttention.__slots__)
+            selected.append(StepAttention(*(None if x is None else x[row] for x in fields)))  # type: ignore[arg-type]
+        return selected
 
-    def _hear(self, site: AttentionSite, record: AttentionRecord) -> None:
-        hidden = record.masked_BHTS
+    def _record_attention(self, site: AttentionSite, record: AttentionRecord) -> None:
+        masked = record.masked_BHTS
         weights_RHS = record.weights_BHTS[:, :, -1]
-        if hidden is not None:
-            hidden = hidden.expand_as(record.weights_BHTS)[:, :, -1]
+        if masked is not None:
+            masked = masked.expand_as(record.weights_BHTS)[:, :, -1]
         if (site.stack, site.layer) not in self.detailed_layers:
-            self._now.attention[site] = StepAttention(weights_RHS, hidden)
+            self._current_step.attention[site] = StepAttention(weights_RHS, masked)
             return
         if site.kind == "cross":
             self.source_keys_values.setdefault(site, (record.keys_BHSD[0], record.values_BHSD[0]))
-        self._now.attention[site] = StepAttention(
+        self._current_step.attention[site] = StepAttention(
             weights_RHS,
-            hidden,
+            masked,
             record.scores_BHTS[:, :, -1],
             record.queries_BHTD[:, :, -1],
-            record.keys_BHSD[:, :, -1].clone(),  # a view would keep the whole past alive
+            record.keys_BHSD[:, :, -1].clone(),  # a view would keep the tensors of all steps alive
             record.values_BHSD[:, :, -1].clone(),
         )
 
-    def _ranks(self, parents_BC: Tensor, tokens_BC: Tensor) -> Tensor:
-        """Return how many tokens the model likes better than each candidate."""
+    def _rank_candidates(self, parents_BC: Tensor, tokens_BC: Tensor) -> Tensor:
+        """Return the number of tokens that the model considers more likely than each candidate."""
         assert self._log_probs_BKV is not None
         rows_B1 = torch.arange(len(parents_BC), device=parents_BC.device)[:, None]
-        theirs_BCV = self._log_probs_BKV[rows_B1, parents_BC]
-        own_BC1 = theirs_BCV.gather(2, tokens_BC[:, :, None])
-        return (theirs_BCV > own_BC1).sum(2)
+        log_probs_BCV = self._log_probs_BKV[rows_B1, parents_BC]
+        candidate_BC1 = log_probs_BCV.gather(2, tokens_BC[:, :, None])
+        return (log_probs_BCV > candidate_BC1).sum(2)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingDecoder:
-    """A decoder whose predictions are written down."""
+    """A decoder that passes its predictions to a recorder."""
 
     inner: IncrementalDecoder
     recorder: TraceRecorder
 
     def step(self, tokens_BK: Tensor) -> StepOutput:
-        """Look one token ahead."""
-        prediction = self.inner.step(tokens_BK)
-        self.recorder.record_prediction(prediction.log_probs_BKV)
-        return prediction
+        """Decode one step and record its log-probabilities."""
+        output = self.inner.step(tokens_BK)
+        self.recorder.record_prediction(output.log_probs_BKV)
+        return output
 
     def reorder(self, rows_B: Tensor, parents_BK: Tensor) -> None:
-        """Follow the search."""
+        """Move the caches to the surviving hypotheses."""
         self.inner.reorder(rows_B, parents_BK)
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedModel:
-    """A model that is not in training, and all that is needed to translate with it."""
+    """A model in eval mode with its tokenizers, languages and search defaults."""
 
     model: Transformer
     tokenizers: TokenizerPair
     languages: tuple[str, str]
     special_tokens: SpecialTokens = DEFAULT_SPECIAL_TOKENS
     alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
-    """Whose attention a coverage penalty counts."""
+    """Heads whose attention a coverage penalty uses."""
     stop_rule: StopRule = "exact"
-    """When its beams stop, unless another rule is named."""
+    """Stop rule of beam search, unless the search configuration sets one."""
     max_length: int | None = None
-    """The most tokens that it translates at once."""
+    """Maximum number of tokens of one segment; None for no limit."""
 
     @classmethod
     def from_bundle(cls, bundle: Bundle) -> ExplainedModel:
-        """Return what a bundle holds."""
+        """Build the model of a bundle."""
         return cls(
             bundle.build_model(),
             bundle.tokenizers,
@@ -226,37 +235,34 @@ class ExplainedModel:
         )
 
     def with_interventions(self, interventions: Sequence[Intervention]) -> ExplainedModel:
-        """Return the same with changes in its model; without any, in the plain form."""
+        """Return a copy with a patched model. Without interventions, attention runs unfused."""
         return replace(self, model=patch_model(self.model, interventions))
 
     def encode_source(self, text: str) -> list[int]:
-        """Return the ids of a source, or say why it has none."""
+        """Return the token ids of a source text. Raise InputError if it has none."""
         ids = self.tokenizers.source.encode(text)
         if not ids:
-            raise InputError("the sentence must have words, but has none")
+            raise InputError("the sentence must contain text, but is empty")
         return ids
 
     def build_source_BS(self, ids: Sequence[int]) -> Tensor:
-        """Return a source as the model reads it."""
+        """Return the source with special tokens as a batch of one."""
         return torch.tensor([add_special_tokens(ids, self.special_tokens)], device=self.device)
 
     def display_target_token(self, token_id: int) -> tuple[str, str]:
-        """Return a target piece, and how to write it."""
+        """Return the piece of a target token, and its text for display."""
         tokenizer = self.tokenizers.target
-        text = (
-            "⟨end⟩"
-            if token_id == self.special_tokens.target_eos_id
-            else display_token(token_id, tokenizer)
-        )
+        is_eos = token_id == self.special_tokens.target_eos_id
+        text = "⟨end⟩" if is_eos else display_token(token_id, tokenizer)
         return tokenizer.pieces[token_id], text
 
     def decode_hypothesis(self, hypothesis: Hypothesis) -> str:
-        """Return what a hypothesis says."""
+        """Return the text of a hypothesis."""
         return self.tokenizers.target.decode(hypothesis.tokens_without_eos)
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Device of the model."""
         return next(self.model.parameters()).device
 
     def search(
@@ -268,15 +274,26 @@ class ExplainedModel:
         forced_tokens: Sequence[int] = (),
         recorder: TraceRecorder | None = None,
     ) -> Hypothesis:
-        """Translate, in the way of the torch engine; or force these tokens, the stop symbol too."""
+        """Return the best hypothesis, with the same search as the torch engine.
+
+        Args:
+            ids: Source ids without special tokens.
+            config: Search configuration.
+            prefix: Ids that the translation must start with.
+            forced_tokens: All ids of the translation including the end token (forced decoding).
+            recorder: Records the search.
+
+        Raises:
+            InputError: If no translation satisfies the prefix and the length limits.
+        """
         config = resolve_search_config(
             config, self.stop_rule, self.model.decoder.embeddings.positions.max_positions
         )
         if forced_tokens:
-            config = _for_forcing(config, len(forced_tokens))
+            config = _forced_search_config(config, len(forced_tokens))
         source_BS = self.build_source_BS(ids)
-        found = search(
-            self._decoder(source_BS, config, recorder),
+        (hypotheses,) = search(
+            self._build_decoder(source_BS, config, recorder),
             [SearchInput(source_BS.size(1), prefix=tuple(prefix))],
             config,
             bos=self.special_tokens.decoder_start_id,
@@ -286,39 +303,39 @@ class ExplainedModel:
             observer=recorder,
             device=self.device,
         )
-        if not found[0]:
-            raise InputError("the translation must be possible, but nothing may follow what is set")
-        return found[0][0]
+        if not hypotheses:
+            raise InputError("no translation satisfies the forced prefix and the length limits")
+        return hypotheses[0]
 
-    def _decoder(
-        self, source_BS: Tensor, config: SearchConfig, tape: TraceRecorder | None
+    def _build_decoder(
+        self, source_BS: Tensor, config: SearchConfig, trace_recorder: TraceRecorder | None
     ) -> IncrementalDecoder:
-        recorder, ear = tape or NULL_RECORDER, None
+        recorder, cross_recorder = trace_recorder or NULL_RECORDER, None
         if config.coverage_penalty:
             layer = self.alignment.resolve_layer(len(self.model.decoder.layers))
-            ear = CrossAttentionRecorder(layer, self.alignment.heads, recorder)
-        decoder = TorchDecoder(self.model, source_BS, recorder, ear)
-        return RecordingDecoder(decoder, tape) if tape else decoder
+            cross_recorder = CrossAttentionRecorder(layer, self.alignment.heads, recorder)
+        decoder = TorchDecoder(self.model, source_BS, recorder, cross_recorder)
+        return RecordingDecoder(decoder, trace_recorder) if trace_recorder else decoder
 
 
 @dataclass(frozen=True, slots=True)
 class ForcedTokens(StepProcessor):
-    """Leaves nothing but these tokens."""
+    """Allows only the given token at each step."""
 
     tokens: tuple[int, ...]
 
-    def active(self, length: int) -> bool:
-        """Say whether there is one left."""
+    def is_active(self, length: int) -> bool:
+        """Return whether a forced token is left at this length."""
         return length < len(self.tokens)
 
-    def process(self, beam: Beam, values_BKV: Tensor, own_BKV: Tensor) -> None:
-        """Forbid all others."""
+    def process(self, beam: Beam, step_scores_BKV: Tensor, model_log_probs_BKV: Tensor) -> None:
+        """Set the scores of all other tokens to -inf."""
         token = self.tokens[beam.length]
-        values_BKV.fill_(-torch.inf)
-        values_BKV[:, :, token] = own_BKV[:, :, token]
+        step_scores_BKV.fill_(-torch.inf)
+        step_scores_BKV[:, :, token] = model_log_probs_BKV[:, :, token]
 
 
-def _for_forcing(config: SearchConfig, length: int) -> SearchConfig:
-    """Return a search that ends exactly there, with the same score."""
-    lengths = LengthConfig(max_ratio=0.0, max_extra=length, max_length=length)
-    return SearchConfig(beam_size=1, length_penalty=config.length_penalty, length=lengths)
+def _forced_search_config(config: SearchConfig, length: int) -> SearchConfig:
+    """Return a greedy search of exactly this length with the same length penalty."""
+    limits = LengthConfig(max_ratio=0.0, max_extra=length, max_length=length)
+    return SearchConfig(beam_size=1, length_penalty=config.length_penalty, length=limits)

@@ -56,118 +56,49 @@ from seq2see.search import Hypothesis, SearchConfig, StepRecord
 from seq2see.text.languages import is_written_without_spaces
 from seq2see.translator import Translator
 
-
-def build_scored_translation(
-    explained: ExplainedModel, hypothesis: Hypothesis
-) -> ScoredTranslation:
-    """Return a hypothesis in words."""
-    return ScoredTranslation(
-        text=explained.decode_hypothesis(hypothesis),
-        log_prob=hypothesis.log_prob,
-        score=hypothesis.score,
-        is_finished=hypothesis.is_finished,
-    )
-
-
-def build_forced_prefix(
-    explained: ExplainedModel, baseline: Hypothesis, interventions: Sequence[Intervention]
-) -> list[int]:
-    """Return how the translation must start: the baseline's first words, and what is forced."""
-    forces = [each for each in interventions if isinstance(each, ForceContinuation)]
-    if not forces:
-        return []
-    if len(forces) > 1:
-        raise InputError("a text must be forced at one place, but two are given")
-    tokenizer = explained.tokenizers.target
-    words = build_target_sentence(
-        "", baseline.tokens, baseline.is_finished, tokenizer, explained.languages[1]
-    ).words
-    if forces[0].num_prefix_words > len(words):
-        raise InputError(
-            f"`word` must be at most {len(words)}, the words of the translation, "
-            f"but is {forces[0].num_prefix_words} instead"
-        )
-    ends = [0, *(word.end_token for word in words)]
-    before = tokenizer.decode(baseline.tokens[: ends[forces[0].num_prefix_words]])
-    space = (
-        ""
-        if before.endswith(("'", "’")) or is_written_without_spaces(explained.languages[1])
-        else " "
-    )
-    return tokenizer.encode(f"{before}{space}{forces[0].text}")
-
-
-def add_intervention_effect(
-    trace: Trace, explained: ExplainedModel, baseline: Hypothesis, patched_baseline: Hypothesis
-) -> Trace:
-    """Return a trace that says what the interventions did."""
-    before = build_target_sentence(
-        "",
-        baseline.tokens,
-        baseline.is_finished,
-        explained.tokenizers.target,
-        explained.languages[1],
-    )
-    change = InterventionEffect(
-        baseline=build_scored_translation(explained, baseline),
-        baseline_log_prob_after=patched_baseline.log_prob,
-        word_diff=tuple(
-            diff_words([w.text for w in before.words], [w.text for w in trace.target.words])
-        ),
-    )
-    return trace.model_copy(update={"intervention_effect": change})
-
-
-def diff_words(
-    before: Sequence[str], after: Sequence[str]
-) -> Iterator[tuple[Literal["same", "removed", "added"], str]]:
-    """Yield the words of both in one row, each with what became of it."""
-    for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if kind == "equal":
-            yield from (("same", word) for word in after[c:d])
-        else:
-            yield from (("removed", word) for word in before[a:b])
-            yield from (("added", word) for word in after[c:d])
-
-
 LayerNames = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class TraceOptions(Config):
-    """How much a trace holds. Weights of every head are always there."""
+    """What a trace contains. Attention weights of all heads are always included."""
 
     layers: Literal["none", "last", "all"] | LayerNames = "last"
-    """Layers with scores, q, k, v and outputs whole: `none`, `all`, `last` (of each stack), or
-    some by name, such as `decoder.1`."""
+    """Layers with scores, queries, keys, values and outputs: `none`, `all`, `last` (of each stack),
+    or names such as `decoder.1`."""
     top_k: int = Field(default=8, ge=1, le=100)
-    """How many of the likeliest tokens each step shows."""
+    """Number of most likely tokens per step."""
     attributions: tuple[AttributionMethod, ...] = Field(default=(), strict=False, max_length=5)
-    """Which attributions to compute, each once."""
+    """Attribution methods to compute."""
     word_alternatives: bool = False
-    """Find whole words that might stand in the place of each word."""
+    """Find alternatives for each word of the translation."""
 
     def conflicts(self) -> Iterator[str]:
-        """Refuse to compute anything twice."""
-        if twice := [one for one in self.attributions if self.attributions.count(one) > 1]:
-            yield f"`methods` must differ, but {twice[0]} is there more than once"
+        """Yield a problem if a method is repeated."""
+        methods = self.attributions
+        if repeated := [method for method in methods if methods.count(method) > 1]:
+            yield f"`attributions` must differ, but {repeated[0]} is repeated"
 
     def detailed_layers(
         self, encoder_layers: int, decoder_layers: int
     ) -> set[tuple[StackName, int]]:
-        """Return the layers that are kept whole, in a model of so many."""
+        """Return stack and index of the detailed layers of a model with these numbers of layers.
+
+        Raises:
+            InputError: If the model does not have a layer of `layers`.
+        """
         sizes: dict[StackName, int] = {"encoder": encoder_layers, "decoder": decoder_layers}
-        every = {f"{stack}.{i}": (stack, i) for stack, size in sizes.items() for i in range(size)}
+        known = {f"{stack}.{i}": (stack, i) for stack, size in sizes.items() for i in range(size)}
         if self.layers == "all":
-            return set(every.values())
+            return set(known.values())
         if self.layers == "last":
             return {(stack, size - 1) for stack, size in sizes.items()}
         names = () if self.layers == "none" else self.layers
-        if wrong := [name for name in names if name not in every]:
+        if unknown := [name for name in names if name not in known]:
             raise InputError(
-                f"`layers` must be none, last, all or some of {', '.join(every)}, "
-                f"but has {wrong[0]} instead"
+                f"`layers` must be none, last, all or some of {', '.join(known)}, "
+                f"but has {unknown[0]} instead"
             )
-        return {every[name] for name in names}
+        return {known[name] for name in names}
 
 
 def explain(
@@ -180,46 +111,63 @@ def explain(
     options: TraceOptions | None = None,
     check_cancelled: Callable[[], None] = lambda: None,
 ) -> Trace:
-    """Return how a translator's translation of a sentence came about.
+    """Return the trace of a translation.
 
-    A `target` is forced. So is the translation of an engine that cannot be seen through, unless
-    our own search finds the same, and has its beam to show. `between` is called at every step and
-    before every attribution: whoever no longer wants the answer may raise there.
+    With another engine than torch, the translation of the engine is force-decoded, unless the
+    search in torch finds the same text.
+
+    Args:
+        translator: Translator of the sentence.
+        source: Sentence to translate.
+        target: Translation to trace by forced decoding, instead of searching for one.
+        search: Search configuration; the defaults of the engine if None.
+        interventions: Changes of the model.
+        options: Contents of the trace.
+        check_cancelled: Called at each step and before each attribution; it may raise to cancel.
+
+    Raises:
+        InputError: If the text is too long for one segment, or an intervention is impossible.
     """
     engine = translator.engine
     search = engine.resolve_config(search or SearchConfig())
-    subject, options = build_explained_model(translator, source), options or TraceOptions()
-    made = trace_translation(
-        subject, source, target, search, interventions, options, check_cancelled
+    explained, options = build_explained_model(translator, source), options or TraceOptions()
+    trace = trace_translation(
+        explained, source, target, search, interventions, options, check_cancelled
     )
     if isinstance(engine, TorchEngine) or target is not None or interventions:
-        return made
-    served = translator.translate(source, **search.model_dump()).text
-    if made.translation.text == served:
-        return made
-    return trace_translation(subject, source, served, search, (), options, check_cancelled)
+        return trace
+    translation = translator.translate(source, **search.model_dump()).text
+    if trace.translation.text == translation:
+        return trace
+    return trace_translation(explained, source, translation, search, (), options, check_cancelled)
 
 
 def build_explained_model(translator: Translator, source: str) -> ExplainedModel:
-    """Return what a translator uses for a sentence.
+    """Return the model of a translator, to explain the translation of a source text.
 
-    What it would cut into sentences is refused: each has a trace of its own.
+    Raises:
+        InputError: If the text has more tokens than one segment, or the engine is an ensemble.
     """
     length = len(translator.tokenizers.source.encode(source))
     if length > translator.max_tokens:
         raise InputError(
-            f"the text must have at most {translator.max_tokens} tokens to be explained at once, "
-            f"but has {length}: give one sentence"
+            f"the text must have at most {translator.max_tokens} tokens to be explained, "
+            f"but has {length}: enter one sentence"
         )
     engine = translator.engine
-    if isinstance(engine, TorchEngine) and len(engine.models) > 1:
-        raise InputError("one model can be seen through at a time: give one of the ensemble's")
-    if isinstance(engine, TorchEngine):
-        parts = translator.tokenizers, translator.languages, engine.special_tokens
-        return ExplainedModel(
-            engine.model, *parts, engine.alignment, engine.stop_rule, translator.max_tokens
-        )
-    return ExplainedModel.from_bundle(translator.bundle)
+    if not isinstance(engine, TorchEngine):
+        return ExplainedModel.from_bundle(translator.bundle)
+    if len(engine.models) > 1:
+        raise InputError("an ensemble cannot be explained: load one of its models")
+    return ExplainedModel(
+        engine.model,
+        translator.tokenizers,
+        translator.languages,
+        engine.special_tokens,
+        engine.alignment,
+        engine.stop_rule,
+        translator.max_tokens,
+    )
 
 
 @torch.inference_mode()
@@ -232,168 +180,176 @@ def trace_translation(
     options: TraceOptions | None = None,
     check_cancelled: Callable[[], None] = lambda: None,
 ) -> Trace:
-    """Return how a translation came about; the model must not be in training."""
+    """Return the trace of a translation by a model in eval mode; see `explain`."""
     search, options = search or SearchConfig(), options or TraceOptions()
-    assert not explained.model.training, "dropout would blur what is seen"
+    assert not explained.model.training, "the model must be in eval mode"
     ids = explained.encode_source(source)
-    forced = _forced(explained, target)
+    forced = _encode_forced_target(explained, target)
     if not interventions:
-        return _Tracing(explained, explained, source, ids, search, options, check_cancelled).trace(
-            forced
-        )
+        builder = _TraceBuilder(explained, explained, source, ids, search, options, check_cancelled)
+        return builder.build(forced)
     if forced and any(isinstance(each, ForceContinuation) for each in interventions):
-        raise InputError("a translation must be left out where a text is forced in its middle")
+        raise InputError("a target and a forced continuation cannot be combined: give one of them")
     check_masked_keys(interventions, len(add_special_tokens(ids, explained.special_tokens)))
-    plain, changed = explained.with_interventions([]), explained.with_interventions(interventions)
+    plain, patched = explained.with_interventions([]), explained.with_interventions(interventions)
     tokens = plain.search(ids, search, forced_tokens=forced).tokens
-    # Forced in both, so that the two log-probabilities differ by the interventions alone.
-    baseline, now = (each.search(ids, search, forced_tokens=tokens) for each in (plain, changed))
-    prefix = build_forced_prefix(explained, baseline, interventions)
-    tracing = _Tracing(
-        explained, changed, source, ids, search, options, check_cancelled, tuple(interventions)
+    # Both are forced, so that the log-probabilities differ only by the interventions.
+    baseline, patched_baseline = (
+        each.search(ids, search, forced_tokens=tokens) for each in (plain, patched)
     )
-    return add_intervention_effect(tracing.trace(forced, prefix), explained, baseline, now)
+    prefix = build_forced_prefix(explained, baseline, interventions)
+    builder = _TraceBuilder(
+        explained, patched, source, ids, search, options, check_cancelled, tuple(interventions)
+    )
+    trace = builder.build(forced, prefix)
+    return add_intervention_effect(trace, explained, baseline, patched_baseline)
 
 
-def _forced(subject: ExplainedModel, target: str | None) -> list[int]:
+def _encode_forced_target(explained: ExplainedModel, target: str | None) -> list[int]:
     if target is None:
         return []
-    return [*subject.tokenizers.target.encode(target), subject.special_tokens.target_eos_id]
+    return [*explained.tokenizers.target.encode(target), explained.special_tokens.target_eos_id]
 
 
-class _WatchedTape(TraceRecorder):
-    """A tape that can be stopped at every step."""
+class _CancellableRecorder(TraceRecorder):
+    """A recorder that calls `check_cancelled` at each step."""
 
     def __init__(
         self,
         detailed_layers: Collection[tuple[StackName, int]],
         top_k: int,
-        between: Callable[[], None],
+        check_cancelled: Callable[[], None],
     ) -> None:
         super().__init__(detailed_layers, top_k)
-        self._between = between
+        self._check_cancelled = check_cancelled
 
     def step(self, record: StepRecord) -> None:
-        """Go on, if anybody wants it."""
-        self._between()
+        """Record a step, unless the request was canceled."""
+        self._check_cancelled()
         super().step(record)
 
 
-class _Tracing:
-    """One sentence under way to its trace."""
+class _TraceBuilder:
+    """Runs the search of one sentence with a recorder and builds its trace.
+
+    `original` is the unchanged model, `explained` the model that translates, which is patched if
+    there are interventions.
+    """
 
     def __init__(
         self,
         original: ExplainedModel,
-        subject: ExplainedModel,
+        explained: ExplainedModel,
         source: str,
         ids: Sequence[int],
         search: SearchConfig,
-        detail: TraceOptions,
-        between: Callable[[], None],
+        options: TraceOptions,
+        check_cancelled: Callable[[], None],
         interventions: tuple[Intervention, ...] = (),
     ) -> None:
         self.original = original
-        self.subject = subject
+        self.explained = explained
         self.source = source
         self.ids = ids
         self.search = search
-        self.detail = detail
-        self.between = between
+        self.options = options
+        self.check_cancelled = check_cancelled
         self.interventions = interventions
         model = original.model
         self.modules = {m.site: m for m in model.modules() if isinstance(m, MultiHeadAttention)}
-        sizes = len(model.encoder.layers), len(model.decoder.layers)
-        self.tape = _WatchedTape(detail.detailed_layers(*sizes), detail.top_k, between)
+        detailed = options.detailed_layers(len(model.encoder.layers), len(model.decoder.layers))
+        self.recorder = _CancellableRecorder(detailed, options.top_k, check_cancelled)
 
-    def trace(self, forced: Sequence[int], prefix: Sequence[int] = ()) -> Trace:
-        """Translate, and return what was seen."""
-        subject, tape = self.subject, self.tape
-        best = subject.search(
-            self.ids, self.search, prefix=prefix, forced_tokens=forced, recorder=tape
+    def build(self, forced: Sequence[int], prefix: Sequence[int] = ()) -> Trace:
+        """Translate and return the trace; `forced` are all tokens, `prefix` the first ones."""
+        explained, recorder = self.explained, self.recorder
+        best = explained.search(
+            self.ids, self.search, prefix=prefix, forced_tokens=forced, recorder=recorder
         )
-        nodes = trace_builder.build_beam_nodes(
-            tape, self.search.length_penalty, subject.display_target_token
-        )
-        path = trace_builder.find_beam_path(tape, nodes, best)
-        start = build_start_token(subject.special_tokens, subject.tokenizers.target)
-        steps = trace_builder.build_decoding_steps(
-            tape, nodes, path, start.piece, subject.display_target_token
-        )
+        display = explained.display_target_token
+        nodes = trace_builder.build_beam_nodes(recorder, self.search.length_penalty, display)
+        path = trace_builder.find_beam_path(recorder, nodes, best)
+        start = build_start_token(explained.special_tokens, explained.tokenizers.target)
+        steps = trace_builder.build_decoding_steps(recorder, nodes, path, start.piece, display)
         lenses = trace_builder.compute_logit_lenses(
-            subject.model, tape, path, best.tokens, subject.display_target_token
+            explained.model, recorder, path, best.tokens, display
         )
-        plain = Trace(
-            model=_shape(self.original, self.modules),
+        trace = Trace(
+            model=_describe_model(self.original, self.modules),
             search=self.search,
             is_forced=bool(forced),
             interventions=self.interventions,
-            source=self._source(),
-            target=self._target(best),
+            source=self._source_sentence(),
+            target=self._target_sentence(best),
             start_token=start,
-            translation=build_scored_translation(subject, best),
+            translation=build_scored_translation(explained, best),
             steps=tuple(steps),
-            beam=trace_builder.build_beam_tree(tape, nodes, path),
-            attention=tuple(self._maps(path)),
-            layer_outputs=tuple(trace_builder.build_layer_outputs(tape, path)),
+            beam=trace_builder.build_beam_tree(recorder, nodes, path),
+            attention=tuple(self._attention_maps(path)),
+            layer_outputs=tuple(trace_builder.build_layer_outputs(recorder, path)),
             logit_lens=tuple(lenses),
         )
-        return self._with_explanations(plain)
+        return self._add_attributions(trace)
 
-    def _with_explanations(self, plain: Trace) -> Trace:
-        found: list[Attribution] = []
-        for method in self.detail.attributions:
-            self.between()
-            found += compute_attributions(self.subject, plain, [method])
-        self.between()
-        words = find_word_alternatives(self.subject, plain) if self.detail.word_alternatives else ()
-        return plain.model_copy(
+    def _add_attributions(self, trace: Trace) -> Trace:
+        attributions: list[Attribution] = []
+        for method in self.options.attributions:
+            self.check_cancelled()
+            attributions += compute_attributions(self.explained, trace, [method])
+        self.check_cancelled()
+        with_words = self.options.word_alternatives
+        alternatives = find_word_alternatives(self.explained, trace) if with_words else ()
+        return trace.model_copy(
             update={
-                "attributions": tuple(found),
-                "rank_correlation": compute_rank_correlation(found),
-                "word_alternatives": tuple(words),
+                "attributions": tuple(attributions),
+                "rank_correlation": compute_rank_correlation(attributions),
+                "word_alternatives": tuple(alternatives),
             }
         )
 
-    def _source(self) -> TokenizedSentence:
-        subject = self.subject
-        tokenizer, language = subject.tokenizers.source, subject.languages[0]
+    def _source_sentence(self) -> TokenizedSentence:
+        explained = self.explained
+        tokenizer, language = explained.tokenizers.source, explained.languages[0]
         return build_source_sentence(
-            self.source, self.ids, subject.special_tokens, tokenizer, language
+            self.source, self.ids, explained.special_tokens, tokenizer, language
         )
 
-    def _target(self, best: Hypothesis) -> TokenizedSentence:
-        subject = self.subject
-        tokenizer, language = subject.tokenizers.target, subject.languages[1]
-        text = subject.decode_hypothesis(best)
+    def _target_sentence(self, best: Hypothesis) -> TokenizedSentence:
+        explained = self.explained
+        tokenizer, language = explained.tokenizers.target, explained.languages[1]
+        text = explained.decode_hypothesis(best)
         return build_target_sentence(text, best.tokens, best.is_finished, tokenizer, language)
 
-    def _maps(self, path: trace_builder.BeamPath) -> Iterator[AttentionMap]:
-        for site in sorted(self.tape.encoder_attention, key=_order):
-            whole = (site.stack, site.layer) in self.tape.detailed_layers
-            record = self.tape.encoder_attention[site]
-            yield trace_builder.build_encoder_map(site, record, whole, self._common(site))
-        for site in sorted(self.tape.steps[0].attention, key=_order):
-            yield trace_builder.build_decoder_map(site, self.tape, path, self._common(site))
+    def _attention_maps(self, path: trace_builder.BeamPath) -> Iterator[AttentionMap]:
+        recorder = self.recorder
+        for site in sorted(recorder.encoder_attention, key=_sort_key):
+            is_detailed = (site.stack, site.layer) in recorder.detailed_layers
+            record = recorder.encoder_attention[site]
+            info = self._attention_info(site)
+            yield trace_builder.build_encoder_map(site, record, is_detailed, info)
+        for site in sorted(recorder.steps[0].attention, key=_sort_key):
+            yield trace_builder.build_decoder_map(site, recorder, path, self._attention_info(site))
 
-    def _common(self, site: AttentionSite) -> trace_builder.AttentionInfo:
-        heads = self.modules[site]
-        inside = getattr(heads.attention, "inner", heads.attention)
-        scale = inside.scale if isinstance(inside, DotProductAttention) else None
+    def _attention_info(self, site: AttentionSite) -> trace_builder.AttentionInfo:
+        module = self.modules[site]
+        attention = getattr(module.attention, "inner", module.attention)
+        scale = attention.scale if isinstance(attention, DotProductAttention) else None
         return trace_builder.AttentionInfo(
             scale=None if has_scaled_scores(site, self.interventions) else scale,
-            ablated_heads=find_ablated_heads(site, self.interventions, heads.heads),
-            mixes_keys=isinstance(inside, LinformerAttention),
+            ablated_heads=find_ablated_heads(site, self.interventions, module.heads),
+            projects_keys=isinstance(attention, LinformerAttention),
         )
 
 
-def _order(site: AttentionSite) -> tuple[str, int, int]:
-    """Self-attention comes first in a layer."""
+def _sort_key(site: AttentionSite) -> tuple[str, int, int]:
+    """Order by stack and layer, self-attention before cross-attention."""
     return site.stack, site.layer, site.kind == "cross"
 
 
-def _shape(subject: ExplainedModel, modules: dict[AttentionSite, MultiHeadAttention]) -> ModelShape:
-    model = subject.model
+def _describe_model(
+    explained: ExplainedModel, modules: dict[AttentionSite, MultiHeadAttention]
+) -> ModelShape:
+    model = explained.model
     heads = next(iter(modules.values())).heads
     d_model = model.encoder.embeddings.tokens.weight_VM.size(1)
     return ModelShape(
@@ -402,7 +358,7 @@ def _shape(subject: ExplainedModel, modules: dict[AttentionSite, MultiHeadAttent
         heads=heads,
         d_model=d_model,
         d_head=d_model // heads,
-        vocab_size=subject.tokenizers.target.vocab_size,
+        vocab_size=explained.tokenizers.target.vocab_size,
         positions=_positions_kind(model, modules),
         norm=_norm_kind(model),
         num_parameters=count_parameters(model),
@@ -420,9 +376,90 @@ def _positions_kind(model: Transformer, modules: dict[AttentionSite, MultiHeadAt
 
 
 def _norm_kind(model: Transformer) -> str:
-    """Return placement and kind of the norm by their names in `NormConfig`, such as `post layer`."""
+    """Return placement and kind of the norm by their names in `NormConfig`, as `post layer`."""
     residual = next(module for module in model.modules() if isinstance(module, Residual))
     placement = "pre" if isinstance(residual, PreNormResidual) else "post"
     kinds = {nn.LayerNorm: "layer", BatchNorm: "batch"}
     kind = next((name for cls, name in kinds.items() if isinstance(residual.norm, cls)), "none")
     return f"{placement} {kind}"
+
+
+def build_scored_translation(
+    explained: ExplainedModel, hypothesis: Hypothesis
+) -> ScoredTranslation:
+    """Return the text and scores of a hypothesis."""
+    return ScoredTranslation(
+        text=explained.decode_hypothesis(hypothesis),
+        log_prob=hypothesis.log_prob,
+        score=hypothesis.score,
+        is_finished=hypothesis.is_finished,
+    )
+
+
+def build_forced_prefix(
+    explained: ExplainedModel, baseline: Hypothesis, interventions: Sequence[Intervention]
+) -> list[int]:
+    """Return the ids of the forced prefix: the first words of the baseline and the forced text.
+
+    Without a `ForceContinuation` the prefix is empty.
+
+    Raises:
+        InputError: If two continuations are forced, or the baseline has fewer words.
+    """
+    forced = [each for each in interventions if isinstance(each, ForceContinuation)]
+    if not forced:
+        return []
+    if len(forced) > 1:
+        raise InputError(f"only one continuation can be forced, but {len(forced)} are given")
+    num_words = forced[0].num_prefix_words
+    language = explained.languages[1]
+    words = _baseline_sentence(explained, baseline).words
+    if num_words > len(words):
+        raise InputError(
+            f"`num_prefix_words` must be at most {len(words)}, the number of words of the "
+            f"translation, but is {num_words} instead"
+        )
+    tokenizer = explained.tokenizers.target
+    ends = [0, *(word.end_token for word in words)]
+    before = tokenizer.decode(baseline.tokens[: ends[num_words]])
+    is_joined = before.endswith(("'", "’")) or is_written_without_spaces(language)
+    return tokenizer.encode(f"{before}{'' if is_joined else ' '}{forced[0].text}")
+
+
+def _baseline_sentence(explained: ExplainedModel, baseline: Hypothesis) -> TokenizedSentence:
+    tokenizer, language = explained.tokenizers.target, explained.languages[1]
+    return build_target_sentence("", baseline.tokens, baseline.is_finished, tokenizer, language)
+
+
+def add_intervention_effect(
+    trace: Trace, explained: ExplainedModel, baseline: Hypothesis, patched_baseline: Hypothesis
+) -> Trace:
+    """Return the trace with the effect of its interventions.
+
+    Args:
+        trace: Trace of the patched model.
+        explained: The unchanged model.
+        baseline: Translation by the unchanged model.
+        patched_baseline: The same tokens, scored by the patched model.
+    """
+    before = _baseline_sentence(explained, baseline)
+    effect = InterventionEffect(
+        baseline=build_scored_translation(explained, baseline),
+        baseline_log_prob_after=patched_baseline.log_prob,
+        word_diff=tuple(
+            diff_words([w.text for w in before.words], [w.text for w in trace.target.words])
+        ),
+    )
+    return trace.model_copy(update={"intervention_effect": effect})
+
+
+def diff_words(
+    before: Sequence[str], after: Sequence[str]
+) -> Iterator[tuple[Literal["same", "removed", "added"], str]]:
+    """Yield the words of both texts in order, each with its kind of change."""
+    for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if kind == "equal":
+            yield from (("same", word) for word in after[c:d])
+        else:
+            yield from (("removed", word) for word in before[a:b])
+            yield from (("added", word) for word in after[c:d])

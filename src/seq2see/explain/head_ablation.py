@@ -1,4 +1,4 @@
-"""The effect of ablating each attention head, on BLEU and on a contrastive pair."""
+"""Effect of ablating each attention head: on BLEU, and on a contrastive pair."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from seq2see.data.fables import ContrastivePair
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.explain.explained_model import ExplainedModel
-from seq2see.explain.interventions import AblateHeads, Intervention, list_head_ablations
+from seq2see.explain.interventions import Intervention, list_head_ablations
 from seq2see.explain.output import render_heat_table, render_report
 from seq2see.explain.trace import TraceBaseModel
 from seq2see.metrics import MetricScore, score
+from seq2see.progress import ProgressCallback
 from seq2see.search import SearchConfig
 from seq2see.translator import TranslationOptions, Translator
 
+GREEDY_SEARCH = SearchConfig(beam_size=1)
+
 
 class HeadAblation(TraceBaseModel):
-    """What is left of the preference without one head."""
+    """Log-probability difference of a contrastive pair with one head ablated."""
 
     stack: str
     layer: int
@@ -28,37 +31,52 @@ class HeadAblation(TraceBaseModel):
     head: int
     log_prob_difference: float
     change: float
+    """Relative to the difference without ablation."""
 
     @property
     def attention_address(self) -> str:
-        """Where the head is."""
+        """Address of the attention module, such as `decoder.1.cross`."""
         return f"{self.stack}.{self.layer}.{self.attention}"
 
 
 class AblationResults(TraceBaseModel):
-    """A preference, and what is left of it without each head."""
+    """Log-probability difference of a contrastive pair, and its change without each head."""
 
     log_prob_difference: float
-    """log p(right) − log p(wrong) of the first piece in which they differ."""
+    """log p(correct) − log p(wrong) of the first token in which the translations differ."""
     ablations: tuple[HeadAblation, ...]
 
 
 def compute_contrastive_scores(
     explained: ExplainedModel, pairs: Sequence[ContrastivePair], full_sequence: bool = True
 ) -> list[float]:
-    """Return log p(right) − log p(wrong) of each pair: as a whole, or where they first differ."""
+    """Return log p(correct) − log p(wrong) of each pair.
+
+    Args:
+        explained: The model.
+        pairs: Sources with a correct and a wrong translation.
+        full_sequence: Compare whole translations instead of the first token that differs.
+
+    Raises:
+        InputError: If the two translations of a pair are equal.
+    """
     engine = TorchEngine(explained.model, explained.special_tokens)
-    rights = encode_targets(explained, [pair.correct for pair in pairs])
-    wrongs = encode_targets(explained, [pair.wrong for pair in pairs])
     sources = [explained.encode_source(pair.source) for pair in pairs]
-    given = [*zip(sources, rights, strict=True), *zip(sources, wrongs, strict=True)]
-    found = engine.score_targets(given)
-    result = []
-    for number, (right, wrong) in enumerate(zip(rights, wrongs, strict=True)):
-        ours, theirs = found[number].log_probs, found[number + len(pairs)].log_probs
-        place = find_first_difference(right, wrong)
-        result.append(sum(ours) - sum(theirs) if full_sequence else ours[place] - theirs[place])
-    return result
+    correct = encode_targets(explained, [pair.correct for pair in pairs])
+    wrong = encode_targets(explained, [pair.wrong for pair in pairs])
+    scores = engine.score_targets(
+        [*zip(sources, correct, strict=True), *zip(sources, wrong, strict=True)]
+    )
+    differences = []
+    for index, (correct_ids, wrong_ids) in enumerate(zip(correct, wrong, strict=True)):
+        correct_log_probs = scores[index].log_probs
+        wrong_log_probs = scores[index + len(pairs)].log_probs
+        step = find_first_difference(correct_ids, wrong_ids)
+        if full_sequence:
+            differences.append(sum(correct_log_probs) - sum(wrong_log_probs))
+        else:
+            differences.append(correct_log_probs[step] - wrong_log_probs[step])
+    return differences
 
 
 def ablate_each_head(
@@ -67,54 +85,53 @@ def ablate_each_head(
     interventions: Sequence[Intervention] = (),
     check_cancelled: Callable[[], None] = lambda: None,
 ) -> AblationResults:
-    """Switch each head off in turn, on top of these interventions.
+    """Measure the effect of each head on a contrastive pair by ablating it.
 
-    `between` is called before each head: whoever no longer wants the answer may raise there.
+    Args:
+        explained: The model.
+        pair: Source with a correct and a wrong translation.
+        interventions: Applied in addition to each ablation.
+        check_cancelled: Called before each head; it may raise to cancel.
     """
-    heads = list_head_ablations(explained.model)
-    (before,) = compute_contrastive_scores(
+    (baseline,) = compute_contrastive_scores(
         explained.with_interventions(interventions), [pair], full_sequence=False
     )
-    found = []
-    for off in heads:
-        assert off.heads is not None
+    results = []
+    for ablation in list_head_ablations(explained.model):
+        assert ablation.heads is not None
         check_cancelled()
-        (now,) = compute_contrastive_scores(
-            explained.with_interventions([*interventions, off]), [pair], full_sequence=False
+        (difference,) = compute_contrastive_scores(
+            explained.with_interventions([*interventions, ablation]), [pair], full_sequence=False
         )
-        found.append(
+        results.append(
             HeadAblation(
-                stack=off.stack,
-                layer=off.layer,
-                attention=off.attention,
-                head=off.heads[0],
-                log_prob_difference=now,
-                change=now - before,
+                stack=ablation.stack,
+                layer=ablation.layer,
+                attention=ablation.attention,
+                head=ablation.heads[0],
+                log_prob_difference=difference,
+                change=difference - baseline,
             )
         )
-    return AblationResults(log_prob_difference=before, ablations=tuple(found))
+    return AblationResults(log_prob_difference=baseline, ablations=tuple(results))
 
 
 def encode_targets(explained: ExplainedModel, texts: Sequence[str]) -> list[list[int]]:
-    """Return the ids of translations, each with its end."""
+    """Return the token ids of translations, each with the end token."""
     ids = explained.tokenizers.target.encode_batch(list(texts))
     return [[*sentence, explained.special_tokens.target_eos_id] for sentence in ids]
 
 
-def find_first_difference(right: Sequence[int], wrong: Sequence[int]) -> int:
-    """Return the place of the first piece that is not the same."""
-    pairs = zip(right, wrong, strict=False)
-    found = next((place for place, (a, b) in enumerate(pairs) if a != b), None)
-    if found is None:
-        raise InputError("the two translations must differ, but are the same")
-    return found
-
-
-GREEDY_SEARCH = SearchConfig(beam_size=1)
+def find_first_difference(correct: Sequence[int], wrong: Sequence[int]) -> int:
+    """Return the index of the first different token. Raise InputError if there is none."""
+    for index, (a, b) in enumerate(zip(correct, wrong, strict=False)):
+        if a != b:
+            return index
+    raise InputError("the two translations must differ, but are equal")
 
 
 class HeadImportance(TraceBaseModel):
-    """The test set without one head."""
+    """BLEU of a test set with one head ablated."""
 
     stack: str
     layer: int
@@ -122,51 +139,50 @@ class HeadImportance(TraceBaseModel):
     head: int
     bleu: float
     bleu_change: float
-    """Against the baseline: below 0 the head was of use."""
+    """Relative to the baseline; negative if the head improves BLEU."""
 
     @property
     def attention_name(self) -> str:
-        """The attention that it is a head of, without its layer."""
+        """Kind of attention, such as `decoder, cross-attention`."""
         return f"{self.stack}, {self.attention}-attention"
 
 
 class HeadImportanceReport(TraceBaseModel):
-    """A test set without each head of a model."""
+    """BLEU of a test set with each head of a model ablated in turn."""
 
     num_sentences: int
     baseline_bleu: float
     signature: str
-    """How BLEU was counted."""
+    """SacreBLEU signature."""
     heads: tuple[HeadImportance, ...]
 
     @property
     def title(self) -> str:
-        """What the numbers are."""
+        """Title of the report."""
         return (
             f"Change in BLEU without each head (baseline {self.baseline_bleu:.1f}, "
             f"{self.num_sentences:,} sentences)"
         )
 
     def build_tables(self) -> list[draw.DivergingHeatmap]:
-        """Return a grid for each kind of attention: layers by heads."""
-        return [
-            self._table(site) for site in dict.fromkeys(head.attention_name for head in self.heads)
-        ]
+        """Return one table for each kind of attention, with layers as rows and heads as columns."""
+        names = dict.fromkeys(head.attention_name for head in self.heads)
+        return [self._build_table(name) for name in names]
 
-    def _table(self, site: str) -> draw.DivergingHeatmap:
-        own = [head for head in self.heads if head.attention_name == site]
-        layers = sorted({head.layer for head in own}, reverse=True)
-        heads = sorted({head.head for head in own})
-        values = {(head.layer, head.head): head.bleu_change for head in own}
+    def _build_table(self, attention_name: str) -> draw.DivergingHeatmap:
+        results = [head for head in self.heads if head.attention_name == attention_name]
+        layers = sorted({result.layer for result in results}, reverse=True)
+        heads = sorted({result.head for result in results})
+        values = {(result.layer, result.head): result.bleu_change for result in results}
         return draw.DivergingHeatmap(
-            site,
+            attention_name,
             [f"layer {layer}" for layer in layers],
             [f"head {head}" for head in heads],
             [[values.get((layer, head), math.nan) for head in heads] for layer in layers],
         )
 
     def save(self, path: Path) -> None:
-        """Write .json, .html or a picture, as the name says."""
+        """Write a file of the format of its extension: a figure, .json, or else HTML."""
         if path.suffix.lower() in draw.FIGURE_FORMATS:
             draw.draw_diverging_heatmaps(path, self.title, self.build_tables())
         elif path.suffix.lower() == ".json":
@@ -175,11 +191,13 @@ class HeadImportanceReport(TraceBaseModel):
             path.write_text(self.to_html(), encoding="utf-8")
 
     def to_html(self) -> str:
-        """Return a page with a table for each kind of attention."""
-        tables = self.build_tables()
-        most = max([1e-9, *(abs(head.bleu_change) for head in self.heads)])
-        body = "".join(f"<h2>{t.title}</h2>{render_heat_table(t, most)}" for t in tables)
-        notes = ["Blue: BLEU falls without the head.", self.signature]
+        """Return a self-contained HTML page with one table per kind of attention."""
+        max_change = max([1e-9, *(abs(head.bleu_change) for head in self.heads)])
+        body = "".join(
+            f"<h2>{table.title}</h2>{render_heat_table(table, max_change)}"
+            for table in self.build_tables()
+        )
+        notes = ["Blue: BLEU decreases when the head is ablated.", self.signature]
         return render_report(self.title, notes, body)
 
 
@@ -188,22 +206,32 @@ def measure_head_importance(
     sources: Sequence[str],
     references: Sequence[str],
     search: SearchConfig = GREEDY_SEARCH,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: ProgressCallback | None = None,
 ) -> HeadImportanceReport:
-    """Translate a test set without each head in turn."""
-    heads = list_head_ablations(explained.model)
+    """Translate a test set with each head ablated in turn and compare BLEU with the baseline."""
+    ablations = list_head_ablations(explained.model)
     baseline = compute_bleu(explained, sources, references, search, [])
-    found = []
-    for number, off in enumerate(heads, 1):
+    results = []
+    for number, ablation in enumerate(ablations, 1):
+        assert ablation.heads is not None
         if on_progress:
-            on_progress(number, len(heads))
-        now = compute_bleu(explained, sources, references, search, [off]).value
-        found.append(_head_score(off, now, baseline.value))
+            on_progress(number, len(ablations))
+        bleu = compute_bleu(explained, sources, references, search, [ablation]).value
+        results.append(
+            HeadImportance(
+                stack=ablation.stack,
+                layer=ablation.layer,
+                attention=ablation.attention,
+                head=ablation.heads[0],
+                bleu=bleu,
+                bleu_change=bleu - baseline.value,
+            )
+        )
     return HeadImportanceReport(
         num_sentences=len(sources),
         baseline_bleu=baseline.value,
         signature=baseline.signature,
-        heads=tuple(found),
+        heads=tuple(results),
     )
 
 
@@ -214,7 +242,7 @@ def compute_bleu(
     search: SearchConfig,
     interventions: Sequence[Intervention],
 ) -> MetricScore:
-    """Return the BLEU of a model with interventions; without any, of its plain form."""
+    """Return the BLEU score of a model with interventions; without any, with plain attention."""
     engine = TorchEngine(
         explained.with_interventions(interventions).model,
         explained.special_tokens,
@@ -222,18 +250,6 @@ def compute_bleu(
         explained.stop_rule,
     )
     translator = Translator(engine, explained.tokenizers, explained.languages, explained.max_length)
-    options = TranslationOptions(search=search)
-    texts = [found.text for found in translator.translate(list(sources), options)]
+    translations = translator.translate(list(sources), TranslationOptions(search=search))
+    texts = [translation.text for translation in translations]
     return score(texts, list(references), "bleu", language=explained.languages[1])
-
-
-def _head_score(off: AblateHeads, now: float, baseline: float) -> HeadImportance:
-    assert off.heads is not None
-    return HeadImportance(
-        stack=off.stack,
-        layer=off.layer,
-        attention=off.attention,
-        head=off.heads[0],
-        bleu=now,
-        bleu_change=now - baseline,
-    )

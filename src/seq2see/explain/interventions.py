@@ -1,6 +1,6 @@
 """Intervention types, their syntax on the command line, and checks against a model.
 
-Addresses are written as `decoder.1.cross.3` (a head):
+On the command line, an address such as `decoder.1.cross.3` names a head:
 
 ablate           decoder.1.cross.3 (a head), decoder.1.cross or decoder.1.feed_forward (a sublayer),
                  decoder.1 (a layer), decoder.positions
@@ -20,94 +20,93 @@ from pydantic import Field
 
 from seq2see.config import Config
 from seq2see.errors import ConfigError, InputError
-from seq2see.model import AttentionSite, Transformer
+from seq2see.model import AttentionSite, StackName, Transformer
 from seq2see.model.attention import MultiHeadAttention
 
-Stack = Literal["encoder", "decoder"]
-
-
-Kind = Literal["self", "cross"]
-
-
+AttentionKind = Literal["self", "cross"]
 Index = Annotated[int, Field(ge=0)]
-
-
 Indices = Annotated[tuple[Index, ...], Field(min_length=1, strict=False)]
 
 
 class AblateHeads(Config):
-    """These heads give zeros."""
+    """Set the output of heads to zero."""
 
     kind: Literal["ablate_heads"] = "ablate_heads"
-    stack: Stack
+    stack: StackName
     layer: Index
-    attention: Kind
+    attention: AttentionKind
     heads: Indices | None = None
-    """None: all of them."""
+    """Indices of heads; None for all heads."""
 
 
 class AblateSublayer(Config):
-    """The residual connection adds nothing; its norm stays."""
+    """Set the output of a sublayer to zero; the norm of its residual connection stays."""
 
     kind: Literal["ablate_sublayer"] = "ablate_sublayer"
-    stack: Stack
+    stack: StackName
     layer: Index
     sublayer: Literal["self", "cross", "feed_forward"]
 
 
 class AblateLayer(Config):
-    """The layer gives its input on."""
+    """Skip a layer: its output is its input."""
 
     kind: Literal["ablate_layer"] = "ablate_layer"
-    stack: Stack
+    stack: StackName
     layer: Index
 
 
 class ScaleScores(Config):
-    """Multiply the scores before the softmax: 0 looks everywhere alike, large at one token."""
+    """Multiply attention scores before the softmax: with 0 the weights are uniform."""
 
     kind: Literal["scale_scores"] = "scale_scores"
-    stack: Stack
+    stack: StackName
     layer: Index
-    attention: Kind
+    attention: AttentionKind
     heads: Indices | None = None
+    """Indices of heads; None for all heads."""
     factor: float
 
 
 class MaskKeys(Config):
-    """Nobody looks at these positions."""
+    """Mask key positions in attention."""
 
     kind: Literal["mask_keys"] = "mask_keys"
-    stack: Stack
+    stack: StackName
     layer: Index | None = None
-    """None: in every layer."""
-    attention: Kind
+    """Index of the layer; None for all layers."""
+    attention: AttentionKind
     heads: Indices | None = None
+    """Indices of heads; None for all heads."""
     keys: Indices
+    """Positions of masked keys."""
 
 
 class AblatePositions(Config):
-    """The stack does not know where tokens stand (but for what causality tells)."""
+    """Remove the positions of a stack; the causal mask stays."""
 
     kind: Literal["ablate_positions"] = "ablate_positions"
-    stack: Stack
+    stack: StackName
 
 
 class ShiftPositions(Config):
-    """The sentence begins at another position. Relative positions do not notice."""
+    """Add an offset to the positions of a stack. It has no effect on relative positions."""
 
     kind: Literal["shift_positions"] = "shift_positions"
-    stack: Stack
+    stack: StackName
     offset: Annotated[int, Field(ge=0, le=10_000)]
-    """Tokens; the vectors of all positions up to there are made."""
+    """Offset in tokens. The vectors of all positions up to the offset are computed."""
 
 
 class ForceContinuation(Config):
-    """Keep the first words of the translation, go on with this text, then freely."""
+    """Keep the first words of the translation, continue with a text, and then search freely.
+
+    It does not change the model; see `explainer.trace_translation`.
+    """
 
     kind: Literal["force_continuation"] = "force_continuation"
     num_prefix_words: Index
-    """How many words are kept."""
+    """Number of words to keep."""
     text: str = Field(min_length=1)
 
 
@@ -125,71 +124,89 @@ Intervention = Annotated[
 
 
 def list_head_ablations(model: Transformer) -> list[AblateHeads]:
-    """Return one intervention for each head of the model, from the bottom up."""
-    sites = [heads for _, heads in iter_attention_modules(model)]
+    """Return one ablation for each head of the model, from the first layer to the last."""
     return [
-        AblateHeads(stack=m.site.stack, layer=m.site.layer, attention=m.site.kind, heads=(head,))
-        for m in sites
-        for head in range(m.heads)
+        AblateHeads(
+            stack=module.site.stack,
+            layer=module.site.layer,
+            attention=module.site.kind,
+            heads=(head,),
+        )
+        for _, module in iter_attention_modules(model)
+        for head in range(module.heads)
     ]
 
 
 def find_ablated_heads(
     site: AttentionSite, interventions: Iterable[Intervention], num_heads: int
 ) -> tuple[int, ...]:
-    """Return the heads of an attention that are off."""
-    found = [i for i in interventions if isinstance(i, AblateHeads) and applies_to(i, site)]
-    return tuple(sorted({head for each in found for head in selected_heads(each, num_heads)}))
+    """Return the ablated heads of an attention module."""
+    ablations = [
+        each for each in interventions if isinstance(each, AblateHeads) and applies_to(each, site)
+    ]
+    return tuple(sorted({head for each in ablations for head in selected_heads(each, num_heads)}))
 
 
 def check_masked_keys(interventions: Iterable[Intervention], num_source_tokens: int) -> None:
-    """Refuse to hide what a source of so many tokens does not have. A target may still grow."""
+    """Raise InputError if a masked key is beyond the end of the source.
+
+    Keys of the decoder's self-attention are not checked: the length of the target is unknown.
+    """
     for each in interventions:
         if not isinstance(each, MaskKeys) or (each.stack, each.attention) == ("decoder", "self"):
             continue
         if max(each.keys) >= num_source_tokens:
             raise InputError(
-                f"`keys` must be below {num_source_tokens}, the tokens of the sentence, "
+                f"`keys` must be below {num_source_tokens}, the number of tokens of the sentence, "
                 f"but has {max(each.keys)} instead"
             )
 
 
 def has_scaled_scores(site: AttentionSite, interventions: Iterable[Intervention]) -> bool:
-    """Tell whether some head of an attention has another scale than the model's."""
-    return any(isinstance(i, ScaleScores) and applies_to(i, site) for i in interventions)
+    """Return whether an intervention scales the scores of an attention module."""
+    return any(isinstance(each, ScaleScores) and applies_to(each, site) for each in interventions)
 
 
 def iter_attention_modules(model: Transformer) -> Iterator[tuple[str, MultiHeadAttention]]:
+    """Yield the name and the module of each attention."""
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
             yield name, module
 
 
 def applies_to(intervention: AblateHeads | ScaleScores | MaskKeys, site: AttentionSite) -> bool:
+    """Return whether an intervention changes this attention module."""
     layer = site.layer if intervention.layer is None else intervention.layer
     return AttentionSite(intervention.stack, layer, intervention.attention) == site
 
 
-def selected_heads(intervention: AblateHeads | ScaleScores | MaskKeys, heads: int) -> Sequence[int]:
-    return range(heads) if intervention.heads is None else intervention.heads
+def selected_heads(
+    intervention: AblateHeads | ScaleScores | MaskKeys, num_heads: int
+) -> Sequence[int]:
+    """Return the heads that an intervention changes in a module with this number of heads."""
+    return range(num_heads) if intervention.heads is None else intervention.heads
 
 
 def check_interventions(model: Transformer, interventions: Iterable[Intervention]) -> None:
-    layers = {"encoder": len(model.encoder.layers), "decoder": len(model.decoder.layers)}
-    heads = next(m.heads for _, m in iter_attention_modules(model))
+    """Raise InputError if the model does not have a layer, head or sublayer of an intervention."""
+    num_layers = {"encoder": len(model.encoder.layers), "decoder": len(model.decoder.layers)}
+    num_heads = next(module.heads for _, module in iter_attention_modules(model))
     for each in interventions:
         if isinstance(each, ForceContinuation):
             continue
-        layer, last = getattr(each, "layer", None), layers[each.stack] - 1
-        if layer is not None and layer > last:
+        layer, last_layer = getattr(each, "layer", None), num_layers[each.stack] - 1
+        if layer is not None and layer > last_layer:
             raise InputError(
-                f"`layer` must be from 0 to {last} in the {each.stack}, but is {layer} instead"
+                f"`layer` must be from 0 to {last_layer} in the {each.stack}, "
+                f"but is {layer} instead"
             )
-        highest = max(getattr(each, "heads", None) or (0,))
-        if highest >= heads:
-            raise InputError(f"`heads` must be from 0 to {heads - 1}, but are {highest} instead")
-        wanted = getattr(each, "attention", None) or getattr(each, "sublayer", None)
-        if each.stack == "encoder" and wanted == "cross":
+        max_head = max(getattr(each, "heads", None) or (0,))
+        if max_head >= num_heads:
+            raise InputError(
+                f"`heads` must be from 0 to {num_heads - 1}, but has {max_head} instead"
+            )
+        sublayer = getattr(each, "attention", None) or getattr(each, "sublayer", None)
+        if each.stack == "encoder" and sublayer == "cross":
             raise InputError("`cross` must be in the decoder: the encoder has self-attention only")
 
 
@@ -200,9 +217,13 @@ _ADDRESS = re.compile(
 
 
 def parse_ablation(text: str) -> Intervention:
-    """Return what switches off a head, a sublayer, a layer or the positions."""
-    where = _address(text, "ablate")
-    stack, layer, part, head = where["stack"], where["layer"], where["part"], where["head"]
+    """Parse the address of a head, a sublayer, a layer or the positions: `decoder.1.cross.3`.
+
+    Raises:
+        ConfigError: If the text has another form. So do the other parsers.
+    """
+    address = _parse_address(text, "ablate")
+    stack, layer, part, head = address["stack"], address["layer"], address["part"], address["head"]
     if part == "positions" and layer is None and head is None:
         return AblatePositions(stack=stack)
     if layer is not None and part is None and head is None:
@@ -211,78 +232,82 @@ def parse_ablation(text: str) -> Intervention:
         return AblateHeads(stack=stack, layer=layer, attention=part, heads=(head,))
     if layer is not None and part in {"self", "cross", "feed_forward"} and head is None:
         return AblateSublayer(stack=stack, layer=layer, sublayer=part)
-    raise _wrong("ablate", "such as decoder.1.cross.3, decoder.1.cross or decoder.1", text)
+    expected = "an address such as decoder.1.cross.3, decoder.1.cross or decoder.1"
+    raise _syntax_error("ablate", expected, text)
 
 
 def parse_scale_scores(text: str) -> Intervention:
-    """Return what multiplies the scores of heads."""
-    where, factor = _split(text, "scale_scores", "decoder.1.cross.3=0.5")
-    parts = _attention(where, "scale_scores", text)
-    if parts.get("layer") is None:
-        raise _wrong("scale_scores", "of one layer, such as decoder.1.cross=0.5", text)
+    """Parse an attention address and a factor: `decoder.1.cross.3=0.5`."""
+    address, factor = _split_value(text, "scale_scores", "decoder.1.cross.3=0.5")
+    fields = _parse_attention_fields(address, "scale_scores", text)
+    if fields.get("layer") is None:
+        raise _syntax_error("scale_scores", "for one layer, such as decoder.1.cross=0.5", text)
     try:
-        return ScaleScores(**parts, factor=float(factor))
+        return ScaleScores(**fields, factor=float(factor))
     except ValueError:
-        raise _wrong("scale_scores", "a number behind =", text) from None
+        raise _syntax_error("scale_scores", "ADDRESS=NUMBER", text) from None
 
 
 def parse_mask_keys(text: str) -> Intervention:
-    """Return what hides positions."""
-    where, keys = _split(text, "mask", "decoder.cross=4,5")
+    """Parse an attention address and key positions: `decoder.cross=4,5`."""
+    address, keys = _split_value(text, "mask", "decoder.cross=4,5")
     if not re.fullmatch(r"\d+(,\d+)*", keys):
-        raise _wrong("mask", "positions behind =, such as 4,5", text)
-    places = tuple(int(key) for key in keys.split(","))
-    return MaskKeys(**_attention(where, "mask", text), keys=places)
+        raise _syntax_error("mask", "ADDRESS=POSITIONS, such as decoder.cross=4,5", text)
+    positions = tuple(int(key) for key in keys.split(","))
+    return MaskKeys(**_parse_attention_fields(address, "mask", text), keys=positions)
 
 
 def parse_shift_positions(text: str) -> Intervention:
-    """Return what lets a sentence begin elsewhere."""
-    stack, by = _split(text, "shift_positions", "encoder=5")
-    if stack not in {"encoder", "decoder"} or not by.isdecimal():
-        raise _wrong("shift_positions", "such as encoder=5", text)
-    return ShiftPositions.model_validate({"stack": stack, "offset": int(by)})
+    """Parse a stack and an offset: `encoder=5`."""
+    stack, offset = _split_value(text, "shift_positions", "encoder=5")
+    if stack not in {"encoder", "decoder"} or not offset.isdecimal():
+        raise _syntax_error("shift_positions", "STACK=NUMBER, such as encoder=5", text)
+    return ShiftPositions.model_validate({"stack": stack, "offset": int(offset)})
 
 
 def parse_force_continuation(text: str) -> Intervention:
-    """Return what forces a text behind so many words."""
-    word, forced = _split(text, "force", "3=elle")
-    if not word.isdecimal() or not forced:
-        raise _wrong("force", "a number of words, = and a text, such as 3=elle", text)
-    return ForceContinuation(num_prefix_words=int(word), text=forced)
+    """Parse a number of words and a text: `3=elle`."""
+    num_words, continuation = _split_value(text, "force", "3=elle")
+    if not num_words.isdecimal() or not continuation:
+        raise _syntax_error("force", "NUMBER_OF_WORDS=TEXT, such as 3=elle", text)
+    return ForceContinuation(num_prefix_words=int(num_words), text=continuation)
 
 
 def parse_attention_address(text: str) -> tuple[str, int, str, int | None]:
-    """Return stack, layer, kind and head of an attention."""
-    parts = _attention(text, "attention", text)
-    if parts.get("layer") is None:
-        raise _wrong("attention", "of one layer, such as decoder.1.cross", text)
-    heads = parts.get("heads")
-    return parts["stack"], parts["layer"], parts["attention"], heads[0] if heads else None
+    """Parse the address of an attention module; return stack, layer, kind and head or None."""
+    fields = _parse_attention_fields(text, "attention", text)
+    if fields.get("layer") is None:
+        raise _syntax_error("attention", "of one layer, such as decoder.1.cross", text)
+    heads = fields.get("heads")
+    return fields["stack"], fields["layer"], fields["attention"], heads[0] if heads else None
 
 
-def _address(text: str, name: str) -> dict[str, Any]:
+def _parse_address(text: str, name: str) -> dict[str, Any]:
     match = _ADDRESS.fullmatch(text)
     if not match:
-        raise _wrong(name, "such as decoder.1.cross.3, counted from 0", text)
-    found = match.groupdict()
-    numbers = {key: int(found[key]) for key in ("layer", "head") if found[key] is not None}
-    return {"layer": None, "head": None, "stack": found["stack"], "part": found["part"], **numbers}
+        expected = "an address such as decoder.1.cross.3, with indices from 0"
+        raise _syntax_error(name, expected, text)
+    groups = match.groupdict()
+    indices = {key: int(groups[key]) for key in ("layer", "head") if groups[key] is not None}
+    empty = {"layer": None, "head": None}
+    return {**empty, "stack": groups["stack"], "part": groups["part"], **indices}
 
 
-def _attention(text: str, name: str, whole: str) -> dict[str, Any]:
-    where = _address(text, name)
-    if where["part"] not in {"self", "cross"}:
-        raise _wrong(name, "an attention, such as decoder.1.cross", whole)
-    found = {"stack": where["stack"], "layer": where["layer"], "attention": where["part"]}
-    return found if where["head"] is None else {**found, "heads": (where["head"],)}
+def _parse_attention_fields(address_text: str, name: str, text: str) -> dict[str, Any]:
+    """Return the fields of an intervention on attention; `text` is the whole argument."""
+    address = _parse_address(address_text, name)
+    if address["part"] not in {"self", "cross"}:
+        raise _syntax_error(name, "the address of an attention, such as decoder.1.cross", text)
+    fields = {"stack": address["stack"], "layer": address["layer"], "attention": address["part"]}
+    return fields if address["head"] is None else {**fields, "heads": (address["head"],)}
 
 
-def _split(text: str, name: str, example: str) -> tuple[str, str]:
-    before, equals, behind = text.partition("=")
+def _split_value(text: str, name: str, example: str) -> tuple[str, str]:
+    address, equals, value = text.partition("=")
     if not equals:
-        raise _wrong(name, f"such as {example}", text)
-    return before, behind
+        raise _syntax_error(name, f"ADDRESS=VALUE, such as {example}", text)
+    return address, value
 
 
-def _wrong(name: str, wanted: str, text: str) -> ConfigError:
-    return ConfigError([f"`{name}` must be {wanted}, but is {text} instead"])
+def _syntax_error(name: str, expected: str, text: str) -> ConfigError:
+    return ConfigError([f"`{name}` must be {expected}, but is {text} instead"])

@@ -37,52 +37,75 @@ from seq2see.model.masks import AttentionMask, BatchLayout
 from seq2see.model.modules import Residual, Sublayer
 from seq2see.model.recorder import NULL_RECORDER, Recorder
 
-# B batch, H heads, T queries, S keys, N tokens in a row, M features of the model
+# B batch, H heads, T queries, S keys, N tokens of a flat batch, M features of the model
 
 ModuleEdit = Callable[[nn.Module], nn.Module]
-
-
+"""Takes a module and returns its replacement."""
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
+
+_SUBLAYERS = {"self": "attention", "cross": "cross_attention", "feed_forward": "feed_forward"}
+"""Attribute names of sublayers."""
+
+
+def patch_model(model: Transformer, interventions: Sequence[Intervention]) -> Transformer:
+    """Return a copy of the model with interventions; it shares the weights of the original.
+
+    Attention of the patched model always runs in its plain, unfused form, so that
+    `patch_model(model, [])` is the baseline for interventions, bit for bit.
+
+    Raises:
+        InputError: If the model does not have a layer or head of an intervention.
+    """
+    check_interventions(model, interventions)
+    edits: dict[str, ModuleEdit] = {}
+    for name, module in iter_attention_modules(model):
+        patches = _collect_head_patches(module, interventions)
+        edits[f"{name}.attention"] = _attention_edit(module.heads, patches)
+    for intervention in interventions:
+        if intervention.kind in _EDIT_BUILDERS:
+            edits |= _EDIT_BUILDERS[intervention.kind](model, intervention)
+    return replace_modules(model, edits)
 
 
 def replace_modules(model: ModuleT, edits: Mapping[str, ModuleEdit]) -> ModuleT:
-    """Return the model with some parts exchanged, by the names of `named_modules()`.
+    """Return the model with some modules replaced, by their names in `named_modules()`.
 
-    An edit gets the part and returns what shall stand in its place. Modules on the way are copied,
-    weights never.
+    The modules that contain a replaced module are copied; weights are never copied.
     """
     known = {name for name, _ in model.named_modules(remove_duplicate=False)}
-    assert edits.keys() <= known, f"no such parts: {sorted(edits.keys() - known)}"
-    return _rebuilt(model, "", edits)  # type: ignore[return-value]  # the root is never replaced
+    assert edits.keys() <= known, f"no such modules: {sorted(edits.keys() - known)}"
+    return _replace_children(model, "", edits)  # type: ignore[return-value]  # never the root
 
 
-def _rebuilt(module: nn.Module, name: str, edits: Mapping[str, ModuleEdit]) -> nn.Module:
-    below = f"{name}." if name else ""
-    if not any(edit == name or edit.startswith(below) for edit in edits):
+def _replace_children(module: nn.Module, name: str, edits: Mapping[str, ModuleEdit]) -> nn.Module:
+    prefix = f"{name}." if name else ""
+    if not any(edit == name or edit.startswith(prefix) for edit in edits):
         return module
     clone = copy(module)
-    children = {key: _rebuilt(m, below + key, edits) for key, m in module.named_children()}
+    children = {
+        key: _replace_children(child, prefix + key, edits) for key, child in module.named_children()
+    }
     clone.__dict__["_modules"] = module._modules | children
     return edits[name](clone) if name in edits else clone
 
 
 @dataclass(frozen=True, slots=True)
 class HeadPatches:
-    """What is different in the heads of one attention. By default, nothing."""
+    """Changes of the heads of one attention module; none by default."""
 
     ablated: frozenset[int] = frozenset()
-    """Heads that give zeros."""
+    """Heads whose output is zero."""
     score_scales: Mapping[int, float] = field(default_factory=dict)
-    """Factors on the scores of some heads; 0 makes a head look everywhere alike."""
+    """Factors on the scores, by head; with 0 the weights are uniform."""
     masked_keys: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    """Keys that some heads must not look at, by their positions."""
+    """Positions of masked keys, by head."""
 
 
 class PatchedAttention(Attention):
-    """An attention, always in its plain form, with changes in some heads.
+    """Attention with changed heads, always in its plain form.
 
-    Without changes it is `Attention.plain` to the bit: the baseline that changes are measured from.
-    A head that is off still computes its weights, which a recorder hears; nobody gets its mixture.
+    Without changes the result equals `Attention.plain_forward` bit for bit. An ablated head still
+    computes its weights, so that they can be recorded; only its output is zero.
     """
 
     def __init__(self, inner: Attention, heads: int, patches: HeadPatches) -> None:
@@ -92,40 +115,42 @@ class PatchedAttention(Attention):
         self.patches = patches
 
     def prepare_inputs(self, inputs: AttentionInputs) -> AttentionInputs:
-        """Hide the keys first: some kinds mix them."""
-        return self.inner.prepare_inputs(inputs._replace(mask=self._mask(inputs)))
+        """Mask keys before the inner preparation, which may project them."""
+        return self.inner.prepare_inputs(inputs._replace(mask=self._extend_mask(inputs)))
 
     def compute_scores(self, queries_BHTD: Tensor, keys_BHSD: Tensor) -> Tensor:
-        """Scale what the kind itself gives."""
+        """Return the scores, scaled per head."""
         scores_BHTS = self.inner.compute_scores(queries_BHTD, keys_BHSD)
         if not self.patches.score_scales:
             return scores_BHTS
-        return scores_BHTS * self._column(self.patches.score_scales, scores_BHTS)
+        return scores_BHTS * self._factors_H11(self.patches.score_scales, scores_BHTS)
 
     def weighted_sum(self, weights_BHTS: Tensor, values_BHSD: Tensor) -> Tensor:
-        """Give zeros for heads that are off."""
-        mixed_BHTD = self.inner.weighted_sum(weights_BHTS, values_BHSD)
+        """Return the outputs of the heads; zeros for ablated heads."""
+        output_BHTD = self.inner.weighted_sum(weights_BHTS, values_BHSD)
         if not self.patches.ablated:
-            return mixed_BHTD
-        return mixed_BHTD * self._column(dict.fromkeys(self.patches.ablated, 0.0), mixed_BHTD)
+            return output_BHTD
+        return output_BHTD * self._factors_H11(
+            dict.fromkeys(self.patches.ablated, 0.0), output_BHTD
+        )
 
-    def _column(self, factors: Mapping[int, float], like: Tensor) -> Tensor:
-        """Return a factor for each head, 1 where none is given, [H, 1, 1]."""
+    def _factors_H11(self, factors: Mapping[int, float], like: Tensor) -> Tensor:
+        """Return one factor per head, 1 by default."""
         return like.new_tensor([factors.get(h, 1.0) for h in range(self.heads)])[:, None, None]
 
-    def _mask(self, inputs: AttentionInputs) -> AttentionMask:
+    def _extend_mask(self, inputs: AttentionInputs) -> AttentionMask:
         if not self.patches.masked_keys:
             return inputs.mask
-        keys = inputs.keys_BHSD.size(2)
-        hidden_1H1S = torch.zeros(1, self.heads, 1, keys, dtype=torch.bool)
-        for head, places in self.patches.masked_keys.items():
-            # The target grows: what is hidden may not be there yet.
-            hidden_1H1S[0, head, 0, [place for place in places if place < keys]] = True
-        return inputs.mask | AttentionMask(hidden_1H1S.to(inputs.keys_BHSD.device))
+        num_keys = inputs.keys_BHSD.size(2)
+        masked_1H1S = torch.zeros(1, self.heads, 1, num_keys, dtype=torch.bool)
+        for head, keys in self.patches.masked_keys.items():
+            # While the target grows, some of the keys do not exist yet.
+            masked_1H1S[0, head, 0, [key for key in keys if key < num_keys]] = True
+        return inputs.mask | AttentionMask(masked_1H1S.to(inputs.keys_BHSD.device))
 
 
 class SkippedEncoderLayer(nn.Module):
-    """Gives its input on."""
+    """An encoder layer that returns its input."""
 
     def forward(
         self,
@@ -134,12 +159,12 @@ class SkippedEncoderLayer(nn.Module):
         mask: AttentionMask,  # noqa: ARG002
         recorder: Recorder = NULL_RECORDER,  # noqa: ARG002
     ) -> Tensor:
-        """Return what came in."""
+        """Return the input."""
         return x_NM
 
 
 class SkippedDecoderLayer(nn.Module):
-    """Gives its input on, and remembers nothing of the target."""
+    """A decoder layer that returns its input and does not extend its cache."""
 
     def __init__(self, inner: DecoderLayer) -> None:
         super().__init__()
@@ -153,24 +178,24 @@ class SkippedDecoderLayer(nn.Module):
         memory_mask: AttentionMask,  # noqa: ARG002
         recorder: Recorder = NULL_RECORDER,  # noqa: ARG002
     ) -> tuple[Tensor, LayerCache]:
-        """Return what came in."""
+        """Return the input and the unchanged cache."""
         return x_NM, cache
 
 
 class AblatedResidual(nn.Module):
-    """A residual connection that adds nothing, though its norm stays where it was."""
+    """A residual connection that adds zero; its norm is still applied."""
 
     def __init__(self, inner: Residual) -> None:
         super().__init__()
         self.inner = inner
 
     def forward(self, x_NM: Tensor, sublayer: Sublayer) -> Tensor:
-        """Let the sublayer run, so that recorders hear it and caches grow, and drop its result."""
+        """Run the sublayer, for recorders and caches, and replace its output by zeros."""
         return self.inner(x_NM, lambda h_NM: torch.zeros_like(sublayer(h_NM)))
 
 
 class ShiftedPositions(PositionalEncoding):
-    """Lets a sentence begin at another position."""
+    """Positional encodings that start at a later position."""
 
     def __init__(self, inner: PositionalEncoding, shift: int) -> None:
         super().__init__()
@@ -179,115 +204,102 @@ class ShiftedPositions(PositionalEncoding):
 
     @property
     def max_positions(self) -> int | None:
-        """What is left of the positions."""
-        return (
-            None
-            if self.inner.max_positions is None
-            else max(1, self.inner.max_positions - self.shift)
-        )
+        """Number of positions after the shift; None for no limit."""
+        if self.inner.max_positions is None:
+            return None
+        return max(1, self.inner.max_positions - self.shift)
 
     def forward(self, x_BTM: Tensor, offset: int = 0) -> Tensor:
-        """Return `x`, whose first token stands at position `offset` + `by`."""
+        """Return `x` with positions; its first token has position `offset + shift`."""
         return self.inner(x_BTM, offset + self.shift)
 
 
 class NoRelativePositions(nn.Module):
-    """In the place of `RelativeDistances`: all distances are alike."""
+    """Replaces `RelativePositionEmbeddings`: scores and outputs do not depend on distances."""
 
     def compute_scores(self, queries_BHTD: Tensor, num_keys: int) -> Tensor:  # noqa: ARG002
-        """Add nothing to the scores."""
+        """Return zero."""
         return queries_BHTD.new_zeros(())
 
     def weighted_sum(self, weights_BHTS: Tensor) -> Tensor:
-        """Add nothing to the mixture."""
+        """Return zero."""
         return weights_BHTS.new_zeros(())
 
 
-_SUBLAYERS = {"self": "attention", "cross": "cross_attention", "feed_forward": "feed_forward"}
-
-
-def patch_model(model: Transformer, interventions: Sequence[Intervention]) -> Transformer:
-    """Return the model with these changes; without any, the plain form of the model itself."""
-    check_interventions(model, interventions)
-    edits: dict[str, ModuleEdit] = {}
-    for name, heads in iter_attention_modules(model):
-        changes = _changes(heads, interventions)
-        edits[f"{name}.attention"] = _attention_edit(heads.heads, changes)
-    for intervention in interventions:
-        edits |= _EDITS.get(intervention.kind, _nothing)(model, intervention)
-    return replace_modules(model, edits)
-
-
-def _changes(heads: MultiHeadAttention, interventions: Sequence[Intervention]) -> HeadPatches:
-    """Gather all that is said of one attention; factors multiply, hidden keys add up."""
+def _collect_head_patches(
+    module: MultiHeadAttention, interventions: Sequence[Intervention]
+) -> HeadPatches:
+    """Combine all interventions on one module: factors are multiplied, masked keys united."""
     scales: dict[int, float] = {}
-    hidden: dict[int, frozenset[int]] = {}
+    masked: dict[int, frozenset[int]] = {}
     for each in interventions:
-        if isinstance(each, ScaleScores | MaskKeys) and applies_to(each, heads.site):
-            for head in selected_heads(each, heads.heads):
+        if isinstance(each, ScaleScores | MaskKeys) and applies_to(each, module.site):
+            for head in selected_heads(each, module.heads):
                 if isinstance(each, ScaleScores):
                     scales[head] = scales.get(head, 1.0) * each.factor
                 else:
-                    hidden[head] = hidden.get(head, frozenset()).union(each.keys)
-    off = frozenset(find_ablated_heads(heads.site, interventions, heads.heads))
-    return HeadPatches(off, scales, hidden)
+                    masked[head] = masked.get(head, frozenset()).union(each.keys)
+    ablated = frozenset(find_ablated_heads(module.site, interventions, module.heads))
+    return HeadPatches(ablated, scales, masked)
 
 
-def _attention_edit(heads: int, changes: HeadPatches) -> ModuleEdit:
-    def altered_attention(inner: nn.Module) -> nn.Module:
+def _attention_edit(heads: int, patches: HeadPatches) -> ModuleEdit:
+    def patch(inner: nn.Module) -> nn.Module:
         assert isinstance(inner, Attention)
-        return PatchedAttention(inner, heads, changes)
+        return PatchedAttention(inner, heads, patches)
 
-    return altered_attention
+    return patch
 
 
-def _skip(model: Transformer, layer: AblateLayer) -> dict[str, ModuleEdit]:  # noqa: ARG001
-    def skipped(inner: nn.Module) -> nn.Module:
+def _skip_layer(model: Transformer, ablation: AblateLayer) -> dict[str, ModuleEdit]:  # noqa: ARG001
+    def skip(inner: nn.Module) -> nn.Module:
         if isinstance(inner, DecoderLayer):
             return SkippedDecoderLayer(inner)
         return SkippedEncoderLayer()
 
-    return {f"{layer.stack}.layers.{layer.layer}": skipped}
+    return {f"{ablation.stack}.layers.{ablation.layer}": skip}
 
 
-def _silence(model: Transformer, off: AblateSublayer) -> dict[str, ModuleEdit]:  # noqa: ARG001
-    def silenced(inner: nn.Module) -> nn.Module:
+def _ablate_sublayer(
+    model: Transformer,  # noqa: ARG001
+    ablation: AblateSublayer,
+) -> dict[str, ModuleEdit]:
+    def ablate(inner: nn.Module) -> nn.Module:
         assert isinstance(inner, Residual)
         return AblatedResidual(inner)
 
-    residual = f"{_SUBLAYERS[off.sublayer]}_residual"
-    return {f"{off.stack}.layers.{off.layer}.{residual}": silenced}
+    residual = f"{_SUBLAYERS[ablation.sublayer]}_residual"
+    return {f"{ablation.stack}.layers.{ablation.layer}.{residual}": ablate}
 
 
-def _unplace(model: Transformer, off: AblatePositions) -> dict[str, ModuleEdit]:
-    def nothing(_: nn.Module) -> nn.Module:
+def _ablate_positions(model: Transformer, ablation: AblatePositions) -> dict[str, ModuleEdit]:
+    def remove_absolute(_: nn.Module) -> nn.Module:
         return PositionalEncoding()
 
-    def no_distances(_: nn.Module) -> nn.Module:
+    def remove_relative(_: nn.Module) -> nn.Module:
         return NoRelativePositions()
 
-    edits: dict[str, ModuleEdit] = {f"{off.stack}.embeddings.positions": nothing}
-    for name, heads in iter_attention_modules(model):
-        if heads.site.stack == off.stack and isinstance(heads.attention, RelativeAttention):
-            edits[f"{name}.attention.distances"] = no_distances
+    edits: dict[str, ModuleEdit] = {f"{ablation.stack}.embeddings.positions": remove_absolute}
+    for name, module in iter_attention_modules(model):
+        if module.site.stack == ablation.stack and isinstance(module.attention, RelativeAttention):
+            edits[f"{name}.attention.distances"] = remove_relative
     return edits
 
 
-def _shift(model: Transformer, shift: ShiftPositions) -> dict[str, ModuleEdit]:  # noqa: ARG001
-    def shifted(inner: nn.Module) -> nn.Module:
+def _shift_positions(
+    model: Transformer,  # noqa: ARG001
+    shift: ShiftPositions,
+) -> dict[str, ModuleEdit]:
+    def shift_module(inner: nn.Module) -> nn.Module:
         assert isinstance(inner, PositionalEncoding)
         return ShiftedPositions(inner, shift.offset)
 
-    return {f"{shift.stack}.embeddings.positions": shifted}
+    return {f"{shift.stack}.embeddings.positions": shift_module}
 
 
-def _nothing(model: Transformer, intervention: object) -> dict[str, ModuleEdit]:  # noqa: ARG001
-    return {}
-
-
-_EDITS: dict[str, Callable[..., dict[str, ModuleEdit]]] = {
-    "ablate_layer": _skip,
-    "ablate_sublayer": _silence,
-    "ablate_positions": _unplace,
-    "shift_positions": _shift,
+_EDIT_BUILDERS: dict[str, Callable[..., dict[str, ModuleEdit]]] = {
+    "ablate_layer": _skip_layer,
+    "ablate_sublayer": _ablate_sublayer,
+    "ablate_positions": _ablate_positions,
+    "shift_positions": _shift_positions,
 }

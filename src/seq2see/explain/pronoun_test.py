@@ -1,7 +1,8 @@
 """Pronoun test: which noun "it" refers to, measured on contrastive pairs of the fables corpus.
 
-French must choose *il* or *elle* and so depends on whether the animal was too tired or the street
-too wide. Proportions have Wilson intervals; results no better than chance are reported as such.
+A French translation must choose *il* or *elle*, which depends on whether the animal was too tired
+or the street too wide. Proportions have Wilson intervals, and the report states which of them are
+no better than chance.
 """
 
 from __future__ import annotations
@@ -34,14 +35,16 @@ from seq2see.explain.words import build_source_sentence
 from seq2see.model import AttentionRecord, AttentionSite, StackName
 from seq2see.text.tokenizer import find_source_offsets
 
-# B sentences, H heads, T queries, S keys
+# B sentences, H heads, T queries, S source tokens
 
+DEFAULT_CASES = 300
+"""Default number of pairs: 95 % intervals of about ±6 percentage points."""
 Z_95 = 1.96
-"""Standard deviations of a 95 % interval."""
+"""Standard score of a 95 % interval."""
 
 
 class Proportion(TraceBaseModel):
-    """How often something holds, with the 95 % interval that this is sure to."""
+    """A proportion with a confidence interval, 95 % by default."""
 
     count: int
     total: int
@@ -50,92 +53,92 @@ class Proportion(TraceBaseModel):
 
     @classmethod
     def from_counts(cls, count: int, total: int, z: float = Z_95) -> Proportion:
-        """Return the share with Wilson's interval."""
+        """Return the proportion with its Wilson interval of `z` standard deviations."""
         square = z**2
-        middle = (count + square / 2) / (total + square)
-        half = (
+        center = (count + square / 2) / (total + square)
+        half_width = (
             z / (total + square) * math.sqrt(count * (total - count) / total + square / 4)
             if total
             else 0.5
         )
-        return cls(
-            count=count, total=total, low=max(0.0, middle - half), high=min(1.0, middle + half)
-        )
+        low, high = max(0.0, center - half_width), min(1.0, center + half_width)
+        return cls(count=count, total=total, low=low, high=high)
 
     @property
     def value(self) -> float:
-        """The share itself."""
+        """The proportion; NaN if the total is 0."""
         return self.count / self.total if self.total else math.nan
 
     @property
     def is_above_chance(self) -> bool:
-        """Whether it is more than half, beyond doubt."""
+        """Whether the interval is above one half."""
         return self.low > 0.5
 
     def format_interval(self) -> str:
-        """Return it in words."""
+        """Return the proportion and its interval as text."""
         return f"{self.value:.1%} of {self.total} (95 %: {self.low:.1%} to {self.high:.1%})"
 
     def format_with_significance(self) -> str:
-        """Return it in words, and say if it may be chance."""
-        return (
-            self.format_interval()
-            if self.is_above_chance
-            else f"{self.format_interval()}, no better than chance"
-        )
+        """Return the proportion and its interval as text, with a note if it may be chance."""
+        note = "" if self.is_above_chance else ", no better than chance"
+        return f"{self.format_interval()}{note}"
 
 
 def bonferroni_z(num_tests: int) -> float:
-    """Return how many deviations the best of so many must be away, by Bonferroni's correction."""
-    wanted, low, high = 0.05 / (2 * num_tests), 0.0, 10.0
+    """Return the standard score of a 95 % interval with Bonferroni correction for `num_tests`."""
+    tail, low, high = 0.05 / (2 * num_tests), 0.0, 10.0
     while high - low > 1e-6:
         middle = (low + high) / 2
-        tail = math.erfc(middle / math.sqrt(2)) / 2
-        low, high = (middle, high) if tail > wanted else (low, middle)
+        is_too_small = math.erfc(middle / math.sqrt(2)) / 2 > tail
+        low, high = (middle, high) if is_too_small else (low, middle)
     return high
 
 
-DEFAULT_CASES = 300
-"""Pairs that are asked by default: enough for intervals of six points."""
-
-
 class PronounAttention(TraceBaseModel):
-    """One head of the encoder, at "it"."""
+    """Attention of one encoder head from "it"."""
 
     layer: int
     head: int
     weights: tuple[float, ...]
-    """To each source token."""
+    """One weight per source token."""
+
+    @property
+    def label(self) -> str:
+        """Layer and head as text."""
+        return f"layer {self.layer}, head {self.head}"
 
 
 class PronounCase(TraceBaseModel):
-    """One sentence with "it"."""
+    """One sentence with "it", and a correct and a wrong translation."""
 
     source: str
     tokens: tuple[str, ...]
     correct_token: str
+    """First token of the correct translation that differs, such as *il*."""
     wrong_token: str
-    """The first piece in which right and wrong differ: *il* and *elle*."""
+    """The same of the wrong translation, such as *elle*."""
     correct_probability: float
     wrong_probability: float
     log_prob_difference: float
-    """log p(right) − log p(wrong): above 0 the model is right."""
+    """log p(correct) − log p(wrong); positive if the model prefers the correct pronoun."""
     pronoun_attention: tuple[PronounAttention, ...]
     ablations: tuple[HeadAblation, ...]
 
     def format_summary(self) -> str:
-        """Return what the model prefers, and without which head that changes most."""
-        most = max(self.ablations, key=lambda removal: abs(removal.change))
+        """Return the preference of the model and the head with the largest effect, as text."""
+        largest = max(self.ablations, key=lambda ablation: abs(ablation.change))
         return (
-            f"p({self.correct_token}) = {self.correct_probability:.3f}, p({self.wrong_token}) = "
-            f"{self.wrong_probability:.3f}: a preference of {self.log_prob_difference:+.2f} nats for what "
-            f"is right. Without {most.attention_address}.{most.head} it is {most.log_prob_difference:+.2f}, the largest "
-            f"change of {len(self.ablations)} heads."
+            f"p({self.correct_token}) = {self.correct_probability:.3f}, "
+            f"p({self.wrong_token}) = {self.wrong_probability:.3f}; log-probability difference "
+            f"{self.log_prob_difference:+.2f} nats (correct − wrong). "
+            f"Without {largest.attention_address}.{largest.head} it is "
+            f"{largest.log_prob_difference:+.2f}, the largest change of {len(self.ablations)} "
+            "heads."
         )
 
 
 class AntecedentPreference(TraceBaseModel):
-    """How often a head of the encoder looks from "it" more at what is meant than at the rival."""
+    """How often an encoder head attends from "it" more to the antecedent than to the other noun."""
 
     layer: int
     head: int
@@ -143,215 +146,234 @@ class AntecedentPreference(TraceBaseModel):
 
 
 class PronounReport(TraceBaseModel):
-    """What "it" means to a model."""
+    """Results of the pronoun test."""
 
     corpus: str
     examples: tuple[PronounCase, ...]
+    """The sentences with "too tired" and "too wide"."""
     accuracy: Proportion
-    """Of whole translations that differ in the pronoun and its agreement."""
+    """How often the model prefers the correct translation to the wrong one."""
     masked_accuracy: Proportion
-    """The same with the deciding word hidden: half is right, whatever one prefers."""
+    """The same with the deciding word masked. Sources are then equal in pairs: half is correct."""
     heads: tuple[AntecedentPreference, ...]
 
     @property
     def best_head(self) -> AntecedentPreference:
-        """The head that follows the meaning most often."""
+        """Head that attends to the antecedent most often."""
         return max(self.heads, key=lambda head: head.proportion.value)
 
     def summary_lines(self) -> Iterator[str]:
-        """Yield what was found, null results too, and the two famous sentences."""
+        """Yield the results as lines of text, including null results and the two examples."""
         yield from self.proportion_lines()
         yield from (f"{case.source} {case.format_summary()}" for case in self.examples)
 
     def proportion_lines(self) -> Iterator[str]:
-        """Yield how often the model is right, and whether attention shows why."""
-        yield f"The model prefers the right pronoun in {self.accuracy.format_with_significance()}."
-        yield f"With the deciding word hidden: {self.masked_accuracy.format_with_significance()}."
-        best, tried = self.best_head, len(self.heads)
-        told = f'encoder layer {best.layer}, head {best.head}: "it" looks at what is meant in'
-        fair = Proportion.from_counts(
-            best.proportion.count, best.proportion.total, bonferroni_z(tried)
+        """Yield accuracy, masked accuracy and the best head as lines of text."""
+        accuracy = self.accuracy.format_with_significance()
+        yield f"The model prefers the correct pronoun in {accuracy}."
+        yield f"With the deciding word masked: {self.masked_accuracy.format_with_significance()}."
+        best, num_heads = self.best_head, len(self.heads)
+        name = f"encoder layer {best.layer}, head {best.head}"
+        corrected = Proportion.from_counts(
+            best.proportion.count, best.proportion.total, bonferroni_z(num_heads)
         )
-        if fair.is_above_chance:
-            yield f"Attention shows it: {told} {best.proportion.format_interval()}, the best of {tried} heads."
+        interval = best.proportion.format_interval()
+        if corrected.is_above_chance:
+            yield (
+                f'Attention shows the antecedent: {name} attends from "it" more to the antecedent '
+                f"than to the other noun in {interval}, the best of {num_heads} heads."
+            )
         else:
             yield (
-                f"Attention does not show it: the best of {tried} heads, {told} "
-                f"{best.proportion.format_interval()}, which the best of so many may reach by chance."
+                "No head attends to the antecedent significantly more often than to the other "
+                f"noun. Best of {num_heads} heads: {name} in {interval}, which is not significant "
+                "after Bonferroni correction."
             )
 
     def save(self, path: Path) -> None:
-        """Write .json, .html or a picture, as the name says."""
-        ending = path.suffix.lower()
-        if ending in draw.FIGURE_FORMATS:
-            draw.draw_heatmaps(path, 'Where "it" looks, in each head of the encoder', _grids(self))
+        """Write a file of the format of its extension: a figure, .json, or else HTML."""
+        suffix = path.suffix.lower()
+        if suffix in draw.FIGURE_FORMATS:
+            draw.draw_heatmaps(path, 'Attention from "it" in each encoder head', _heatmaps(self))
             return
-        text = self.model_dump_json() if ending == ".json" else self.to_html()
+        text = self.model_dump_json() if suffix == ".json" else self.to_html()
         path.write_text(text, encoding="utf-8")
 
     def to_html(self) -> str:
-        """Return a page of tables."""
-        return render_report("What “it” means", self.proportion_lines(), "".join(_body(self)))
+        """Return a self-contained HTML page."""
+        return render_report("Pronoun test", self.proportion_lines(), "".join(_render_body(self)))
 
 
 def run_pronoun_test(
     explained: ExplainedModel, use_short_corpus: bool = False, max_cases: int = DEFAULT_CASES
 ) -> PronounReport:
-    """Ask a model from English to French what "it" means."""
+    """Run the pronoun test with a model from English to French.
+
+    Args:
+        explained: The model.
+        use_short_corpus: Use `builtin:fables-short/test` instead of `builtin:fables/test`.
+        max_cases: Maximum number of pairs.
+
+    Raises:
+        InputError: If the model translates between other languages.
+    """
     if tuple(language[:2] for language in explained.languages) != ("en", "fr"):
         raise InputError(
-            f"the model must translate from en to fr to be asked about “it”, "
+            f"the model must translate from en to fr for the pronoun test, "
             f"but translates from {' to '.join(explained.languages)} instead"
         )
-    decisive = fables.load_pronoun_cases("test", use_short_corpus)
-    famous, asked = decisive[:2], decisive[:max_cases]
-    pronouns = [fable.pronoun for fable in asked if fable.pronoun]
+    all_cases = fables.load_pronoun_cases("test", use_short_corpus)
+    examples, cases = all_cases[:2], all_cases[:max_cases]
+    pronouns = [fable.pronoun for fable in cases if fable.pronoun]
+    pairs = [p.contrastive_pair for p in pronouns if p.contrastive_pair]
+    masked_pairs = [p.masked_pair for p in pronouns if p.masked_pair]
     return PronounReport(
         corpus="builtin:fables-short/test" if use_short_corpus else "builtin:fables/test",
-        examples=tuple(_case(explained, fable) for fable in famous),
-        accuracy=_preferred(
-            explained, [p.contrastive_pair for p in pronouns if p.contrastive_pair]
-        ),
-        masked_accuracy=_preferred(explained, [p.masked_pair for p in pronouns if p.masked_pair]),
-        heads=tuple(_following(explained, asked)),
+        examples=tuple(_build_case(explained, fable) for fable in examples),
+        accuracy=_measure_accuracy(explained, pairs),
+        masked_accuracy=_measure_accuracy(explained, masked_pairs),
+        heads=tuple(_count_antecedent_preferences(explained, cases)),
     )
 
 
-def _preferred(subject: ExplainedModel, pairs: Sequence[ContrastivePair]) -> Proportion:
-    found = compute_contrastive_scores(subject, pairs)
-    return Proportion.from_counts(sum(value > 0 for value in found), len(found))
+def _measure_accuracy(explained: ExplainedModel, pairs: Sequence[ContrastivePair]) -> Proportion:
+    scores = compute_contrastive_scores(explained, pairs)
+    return Proportion.from_counts(sum(score > 0 for score in scores), len(scores))
 
 
-def _case(subject: ExplainedModel, fable: Fable) -> PronounCase:
+def _build_case(explained: ExplainedModel, fable: Fable) -> PronounCase:
     assert fable.pronoun
     assert fable.pronoun.contrastive_pair
-    contrast = fable.pronoun.contrastive_pair
-    right, wrong = encode_targets(subject, [contrast.correct, contrast.wrong])
-    place = find_first_difference(right, wrong)
-    source = subject.encode_source(fable.source)
-    engine = TorchEngine(subject.with_interventions([]).model, subject.special_tokens)
-    ours, theirs = engine.score_targets([(source, right), (source, wrong)])
-    without = ablate_each_head(subject, contrast)
-    tokenizer = subject.tokenizers.source
+    pair = fable.pronoun.contrastive_pair
+    correct, wrong = encode_targets(explained, [pair.correct, pair.wrong])
+    step = find_first_difference(correct, wrong)
+    source = explained.encode_source(fable.source)
+    engine = TorchEngine(explained.with_interventions([]).model, explained.special_tokens)
+    correct_scores, wrong_scores = engine.score_targets([(source, correct), (source, wrong)])
+    results = ablate_each_head(explained, pair)
+    tokenizer = explained.tokenizers.source
     sentence = build_source_sentence(
-        fable.source, source, subject.special_tokens, tokenizer, subject.languages[0]
+        fable.source, source, explained.special_tokens, tokenizer, explained.languages[0]
     )
     return PronounCase(
         source=fable.source,
         tokens=tuple(token.text for token in sentence.tokens),
-        correct_token=subject.display_target_token(right[place])[1],
-        wrong_token=subject.display_target_token(wrong[place])[1],
-        correct_probability=math.exp(ours.log_probs[place]),
-        wrong_probability=math.exp(theirs.log_probs[place]),
-        log_prob_difference=without.log_prob_difference,
-        pronoun_attention=tuple(_looks(subject, fable)),
-        ablations=without.ablations,
+        correct_token=explained.display_target_token(correct[step])[1],
+        wrong_token=explained.display_target_token(wrong[step])[1],
+        correct_probability=math.exp(correct_scores.log_probs[step]),
+        wrong_probability=math.exp(wrong_scores.log_probs[step]),
+        log_prob_difference=results.log_prob_difference,
+        pronoun_attention=tuple(_list_pronoun_attention(explained, fable)),
+        ablations=results.ablations,
     )
 
 
-class _EncoderEars:
-    """Listens to every head of the encoder."""
+class _EncoderAttentionRecorder:
+    """Records the attention weights of all encoder layers."""
 
     def __init__(self) -> None:
         self.weights_HTS: dict[int, Tensor] = {}
 
     def attention_listener(self, site: AttentionSite) -> Any:
-        def take(record: AttentionRecord) -> None:
+        def record_weights(record: AttentionRecord) -> None:
             self.weights_HTS[site.layer] = record.weights_BHTS[0]
 
-        return take
+        return record_weights
 
     def layer_listener(self, stack: StackName, layer: int) -> None: ...
 
 
 @torch.inference_mode()
-def _from_it(subject: ExplainedModel, fable: Fable) -> dict[int, Tensor]:
-    """Return where "it" looks in each layer of the encoder, [H, S], its pieces together."""
+def _record_pronoun_attention(explained: ExplainedModel, fable: Fable) -> dict[int, Tensor]:
+    """Return the attention from "it" in each encoder layer, mean over its tokens, [H, S]."""
     assert fable.pronoun
-    ids = subject.encode_source(fable.source)
-    ears = _EncoderEars()
-    subject.model.encode(subject.build_source_BS(ids), ears)
-    places = _tokens_of(subject, fable.source, ids, fable.pronoun.source_index)
-    return {layer: weights[:, places].mean(1) for layer, weights in ears.weights_HTS.items()}
+    ids = explained.encode_source(fable.source)
+    recorder = _EncoderAttentionRecorder()
+    explained.model.encode(explained.build_source_BS(ids), recorder)
+    tokens = _find_tokens(explained, fable.source, ids, fable.pronoun.source_index)
+    return {layer: weights[:, tokens].mean(1) for layer, weights in recorder.weights_HTS.items()}
 
 
-def _looks(subject: ExplainedModel, fable: Fable) -> Iterator[PronounAttention]:
-    for layer, weights_HS in sorted(_from_it(subject, fable).items()):
+def _list_pronoun_attention(explained: ExplainedModel, fable: Fable) -> Iterator[PronounAttention]:
+    for layer, weights_HS in sorted(_record_pronoun_attention(explained, fable).items()):
         for head, weights in enumerate(weights_HS.tolist()):
             yield PronounAttention(layer=layer, head=head, weights=tuple(weights))
 
 
-def _tokens_of(subject: ExplainedModel, text: str, ids: Sequence[int], word: int) -> list[int]:
-    """Return the tokens of a word that the fables count, as the model reads them."""
+def _find_tokens(explained: ExplainedModel, text: str, ids: Sequence[int], word: int) -> list[int]:
+    """Return the indices of the tokens of a word, given its index in the fable."""
     start, end = [match.span() for match in WORD_PATTERN.finditer(text)][word]
-    first = 0 if subject.special_tokens.source_bos_id is None else 1
-    spans = find_source_offsets(subject.tokenizers.source, ids, text)
-    return [first + place for place, (a, b) in enumerate(spans) if a < end and b > start]
+    num_before = 0 if explained.special_tokens.source_bos_id is None else 1
+    offsets = find_source_offsets(explained.tokenizers.source, ids, text)
+    return [num_before + i for i, (a, b) in enumerate(offsets) if a < end and b > start]
 
 
-def _following(subject: ExplainedModel, cases: Sequence[Fable]) -> Iterator[AntecedentPreference]:
-    """Count for each head how often the noun that is meant gets more than its rival."""
+def _count_antecedent_preferences(
+    explained: ExplainedModel, cases: Sequence[Fable]
+) -> Iterator[AntecedentPreference]:
+    """Yield for each head how often the antecedent gets more attention than the other noun."""
     counts: dict[tuple[int, int], int] = {}
     for fable in cases:
         assert fable.pronoun
-        ids = subject.encode_source(fable.source)
-        meant, rival = (
-            _tokens_of(subject, fable.source, ids, word)
+        ids = explained.encode_source(fable.source)
+        antecedent, distractor = (
+            _find_tokens(explained, fable.source, ids, word)
             for word in (fable.pronoun.antecedent_index, fable.pronoun.distractor_index)
         )
-        for layer, weights_HS in _from_it(subject, fable).items():
-            more_H = weights_HS[:, meant].sum(1) > weights_HS[:, rival].sum(1)
-            for head, more in enumerate(more_H.tolist()):
-                counts[layer, head] = counts.get((layer, head), 0) + more
+        for layer, weights_HS in _record_pronoun_attention(explained, fable).items():
+            prefers_H = weights_HS[:, antecedent].sum(1) > weights_HS[:, distractor].sum(1)
+            for head, prefers in enumerate(prefers_H.tolist()):
+                counts[layer, head] = counts.get((layer, head), 0) + prefers
     for (layer, head), count in sorted(counts.items()):
-        yield AntecedentPreference(
-            layer=layer, head=head, proportion=Proportion.from_counts(count, len(cases))
-        )
+        proportion = Proportion.from_counts(count, len(cases))
+        yield AntecedentPreference(layer=layer, head=head, proportion=proportion)
 
 
-def _grids(report: PronounReport) -> list[draw.Heatmap]:
+def _heatmaps(report: PronounReport) -> list[draw.Heatmap]:
     return [
         draw.Heatmap(
             f"{case.source}  p({case.correct_token}) = {case.correct_probability:.2f}, "
             f"p({case.wrong_token}) = {case.wrong_probability:.2f}",
-            [f"layer {look.layer}, head {look.head}" for look in case.pronoun_attention],
+            [attention.label for attention in case.pronoun_attention],
             case.tokens,
-            [look.weights for look in case.pronoun_attention],
+            [attention.weights for attention in case.pronoun_attention],
         )
         for case in report.examples
     ]
 
 
-def _body(report: PronounReport) -> Iterator[str]:
+def _render_body(report: PronounReport) -> Iterator[str]:
     for case in report.examples:
         yield f"<section><h2>{case.source}</h2>"
         yield f"<p>{case.format_summary()}</p>"
-        yield "<p class='note'>Where “it” looks, in each head of the encoder:</p>"
-        names = [f"layer {look.layer}, head {look.head}" for look in case.pronoun_attention]
-        weights = [look.weights for look in case.pronoun_attention]
-        yield render_heat_table(
-            draw.DivergingHeatmap("", names, case.tokens, weights), 1, unsigned=True
+        yield "<p class='note'>Attention from “it” in each encoder head:</p>"
+        labels = [attention.label for attention in case.pronoun_attention]
+        weights = [attention.weights for attention in case.pronoun_attention]
+        table = draw.DivergingHeatmap("", labels, case.tokens, weights)
+        yield render_heat_table(table, 1, unsigned=True)
+        yield (
+            '<p class="note">Change of the log-probability difference when each head is ablated, '
+            "in nats:</p>"
         )
-        yield '<p class="note">How the preference changes without each head, in nats:</p>'
-        yield _removal_table(case.ablations)
+        yield _render_ablations(case.ablations)
         yield "</section>"
-    yield "<section><h2>How often “it” looks more at what is meant than at the other noun</h2>"
+    yield ("<section><h2>How often “it” attends more to the antecedent than to the other noun</h2>")
     rows = [
-        [f"layer {h.layer}, head {h.head}", h.proportion.format_with_significance()]
-        for h in report.heads
+        [f"layer {head.layer}, head {head.head}", head.proportion.format_with_significance()]
+        for head in report.heads
     ]
-    yield render_table(["head of the encoder", f"in the cases of {report.corpus}"], rows)
+    yield render_table(["encoder head", f"sentences of {report.corpus}"], rows)
     yield "</section>"
 
 
-def _removal_table(removals: Sequence[HeadAblation]) -> str:
-    names = list(dict.fromkeys(removal.attention_address for removal in removals))
-    heads = sorted({removal.head for removal in removals})
-    values = {(r.attention_address, r.head): r.change for r in removals}
+def _render_ablations(ablations: Sequence[HeadAblation]) -> str:
+    addresses = list(dict.fromkeys(ablation.attention_address for ablation in ablations))
+    heads = sorted({ablation.head for ablation in ablations})
+    values = {(each.attention_address, each.head): each.change for each in ablations}
     table = draw.DivergingHeatmap(
         "",
-        names,
+        addresses,
         [f"head {head}" for head in heads],
-        [[values.get((name, head), math.nan) for head in heads] for name in names],
+        [[values.get((address, head), math.nan) for head in heads] for address in addresses],
     )
-    return render_heat_table(table, max([1e-9, *(abs(r.change) for r in removals)]))
+    return render_heat_table(table, max([1e-9, *(abs(each.change) for each in ablations)]))

@@ -1,8 +1,8 @@
 """Types of a trace: everything that was recorded while one sentence was translated.
 
 The command line, notebooks and web pages read these types. `docs/trace.md` describes the JSON.
-Raise `TRACE_VERSION` when a change would break a reader of the old format. Layers, heads, tokens and
-steps are counted from 0.
+Raise `TRACE_VERSION` when a change would break a reader of the old format. Indices of layers,
+heads, tokens and steps start at 0.
 """
 
 from __future__ import annotations
@@ -24,41 +24,48 @@ from seq2see.errors import ConfigError, InputError
 from seq2see.explain.interventions import Intervention
 from seq2see.search import SearchConfig
 
-# T target tokens (steps), S source tokens, H heads, D features of a head, M of the model,
-# W source words, R rows of the beam
+# T target tokens (steps), S source tokens, H heads, D features per head, M features of the model,
+# W source words, R rows of the beam: one per hypothesis and step
 
-_KINDS: dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "uint8": np.dtype("u1")}
+_DTYPES: dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "uint8": np.dtype("u1")}
 
 
 def encode_tensor(array: NDArray[Any]) -> dict[str, object]:
-    """Return the JSON form: uint8 for masks, float32 for all else."""
-    kind = "uint8" if array.dtype.kind in "ub" else "float32"
-    data = np.ascontiguousarray(array, _KINDS[kind]).tobytes()
-    return {"shape": list(array.shape), "dtype": kind, "data": b64encode(data).decode("ascii")}
+    """Return an array as a JSON object: shape, dtype, and little-endian numbers in base64.
+
+    Masks are stored as uint8, all other arrays as float32.
+    """
+    dtype = "uint8" if array.dtype.kind in "ub" else "float32"
+    data = np.ascontiguousarray(array, _DTYPES[dtype]).tobytes()
+    return {"shape": list(array.shape), "dtype": dtype, "data": b64encode(data).decode("ascii")}
 
 
 def decode_tensor(value: object) -> NDArray[Any]:
-    """Return the array of a JSON form, or the array itself; anything else is refused."""
+    """Return the array of a JSON object; an array is returned unchanged.
+
+    Raises:
+        ConfigError: If the value is neither.
+    """
     if isinstance(value, np.ndarray):
         return value
-    if not isinstance(value, dict) or value.get("dtype") not in _KINDS:
-        raise ConfigError(["`dtype` must be float32 or uint8, of a tensor with shape and data"])
-    kind = _KINDS[value["dtype"]]
+    if not isinstance(value, dict) or value.get("dtype") not in _DTYPES:
+        raise ConfigError(["`dtype` must be float32 or uint8, in an object with shape and data"])
     try:
-        numbers = np.frombuffer(b64decode(value["data"], validate=True), kind)
+        data = b64decode(value["data"], validate=True)
+        numbers = np.frombuffer(data, _DTYPES[value["dtype"]])
         shape = [int(size) for size in value["shape"]]
     except (Base64Error, KeyError, TypeError, ValueError) as error:
-        raise ConfigError([f"`data` must be base64 of such numbers, but: {error}"]) from None
+        raise ConfigError([f"`data` must be numbers of this dtype in base64: {error}"]) from None
     if numbers.size != prod(shape):
         raise ConfigError(
             [f"`data` must have {prod(shape)} numbers, but has {numbers.size} instead"]
         )
-    found: NDArray[Any] = numbers.reshape(shape)
-    return found
+    array: NDArray[Any] = numbers.reshape(shape)
+    return array
 
 
 def to_numpy(tensor: Tensor, dtype: Any = np.float32) -> NDArray[Any]:
-    """Return a tensor as NumPy has it."""
+    """Return a tensor as a NumPy array."""
     return tensor.detach().cpu().numpy().astype(dtype)
 
 
@@ -71,64 +78,59 @@ JsonTensor = Annotated[
             "type": "object",
             "properties": {
                 "shape": {"type": "array", "items": {"type": "integer"}},
-                "dtype": {"enum": list(_KINDS)},
+                "dtype": {"enum": list(_DTYPES)},
                 "data": {"type": "string", "contentEncoding": "base64"},
             },
             "required": ["shape", "dtype", "data"],
         }
     ),
 ]
-"""A NumPy array that is a packed tensor in JSON."""
-
+"""A NumPy array that is encoded by `encode_tensor` in JSON."""
 
 TRACE_FORMAT: Literal["seq2see-trace"] = "seq2see-trace"
-
-
 TRACE_VERSION = 2
 
-
 TokenAxis = Literal["source", "decoder_input", "target", "projection"]
-
-
+"""Tokens along an axis of an attention map; `projection`: projected keys of Linformer."""
 AttributionMethod = Literal[
     "attention", "rollout", "gradient_x_input", "integrated_gradients", "occlusion"
 ]
 
 
 class TraceBaseModel(Config):
-    """The base of what a trace holds."""
+    """Base class of the parts of a trace and of reports."""
 
     model_config = ConfigDict(
         arbitrary_types_allowed=True,
-        strict=False,  # lists are tuples here
-        extra="ignore",  # a later version may say more
+        strict=False,  # JSON lists become tuples
+        extra="ignore",  # a later version may add fields
     )
 
 
 class SentenceToken(TraceBaseModel):
-    """A piece of a sentence, as the model has it."""
+    """A token of a sentence."""
 
     id: int
     piece: str
-    """As the tokenizer has it, ▁ for a space."""
+    """Piece of the tokenizer, with ▁ for a space."""
     text: str
-    """As one would show it."""
+    """Text for display."""
     word: int | None
-    """The word that it is a part of; None for what stands around a sentence."""
+    """Index of its word; None for special tokens at the start and end of a sentence."""
 
 
 class SentenceWord(TraceBaseModel):
-    """Some pieces in a row."""
+    """A word: consecutive tokens of a sentence."""
 
     text: str
     first_token: int
-    """Its first token ..."""
+    """Index of its first token."""
     end_token: int
-    """... and the one behind its last."""
+    """Index after its last token."""
 
 
 class TokenizedSentence(TraceBaseModel):
-    """A text with its pieces and words; the tokens include what stands around the sentence."""
+    """A text with its tokens and words. The tokens include special tokens at its start and end."""
 
     language: str
     text: str
@@ -137,7 +139,7 @@ class TokenizedSentence(TraceBaseModel):
 
 
 class TokenCandidate(TraceBaseModel):
-    """A token that might come next."""
+    """A token, or the first token of a word, with its probability."""
 
     id: int
     piece: str
@@ -147,47 +149,47 @@ class TokenCandidate(TraceBaseModel):
 
 
 class DecodingStep(TraceBaseModel):
-    """How one token of the translation was chosen."""
+    """One token of the translation and the distribution it was chosen from."""
 
     input_piece: str
-    """The piece that the decoder was given: the token before, at first the start symbol."""
+    """Input of the decoder: the piece of the previous token, or of the start token."""
     log_prob: float
     probability: float
     rank: int
-    """How many tokens the model liked better."""
+    """Number of tokens with a higher probability."""
     entropy: float
-    """Of the whole distribution, in nats."""
+    """Entropy of the distribution, in nats."""
     top_candidates: tuple[TokenCandidate, ...]
-    """The likeliest, best first."""
+    """The most likely tokens, best first."""
 
 
 NodeStatus = Literal["alive", "finished", "pruned", "stopped"]
 
 
 class BeamNode(TraceBaseModel):
-    """A hypothesis, by its last token."""
+    """A partial or finished hypothesis of the search, identified by its last token."""
 
     id: int
     parent: int | None
-    """The hypothesis that it goes on from; None for a first token."""
+    """Id of the hypothesis that it extends; None for a first token."""
     step: int
     search_index: int
-    """Which of several searches it belongs to: a sample, or a group of diverse beam search."""
+    """Index of its search: of a sample, or of a group of diverse beam search."""
     token_id: int
     piece: str
     text: str
     token_log_prob: float
-    """The model's, of this token. Along a path they sum to `log_prob`."""
+    """Log-probability of this token; along a path they sum to `log_prob`."""
     log_prob: float
     penalty: float
-    """What processors and coverage take off the score."""
+    """Subtracted from the score by step processors and the coverage penalty."""
     score: float
-    """log_prob / length^α − penalty: what it would be worth, had it ended here."""
+    """log_prob / length^α − penalty: the score if it ended here."""
     rank: int
-    """Its place among the candidates of its step, 0 for the best."""
+    """Rank among the candidates of its step, 0 for the best."""
     status: NodeStatus
     attention_row: int
-    """The row of `Beam.attention` that belongs to the choice of this token."""
+    """Row of `BeamTree.mean_attention` at the step that chose this token."""
 
 
 class BeamLayerAttention(TraceBaseModel):
@@ -199,51 +201,52 @@ class BeamLayerAttention(TraceBaseModel):
 
 
 class BeamTree(TraceBaseModel):
-    """The whole search."""
+    """All hypotheses of the search."""
 
     nodes: tuple[BeamNode, ...]
     best_path: tuple[int, ...]
-    """The nodes of the translation, from its first token to its last."""
+    """Ids of the nodes of the translation, from its first token to its last."""
     mean_attention: JsonTensor
-    """[R, S]: where each hypothesis looked in the source, mean over heads and layers."""
+    """[R, S]: cross-attention of each hypothesis, mean over heads and layers."""
     layer_attention: tuple[BeamLayerAttention, ...]
-    """The same head by head, for the layers that were asked for."""
+    """The same for each head, for detailed layers."""
 
 
 class HeadSummary(TraceBaseModel):
-    """A head in three numbers, each a mean over its rows."""
+    """Three statistics of a head, each the mean over its queries."""
 
     entropy: float
-    """In nats: 0 looks at one token, log S at all alike."""
+    """Entropy of the weights in nats: 0 if one key has all weight, log S if all are equal."""
     max_weight: float
-    """The largest weight."""
+    """Largest weight."""
     distance: float | None
-    """How far it looks, in tokens; None for cross-attention."""
+    """Distance between query and key in tokens, weighted; None for cross-attention."""
 
 
 class AttentionMap(TraceBaseModel):
-    """One attention of one layer, all heads; queries are rows."""
+    """One attention module of one layer with all heads; rows are queries."""
 
     stack: Literal["encoder", "decoder"]
     layer: int
     kind: Literal["self", "cross"]
     query_axis: TokenAxis
-    """Which tokens the queries are."""
+    """Tokens of the queries."""
     key_axis: TokenAxis
-    """Which tokens the keys are."""
+    """Tokens of the keys."""
     weights: JsonTensor
     """[H, queries, keys]"""
     mask: JsonTensor | None
-    """[queries, keys], 1 where a query must not look; None if it may look everywhere. Where heads
-    differ: [H, queries, keys]."""
+    """[queries, keys], 1 where a key is masked; [H, queries, keys] if heads differ; None if no key
+    is masked."""
     head_summaries: tuple[HeadSummary, ...]
     ablated_heads: tuple[int, ...] = ()
-    """Heads that an intervention switched off."""
+    """Heads that an intervention ablated."""
     scale: float | None
-    """The factor on q·k, where that alone makes the scores of every head: not with relative
-    positions, nor where an intervention changed it."""
+    """Factor on q·k; None if scores are not the scaled product, as with relative positions, or if
+    an intervention changed the scale."""
     scores: JsonTensor | None = None
-    """[H, queries, keys] before the mask; 0 where a later key did not exist yet."""
+    """[H, queries, keys] before masking; 0 for keys of later steps. Detailed layers only, as are
+    queries, keys and values."""
     queries: JsonTensor | None = None
     """[H, queries, D]"""
     keys: JsonTensor | None = None
@@ -253,47 +256,47 @@ class AttentionMap(TraceBaseModel):
 
     @property
     def address(self) -> str:
-        """Where it is, such as `decoder.1.cross`."""
+        """Address of the module, such as `decoder.1.cross`."""
         return f"{self.stack}.{self.layer}.{self.kind}"
 
 
 class LayerOutput(TraceBaseModel):
-    """What a layer gives to the next."""
+    """Output of a layer."""
 
     stack: Literal["encoder", "decoder"]
     layer: int
     norms: JsonTensor
-    """[tokens]: the length of each token's vector."""
+    """[tokens]: Euclidean norm of each token's vector."""
     states: JsonTensor | None = None
-    """[tokens, M], for layers that were asked for."""
+    """[tokens, M], for detailed layers."""
 
 
 class LogitLens(TraceBaseModel):
-    """What the model would say if this decoder layer were the last (the logit lens)."""
+    """Logit lens: the output distribution computed from a decoder layer."""
 
     layer: int
     probability: JsonTensor
-    """[T]: of the tokens that were emitted in the end."""
+    """[T]: probabilities of the tokens of the translation."""
     top_candidates: tuple[tuple[TokenCandidate, ...], ...]
-    """For each step the likeliest, best first."""
+    """The most likely tokens of each step, best first."""
 
 
 class Attribution(TraceBaseModel):
-    """How much each source token matters for each step, in the eyes of one method."""
+    """Attribution of target tokens to source tokens and words by one method."""
 
     method: AttributionMethod
     token_scores: JsonTensor | None
-    """[T, S]; None for a method that asks about words only."""
+    """[T, S]; None for occlusion, which masks whole words."""
     word_scores: JsonTensor
     """[T, W]"""
     is_signed: bool
-    """Whether a negative number means "speaks against"."""
+    """Whether negative scores mean that a word decreases the log-probability."""
     convergence_delta: float | None = None
-    """integrated_gradients: the largest relative gap between the sum and what it should be."""
+    """integrated_gradients: largest relative error of the sum of a row."""
 
 
 class MethodCorrelation(TraceBaseModel):
-    """Spearman's rank correlation between methods, of absolute values over source words."""
+    """Spearman's rank correlation between methods, of absolute word scores."""
 
     methods: tuple[AttributionMethod, ...]
     correlation: JsonTensor
@@ -301,39 +304,39 @@ class MethodCorrelation(TraceBaseModel):
 
 
 class WordAlternatives(TraceBaseModel):
-    """A word of the translation, and what might stand in its place."""
+    """A word of the translation and alternatives for it."""
 
     word_index: int
     log_prob: float
     probability: float
-    """Of its pieces, given all that stands before."""
+    """Product over its tokens, given all tokens before."""
     alternatives: tuple[TokenCandidate, ...]
-    """Whole words, likeliest first; the id is that of the first piece."""
+    """Whole words, most likely first; `id` is the id of the first token."""
 
 
 class ScoredTranslation(TraceBaseModel):
-    """A translation with what the model thinks of it."""
+    """A translation with its log-probability and score."""
 
     text: str
     log_prob: float
     score: float
     is_finished: bool
-    """The stop symbol was reached."""
+    """Whether it ends with the end token."""
 
 
 class InterventionEffect(TraceBaseModel):
-    """What interventions did, seen from the translation without them."""
+    """Effect of interventions, compared with the translation without them."""
 
     baseline: ScoredTranslation
-    """The translation without interventions."""
+    """Translation without interventions."""
     baseline_log_prob_after: float
-    """The log-probability of the baseline's text under the interventions."""
+    """Log-probability of the baseline's text with the interventions."""
     word_diff: tuple[tuple[Literal["same", "removed", "added"], str], ...]
-    """From the baseline's words to those of the translation."""
+    """Differences between the words of the baseline and of the translation."""
 
 
 class ModelShape(TraceBaseModel):
-    """The model in a few numbers."""
+    """Size and kind of the model."""
 
     encoder_layers: int
     decoder_layers: int
@@ -343,12 +346,12 @@ class ModelShape(TraceBaseModel):
     vocab_size: int
     positions: str
     norm: str
-    """Such as `post layer`."""
+    """Placement and kind of the norm, such as `post layer`."""
     num_parameters: int
 
 
 class Trace(TraceBaseModel):
-    """How a translation came about."""
+    """Everything that was recorded while one sentence was translated."""
 
     format: Literal["seq2see-trace"] = TRACE_FORMAT
     version: Annotated[int, Field(ge=TRACE_VERSION, le=TRACE_VERSION)] = TRACE_VERSION
@@ -356,14 +359,14 @@ class Trace(TraceBaseModel):
     model: ModelShape
     search: SearchConfig
     is_forced: bool
-    """The tokens were given, not searched for."""
+    """Whether the tokens were given (forced decoding) instead of searched for."""
     interventions: tuple[Intervention, ...] = ()
     intervention_effect: InterventionEffect | None = None
     source: TokenizedSentence
     target: TokenizedSentence
-    """Its tokens are the steps' outputs, the stop symbol included if it was reached."""
+    """Its tokens are the outputs of the steps, including the end token if it was reached."""
     start_token: SentenceToken
-    """What the decoder was given first."""
+    """First input of the decoder."""
     translation: ScoredTranslation
     steps: tuple[DecodingStep, ...]
     beam: BeamTree
@@ -376,46 +379,46 @@ class Trace(TraceBaseModel):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Read what `to_json` has written."""
+        """Read a trace from JSON. Raise ConfigError if it is invalid or of another version."""
         return cls.model_validate_json(text)
 
     def to_json(self) -> str:
-        """Return it in the form of `docs/trace.md`, on one line."""
+        """Return the trace as one line of JSON; `docs/trace.md` describes the format."""
         return self.model_dump_json()
 
     def axis_labels(self, axis: TokenAxis, size: int = 0) -> list[str]:
-        """Return what to write beside the rows or columns of an attention."""
+        """Return the labels of an axis of an attention map; `size` is used by `projection`."""
         if axis == "projection":
             return [f"projection {number}" for number in range(size)]
         if axis == "source":
             return [token.text for token in self.source.tokens]
-        emitted = [token.text for token in self.target.tokens]
-        return emitted if axis == "target" else [self.start_token.text, *emitted[:-1]]
+        target = [token.text for token in self.target.tokens]
+        return target if axis == "target" else [self.start_token.text, *target[:-1]]
 
     def attention_map(self, stack: str, layer: int, kind: str) -> AttentionMap:
-        """Return one attention."""
-        for found in self.attention:
-            if (found.stack, found.layer, found.kind) == (stack, layer, kind):
-                return found
+        """Return one attention map. Raise InputError if the trace does not contain it."""
+        for attention_map in self.attention:
+            if attention_map.address == f"{stack}.{layer}.{kind}":
+                return attention_map
         raise InputError(
             f"the attention must be one of {', '.join(a.address for a in self.attention)}, "
             f"but is {stack}.{layer}.{kind} instead"
         )
 
     def mean_cross_attention(self) -> NDArray[np.float32]:
-        """Return cross-attention, mean over heads and layers, [T, S]."""
+        """Return the cross-attention weights, mean over heads and layers, [T, S]."""
         maps = [each.weights for each in self.attention if each.kind == "cross"]
         mean: NDArray[np.float32] = np.mean([weights.mean(0) for weights in maps], axis=0)
         return mean
 
     def save(self, path: Path | str) -> None:
-        """Write .json, .html, or a picture (.svg, .png, .pdf), as the name says."""
-        from seq2see.explain.output import save_trace  # noqa: PLC0415  # it needs this type
+        """Write a file of the format of its extension: .json, .html, .svg, .png or .pdf."""
+        from seq2see.explain.output import save_trace  # noqa: PLC0415  # circular import
 
         save_trace(self, Path(path))
 
     def to_html(self) -> str:
-        """Return one page that needs nothing but itself."""
+        """Return a self-contained HTML page."""
         from seq2see.explain.output import render_trace_html  # noqa: PLC0415
 
         return render_trace_html(self)

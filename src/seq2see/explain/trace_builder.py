@@ -1,4 +1,4 @@
-"""Builds the parts of a trace from a recording: beam tree, steps, attention maps, logit lens."""
+"""Builds the parts of a trace from the recorded steps: beam tree, attention maps, logit lens."""
 
 from __future__ import annotations
 
@@ -22,30 +22,37 @@ from seq2see.explain.trace import (
     HeadSummary,
     LayerOutput,
     LogitLens,
+    NodeStatus,
     TokenCandidate,
     to_numpy,
 )
 from seq2see.model import AttentionRecord, AttentionSite, Transformer
 from seq2see.search import CandidateStatus, Hypothesis
 
-# H heads, T steps, S source tokens or keys, R rows of the beam, D features of a head, M of the
-# model, V vocabulary
-# H heads, T queries, S keys, D features of a head, R rows of a step
+# H heads, T steps or queries, S source tokens or keys, R rows of a step: one per hypothesis,
+# D features per head, M features of the model, V vocabulary
 
 TokenDisplay = Callable[[int], tuple[str, str]]
-"""From an id to its piece and how to write it."""
+"""Returns the piece of a token id, and its text for display."""
+
+_STATUS_NAMES: dict[CandidateStatus, NodeStatus] = {
+    CandidateStatus.ALIVE: "alive",
+    CandidateStatus.FINISHED: "finished",
+    CandidateStatus.PRUNED: "pruned",
+    CandidateStatus.STOPPED: "stopped",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class BeamPath:
-    """The way of one hypothesis: its nodes, and its row in each step."""
+    """The nodes of one hypothesis, and its row in each step."""
 
     node_ids: tuple[int, ...]
     rows: tuple[int, ...]
 
 
 def build_candidate(token_id: int, log_prob: float, display: TokenDisplay) -> TokenCandidate:
-    """Return a token that might come next."""
+    """Return a candidate for the next token."""
     piece, text = display(token_id)
     return TokenCandidate(
         id=token_id, piece=piece, text=text, log_prob=log_prob, probability=math.exp(log_prob)
@@ -55,52 +62,51 @@ def build_candidate(token_id: int, log_prob: float, display: TokenDisplay) -> To
 def build_beam_nodes(
     recorder: TraceRecorder, length_penalty: float, display: TokenDisplay
 ) -> list[BeamNode]:
-    """Return every hypothesis that there was, parents first."""
+    """Return all hypotheses of the search, parents before children."""
     nodes: list[BeamNode] = []
-    living: dict[tuple[int, int], int] = {}
+    node_of_beam: dict[tuple[int, int], int] = {}
     first_row = 0
-    for number, step in enumerate(recorder.steps):
-        before, living = living, {}
-        for member, row, found in _candidates(step):
-            parent = before.get((member, found["parents"]))
-            rank, log_prob, score = found["rank"], found["log_probs"], found["scores"]
-            piece, text = display(found["tokens"])
+    for step_index, step in enumerate(recorder.steps):
+        parents, node_of_beam = node_of_beam, {}
+        for search_index, row, candidate in _iter_candidates(step):
+            log_prob, score = candidate["log_probs"], candidate["scores"]
+            piece, text = display(candidate["tokens"])
             nodes.append(
                 BeamNode(
                     id=len(nodes),
-                    parent=parent,
-                    step=number,
-                    search_index=member,
-                    token_id=found["tokens"],
+                    parent=parents.get((search_index, candidate["parents"])),
+                    step=step_index,
+                    search_index=search_index,
+                    token_id=candidate["tokens"],
                     piece=piece,
                     text=text,
-                    token_log_prob=found["own"],
+                    token_log_prob=candidate["token_log_probs"],
                     log_prob=log_prob,
-                    penalty=log_prob / (number + 1) ** length_penalty - score,
+                    penalty=log_prob / (step_index + 1) ** length_penalty - score,
                     score=score,
-                    rank=rank,
-                    status=CandidateStatus(found["fates"]).name.lower(),
-                    attention_row=first_row + row * step.beam_size + found["parents"],
+                    rank=candidate["rank"],
+                    status=_STATUS_NAMES[CandidateStatus(candidate["statuses"])],
+                    attention_row=first_row + row * step.beam_size + candidate["parents"],
                 )
             )
-            if found["beams"] >= 0:
-                living[member, found["beams"]] = nodes[-1].id
-        first_row += _height(step)
+            if candidate["next_beams"] >= 0:
+                node_of_beam[search_index, candidate["next_beams"]] = nodes[-1].id
+        first_row += _count_rows(step)
     return nodes
 
 
-def _candidates(step: RecordedStep) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Yield the member, the row and the numbers of each candidate that was one."""
+def _iter_candidates(step: RecordedStep) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Yield the search index, the row and the values of each candidate."""
     assert step.search_index_B is not None
     columns = {name: values.tolist() for name, values in step.candidates.items()}
-    for row, member in enumerate(step.search_index_B.tolist()):
+    for row, search_index in enumerate(step.search_index_B.tolist()):
         for rank in range(len(columns["tokens"][row])):
-            found = {name: values[row][rank] for name, values in columns.items()}
-            if found["fates"] != CandidateStatus.NONE:
-                yield member, row, {**found, "rank": rank}
+            candidate = {name: values[row][rank] for name, values in columns.items()}
+            if candidate["statuses"] != CandidateStatus.NONE:
+                yield search_index, row, {**candidate, "rank": rank}
 
 
-def _height(step: RecordedStep) -> int:
+def _count_rows(step: RecordedStep) -> int:
     assert step.search_index_B is not None
     return len(step.search_index_B) * step.beam_size
 
@@ -108,41 +114,42 @@ def _height(step: RecordedStep) -> int:
 def find_beam_path(
     recorder: TraceRecorder, nodes: Sequence[BeamNode], hypothesis: Hypothesis
 ) -> BeamPath:
-    """Return the way of a hypothesis that has ended."""
+    """Return the path of a finished hypothesis."""
     ends = [n for n in nodes if n.status == "finished" and n.step + 1 == len(hypothesis.tokens)]
     for end in sorted(ends, key=lambda node: -node.score):
-        way = _way(nodes, end)
-        if tuple(node.token_id for node in way) == hypothesis.tokens:
-            starts = np.cumsum([0, *map(_height, recorder.steps)])
-            rows = tuple(int(node.attention_row - starts[node.step]) for node in way)
-            return BeamPath(tuple(node.id for node in way), rows)
-    raise AssertionError("a hypothesis that has ended is in the forest")
+        path = _collect_ancestors(nodes, end)
+        if tuple(node.token_id for node in path) == hypothesis.tokens:
+            first_rows = np.cumsum([0, *map(_count_rows, recorder.steps)])
+            rows = tuple(int(node.attention_row - first_rows[node.step]) for node in path)
+            return BeamPath(tuple(node.id for node in path), rows)
+    raise AssertionError("every finished hypothesis is a node")
 
 
-def _way(nodes: Sequence[BeamNode], end: BeamNode) -> list[BeamNode]:
-    way = [end]
-    while way[-1].parent is not None:
-        way.append(nodes[way[-1].parent])
-    return way[::-1]
+def _collect_ancestors(nodes: Sequence[BeamNode], end: BeamNode) -> list[BeamNode]:
+    """Return the nodes from the first token to `end`."""
+    path = [end]
+    while path[-1].parent is not None:
+        path.append(nodes[path[-1].parent])
+    return path[::-1]
 
 
 def build_beam_tree(recorder: TraceRecorder, nodes: Sequence[BeamNode], path: BeamPath) -> BeamTree:
-    """Return the search, with each hypothesis' own attention."""
+    """Return the search with the cross-attention of each hypothesis."""
     sites = sorted(site for site in recorder.steps[0].attention if site.kind == "cross")
-    whole = {
+    weights_RHS = {
         site: torch.cat([s.attention[site].weights_RHS for s in recorder.steps]) for site in sites
     }
-    means = [weights_RHS.mean(1) for weights_RHS in whole.values()]
-    none = torch.zeros(sum(map(_height, recorder.steps)), 0)
+    means_RS = [weights.mean(1) for weights in weights_RHS.values()]
+    empty_R0 = torch.zeros(sum(map(_count_rows, recorder.steps)), 0)
     layers = [
-        BeamLayerAttention(layer=site.layer, weights=to_numpy(weights_RHS))
-        for site, weights_RHS in whole.items()
+        BeamLayerAttention(layer=site.layer, weights=to_numpy(weights))
+        for site, weights in weights_RHS.items()
         if (site.stack, site.layer) in recorder.detailed_layers
     ]
     return BeamTree(
         nodes=tuple(nodes),
         best_path=path.node_ids,
-        mean_attention=to_numpy(torch.stack(means).mean(0) if means else none),
+        mean_attention=to_numpy(torch.stack(means_RS).mean(0) if means_RS else empty_R0),
         layer_attention=tuple(layers),
     )
 
@@ -154,50 +161,55 @@ def build_decoding_steps(
     start_piece: str,
     display: TokenDisplay,
 ) -> Iterator[DecodingStep]:
-    """Yield how each token of the path was chosen."""
-    given = start_piece
-    for tape_step, row, number in zip(recorder.steps, path.rows, path.node_ids, strict=False):
-        node = nodes[number]
-        assert tape_step.top_RN is not None
-        assert tape_step.entropy_R is not None
-        log_probs, tokens = (column[row].tolist() for column in tape_step.top_RN)
+    """Yield one decoding step for each token of the path."""
+    input_piece = start_piece
+    for step, row, node_id in zip(recorder.steps, path.rows, path.node_ids, strict=False):
+        node = nodes[node_id]
+        assert step.top_RN is not None
+        assert step.entropy_R is not None
+        log_probs, tokens = (column[row].tolist() for column in step.top_RN)
         yield DecodingStep(
-            input_piece=given,
+            input_piece=input_piece,
             log_prob=node.token_log_prob,
             probability=math.exp(node.token_log_prob),
-            rank=int(tape_step.candidates["ranks"].view(-1)[_place(tape_step, row, node)]),
-            entropy=float(tape_step.entropy_R[row]),
+            rank=int(step.candidates["ranks"].view(-1)[_candidate_index(step, row, node)]),
+            entropy=float(step.entropy_R[row]),
             top_candidates=tuple(
                 build_candidate(t, p, display) for t, p in zip(tokens, log_probs, strict=True)
             ),
         )
-        given = node.piece
+        input_piece = node.piece
 
 
-def _place(step: RecordedStep, row: int, node: BeamNode) -> int:
-    """Return where a node stands among all candidates of its step."""
+def _candidate_index(step: RecordedStep, row: int, node: BeamNode) -> int:
+    """Return the index of a node among all candidates of its step."""
     return row // step.beam_size * step.candidates["tokens"].size(1) + node.rank
 
 
 def build_layer_outputs(recorder: TraceRecorder, path: BeamPath) -> Iterator[LayerOutput]:
-    """Yield what each layer gave to the next."""
+    """Yield the output of each layer, of the decoder along the path."""
     for layer, states in sorted(recorder.encoder_outputs.items()):
-        yield _output("encoder", layer, states, ("encoder", layer) in recorder.detailed_layers)
+        is_detailed = ("encoder", layer) in recorder.detailed_layers
+        yield _build_layer_output("encoder", layer, states, is_detailed)
     for layer in sorted(recorder.steps[0].layer_outputs):
-        whole = ("decoder", layer) in recorder.detailed_layers
-        yield _output("decoder", layer, stack_decoder_states(recorder, path, layer), whole)
+        states = stack_decoder_states(recorder, path, layer)
+        is_detailed = ("decoder", layer) in recorder.detailed_layers
+        yield _build_layer_output("decoder", layer, states, is_detailed)
 
 
 def stack_decoder_states(recorder: TraceRecorder, path: BeamPath, layer: int) -> Tensor:
-    """Return a layer's outputs along a path, [T, M]."""
+    """Return the outputs of a decoder layer along a path, [T, M]."""
     pairs = zip(recorder.steps, path.rows, strict=False)
     return torch.stack([step.layer_outputs[layer][row] for step, row in pairs])
 
 
-def _output(stack: Any, layer: int, states: Tensor, whole: bool) -> LayerOutput:
-    norms = to_numpy(states.norm(dim=-1))
-    kept = to_numpy(states) if whole else None
-    return LayerOutput(stack=stack, layer=layer, norms=norms, states=kept)
+def _build_layer_output(stack: Any, layer: int, states: Tensor, is_detailed: bool) -> LayerOutput:
+    return LayerOutput(
+        stack=stack,
+        layer=layer,
+        norms=to_numpy(states.norm(dim=-1)),
+        states=to_numpy(states) if is_detailed else None,
+    )
 
 
 def compute_logit_lenses(
@@ -208,15 +220,24 @@ def compute_logit_lenses(
     display: TokenDisplay,
     top_k: int = 3,
 ) -> Iterator[LogitLens]:
-    """Yield what each decoder layer would have said, had it been the last."""
-    emitted_T = torch.tensor(tokens)
+    """Yield the output distribution computed from each decoder layer along a path.
+
+    Args:
+        model: The model that was recorded.
+        recorder: Recording of the search.
+        path: Path of the translation.
+        tokens: Token ids of the translation.
+        display: Returns piece and display text of a token.
+        top_k: Number of most likely tokens per step.
+    """
+    target_T = torch.tensor(tokens)
     for layer in sorted(recorder.steps[0].layer_outputs):
         states_TM = stack_decoder_states(recorder, path, layer)
         log_probs_TV = model.output.log_probabilities(model.decoder.norm(states_TM)).cpu()
         best = log_probs_TV.topk(min(top_k, log_probs_TV.size(1)), dim=1)
         yield LogitLens(
             layer=layer,
-            probability=to_numpy(log_probs_TV.gather(1, emitted_T[:, None])[:, 0].exp()),
+            probability=to_numpy(log_probs_TV.gather(1, target_T[:, None])[:, 0].exp()),
             top_candidates=tuple(
                 tuple(build_candidate(t, p, display) for t, p in zip(ids, log_probs, strict=True))
                 for ids, log_probs in zip(best.indices.tolist(), best.values.tolist(), strict=True)
@@ -226,99 +247,103 @@ def compute_logit_lenses(
 
 @dataclass(frozen=True, slots=True)
 class AttentionInfo:
-    """What a map knows from the model rather than from the tape."""
+    """Properties of an attention module that are not recorded."""
 
     scale: float | None
     ablated_heads: tuple[int, ...]
-    mixes_keys: bool
+    projects_keys: bool
+    """Whether keys are projected to fewer positions, as in Linformer."""
 
 
 def build_encoder_map(
-    site: AttentionSite, record: AttentionRecord, detailed: bool, info: AttentionInfo
+    site: AttentionSite, record: AttentionRecord, is_detailed: bool, info: AttentionInfo
 ) -> AttentionMap:
-    """Return an attention of the encoder."""
+    """Return the attention map of an encoder layer, with scores and vectors if detailed."""
     weights_HTS = record.weights_BHTS[0]
-    hidden = record.masked_BHTS
-    mask = None if hidden is None else hidden.expand_as(record.weights_BHTS)[0]
-    more = {}
-    if detailed:
-        more = {
+    masked = record.masked_BHTS
+    mask_HTS = None if masked is None else masked.expand_as(record.weights_BHTS)[0]
+    details = {}
+    if is_detailed:
+        details = {
             "scores": to_numpy(record.scores_BHTS[0]),
             "queries": to_numpy(record.queries_BHTD[0]),
             "keys": to_numpy(record.keys_BHSD[0]),
             "values": to_numpy(record.values_BHSD[0]),
         }
-    mixed = weights_HTS.size(1) != weights_HTS.size(2) or info.mixes_keys
-    axes = ("source", "projection" if mixed else "source")
-    return _map(site, axes, weights_HTS, mask, info, more)
+    is_projected = weights_HTS.size(1) != weights_HTS.size(2) or info.projects_keys
+    axes = ("source", "projection" if is_projected else "source")
+    return _build_map(site, axes, weights_HTS, mask_HTS, info, details)
 
 
 def build_decoder_map(
     site: AttentionSite, recorder: TraceRecorder, path: BeamPath, info: AttentionInfo
 ) -> AttentionMap:
-    """Return an attention of the decoder along a path, the shorter rows filled up with zeros."""
-    rows = recorder.select_attention(site, path.rows)
-    keys = rows[-1].weights_RHS.size(-1)
-    weights_HTS = _stacked([r.weights_RHS for r in rows], keys)
-    mask_HTS = _mask(rows, keys, causal=site.kind == "self")
-    more = {}
-    if rows[0].scores_RHS is not None:
-        more = {
-            "scores": to_numpy(_stacked([r.scores_RHS for r in rows], keys)),
-            "queries": to_numpy(_stacked([r.queries_RHD for r in rows])),
-            **_keys_values(site, recorder, rows),
+    """Return the attention map of a decoder layer along a path, padded with zeros."""
+    steps = recorder.select_attention(site, path.rows)
+    num_keys = steps[-1].weights_RHS.size(-1)
+    weights_HTS = _stack_steps([step.weights_RHS for step in steps], num_keys)
+    mask_HTS = _build_mask(steps, num_keys, is_causal=site.kind == "self")
+    details = {}
+    if steps[0].scores_RHS is not None:
+        details = {
+            "scores": to_numpy(_stack_steps([step.scores_RHS for step in steps], num_keys)),
+            "queries": to_numpy(_stack_steps([step.queries_RHD for step in steps])),
+            **_stack_keys_values(site, recorder, steps),
         }
     axes = ("decoder_input", "decoder_input") if site.kind == "self" else ("target", "source")
-    return _map(site, axes, weights_HTS, mask_HTS, info, more)
+    return _build_map(site, axes, weights_HTS, mask_HTS, info, details)
 
 
-def _keys_values(
-    site: AttentionSite, tape: TraceRecorder, rows: Sequence[StepAttention]
+def _stack_keys_values(
+    site: AttentionSite, recorder: TraceRecorder, steps: Sequence[StepAttention]
 ) -> dict[str, NDArray[Any]]:
     if site.kind == "cross":
-        keys, values = tape.source_keys_values[site]
+        keys, values = recorder.source_keys_values[site]
         return {"keys": to_numpy(keys), "values": to_numpy(values)}
     return {
-        "keys": to_numpy(_stacked([r.keys_RHD for r in rows])),
-        "values": to_numpy(_stacked([r.values_RHD for r in rows])),
+        "keys": to_numpy(_stack_steps([step.keys_RHD for step in steps])),
+        "values": to_numpy(_stack_steps([step.values_RHD for step in steps])),
     }
 
 
-def _stacked(rows: Sequence[Tensor | None], width: int | None = None) -> Tensor:
-    """Return [H, T, width] from T times [H, up to width]."""
-    given = [row for row in rows if row is not None]
+def _stack_steps(rows: Sequence[Tensor | None], width: int | None = None) -> Tensor:
+    """Stack T tensors [H, at most width] to [H, T, width], padded with zeros."""
+    tensors = [row for row in rows if row is not None]
     if width is None:
-        return torch.stack(given, dim=1)
-    padded = [torch.nn.functional.pad(row, (0, width - row.size(-1))) for row in given]
+        return torch.stack(tensors, dim=1)
+    padded = [torch.nn.functional.pad(row, (0, width - row.size(-1))) for row in tensors]
     return torch.stack(padded, dim=1)
 
 
-def _mask(rows: Sequence[StepAttention], keys: int, causal: bool) -> Tensor | None:
-    """Return what was hidden from each query; later tokens are, though nobody had to hide them."""
-    hidden = [
-        torch.zeros_like(row.weights_RHS, dtype=torch.bool)
-        if row.masked_RHS is None
-        else row.masked_RHS
-        for row in rows
+def _build_mask(steps: Sequence[StepAttention], num_keys: int, is_causal: bool) -> Tensor | None:
+    """Return the masked keys of each query, or None if there are none.
+
+    With `is_causal`, keys of later steps are masked; they do not exist during decoding.
+    """
+    masked = [
+        torch.zeros_like(step.weights_RHS, dtype=torch.bool)
+        if step.masked_RHS is None
+        else step.masked_RHS
+        for step in steps
     ]
-    mask_HTS = _stacked(hidden, keys)
-    if causal:
+    mask_HTS = _stack_steps(masked, num_keys)
+    if is_causal:
         mask_HTS = mask_HTS | torch.ones_like(mask_HTS).triu(1)
     return mask_HTS if mask_HTS.any() else None
 
 
-def _map(
+def _build_map(
     site: AttentionSite,
     axes: tuple[Any, Any],
     weights_HTS: Tensor,
     mask_HTS: Tensor | None,
-    common: AttentionInfo,
-    more: dict[str, NDArray[Any]],
+    info: AttentionInfo,
+    details: dict[str, NDArray[Any]],
 ) -> AttentionMap:
     if mask_HTS is not None and not mask_HTS.any():
         mask_HTS = None
-    alike = mask_HTS is not None and bool((mask_HTS == mask_HTS[:1]).all())
-    mask = None if mask_HTS is None else to_numpy(mask_HTS[0] if alike else mask_HTS, np.uint8)
+    is_shared = mask_HTS is not None and bool((mask_HTS == mask_HTS[:1]).all())
+    mask = None if mask_HTS is None else to_numpy(mask_HTS[0] if is_shared else mask_HTS, np.uint8)
     return AttentionMap(
         stack=site.stack,
         layer=site.layer,
@@ -328,21 +353,26 @@ def _map(
         weights=to_numpy(weights_HTS),
         mask=mask,
         head_summaries=tuple(summarize_heads(weights_HTS, same_tokens=axes[0] == axes[1])),
-        ablated_heads=common.ablated_heads,
-        scale=common.scale,
-        **more,
+        ablated_heads=info.ablated_heads,
+        scale=info.scale,
+        **details,
     )
 
 
 def summarize_heads(weights_HTS: Tensor, same_tokens: bool) -> Iterator[HeadSummary]:
-    """Yield each head in three numbers; `near`: queries and keys are the same tokens."""
+    """Yield statistics of each head.
+
+    Args:
+        weights_HTS: Attention weights.
+        same_tokens: Whether queries and keys are the same tokens, so that they have a distance.
+    """
     entropy_H = torch.special.entr(weights_HTS).sum(-1).mean(-1).tolist()
-    peak_H = weights_HTS.amax(-1).mean(-1).tolist()
-    _, queries, keys = weights_HTS.shape
-    places_S = torch.arange(keys, device=weights_HTS.device)
-    apart_TS = (places_S - torch.arange(queries, device=places_S.device)[:, None]).abs()
-    distance_H = (weights_HTS * apart_TS).sum(-1).mean(-1).tolist()
-    for entropy, peak, distance in zip(entropy_H, peak_H, distance_H, strict=True):
+    max_weight_H = weights_HTS.amax(-1).mean(-1).tolist()
+    _, num_queries, num_keys = weights_HTS.shape
+    keys_S = torch.arange(num_keys, device=weights_HTS.device)
+    distance_TS = (keys_S - torch.arange(num_queries, device=keys_S.device)[:, None]).abs()
+    distance_H = (weights_HTS * distance_TS).sum(-1).mean(-1).tolist()
+    for entropy, max_weight, distance in zip(entropy_H, max_weight_H, distance_H, strict=True):
         yield HeadSummary(
-            entropy=entropy, max_weight=peak, distance=distance if same_tokens else None
+            entropy=entropy, max_weight=max_weight, distance=distance if same_tokens else None
         )

@@ -35,22 +35,20 @@ from seq2see.search import (
 )
 from seq2see.text import Tokenizer
 
-# B rows, K beams, V vocabulary, W words
+# B searches, K beams, V vocabulary, S source tokens
+
+MAX_ALTERNATIVES = 4
+MAX_WORD_PIECES = 12
+"""Maximum number of pieces of an alternative; longer words are cut off."""
 
 _BYTE = re.compile("<0x[0-9A-F]{2}>")
-
-
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff]"
 )
-"""Scripts that put no space between words: Thai, Lao, Burmese, Khmer, kana, Han."""
-
-
-_ELIDING = {"ca", "fr", "it"}
-
-
-_INSIDE = "'’-‑"
+"""Characters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, kana, Han."""
+_ELIDING_LANGUAGES = {"ca", "fr", "it"}
+_WORD_PUNCTUATION = "'’-‑"
 """Punctuation that does not end a word."""
 
 
@@ -61,167 +59,167 @@ def build_source_sentence(
     tokenizer: Tokenizer,
     language: str,
 ) -> TokenizedSentence:
-    """Return a source with what stands around it."""
-    before, after = (
-        special_tokens.source_bos_id is not None,
-        special_tokens.source_eos_id is not None,
-    )
-    return _sentence(
-        text, add_special_tokens(ids, special_tokens), before, after, tokenizer, language
-    )
+    """Return a source sentence with its special tokens."""
+    has_bos = special_tokens.source_bos_id is not None
+    has_eos = special_tokens.source_eos_id is not None
+    all_ids = add_special_tokens(ids, special_tokens)
+    return _build_sentence(text, all_ids, has_bos, has_eos, tokenizer, language)
 
 
 def build_target_sentence(
     text: str, ids: Sequence[int], is_finished: bool, tokenizer: Tokenizer, language: str
 ) -> TokenizedSentence:
-    """Return a target, of which the last token is the stop symbol if it is finished."""
-    return _sentence(text, ids, False, is_finished, tokenizer, language)
+    """Return a target sentence; if it is finished, its last token is the end token."""
+    return _build_sentence(text, ids, False, is_finished, tokenizer, language)
 
 
 def build_start_token(special_tokens: SpecialTokens, tokenizer: Tokenizer) -> SentenceToken:
-    """Return what the decoder is given first."""
-    first = special_tokens.decoder_start_id
-    return SentenceToken(id=first, piece=tokenizer.pieces[first], text="⟨start⟩", word=None)
+    """Return the first input of the decoder."""
+    token_id = special_tokens.decoder_start_id
+    return SentenceToken(id=token_id, piece=tokenizer.pieces[token_id], text="⟨start⟩", word=None)
 
 
 def find_word_starts(pieces: Sequence[str], language: str) -> list[bool]:
-    """Return for each piece whether a word begins with it. French "l'animal" is two words."""
+    """Return for each piece whether it starts a word. French "l'animal" is two words."""
     if not pieces:
         return []
-    elides = language[:2] in _ELIDING
-    return [True, *(_parts(left, right, elides) for left, right in pairwise(pieces))]
+    elides = language[:2] in _ELIDING_LANGUAGES
+    return [True, *(_is_boundary(left, right, elides) for left, right in pairwise(pieces))]
 
 
-def _parts(left: str, right: str, elides: bool) -> bool:
-    """Whether there is a border of words between two pieces."""
+def _is_boundary(left: str, right: str, elides: bool) -> bool:
+    """Return whether there is a word boundary between two pieces."""
     if right.startswith(SPACE_MARKER) or (elides and left[-1] in "'’"):
         return True
     if left == SPACE_MARKER or _BYTE.fullmatch(left) or _BYTE.fullmatch(right):
         return False
     if _UNSPACED.match(right) or _UNSPACED.match(left[-1]):
         return True
-    if _is_mark(left[-1]) and _is_mark(right[0]):
-        return left[-1] != right[0]  # three dots are one
-    return _is_mark(left[-1]) != _is_mark(right[0])
+    if _is_punctuation(left[-1]) and _is_punctuation(right[0]):
+        return left[-1] != right[0]  # three dots are one word
+    return _is_punctuation(left[-1]) != _is_punctuation(right[0])
 
 
-def _is_mark(character: str) -> bool:
-    return character not in _INSIDE and category(character)[0] in "PS"
+def _is_punctuation(character: str) -> bool:
+    return character not in _WORD_PUNCTUATION and category(character)[0] in "PS"
 
 
-def _sentence(
+def _build_sentence(
     text: str,
     ids: Sequence[int],
-    before: bool,
-    after: bool,
+    has_start: bool,
+    has_end: bool,
     tokenizer: Tokenizer,
     language: str,
 ) -> TokenizedSentence:
-    first, end = int(before), len(ids) - int(after)
-    starts = find_word_starts([tokenizer.pieces[number] for number in ids[first:end]], language)
-    begins = [first + place for place, start in enumerate(starts) if start]
-    spans = list(pairwise([*begins, end]))
+    first, end = int(has_start), len(ids) - int(has_end)
+    starts = find_word_starts([tokenizer.pieces[token] for token in ids[first:end]], language)
+    word_starts = [first + index for index, is_start in enumerate(starts) if is_start]
+    ranges = list(pairwise([*word_starts, end]))
     words = tuple(
         SentenceWord(text=tokenizer.decode(ids[a:b]).strip(), first_token=a, end_token=b)
-        for a, b in spans
+        for a, b in ranges
         if a < b
     )
-    owner = {place: w for w, (a, b) in enumerate(spans) for place in range(a, b)}
+    word_of_token = {index: word for word, (a, b) in enumerate(ranges) for index in range(a, b)}
+
+    def display(index: int) -> str:
+        if index in word_of_token:
+            return display_token(ids[index], tokenizer)
+        return "⟨start⟩" if index < first else "⟨end⟩"
+
     tokens = tuple(
         SentenceToken(
-            id=number,
-            piece=tokenizer.pieces[number],
-            text=display_token(number, tokenizer) if place in owner else _end(place < first),
-            word=owner.get(place),
+            id=token,
+            piece=tokenizer.pieces[token],
+            text=display(index),
+            word=word_of_token.get(index),
         )
-        for place, number in enumerate(ids)
+        for index, token in enumerate(ids)
     )
     return TokenizedSentence(language=language, text=text, tokens=tokens, words=words)
 
 
-def _end(is_before: bool) -> str:
-    return "⟨start⟩" if is_before else "⟨end⟩"
-
-
-MAX_ALTERNATIVES = 4
-
-
-MAX_WORD_PIECES = 12
-"""A word that has not ended by then is shown as far as it got."""
-
-
 def find_word_alternatives(explained: ExplainedModel, trace: Trace) -> list[WordAlternatives]:
-    """Return for each word of a translation what else the model thought of."""
+    """Return likely alternatives for each word of a translation.
+
+    The most likely other first pieces of each word are completed greedily to whole words.
+    """
     tokens = [token.id for token in trace.target.tokens]
-    beginnings = list(_beginnings(explained, trace))
-    ended = _ended(explained, trace, [(*tokens[:first], other) for _, first, other in beginnings])
-    others: dict[int, list[TokenCandidate]] = {}
-    for (owner, first, _), hypothesis in zip(beginnings, ended, strict=True):
-        others.setdefault(owner, []).append(_alternative(explained, hypothesis, first))
-    choices = []
-    for number, word in enumerate(trace.target.words):
+    starts = list(_alternative_starts(explained, trace))
+    prefixes = [(*tokens[:first], token) for _, first, token in starts]
+    hypotheses = _complete_words(explained, trace, prefixes)
+    candidates: dict[int, list[TokenCandidate]] = {}
+    for (word_index, first, _), hypothesis in zip(starts, hypotheses, strict=True):
+        candidates.setdefault(word_index, []).append(_extract_word(explained, hypothesis, first))
+    result = []
+    for index, word in enumerate(trace.target.words):
         log_prob = sum(step.log_prob for step in trace.steps[word.first_token : word.end_token])
-        found = sorted(others.get(number, []), key=lambda each: -each.log_prob)
-        choices.append(
+        alternatives = sorted(candidates.get(index, []), key=lambda each: -each.log_prob)
+        result.append(
             WordAlternatives(
-                word_index=number,
+                word_index=index,
                 log_prob=log_prob,
                 probability=math.exp(log_prob),
-                alternatives=tuple(found),
+                alternatives=tuple(alternatives),
             )
         )
-    return choices
+    return result
 
 
-def _beginnings(subject: ExplainedModel, trace: Trace) -> Iterator[tuple[int, int, int]]:
-    """Yield word, its first place, and another token that might have stood there."""
-    special = {subject.special_tokens.target_eos_id, subject.special_tokens.decoder_start_id}
-    special.add(subject.model.encoder.pad_id)
-    for number, word in enumerate(trace.target.words):
-        chosen = trace.target.tokens[word.first_token].id
-        top = [
-            c.id
-            for c in trace.steps[word.first_token].top_candidates
-            if c.id != chosen and c.id not in special
+def _alternative_starts(explained: ExplainedModel, trace: Trace) -> Iterator[tuple[int, int, int]]:
+    """Yield the index of a word, the index of its first token, and another first token."""
+    special_tokens = explained.special_tokens
+    excluded = {
+        special_tokens.target_eos_id,
+        special_tokens.decoder_start_id,
+        explained.model.encoder.pad_id,
+    }
+    for index, word in enumerate(trace.target.words):
+        first = word.first_token
+        others = [
+            candidate.id
+            for candidate in trace.steps[first].top_candidates
+            if candidate.id not in {*excluded, trace.target.tokens[first].id}
         ]
-        yield from ((number, word.first_token, other) for other in top[:MAX_ALTERNATIVES])
+        yield from ((index, first, token) for token in others[:MAX_ALTERNATIVES])
 
 
-def _ended(
-    subject: ExplainedModel, trace: Trace, prefixes: Sequence[tuple[int, ...]]
+def _complete_words(
+    explained: ExplainedModel, trace: Trace, prefixes: Sequence[tuple[int, ...]]
 ) -> list[Hypothesis]:
-    """Return the likeliest way from each beginning to the end of its word."""
+    """Return the greedy continuation of each prefix to the end of its last word."""
     if not prefixes:
         return []
-    longest = max(map(len, prefixes)) + MAX_WORD_PIECES
+    max_length = max(map(len, prefixes)) + MAX_WORD_PIECES
     source = [token.id for token in trace.source.tokens]
-    source_BS = torch.tensor([source] * len(prefixes), device=subject.device)
-    lengths = LengthConfig(max_ratio=0.0, max_extra=longest, max_length=longest)
-    found = search(
-        TorchDecoder(subject.model, source_BS),
+    source_BS = torch.tensor([source] * len(prefixes), device=explained.device)
+    limits = LengthConfig(max_ratio=0.0, max_extra=max_length, max_length=max_length)
+    results = search(
+        TorchDecoder(explained.model, source_BS),
         [SearchInput(len(source), prefix=prefix) for prefix in prefixes],
-        SearchConfig(beam_size=1, length=lengths),
+        SearchConfig(beam_size=1, length=limits),
         bos=trace.start_token.id,
-        eos=subject.special_tokens.target_eos_id,
-        pad=subject.model.encoder.pad_id,
-        processors=[StopAfterWord.from_prefixes(subject, prefixes)],
-        device=subject.device,
+        eos=explained.special_tokens.target_eos_id,
+        pad=explained.model.encoder.pad_id,
+        processors=[StopAfterWord.from_prefixes(explained, prefixes)],
+        device=explained.device,
     )
-    return [hypotheses[0] for hypotheses in found]
+    return [hypotheses[0] for hypotheses in results]
 
 
-def _alternative(subject: ExplainedModel, hypothesis: Hypothesis, first: int) -> TokenCandidate:
-    """Return the word that begins at a place."""
-    pieces = [subject.display_target_token(number)[0] for number in hypothesis.tokens[first:]]
-    starts = find_word_starts(pieces, subject.languages[1])
-    end = next((i for i, start in enumerate(starts) if start and i), len(pieces))
+def _extract_word(explained: ExplainedModel, hypothesis: Hypothesis, first: int) -> TokenCandidate:
+    """Return the word that starts at token `first`."""
+    pieces = [explained.display_target_token(token)[0] for token in hypothesis.tokens[first:]]
+    starts = find_word_starts(pieces, explained.languages[1])
+    end = next((i for i, is_start in enumerate(starts) if is_start and i), len(pieces))
     ids = hypothesis.tokens[first : first + end]
-    ids = tuple(number for number in ids if number != subject.special_tokens.target_eos_id)
+    ids = tuple(token for token in ids if token != explained.special_tokens.target_eos_id)
     log_prob = sum(hypothesis.token_log_probs[first : first + len(ids)])
     return TokenCandidate(
         id=ids[0],
         piece=pieces[0],
-        text=subject.tokenizers.target.decode(ids).strip() or pieces[0],
+        text=explained.tokenizers.target.decode(ids).strip() or pieces[0],
         log_prob=log_prob,
         probability=math.exp(log_prob),
     )
@@ -229,30 +227,30 @@ def _alternative(subject: ExplainedModel, hypothesis: Hypothesis, first: int) ->
 
 @dataclass(frozen=True, slots=True)
 class StopAfterWord(StepProcessor):
-    """Lets nothing but the stop symbol follow, once another word has begun."""
+    """Allows only the end token once a new word has started after the prefix."""
 
     starts_word_V: Tensor
     prefix_lengths_B: Tensor
-    """How long the prefixes are, by source."""
+    """By search input."""
     eos: int
 
     @classmethod
     def from_prefixes(
         cls, explained: ExplainedModel, prefixes: Sequence[tuple[int, ...]]
     ) -> StopAfterWord:
-        """Make it for these prefixes."""
+        """Build the processor for the prefixes of a search."""
         pieces = explained.tokenizers.target.pieces
-        begins = [find_word_starts(["a", piece], "")[1] for piece in pieces]
+        starts_word = [find_word_starts(["a", piece], "")[1] for piece in pieces]
         return cls(
-            torch.tensor(begins, device=explained.device),
+            torch.tensor(starts_word, device=explained.device),
             torch.tensor([len(prefix) for prefix in prefixes], device=explained.device),
             explained.special_tokens.target_eos_id,
         )
 
     def process(self, beam: Beam, step_scores_BKV: Tensor, model_log_probs_BKV: Tensor) -> None:  # noqa: ARG002
-        """Look at the last token, if it stands behind the prefix."""
-        behind_B = beam.length > self.prefix_lengths_B[beam.input_index_B]
-        over_BK = self.starts_word_V[beam.tokens_BKT[:, :, -1]] & behind_B[:, None]
-        end_BK = step_scores_BKV[:, :, self.eos].clone()
-        step_scores_BKV.masked_fill_(over_BK[:, :, None], -torch.inf)
-        step_scores_BKV[:, :, self.eos] = end_BK
+        """Set the scores of all tokens but the end token to -inf where a new word has started."""
+        is_after_prefix_B = beam.length > self.prefix_lengths_B[beam.input_index_B]
+        has_ended_BK = self.starts_word_V[beam.tokens_BKT[:, :, -1]] & is_after_prefix_B[:, None]
+        eos_scores_BK = step_scores_BKV[:, :, self.eos].clone()
+        step_scores_BKV.masked_fill_(has_ended_BK[:, :, None], -torch.inf)
+        step_scores_BKV[:, :, self.eos] = eos_scores_BK

@@ -86,5 +86,5 @@ def test_incompatible_models_raise_input_error(
         seq2see.load([directories[0], save_model(tmp_path / "other", others, 1)])
     with pytest.raises(InputError, match="there is none"):
         seq2see.load([])
-    with pytest.raises(InputError, match="one model can be seen through at a time"):
+    with pytest.raises(InputError, match="an ensemble cannot be explained"):
         explain(seq2see.load(directories), LINES[0])

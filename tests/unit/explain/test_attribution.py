@@ -1,4 +1,4 @@
-"""Attributions: what they sum to, what they were made from, and how they are compared."""
+"""Attributions: their sums, definitions and rank correlation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tokenizers() -> TokenizerPair:
     return TokenizerPair.train(LINES, LINES, TokenizerConfig(vocab_size=300))
 
 
-def subject(**settings: Any) -> ExplainedModel:
+def explained_model(**settings: Any) -> ExplainedModel:
     sizes = {"d_model": 16, "d_ff": 24, "heads": 2, "encoder_layers": 2, "decoder_layers": 2}
     torch.manual_seed(5)
     table = {"vocab_size": tokenizers().source.vocab_size, **sizes, **settings}
@@ -47,116 +47,130 @@ def subject(**settings: Any) -> ExplainedModel:
 
 
 @cache
-def explained() -> Trace:
+def attributed_trace() -> Trace:
     return trace_translation(
-        subject(), TEXT, "le chat dort .", options=TraceOptions(attributions=METHODS)
+        explained_model(), TEXT, "le chat dort .", options=TraceOptions(attributions=METHODS)
     )
 
 
-def found(method: AttributionMethod) -> Attribution:
-    return next(each for each in explained().attributions if each.method == method)
+def attribution_of(method: AttributionMethod) -> Attribution:
+    return next(each for each in attributed_trace().attributions if each.method == method)
 
 
-def test_all_methods_share_one_axis() -> None:
-    made = explained()
-    shape = (len(made.steps), len(made.source.words))
-    assert [each.method for each in made.attributions] == list(METHODS)
-    for each in made.attributions:
+def test_all_methods_have_scores_per_source_word() -> None:
+    trace = attributed_trace()
+    shape = (len(trace.steps), len(trace.source.words))
+    assert [each.method for each in trace.attributions] == list(METHODS)
+    for each in trace.attributions:
         assert each.word_scores.shape == shape
         if each.token_scores is not None:
-            assert each.token_scores.shape == (shape[0], len(made.source.tokens))
+            assert each.token_scores.shape == (shape[0], len(trace.source.tokens))
             np.testing.assert_allclose(
-                each.word_scores, sum_by_word(each.token_scores, made.source), atol=1e-6
+                each.word_scores, sum_by_word(each.token_scores, trace.source), atol=1e-6
             )
-    assert made.rank_correlation is not None
-    table = made.rank_correlation.correlation
+    assert trace.rank_correlation is not None
+    table = trace.rank_correlation.correlation
     np.testing.assert_allclose(np.diag(table), 1, atol=1e-6)
     np.testing.assert_allclose(table, table.T, atol=1e-6)
     assert (np.abs(table) <= 1 + 1e-6).all()
 
 
-def test_integrated_gradients_are_complete() -> None:
-    """They sum to what the tokens add to the log-probability, to one percent."""
-    integrated = found("integrated_gradients")
+def log_probs_of(attributor: SourceAttributor, x_1SM: torch.Tensor) -> torch.Tensor:
+    """Return the log-probabilities of the target tokens for these encoder inputs."""
+    with torch.no_grad():
+        return attributor.compute_log_probs(attributor._encode(x_1SM))[0]
+
+
+def test_integrated_gradients_sum_to_log_prob_change() -> None:
+    integrated = attribution_of("integrated_gradients")
     assert integrated.convergence_delta is not None
     assert integrated.convergence_delta <= 0.01
-    question = SourceAttributor(subject(), explained())
-    empty, own = question._input()
-    difference = (question._values(empty + own) - question._values(empty))[0].numpy()
+    attributor = SourceAttributor(explained_model(), attributed_trace())
+    baseline, tokens = attributor._split_input()
+    log_probs = log_probs_of(attributor, baseline + tokens)
+    difference = (log_probs - log_probs_of(attributor, baseline)).numpy()
     assert integrated.token_scores is not None
     sums = integrated.token_scores.sum(1)
     allowed = 0.01 * np.maximum(np.abs(difference), 0.1) + 1e-5
     assert (np.abs(sums - difference) <= allowed).all()
-    whole = [step.log_prob for step in explained().steps]
-    np.testing.assert_allclose(question._values(empty + own)[0], whole, atol=1e-4)
+    step_log_probs = [step.log_prob for step in attributed_trace().steps]
+    np.testing.assert_allclose(log_probs, step_log_probs, atol=1e-4)
 
 
-def test_gradient_x_input_is_a_slope() -> None:
-    """Its sum is the derivative along the tokens' own part, taken numerically here."""
-    of = subject()
-    of = ExplainedModel(of.model.double(), of.tokenizers, of.languages)
-    made = trace_translation(
-        of, TEXT, "le chat dort .", options=TraceOptions(attributions=("gradient_x_input",))
+def test_gradient_x_input_equals_numerical_derivative() -> None:
+    """The sum over tokens is the derivative along the token embeddings."""
+    explained = explained_model()
+    explained = ExplainedModel(explained.model.double(), explained.tokenizers, explained.languages)
+    trace = trace_translation(
+        explained, TEXT, "le chat dort .", options=TraceOptions(attributions=("gradient_x_input",))
     )
-    question = SourceAttributor(of, made)
-    empty, own = question._input()
+    attributor = SourceAttributor(explained, trace)
+    baseline, tokens = attributor._split_input()
     step = 1e-5
-    ends = [question._values(empty + (1 + sign * step) * own)[0] for sign in (1, -1)]
-    slope = ((ends[0] - ends[1]) / (2 * step)).numpy()
-    (attribution,) = made.attributions
+    upper, lower = (
+        log_probs_of(attributor, baseline + (1 + sign * step) * tokens) for sign in (1, -1)
+    )
+    derivative = ((upper - lower) / (2 * step)).numpy()
+    (attribution,) = trace.attributions
     assert attribution.token_scores is not None
-    np.testing.assert_allclose(attribution.token_scores.sum(1), slope, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(attribution.token_scores.sum(1), derivative, rtol=1e-4, atol=1e-5)
 
 
-def test_occlusion_is_what_is_lost_without_the_word() -> None:
-    of, made = subject(), explained()
-    word = made.source.words[1]
-    ids = [token.id for token in made.source.tokens]
+def test_occlusion_equals_log_prob_loss_of_masked_word() -> None:
+    explained, trace = explained_model(), attributed_trace()
+    word = trace.source.words[1]
+    ids = [token.id for token in trace.source.tokens]
     ids[word.first_token : word.end_token] = [0] * (word.end_token - word.first_token)
-    given = [made.start_token.id, *(token.id for token in made.target.tokens[:-1])]
-    emitted = torch.tensor([token.id for token in made.target.tokens])
+    decoder_input = [trace.start_token.id, *(token.id for token in trace.target.tokens[:-1])]
+    target = torch.tensor([token.id for token in trace.target.tokens])
     with torch.inference_mode():
-        log_probs = of.model(torch.tensor([ids]), torch.tensor([given])).log_softmax(-1)[0]
-    without = log_probs.gather(1, emitted[:, None])[:, 0].numpy()
-    lost = [step.log_prob for step in made.steps] - without
-    np.testing.assert_allclose(found("occlusion").word_scores[:, 1], lost, atol=1e-4)
+        log_probs = explained.model(torch.tensor([ids]), torch.tensor([decoder_input])).log_softmax(
+            -1
+        )[0]
+    occluded = log_probs.gather(1, target[:, None])[:, 0].numpy()
+    loss = [step.log_prob for step in trace.steps] - occluded
+    np.testing.assert_allclose(attribution_of("occlusion").word_scores[:, 1], loss, atol=1e-4)
 
 
-def test_attention_is_the_mean_of_cross_attention() -> None:
-    maps = [each.weights for each in explained().attention if each.kind == "cross"]
+def test_attention_method_is_mean_cross_attention() -> None:
+    maps = [each.weights for each in attributed_trace().attention if each.kind == "cross"]
     mean = np.stack(maps).mean((0, 1))
-    np.testing.assert_allclose(found("attention").token_scores, mean, atol=1e-6)
+    np.testing.assert_allclose(attribution_of("attention").token_scores, mean, atol=1e-6)
 
 
-def test_rollout_of_one_layer_by_hand() -> None:
-    """Half stays, half is what was seen; the source is seen through the encoder."""
-    made = trace_translation(subject(encoder_layers=1, decoder_layers=1), TEXT, "le chat dort .")
-    seen = made.attention_map("encoder", 0, "self").weights.mean(0)
-    cross = made.attention_map("decoder", 0, "cross").weights.mean(0)
-    by_hand = cross @ ((np.eye(len(seen)) + seen) / 2) / 2
-    np.testing.assert_allclose(compute_attention_rollout(made), by_hand, atol=1e-6)
-    np.testing.assert_allclose(compute_attention_rollout(made).sum(1), 0.5, atol=1e-5)
+def test_rollout_of_one_layer_matches_formula() -> None:
+    """Each sublayer adds half of its input and half of its attention output."""
+    trace = trace_translation(
+        explained_model(encoder_layers=1, decoder_layers=1), TEXT, "le chat dort ."
+    )
+    encoder = trace.attention_map("encoder", 0, "self").weights.mean(0)
+    cross = trace.attention_map("decoder", 0, "cross").weights.mean(0)
+    expected = cross @ ((np.eye(len(encoder)) + encoder) / 2) / 2
+    np.testing.assert_allclose(compute_attention_rollout(trace), expected, atol=1e-6)
+    np.testing.assert_allclose(compute_attention_rollout(trace).sum(1), 0.5, atol=1e-5)
 
 
-def test_rollout_cannot_follow_mixtures() -> None:
-    of = subject(encoder_attention={"kind": "linformer", "rank": 3})
+def test_rollout_rejects_linformer_attention() -> None:
+    explained = explained_model(encoder_attention={"kind": "linformer", "rank": 3})
     with pytest.raises(InputError, match="linformer"):
-        trace_translation(of, TEXT, "le chat .", options=TraceOptions(attributions=("rollout",)))
+        trace_translation(
+            explained, TEXT, "le chat .", options=TraceOptions(attributions=("rollout",))
+        )
 
 
 @pytest.mark.parametrize(
-    "change", [{"positions": {"kind": "relative"}}, {"norm": {"placement": "pre"}}]
+    "settings", [{"positions": {"kind": "relative"}}, {"norm": {"placement": "pre"}}]
 )
-def test_the_slopes_of_other_models(change: dict[str, Any]) -> None:
+def test_integrated_gradients_converge_for_other_models(settings: dict[str, Any]) -> None:
     methods: tuple[AttributionMethod, ...] = ("gradient_x_input", "integrated_gradients")
-    made = trace_translation(
-        subject(**change), TEXT, "le chat .", options=TraceOptions(attributions=methods)
+    trace = trace_translation(
+        explained_model(**settings), TEXT, "le chat .", options=TraceOptions(attributions=methods)
     )
-    assert made.attributions[1].convergence_delta is not None
-    assert made.attributions[1].convergence_delta <= 0.01
+    assert trace.attributions[1].convergence_delta is not None
+    assert trace.attributions[1].convergence_delta <= 0.01
 
 
-def test_ranks_by_hand() -> None:
+def test_average_ranks_of_equal_values() -> None:
     assert average_ranks(np.array([10.0, 20.0, 20.0, 5.0])).tolist() == [1, 2.5, 2.5, 0]
 
 
@@ -166,10 +180,10 @@ def attribution(method: AttributionMethod, *rows: list[float]) -> Attribution:
     )
 
 
-def test_rank_correlation_by_hand() -> None:
+def test_rank_correlation_of_known_rankings() -> None:
     rising = attribution("occlusion", [1, 2, 3], [1, 2, 3])
-    falling = attribution("attention", [3, 2, 1], [-3, 2, 1])  # the sign does not count
-    half = attribution("rollout", [1, 3, 2], [5, 5, 5])  # the second row has no order
+    falling = attribution("attention", [3, 2, 1], [-3, 2, 1])  # absolute values are ranked
+    half = attribution("rollout", [1, 3, 2], [5, 5, 5])  # the second row is constant
     table = compute_rank_correlation([rising, falling, half])
     assert table is not None
     np.testing.assert_allclose(

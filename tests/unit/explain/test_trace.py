@@ -47,108 +47,117 @@ def config_of(variant: str = "paper", **settings: Any) -> ModelConfig:
     return ModelConfig(**{"vocab_size": size, **sizes, **VARIANTS[variant], **settings})
 
 
-def subject(variant: str = "paper", **settings: Any) -> ExplainedModel:
+def explained_model(variant: str = "paper", **settings: Any) -> ExplainedModel:
     torch.manual_seed(5)
     model = Transformer.from_config(config_of(variant, **settings))
-    with torch.no_grad():  # livelier than at the start: attention that has made up its mind
+    with torch.no_grad():  # larger weights make attention less uniform than at initialization
         for weight in model.parameters():
             weight.mul_(2.0)
     return ExplainedModel(model.eval(), tokenizers(), ("en", "fr"))
 
 
 @cache
-def traced(variant: str = "paper") -> Trace:
+def cached_trace(variant: str = "paper") -> Trace:
     return trace_translation(
-        subject(variant), SENTENCE, search=SHORT, options=TraceOptions(layers="all")
+        explained_model(variant), SENTENCE, search=SHORT, options=TraceOptions(layers="all")
     )
 
 
-def translator(of: ExplainedModel) -> Translator:
-    return Translator(TorchEngine(of.model, of.special_tokens), of.tokenizers, of.languages)
+def translator(explained: ExplainedModel) -> Translator:
+    return Translator(
+        TorchEngine(explained.model, explained.special_tokens),
+        explained.tokenizers,
+        explained.languages,
+    )
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_rows_sum_to_one_and_masked_cells_are_zero(variant: str) -> None:
-    made = traced(variant)
-    assert len(made.attention) == 6
-    for found in made.attention:
+def test_weights_sum_to_one_and_masked_weights_are_zero(variant: str) -> None:
+    trace = cached_trace(variant)
+    assert len(trace.attention) == 6
+    for each in trace.attention:
         rows, columns = (
-            len(made.axis_labels(axis, found.weights.shape[2]))
-            for axis in (found.query_axis, found.key_axis)
+            len(trace.axis_labels(axis, each.weights.shape[2]))
+            for axis in (each.query_axis, each.key_axis)
         )
-        assert found.weights.shape == (2, rows, columns)
-        np.testing.assert_allclose(found.weights.sum(-1), 1, atol=1e-5)
-        if found.mask is not None:
-            hidden = np.broadcast_to(found.mask, found.weights.shape).astype(bool)
-            assert (found.weights[hidden] == 0).all()
-    np.testing.assert_allclose(made.beam.mean_attention.sum(-1), 1, atol=1e-5)
+        assert each.weights.shape == (2, rows, columns)
+        np.testing.assert_allclose(each.weights.sum(-1), 1, atol=1e-5)
+        if each.mask is not None:
+            masked = np.broadcast_to(each.mask, each.weights.shape).astype(bool)
+            assert (each.weights[masked] == 0).all()
+    np.testing.assert_allclose(trace.beam.mean_attention.sum(-1), 1, atol=1e-5)
 
 
-def test_labels_are_target_tokens_on_rows_of_cross_attention() -> None:
-    made = traced()
-    cross, own = made.attention_map("decoder", 1, "cross"), made.attention_map("decoder", 1, "self")
-    emitted = [token.text for token in made.target.tokens]
-    assert made.axis_labels(cross.query_axis) == emitted
-    assert made.axis_labels(cross.key_axis) == [token.text for token in made.source.tokens]
-    assert made.axis_labels(cross.key_axis)[-1] == "⟨end⟩"
+def test_axis_labels_are_tokens_of_queries_and_keys() -> None:
+    trace = cached_trace()
+    cross, own = (
+        trace.attention_map("decoder", 1, "cross"),
+        trace.attention_map("decoder", 1, "self"),
+    )
+    target = [token.text for token in trace.target.tokens]
+    assert trace.axis_labels(cross.query_axis) == target
+    assert trace.axis_labels(cross.key_axis) == [token.text for token in trace.source.tokens]
+    assert trace.axis_labels(cross.key_axis)[-1] == "⟨end⟩"
     assert (
-        made.axis_labels(own.query_axis)
-        == made.axis_labels(own.key_axis)
-        == ["⟨start⟩", *emitted[:-1]]
+        trace.axis_labels(own.query_axis)
+        == trace.axis_labels(own.key_axis)
+        == ["⟨start⟩", *target[:-1]]
     )
     assert own.mask is not None
     assert (own.mask == np.triu(np.ones_like(own.mask), 1)).all()
 
 
 @pytest.mark.parametrize("variant", ["paper", "pre-norm"])
-def test_the_worked_head_adds_up(variant: str) -> None:
-    """q, k, scale → scores; scores, mask → weights."""
-    for found in traced(variant).attention:
-        assert found.scores is not None
-        assert found.scale == pytest.approx(8**-0.5)
-        products = found.scale * found.queries @ found.keys.transpose(0, 2, 1)
-        hidden = np.zeros_like(found.scores, bool) if found.mask is None else found.mask == 1
-        hidden = np.broadcast_to(hidden, found.scores.shape)
-        np.testing.assert_allclose(products[~hidden], found.scores[~hidden], atol=1e-4)
-        scores = np.where(hidden, -np.inf, found.scores)
+def test_scores_and_weights_follow_from_queries_and_keys(variant: str) -> None:
+    for each in cached_trace(variant).attention:
+        assert each.scores is not None
+        assert each.scale == pytest.approx(8**-0.5)
+        products = each.scale * each.queries @ each.keys.transpose(0, 2, 1)
+        masked = np.zeros_like(each.scores, bool) if each.mask is None else each.mask == 1
+        masked = np.broadcast_to(masked, each.scores.shape)
+        np.testing.assert_allclose(products[~masked], each.scores[~masked], atol=1e-4)
+        scores = np.where(masked, -np.inf, each.scores)
         weights = torch.tensor(scores).softmax(-1).numpy()
-        np.testing.assert_allclose(weights, found.weights, atol=1e-5)
+        np.testing.assert_allclose(weights, each.weights, atol=1e-5)
 
 
-def test_scores_that_are_more_than_a_product_have_no_scale() -> None:
-    made = traced("relative")
-    assert made.attention_map("encoder", 0, "self").scale is None
-    assert made.attention_map("decoder", 0, "cross").scale == pytest.approx(8**-0.5)
+def test_relative_attention_has_no_scale() -> None:
+    trace = cached_trace("relative")
+    assert trace.attention_map("encoder", 0, "self").scale is None
+    assert trace.attention_map("decoder", 0, "cross").scale == pytest.approx(8**-0.5)
 
 
-def test_a_coverage_penalty_listens_to_the_heads_of_the_engine() -> None:
-    of = subject()
-    of.model.double()  # the two paths round otherwise; which heads they hear is all that may differ
+def test_coverage_penalty_uses_alignment_heads_of_engine() -> None:
+    explained = explained_model()
+    explained.model.double()  # so that both implementations agree up to rounding
     search = SHORT.replace(coverage_penalty=0.5)
-    found = set()
+    scores = set()
     for head in (0, 1):
         alignment = AlignmentConfig(layer=0, heads=(head,))
-        engine = TorchEngine(of.model, of.special_tokens, alignment)
-        theirs = Translator(engine, of.tokenizers, of.languages)
-        made = explain(theirs, SENTENCE, search=search)
-        wanted = theirs.translate(SENTENCE, **search.model_dump())
-        assert made.translation.score == pytest.approx(wanted.score, abs=1e-5)
-        found.add(round(made.translation.score, 4))
-    assert len(found) == 2
+        engine = TorchEngine(explained.model, explained.special_tokens, alignment)
+        other = Translator(engine, explained.tokenizers, explained.languages)
+        trace = explain(other, SENTENCE, search=search)
+        expected = other.translate(SENTENCE, **search.model_dump())
+        assert trace.translation.score == pytest.approx(expected.score, abs=1e-5)
+        scores.add(round(trace.translation.score, 4))
+    assert len(scores) == 2
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_the_winner_is_what_the_torch_engine_translates(variant: str) -> None:
-    of = subject(variant)
-    made, theirs = traced(variant), translator(of).translate(SENTENCE, **SHORT.model_dump())
-    assert made.translation.text == theirs.text
-    assert made.translation.log_prob == pytest.approx(theirs.log_prob, abs=1e-4)
-    assert made.translation.score == pytest.approx(theirs.score, abs=1e-5)
+def test_translation_equals_torch_engine(variant: str) -> None:
+    explained = explained_model(variant)
+    trace, expected = (
+        cached_trace(variant),
+        translator(explained).translate(SENTENCE, **SHORT.model_dump()),
+    )
+    assert trace.translation.text == expected.text
+    assert trace.translation.log_prob == pytest.approx(expected.log_prob, abs=1e-4)
+    assert trace.translation.score == pytest.approx(expected.score, abs=1e-5)
 
 
 SEARCHES: dict[str, dict[str, Any]] = {
     "beam": {},
-    "penalised": {"length_penalty": 0.6, "coverage_penalty": 0.3, "repetition_penalty": 1.3},
+    "penalized": {"length_penalty": 0.6, "coverage_penalty": 0.3, "repetition_penalty": 1.3},
     "groups": {"beam_size": 4, "num_beam_groups": 2, "diversity_penalty": 0.5},
     "sampled": {"beam_size": 1, "sampling": {"seed": 3}, "n_best": 2},
     "greedy": {"beam_size": 1},
@@ -156,10 +165,10 @@ SEARCHES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", SEARCHES)
-def test_the_beam_is_a_forest_whose_paths_sum_up(kind: str) -> None:
+def test_log_probs_of_beam_nodes_sum_along_paths(kind: str) -> None:
     search = SHORT.replace(**SEARCHES[kind])
-    made = trace_translation(subject(), SENTENCE, search=search)
-    nodes = made.beam.nodes
+    trace = trace_translation(explained_model(), SENTENCE, search=search)
+    nodes = trace.beam.nodes
     for node in nodes:
         if node.parent is None:
             assert node.step == 0
@@ -173,77 +182,78 @@ def test_the_beam_is_a_forest_whose_paths_sum_up(kind: str) -> None:
         assert node.log_prob == pytest.approx(before + node.token_log_prob, abs=1e-4)
         length = (node.step + 1) ** search.length_penalty
         assert node.score == pytest.approx(node.log_prob / length - node.penalty, abs=1e-5)
-    path = [nodes[number] for number in made.beam.best_path]
-    assert [node.token_id for node in path] == [token.id for token in made.target.tokens]
-    assert path[-1].log_prob == pytest.approx(made.translation.log_prob, abs=1e-5)
+    path = [nodes[number] for number in trace.beam.best_path]
+    assert [node.token_id for node in path] == [token.id for token in trace.target.tokens]
+    assert path[-1].log_prob == pytest.approx(trace.translation.log_prob, abs=1e-5)
     assert path[-1].status == "finished"
     if kind == "beam":
         alive = [sum(n.status == "alive" for n in nodes if n.step == s) for s in range(3)]
         assert alive == [3, 3, 3]
         finished = [n.score for n in nodes if n.status == "finished"]
-        assert made.translation.score == pytest.approx(max(finished))
+        assert trace.translation.score == pytest.approx(max(finished))
 
 
-def test_each_hypothesis_has_its_own_attention() -> None:
-    """What a hypothesis looked at in the beam is what it looks at when it is forced alone."""
-    of, made = subject(), traced()
-    nodes = made.beam.nodes
-    rows = made.beam.layer_attention[1].weights
+def test_beam_attention_equals_forced_decoding() -> None:
+    """The attention of a hypothesis in the beam equals that of its tokens, decoded alone."""
+    explained, trace = explained_model(), cached_trace()
+    nodes = trace.beam.nodes
+    rows = trace.beam.layer_attention[1].weights
     ends = [node for node in nodes if node.status in {"finished", "stopped"}]
     assert len(ends) >= 3
     for end in ends:
-        way = [end]
-        while way[0].parent is not None:
-            way.insert(0, nodes[way[0].parent])
-        given = [node.token_id for node in way]
-        alone = of.search(of.encode_source(SENTENCE), SHORT, forced_tokens=given)
-        assert alone.tokens == tuple(given)
-        assert alone.log_prob == pytest.approx(end.log_prob, abs=1e-4)
-        again = forced_cross(of, given)
-        np.testing.assert_allclose(rows[[n.attention_row for n in way]], again, atol=1e-5)
+        path = [end]
+        while path[0].parent is not None:
+            path.insert(0, nodes[path[0].parent])
+        tokens = [node.token_id for node in path]
+        forced = explained.search(explained.encode_source(SENTENCE), SHORT, forced_tokens=tokens)
+        assert forced.tokens == tuple(tokens)
+        assert forced.log_prob == pytest.approx(end.log_prob, abs=1e-4)
+        expected = forced_cross_attention(explained, tokens)
+        np.testing.assert_allclose(rows[[n.attention_row for n in path]], expected, atol=1e-5)
 
 
-def forced_cross(of: ExplainedModel, tokens: list[int]) -> np.ndarray:
-    """Cross-attention of the last layer by teacher forcing, [T, H, S]."""
-    heard: list[torch.Tensor] = []
+def forced_cross_attention(explained: ExplainedModel, tokens: list[int]) -> np.ndarray:
+    """Return the cross-attention of the last layer with teacher forcing, [T, H, S]."""
+    weights: list[torch.Tensor] = []
 
-    class Ear:
+    class CrossAttentionRecorder:
         def attention_listener(self, site: Any) -> Any:
-            wanted = (site.layer, site.kind) == (1, "cross")
-            return (lambda record: heard.append(record.weights_BHTS)) if wanted else None
+            is_last_cross = (site.layer, site.kind) == (1, "cross")
+            return (lambda record: weights.append(record.weights_BHTS)) if is_last_cross else None
 
         def layer_listener(self, stack: Any, layer: int) -> None: ...
 
-    given = torch.tensor([[of.special_tokens.decoder_start_id, *tokens[:-1]]])
+    decoder_input = torch.tensor([[explained.special_tokens.decoder_start_id, *tokens[:-1]]])
+    source = explained.build_source_BS(explained.encode_source(SENTENCE))
     with torch.inference_mode():
-        of.model(of.build_source_BS(of.encode_source(SENTENCE)), given, Ear())
-    return heard[0][0].transpose(0, 1).numpy()
+        explained.model(source, decoder_input, CrossAttentionRecorder())
+    return weights[0][0].transpose(0, 1).numpy()
 
 
-def test_a_target_is_forced() -> None:
-    of = subject()
-    made = explain(translator(of), SENTENCE, "le chien dort .")
-    assert made.is_forced
-    assert made.translation.text == "le chien dort ."
-    assert made.target.tokens[-1].text == "⟨end⟩"
-    assert len(made.beam.nodes) == len(made.steps)
-    (scored,) = translator(of).score([(SENTENCE, "le chien dort .")])
-    assert made.translation.log_prob == pytest.approx(scored.log_prob, abs=1e-4)
+def test_given_target_is_force_decoded() -> None:
+    explained = explained_model()
+    trace = explain(translator(explained), SENTENCE, "le chien dort .")
+    assert trace.is_forced
+    assert trace.translation.text == "le chien dort ."
+    assert trace.target.tokens[-1].text == "⟨end⟩"
+    assert len(trace.beam.nodes) == len(trace.steps)
+    (scored,) = translator(explained).score([(SENTENCE, "le chien dort .")])
+    assert trace.translation.log_prob == pytest.approx(scored.log_prob, abs=1e-4)
 
 
-def test_a_target_without_words_has_an_end() -> None:
-    made = explain(translator(subject()), SENTENCE, "")
-    assert [token.text for token in made.target.tokens] == ["⟨end⟩"]
+def test_empty_target_has_only_the_end_token() -> None:
+    trace = explain(translator(explained_model()), SENTENCE, "")
+    assert [token.text for token in trace.target.tokens] == ["⟨end⟩"]
 
 
-def test_the_package_is_a_function() -> None:
-    of = subject()
-    made = seq2see.explain(translator(of), SENTENCE, search=SHORT)
-    assert made.translation.text == traced().translation.text
+def test_package_can_be_called() -> None:
+    explained = explained_model()
+    trace = seq2see.explain(translator(explained), SENTENCE, search=SHORT)
+    assert trace.translation.text == cached_trace().translation.text
 
 
 class OtherEngine:
-    """An engine that nobody can look into."""
+    """An engine that is not a TorchEngine."""
 
     name = "other"
 
@@ -262,25 +272,27 @@ class OtherEngine:
 
 
 @pytest.mark.parametrize("differs", [True, False])
-def test_the_words_of_another_engine_are_forced(differs: bool) -> None:
-    of = subject()
-    served = subject("pre-norm" if differs else "paper")
+def test_different_translation_of_other_engine_is_force_decoded(differs: bool) -> None:
+    explained = explained_model()
+    other_model = explained_model("pre-norm" if differs else "paper")
 
-    bundle = Bundle(config_of(), of.tokenizers, of.languages, of.model.state_dict())
-    engine = OtherEngine(TorchEngine(served.model))
-    other = Translator(engine, of.tokenizers, of.languages, bundle=bundle)  # type: ignore[arg-type]
-    made = explain(other, SENTENCE, search=SHORT)
-    assert made.is_forced == differs
-    text = translator(served).translate(SENTENCE, **SHORT.model_dump()).text
-    assert made.translation.text == of.tokenizers.target.normalize(text)
+    bundle = Bundle(
+        config_of(), explained.tokenizers, explained.languages, explained.model.state_dict()
+    )
+    engine = OtherEngine(TorchEngine(other_model.model))
+    other = Translator(engine, explained.tokenizers, explained.languages, bundle=bundle)  # type: ignore[arg-type]
+    trace = explain(other, SENTENCE, search=SHORT)
+    assert trace.is_forced == differs
+    text = translator(other_model).translate(SENTENCE, **SHORT.model_dump()).text
+    assert trace.translation.text == explained.tokenizers.target.normalize(text)
 
 
-def test_steps_tell_probability_rank_and_entropy() -> None:
-    made = traced()
-    size = made.model.vocab_size
-    for t, (step, token) in enumerate(zip(made.steps, made.target.tokens, strict=True)):
+def test_steps_have_probability_rank_and_entropy() -> None:
+    trace = cached_trace()
+    size = trace.model.vocab_size
+    for t, (step, token) in enumerate(zip(trace.steps, trace.target.tokens, strict=True)):
         assert step.input_piece == (
-            made.target.tokens[t - 1].piece if t else made.start_token.piece
+            trace.target.tokens[t - 1].piece if t else trace.start_token.piece
         )
         log_probs = [candidate.log_prob for candidate in step.top_candidates]
         assert log_probs == sorted(log_probs, reverse=True)
@@ -290,30 +302,30 @@ def test_steps_tell_probability_rank_and_entropy() -> None:
             assert step.top_candidates[step.rank].probability == pytest.approx(
                 step.probability, rel=1e-5
             )
-    assert sum(step.log_prob for step in made.steps) == pytest.approx(made.translation.log_prob)
+    assert sum(step.log_prob for step in trace.steps) == pytest.approx(trace.translation.log_prob)
 
 
 @pytest.mark.parametrize("variant", ["paper", "pre-norm"])
-def test_the_lens_of_the_last_layer_is_the_model(variant: str) -> None:
-    made = traced(variant)
-    last = made.logit_lens[-1]
+def test_logit_lens_of_last_layer_equals_model(variant: str) -> None:
+    trace = cached_trace(variant)
+    last = trace.logit_lens[-1]
     assert last.layer == 1
     np.testing.assert_allclose(
-        last.probability, [step.probability for step in made.steps], rtol=1e-4
+        last.probability, [step.probability for step in trace.steps], rtol=1e-4
     )
     assert [top[0].id for top in last.top_candidates] == [
-        step.top_candidates[0].id for step in made.steps
+        step.top_candidates[0].id for step in trace.steps
     ]
 
 
-def test_json_there_and_back() -> None:
-    text = traced().to_json()
-    again = Trace.from_json(text)
-    assert again.to_json() == text
-    assert again.attention_map("encoder", 0, "self").weights.dtype == np.float32
+def test_json_round_trip() -> None:
+    text = cached_trace().to_json()
+    restored = Trace.from_json(text)
+    assert restored.to_json() == text
+    assert restored.attention_map("encoder", 0, "self").weights.dtype == np.float32
     table = json.loads(text)
     assert (table["format"], table["version"]) == ("seq2see-trace", 2)
-    assert Trace.from_json(json.dumps({**table, "later": 1})).to_json() == text
+    assert Trace.from_json(json.dumps({**table, "future_field": 1})).to_json() == text
     with pytest.raises(ConfigError, match="`version` must be at most 2, but is 3"):
         Trace.from_json(json.dumps({**table, "version": 3}))
     table["beam"]["mean_attention"]["data"] = "AAAAAA=="
@@ -323,32 +335,36 @@ def test_json_there_and_back() -> None:
         Trace.from_json(json.dumps(table))
 
 
-def test_only_the_layers_that_were_asked_for_are_whole() -> None:
-    made = trace_translation(
-        subject(), SENTENCE, search=SHORT, options=TraceOptions(layers=("decoder.0",))
+def test_only_selected_layers_are_detailed() -> None:
+    trace = trace_translation(
+        explained_model(), SENTENCE, search=SHORT, options=TraceOptions(layers=("decoder.0",))
     )
-    whole = [found.address for found in made.attention if found.scores is not None]
-    assert whole == ["decoder.0.self", "decoder.0.cross"]
-    assert [(o.stack, o.layer) for o in made.layer_outputs if o.states is not None] == [
+    detailed = [each.address for each in trace.attention if each.scores is not None]
+    assert detailed == ["decoder.0.self", "decoder.0.cross"]
+    assert [(o.stack, o.layer) for o in trace.layer_outputs if o.states is not None] == [
         ("decoder", 0)
     ]
-    assert [layer.layer for layer in made.beam.layer_attention] == [0]
-    none = trace_translation(subject(), SENTENCE, search=SHORT, options=TraceOptions(layers="none"))
-    assert all(found.scores is None for found in none.attention)
-    assert len(none.to_json()) < len(made.to_json()) < len(traced().to_json())
+    assert [layer.layer for layer in trace.beam.layer_attention] == [0]
+    none = trace_translation(
+        explained_model(), SENTENCE, search=SHORT, options=TraceOptions(layers="none")
+    )
+    assert all(each.scores is None for each in none.attention)
+    assert len(none.to_json()) < len(trace.to_json()) < len(cached_trace().to_json())
     with pytest.raises(InputError, match="`layers` must be none, last, all or some of encoder.0"):
-        trace_translation(subject(), SENTENCE, options=TraceOptions(layers=("decoder.7",)))
+        trace_translation(explained_model(), SENTENCE, options=TraceOptions(layers=("decoder.7",)))
 
 
-def test_a_sentence_without_words() -> None:
-    with pytest.raises(InputError, match="must have words"):
-        trace_translation(subject(), "  ")
+def test_empty_sentence_is_rejected() -> None:
+    with pytest.raises(InputError, match="must contain text"):
+        trace_translation(explained_model(), "  ")
 
 
-def test_a_text_that_would_be_cut_is_refused() -> None:
-    of = subject()
-    short = Translator(TorchEngine(of.model), of.tokenizers, of.languages, max_tokens=3)
-    with pytest.raises(InputError, match="at most 3 tokens .* give one sentence"):
+def test_text_longer_than_one_segment_is_rejected() -> None:
+    explained = explained_model()
+    short = Translator(
+        TorchEngine(explained.model), explained.tokenizers, explained.languages, max_tokens=3
+    )
+    with pytest.raises(InputError, match="at most 3 tokens .* enter one sentence"):
         explain(short, SENTENCE)
 
 
@@ -365,47 +381,49 @@ def test_a_text_that_would_be_cut_is_refused() -> None:
         ([], "en", []),
     ],
 )
-def test_which_pieces_form_a_word(pieces: list[str], language: str, words: list[str]) -> None:
-    found: list[str] = []
-    for piece, start in zip(pieces, find_word_starts(pieces, language), strict=True):
-        if start:
-            found.append(piece)
+def test_pieces_are_grouped_into_words(pieces: list[str], language: str, words: list[str]) -> None:
+    grouped: list[str] = []
+    for piece, is_start in zip(pieces, find_word_starts(pieces, language), strict=True):
+        if is_start:
+            grouped.append(piece)
         else:
-            found[-1] += piece
-    assert found == words
+            grouped[-1] += piece
+    assert grouped == words
 
 
-def test_tokens_lead_to_their_words() -> None:
-    made = traced()
-    for sentence in (made.source, made.target):
+def test_tokens_refer_to_their_words() -> None:
+    trace = cached_trace()
+    for sentence in (trace.source, trace.target):
         for number, word in enumerate(sentence.words):
             assert {t.word for t in sentence.tokens[word.first_token : word.end_token]} == {number}
-    assert made.source.tokens[-1].word is None
-    assert " ".join(word.text for word in made.source.words) == SENTENCE
+    assert trace.source.tokens[-1].word is None
+    assert " ".join(word.text for word in trace.source.words) == SENTENCE
 
 
-def test_summaries_by_hand() -> None:
+def test_head_summaries_of_known_weights() -> None:
     weights = torch.tensor([[[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]])
-    sure, unsure = summarize_heads(weights, same_tokens=True)
-    assert (sure.entropy, sure.max_weight, sure.distance) == (0, 1, 0)
-    assert unsure.entropy == pytest.approx(np.log(2))
-    assert (unsure.max_weight, unsure.distance) == (0.5, 0.5)
+    focused, uniform = summarize_heads(weights, same_tokens=True)
+    assert (focused.entropy, focused.max_weight, focused.distance) == (0, 1, 0)
+    assert uniform.entropy == pytest.approx(np.log(2))
+    assert (uniform.max_weight, uniform.distance) == (0.5, 0.5)
     assert next(iter(summarize_heads(weights, same_tokens=False))).distance is None
 
 
-def test_words_have_alternatives_that_are_words() -> None:
-    made = trace_translation(
-        subject(), SENTENCE, search=SHORT, options=TraceOptions(word_alternatives=True)
+def test_word_alternatives_start_with_other_likely_tokens() -> None:
+    trace = trace_translation(
+        explained_model(), SENTENCE, search=SHORT, options=TraceOptions(word_alternatives=True)
     )
-    assert [choice.word_index for choice in made.word_alternatives] == list(
-        range(len(made.target.words))
+    assert [choice.word_index for choice in trace.word_alternatives] == list(
+        range(len(trace.target.words))
     )
-    for choice, word in zip(made.word_alternatives, made.target.words, strict=True):
-        own = [step.log_prob for step in made.steps[word.first_token : word.end_token]]
+    for choice, word in zip(trace.word_alternatives, trace.target.words, strict=True):
+        own = [step.log_prob for step in trace.steps[word.first_token : word.end_token]]
         assert choice.log_prob == pytest.approx(sum(own), abs=1e-5)
-        chosen = made.target.tokens[word.first_token].id
+        chosen = trace.target.tokens[word.first_token].id
         assert choice.alternatives
         for other in choice.alternatives:
             assert other.id != chosen
-            first = next(c for c in made.steps[word.first_token].top_candidates if c.id == other.id)
+            first = next(
+                c for c in trace.steps[word.first_token].top_candidates if c.id == other.id
+            )
             assert other.log_prob <= first.log_prob + 1e-4

@@ -97,7 +97,7 @@ SHIFT = {"kind": "shift_positions", "stack": "encoder"}
         ({"trace_options": {"attributions": ["occlusion"] * 400}}, "a list of at most 5"),
         (
             {"trace_options": {"attributions": ["occlusion"] * 2}},
-            "occlusion is there more than once",
+            "occlusion is repeated",
         ),
         ({"trace_options": {"top_k": 101}}, "at most 100"),
         (

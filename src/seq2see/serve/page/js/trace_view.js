@@ -16,10 +16,10 @@ const textOf = (state, info) => state.text ?? exampleSentence(languagePair(state
 export const isLongText = (state, info) => textOf(state, info).trim().length > MAX_FULL_DETAIL;
 
 // Returns the body of a request to explain. `layers` names the detailed layer of a long text.
-export function traceRequest(state, info, { layers, detail, ...more } = {}) {
+export function traceRequest(state, info, { layers, traceOptions, ...more } = {}) {
   const text = textOf(state, info).trim();
-  const allDetails = { layers: !isLongText(state, info) ? "all" : layers ? [layers] : "last", top_k: 8, ...detail };
-  return { text, ...languagePair(state, info), ...more, trace_options: allDetails };
+  const options = { layers: !isLongText(state, info) ? "all" : layers ? [layers] : "last", top_k: 8, ...traceOptions };
+  return { text, ...languagePair(state, info), ...more, trace_options: options };
 }
 
 export const explain = (request, signal) => fetchJson("api/v1/explain", request, { signal });

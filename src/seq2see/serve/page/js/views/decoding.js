@@ -39,7 +39,7 @@ export function mount(root) {
 }
 
 function request(state, info) {
-  const body = traceRequest(state, info, { detail: { layers: "none", top_k: 10 } });
+  const body = traceRequest(state, info, { traceOptions: { layers: "none", top_k: 10 } });
   return { ...body, beam_size: beamSize(state, info), length_penalty: lengthPenalty(state) };
 }
 

@@ -40,7 +40,7 @@ export function mount(root) {
   return { update: (state) => { parts.pronoun.update(state); return view.update(state); }, leave: () => { parts.pronoun.leave(); view.leave(); } };
 }
 
-const baselineRequest = (state, info) => ({ ...traceRequest(state, info, { detail: { layers: "none" } }), interventions: [] });
+const baselineRequest = (state, info) => ({ ...traceRequest(state, info, { traceOptions: { layers: "none" } }), interventions: [] });
 
 // Returns the state with the interventions that are possible for this model and this sentence.
 async function supportedState(state, info, signal) {
@@ -59,7 +59,7 @@ function draw(parts, state, trace) {
   replaceContent(parts.scale, selectField(
     t("attention"), addresses.map((name) => [name, attentionName(...name.split("."))]), parts.scaled,
     (name) => set(state.scale ? { scale: `${name}:${factor}` } : { attention: name }),
-    { data: { key: "attention" } },
+    { data: { key: "scaled" } },
   ),
     button(t("undo"), () => set({ scale: null }), { disabled: !state.scale, data: { key: "unscale" } }));
   parts.factor.show(Number(factor ?? 1), `× ${formatNumber(Number(factor ?? 1), 1)}`);
