@@ -74,7 +74,7 @@ class ChunkRows(NamedTuple):
         return x_N.view(self.num_passes, -1, *x_N.shape[1:])[:, self.start : self.stop]
 
 
-class ExtraTerm(Protocol):
+class ExtraLossTerm(Protocol):
     """A loss term in addition to the cross-entropy."""
 
     def __call__(self, logits_CV: Tensor, rows: ChunkRows, /) -> tuple[Tensor, Tensor]:
@@ -105,7 +105,7 @@ class ChunkLoss(NamedTuple):
     labels_N: Tensor
     smoothing: float
     weight: float = 1.0
-    term: ExtraTerm | None = None
+    term: ExtraLossTerm | None = None
     term_weight: float = 0.0
     num_passes: int = 1
 

@@ -22,7 +22,7 @@ from seq2see.search.hypotheses import (
     Candidates,
     FinishedHypotheses,
     Hypothesis,
-    collect_finished,
+    collect_finished_hypotheses,
     compute_coverage_penalty,
     normalize_by_length,
     score_upper_bound,
@@ -177,7 +177,7 @@ class BeamSearch:
     ) -> None:
         """Store the candidates that finish in this step."""
         alpha = self.config.length_penalty
-        new = collect_finished(beam, candidates, finished_BC, scores_BC, alpha, self.eos)
+        new = collect_finished_hypotheses(beam, candidates, finished_BC, scores_BC, alpha, self.eos)
         if new is not None:
             self.finished.add(new._replace(rows_N=rows_B[new.rows_N]))
 
@@ -188,7 +188,7 @@ class BeamSearch:
         results = [list(chain.from_iterable(best[i : i + searches])) for i in starts]
         if self.config.num_beam_groups == 1:
             return results
-        return [rank_unique(hypotheses)[: self.config.n_best] for hypotheses in results]
+        return [rank_unique_hypotheses(hypotheses)[: self.config.n_best] for hypotheses in results]
 
 
 def apply_processors(
@@ -204,7 +204,7 @@ def apply_processors(
     return step_scores_BKV
 
 
-def rank_unique(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+def rank_unique_hypotheses(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
     """Return the hypotheses, best first; those that several groups found are returned once."""
     unique = {hypothesis.tokens: hypothesis for hypothesis in hypotheses}
     return sorted(unique.values(), key=lambda h: -h.score)

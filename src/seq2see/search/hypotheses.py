@@ -111,6 +111,8 @@ class Beam:
         """Return the beam of the next step, whose hypotheses are the chosen candidates."""
         parents_BK = chosen.parents_BC
         attention = self.attention_BKES
+        if attention is not None:
+            attention = gather_parent_histories(attention, parents_BK)
         token_log_probs_BKE = _append(
             self.token_log_probs_BKE, parents_BK, chosen.model_log_probs_BC
         )
@@ -124,7 +126,7 @@ class Beam:
             log_probs_BK=chosen.log_probs_BC,
             beam_scores_BK=beam_scores_BK,
             token_log_probs_BKE=token_log_probs_BKE,
-            attention_BKES=None if attention is None else gather_parents(attention, parents_BK),
+            attention_BKES=attention,
         )
 
 
@@ -168,7 +170,7 @@ class Candidates:
         )
 
 
-def gather_parents(history: Tensor, parents_BC: Tensor) -> Tensor:
+def gather_parent_histories(history: Tensor, parents_BC: Tensor) -> Tensor:
     """Return the history of each candidate's parent, [B, C, …] from [B, K, …]."""
     if history.size(1) == parents_BC.size(1) == 1:
         return history  # greedy search: nothing to reorder
@@ -177,7 +179,7 @@ def gather_parents(history: Tensor, parents_BC: Tensor) -> Tensor:
 
 
 def _append(history_BKT: Tensor, parents_BC: Tensor, new_BC: Tensor) -> Tensor:
-    return torch.cat((gather_parents(history_BKT, parents_BC), new_BC[:, :, None]), dim=2)
+    return torch.cat((gather_parent_histories(history_BKT, parents_BC), new_BC[:, :, None]), dim=2)
 
 
 MIN_COVERAGE = 1e-9
@@ -242,7 +244,7 @@ class Hypothesis:
         return None if self.attention_ES is None else tuple(self.attention_ES.argmax(1).tolist())
 
 
-class NewlyFinished(NamedTuple):
+class NewlyFinishedHypotheses(NamedTuple):
     """The hypotheses that finish in one step, those of a row by their rank."""
 
     rows_N: Tensor
@@ -263,7 +265,7 @@ class FinishedHypotheses:
         self.best_finished_R = torch.zeros(num_rows, dtype=torch.bool, device=device)
         """Whether a hypothesis finished when it was the most likely of its row."""
 
-    def add(self, new: NewlyFinished) -> None:
+    def add(self, new: NewlyFinishedHypotheses) -> None:
         """Add the hypotheses of one step; among equal scores the earlier one is ranked first."""
         rows_N, ranks_N, hypotheses = new
         rows = rows_N.tolist()
@@ -281,14 +283,14 @@ class FinishedHypotheses:
         self.n_best_threshold_R[torch.tensor([*rows], dtype=torch.long, device=device)] = scores
 
 
-def collect_finished(
+def collect_finished_hypotheses(
     beam: Beam,
     candidates: Candidates,
     finished_BC: Tensor,
     scores_BC: Tensor,
     alpha: float,
     eos: int,
-) -> NewlyFinished | None:
+) -> NewlyFinishedHypotheses | None:
     """Return the candidates that finish, with their rows of the beam; None if there are none."""
     rows_N, ranks_N = finished_BC.nonzero(as_tuple=True)  # note: this is a sync point
     if not len(rows_N):
@@ -310,7 +312,7 @@ def collect_finished(
             *(column.tolist() for column in columns), attention, strict=True
         )
     ]
-    return NewlyFinished(rows_N, ranks_N, hypotheses)
+    return NewlyFinishedHypotheses(rows_N, ranks_N, hypotheses)
 
 
 def _histories(

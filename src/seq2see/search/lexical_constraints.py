@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from seq2see.search.config import Phrase, SearchInput
-from seq2see.search.hypotheses import Beam, Candidates, gather_parents
+from seq2see.search.hypotheses import Beam, Candidates, gather_parent_histories
 from seq2see.search.processors import PHRASE_PAD, StepProcessor, pad_phrases
 from seq2see.search.selectors import stable_topk
 
@@ -57,7 +57,7 @@ class DynamicBeamAllocation(StepProcessor):
         """Allow the next token of each phrase, even if another processor has forbidden it, and
         forbid the end symbol until all phrases are met."""
         phrases_BPL = self.phrases_SPL[beam.input_index_B]
-        progress = measure_progress(beam.emitted_BKE, phrases_BPL)
+        progress = measure_constraint_progress(beam.emitted_BKE, phrases_BPL)
         tokens_BKP = next_required_tokens(progress, phrases_BPL)
         rows_F, beams_F, phrases_F = (tokens_BKP != PHRASE_PAD).nonzero(as_tuple=True)
         tokens_F = tokens_BKP[rows_F, beams_F, phrases_F]
@@ -73,7 +73,7 @@ class DynamicBeamAllocation(StepProcessor):
         """Return the best continuations and the required tokens of each hypothesis, the banks in
         turn."""
         phrases_BPL = self.phrases_SPL[beam.input_index_B]
-        progress = measure_progress(beam.emitted_BKE, phrases_BPL)
+        progress = measure_constraint_progress(beam.emitted_BKE, phrases_BPL)
         required_BKP = next_required_tokens(progress, phrases_BPL)
         # From each hypothesis as many as could fill the beam, and the end symbol: a hypothesis with
         # required phrases is less likely than one without, and would rarely be in a joint top k.
@@ -85,10 +85,12 @@ class DynamicBeamAllocation(StepProcessor):
         candidates = Candidates.from_tokens(
             beam, model_log_probs_BKV, parents_BC, tokens_BKN.flatten(1), scores_BC
         )
-        progress = measure_progress(extend_tokens(beam, candidates), phrases_BPL)
-        scores_BC = mask_incomplete(scores_BC, progress.all_met_BK, beam)
-        order_BC = order_round_robin(scores_BC, progress.num_tokens_BK)[:, : 2 * self.beam_size]
-        return replace(candidates, beam_scores_BC=scores_BC).take(order_BC)
+        tokens_BCE = append_candidate_tokens(beam, candidates)
+        progress = measure_constraint_progress(tokens_BCE, phrases_BPL)
+        scores_BC = mask_incomplete_candidates(scores_BC, progress.all_met_BK, beam)
+        order_BC = order_banks_round_robin(scores_BC, progress.num_tokens_BK)
+        candidates = replace(candidates, beam_scores_BC=scores_BC)
+        return candidates.take(order_BC[:, : 2 * self.beam_size])
 
 
 def select_feasible_phrases(search_input: SearchInput, max_length: int) -> tuple[Phrase, ...]:
@@ -123,7 +125,7 @@ def build_beam_allocation(
     return DynamicBeamAllocation(pad_phrases(phrases, max_lengths_S.device), beam_size, eos)
 
 
-def measure_progress(emitted_BKE: Tensor, phrases_BPL: Tensor) -> ConstraintProgress:
+def measure_constraint_progress(emitted_BKE: Tensor, phrases_BPL: Tensor) -> ConstraintProgress:
     """Return the part of the phrases that each hypothesis contains."""
     phrases_B1PL, max_length = phrases_BPL[:, None], phrases_BPL.size(2)
     lengths_B1P = (phrases_B1PL != PHRASE_PAD).sum(3)
@@ -164,13 +166,13 @@ def propose_tokens(step_scores_BKV: Tensor, required_BKP: Tensor, k: int) -> tup
     return tokens_BKN, scores_BKN.masked_fill(duplicate_BKNN.any(3), -torch.inf)
 
 
-def extend_tokens(beam: Beam, candidates: Candidates) -> Tensor:
+def append_candidate_tokens(beam: Beam, candidates: Candidates) -> Tensor:
     """Return the output tokens of each candidate, [B, C, E + 1]."""
-    emitted_BCE = gather_parents(beam.emitted_BKE, candidates.parents_BC)
+    emitted_BCE = gather_parent_histories(beam.emitted_BKE, candidates.parents_BC)
     return torch.cat((emitted_BCE, candidates.tokens_BC[:, :, None]), dim=2)
 
 
-def mask_incomplete(beam_scores_BC: Tensor, all_met_BC: Tensor, beam: Beam) -> Tensor:
+def mask_incomplete_candidates(beam_scores_BC: Tensor, all_met_BC: Tensor, beam: Beam) -> Tensor:
     """Return the scores, with −∞ for candidates that lack a phrase in the last step of a row.
 
     If no candidate and no finished hypothesis has all phrases, nothing is masked: the best
@@ -181,7 +183,7 @@ def mask_incomplete(beam_scores_BC: Tensor, all_met_BC: Tensor, beam: Beam) -> T
     return beam_scores_BC.masked_fill(must_mask_B[:, None] & ~all_met_BC, -torch.inf)
 
 
-def order_round_robin(beam_scores_BC: Tensor, banks_BC: Tensor) -> Tensor:
+def order_banks_round_robin(beam_scores_BC: Tensor, banks_BC: Tensor) -> Tensor:
     """Return the order of the candidates in which banks take turns.
 
     First the best candidate of each bank, then the second best and so on; in each turn the bank

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from seq2see.search.config import SamplingConfig
-from seq2see.search.hypotheses import Beam, Candidates, gather_parents
+from seq2see.search.hypotheses import Beam, Candidates, gather_parent_histories
 
 # B rows, G rows of one beam group, K beams, C candidates, V vocabulary, N any number, S inputs
 
@@ -248,7 +248,7 @@ class DiverseBeamSelector:
             count_selected_tokens(counts_SV, inputs_G, candidates, self.beams_per_group)
             rows.append(rows_G)
             groups.append(candidates)
-        return merge_groups(groups, torch.cat(rows))
+        return merge_beam_groups(groups, torch.cat(rows))
 
     def select_group(
         self, beam: Beam, model_log_probs_GKV: Tensor, step_scores_GKV: Tensor, counts_SV: Tensor
@@ -262,7 +262,7 @@ class DiverseBeamSelector:
         parents_GC, tokens_GC = candidates.parents_BC, candidates.tokens_BC
         rows_G1 = torch.arange(len(beam), device=model_log_probs_GKV.device)[:, None]
         steps_GC = step_scores_GKV[rows_G1, parents_GC, tokens_GC]
-        scores_GC = gather_parents(beam.beam_scores_BK, parents_GC) + steps_GC
+        scores_GC = gather_parent_histories(beam.beam_scores_BK, parents_GC) + steps_GC
         return replace(candidates, beam_scores_BC=scores_GC)
 
 
@@ -278,7 +278,7 @@ def count_selected_tokens(
     )
 
 
-def merge_groups(groups: Sequence[Candidates], rows: Tensor) -> Candidates:
+def merge_beam_groups(groups: Sequence[Candidates], rows: Tensor) -> Candidates:
     """Return the candidates of all groups in the order of the rows of the beam."""
     order = rows.argsort()
     names = [field.name for field in fields(Candidates)]

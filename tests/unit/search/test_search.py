@@ -35,7 +35,7 @@ from seq2see.search.beam_search import (
 )
 from seq2see.search.hypotheses import (
     FinishedHypotheses,
-    NewlyFinished,
+    NewlyFinishedHypotheses,
     compute_coverage_penalty,
     normalize_by_length,
     score_upper_bound,
@@ -43,9 +43,9 @@ from seq2see.search.hypotheses import (
 from seq2see.search.lexical_constraints import (
     DynamicBeamAllocation,
     contains_phrase,
-    mask_incomplete,
-    measure_progress,
-    order_round_robin,
+    mask_incomplete_candidates,
+    measure_constraint_progress,
+    order_banks_round_robin,
     rank_within_bank,
     select_feasible_phrases,
 )
@@ -301,9 +301,9 @@ def make_hypothesis(score: float, *tokens: int) -> Hypothesis:
     return Hypothesis((*tokens, EOS), True, score, score, 0.0, (score,))
 
 
-def newly_finished(*entries: tuple[int, int, Hypothesis]) -> NewlyFinished:
+def newly_finished(*entries: tuple[int, int, Hypothesis]) -> NewlyFinishedHypotheses:
     rows, ranks, hypotheses = zip(*entries, strict=True)
-    return NewlyFinished(torch.tensor(rows), torch.tensor(ranks), hypotheses)
+    return NewlyFinishedHypotheses(torch.tensor(rows), torch.tensor(ranks), hypotheses)
 
 
 @pytest.mark.parametrize("per_step", [1, 2, 4])
@@ -424,7 +424,7 @@ def test_repetition_penalty_applies_once() -> None:
 def test_progress_of_required_phrases() -> None:
     phrases = pad_phrases([[(2, 3, 4), (5,), (3, 4)]], CPU)
     emitted = torch.tensor([[[6, 2, 3], [2, 3, 4], [5, 2, 6], [6, 6, 3]]])
-    progress = measure_progress(emitted, phrases)
+    progress = measure_constraint_progress(emitted, phrases)
     assert progress.met_BKP.tolist() == [
         [[False] * 3, [True, False, True], [False, True, False], [False] * 3]
     ]
@@ -435,7 +435,7 @@ def test_progress_of_required_phrases() -> None:
 def test_banks_take_turns_fullest_first() -> None:
     values = torch.tensor([[-1.0, -2.0, -3.0, -9.0, NO]])
     banks = torch.tensor([[0, 0, 1, 2, 3]])
-    assert order_round_robin(values, banks).tolist() == [[3, 2, 0, 1, 4]]
+    assert order_banks_round_robin(values, banks).tolist() == [[3, 2, 0, 1, 4]]
 
 
 def test_rank_within_bank_equals_sorted_order() -> None:
@@ -475,7 +475,7 @@ def test_incomplete_candidates_are_masked_in_last_step(
     beam = replace(
         make_beam([[[2]]], [[0.0]], max_length), has_finished_B=torch.tensor([has_finished])
     )
-    scores = mask_incomplete(torch.tensor([[-1.0, -2.0]]), torch.tensor([all_met]), beam)
+    scores = mask_incomplete_candidates(torch.tensor([[-1.0, -2.0]]), torch.tensor([all_met]), beam)
     assert scores.tolist() == [expected]
 
 
