@@ -1,4 +1,4 @@
-"""Our Transformer against `transformers`' MarianMTModel: the same weights give the same logits."""
+"""Parity with MarianMTModel of `transformers`: the same weights give the same logits."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from transformers import MarianMTModel
 
 from seq2see.model import ModelConfig, Transformer
 
-VOCABULARY, PAD = 31, 30
+VOCAB_SIZE, PAD = 31, 30
 LAYERS = 2
 
 
 @pytest.fixture
-def theirs(marian: Callable[..., MarianMTModel]) -> MarianMTModel:
-    manner = {"activation_function": "swish", "scale_embedding": True, "init_std": 0.3}
-    model = marian(VOCABULARY, PAD, heads=4, max_position_embeddings=64, use_cache=False, **manner)
+def marian_model(marian: Callable[..., MarianMTModel]) -> MarianMTModel:
+    settings = {"activation_function": "swish", "scale_embedding": True, "init_std": 0.3}
+    model = marian(
+        VOCAB_SIZE, PAD, heads=4, max_position_embeddings=64, use_cache=False, **settings
+    )
     torch.nn.init.normal_(model.final_logits_bias)
     return model
 
 
-def make_positions_exact(model: MarianMTModel) -> None:
-    """Compute its table anew by its own formula: it was rounded to float32."""
+def compute_exact_positions(model: MarianMTModel) -> None:
+    """Recompute the table of positions by its formula, because it is rounded to float32."""
     for stack in (model.model.encoder, model.model.decoder):
         table = stack.embed_positions.weight
         count, d_model = table.shape
@@ -36,9 +38,9 @@ def make_positions_exact(model: MarianMTModel) -> None:
             table.copy_(torch.from_numpy(waves))
 
 
-def ours() -> Transformer:
+def build_model() -> Transformer:
     config = ModelConfig(
-        vocab_size=VOCABULARY,
+        vocab_size=VOCAB_SIZE,
         pad_id=PAD,
         d_model=32,
         heads=4,
@@ -53,8 +55,8 @@ def ours() -> Transformer:
     return Transformer.from_config(config).eval()
 
 
-def renamed(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return Marian's weights under our names."""
+def rename_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights of Marian under the names of `Transformer`."""
     table = weights["model.shared.weight"]
     result = {f"{s}.embeddings.tokens.weight_VM": table for s in ("encoder", "decoder")}
     result["output.tokens.weight_VM"] = table
@@ -64,26 +66,26 @@ def renamed(weights: dict[str, Tensor]) -> dict[str, Tensor]:
             layer, source = f"{stack}.layers.{i}", f"model.{stack}.layers.{i}"
             for kind in ("weight", "bias"):
 
-                def take(*names: str, source: str = source, kind: str = kind) -> Tensor:
+                def concatenate(*names: str, source: str = source, kind: str = kind) -> Tensor:
                     return torch.cat([weights[f"{source}.{name}.{kind}"] for name in names])
 
                 qkv = [f"self_attn.{x}_proj" for x in "qkv"]
                 result |= {
-                    f"{layer}.attention.qkv.{kind}": take(*qkv),
-                    f"{layer}.attention.output.{kind}": take("self_attn.out_proj"),
-                    f"{layer}.attention_residual.norm.{kind}": take("self_attn_layer_norm"),
-                    f"{layer}.feed_forward.up.{kind}": take("fc1"),
-                    f"{layer}.feed_forward.down.{kind}": take("fc2"),
-                    f"{layer}.feed_forward_residual.norm.{kind}": take("final_layer_norm"),
+                    f"{layer}.attention.qkv.{kind}": concatenate(*qkv),
+                    f"{layer}.attention.output.{kind}": concatenate("self_attn.out_proj"),
+                    f"{layer}.attention_residual.norm.{kind}": concatenate("self_attn_layer_norm"),
+                    f"{layer}.feed_forward.up.{kind}": concatenate("fc1"),
+                    f"{layer}.feed_forward.down.{kind}": concatenate("fc2"),
+                    f"{layer}.feed_forward_residual.norm.{kind}": concatenate("final_layer_norm"),
                 }
                 if stack == "decoder":
                     cross = f"{layer}.cross_attention"
                     kv = [f"encoder_attn.{x}_proj" for x in "kv"]
                     result |= {
-                        f"{cross}.query.{kind}": take("encoder_attn.q_proj"),
-                        f"{cross}.key_value.{kind}": take(*kv),
-                        f"{cross}.output.{kind}": take("encoder_attn.out_proj"),
-                        f"{cross}_residual.norm.{kind}": take("encoder_attn_layer_norm"),
+                        f"{cross}.query.{kind}": concatenate("encoder_attn.q_proj"),
+                        f"{cross}.key_value.{kind}": concatenate(*kv),
+                        f"{cross}.output.{kind}": concatenate("encoder_attn.out_proj"),
+                        f"{cross}_residual.norm.{kind}": concatenate("encoder_attn_layer_norm"),
                     }
     return result
 
@@ -91,16 +93,18 @@ def renamed(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-5)], ids=str
 )
-def test_logits(theirs: MarianMTModel, dtype: torch.dtype, tolerance: float) -> None:
-    their_model, our_model = theirs.to(dtype), ours().to(dtype)
-    make_positions_exact(their_model)
-    our_model.load_state_dict(renamed(their_model.state_dict()))
+def test_logits_equal_those_of_transformers(
+    marian_model: MarianMTModel, dtype: torch.dtype, tolerance: float
+) -> None:
+    expected_model, model = marian_model.to(dtype), build_model().to(dtype)
+    compute_exact_positions(expected_model)
+    model.load_state_dict(rename_weights(expected_model.state_dict()))
     src = torch.randint(0, PAD, (3, 11))
     src[1, 8:] = src[2, 3:] = PAD
     tgt = torch.randint(0, PAD, (3, 9))
-    tgt[:, 0] = PAD  # Marian starts with its padding
+    tgt[:, 0] = PAD  # the start token of Marian is the padding token
     tgt[2, 6:] = PAD
-    expected = their_model(
+    expected = expected_model(
         input_ids=src, attention_mask=(src != PAD).long(), decoder_input_ids=tgt
     ).logits
-    torch.testing.assert_close(our_model(src, tgt), expected, rtol=0, atol=tolerance)
+    torch.testing.assert_close(model(src, tgt), expected, rtol=0, atol=tolerance)

@@ -1,4 +1,4 @@
-"""What holds for every document and every translator, however it behaves."""
+"""Properties of translated documents that hold for every document and every translator."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from seq2see.translator import AlignmentLink, Translation
 WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
 
 
-class Same:
-    """Says what it was told."""
+class CopyingTranslator:
+    """Returns each line unchanged."""
 
     languages = ("en", "en")
 
@@ -49,8 +49,8 @@ class Same:
         )
 
 
-class Wild:
-    """Drops, doubles, changes and shuffles words, and links them to anything or nothing."""
+class RandomTranslator:
+    """Drops, duplicates, changes and shuffles words and links them at random or not at all."""
 
     languages = ("en", "fr")
 
@@ -60,21 +60,21 @@ class Wild:
     def translate(
         self, lines: list[str], options: Any = None, **settings: Any
     ) -> list[Translation]:
-        return [self.one(line, Random(f"{self.seed} {line}")) for line in lines]  # noqa: S311
+        return [self.translate_line(line, Random(f"{self.seed} {line}")) for line in lines]  # noqa: S311
 
-    def one(self, line: str, random: Random) -> Translation:
+    def translate_line(self, line: str, random: Random) -> Translation:
         spans = [match.span() for match in WORD.finditer(line)]
-        kept = [span for span in spans for _ in range(random.choice((0, 1, 1, 1, 2)))]
-        random.shuffle(kept)
+        chosen_spans = [span for span in spans for _ in range(random.choice((0, 1, 1, 1, 2)))]
+        random.shuffle(chosen_spans)
         text, links = random.choice(("", " ", "{x} ", "<b>", "% s", "")), []
-        for start, end in kept:
+        for start, end in chosen_spans:
             text += random.choice(("", " ", " "))
             word = random.choice((str, str.upper, str.title, lambda w: w[::-1]))(line[start:end])
-            origin = random.choice(spans)
-            links.append(AlignmentLink(*origin, len(text), len(text) + len(word), random.random()))
+            source = random.choice(spans)
+            links.append(AlignmentLink(*source, len(text), len(text) + len(word), random.random()))
             text += word
-        chosen = random.choice((links, links, []))
-        return Translation(text, -1.0, -1.0, alignment=tuple(chosen))
+        alignment = random.choice((links, links, []))
+        return Translation(text, -1.0, -1.0, alignment=tuple(alignment))
 
 
 TEXTS = st.sampled_from(
@@ -104,16 +104,16 @@ def element(tag: str, inside: str) -> str:
     return f"<{tag}>{inside}</{tag.split(maxsplit=1)[0]}>"
 
 
-def joined(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+def join(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.lists(parts, max_size=5).map("".join)
 
 
 PHRASING = st.recursive(
-    TEXTS | VOID | SCRIPT, lambda inside: st.builds(element, INLINE, joined(inside)), max_leaves=8
+    TEXTS | VOID | SCRIPT, lambda inside: st.builds(element, INLINE, join(inside)), max_leaves=8
 )
-PAGE = joined(st.builds(element, BLOCK, joined(PHRASING)) | PHRASING)
-"""Well formed, as far as people write so."""
-SOUP = st.lists(
+PAGE = join(st.builds(element, BLOCK, join(PHRASING)) | PHRASING)
+"""Well-formed HTML."""
+TAG_SOUP = st.lists(
     TEXTS
     | VOID
     | SCRIPT
@@ -123,31 +123,31 @@ SOUP = st.lists(
     | st.sampled_from(["<", "</", "<!", "<p title='", '"', "'", ">", "<script", "-->", "&", "</>"]),
     max_size=25,
 ).map("".join)
-WILD = st.integers(0, 1000).map(Wild)
+RANDOM_TRANSLATOR = st.integers(0, 1000).map(RandomTranslator)
 
 
-def tags(html: str) -> Counter[str]:
+def count_tags(html: str) -> Counter[str]:
     return Counter(token.raw for token in tokenize_html(html) if token.kind != "text")
 
 
-@given(st.text() | SOUP)
-def test_tokens_are_the_page_to_the_letter(html: str) -> None:
+@given(st.text() | TAG_SOUP)
+def test_concatenated_tokens_equal_the_page(html: str) -> None:
     assert "".join(token.raw for token in tokenize_html(html)) == html
 
 
-@given(PAGE | SOUP, WILD)
-def test_every_tag_comes_out_once(html: str, wild: Wild) -> None:
-    """Attributes that people read are changed, so they are left out of the comparison."""
+@given(PAGE | TAG_SOUP, RANDOM_TRANSLATOR)
+def test_each_tag_occurs_once_in_translation(html: str, translator: RandomTranslator) -> None:
+    """Translated attributes are renamed, so that they are not compared."""
     html = html.replace("alt=", "data-alt=").replace("title=", "data-title=")
-    assert tags(translate_html(wild, html)) == tags(html)
+    assert count_tags(translate_html(translator, html)) == count_tags(html)
 
 
-@given(PAGE, WILD)
-def test_an_outsider_finds_the_same_elements_and_scripts(html: str, wild: Wild) -> None:
+@given(PAGE, RANDOM_TRANSLATOR)
+def test_lxml_finds_same_elements_and_scripts(html: str, translator: RandomTranslator) -> None:
     html = html.replace("alt=", "data-alt=")
-    pages = [f"<body>{html}</body>", f"<body>{translate_html(wild, html)}</body>"]
-    before, now = ([(e.tag, *sorted(e.items())) for e in elements(page)] for page in pages)
-    assert Counter(before) == Counter(now)
+    pages = [f"<body>{html}</body>", f"<body>{translate_html(translator, html)}</body>"]
+    before, after = ([(e.tag, *sorted(e.items())) for e in elements(page)] for page in pages)
+    assert Counter(before) == Counter(after)
     scripts = [[e.text for e in elements(page) if e.tag in {"script", "style"}] for page in pages]
     assert Counter(scripts[0]) == Counter(scripts[1])
 
@@ -156,109 +156,128 @@ def elements(page: str) -> list[Any]:
     return [one for one in lxml.html.document_fromstring(page).iter() if isinstance(one.tag, str)]
 
 
-@given(PAGE | SOUP)
-def test_who_changes_nothing_gets_the_same_page(html: str) -> None:
-    assert normalised(translate_html(Same(), html)) == normalised(html)
+@given(PAGE | TAG_SOUP)
+def test_copying_translator_preserves_page(html: str) -> None:
+    assert remove_spaces(translate_html(CopyingTranslator(), html)) == remove_spaces(html)
 
 
-def normalised(html: str) -> str:
-    """White space at tags may move to their other side."""
+def remove_spaces(html: str) -> str:
+    """Remove white space, which may move to the other side of a tag."""
     return re.sub(r"\s", "", unescape(html)).replace('"', "'")
 
 
 @given(st.text())
-def test_text_that_is_not_changed_is_the_same(text: str) -> None:
-    assert squeezed(translate_text(Same(), text)) == squeezed(text)
+def test_copying_translator_preserves_text(text: str) -> None:
+    assert collapse_spaces(translate_text(CopyingTranslator(), text)) == collapse_spaces(text)
 
 
-def squeezed(text: str) -> str:
-    """Inside of sentences, white space is one space."""
+def collapse_spaces(text: str) -> str:
+    """Replace white space inside a line by one space."""
     return re.sub(r"(?<=[^\r\n])[ \t\f\v]+", " ", text)
 
 
-@given(st.lists(TEXTS, max_size=20).map("".join), WILD)
-def test_lines_in_lines_out(text: str, wild: Wild) -> None:
-    assert translate_text(wild, text).count("\n") == text.count("\n")
+@given(st.lists(TEXTS, max_size=20).map("".join), RANDOM_TRANSLATOR)
+def test_number_of_lines_is_preserved(text: str, translator: RandomTranslator) -> None:
+    assert translate_text(translator, text).count("\n") == text.count("\n")
 
 
-HOLDERS = ["{name}", "{0}", "%s", "%(n)d", "%1$s", "${x}", "{{x}}", "http://a.b/c", "a@b.org", "%%"]
+PLACEHOLDERS = [
+    "{name}",
+    "{0}",
+    "%s",
+    "%(n)d",
+    "%1$s",
+    "${x}",
+    "{{x}}",
+    "http://a.b/c",
+    "a@b.org",
+    "%%",
+]
 LINES = st.lists(
-    st.sampled_from([*HOLDERS, "dog", "The", "100%", "7", "({x})", "'%d'", "$", ".", "狗", "%s%s"]),
+    st.sampled_from(
+        [*PLACEHOLDERS, "dog", "The", "100%", "7", "({x})", "'%d'", "$", ".", "狗", "%s%s"]
+    ),
     max_size=9,
 ).flatmap(lambda words: st.sampled_from([" ".join(words), "".join(words)]))
 
 
-@given(st.lists(LINES, min_size=1, max_size=4), WILD, st.booleans())
-def test_each_placeholder_survives_as_often_as_it_was(
-    lines: list[str], wild: Wild, numbers: bool
+@given(st.lists(LINES, min_size=1, max_size=4), RANDOM_TRANSLATOR, st.booleans())
+def test_each_placeholder_occurs_as_often_as_in_source(
+    lines: list[str], translator: RandomTranslator, keep_numbers: bool
 ) -> None:
-    found = translate_protected(wild, lines, keep_numbers=numbers)
-    for line, translation in zip(lines, found, strict=True):
-        assert holders(translation.text) == holders(line)
-        if numbers:
-            assert not holders(line, numbers=True) - holders(translation.text, numbers=True)
+    translations = translate_protected(translator, lines, keep_numbers=keep_numbers)
+    for line, translation in zip(lines, translations, strict=True):
+        assert count_placeholders(translation.text) == count_placeholders(line)
+        if keep_numbers:
+            assert not count_placeholders(line, numbers=True) - count_placeholders(
+                translation.text, numbers=True
+            )
 
 
-def holders(text: str, *, numbers: bool = False) -> Counter[str]:
+def count_placeholders(text: str, *, numbers: bool = False) -> Counter[str]:
     return Counter(
         text[start:end] for start, end in find_placeholders(text, include_numbers=numbers)
     )
 
 
-EVENTS = st.lists(
+NODES = st.lists(
     st.sampled_from(["dog", " ", "A cat", ". "])
     | st.sampled_from("ab").map(OpenTag)
     | st.sampled_from("ab").map(CloseTag)
-    | st.builds(StandaloneTag, st.none(), st.sampled_from(["", "", "kept"])),
+    | st.builds(StandaloneTag, st.none(), st.sampled_from(["", "", "protected"])),
     max_size=12,
 )
 
 
-@given(EVENTS, st.text("xy .", max_size=15), st.data())
-def test_events_come_out_once_and_nested_around_any_words(
-    row: Sequence[MarkupNode], target: str, data: st.DataObject
+@given(NODES, st.text("xy .", max_size=15), st.data())
+def test_nodes_occur_once_and_stay_nested(
+    nodes: Sequence[MarkupNode], target: str, data: st.DataObject
 ) -> None:
-    row = [
-        StandaloneTag(event.payload) if isinstance(event, StandaloneTag) else event for event in row
+    nodes = [
+        StandaloneTag(node.payload) if isinstance(node, StandaloneTag) else node for node in nodes
     ]
-    passage = TextUnit.from_nodes(row)
-    extent = lambda size: st.tuples(st.integers(0, size - 1), st.integers(1, size)).map(  # noqa: E731
+    unit = TextUnit.from_nodes(nodes)
+    ranges = lambda size: st.tuples(st.integers(0, size - 1), st.integers(1, size)).map(  # noqa: E731
         lambda ends: IndexRange(min(ends), max(ends) + (ends[0] == ends[1]))
     )
-    ties: list[WeightedLink] = []
-    if passage.text and target:
-        sides = st.builds(
+    links: list[WeightedLink] = []
+    if unit.text and target:
+        all_links = st.builds(
             WeightedLink,
-            extent(len(passage.text)),
-            extent(len(target)),
+            ranges(len(unit.text)),
+            ranges(len(target)),
             st.floats(0, 1, allow_nan=False),
         )
-        ties = data.draw(st.lists(sides, max_size=6))
-        ties = [
-            t for t in ties if t.source.end <= len(passage.text) and t.target.end <= len(target)
+        links = data.draw(st.lists(all_links, max_size=6))
+        links = [
+            link
+            for link in links
+            if link.source.end <= len(unit.text) and link.target.end <= len(target)
         ]
-    out = list(passage.to_nodes(target, transfer_tags(passage, target, ties)))
-    assert "".join(e for e in out if isinstance(e, str)).replace(" ", "") == target.replace(" ", "")
-    ours = [event for event in row if not isinstance(event, str)]
-    assert Counter(map(id, ours)) == Counter(id(e) for e in out if not isinstance(e, str))
-    for mark in passage.tags:
-        if mark.close_tag:
-            assert out.index(mark.node) < out.index(mark.close_tag)
-            parent = mark.parent
+    output = list(unit.to_nodes(target, transfer_tags(unit, target, links)))
+    text = "".join(node for node in output if isinstance(node, str))
+    assert text.replace(" ", "") == target.replace(" ", "")
+    input_tags = [node for node in nodes if not isinstance(node, str)]
+    output_tags = [node for node in output if not isinstance(node, str)]
+    assert Counter(map(id, input_tags)) == Counter(map(id, output_tags))
+    for tag in unit.tags:
+        if tag.close_tag:
+            assert output.index(tag.node) < output.index(tag.close_tag)
+            parent = tag.parent
             if parent >= 0:
-                outer = passage.tags[parent]
-                assert out.index(outer.node) < out.index(mark.node)
-                assert out.index(mark.close_tag) < out.index(outer.close_tag)  # type: ignore[arg-type]
+                outer = unit.tags[parent]
+                assert output.index(outer.node) < output.index(tag.node)
+                assert output.index(tag.close_tag) < output.index(outer.close_tag)  # type: ignore[arg-type]
 
 
 PO_TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from('\n\t"\\ '))
 
 
 @given(PO_TEXT)
-def test_strings_of_po_files_are_written_and_read(text: str) -> None:
+def test_po_strings_round_trip(text: str) -> None:
     lines = ['msgid "x"', *format_po_field("msgstr", text)]
     assert all("\n" not in line for line in lines)
     ((entry),) = parse_po_entries(lines, "x")
     assert entry.get_text("msgstr") == text
-    if not re.search("[\x85\u2028\u2029]", text):  # polib takes these for ends of lines
+    if not re.search("[\x85\u2028\u2029]", text):  # polib treats these as line ends
         assert polib.pofile("\n".join(["", *lines, ""]))[0].msgstr == text

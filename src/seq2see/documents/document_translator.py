@@ -38,10 +38,15 @@ if TYPE_CHECKING:
     from seq2see.progress import ProgressCallback
     from seq2see.translator import Translation, TranslationOptions, Translator
 
+_BATCH_SIZE = 256
+"""Number of sentences between two calls of `on_progress`; without it all are one batch."""
+_WHITE_SPACE = frozenset(" \t\r\n\f\v")
+_WORD = re.compile(r"\S+")
+
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """Something that a reader should look at, and where it is."""
+    """A remark on a unit of a document, with the location of the unit."""
 
     location: str
     message: str
@@ -49,58 +54,41 @@ class Issue:
 
 @dataclass(slots=True)
 class DocumentReport:
-    """What was translated, and what should be looked at."""
+    """Counts and issues of a translated document."""
 
     num_units: int = 0
-    """Passages that were translated: paragraphs, cues, entries, attributes."""
+    """Number of translated units: paragraphs, cues, messages, attributes."""
     num_sentences: int = 0
     num_already_translated: int = 0
-    """Units that had a translation already, and keep it."""
+    """Number of units that were skipped because they have a translation."""
     flags: list[Issue] = field(default_factory=list)
-    """Translations that look suspicious, and why."""
+    """Translations that may be wrong, with the flag as message."""
     unmet_constraints: list[Issue] = field(default_factory=list)
-    """Terms of the glossary that a translation lacks."""
+    """Glossary terms that are missing in a translation."""
     errors: list[Issue] = field(default_factory=list)
-    """Sentences that could not be translated, and stay as they were."""
-
-
-_BLOCK = 256
-"""Sentences between two words of progress; without an ear for them, all go at once."""
-
-
-_WHITE = frozenset(" \t\r\n\f\v")
-
-
-_WORDS = re.compile(r"\S+")
-
-
-@dataclass(frozen=True, slots=True)
-class _Sentence:
-    """A sentence as the model gets it: on one line, with single spaces."""
-
-    start: int
-    end: int
-    line: ProtectedLine
-    origin: tuple[int, ...]
-    """Where each of its characters is in the passage."""
+    """Sentences that could not be translated and were copied."""
 
 
 @dataclass(frozen=True, slots=True)
 class TranslatedUnit:
-    """The events of a passage around its translation."""
+    """The nodes of a translated unit."""
 
     nodes: list[MarkupNode]
     has_failed: bool = False
-    """Some sentence of it is still what it was."""
+    """Whether a sentence of the unit could not be translated."""
 
     @property
     def text(self) -> str:
-        """Its words."""
-        return "".join(event for event in self.nodes if isinstance(event, str))
+        """The text without tags."""
+        return "".join(node for node in self.nodes if isinstance(node, str))
 
 
 class DocumentTranslator:
-    """Translates passages with one translator, and keeps the report."""
+    """Translates the text units of one document and collects the report.
+
+    `keep_numbers` preserves numbers like placeholders. `overwrite` also translates units that have
+    a translation already. `on_progress` is called with the number of translated sentences.
+    """
 
     def __init__(
         self,
@@ -113,219 +101,238 @@ class DocumentTranslator:
     ) -> None:
         self._translator = translator
         self._options = options
-        self._numbers = keep_numbers
+        self._keep_numbers = keep_numbers
         self.overwrite = overwrite
-        self._progress = on_progress
+        self._on_progress = on_progress
         self.source_language, self.target_language = translator.languages
         self.report = DocumentReport()
 
     def translate(self, units: Sequence[TextUnit]) -> list[TranslatedUnit]:
-        """Translate all passages of a document at once."""
-        cut = [self._sentences(passage) for passage in units]
-        found = self._translated(cut, [bool(passage.tags) for passage in units])
+        """Translate all units of a document at once."""
+        sentences_of_units = [self._split(unit) for unit in units]
+        has_tags = [bool(unit.tags) for unit in units]
+        translations = self._translate_sentences(sentences_of_units, has_tags)
         return [
-            self._assembled(passage, sentences, found)
-            for passage, sentences in zip(units, cut, strict=True)
+            self._build_unit(unit, sentences, translations)
+            for unit, sentences in zip(units, sentences_of_units, strict=True)
         ]
 
     def translate_texts(self, texts: Sequence[str], locations: Sequence[str]) -> list[str]:
-        """Translate texts without marks."""
-        passages = [TextUnit(text, (), place) for text, place in zip(texts, locations, strict=True)]
-        return [one.text for one in self.translate(passages)]
+        """Translate texts without tags."""
+        rows = zip(texts, locations, strict=True)
+        units = [TextUnit(text, (), location) for text, location in rows]
+        return [translated.text for translated in self.translate(units)]
 
-    def _sentences(self, passage: TextUnit) -> list[_Sentence]:
-        """Cut a passage; never inside of what must stay whole."""
-        text, kept = passage.text, passage.protected_ranges
-        return [
-            _sentence(text, one, kept) for one in find_sentences(text, self.source_language, kept)
-        ]
+    def _split(self, unit: TextUnit) -> list[_Sentence]:
+        protected = unit.protected_ranges
+        ranges = find_sentences(unit.text, self.source_language, protected)
+        return [_normalize_sentence(unit.text, one, protected) for one in ranges]
 
-    def _translated(
-        self, cut: Sequence[Sequence[_Sentence]], marked: Sequence[bool]
+    def _translate_sentences(
+        self, sentences_of_units: Sequence[Sequence[_Sentence]], has_tags: Sequence[bool]
     ) -> dict[ProtectedLine, ProtectedTranslation]:
-        """Translate each different sentence once; alignments only where there is need of them."""
-        needs: dict[ProtectedLine, bool] = {}
-        for sentences, has_marks in zip(cut, marked, strict=True):
+        """Translate each different sentence once, with word alignment only where it is needed."""
+        in_tagged_unit: dict[ProtectedLine, bool] = {}
+        for sentences, is_tagged in zip(sentences_of_units, has_tags, strict=True):
             for sentence in sentences:
-                needs[sentence.line] = needs.get(sentence.line, False) or has_marks
-        with_marks, plain = list[ProtectedLine](), list[ProtectedLine]()
-        for line, need in needs.items():
-            (with_marks if need or self._is_guarded(line) else plain).append(line)
-        self._total, self._done = len(needs), 0
-        found = dict(self._in_blocks(plain, self._plain))
-        found.update(self._in_blocks(with_marks, self._guarded))
-        return found
+                line = sentence.line
+                in_tagged_unit[line] = in_tagged_unit.get(line, False) or is_tagged
+        with_alignment, plain = list[ProtectedLine](), list[ProtectedLine]()
+        for line, is_tagged in in_tagged_unit.items():
+            needs_alignment = is_tagged or self._has_protected_text(line)
+            (with_alignment if needs_alignment else plain).append(line)
+        self._total, self._done = len(in_tagged_unit), 0
+        translations = dict(self._translate_batches(plain, self._translate_plain))
+        translations.update(self._translate_batches(with_alignment, self._translate_protected))
+        return translations
 
-    def _is_guarded(self, line: ProtectedLine) -> bool:
-        return bool(line.protected or find_placeholders(line.text, include_numbers=self._numbers))
+    def _has_protected_text(self, line: ProtectedLine) -> bool:
+        placeholders = find_placeholders(line.text, include_numbers=self._keep_numbers)
+        return bool(line.protected or placeholders)
 
-    def _in_blocks(
+    def _translate_batches(
         self,
         lines: Sequence[ProtectedLine],
         translate: Callable[[Sequence[ProtectedLine]], list[ProtectedTranslation]],
     ) -> Iterable[tuple[ProtectedLine, ProtectedTranslation]]:
-        size = _BLOCK if self._progress else max(len(lines), 1)
+        size = _BATCH_SIZE if self._on_progress else max(len(lines), 1)
         for start in range(0, len(lines), size):
-            block = lines[start : start + size]
-            yield from zip(block, translate(block), strict=True)
-            self._done += len(block)
-            if self._progress:
-                self._progress(self._done, self._total)
+            batch = lines[start : start + size]
+            yield from zip(batch, translate(batch), strict=True)
+            self._done += len(batch)
+            if self._on_progress:
+                self._on_progress(self._done, self._total)
 
-    def _plain(self, lines: Sequence[ProtectedLine]) -> list[ProtectedTranslation]:
+    def _translate_plain(self, lines: Sequence[ProtectedLine]) -> list[ProtectedTranslation]:
         texts = [line.text for line in lines]
-        return [
-            ProtectedTranslation(one) for one in self._translator.translate(texts, self._options)
-        ]
+        return list(map(ProtectedTranslation, self._translator.translate(texts, self._options)))
 
-    def _guarded(self, lines: Sequence[ProtectedLine]) -> list[ProtectedTranslation]:
-        def call(texts: Sequence[str]) -> list[Translation]:
+    def _translate_protected(self, lines: Sequence[ProtectedLine]) -> list[ProtectedTranslation]:
+        def translate(texts: Sequence[str]) -> list[Translation]:
             return translate_with_alignment(self._translator, texts, self._options)
 
-        return translate_with_fallbacks(lines, call, keep_numbers=self._numbers)
+        return translate_with_fallbacks(lines, translate, keep_numbers=self._keep_numbers)
 
-    def _assembled(
+    def _build_unit(
         self,
-        passage: TextUnit,
+        unit: TextUnit,
         sentences: Sequence[_Sentence],
-        found: dict[ProtectedLine, ProtectedTranslation],
+        translations: dict[ProtectedLine, ProtectedTranslation],
     ) -> TranslatedUnit:
-        """Put the translations in the places of the sentences, and the marks around their words."""
-        joins = is_written_without_spaces(self.source_language) and not is_written_without_spaces(
-            self.target_language
-        )
-        whole = _Whole(passage, " " if joins else "")
+        """Replace the sentences of a unit by their translations and place its tags."""
+        source_has_spaces = not is_written_without_spaces(self.source_language)
+        target_has_spaces = not is_written_without_spaces(self.target_language)
+        adds_spaces = target_has_spaces and not source_has_spaces
+        builder = _UnitBuilder(unit, " " if adds_spaces else "")
         for sentence in sentences:
-            guarded = found[sentence.line]
-            self._note(passage.location, guarded.translation)
-            whole.add(sentence, guarded)
-        whole.keep_until(len(passage.text))
+            result = translations[sentence.line]
+            self._report_issues(unit.location, result.translation)
+            builder.add_translation(sentence, result)
+        builder.copy_until(len(unit.text))
         self.report.num_units += bool(sentences)
         self.report.num_sentences += len(sentences)
-        text = whole.text
-        spots = transfer_tags(passage, text, whole.ties, whole.anchors)
-        failed = any(found[sentence.line].translation.error for sentence in sentences)
-        return TranslatedUnit(list(passage.to_nodes(text, spots)), failed)
+        text = builder.text
+        positions = transfer_tags(unit, text, builder.links, builder.copied_spans)
+        has_failed = any(translations[sentence.line].translation.error for sentence in sentences)
+        return TranslatedUnit(list(unit.to_nodes(text, positions)), has_failed)
 
-    def _note(self, place: str, translation: Translation) -> None:
+    def _report_issues(self, location: str, translation: Translation) -> None:
         if translation.error is not None:
-            self.report.errors.append(Issue(place, translation.error))
-        self.report.flags.extend(Issue(place, str(flag)) for flag in translation.flags)
+            self.report.errors.append(Issue(location, translation.error))
+        self.report.flags.extend(Issue(location, str(flag)) for flag in translation.flags)
         self.report.unmet_constraints.extend(
-            Issue(place, term) for term in translation.unmet_constraints
+            Issue(location, term) for term in translation.unmet_constraints
         )
 
 
-class _Whole:
-    """A passage that grows sentence by sentence, with all that was between them."""
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    """A sentence as the model gets it: on one line, with single spaces."""
 
-    def __init__(self, passage: TextUnit, filler: str) -> None:
-        self._passage, self._filler = passage, filler
-        self._kept = passage.protected_ranges
+    start: int
+    end: int
+    line: ProtectedLine
+    offsets: tuple[int, ...]
+    """Offset in the unit of each character of the line."""
+
+
+def _normalize_sentence(
+    text: str, sentence: IndexRange, protected: Sequence[IndexRange]
+) -> _Sentence:
+    """Replace white space in a sentence by single spaces and store the original offsets."""
+    offsets = [
+        offset
+        for offset in range(*sentence)
+        if offset == sentence.start
+        or text[offset] not in _WHITE_SPACE
+        or text[offset - 1] not in _WHITE_SPACE
+    ]
+    line = "".join(" " if text[o] in _WHITE_SPACE else text[o] for o in offsets)
+    mapped = (
+        IndexRange(bisect_left(offsets, one.start), bisect_left(offsets, one.end))
+        for one in _select_ranges_within(protected, *sentence)
+    )
+    return _Sentence(*sentence, ProtectedLine(line, tuple(mapped)), tuple(offsets))
+
+
+class _UnitBuilder:
+    """Builds a translated unit from left to right, with all text between its sentences."""
+
+    def __init__(self, unit: TextUnit, separator: str) -> None:
+        self._unit, self._separator = unit, separator
+        self._protected = unit.protected_ranges
         self._done = 0
         self._parts: list[str] = []
         self._length = 0
-        self.ties: list[WeightedLink] = []
-        self.anchors: list[CopiedSpan] = []
+        self.links: list[WeightedLink] = []
+        self.copied_spans: list[CopiedSpan] = []
 
     @property
     def text(self) -> str:
-        """The whole text."""
+        """The translated text so far."""
         return "".join(self._parts)
 
     def _append(self, text: str) -> None:
         self._parts.append(text)
         self._length += len(text)
 
-    def add(self, sentence: _Sentence, guarded: ProtectedTranslation) -> None:
-        """Go on with the translation of a sentence, or with itself where there is none."""
+    def add_translation(self, sentence: _Sentence, result: ProtectedTranslation) -> None:
+        """Append the translation of a sentence, or the sentence if its translation failed."""
         if self._done == sentence.start > 0:
-            self._append(self._filler)
-        self.keep_until(sentence.start)
-        translation = guarded.translation
+            self._append(self._separator)
+        self.copy_until(sentence.start)
+        translation = result.translation
         if translation.error is not None:
-            self.keep_until(sentence.end)
+            self.copy_until(sentence.end)
             return
         texts = sentence.line.text, translation.text
-        ties = reweight_alignment_links(
-            extract_alignment_links(translation), *texts
-        ) or align_diagonally(*texts)
-        self.ties += [
-            WeightedLink(*self._moved(sentence, t.source, t.target), t.weight) for t in ties
+        links = reweight_alignment_links(extract_alignment_links(translation), *texts)
+        self.links += [
+            WeightedLink(*self._to_unit(sentence, link.source, link.target), link.weight)
+            for link in links or align_diagonally(*texts)
         ]
-        self.anchors += [
-            CopiedSpan(*self._moved(sentence, *anchor)) for anchor in guarded.copied_spans
+        self.copied_spans += [
+            CopiedSpan(*self._to_unit(sentence, *span)) for span in result.copied_spans
         ]
         self._append(translation.text)
         self._done = sentence.end
 
-    def _moved(
+    def _to_unit(
         self, sentence: _Sentence, source: IndexRange, target: IndexRange
     ) -> tuple[IndexRange, IndexRange]:
-        origin = sentence.origin
-        start, end = origin[source.start], origin[source.end - 1] + 1
+        """Return ranges of a sentence and its translation as ranges of the unit."""
+        offsets = sentence.offsets
+        start, end = offsets[source.start], offsets[source.end - 1] + 1
         shift = self._length
         return IndexRange(start, end), IndexRange(target.start + shift, target.end + shift)
 
-    def keep_until(self, end: int) -> None:
-        """Go on with what stays as it is."""
+    def copy_until(self, end: int) -> None:
+        """Append the source text up to an offset."""
         start, shift = self._done, self._length - self._done
-        self._append(self._passage.text[start:end])
-        kept = _inside(self._kept, start, end)
-        words = [IndexRange(*m.span()) for m in _WORDS.finditer(self._passage.text, start, end)]
-        self.anchors += [
-            CopiedSpan(one, IndexRange(one.start + shift, one.end + shift)) for one in kept
+        text = self._unit.text
+        self._append(text[start:end])
+        protected = _select_ranges_within(self._protected, start, end)
+        words = [IndexRange(*match.span()) for match in _WORD.finditer(text, start, end)]
+        self.copied_spans += [
+            CopiedSpan(one, IndexRange(one.start + shift, one.end + shift)) for one in protected
         ]
-        self.ties += [
+        self.links += [
             WeightedLink(one, IndexRange(one.start + shift, one.end + shift)) for one in words
         ]
         self._done = end
 
 
-def _inside(extents: Sequence[IndexRange], start: int, end: int) -> Sequence[IndexRange]:
-    """Return those of the extents, which are in order, that are within these places."""
-    first = bisect_left(extents, start, key=lambda extent: extent.start)
-    return extents[first : bisect_right(extents, end, key=lambda extent: extent.end)]
-
-
-def _sentence(text: str, extent: IndexRange, kept: Sequence[IndexRange]) -> _Sentence:
-    """Make a sentence one line with single spaces, and remember where its characters were."""
-    origin = [
-        place
-        for place in range(*extent)
-        if place == extent.start or text[place] not in _WHITE or text[place - 1] not in _WHITE
-    ]
-    line = "".join(" " if text[place] in _WHITE else text[place] for place in origin)
-    moved = (
-        IndexRange(bisect_left(origin, one.start), bisect_left(origin, one.end))
-        for one in _inside(kept, *extent)
-    )
-    return _Sentence(*extent, ProtectedLine(line, tuple(moved)), tuple(origin))
+def _select_ranges_within(
+    ranges: Sequence[IndexRange], start: int, end: int
+) -> Sequence[IndexRange]:
+    """Return the ranges, which must be sorted, that are between two offsets."""
+    first = bisect_left(ranges, start, key=lambda one: one.start)
+    return ranges[first : bisect_right(ranges, end, key=lambda one: one.end)]
 
 
 def find_sentences(
     text: str, language: str, protected: Sequence[IndexRange] = ()
 ) -> list[IndexRange]:
-    """Return the sentences that have a letter.
+    """Return the ranges of the sentences in a text that contain a letter.
 
-    None ends inside of a placeholder, or of what else must stay whole.
+    No sentence ends inside a placeholder or a protected range.
     """
     if not has_letter(text):
         return []
-    whole = _merged(
-        split_sentences(text, language),
-        merge_overlapping_ranges([*protected, *find_placeholders(text)]),
-    )
-    return [one for one in whole if has_letter(text[one.start : one.end])]
+    unbreakable = merge_overlapping_ranges([*protected, *find_placeholders(text)])
+    sentences = _join_sentences(split_sentences(text, language), unbreakable)
+    return [one for one in sentences if has_letter(text[one.start : one.end])]
 
 
-def _merged(spans: Sequence[TextSpan], whole: Sequence[IndexRange]) -> list[IndexRange]:
-    """Return the sentences, joined where one would end inside of what must stay whole."""
-    result: list[IndexRange] = []
-    for span in spans:
-        before = bisect_left(whole, span.start, key=lambda extent: extent.start) - 1
-        if result and before >= 0 and span.start < whole[before].end:
-            result[-1] = IndexRange(result[-1].start, span.end)
+def _join_sentences(
+    sentences: Sequence[TextSpan], unbreakable: Sequence[IndexRange]
+) -> list[IndexRange]:
+    """Join sentences whose boundary is inside an unbreakable range."""
+    joined: list[IndexRange] = []
+    for sentence in sentences:
+        before = bisect_left(unbreakable, sentence.start, key=lambda one: one.start) - 1
+        if joined and before >= 0 and sentence.start < unbreakable[before].end:
+            joined[-1] = IndexRange(joined[-1].start, sentence.end)
         else:
-            result.append(IndexRange(span.start, span.end))
-    return result
+            joined.append(IndexRange(sentence.start, sentence.end))
+    return joined

@@ -19,8 +19,8 @@ from itertools import groupby
 
 from lxml import etree
 
-from seq2see.documents import inline_xml
 from seq2see.documents.document_translator import DocumentTranslator
+from seq2see.documents.inline_xml import append_text, parse_xml, serialize_xml
 from seq2see.documents.markup import (
     CloseTag,
     MarkupNode,
@@ -31,88 +31,87 @@ from seq2see.documents.markup import (
 )
 from seq2see.errors import InputError
 
-_KIND = "a Word document (.docx)"
+W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+"""Namespace of the elements, whose usual prefix is `w`."""
+MAX_FORMAT_BYTES = 20_000
+"""Maximum size of the format of a run as XML. Each run gets a copy of its format, so a large format
+could exhaust the memory; formats that Word writes have some hundred bytes."""
+MAX_ARCHIVE_FILES = 10_000
+"""Maximum number of files in a document."""
+MAX_ARCHIVE_BYTES = 512 * 1024 * 1024
+"""Maximum uncompressed size of all files together."""
+MAX_COMPRESSION_RATIO = 200
+"""Maximum compression ratio of a file of more than a megabyte."""
 
-
-_MAIN = "word/document.xml"
-
-
-_STORY = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml")
-"""Parts that hold paragraphs."""
+_FILE_TYPE = "a Word document (.docx)"
+_MAIN_PART = "word/document.xml"
+_TEXT_PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml")
+"""Files of the archive that contain paragraphs."""
+_SPACE_ATTRIBUTE = "{http://www.w3.org/XML/1998/namespace}space"
+_MEGABYTE = 1024 * 1024
 
 
 def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> bytes:
-    """Translate the paragraphs of a document, in its tables, notes, headers and footers too."""
-    archive = ZipArchive.from_bytes(data, file_name, _KIND)
-    if _MAIN not in archive.files:
-        raise InputError(f"{file_name} must be {_KIND}, but has no {_MAIN}")
-    stories = {part: archive.files[part] for part in archive.files if _STORY.fullmatch(part)}
-    trees = {part: _parsed(content, f"{part} of {file_name}") for part, content in stories.items()}
-    paragraphs = [one for part, tree in trees.items() for one in _paragraphs(tree, part)]
-    passages = [passage for paragraph in paragraphs for passage in paragraph.units]
-    found = iter(translator.translate(passages))
+    """Translate the paragraphs of a document, also in tables, notes, headers and footers."""
+    archive = ZipArchive.from_bytes(data, file_name, _FILE_TYPE)
+    if _MAIN_PART not in archive.files:
+        raise InputError(f"{file_name} must be {_FILE_TYPE}, but has no {_MAIN_PART}")
+    parts = {name: archive.files[name] for name in archive.files if _TEXT_PARTS.fullmatch(name)}
+    trees = {name: _parse_part(part, f"{name} of {file_name}") for name, part in parts.items()}
+    paragraphs = [one for name, tree in trees.items() for one in _find_paragraphs(tree, name)]
+    units = [unit for paragraph in paragraphs for unit in paragraph.units]
+    translated = iter(translator.translate(units))
     for paragraph in paragraphs:
-        paragraph.rebuild([next(found).nodes for _ in paragraph.units])
-    written = {part: inline_xml.serialize_xml(tree, stories[part]) for part, tree in trees.items()}
-    return archive.to_bytes(written)
+        paragraph.rebuild([next(translated).nodes for _ in paragraph.units])
+    changes = {name: serialize_xml(tree, parts[name]) for name, tree in trees.items()}
+    return archive.to_bytes(changes)
 
 
-def _parsed(content: bytes, name: str) -> etree._ElementTree:
-    tree = inline_xml.parse_xml(content, name, "XML")
+def _parse_part(content: bytes, name: str) -> etree._ElementTree:
+    tree = parse_xml(content, name, "XML")
     if not str(tree.getroot().tag).startswith(W):
         raise InputError(
-            f"{name} must be {_KIND} of the usual kind, not Strict Open XML: save it so"
+            f"{name} must be {_FILE_TYPE}, but is Strict Open XML: save it as .docx without Strict"
         )
     return tree
 
 
-def _paragraphs(tree: etree._ElementTree, part: str) -> list[DocxParagraph]:
-    story = part.removeprefix("word/").removesuffix(".xml")
-    where = "" if part == _MAIN else f"{story}, "
+def _find_paragraphs(tree: etree._ElementTree, part_name: str) -> list[DocxParagraph]:
+    short_name = part_name.removeprefix("word/").removesuffix(".xml")
+    prefix = "" if part_name == _MAIN_PART else f"{short_name}, "
     return [
-        DocxParagraph(element, f"{where}paragraph {number}")
+        DocxParagraph(element, f"{prefix}paragraph {number}")
         for number, element in enumerate(tree.getroot().iter(f"{W}p"), 1)
     ]
 
 
-W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-
-
-MAX_FORMAT_BYTES = 20_000
-"""Bytes, in plain XML. Each stretch of words gets a copy of its own, so a huge one could fill the
-memory; those that Word writes have some hundreds."""
-
-
-_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-
-
 @dataclass(frozen=True, slots=True)
 class RunFormat:
-    """How a run looks; runs with the same key look the same."""
+    """The format of a run. Two formats are equal if their keys are equal."""
 
     key: bytes
     properties: etree._Element | None
 
     @classmethod
     def from_run(cls, run: etree._Element) -> RunFormat:
-        """Return the format of a run."""
+        """Return the format of a run, without its language and spelling marks."""
         properties = run.find(f"{W}rPr")
         if properties is None:
             return cls(b"", None)
-        look = deepcopy(properties)
-        look.tail = None
-        for note in [*look.iterchildren(f"{W}lang"), *look.iterchildren(f"{W}noProof")]:
-            look.remove(note)
-        key = etree.tostring(look, method="c14n") if len(look) else b""
+        visible = deepcopy(properties)
+        visible.tail = None
+        for child in [*visible.iterchildren(f"{W}lang"), *visible.iterchildren(f"{W}noProof")]:
+            visible.remove(child)
+        key = etree.tostring(visible, method="c14n") if len(visible) else b""
         if len(key) > MAX_FORMAT_BYTES:
             raise InputError(
                 f"the format of a run must have at most {MAX_FORMAT_BYTES:,} bytes, "
-                f"but has {len(key):,} instead: clear the format of its words"
+                f"but has {len(key):,} instead: clear the format of its text"
             )
         return cls(key, properties)
 
     def create_run(self) -> etree._Element:
-        """Return an empty run of this format."""
+        """Return an empty run with this format."""
         run = etree.Element(f"{W}r", nsmap={"w": W[1:-1]})
         if self.properties is not None:
             run.append(deepcopy(self.properties))
@@ -121,29 +120,29 @@ class RunFormat:
 
 @dataclass(frozen=True, slots=True)
 class TextRun:
-    """Words of one format."""
+    """Text with one format."""
 
     text: str
     format: RunFormat
 
     def append_to(self, parent: etree._Element) -> None:
-        """Put them at the end of a parent, in a run of their own."""
+        """Append a new run with this text to an element."""
         run = self.format.create_run()
-        text = etree.SubElement(run, f"{W}t", {_SPACE: "preserve"})
-        inline_xml.append_text(text, self.text.replace("\n", " ").replace("\t", " "))
+        text = etree.SubElement(run, f"{W}t", {_SPACE_ATTRIBUTE: "preserve"})
+        append_text(text, self.text.replace("\n", " ").replace("\t", " "))
         parent.append(run)
 
 
 @dataclass(frozen=True, slots=True)
 class RunElement:
-    """A part of a run that is no words, or an element between runs."""
+    """An element in a run that is not text, or an element between runs."""
 
     element: etree._Element
     format: RunFormat | None = None
-    """None: it stands between runs."""
+    """Format of the run, or None for an element between runs."""
 
     def append_to(self, parent: etree._Element) -> None:
-        """Put it at the end of a parent, in a run of its own if it needs one."""
+        """Append the element to a parent, in a new run if it was in a run."""
         if self.format is not None:
             run = self.format.create_run()
             run.append(self.element)
@@ -155,221 +154,217 @@ class RunElement:
 
 @dataclass(frozen=True, slots=True)
 class RunContainer:
-    """An element around runs."""
+    """An element that contains runs, such as a hyperlink."""
 
     element: etree._Element
 
     @property
     def content_element(self) -> etree._Element:
-        """Where the runs are: in itself, or in the content of a control."""
+        """The element whose children are the runs; a content control has a separate one."""
         content = self.element.find(f"{W}sdtContent")
         return self.element if content is None else content
 
 
 @dataclass(frozen=True, slots=True)
 class UnitBreak:
-    """What ends a passage: a tab, a line break, a field that goes on elsewhere."""
+    """An element that ends a unit: a tab, a line break, or part of an unfinished field."""
 
     run_element: RunElement
 
 
-def _tags(names: str) -> frozenset[str]:
+def _qualified_names(names: str) -> frozenset[str]:
     return frozenset(W + name for name in names.split())
 
 
-_AROUND = _tags("hyperlink ins moveTo smartTag customXml bdo dir sdt")
+_CONTAINERS = _qualified_names("hyperlink ins moveTo smartTag customXml bdo dir sdt")
+_PROPERTIES = _qualified_names("pPr rPr sdtPr sdtEndPr smartTagPr customXmlPr")
+_SOURCE_TEXT_MARKS = _qualified_names("proofErr lastRenderedPageBreak softHyphen")
+"""Elements that apply only to the source text and are removed."""
+_BREAKS = _qualified_names("tab br cr ptab")
+_RANGE_STARTS = _qualified_names("bookmarkStart commentRangeStart permStart moveToRangeStart")
+_RANGE_ENDS = _qualified_names("bookmarkEnd commentRangeEnd permEnd moveToRangeEnd")
+_FIELD_ELEMENTS = _qualified_names("fldChar instrText delInstrText")
 
-
-_PROPERTIES = _tags("pPr rPr sdtPr sdtEndPr smartTagPr customXmlPr")
-
-
-_OUTDATED = _tags("proofErr lastRenderedPageBreak softHyphen")
-"""Notes about the old words."""
-
-
-_BREAKS = _tags("tab br cr ptab")
-
-
-_STARTS = _tags("bookmarkStart commentRangeStart permStart moveToRangeStart")
-
-
-_ENDS = _tags("bookmarkEnd commentRangeEnd permEnd moveToRangeEnd")
-
-
-_FIELD = _tags("fldChar instrText delInstrText")
-
-
-_Item = TextRun | UnitBreak | OpenTag | CloseTag | StandaloneTag
+_ParagraphItem = TextRun | UnitBreak | OpenTag | CloseTag | StandaloneTag
 
 
 class DocxParagraph:
-    """A paragraph, and the passages between its tabs and line breaks."""
+    """A paragraph, with the text units between its tabs and line breaks."""
 
     def __init__(self, element: etree._Element, location: str) -> None:
         self._element = element
-        items = list(_items(element, is_outer=True))
-        self._rows: list[tuple[list[MarkupNode], RunFormat]] = []
+        self._parts: list[tuple[list[MarkupNode], RunFormat]] = []
+        """Nodes and base format of each part between two breaks."""
         self._breaks: list[UnitBreak] = []
-        row: list[_Item] = []
-        for item in items:
+        items: list[_ParagraphItem] = []
+        for item in _read_items(element, is_outermost=True):
             if isinstance(item, UnitBreak):
-                self._rows.append(_marked(row))
+                self._parts.append(_tag_formats(items))
                 self._breaks.append(item)
-                row = []
+                items = []
             else:
-                row.append(item)
-        self._rows.append(_marked(row))
+                items.append(item)
+        self._parts.append(_tag_formats(items))
         self.units = [
-            TextUnit.from_nodes(events, location)
-            for events, _ in self._rows
-            if _has_letters(events)
+            TextUnit.from_nodes(nodes, location) for nodes, _ in self._parts if _has_letters(nodes)
         ]
-        """What there is to translate."""
+        """Units to translate."""
 
     def rebuild(self, translated: Sequence[Sequence[MarkupNode]]) -> None:
-        """Put the translated events of each passage in its place."""
+        """Replace the content of the paragraph by the translated nodes of its units."""
         if not self.units:
             return
-        for child in list(self._element):
-            if child.tag not in _PROPERTIES:
-                self._element.remove(child)
-        found = iter(translated)
-        for number, (events, ground) in enumerate(self._rows):
-            _write(self._element, next(found) if _has_letters(events) else events, ground)
-            if number < len(self._breaks):
-                self._breaks[number].run_element.append_to(self._element)
+        _remove_content(self._element)
+        new_nodes = iter(translated)
+        for index, (nodes, base_format) in enumerate(self._parts):
+            content = next(new_nodes) if _has_letters(nodes) else nodes
+            _append_nodes(self._element, content, base_format)
+            if index < len(self._breaks):
+                self._breaks[index].run_element.append_to(self._element)
 
 
-def _has_letters(events: Iterable[MarkupNode]) -> bool:
-    return any(isinstance(event, str) and has_letter(event) for event in events)
+def _has_letters(nodes: Iterable[MarkupNode]) -> bool:
+    return any(isinstance(node, str) and has_letter(node) for node in nodes)
 
 
-def _items(parent: etree._Element, *, is_outer: bool) -> Iterator[_Item]:
-    """Yield what is in a paragraph, or in an element around runs."""
-    row = [part for child in parent for part in _parts(child)]
-    ends = _ends_of_fields(row)
-    place = 0
-    while place < len(row):
-        part = row[place]
-        end = place + 1
-        if isinstance(part, TextRun):
-            yield part
-        elif part.element.tag in _FIELD:
-            end = ends.get(place, end)
-            yield from _field(row[place:end], is_outer=is_outer)
+def _remove_content(element: etree._Element) -> None:
+    """Remove all children of an element except its properties."""
+    for child in list(element):
+        if child.tag not in _PROPERTIES:
+            element.remove(child)
+
+
+def _read_items(parent: etree._Element, *, is_outermost: bool) -> Iterator[_ParagraphItem]:
+    """Yield the items of a paragraph or of a container of runs."""
+    elements = [element for child in parent for element in _read_run(child)]
+    field_ends = _find_field_ends(elements)
+    index = 0
+    while index < len(elements):
+        element = elements[index]
+        end = index + 1
+        if isinstance(element, TextRun):
+            yield element
+        elif element.element.tag in _FIELD_ELEMENTS:
+            end = field_ends.get(index, end)
+            yield from _read_field(elements[index:end], is_outermost=is_outermost)
         else:
-            yield from _item(part, is_outer=is_outer)
-        place = end
+            yield from _read_element(element, is_outermost=is_outermost)
+        index = end
 
 
-def _parts(child: etree._Element) -> Iterator[TextRun | RunElement]:
-    """Yield the parts of a run, or the element itself."""
-    if child.tag in _PROPERTIES | _OUTDATED:
+def _read_run(child: etree._Element) -> Iterator[TextRun | RunElement]:
+    """Yield the elements of a run, or the element itself if it is not a run."""
+    if child.tag in _PROPERTIES | _SOURCE_TEXT_MARKS:
         return
     if child.tag != f"{W}r":
         yield RunElement(child)
         return
-    look = RunFormat.from_run(child)
-    for part in child:
-        if part.tag == f"{W}t":
-            yield TextRun(part.text or "", look)
-        elif part.tag == f"{W}noBreakHyphen":
-            yield TextRun("\u2011", look)
-        elif part.tag not in _PROPERTIES | _OUTDATED:
-            yield RunElement(part, look)
+    run_format = RunFormat.from_run(child)
+    for element in child:
+        if element.tag == f"{W}t":
+            yield TextRun(element.text or "", run_format)
+        elif element.tag == f"{W}noBreakHyphen":
+            yield TextRun("\u2011", run_format)
+        elif element.tag not in _PROPERTIES | _SOURCE_TEXT_MARKS:
+            yield RunElement(element, run_format)
 
 
-def _item(part: RunElement, *, is_outer: bool) -> Iterator[_Item]:
-    tag, number = part.element.tag, part.element.get(f"{W}id")
-    if tag in _AROUND:
-        around = RunContainer(part.element)
-        yield OpenTag(around, around)
-        yield from _items(around.content_element, is_outer=False)
-        yield CloseTag(around, around)
-    elif tag in _BREAKS and is_outer:
-        yield UnitBreak(part)
-    elif tag in _STARTS:
-        yield OpenTag((tag.removesuffix("Start"), number), [part])
-    elif tag in _ENDS:
-        yield CloseTag((tag.removesuffix("End"), number), [part])
+def _read_element(run_element: RunElement, *, is_outermost: bool) -> Iterator[_ParagraphItem]:
+    tag, identifier = run_element.element.tag, run_element.element.get(f"{W}id")
+    if tag in _CONTAINERS:
+        container = RunContainer(run_element.element)
+        yield OpenTag(container, container)
+        yield from _read_items(container.content_element, is_outermost=False)
+        yield CloseTag(container, container)
+    elif tag in _BREAKS and is_outermost:
+        yield UnitBreak(run_element)
+    elif tag in _RANGE_STARTS:
+        yield OpenTag((tag.removesuffix("Start"), identifier), [run_element])
+    elif tag in _RANGE_ENDS:
+        yield CloseTag((tag.removesuffix("End"), identifier), [run_element])
     else:
-        yield StandaloneTag([part])
+        yield StandaloneTag([run_element])
 
 
-def _ends_of_fields(row: Sequence[TextRun | RunElement]) -> dict[int, int]:
-    """Return the place behind each field that starts and ends in this row."""
+def _find_field_ends(elements: Sequence[TextRun | RunElement]) -> dict[int, int]:
+    """Return for the start of each field the index after its end, if it ends in this list."""
     ends: dict[int, int] = {}
-    still_open: list[int] = []
-    for place, part in enumerate(row):
-        kind = _field_kind(part)
-        if kind == "begin":
-            still_open.append(place)
-        elif kind == "end" and still_open:
-            ends[still_open.pop()] = place + 1
+    open_fields: list[int] = []
+    for index, element in enumerate(elements):
+        field_type = _get_field_type(element)
+        if field_type == "begin":
+            open_fields.append(index)
+        elif field_type == "end" and open_fields:
+            ends[open_fields.pop()] = index + 1
     return ends
 
 
-def _field_kind(part: TextRun | RunElement) -> str:
-    is_mark = isinstance(part, RunElement) and part.element.tag == f"{W}fldChar"
-    return part.element.get(f"{W}fldCharType", "") if is_mark else ""  # type: ignore[union-attr]
+def _get_field_type(element: TextRun | RunElement) -> str:
+    """Return the type of a field character: begin, separate or end; of others an empty string."""
+    if isinstance(element, TextRun) or element.element.tag != f"{W}fldChar":
+        return ""
+    return element.element.get(f"{W}fldCharType", "")
 
 
-def _field(row: Sequence[TextRun | RunElement], *, is_outer: bool) -> Iterator[_Item]:
-    """Yield a field: a link's words are translated, the results of others are not."""
-    if len(row) == 1:
-        (part,) = row
-        assert isinstance(part, RunElement)
-        yield UnitBreak(part) if is_outer else StandaloneTag([part])
+def _read_field(
+    elements: Sequence[TextRun | RunElement], *, is_outermost: bool
+) -> Iterator[_ParagraphItem]:
+    """Yield a field. The text of a hyperlink is translated, the results of other fields are not."""
+    if len(elements) == 1:
+        (element,) = elements
+        assert isinstance(element, RunElement)
+        yield UnitBreak(element) if is_outermost else StandaloneTag([element])
         return
-    kinds = [_field_kind(part) for part in row]
+    field_types = [_get_field_type(element) for element in elements]
     code = "".join(
-        p.element.text or ""
-        for p in row
-        if isinstance(p, RunElement) and p.element.tag == f"{W}instrText"
+        one.element.text or ""
+        for one in elements
+        if isinstance(one, RunElement) and one.element.tag == f"{W}instrText"
     )
-    is_simple = kinds.count("begin") == kinds.count("separate") == 1
+    is_simple = field_types.count("begin") == field_types.count("separate") == 1
     if not code.strip().upper().startswith("HYPERLINK") or not is_simple:
-        yield StandaloneTag(list(row))
+        yield StandaloneTag(list(elements))
         return
-    middle = kinds.index("separate") + 1
+    text_start = field_types.index("separate") + 1
     key = object()
-    yield OpenTag(key, list(row[:middle]))
-    for part in row[middle:-1]:
-        if isinstance(part, TextRun):
-            yield part
+    yield OpenTag(key, list(elements[:text_start]))
+    for element in elements[text_start:-1]:
+        if isinstance(element, TextRun):
+            yield element
         else:
-            yield StandaloneTag([part])
-    yield CloseTag(key, [row[-1]])
+            yield StandaloneTag([element])
+    yield CloseTag(key, [elements[-1]])
 
 
-def _marked(row: Sequence[_Item]) -> tuple[list[MarkupNode], RunFormat]:
-    """Return events in which words of another format than the ground have marks around them."""
-    sizes = Counter[bytes]()
-    looks: dict[bytes, RunFormat] = {}
-    for item in row:
+def _tag_formats(items: Sequence[_ParagraphItem]) -> tuple[list[MarkupNode], RunFormat]:
+    """Return the nodes, with tags around text that is not in the base format, and that format."""
+    num_characters = Counter[bytes]()
+    formats: dict[bytes, RunFormat] = {}
+    for item in items:
         if isinstance(item, TextRun):
-            sizes[item.format.key] += len(item.text)
-            looks.setdefault(item.format.key, item.format)
-    ground = looks[sizes.most_common(1)[0][0]] if sizes else RunFormat(b"", None)
-    events: list[MarkupNode] = []
-    for words in _joined(row):
-        if not isinstance(words, TextRun):
-            assert not isinstance(words, UnitBreak)
-            events.append(words)
-        elif words.format.key == ground.key:
-            events.append(words.text)
+            num_characters[item.format.key] += len(item.text)
+            formats.setdefault(item.format.key, item.format)
+    most_common = num_characters.most_common(1)
+    base_format = formats[most_common[0][0]] if most_common else RunFormat(b"", None)
+    nodes: list[MarkupNode] = []
+    for item in _join_runs(items):
+        if not isinstance(item, TextRun):
+            assert not isinstance(item, UnitBreak)
+            nodes.append(item)
+        elif item.format.key == base_format.key:
+            nodes.append(item.text)
         else:
             key = object()
-            events += [OpenTag(key, words.format), words.text, CloseTag(key, words.format)]
-    return events, ground
+            nodes += [OpenTag(key, item.format), item.text, CloseTag(key, item.format)]
+    return nodes, base_format
 
 
-def _joined(row: Iterable[_Item]) -> Iterator[_Item]:
-    """Yield the items; neighbours of the same format are one, since Word cuts runs anywhere."""
-    for _, same in groupby(
-        row, key=lambda item: item.format.key if isinstance(item, TextRun) else None
+def _join_runs(items: Iterable[_ParagraphItem]) -> Iterator[_ParagraphItem]:
+    """Join adjacent runs of the same format, because Word splits runs anywhere."""
+    for _, group in groupby(
+        items, key=lambda item: item.format.key if isinstance(item, TextRun) else None
     ):
-        first, *others = same
+        first, *others = group
         if isinstance(first, TextRun):
             texts = [first.text, *(item.text for item in others if isinstance(item, TextRun))]
             yield TextRun("".join(texts), first.format)
@@ -377,64 +372,51 @@ def _joined(row: Iterable[_Item]) -> Iterator[_Item]:
             yield from (first, *others)
 
 
-def _write(paragraph: etree._Element, events: Iterable[MarkupNode], ground: RunFormat) -> None:
-    """Put events at the end of a paragraph."""
-    parents, looks = [paragraph], [ground]
-    for event in events:
-        if isinstance(event, str):
-            TextRun(event, looks[-1]).append_to(parents[-1])
-        elif isinstance(event.payload, list):
-            for part in event.payload:
-                part.append_to(parents[-1])
-        elif isinstance(event, OpenTag):
-            _enter(event.payload, parents, looks)
-        else:
-            (parents if isinstance(event.payload, RunContainer) else looks).pop()
-
-
-def _enter(
-    payload: RunContainer | RunFormat, parents: list[etree._Element], looks: list[RunFormat]
+def _append_nodes(
+    paragraph: etree._Element, nodes: Iterable[MarkupNode], base_format: RunFormat
 ) -> None:
+    """Append nodes to a paragraph as runs and containers."""
+    parents, formats = [paragraph], [base_format]
+    for node in nodes:
+        if isinstance(node, str):
+            TextRun(node, formats[-1]).append_to(parents[-1])
+        elif isinstance(node.payload, list):
+            for element in node.payload:
+                element.append_to(parents[-1])
+        elif isinstance(node, OpenTag):
+            _open_tag(node.payload, parents, formats)
+        else:
+            (parents if isinstance(node.payload, RunContainer) else formats).pop()
+
+
+def _open_tag(
+    payload: RunContainer | RunFormat, parents: list[etree._Element], formats: list[RunFormat]
+) -> None:
+    """Start a format, or append an empty container."""
     if isinstance(payload, RunFormat):
-        looks.append(payload)
+        formats.append(payload)
         return
-    holder = payload.content_element
-    for child in list(holder):
-        if child.tag not in _PROPERTIES:
-            holder.remove(child)
+    content = payload.content_element
+    _remove_content(content)
     parents[-1].append(payload.element)
     payload.element.tail = None
-    parents.append(holder)
-
-
-MAX_ARCHIVE_FILES = 10_000
-
-
-MAX_ARCHIVE_BYTES = 512 * 1024 * 1024
-"""Bytes of all files together, unpacked."""
-
-
-MAX_COMPRESSION_RATIO = 200
-"""How many times as large a file of more than a megabyte may become."""
-
-
-_SMALL = 1024 * 1024
+    parents.append(content)
 
 
 @dataclass(frozen=True, slots=True)
 class ZipArchive:
-    """The files of an archive, and how they were packed."""
+    """The files of a ZIP archive in memory."""
 
     files: dict[str, bytes]
     _infos: list[zipfile.ZipInfo]
 
     @classmethod
     def from_bytes(cls, data: bytes, file_name: str, expected_type: str) -> ZipArchive:
-        """Unpack an archive into memory; what would grow beyond all measure is refused."""
+        """Decompress an archive; raise InputError if it is damaged or exceeds a limit."""
         try:
             with zipfile.ZipFile(BytesIO(data)) as archive:
                 infos = archive.infolist()
-                _refuse_bombs(infos, file_name)
+                _check_sizes(infos, file_name)
                 if len({info.filename for info in infos}) < len(infos):
                     raise InputError(f"{file_name} must be {expected_type}, but has a part twice")
                 return cls({info.filename: archive.read(info) for info in infos}, infos)
@@ -446,25 +428,27 @@ class ZipArchive:
             ) from None
 
     def to_bytes(self, changes: Mapping[str, bytes]) -> bytes:
-        """Pack the files again, some of them with other content."""
-        packed = BytesIO()
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        """Return the archive with the content of some files replaced, in the same order."""
+        output = BytesIO()
+        with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as archive:
             for info in self._infos:
                 new = zipfile.ZipInfo(info.filename, info.date_time)
                 new.compress_type = info.compress_type
                 new.external_attr = info.external_attr
                 archive.writestr(new, changes.get(info.filename, self.files[info.filename]))
-        return packed.getvalue()
+        return output.getvalue()
 
 
-def _refuse_bombs(infos: list[zipfile.ZipInfo], name: str) -> None:
+def _check_sizes(infos: list[zipfile.ZipInfo], file_name: str) -> None:
+    """Raise InputError if an archive could exhaust the memory."""
     total = sum(info.file_size for info in infos)
-    grown = any(
-        info.file_size > max(_SMALL, MAX_COMPRESSION_RATIO * info.compress_size) for info in infos
+    exceeds_ratio = any(
+        info.file_size > max(_MEGABYTE, MAX_COMPRESSION_RATIO * info.compress_size)
+        for info in infos
     )
-    if len(infos) > MAX_ARCHIVE_FILES or total > MAX_ARCHIVE_BYTES or grown:
+    if len(infos) > MAX_ARCHIVE_FILES or total > MAX_ARCHIVE_BYTES or exceeds_ratio:
         raise InputError(
-            f"{name} must have at most {MAX_ARCHIVE_FILES} files and {MAX_ARCHIVE_BYTES >> 20} MB, "
-            f"no file packed more than {MAX_COMPRESSION_RATIO} times, but has {len(infos)} files "
-            f"and {total >> 20} MB"
+            f"{file_name} must have at most {MAX_ARCHIVE_FILES} files and "
+            f"{MAX_ARCHIVE_BYTES >> 20} MB, and no file compressed more than "
+            f"{MAX_COMPRESSION_RATIO} times, but has {len(infos)} files and {total >> 20} MB"
         )

@@ -1,7 +1,7 @@
-"""HTML: words are translated, and everything else stays as it was written, to the letter.
+"""Translate HTML: text is translated, everything else is copied character by character.
 
-Tags inside of a sentence go where its words went. Nothing of a page is written anew but words, so
-no translation can bring a tag or a script into it, or take one away.
+Tags inside a sentence are placed around the translations of their words. Only text is written anew
+and it is always escaped, so a translation cannot add or remove a tag or a script.
 """
 
 from __future__ import annotations
@@ -25,296 +25,309 @@ from seq2see.documents.plain_text import DecodedText
 from seq2see.text.languages import is_same_language
 
 
-def _names(names: str) -> frozenset[str]:
+def _split_names(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-INLINE_ELEMENTS = _names(
+INLINE_ELEMENTS = _split_names(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i img input ins kbd label mark "
     "nobr q rp rt ruby s samp small span strike strong sub sup time tt u var wbr"
 )
-"""Elements that a sentence may go through. All others, unknown ones too, end it."""
-VOID_ELEMENTS = _names("area base br col embed hr img input link meta param source track wbr")
-"""Elements without an end."""
-UNTRANSLATED_ELEMENTS = _names("code kbd math pre rp rt samp svg textarea tt var")
-"""Elements whose words are not translated unless they say `translate="yes"`."""
-_READ = _names("alt title placeholder aria-label")
-"""Attributes that people read."""
-_META = _names(
+"""Elements that may be inside a sentence. All other elements, also unknown ones, end it."""
+VOID_ELEMENTS = _split_names("area base br col embed hr img input link meta param source track wbr")
+"""Elements without a closing tag."""
+UNTRANSLATED_ELEMENTS = _split_names("code kbd math pre rp rt samp svg textarea tt var")
+"""Elements that are not translated unless they have the attribute `translate="yes"`."""
+_TRANSLATED_ATTRIBUTES = _split_names("alt title placeholder aria-label")
+_TRANSLATED_METADATA = _split_names(
     "description og:title og:description og:image:alt og:site_name "
     "twitter:title twitter:description twitter:image:alt"
 )
-_BLANK = " \t\n\f\r"
-_WHITE = re.compile(f"[{_BLANK}]+")
+_SPACE_CHARACTERS = " \t\n\f\r"
+_SPACES = re.compile(f"[{_SPACE_CHARACTERS}]+")
 _CHARSET = re.compile(rb"""<meta[^>]*?charset\s*=\s*["']?\s*([\w:.-]+)""", re.IGNORECASE)
-_ENDLESS = re.compile(r"&#[0-9]{1000,};?")
-"""No character has such a number, and Python refuses to read it as one."""
-_LONGEST_NOTE = 64
-"""Tags and texts of a reference to a note; what has more is not looked through."""
-_MOST_WORDS = 60
-"""Characters of kept words that a model is shown; longer ones would only lead it astray."""
+_INVALID_REFERENCE = re.compile(r"&#[0-9]{1000,};?")
+"""Character references that are too large for a character, and for Python's int()."""
+_MAX_REFERENCE_TOKENS = 64
+"""Maximum number of tokens of a note reference; longer elements are not examined."""
+_MAX_PROTECTED_CHARACTERS = 60
+"""Maximum length of untranslated text that is shown to the model; longer text confuses it."""
 
 
 def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> bytes:
-    """Translate a page, in the encoding that it declares."""
-    decoded = DecodedText.from_bytes(data, file_name, _declared(data))
+    """Translate an HTML file; the encoding is the one that the page declares."""
+    decoded = DecodedText.from_bytes(data, file_name, _find_charset(data))
     return decoded.encode(translate_html_text(decoded.text, translator), errors="xmlcharrefreplace")
 
 
 def translate_html_text(html: str, translator: DocumentTranslator) -> str:
     """Translate a page or a fragment."""
-    reader = _Reader(translator)
-    reader.read(html)
-    translated = translator.translate(reader.passages)
-    return "".join(_written(part, translated) for part in reader.parts)
+    parser = _HtmlParser(translator)
+    parser.parse(html)
+    translated = translator.translate(parser.units)
+    return "".join(_render_part(part, translated) for part in parser.parts)
 
 
-def _written(part: _Part, translated: Sequence[TranslatedUnit]) -> str:
-    if isinstance(part, _Tag):
-        return part.written(translated)
+def _render_part(part: _PagePart, translated: Sequence[TranslatedUnit]) -> str:
+    if isinstance(part, _RawHtml):
+        return part.render(translated)
     return "".join(
-        _escaped(event) if isinstance(event, str) else event.payload.written(translated)
-        for event in translated[part].nodes
+        _escape(node) if isinstance(node, str) else node.payload.render(translated)
+        for node in translated[part].nodes
     )
 
 
-def _quoted(text: str, quote: str) -> str:
-    """Return the value of an attribute in the quotes that it has, or in some if it has none."""
-    value = _escaped(text).replace(quote or '"', "&#39;" if quote == "'" else "&quot;")
+def _quote_attribute(text: str, quote: str) -> str:
+    """Return the value of an attribute for these quotes; without quotes, add double quotes."""
+    value = _escape(text).replace(quote or '"', "&#39;" if quote == "'" else "&quot;")
     return value if quote else f'"{value}"'
 
 
-def _unescaped(text: str) -> str:
-    return entities.unescape(_ENDLESS.sub("\ufffd", text))
+def _unescape(text: str) -> str:
+    return entities.unescape(_INVALID_REFERENCE.sub("\ufffd", text))
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return entities.escape(text, quote=False).replace("\u00a0", "&nbsp;")
 
 
-def _declared(data: bytes) -> str:
-    """Return the encoding that a page says it has, as browsers understand it."""
+def _find_charset(data: bytes) -> str:
+    """Return the encoding that a page declares, as browsers interpret it."""
     match = _CHARSET.search(data[:4096])
     label = match[1].decode("ascii").lower() if match else "utf-8"
     if label.startswith(("utf-16", "utf-32")):
-        return "utf-8"  # it was read up to here byte by byte
+        return "utf-8"  # the declaration was found in single bytes, so it is wrong
     return "windows-1252" if label in {"iso-8859-1", "latin1", "us-ascii", "ascii"} else label
 
 
 @dataclass(frozen=True, slots=True)
-class _Tag:
-    """A tag as it was written, and the values in it that change."""
+class _RawHtml:
+    """HTML that is copied, except for some values of attributes."""
 
-    raw: str
-    changes: list[tuple[int, int, str, int | str]] = field(default_factory=list)
-    """From where to where, in which quotes, and the passage, or the text itself."""
+    html: str
+    replacements: list[tuple[int, int, str, int | str]] = field(default_factory=list)
+    """Start and end of a value, its quotes, and the index of its unit or the new text."""
 
-    def written(self, translated: Sequence[TranslatedUnit]) -> str:
+    def render(self, translated: Sequence[TranslatedUnit]) -> str:
         parts, done = [], 0
-        for start, end, quote, new in self.changes:
+        for start, end, quote, new in self.replacements:
             text = new if isinstance(new, str) else translated[new].text
-            parts += [self.raw[done:start], _quoted(text, quote)]
+            parts += [self.html[done:start], _quote_attribute(text, quote)]
             done = end
-        return "".join([*parts, self.raw[done:]])
+        return "".join([*parts, self.html[done:]])
 
 
-_Part = _Tag | int
-"""What stays, or the number of a passage."""
+_PagePart = _RawHtml | int
+"""HTML that is copied, or the index of a unit."""
 
 
-class _Reader:
-    """Makes passages of a page."""
+class _HtmlParser:
+    """Splits a page into text units and the HTML between them."""
 
-    def __init__(self, job: DocumentTranslator) -> None:
-        self._languages = job.source_language, job.target_language
-        self.parts: list[_Part] = []
-        self.passages: list[TextUnit] = []
-        self._run: list[tuple[MarkupNode, _Tag]] = []
-        """What may become a passage: each event, and how it was written."""
+    def __init__(self, translator: DocumentTranslator) -> None:
+        self._source_language = translator.source_language
+        self._target_language = translator.target_language
+        self.parts: list[_PagePart] = []
+        self.units: list[TextUnit] = []
+        self._pending: list[tuple[MarkupNode, _RawHtml]] = []
+        """Nodes of the current sentence, each with its HTML."""
         self._line = 1
 
-    def read(self, html: str) -> None:
-        row = list(tokenize_html(html))
-        ends = _ends(row)
-        place = 0
-        while place < len(row):
-            token, next_place = row[place], place + 1
-            if token.kind == "start" and self._is_kept(token):
-                next_place = ends[place]
-                kept = row[place:next_place]
-                self._keep(kept, _Tag("".join(each.raw for each in kept)))
-            elif _is_reference(row, place, ends[place]):
-                next_place = ends[place]
-                reference = row[place:next_place]
-                self._keep(reference, self._whole(reference), shown=not _is_note(reference))
+    def parse(self, html: str) -> None:
+        tokens = list(tokenize_html(html))
+        ends = _find_element_ends(tokens)
+        index = 0
+        while index < len(tokens):
+            token, next_index = tokens[index], index + 1
+            if token.kind == "start" and self._is_untranslated(token):
+                next_index = ends[index]
+                element = tokens[index:next_index]
+                self._add_protected(element, _RawHtml("".join(one.raw for one in element)))
+            elif _is_numeric_reference(tokens, index, ends[index]):
+                next_index = ends[index]
+                element = tokens[index:next_index]
+                is_shown = not _is_note_reference(element)
+                self._add_protected(element, self._build_element(element), is_shown=is_shown)
             else:
-                self._take(token)
-            self._line += sum(token.raw.count("\n") for token in row[place:next_place])
-            place = next_place
-        self._flush()
+                self._add_token(token)
+            self._line += sum(token.raw.count("\n") for token in tokens[index:next_index])
+            index = next_index
+        self._finish_unit()
 
-    def _take(self, token: HtmlToken) -> None:
+    def _add_token(self, token: HtmlToken) -> None:
         if token.kind == "text":
-            words = _unescaped(_WHITE.sub(" ", token.raw))
-            self._run.append((words, _Tag(token.raw)))
+            text = _unescape(_SPACES.sub(" ", token.raw))
+            self._pending.append((text, _RawHtml(token.raw)))
         elif token.kind == "other":
-            self._run.append((StandaloneTag(tag := _Tag(token.raw)), tag))
+            self._pending.append((StandaloneTag(tag := _RawHtml(token.raw)), tag))
         elif token.name not in INLINE_ELEMENTS:
-            self._flush()
-            self.parts.append(self._tag(token))
+            self._finish_unit()
+            self.parts.append(self._build_tag(token))
         else:
-            tag = self._tag(token)
-            self._run.append((_event(token, tag), tag))
+            tag = self._build_tag(token)
+            self._pending.append((_to_node(token, tag), tag))
 
-    def _keep(self, row: Sequence[HtmlToken], tag: _Tag, *, shown: bool = True) -> None:
-        """Keep an element in one piece: inside of a sentence if it can be, or between two."""
-        if any(
-            token.name not in INLINE_ELEMENTS for token in row if token.kind in {"start", "end"}
-        ):
-            self._flush()
-            self.parts.append(tag)
+    def _add_protected(
+        self, element: Sequence[HtmlToken], html: _RawHtml, *, is_shown: bool = True
+    ) -> None:
+        """Add an element that is not translated; an element that is not inline ends the unit."""
+        if not _is_inline(element):
+            self._finish_unit()
+            self.parts.append(html)
             return
-        words = " ".join(_text(row).split())
-        if not shown or len(words) > _MOST_WORDS or not any(map(str.isalnum, words)):
-            words = ""
-        self._run.append((StandaloneTag(tag, words), tag))
+        text = " ".join(_get_text(element).split())
+        is_long = len(text) > _MAX_PROTECTED_CHARACTERS
+        if not is_shown or is_long or not any(map(str.isalnum, text)):
+            text = ""
+        self._pending.append((StandaloneTag(html, text), html))
 
-    def _flush(self) -> None:
-        """End a passage; the white space around it stays as it was written."""
-        run, self._run = self._run, []
-        if not any(isinstance(event, str) and has_letter(event) for event, _ in run):
-            self.parts += [tag for _, tag in run]
+    def _finish_unit(self) -> None:
+        """Make a unit of the current sentence; the white space around it is copied."""
+        pending, self._pending = self._pending, []
+        if not any(isinstance(node, str) and has_letter(node) for node, _ in pending):
+            self.parts += [html for _, html in pending]
             return
-        raw, behind = run[0][1].raw, run[-1][1].raw
-        events = [event for event, _ in run]
-        if isinstance(events[0], str):
-            events[0] = events[0].lstrip(_BLANK)
-            self.parts.append(_Tag(raw[: len(raw) - len(raw.lstrip(_BLANK))]))
-        self.parts.append(len(self.passages))
-        if isinstance(events[-1], str):
-            events[-1] = events[-1].rstrip(_BLANK)
-            self.parts.append(_Tag(behind[len(behind.rstrip(_BLANK)) :]))
-        self.passages.append(TextUnit.from_nodes(events, f"line {self._line}"))
+        first, last = pending[0][1].html, pending[-1][1].html
+        nodes = [node for node, _ in pending]
+        if isinstance(nodes[0], str):
+            nodes[0] = nodes[0].lstrip(_SPACE_CHARACTERS)
+            self.parts.append(_RawHtml(first[: len(first) - len(first.lstrip(_SPACE_CHARACTERS))]))
+        self.parts.append(len(self.units))
+        if isinstance(nodes[-1], str):
+            nodes[-1] = nodes[-1].rstrip(_SPACE_CHARACTERS)
+            self.parts.append(_RawHtml(last[len(last.rstrip(_SPACE_CHARACTERS)) :]))
+        self.units.append(TextUnit.from_nodes(nodes, f"line {self._line}"))
 
-    def _is_kept(self, token: HtmlToken) -> bool:
-        values = _values(token)
-        if "translate" in values:
-            return values["translate"].strip().lower() == "no"
-        return (
-            token.name in UNTRANSLATED_ELEMENTS or "notranslate" in values.get("class", "").split()
-        )
+    def _is_untranslated(self, token: HtmlToken) -> bool:
+        attributes = _get_attributes(token)
+        if "translate" in attributes:
+            return attributes["translate"].strip().lower() == "no"
+        classes = attributes.get("class", "").split()
+        return token.name in UNTRANSLATED_ELEMENTS or "notranslate" in classes
 
-    def _tag(self, token: HtmlToken) -> _Tag:
-        """Return a tag, with its words and its language to be changed."""
-        tag = _Tag(token.raw)
-        if token.kind == "end" or self._is_kept(token):
+    def _build_tag(self, token: HtmlToken) -> _RawHtml:
+        """Return a tag in which translated attributes and the language are replaced."""
+        tag = _RawHtml(token.raw)
+        if token.kind == "end" or self._is_untranslated(token):
             return tag
-        values = _values(token)
-        seen = set[str]()
+        attributes = _get_attributes(token)
+        names = set[str]()
         for name, start, end, quote in parse_attributes(token.raw):
-            if name in seen:
-                continue  # browsers take the first
-            seen.add(name)
-            new = self._new_value(token.name, name, values)
+            if name in names:
+                continue  # browsers use the first attribute of a name
+            names.add(name)
+            new = self._replace_value(token.name, name, attributes)
             if new is not None:
-                tag.changes.append((start, end, quote, new))
+                tag.replacements.append((start, end, quote, new))
         return tag
 
-    def _whole(self, row: Sequence[HtmlToken]) -> _Tag:
-        """Return an element as one tag: its text stays, and what its tags say changes."""
-        tag, before = _Tag("".join(token.raw for token in row)), 0
-        for token in row:
-            for start, end, quote, new in self._tag(token).changes if token.kind == "start" else ():
-                tag.changes.append((before + start, before + end, quote, new))
-            before += len(token.raw)
-        return tag
+    def _build_element(self, element: Sequence[HtmlToken]) -> _RawHtml:
+        """Return an element whose text is copied and whose attributes are translated."""
+        html, offset = _RawHtml("".join(token.raw for token in element)), 0
+        for token in element:
+            if token.kind == "start":
+                html.replacements.extend(
+                    (offset + start, offset + end, quote, new)
+                    for start, end, quote, new in self._build_tag(token).replacements
+                )
+            offset += len(token.raw)
+        return html
 
-    def _new_value(self, element: str, name: str, values: dict[str, str]) -> int | str | None:
-        value = values[name]
+    def _replace_value(
+        self, element: str, name: str, attributes: dict[str, str]
+    ) -> int | str | None:
+        """Return the unit index or the new text of an attribute, or None if it is copied."""
+        value = attributes[name]
         if name in {"lang", "xml:lang"}:
-            ours, theirs = self._languages
-            return theirs if is_same_language(value.strip(), ours) else None
-        if not _is_read(element, name, values) or not has_letter(value):
+            is_source = is_same_language(value.strip(), self._source_language)
+            return self._target_language if is_source else None
+        if not _is_translated_attribute(element, name, attributes) or not has_letter(value):
             return None
-        self.passages.append(TextUnit(value, (), f"line {self._line}, attribute {name}"))
-        return len(self.passages) - 1
+        self.units.append(TextUnit(value, (), f"line {self._line}, attribute {name}"))
+        return len(self.units) - 1
 
 
-def _event(token: HtmlToken, tag: _Tag) -> MarkupNode:
+def _to_node(token: HtmlToken, tag: _RawHtml) -> MarkupNode:
     if token.name in VOID_ELEMENTS:
         return StandaloneTag(tag)
     return (CloseTag if token.kind == "end" else OpenTag)(token.name, tag)
 
 
-def _is_reference(row: Sequence[HtmlToken], start: int, end: int) -> bool:
-    """Tell if a raised or linked number is there, behind which no word goes on."""
-    first, last = row[start], row[end - 1]
-    if first.kind != "start" or first.name not in {"a", "sup"} or end - start > _LONGEST_NOTE:
+def _is_inline(tokens: Sequence[HtmlToken]) -> bool:
+    tags = (token for token in tokens if token.kind in {"start", "end"})
+    return all(token.name in INLINE_ELEMENTS for token in tags)
+
+
+def _is_numeric_reference(tokens: Sequence[HtmlToken], start: int, end: int) -> bool:
+    """Return whether an element is a superscript or linked number that no word continues."""
+    first, last = tokens[start], tokens[end - 1]
+    if first.kind != "start" or first.name not in {"a", "sup"}:
         return False
-    inside = row[start:end]
-    is_inline = all(
-        token.name in INLINE_ELEMENTS for token in inside if token.kind in {"start", "end"}
+    if end - start > _MAX_REFERENCE_TOKENS:
+        return False
+    element = tokens[start:end]
+    if (last.kind, last.name) != ("end", first.name) or not _is_inline(element):
+        return False
+    text = _get_text(element)
+    is_reference = any(map(str.isdigit, text)) if first.name == "a" else bool(text)
+    is_continued = (
+        end < len(tokens) and tokens[end].kind == "text" and tokens[end].raw[:1].isalnum()
     )
-    if (last.kind, last.name) != ("end", first.name) or not is_inline:
-        return False
-    text = _text(inside)
-    wanted = any(map(str.isdigit, text)) if first.name == "a" else bool(text)
-    goes_on = end < len(row) and row[end].kind == "text" and row[end].raw[:1].isalnum()
-    return wanted and not has_letter(text) and not goes_on
+    return is_reference and not has_letter(text) and not is_continued
 
 
-def _is_note(reference: Sequence[HtmlToken]) -> bool:
-    """Tell if a number is that of a note, and no word of its sentence, as a linked year is."""
-    href = _values(reference[0]).get("href", "")
-    bracketed = _text(reference).strip()[:1] in {"[", "("}
-    return reference[0].name == "sup" or bracketed or href.startswith("#")
+def _is_note_reference(element: Sequence[HtmlToken]) -> bool:
+    """Return whether a number refers to a note; a linked year is part of its sentence instead."""
+    href = _get_attributes(element[0]).get("href", "")
+    has_bracket = _get_text(element).strip()[:1] in {"[", "("}
+    return element[0].name == "sup" or has_bracket or href.startswith("#")
 
 
-def _text(row: Sequence[HtmlToken]) -> str:
-    return _unescaped("".join(token.raw for token in row if token.kind == "text"))
+def _get_text(tokens: Sequence[HtmlToken]) -> str:
+    return _unescape("".join(token.raw for token in tokens if token.kind == "text"))
 
 
-def _values(token: HtmlToken) -> dict[str, str]:
-    """Return the attributes of a tag; browsers take the first of a name."""
-    found: dict[str, str] = {}
+def _get_attributes(token: HtmlToken) -> dict[str, str]:
+    """Return the attributes of a tag; like browsers, use the first of each name."""
+    attributes: dict[str, str] = {}
     for name, start, end, _ in parse_attributes(token.raw):
-        found.setdefault(name, _unescaped(token.raw[start:end]))
-    return found
+        attributes.setdefault(name, _unescape(token.raw[start:end]))
+    return attributes
 
 
-def _is_read(element: str, name: str, values: dict[str, str]) -> bool:
-    """Tell if people read the value of an attribute."""
+def _is_translated_attribute(element: str, name: str, attributes: dict[str, str]) -> bool:
+    """Return whether the value of an attribute is text for readers."""
     if element == "meta":
-        key = values.get("name") or values.get("property") or ""
-        return name == "content" and key.lower() in _META
+        key = attributes.get("name") or attributes.get("property") or ""
+        return name == "content" and key.lower() in _TRANSLATED_METADATA
     if element == "input" and name == "value":
-        return values.get("type", "").lower() in {"button", "reset", "submit"}
-    return name in _READ or (name == "label" and element in {"option", "optgroup", "track"})
+        return attributes.get("type", "").lower() in {"button", "reset", "submit"}
+    is_label = name == "label" and element in {"option", "optgroup", "track"}
+    return name in _TRANSLATED_ATTRIBUTES or is_label
 
 
-def _ends(row: Sequence[HtmlToken]) -> list[int]:
-    """Return for each tag that opens the place behind its element.
+def _find_element_ends(tokens: Sequence[HtmlToken]) -> list[int]:
+    """Return for each token the index after its element, or after the token if it opens none.
 
-    One that is never closed ends where the next block starts or ends.
+    An element that is never closed ends where the next block element starts or ends.
     """
-    ends = [place + 1 for place in range(len(row))]
-    still_open: dict[str, list[int]] = {}
-    for place, token in enumerate(row):
+    ends = [index + 1 for index in range(len(tokens))]
+    open_tags: dict[str, list[int]] = {}
+    for index, token in enumerate(tokens):
         if token.kind == "start" and not _is_empty(token):
-            still_open.setdefault(token.name, []).append(place)
-        elif token.kind == "end" and still_open.get(token.name):
-            ends[still_open[token.name].pop()] = place + 1
-    unclosed = {place for places in still_open.values() for place in places}
-    block = len(row)
-    for place in range(len(row) - 1, -1, -1):
-        if place in unclosed:
-            ends[place] = block
-        if row[place].kind in {"start", "end"} and row[place].name not in INLINE_ELEMENTS:
-            block = place
+            open_tags.setdefault(token.name, []).append(index)
+        elif token.kind == "end" and open_tags.get(token.name):
+            ends[open_tags[token.name].pop()] = index + 1
+    unclosed = {index for indices in open_tags.values() for index in indices}
+    next_block = len(tokens)
+    for index in range(len(tokens) - 1, -1, -1):
+        if index in unclosed:
+            ends[index] = next_block
+        if tokens[index].kind in {"start", "end"} and tokens[index].name not in INLINE_ELEMENTS:
+            next_block = index
     return ends
 
 
 def _is_empty(token: HtmlToken) -> bool:
-    return token.name in VOID_ELEMENTS or (
-        token.name in {"svg", "math"} and token.raw.endswith("/>")
-    )
+    is_closed = token.name in {"svg", "math"} and token.raw.endswith("/>")
+    return token.name in VOID_ELEMENTS or is_closed

@@ -1,7 +1,7 @@
 """Split HTML into tokens by the rules of browsers' tokenizers.
 
-The concatenated tokens are the page, character by character: text that is not translated is copied
-and cannot change its meaning. Every input is accepted, as in browsers.
+The concatenated tokens are the page, character by character: what is not translated is copied and
+cannot change its meaning. Every input is accepted, as in browsers.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ HtmlTokenKind = Literal["text", "start", "end", "other"]
 
 @dataclass(frozen=True, slots=True)
 class HtmlToken:
-    """A piece of a page."""
+    """A text, a tag, or another part of a page."""
 
     kind: HtmlTokenKind
-    """`other` is what no reader sees: comments, declarations, what stands inside of scripts."""
+    """`other` is invisible: comments, declarations, the content of scripts."""
     raw: str
+    """The HTML of the token."""
     name: str = ""
-    """Of a tag, in lower case."""
+    """Name of a tag in lower case."""
 
 
 class HtmlAttribute(NamedTuple):
-    """An attribute of a tag, and where its value is in the tag's own text."""
+    """An attribute of a tag, with the offsets of its value in the HTML of the tag."""
 
     name: str
     start: int
@@ -37,145 +38,125 @@ class HtmlAttribute(NamedTuple):
 RAW_TEXT_ELEMENTS = frozenset(
     {"script", "style", "xmp", "iframe", "noembed", "noframes", "noscript"}
 )
-"""Elements that hold text for machines, in which no tag but their own end is one."""
-
-
+"""Elements whose content is not shown as text. Only their own closing tag ends them."""
 RCDATA_ELEMENTS = frozenset({"title", "textarea"})
-"""Elements that hold text for people, in which no tag but their own end is one."""
+"""Elements with text that cannot contain tags. Only their own closing tag ends them."""
 
-
-_WHITE = r"\t\n\f\r "
-
-
-_TAG_NAME = re.compile(rf"</?([A-Za-z][^{_WHITE}/>]*)")
-
-
-_BETWEEN = re.compile(rf"[{_WHITE}/]*")
-
-
-_NAME = re.compile(rf"[^{_WHITE}/>][^{_WHITE}/>=]*")  # a = in front is part of the name
-
-
-_EQUALS = re.compile(rf"[{_WHITE}]*=[{_WHITE}]*")
-
-
-_BARE = re.compile(rf"[^{_WHITE}>]*")
-
-
+_SPACE = r"\t\n\f\r "
+_TAG_NAME = re.compile(rf"</?([A-Za-z][^{_SPACE}/>]*)")
+_SEPARATOR = re.compile(rf"[{_SPACE}/]*")
+_ATTRIBUTE_NAME = re.compile(rf"[^{_SPACE}/>][^{_SPACE}/>=]*")  # a leading = is part of the name
+_EQUALS = re.compile(rf"[{_SPACE}]*=[{_SPACE}]*")
+_UNQUOTED_VALUE = re.compile(rf"[^{_SPACE}>]*")
 _COMMENT = re.compile(r"<!--(?:>|->|.*?--!?>)", re.DOTALL)
-
-
-_BOGUS = re.compile(r"<(?:!|\?|/(?![A-Za-z]))[^>]*>")
-
-
-_TEXT = re.compile(r"<?[^<]*+(?:<(?![A-Za-z!?/])[^<]*+)*+")  # a < that starts nothing is text
-
-
-_SCRIPT = re.compile(rf"<!--|-->|<(/?)script(?=[{_WHITE}/>])", re.IGNORECASE)
+_BOGUS_COMMENT = re.compile(r"<(?:!|\?|/(?![A-Za-z]))[^>]*>")
+_TEXT = re.compile(r"<?[^<]*+(?:<(?![A-Za-z!?/])[^<]*+)*+")  # a < that starts no tag is text
+_SCRIPT_MARKUP = re.compile(rf"<!--|-->|<(/?)script(?=[{_SPACE}/>])", re.IGNORECASE)
 
 
 def tokenize_html(html: str) -> Iterator[HtmlToken]:
     """Yield the tokens of a page or a fragment."""
-    place = 0
-    while place < len(html):
-        token = _next(html, place)
+    offset = 0
+    while offset < len(html):
+        token = _read_token(html, offset)
         yield token
-        place += len(token.raw)
-        if token.kind == "start" and (inside := _raw_text(html, place, token.name)):
-            yield inside
-            place += len(inside.raw)
+        offset += len(token.raw)
+        if token.kind == "start" and (content := _read_raw_text(html, offset, token.name)):
+            yield content
+            offset += len(content.raw)
 
 
 def parse_attributes(tag: str) -> list[HtmlAttribute]:
     """Return the attributes of a tag that have a value."""
-    found: list[HtmlAttribute] = []
+    attributes: list[HtmlAttribute] = []
     if "=" in tag:
-        _end_of_tag(tag, 0, found)
-    return found
+        _find_tag_end(tag, 0, attributes)
+    return attributes
 
 
-def _next(html: str, place: int) -> HtmlToken:
-    if html[place] != "<":
-        return _text(html, place)
-    if name := _TAG_NAME.match(html, place):
-        end = _end_of_tag(html, place, [])
-        if end is None:  # a browser drops it, and so all that follows
-            return HtmlToken("other", html[place:])
-        kind: HtmlTokenKind = "end" if html[place + 1] == "/" else "start"
-        return HtmlToken(kind, html[place:end], name[1].lower())
-    if html.startswith("<!--", place):
-        comment = _COMMENT.match(html, place)
-        return HtmlToken("other", comment[0] if comment else html[place:])
-    if html.startswith(("<!", "<?", "</"), place) and len(html) > place + 2:
-        bogus = _BOGUS.match(html, place)
-        return HtmlToken("other", bogus[0] if bogus else html[place:])
-    return _text(html, place)
+def _read_token(html: str, offset: int) -> HtmlToken:
+    if html[offset] != "<":
+        return _read_text(html, offset)
+    if name := _TAG_NAME.match(html, offset):
+        end = _find_tag_end(html, offset, [])
+        if end is None:  # browsers ignore an unclosed tag and everything after it
+            return HtmlToken("other", html[offset:])
+        kind: HtmlTokenKind = "end" if html[offset + 1] == "/" else "start"
+        return HtmlToken(kind, html[offset:end], name[1].lower())
+    if html.startswith("<!--", offset):
+        comment = _COMMENT.match(html, offset)
+        return HtmlToken("other", comment[0] if comment else html[offset:])
+    if html.startswith(("<!", "<?", "</"), offset) and len(html) > offset + 2:
+        comment = _BOGUS_COMMENT.match(html, offset)
+        return HtmlToken("other", comment[0] if comment else html[offset:])
+    return _read_text(html, offset)
 
 
-def _text(html: str, place: int) -> HtmlToken:
-    match = _TEXT.match(html, place)
+def _read_text(html: str, offset: int) -> HtmlToken:
+    match = _TEXT.match(html, offset)
     assert match
     return HtmlToken("text", match[0])
 
 
-def _end_of_tag(html: str, place: int, found: list[HtmlAttribute]) -> int | None:
-    """Return the place behind a tag, and note its attributes; None if it never ends."""
-    name = _TAG_NAME.match(html, place)
+def _find_tag_end(html: str, offset: int, attributes: list[HtmlAttribute]) -> int | None:
+    """Return the offset after a tag, or None if it is not closed; append its attributes."""
+    name = _TAG_NAME.match(html, offset)
     assert name
-    start, place = place, name.end()
+    start, offset = offset, name.end()
     while True:
-        place = _skipped(_BETWEEN, html, place)
-        if place >= len(html):
+        offset = _skip(_SEPARATOR, html, offset)
+        if offset >= len(html):
             return None
-        if html[place] == ">":
-            return place + 1
-        key = html[place : (place := _skipped(_NAME, html, place))]
-        if equals := _EQUALS.match(html, place):
+        if html[offset] == ">":
+            return offset + 1
+        key = html[offset : (offset := _skip(_ATTRIBUTE_NAME, html, offset))]
+        if equals := _EQUALS.match(html, offset):
             quote = html[equals.end() : equals.end() + 1]
             quote = quote if quote in {'"', "'"} else ""
             begin = equals.end() + len(quote)
-            end = html.find(quote, begin) if quote else _skipped(_BARE, html, begin)
+            end = html.find(quote, begin) if quote else _skip(_UNQUOTED_VALUE, html, begin)
             if end < 0:
                 return None
-            found.append(HtmlAttribute(key.lower(), begin - start, end - start, quote))
-            place = end + len(quote)
+            attributes.append(HtmlAttribute(key.lower(), begin - start, end - start, quote))
+            offset = end + len(quote)
 
 
-def _skipped(pattern: re.Pattern[str], html: str, place: int) -> int:
-    match = pattern.match(html, place)
-    return match.end() if match else place
+def _skip(pattern: re.Pattern[str], html: str, offset: int) -> int:
+    match = pattern.match(html, offset)
+    return match.end() if match else offset
 
 
-def _raw_text(html: str, place: int, name: str) -> HtmlToken | None:
-    """Return what is inside of an element in which tags are none."""
+def _read_raw_text(html: str, offset: int, name: str) -> HtmlToken | None:
+    """Return the content of an element that cannot contain tags, or None for other elements."""
     if name == "plaintext":
         end = len(html)
     elif name == "script":
-        end = _end_of_script(html, place)
+        end = _find_script_end(html, offset)
     elif name in RAW_TEXT_ELEMENTS | RCDATA_ELEMENTS:
-        closing = re.compile(rf"</{name}(?=[{_WHITE}/>])", re.IGNORECASE).search(html, place)
-        end = closing.start() if closing else len(html)
+        close_tag = re.compile(rf"</{name}(?=[{_SPACE}/>])", re.IGNORECASE).search(html, offset)
+        end = close_tag.start() if close_tag else len(html)
     else:
         return None
-    inside = html[place:end]
-    for_people = name in RCDATA_ELEMENTS and "<" not in inside  # else somebody may read it as tags
-    return HtmlToken("text" if for_people else "other", inside) if inside else None
+    content = html[offset:end]
+    # Content with "<" is not translated, because another parser may find tags in it.
+    is_text = name in RCDATA_ELEMENTS and "<" not in content
+    return HtmlToken("text" if is_text else "other", content) if content else None
 
 
-def _end_of_script(html: str, place: int) -> int:
-    """Return where a script ends: inside of a comment of its own, not at the end of another."""
-    in_comment = in_script = False
-    while match := _SCRIPT.search(html, place):
-        place = match.end()
+def _find_script_end(html: str, offset: int) -> int:
+    """Return the offset where a script ends; a script nested in a comment does not end it."""
+    in_comment = in_nested_script = False
+    while match := _SCRIPT_MARKUP.search(html, offset):
+        offset = match.end()
         if match[0] == "<!--":
             in_comment = True
-            place -= 2  # its dashes may also close it: <!-->
+            offset -= 2  # its dashes may also close it: <!-->
         elif match[0] == "-->":
-            in_comment = in_script = False
+            in_comment = in_nested_script = False
         elif match[1]:
-            if not in_script:
+            if not in_nested_script:
                 return match.start()
-            in_script = False
+            in_nested_script = False
         elif in_comment:
-            in_script = True
+            in_nested_script = True
     return len(html)

@@ -1,6 +1,4 @@
-"""Parse untrusted XML without entities and network access; convert inline elements to tags and
-back.
-"""
+"""Parse untrusted XML without entities and network access; convert inline elements to tags."""
 
 from __future__ import annotations
 
@@ -17,21 +15,23 @@ from seq2see.documents.markup import CloseTag, MarkupNode, OpenTag, StandaloneTa
 from seq2see.errors import InputError
 
 XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
-
-
 _DECLARATION = re.compile(rb"\s*<\?xml[^>]*\?>\s*")
-
-
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
+_INVALID_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 InlineKind = Literal["paired", "open", "close", "standalone", "protected"]
-"""What an element inside a text is: around words, one half of two, a thing, or kept words."""
+"""How an element inside a text is treated.
+
+paired      its content is translated; the element becomes a pair of tags
+open        opening half of two elements
+close       closing half of two elements
+standalone  copied
+protected   copied; its text is shown to the model
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class InlineElementType:
-    """What an element is, and what it has in common with its other half."""
+    """The kind of an inline element, and the key that it shares with its other half."""
 
     kind: InlineKind
     pair_key: object = None
@@ -41,7 +41,11 @@ InlineClassifier = Callable[[etree._Element], InlineElementType]
 
 
 def parse_xml(data: bytes, file_name: str, expected_type: str) -> etree._ElementTree:
-    """Read XML. Entities of its own are refused: they may be bombs, or reach for other files."""
+    """Parse XML.
+
+    Raises InputError if it is not well-formed, or if it declares entities, which could exhaust the
+    memory or include other files.
+    """
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, remove_pis=False
     )
@@ -49,58 +53,60 @@ def parse_xml(data: bytes, file_name: str, expected_type: str) -> etree._Element
         tree = etree.ElementTree(etree.fromstring(data, parser))
     except etree.XMLSyntaxError as error:
         raise InputError(f"{file_name} must be {expected_type}, but: {error.msg}") from None
-    declared = tree.docinfo.internalDTD
-    if declared is not None and any(declared.iterentities()):  # type: ignore[attr-defined]
-        raise InputError(f"{file_name} must have its text written out, but declares entities")
+    dtd = tree.docinfo.internalDTD
+    if dtd is not None and any(dtd.iterentities()):  # type: ignore[attr-defined]
+        raise InputError(
+            f"{file_name} must not declare entities, but does: replace them by their text"
+        )
     return tree
 
 
 def serialize_xml(tree: etree._ElementTree, original: bytes) -> bytes:
-    """Write XML in the encoding, and with the declaration, of the file that it came from."""
+    """Return XML in the encoding and with the declaration of the original file."""
     encoding = tree.docinfo.encoding or "UTF-8"
     body = original.removeprefix(codecs.BOM_UTF8)
-    mark = original[: len(original) - len(body)]
+    bom = original[: len(original) - len(body)]
     declaration = _DECLARATION.match(body)
-    if declaration is None and encoding.upper() != "UTF-8":  # UTF-16: not to be cut in bytes
-        return _bytes(tree, encoding, declaration=True)
-    written = _bytes(tree, encoding, declaration=False)
+    if declaration is None and encoding.upper() != "UTF-8":  # UTF-16: the bytes cannot be split
+        return _to_bytes(tree, encoding, declaration=True)
+    content = _to_bytes(tree, encoding, declaration=False)
     end = b"\n" if body.endswith(b"\n") else b""
-    return mark + (declaration[0] if declaration else b"") + written.rstrip(b"\n") + end
+    return bom + (declaration[0] if declaration else b"") + content.rstrip(b"\n") + end
 
 
-def _bytes(tree: etree._ElementTree, encoding: str, *, declaration: bool) -> bytes:
-    written = etree.tostring(tree, encoding=encoding, xml_declaration=declaration)
-    assert isinstance(written, bytes)
-    return written
+def _to_bytes(tree: etree._ElementTree, encoding: str, *, declaration: bool) -> bytes:
+    content = etree.tostring(tree, encoding=encoding, xml_declaration=declaration)
+    assert isinstance(content, bytes)
+    return content
 
 
 def local_name(element: etree._Element) -> str:
-    """Return the name of an element without its namespace; of a comment, nothing."""
+    """Return the name of an element without its namespace, or "" for a comment."""
     return etree.QName(element).localname if isinstance(element.tag, str) else ""
 
 
 def sibling_tag(element: etree._Element, name: str) -> str:
-    """Return the tag of another element in the same namespace."""
+    """Return the qualified name of an element in the same namespace."""
     return str(etree.QName(etree.QName(element).namespace, name))
 
 
 def parse_inline_elements(
     container: etree._Element, classify: InlineClassifier
 ) -> Iterator[MarkupNode]:
-    """Yield the words of an element, and the elements between them."""
+    """Yield the text of an element and the elements inside it as nodes."""
     if container.text:
         yield container.text
     for child in container:
-        yield from _events_of(child, classify)
+        yield from _to_nodes(child, classify)
         if child.tail:
             yield child.tail
 
 
-def _events_of(child: etree._Element, classify: InlineClassifier) -> Iterator[MarkupNode]:
+def _to_nodes(child: etree._Element, classify: InlineClassifier) -> Iterator[MarkupNode]:
     inline = classify(child) if isinstance(child.tag, str) else InlineElementType("standalone")
     match inline.kind:
         case "paired":
-            yield OpenTag(key := _Around(child), child)
+            yield OpenTag(key := _PairedKey(child), child)
             yield from parse_inline_elements(child, classify)
             yield CloseTag(key, child)
         case "open":
@@ -108,42 +114,42 @@ def _events_of(child: etree._Element, classify: InlineClassifier) -> Iterator[Ma
         case "close":
             yield CloseTag(inline.pair_key, child)
         case "protected":
-            yield StandaloneTag(child, " ".join(_words(child).split()))
+            yield StandaloneTag(child, " ".join(_get_text(child).split()))
         case "standalone":
             yield StandaloneTag(child)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Around:
-    """The key of an element that is around words: no other has the same."""
+class _PairedKey:
+    """Unique key of the two tags of a paired element."""
 
     element: etree._Element
 
 
 def set_inline_content(container: etree._Element, nodes: Iterable[MarkupNode]) -> None:
-    """Put words and copies of the elements between them into an element, which loses its own."""
+    """Replace the content of an element by text and copies of the inline elements."""
     for child in list(container):
         container.remove(child)
     container.text = None
-    inside = [container]
-    for event in nodes:
-        if isinstance(event, str):
-            append_text(inside[-1], event)
-        elif isinstance(event, StandaloneTag) or not isinstance(event.key, _Around):
-            copy = deepcopy(event.payload)
+    parents = [container]
+    for node in nodes:
+        if isinstance(node, str):
+            append_text(parents[-1], node)
+        elif isinstance(node, StandaloneTag) or not isinstance(node.key, _PairedKey):
+            copy = deepcopy(node.payload)
             copy.tail = None
-            inside[-1].append(copy)
-        elif isinstance(event, OpenTag):
-            old = event.payload
-            inside.append(etree.SubElement(inside[-1], old.tag, dict(old.attrib), old.nsmap))
+            parents[-1].append(copy)
+        elif isinstance(node, OpenTag):
+            old = node.payload
+            parents.append(etree.SubElement(parents[-1], old.tag, dict(old.attrib), old.nsmap))
         else:
-            inside.pop()
+            parents.pop()
 
 
 def append_text(element: etree._Element, text: str) -> None:
-    """Put text at the end of an element, without the characters that XML cannot hold."""
-    text = _FORBIDDEN.sub("", text)
-    last = next(element.iterchildren(reversed=True), None)  # len() would count all of them
+    """Append text to the content of an element, without characters that XML does not allow."""
+    text = _INVALID_CHARACTERS.sub("", text)
+    last = next(element.iterchildren(reversed=True), None)  # len() would count all children
     if last is not None:
         last.tail = (last.tail or "") + text
     else:
@@ -151,19 +157,19 @@ def append_text(element: etree._Element, text: str) -> None:
 
 
 def insert_after(element: etree._Element, new: etree._Element) -> None:
-    """Put an element behind its elder sister, with the same white space before it."""
+    """Insert an element after its sibling, with the same white space before it."""
     parent = element.getparent()
     assert parent is not None
     new.tail = element.tail
-    before = element.getprevious()
-    element.tail = parent.text if before is None else before.tail
+    previous = element.getprevious()
+    element.tail = parent.text if previous is None else previous.tail
     parent.insert(parent.index(element) + 1, new)
 
 
 def has_text(element: etree._Element | None) -> bool:
-    """Tell if an element has any text."""
-    return element is not None and bool(_words(element).strip())
+    """Return whether an element exists and contains text."""
+    return element is not None and bool(_get_text(element).strip())
 
 
-def _words(element: etree._Element) -> str:
+def _get_text(element: etree._Element) -> str:
     return "".join(map(str, element.itertext()))

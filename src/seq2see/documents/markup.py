@@ -13,15 +13,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+ROOT = -1
+"""Parent index of the outermost tags."""
+_MAX_DEPTH = 64
+"""Maximum nesting depth of tags; deeper tags are treated as standalone tags."""
+
 
 def has_letter(text: str) -> bool:
-    """Tell if a text has a letter: numbers, signs and emoji are the same in every language."""
+    """Return whether a text contains a letter; text without letters is not translated."""
     return any(map(str.isalpha, text))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenTag:
-    """A tag that opens; `key` finds the one that closes it."""
+    """An opening tag. `key` identifies the closing tag that belongs to it."""
 
     key: object
     payload: Any = None
@@ -29,7 +34,7 @@ class OpenTag:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CloseTag:
-    """A tag that closes the nearest open one of the same key."""
+    """A closing tag. It closes the innermost open tag with the same key."""
 
     key: object
     payload: Any = None
@@ -37,205 +42,198 @@ class CloseTag:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StandaloneTag:
-    """Something that is kept as it is."""
+    """A tag without content that is translated, such as an image or a code element."""
 
     payload: Any = None
     text: str = ""
-    """What the model is shown of it, to place it well; without white space around."""
+    """Text of the tag that the model sees but must not change, without surrounding white space."""
 
 
 MarkupNode = str | OpenTag | CloseTag | StandaloneTag
 
 
 class IndexRange(NamedTuple):
-    """Characters of a text, from `start` up to `end`."""
+    """A half-open range of character offsets or token indices."""
 
     start: int
     end: int
 
 
 class TagPosition(NamedTuple):
-    """Where a mark stands in a translation, and the pair that it is in."""
+    """Position of a tag in a translation, and the index of the pair of tags around it."""
 
     start: int
     end: int
     parent: int
-
-
-ROOT = -1
-"""The parent of the outermost marks."""
-
-
-_DEEPEST = 64
-"""Tags beyond so many open ones are things by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class InlineTag:
-    """Where an event, or a pair of them, stands in the words of a passage."""
+    """A standalone tag or a pair of tags, with its position in the text of a unit."""
 
     start: int
     end: int
     parent: int
-    """The place of the innermost pair around it in the list of marks, or `ROOT`."""
+    """Index of the innermost pair of tags around it, or `ROOT`."""
     node: OpenTag | CloseTag | StandaloneTag
     close_tag: CloseTag | None = None
 
     @property
     def is_pair(self) -> bool:
-        """Tell if other marks may be inside it."""
+        """Return whether this is a pair of tags, which can contain other tags."""
         return self.close_tag is not None
 
     @property
     def is_protected(self) -> bool:
-        """Tell if its own words stand in the text, and must not be translated."""
+        """Return whether the tag has text of its own, which must not be translated."""
         return isinstance(self.node, StandaloneTag) and self.start < self.end
 
 
 @dataclass(frozen=True, slots=True)
 class TextUnit:
-    """The words of a passage, and what stands between them, outer marks before inner."""
+    """Text that is translated together, with its inline tags; outer tags precede inner ones."""
 
     text: str
     tags: tuple[InlineTag, ...] = ()
     location: str = ""
-    """Where it is in its document, for the report."""
+    """Position in the document, as shown in the report."""
 
     @classmethod
     def from_nodes(cls, nodes: Iterable[MarkupNode], location: str = "") -> TextUnit:
-        """Make one text of the words. A tag without its other half becomes a thing of its own."""
-        row = list(nodes)
-        partners = _partners(row)
-        marks: list[InlineTag] = []
-        open_marks: list[int] = []
-        words, length = [], 0
-        for number, event in enumerate(row):
-            parent = open_marks[-1] if open_marks else ROOT
-            if isinstance(event, str):
-                words.append(event)
-                length += len(event)
-            elif isinstance(event, StandaloneTag):
-                marks.append(InlineTag(length, length + len(event.text), parent, event))
-                words.append(event.text)
-                length += len(event.text)
-            elif number not in partners:
-                marks.append(InlineTag(length, length, parent, event))
-            elif isinstance(event, OpenTag):
-                closing = row[partners[number]]
-                assert isinstance(closing, CloseTag)
-                open_marks.append(len(marks))
-                marks.append(InlineTag(length, length, parent, event, closing))
+        """Join the strings of the nodes and store the tags with their positions.
+
+        An opening or closing tag without a partner becomes a standalone tag.
+        """
+        nodes = list(nodes)
+        partners = _match_tags(nodes)
+        tags: list[InlineTag] = []
+        open_tags: list[int] = []
+        texts, length = [], 0
+        for index, node in enumerate(nodes):
+            parent = open_tags[-1] if open_tags else ROOT
+            if isinstance(node, str):
+                texts.append(node)
+                length += len(node)
+            elif isinstance(node, StandaloneTag):
+                tags.append(InlineTag(length, length + len(node.text), parent, node))
+                texts.append(node.text)
+                length += len(node.text)
+            elif index not in partners:
+                tags.append(InlineTag(length, length, parent, node))
+            elif isinstance(node, OpenTag):
+                close_tag = nodes[partners[index]]
+                assert isinstance(close_tag, CloseTag)
+                open_tags.append(len(tags))
+                tags.append(InlineTag(length, length, parent, node, close_tag))
             else:
-                opened = open_marks.pop()
-                mark = marks[opened]
-                marks[opened] = InlineTag(
-                    mark.start, length, mark.parent, mark.node, mark.close_tag
-                )
-        return cls("".join(words), tuple(marks), location)
+                opened = open_tags.pop()
+                tag = tags[opened]
+                tags[opened] = InlineTag(tag.start, length, tag.parent, tag.node, tag.close_tag)
+        return cls("".join(texts), tuple(tags), location)
 
     @property
     def protected_ranges(self) -> tuple[IndexRange, ...]:
-        """Words that the model may see, but not change."""
-        return tuple(IndexRange(mark.start, mark.end) for mark in self.tags if mark.is_protected)
+        """Ranges of the text that the model sees but must not change."""
+        return tuple(IndexRange(tag.start, tag.end) for tag in self.tags if tag.is_protected)
 
     def to_nodes(self, text: str, positions: Sequence[TagPosition]) -> Iterator[MarkupNode]:
-        """Yield the events again, around another text in which each mark has its new spot."""
+        """Yield the nodes of a translation, in which `positions` are the positions of the tags."""
         children: dict[int, list[int]] = {}
-        for number, spot in enumerate(positions):
-            children.setdefault(spot.parent, []).append(number)
-        for inside in children.values():
-            inside.sort(key=lambda number: (positions[number].start, positions[number].end, number))
-        yield from self._inside(text, TagPosition(0, len(text), ROOT), ROOT, children, positions)
+        for index, position in enumerate(positions):
+            children.setdefault(position.parent, []).append(index)
+        for siblings in children.values():
+            siblings.sort(key=lambda index: (positions[index].start, positions[index].end, index))
+        outermost = TagPosition(0, len(text), ROOT)
+        yield from self._content_nodes(text, outermost, ROOT, children, positions)
 
-    def _inside(
+    def _content_nodes(
         self,
         text: str,
-        around: TagPosition,
+        bounds: TagPosition,
         parent: int,
         children: Mapping[int, Sequence[int]],
-        spots: Sequence[TagPosition],
+        positions: Sequence[TagPosition],
     ) -> Iterator[MarkupNode]:
-        done = around.start
-        for number in children.get(parent, ()):
-            mark, spot = self.tags[number], spots[number]
-            start, end = spot.start, spot.end
+        """Yield the nodes inside a pair of tags, whose content has these bounds."""
+        done = bounds.start
+        for index in children.get(parent, ()):
+            tag, position = self.tags[index], positions[index]
+            start, end = position.start, position.end
             if done < start:
                 yield text[done:start]
-            if start == end and self._wants_space_before(mark, text, start):
+            if start == end and self._needs_space_before(tag, text, start):
                 yield " "
-            yield mark.node
-            if mark.close_tag:
-                yield from self._inside(text, spot, number, children, spots)
-                yield mark.close_tag
-            if start == end and self._wants_space_behind(mark, text, end):
+            yield tag.node
+            if tag.close_tag:
+                yield from self._content_nodes(text, position, index, children, positions)
+                yield tag.close_tag
+            if start == end and self._needs_space_after(tag, text, end):
                 yield " "
             done = max(done, end)
-        if done < around.end:
-            yield text[done : around.end]
+        if done < bounds.end:
+            yield text[done : bounds.end]
 
-    def _wants_space_before(self, mark: InlineTag, text: str, place: int) -> bool:
-        apart = mark.start > 0 and self.text[mark.start - 1].isspace()
-        return apart and place > 0 and not text[place - 1].isspace()
+    def _needs_space_before(self, tag: InlineTag, text: str, offset: int) -> bool:
+        had_space = tag.start > 0 and self.text[tag.start - 1].isspace()
+        return had_space and offset > 0 and not text[offset - 1].isspace()
 
-    def _wants_space_behind(self, mark: InlineTag, text: str, place: int) -> bool:
-        apart = mark.end < len(self.text) and self.text[mark.end].isspace()
-        return apart and place < len(text) and not text[place].isspace()
+    def _needs_space_after(self, tag: InlineTag, text: str, offset: int) -> bool:
+        had_space = tag.end < len(self.text) and self.text[tag.end].isspace()
+        return had_space and offset < len(text) and not text[offset].isspace()
 
 
-def _partners(row: Sequence[MarkupNode]) -> dict[int, int]:
-    """Return the place of each tag's other half, for the tags that nest."""
+def _match_tags(nodes: Sequence[MarkupNode]) -> dict[int, int]:
+    """Return for each tag with a partner the index of the partner; pairs do not overlap."""
     partners: dict[int, int] = {}
-    still_open: list[tuple[object, int]] = []
-    for number, event in enumerate(row):
-        if isinstance(event, OpenTag):
-            if len(still_open) < _DEEPEST:
-                still_open.append((event.key, number))
-        elif isinstance(event, CloseTag):
-            depth = _innermost(still_open, event.key)
+    open_tags: list[tuple[object, int]] = []
+    for index, node in enumerate(nodes):
+        if isinstance(node, OpenTag):
+            if len(open_tags) < _MAX_DEPTH:
+                open_tags.append((node.key, index))
+        elif isinstance(node, CloseTag):
+            depth = _find_innermost(open_tags, node.key)
             if depth is not None:
-                partners[number] = opened = still_open[depth][1]
-                partners[opened] = number
-                del still_open[depth:]
+                partners[index] = opened = open_tags[depth][1]
+                partners[opened] = index
+                del open_tags[depth:]
     return partners
 
 
-def _innermost(still_open: Sequence[tuple[object, int]], key: object) -> int | None:
-    for depth in range(len(still_open) - 1, -1, -1):
-        if still_open[depth][0] == key:
+def _find_innermost(open_tags: Sequence[tuple[object, int]], key: object) -> int | None:
+    for depth in range(len(open_tags) - 1, -1, -1):
+        if open_tags[depth][0] == key:
             return depth
     return None
 
 
-_MARKUP = re.compile(
+_TAG = re.compile(
     r"<(?P<close>/?)(?P<name>[A-Za-z][\w:-]*|\d+)(?P<rest>(?:[\s./][^<>]*)?)>"  # <b>, <0>, <c.red>
-    r"|<[\d:.]+>"  # a time inside a cue
+    r"|<[\d:.]+>"  # timestamp in a cue
     r"|\{\\[^{}]*\}"  # {\an8}
     r"|&(?:[A-Za-z]+|#\d+|#x[\dA-Fa-f]+);"
 )
-
-
-_VOID = frozenset({"br", "hr", "img", "input", "wbr"})
+_VOID_ELEMENTS = frozenset({"br", "hr", "img", "input", "wbr"})
 
 
 def parse_inline_tags(text: str) -> Iterator[MarkupNode]:
-    """Yield the words of a text, and the tags between them as they are written."""
+    """Yield the nodes of a plain string that contains tags, as in PO files and subtitles."""
     done = 0
-    for match in _MARKUP.finditer(text):
+    for match in _TAG.finditer(text):
         if done < match.start():
             yield text[done : match.start()]
-        yield _event(match)
+        yield _to_node(match)
         done = match.end()
     if done < len(text):
         yield text[done:]
 
 
-def _event(match: re.Match[str]) -> MarkupNode:
+def _to_node(match: re.Match[str]) -> MarkupNode:
     name = match["name"]
-    if name is None or name.lower() in _VOID or match["rest"].endswith("/"):
+    if name is None or name.lower() in _VOID_ELEMENTS or match["rest"].endswith("/"):
         return StandaloneTag(match[0])
     return (CloseTag if match["close"] else OpenTag)(name.lower(), match[0])
 
 
 def render_inline_tags(nodes: Iterable[MarkupNode]) -> str:
-    """Return events as they are written."""
-    return "".join(event if isinstance(event, str) else event.payload for event in nodes)
+    """Return the string of nodes that `parse_inline_tags` has parsed."""
+    return "".join(node if isinstance(node, str) else node.payload for node in nodes)

@@ -32,150 +32,9 @@ from seq2see.documents.word_alignment import (
     strip_punctuation,
 )
 
-_UNALIGNED = -0.1
-"""What an atom that came from nowhere costs a stretch: it is bridged, but not sought."""
-
-
-class AlignedToken(NamedTuple):
-    """An atom, and a tie that it has."""
-
-    link: WeightedLink
-    token_index: int
-
-
-class AlignedTokenTable:
-    """Where atoms came from, by the places of the source."""
-
-    def __init__(self, tokens: Sequence[IndexRange], links: Sequence[WeightedLink]) -> None:
-        rows = sorted(
-            AlignedToken(tie, atom) for tie in links for atom in _covered(tokens, tie.target)
-        )
-        self._by_size = defaultdict[int, list[AlignedToken]](list)
-        """Apart by the size of their words, in powers of two: one long link among many short words
-        would else have all of them looked at for each mark."""
-        self._totals = [0.0] * len(tokens)
-        strongest: dict[int, AlignedToken] = {}
-        for row in rows:
-            self._by_size[_size(row.link)].append(row)
-            self._totals[row.token_index] += row.link.weight
-            other = strongest.get(row.token_index)
-            if other is None or row.link.weight > other.link.weight:
-                strongest[row.token_index] = row
-        self._hard = sorted(strongest.values(), key=lambda r: (r.link.source.start, -r.link.weight))
-
-    def score_coverage(self, tag: InlineTag) -> dict[int, float]:
-        """Return from -1 to 1 how much of an atom came from inside of a mark, if any of it did.
-
-        Those from nowhere cost a little, since they are bridged, but not sought.
-        """
-        shares = defaultdict[int, float](float)
-        for size, rows in self._by_size.items():
-            first = bisect_left(rows, tag.start - (1 << size), key=_place)
-            for tie, atom in rows[first : bisect_left(rows, tag.end, key=_place)]:
-                if share := _share(tie.source, tag):
-                    shares[atom] += tie.weight * share
-        result = {atom: 2 * s / (self._totals[atom] or 1) - 1 for atom, s in shares.items()}
-        for atom in range(min(result, default=0), max(result, default=0)):
-            result.setdefault(atom, -1 if self._totals[atom] else _UNALIGNED)
-        return result
-
-    def find_neighbors(self, offset: int) -> tuple[AlignedToken | None, AlignedToken | None]:
-        """Return what became of the words before and behind a place of the source."""
-        at = bisect_left(self._hard, offset, key=_place)
-        before = self._hard[at - 1] if at else None
-        if before:  # the strongest of the ties of that word
-            before = self._hard[bisect_left(self._hard, _place(before), key=_place)]
-        return before, self._hard[at] if at < len(self._hard) else None
-
-
-def _place(origin: AlignedToken) -> int:
-    return origin.link.source.start
-
-
-def _size(tie: WeightedLink) -> int:
-    """Return the power of two that the words of a tie are shorter than."""
-    return (tie.source.end - tie.source.start).bit_length()
-
-
-def _covered(atoms: Sequence[IndexRange], extent: IndexRange) -> range:
-    """Return the atoms that an extent has a part of."""
-    first = bisect_right(atoms, extent.start, key=lambda atom: atom.end)
-    return range(first, bisect_left(atoms, extent.end, key=lambda atom: atom.start))
-
-
-def tokenize_target(
-    text: str, links: Iterable[WeightedLink], protected: Sequence[IndexRange]
-) -> list[IndexRange]:
-    """Cut a text into words and punctuation; what must stay whole is one."""
-    cuts = {0, len(text)}
-    for chunk in WORD_PATTERN.finditer(text):
-        for part in split_around_core(
-            IndexRange(*chunk.span()), strip_punctuation(text, IndexRange(*chunk.span()))
-        ):
-            cuts.update(part)
-    for tie in links:
-        cuts.update(tie.target)
-    row = sorted(cuts)
-    for start, end in protected:
-        cuts.difference_update(row[bisect_right(row, start) : bisect_left(row, end)])
-        cuts.update((start, end))
-    kept = set(protected)
-    pieces = (IndexRange(*piece) for piece in pairwise(sorted(cuts)))
-    atoms = (piece if piece in kept else _trimmed(text, piece) for piece in pieces)
-    return [atom for atom in atoms if atom.start < atom.end]
-
-
-def _trimmed(text: str, piece: IndexRange) -> IndexRange:
-    words = text[piece.start : piece.end]
-    start = piece.start + len(words) - len(words.lstrip())
-    return IndexRange(start, start + len(words.strip()))
-
-
-def _share(extent: IndexRange, mark: InlineTag) -> float:
-    """Return how much of an extent is inside of a mark."""
-    common = min(extent.end, mark.end) - max(extent.start, mark.start)
-    return max(common, 0) / (extent.end - extent.start)
-
-
-class TokenAllocation:
-    """The atoms of a pair, and which of them are taken by the pairs directly inside it."""
-
-    def __init__(self, token_range: IndexRange) -> None:
-        self.token_range = token_range
-        self._taken: list[IndexRange] = []
-        """In order; neighbours are joined, so that what is free next is found at once."""
-
-    @property
-    def is_unused(self) -> bool:
-        """Tell if nothing is taken yet."""
-        return not self._taken
-
-    def allocate(self, token_range: IndexRange) -> None:
-        """Give away a stretch that is free."""
-        start, end = token_range
-        if start == end:
-            return
-        first = last = bisect_left(self._taken, token_range)
-        if first and self._taken[first - 1].end == start:
-            first -= 1
-            start = self._taken[first].start
-        if last < len(self._taken) and self._taken[last].start == end:
-            end = self._taken[last].end
-            last += 1
-        self._taken[first:last] = [IndexRange(start, end)]
-
-    def find_nearest_free(self, token_index: int) -> int | None:
-        """Return the free atom that is nearest to another, the first of two; None: all are gone."""
-        start, end = self.token_range
-        if start == end:
-            return None
-        here = min(max(token_index, start), end - 1)
-        at = bisect_right(self._taken, here, key=lambda taken: taken.start) - 1
-        if at < 0 or here >= self._taken[at].end:
-            return here
-        around = (self._taken[at].start - 1, self._taken[at].end)
-        free = (place for place in around if start <= place < end)
-        return min(free, key=lambda place: abs(place - token_index), default=None)
+_UNALIGNED_SCORE = -0.1
+"""Coverage score of a token without alignment: small enough to be included between aligned tokens,
+but negative, so that a range never ends with one."""
 
 
 def transfer_tags(
@@ -184,249 +43,401 @@ def transfer_tags(
     links: Sequence[WeightedLink],
     copied_spans: Sequence[CopiedSpan] = (),
 ) -> list[TagPosition]:
-    """Return where each mark of the passage stands in its translation.
+    """Return the position of each tag of a unit in its translation.
 
-    Each of the kept words must be in an anchor.
+    Each protected range of the unit must be inside one of the copied spans.
     """
     if not unit.tags:
         return []
-    return _Projection(unit, target, links, copied_spans).spots()
+    return _TagTransfer(unit, target, links, copied_spans).compute_positions()
 
 
 def find_insertion_offsets(
     source: str, target: str, links: Sequence[WeightedLink], offsets: Sequence[int]
 ) -> list[int]:
-    """Return where in the target things belong that were at these places of the source."""
-    things = tuple(InlineTag(place, place, ROOT, StandaloneTag()) for place in offsets)
-    return [spot.start for spot in transfer_tags(TextUnit(source, things), target, links)]
+    """Return the target offsets that correspond to these source offsets."""
+    tags = tuple(InlineTag(offset, offset, ROOT, StandaloneTag()) for offset in offsets)
+    return [position.start for position in transfer_tags(TextUnit(source, tags), target, links)]
 
 
-class _Projection:
+class AlignedToken(NamedTuple):
+    """A token of the translation and one of the links to it."""
+
+    link: WeightedLink
+    token_index: int
+
+
+class AlignedTokenTable:
+    """The tokens of a translation, indexed by the source offsets that they are aligned to."""
+
+    def __init__(self, tokens: Sequence[IndexRange], links: Sequence[WeightedLink]) -> None:
+        rows = sorted(
+            AlignedToken(link, token)
+            for link in links
+            for token in _overlapping_tokens(tokens, link.target)
+        )
+        self._by_size = defaultdict[int, list[AlignedToken]](list)
+        """Rows by the length of their source range, in powers of two. Otherwise one long link among
+        many short ones would make every search look at all rows."""
+        self._totals = [0.0] * len(tokens)
+        strongest: dict[int, AlignedToken] = {}
+        for row in rows:
+            self._by_size[_size_class(row.link)].append(row)
+            self._totals[row.token_index] += row.link.weight
+            other = strongest.get(row.token_index)
+            if other is None or row.link.weight > other.link.weight:
+                strongest[row.token_index] = row
+        self._strongest = sorted(
+            strongest.values(), key=lambda row: (row.link.source.start, -row.link.weight)
+        )
+
+    def score_coverage(self, tag: InlineTag) -> dict[int, float]:
+        """Return a score from -1 to 1 for each token in the range that a pair of tags may cover.
+
+        1 means that the token is aligned only to text inside the tags, -1 only to text outside.
+        """
+        covered = defaultdict[int, float](float)
+        for size, rows in self._by_size.items():
+            first = bisect_left(rows, tag.start - (1 << size), key=_source_start)
+            last = bisect_left(rows, tag.end, key=_source_start)
+            for link, token in rows[first:last]:
+                if fraction := _fraction_inside(link.source, tag):
+                    covered[token] += link.weight * fraction
+        scores = {t: 2 * weight / (self._totals[t] or 1) - 1 for t, weight in covered.items()}
+        for token in range(min(scores, default=0), max(scores, default=0)):
+            scores.setdefault(token, -1 if self._totals[token] else _UNALIGNED_SCORE)
+        return scores
+
+    def find_neighbors(self, offset: int) -> tuple[AlignedToken | None, AlignedToken | None]:
+        """Return the tokens aligned to the words before and after a source offset."""
+        index = bisect_left(self._strongest, offset, key=_source_start)
+        before = self._strongest[index - 1] if index else None
+        if before:  # the first row of a word has its largest weight
+            start = _source_start(before)
+            before = self._strongest[bisect_left(self._strongest, start, key=_source_start)]
+        return before, self._strongest[index] if index < len(self._strongest) else None
+
+
+def _source_start(row: AlignedToken) -> int:
+    return row.link.source.start
+
+
+def _size_class(link: WeightedLink) -> int:
+    """Return the exponent of the smallest power of two above the length of the source range."""
+    return (link.source.end - link.source.start).bit_length()
+
+
+def _overlapping_tokens(tokens: Sequence[IndexRange], index_range: IndexRange) -> range:
+    first = bisect_right(tokens, index_range.start, key=lambda token: token.end)
+    return range(first, bisect_left(tokens, index_range.end, key=lambda token: token.start))
+
+
+def _fraction_inside(index_range: IndexRange, tag: InlineTag) -> float:
+    """Return the fraction of a source range that is inside a tag."""
+    common = min(index_range.end, tag.end) - max(index_range.start, tag.start)
+    return max(common, 0) / (index_range.end - index_range.start)
+
+
+def tokenize_target(
+    text: str, links: Iterable[WeightedLink], protected: Sequence[IndexRange]
+) -> list[IndexRange]:
+    """Split a text into words and punctuation; each protected range is one token."""
+    boundaries = {0, len(text)}
+    for match in WORD_PATTERN.finditer(text):
+        word = IndexRange(*match.span())
+        for part in split_around_core(word, strip_punctuation(text, word)):
+            boundaries.update(part)
+    for link in links:
+        boundaries.update(link.target)
+    ordered = sorted(boundaries)
+    for start, end in protected:
+        inside = ordered[bisect_right(ordered, start) : bisect_left(ordered, end)]
+        boundaries.difference_update(inside)
+        boundaries.update((start, end))
+    protected_set = set(protected)
+    parts = (IndexRange(*part) for part in pairwise(sorted(boundaries)))
+    tokens = (part if part in protected_set else _strip_spaces(text, part) for part in parts)
+    return [token for token in tokens if token.start < token.end]
+
+
+def _strip_spaces(text: str, index_range: IndexRange) -> IndexRange:
+    part = text[index_range.start : index_range.end]
+    start = index_range.start + len(part) - len(part.lstrip())
+    return IndexRange(start, start + len(part.strip()))
+
+
+class TokenAllocation:
+    """The tokens of a pair of tags, and which of them are allocated to its inner pairs."""
+
+    def __init__(self, token_range: IndexRange) -> None:
+        self.token_range = token_range
+        self._allocated: list[IndexRange] = []
+        """Sorted; adjacent ranges are joined, so that the next free token is found at once."""
+
+    @property
+    def is_unused(self) -> bool:
+        """Return whether no token is allocated yet."""
+        return not self._allocated
+
+    def allocate(self, token_range: IndexRange) -> None:
+        """Allocate a range of free tokens."""
+        start, end = token_range
+        if start == end:
+            return
+        first = last = bisect_left(self._allocated, token_range)
+        if first and self._allocated[first - 1].end == start:
+            first -= 1
+            start = self._allocated[first].start
+        if last < len(self._allocated) and self._allocated[last].start == end:
+            end = self._allocated[last].end
+            last += 1
+        self._allocated[first:last] = [IndexRange(start, end)]
+
+    def find_nearest_free(self, token_index: int) -> int | None:
+        """Return the free token nearest to another token, or None if all are allocated.
+
+        Of two tokens at the same distance the first is returned.
+        """
+        start, end = self.token_range
+        if start == end:
+            return None
+        clamped = min(max(token_index, start), end - 1)
+        index = bisect_right(self._allocated, clamped, key=lambda taken: taken.start) - 1
+        if index < 0 or clamped >= self._allocated[index].end:
+            return clamped
+        candidates = (self._allocated[index].start - 1, self._allocated[index].end)
+        free = (token for token in candidates if start <= token < end)
+        return min(free, key=lambda token: abs(token - token_index), default=None)
+
+
+class _TagTransfer:
+    """Computes the positions of all tags, from the outermost pairs inwards."""
+
     def __init__(
         self,
-        passage: TextUnit,
+        unit: TextUnit,
         target: str,
-        ties: Sequence[WeightedLink],
-        anchors: Sequence[CopiedSpan],
+        links: Sequence[WeightedLink],
+        copied_spans: Sequence[CopiedSpan],
     ) -> None:
-        self._source, self._target = _Source(passage), target
-        self._marks, self._anchors = passage.tags, sorted(anchors)
-        anchored = [WeightedLink(anchor.source, anchor.target) for anchor in anchors]
-        edges = sorted({edge for mark in passage.tags for edge in (mark.start, mark.end)})
-        all_ties = [*split_alignment_links(passage.text, target, ties, edges), *anchored]
-        self._atoms = tokenize_target(target, all_ties, [anchor.target for anchor in anchors])
-        self._origins = AlignedTokenTable(self._atoms, all_ties)
-        self._owners = [ROOT] * len(self._atoms)
-        """The innermost pair that has each atom so far."""
-        self._rooms = {ROOT: TokenAllocation(IndexRange(0, len(self._atoms)))}
-        """The atoms of each pair."""
-        self._spots: list[TagPosition] = [TagPosition(0, 0, ROOT)] * len(passage.tags)
-        self._white = set[int]()
-        """White space that a pair has taken in."""
+        self._source, self._target = _SourceUnit(unit), target
+        self._tags, self._copied_spans = unit.tags, sorted(copied_spans)
+        copied_links = [WeightedLink(span.source, span.target) for span in copied_spans]
+        tag_offsets = sorted({offset for tag in unit.tags for offset in (tag.start, tag.end)})
+        split_links = split_alignment_links(unit.text, target, links, tag_offsets)
+        all_links = [*split_links, *copied_links]
+        self._tokens = tokenize_target(target, all_links, [span.target for span in copied_spans])
+        self._aligned = AlignedTokenTable(self._tokens, all_links)
+        self._owners = [ROOT] * len(self._tokens)
+        """Index of the innermost pair of tags that contains each token."""
+        self._allocations = {ROOT: TokenAllocation(IndexRange(0, len(self._tokens)))}
+        """The tokens of each pair of tags."""
+        self._positions: list[TagPosition] = [TagPosition(0, 0, ROOT)] * len(unit.tags)
+        self._used_spaces = set[int]()
+        """Offsets of the white space at the ends of a pair."""
 
-    def spots(self) -> list[TagPosition]:
-        self._place_inside(ROOT, IndexRange(0, len(self._target)))
-        for number, mark in enumerate(self._marks):
-            if mark.is_protected:
-                self._spots[number] = self._anchored(mark)
-        return self._spots
+    def compute_positions(self) -> list[TagPosition]:
+        self._place_children(ROOT, IndexRange(0, len(self._target)))
+        for index, tag in enumerate(self._tags):
+            if tag.is_protected:
+                self._positions[index] = self._protected_position(tag)
+        return self._positions
 
-    def _place_inside(self, parent: int, bounds: IndexRange) -> None:
-        """Place the marks inside a pair that has these characters."""
-        points = []
-        for number in self._source.children.get(parent, ()):
-            mark = self._marks[number]
-            if mark.is_pair and self._source.has_words(mark.start, mark.end):
-                stretch = self._stretch(mark)
-                self._take(number, stretch)
-                extent = self._characters(mark, stretch, bounds)
-                self._spots[number] = TagPosition(*extent, parent)
-                self._place_inside(number, extent)
-            elif not mark.is_protected:
-                points.append(number)
-        for number in points:
-            self._place_point(number, bounds)
+    def _place_children(self, parent: int, bounds: IndexRange) -> None:
+        """Place the tags inside a pair of tags whose content has these bounds."""
+        empty = []
+        for index in self._source.children.get(parent, ()):
+            tag = self._tags[index]
+            if tag.is_pair and self._source.has_text(tag.start, tag.end):
+                tokens = self._choose_tokens(tag)
+                self._assign(index, tokens)
+                characters = self._to_characters(tag, tokens, bounds)
+                self._positions[index] = TagPosition(*characters, parent)
+                self._place_children(index, characters)
+            elif not tag.is_protected:
+                empty.append(index)
+        for index in empty:
+            self._place_empty(index, bounds)
 
-    def _take(self, number: int, stretch: IndexRange) -> None:
-        """Give atoms to a pair, out of the room of the pair that it is in."""
-        self._rooms[self._marks[number].parent].allocate(stretch)
-        self._rooms[number] = TokenAllocation(stretch)
-        self._owners[stretch.start : stretch.end] = [number] * (stretch.end - stretch.start)
+    def _assign(self, index: int, tokens: IndexRange) -> None:
+        """Assign tokens of the parent pair to a pair of tags."""
+        self._allocations[self._tags[index].parent].allocate(tokens)
+        self._allocations[index] = TokenAllocation(tokens)
+        self._owners[tokens.start : tokens.end] = [index] * (tokens.end - tokens.start)
 
-    def _stretch(self, mark: InlineTag) -> IndexRange:
-        """Return the atoms that a pair of tags goes around."""
-        room = self._rooms[mark.parent]
-        if self._source.is_all(mark) and room.is_unused:
-            return room.token_range
-        fits = self._origins.score_coverage(mark)
-        best = _best_stretch(fits, self._owners, mark.parent, room.token_range)
+    def _choose_tokens(self, tag: InlineTag) -> IndexRange:
+        """Return the tokens that a pair of tags is placed around."""
+        allocation = self._allocations[tag.parent]
+        if self._source.contains_all_text(tag) and allocation.is_unused:
+            return allocation.token_range
+        scores = self._aligned.score_coverage(tag)
+        best = _find_best_range(scores, self._owners, tag.parent, allocation.token_range)
         if best.start < best.end:
-            return self._without_edges(mark, best)
-        start, end = room.token_range
-        free = [a for a in fits if start <= a < end and self._owners[a] == mark.parent]
+            return self._strip_punctuation(tag, best)
+        start, end = allocation.token_range
+        free = [t for t in scores if start <= t < end and self._owners[t] == tag.parent]
         if free:
-            likeliest = max(free, key=lambda atom: (fits[atom], -atom))
-        else:  # nothing came from inside: go where it would be
-            nearest = room.find_nearest_free(self._boundary(mark.start, room.token_range))
+            chosen = max(free, key=lambda token: (scores[token], -token))
+        else:  # no free token is aligned to text inside the tags: use the expected position
+            expected = self._find_boundary(tag.start, allocation.token_range)
+            nearest = allocation.find_nearest_free(expected)
             if nearest is None:
                 return IndexRange(end, end)
-            likeliest = nearest
-        return IndexRange(likeliest, likeliest + 1)
+            chosen = nearest
+        return IndexRange(chosen, chosen + 1)
 
-    def _without_edges(self, mark: InlineTag, stretch: IndexRange) -> IndexRange:
-        """Leave out punctuation at the ends, unless the pair had some there itself."""
-        words = self._source.text[mark.start : mark.end].strip()
-        start, end = stretch
-        while (
-            not is_space_or_punctuation(words[0])
-            and start < end - 1
-            and self._is_punctuation(start)
-        ):
+    def _strip_punctuation(self, tag: InlineTag, tokens: IndexRange) -> IndexRange:
+        """Remove punctuation at the ends, unless the source text of the tag has it too."""
+        text = self._source.text[tag.start : tag.end].strip()
+        strip_start = not is_space_or_punctuation(text[0])
+        strip_end = not is_space_or_punctuation(text[-1])
+        start, end = tokens
+        while strip_start and start < end - 1 and self._is_punctuation(start):
             start += 1
-        while (
-            not is_space_or_punctuation(words[-1])
-            and start < end - 1
-            and self._is_punctuation(end - 1)
-        ):
+        while strip_end and start < end - 1 and self._is_punctuation(end - 1):
             end -= 1
         return IndexRange(start, end)
 
-    def _is_punctuation(self, atom: int) -> bool:
-        return all(map(is_space_or_punctuation, self._target[slice(*self._atoms[atom])]))
+    def _is_punctuation(self, token: int) -> bool:
+        return all(map(is_space_or_punctuation, self._target[slice(*self._tokens[token])]))
 
-    def _characters(self, mark: InlineTag, stretch: IndexRange, bounds: IndexRange) -> IndexRange:
-        """Return the characters of atoms, with the white space that the pair had at its ends."""
-        if stretch.start == stretch.end:
-            place = self._edge(stretch.start, bounds)
-            return IndexRange(place, place)
-        start, end = self._atoms[stretch.start].start, self._atoms[stretch.end - 1].end
-        if self._source.text[mark.start].isspace() and self._may_take(start - 1, bounds):
+    def _to_characters(self, tag: InlineTag, tokens: IndexRange, bounds: IndexRange) -> IndexRange:
+        """Return the characters of tokens, with white space at the ends if the source has it."""
+        if tokens.start == tokens.end:
+            offset = self._token_edge(tokens.start, bounds)
+            return IndexRange(offset, offset)
+        start, end = self._tokens[tokens.start].start, self._tokens[tokens.end - 1].end
+        if self._source.text[tag.start].isspace() and self._use_space(start - 1, bounds):
             start -= 1
-        if self._source.text[mark.end - 1].isspace() and self._may_take(end, bounds):
+        if self._source.text[tag.end - 1].isspace() and self._use_space(end, bounds):
             end += 1
         return IndexRange(start, end)
 
-    def _may_take(self, place: int, bounds: IndexRange) -> bool:
-        inside = bounds.start <= place < bounds.end
-        if not inside or not self._target[place].isspace() or place in self._white:
+    def _use_space(self, offset: int, bounds: IndexRange) -> bool:
+        """Reserve the white space at an offset; return whether there is any that is not used."""
+        is_inside = bounds.start <= offset < bounds.end
+        if not is_inside or not self._target[offset].isspace() or offset in self._used_spaces:
             return False
-        self._white.add(place)
+        self._used_spaces.add(offset)
         return True
 
-    def _place_point(self, number: int, bounds: IndexRange) -> None:
-        """Place a thing, or a pair without words and all inside it."""
-        mark = self._marks[number]
-        place = self._point(mark, bounds)
-        self._spots[number] = TagPosition(place, place, mark.parent)
-        if mark.is_pair:
-            end = self._rooms[mark.parent].token_range.end
-            self._rooms[number] = TokenAllocation(IndexRange(end, end))
-            self._place_inside(number, IndexRange(place, place))
+    def _place_empty(self, index: int, bounds: IndexRange) -> None:
+        """Place a standalone tag, or a pair of tags without text and the tags inside it."""
+        tag = self._tags[index]
+        offset = self._find_empty_offset(tag, bounds)
+        self._positions[index] = TagPosition(offset, offset, tag.parent)
+        if tag.is_pair:
+            end = self._allocations[tag.parent].token_range.end
+            self._allocations[index] = TokenAllocation(IndexRange(end, end))
+            self._place_children(index, IndexRange(offset, offset))
 
-    def _point(self, mark: InlineTag, bounds: IndexRange) -> int:
-        room, around = self._rooms[mark.parent].token_range, self._source.around(mark)
-        if not self._source.has_words(around.start, mark.start):
-            before = mark.start - around.start
-            return min(bounds.start + before, self._edge(room.start, bounds))
-        if not self._source.has_words(mark.start, around.end):
-            behind = around.end - mark.start
-            return max(bounds.end - behind, self._edge(room.end, bounds, ends=True))
-        atom = self._outside(self._boundary(mark.start, room), mark.parent)
-        return self._edge(atom, bounds, ends=self._source.is_glued(mark.start))
+    def _find_empty_offset(self, tag: InlineTag, bounds: IndexRange) -> int:
+        tokens, around = self._allocations[tag.parent].token_range, self._source.parent_range(tag)
+        if not self._source.has_text(around.start, tag.start):
+            before = tag.start - around.start
+            return min(bounds.start + before, self._token_edge(tokens.start, bounds))
+        if not self._source.has_text(tag.start, around.end):
+            after = around.end - tag.start
+            return max(bounds.end - after, self._token_edge(tokens.end, bounds, at_end=True))
+        token = self._move_out_of_sibling(self._find_boundary(tag.start, tokens), tag.parent)
+        return self._token_edge(token, bounds, at_end=self._source.follows_word(tag.start))
 
-    def _edge(self, atom: int, bounds: IndexRange, *, ends: bool = False) -> int:
-        """Return the character at which an atom starts, or the one before it ends."""
-        if ends and atom > 0:
-            place = self._atoms[atom - 1].end
+    def _token_edge(self, token: int, bounds: IndexRange, *, at_end: bool = False) -> int:
+        """Return the offset at which a token starts or, with `at_end`, the previous token ends."""
+        if at_end and token > 0:
+            offset = self._tokens[token - 1].end
         else:
-            place = self._atoms[atom].start if atom < len(self._atoms) else bounds.end
-        return min(max(place, bounds.start), bounds.end)
+            offset = self._tokens[token].start if token < len(self._tokens) else bounds.end
+        return min(max(offset, bounds.start), bounds.end)
 
-    def _boundary(self, place: int, room: IndexRange) -> int:
-        """Return the atom before which a thing at this place of the source belongs."""
-        before, behind = self._origins.find_neighbors(place)
-        if before and (self._source.is_glued(place) or not behind):
-            atom = before.token_index + 1
-        elif behind:
-            atom = behind.token_index
+    def _find_boundary(self, offset: int, tokens: IndexRange) -> int:
+        """Return the token before which a tag at this source offset is placed."""
+        before, after = self._aligned.find_neighbors(offset)
+        if before and (self._source.follows_word(offset) or not after):
+            token = before.token_index + 1
+        elif after:
+            token = after.token_index
         else:
-            atom = round(place / max(len(self._source.text), 1) * len(self._atoms))
-        return min(max(atom, room.start), room.end)
+            token = round(offset / max(len(self._source.text), 1) * len(self._tokens))
+        return min(max(token, tokens.start), tokens.end)
 
-    def _outside(self, atom: int, parent: int) -> int:
-        """Return the nearest place that is not inside of a neighbour."""
-        if not 0 < atom < len(self._atoms):
-            return atom
-        neighbour = self._child_with(atom, parent)
-        if neighbour == ROOT or neighbour != self._child_with(atom - 1, parent):
-            return atom
-        start, end = self._rooms[neighbour].token_range
-        return start if atom - start <= end - atom else end
+    def _move_out_of_sibling(self, token: int, parent: int) -> int:
+        """Return the nearest token boundary that is not inside a sibling pair of tags."""
+        if not 0 < token < len(self._tokens):
+            return token
+        sibling = self._find_child(token, parent)
+        if sibling == ROOT or sibling != self._find_child(token - 1, parent):
+            return token
+        start, end = self._allocations[sibling].token_range
+        return start if token - start <= end - token else end
 
-    def _child_with(self, atom: int, parent: int) -> int:
-        """Return the pair directly inside `parent` that has an atom, or ROOT."""
-        owner = self._owners[atom]
-        while owner != ROOT and self._marks[owner].parent != parent:
-            owner = self._marks[owner].parent
+    def _find_child(self, token: int, parent: int) -> int:
+        """Return the pair of tags directly inside `parent` that contains a token, or ROOT."""
+        owner = self._owners[token]
+        while owner != ROOT and self._tags[owner].parent != parent:
+            owner = self._tags[owner].parent
         return owner
 
-    def _anchored(self, mark: InlineTag) -> TagPosition:
-        """Return where kept words are: an anchor, or a part of one."""
-        after = bisect_right(self._anchors, mark.start, key=lambda anchor: anchor.source.start)
-        source, target = self._anchors[after - 1]
-        assert source.start <= mark.start
-        assert mark.end <= source.end
-        start = target.start + mark.start - source.start
-        atom = bisect_right(self._atoms, start, key=lambda atom: atom.start) - 1
-        return TagPosition(start, start + mark.end - mark.start, self._owners[atom])
+    def _protected_position(self, tag: InlineTag) -> TagPosition:
+        """Return the position of protected text, which is inside a copied span."""
+        index = bisect_right(self._copied_spans, tag.start, key=lambda span: span.source.start)
+        source, target = self._copied_spans[index - 1]
+        assert source.start <= tag.start
+        assert tag.end <= source.end
+        start = target.start + tag.start - source.start
+        token = bisect_right(self._tokens, start, key=lambda token: token.start) - 1
+        return TagPosition(start, start + tag.end - tag.start, self._owners[token])
 
 
-class _Source:
-    """What is asked about the passage itself."""
+class _SourceUnit:
+    """The text of a unit, with the tree of its tags."""
 
-    def __init__(self, passage: TextUnit) -> None:
-        self.text = passage.text
-        self._marks = passage.tags
-        self._words = [0, *accumulate(not character.isspace() for character in passage.text)]
-        """How many characters up to each place are no white space."""
+    def __init__(self, unit: TextUnit) -> None:
+        self.text = unit.text
+        self._tags = unit.tags
+        self._num_visible = [0, *accumulate(not character.isspace() for character in unit.text)]
+        """Number of characters before each offset that are not white space."""
         self.children: dict[int, list[int]] = {}
-        for number, mark in enumerate(passage.tags):
-            self.children.setdefault(mark.parent, []).append(number)
+        for index, tag in enumerate(unit.tags):
+            self.children.setdefault(tag.parent, []).append(index)
 
-    def has_words(self, start: int, end: int) -> bool:
-        return self._words[end] > self._words[start]
+    def has_text(self, start: int, end: int) -> bool:
+        return self._num_visible[end] > self._num_visible[start]
 
-    def around(self, mark: InlineTag) -> IndexRange:
-        if mark.parent == ROOT:
+    def parent_range(self, tag: InlineTag) -> IndexRange:
+        if tag.parent == ROOT:
             return IndexRange(0, len(self.text))
-        return IndexRange(self._marks[mark.parent].start, self._marks[mark.parent].end)
+        return IndexRange(self._tags[tag.parent].start, self._tags[tag.parent].end)
 
-    def is_all(self, mark: InlineTag) -> bool:
-        """Tell if a pair holds all words of what it is in."""
-        start, end = self.around(mark)
-        return not self.has_words(start, mark.start) and not self.has_words(mark.end, end)
+    def contains_all_text(self, tag: InlineTag) -> bool:
+        """Return whether a pair of tags contains all text of its parent."""
+        start, end = self.parent_range(tag)
+        return not self.has_text(start, tag.start) and not self.has_text(tag.end, end)
 
-    def is_glued(self, place: int) -> bool:
-        """Tell if a place belongs to what is before it: no word touches it from behind."""
-        before, behind = self.text[place - 1 : place], self.text[place : place + 1]
-        return bool(before.strip() and behind) and is_space_or_punctuation(behind)
+    def follows_word(self, offset: int) -> bool:
+        """Return whether an offset is directly after a word and before punctuation or a space."""
+        before, after = self.text[offset - 1 : offset], self.text[offset : offset + 1]
+        return bool(before.strip() and after) and is_space_or_punctuation(after)
 
 
-def _best_stretch(
-    fits: Mapping[int, float], owners: Sequence[int], owner: int, room: IndexRange
+def _find_best_range(
+    scores: Mapping[int, float], owners: Sequence[int], owner: int, bounds: IndexRange
 ) -> IndexRange:
-    """Return the free stretch of a room with the greatest sum of fits; empty if none is above 0."""
-    best, stretch = 0.0, IndexRange(room.start, room.start)
-    total, start = 0.0, room.start
-    for atom in range(max(room.start, min(fits, default=room.end)), room.end):
-        if atom not in fits:
-            break  # nothing behind it came from inside
-        if owners[atom] != owner:
+    """Return the free tokens with the largest sum of scores, or an empty range if none is above 0.
+
+    A token is free if its owner is `owner`.
+    """
+    best_total, best = 0.0, IndexRange(bounds.start, bounds.start)
+    total, start = 0.0, bounds.start
+    for token in range(max(bounds.start, min(scores, default=bounds.end)), bounds.end):
+        if token not in scores:
+            break  # no later token is aligned to text inside the tags
+        if owners[token] != owner:
             total = 0.0
             continue
         if total <= 0:
-            total, start = 0.0, atom
-        total += fits[atom]
-        if total > best:
-            best, stretch = total, IndexRange(start, atom + 1)
-    return stretch
+            total, start = 0.0, token
+        total += scores[token]
+        if total > best_total:
+            best_total, best = total, IndexRange(start, token + 1)
+    return best

@@ -13,44 +13,44 @@ from seq2see.documents.word_alignment import CopiedSpan
 from seq2see.text.languages import continues_word
 from seq2see.translator import Translation, TranslationFlag
 
-_NESTED = r"\{[^{}]*(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}[^{}]*)*\}"
-
-
-# Possessive signs (`*+`): zeros may be signs or digits, and to try all ways to share them out
-# would take the square of their number.
-_KINDS = (
+_NESTED_BRACES = r"\{[^{}]*(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}[^{}]*)*\}"
+# Quantifiers are possessive (`*+`), because zeros may be flags or digits: trying every division of
+# n zeros would take time in the order of n².
+_PLACEHOLDER_PATTERNS = (
     r"(?:https?|ftp)://[^\s<>\"']*[^\s<>\"'.,;:!?)\]}…。，、]",
     r"www\.[^\s<>\"']*[^\s<>\"'.,;:!?)\]}…。，、]",
-    r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",  # looks behind: else every letter is a start
+    r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",  # without lookbehind every letter is a start
     r"\{\{[^{}]*\}\}",  # mustache
     r"[$#%]\{[^{}\s]+\}",  # shells, JavaScript, Ruby
-    rf"(?=\{{\s*\w+\s*,\s*(?:plural|select|selectordinal|number|date|time|choice)\b){_NESTED}",
+    r"(?=\{\s*\w+\s*,\s*(?:plural|select|selectordinal|number|date|time|choice)\b)"
+    + _NESTED_BRACES,  # ICU
     r"\{[\w.\[\]-]*(?:![rsa])?(?::[^{}\s]*)?\}",  # Python, C#, Java
     r"%\([^()\s]+\)[-+0#]*+\d*(?:\.\d+)?[a-zA-Z]",  # Python
     r"(?<!\d)%(?:\d+\$)?[-+0#]*+(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[jztL])?[diouxXeEfFgGaAcsSpn@%]",
     r"(?<=\d)%(?:\d+\$)?[-+0#]*+(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[jztL])?[dsfx](?![a-zA-Z])",
     r"%[A-Z][A-Z0-9_]*%",  # Windows
 )
+_NUMBER_PATTERN = r"\d+(?:[.,:/\u00a0\u202f]\d+)*"
+_PLACEHOLDER = re.compile("|".join(_PLACEHOLDER_PATTERNS))
+_PLACEHOLDER_OR_NUMBER = re.compile("|".join([*_PLACEHOLDER_PATTERNS, _NUMBER_PATTERN]))
 
-
-_NUMBER = r"\d+(?:[.,:/\u00a0\u202f]\d+)*"
-
-
-_PLACEHOLDER = re.compile("|".join(_KINDS))
-
-
-_OR_NUMBER = re.compile("|".join([*_KINDS, _NUMBER]))
+_BRACKETS = frozenset(
+    map("".join, zip("([{<\"'“‘«‹„「『（《", ")]}>\"'”’»›“」』）》", strict=True))
+)
+_SIGNS = "$€£¥#@%+*=~/\\|^&_-"
+_OPENING_PUNCTUATION = "([{<“‘«‹„「『（《¿¡"
+_CLOSING_PUNCTUATION = ".,;:!?…)]}»”’。，、！？；："
 
 
 def find_placeholders(text: str, *, include_numbers: bool = False) -> tuple[IndexRange, ...]:
-    """Return where the placeholders of a text are; with `numbers`, where its numbers are too."""
-    pattern = _OR_NUMBER if include_numbers else _PLACEHOLDER
+    """Return the ranges of the placeholders in a text, and of its numbers if requested."""
+    pattern = _PLACEHOLDER_OR_NUMBER if include_numbers else _PLACEHOLDER
     return tuple(IndexRange(*match.span()) for match in pattern.finditer(text))
 
 
 @dataclass(frozen=True, slots=True)
 class ProtectedLine:
-    """A line to be translated, and what else than placeholders must stay as it is."""
+    """A line to translate, with the ranges besides placeholders that must not change."""
 
     text: str
     protected: tuple[IndexRange, ...] = ()
@@ -58,120 +58,111 @@ class ProtectedLine:
 
 @dataclass(frozen=True, slots=True)
 class ProtectedTranslation:
-    """A translation, and where the kept words are in it."""
+    """A translation, with the positions of the protected text in it."""
 
     translation: Translation
     copied_spans: tuple[CopiedSpan, ...] = ()
 
 
 class ProtectedLineTask:
-    """A line, what must stay in it, and its translation once there is one."""
+    """A line with its protected ranges, and its translation as soon as one is accepted."""
 
     def __init__(self, line: ProtectedLine, *, keep_numbers: bool) -> None:
         self.text = line.text
-        self._numbers = keep_numbers
-        self.protected_ranges = merge_overlapping_ranges(
-            [*find_placeholders(line.text, include_numbers=keep_numbers), *line.protected]
-        )
+        self._keep_numbers = keep_numbers
+        placeholders = find_placeholders(line.text, include_numbers=keep_numbers)
+        self.protected_ranges = merge_overlapping_ranges([*placeholders, *line.protected])
         self.protected_texts = {line.text[start:end] for start, end in self.protected_ranges}
         self.result: ProtectedTranslation | None = None
-        if self.protected_ranges and not has_letter(
-            remove_ranges(line.text, self.protected_ranges)
-        ):
+        ranges = self.protected_ranges
+        if ranges and not has_letter(remove_ranges(line.text, ranges)):
             self.result = self.copy_source()
 
     def has_same_placeholders(self, text: str) -> bool:
-        """Tell if a text has the same placeholders, each as often, and no number less."""
-        if _found(text) != _found(self.text):
+        """Return whether a translation contains each placeholder as often as the line.
+
+        If numbers are kept, it must contain each number at least as often.
+        """
+        if _count_placeholders(text) != _count_placeholders(self.text):
             return False
-        return not (self._numbers and _found(self.text, numbers=True) - _found(text, numbers=True))
+        if not self._keep_numbers:
+            return True
+        expected = _count_placeholders(self.text, include_numbers=True)
+        return not expected - _count_placeholders(text, include_numbers=True)
 
     def copy_source(self) -> ProtectedTranslation:
-        """Return the line itself, since there is nothing in it to translate."""
-        anchors = tuple(CopiedSpan(extent, extent) for extent in self.protected_ranges)
-        return ProtectedTranslation(Translation(self.text, 0.0, 0.0), anchors)
+        """Return the line as its own translation."""
+        copied_spans = tuple(CopiedSpan(one, one) for one in self.protected_ranges)
+        return ProtectedTranslation(Translation(self.text, 0.0, 0.0), copied_spans)
 
     def build_untranslated_result(self) -> ProtectedTranslation:
-        """Return the line itself, for want of a translation that keeps what must be kept."""
-        line = self.copy_source()
-        return replace(
-            line, translation=replace(line.translation, flags=(TranslationFlag.COPIED_SOURCE,))
-        )
+        """Return the line with a flag, because no translation preserves its placeholders."""
+        copy = self.copy_source()
+        flags = (TranslationFlag.COPIED_SOURCE,)
+        return replace(copy, translation=replace(copy.translation, flags=flags))
 
 
-def _found(text: str, *, numbers: bool = False) -> Counter[str]:
-    return Counter(
-        text[start:end] for start, end in find_placeholders(text, include_numbers=numbers)
-    )
+def _count_placeholders(text: str, *, include_numbers: bool = False) -> Counter[str]:
+    placeholders = find_placeholders(text, include_numbers=include_numbers)
+    return Counter(text[start:end] for start, end in placeholders)
 
 
 def find_occurrences(text: str, literals: Iterable[str]) -> dict[str, list[IndexRange]]:
-    """Return where each of these is in a text, the longer ones first, never inside a word."""
+    """Return the ranges of each literal in a text.
+
+    Longer literals take precedence over literals inside them; a literal inside a word is ignored.
+    """
     patterns = [
         (r"(?<!\w)" if literal[0].isalnum() else "")
         + re.escape(literal)
         + (r"(?!\w)" if literal[-1].isalnum() else "")
         for literal in sorted(literals, key=len, reverse=True)
     ]
-    found: dict[str, list[IndexRange]] = {}
+    occurrences: dict[str, list[IndexRange]] = {}
     for match in re.finditer("|".join(patterns), text):
-        found.setdefault(match[0], []).append(IndexRange(*match.span()))
-    return found
+        occurrences.setdefault(match[0], []).append(IndexRange(*match.span()))
+    return occurrences
 
 
 def merge_overlapping_ranges(ranges: Iterable[IndexRange]) -> tuple[IndexRange, ...]:
-    """Return the extents in their order; those that overlap become one."""
-    result: list[IndexRange] = []
-    for extent in sorted(ranges):
-        if result and extent.start < result[-1].end:
-            result[-1] = IndexRange(result[-1].start, max(result[-1].end, extent.end))
+    """Return the ranges in order; ranges that overlap are merged."""
+    merged: list[IndexRange] = []
+    for one in sorted(ranges):
+        if merged and one.start < merged[-1].end:
+            merged[-1] = IndexRange(merged[-1].start, max(merged[-1].end, one.end))
         else:
-            result.append(extent)
-    return tuple(result)
+            merged.append(one)
+    return tuple(merged)
 
 
 def select_ranges_starting_in(
     outer: IndexRange, ranges: Sequence[IndexRange]
 ) -> Sequence[IndexRange]:
-    """Return those of the extents, which are in order, that start inside another."""
-    first = bisect_left(ranges, outer.start, key=lambda extent: extent.start)
-    return ranges[first : bisect_left(ranges, outer.end, key=lambda extent: extent.start)]
+    """Return the ranges, which must be sorted, that start inside another range."""
+    first = bisect_left(ranges, outer.start, key=lambda one: one.start)
+    return ranges[first : bisect_left(ranges, outer.end, key=lambda one: one.start)]
 
 
 def remove_ranges(text: str, ranges: Sequence[IndexRange]) -> str:
-    """Return what is left of a text without the extents."""
-    places = [0, *(place for extent in ranges for place in extent), len(text)]
-    return "".join(text[places[i] : places[i + 1]] for i in range(0, len(places), 2))
-
-
-_BRACKETS = frozenset(
-    map("".join, zip("([{<\"'“‘«‹„「『（《", ")]}>\"'”’»›“」』）》", strict=True))
-)
-
-
-_SIGNS = "$€£¥#@%+*=~/\\|^&_-"
-
-
-_OPENERS = "([{<“‘«‹„「『（《¿¡"
-
-
-_CLOSERS = ".,;:!?…)]}»”’。，、！？；："
+    """Return a text without the ranges, which must be sorted."""
+    offsets = [0, *(offset for one in ranges for offset in one), len(text)]
+    return "".join(text[offsets[i] : offsets[i + 1]] for i in range(0, len(offsets), 2))
 
 
 def include_surrounding_brackets(text: str, ranges: Sequence[IndexRange]) -> tuple[IndexRange, ...]:
-    """Return placeholders with the brackets, quotes and signs that they would leave bare: "(%s)".
+    """Extend ranges over the brackets, quotes and signs directly around them, as in "(%s)".
 
-    What lies in one that was widened before is part of it, as each `%%` is in a long row of them.
+    A range inside the previous extended range is part of it, like each `%%` of a long sequence.
     """
-    result: list[IndexRange] = []
-    for extent in ranges:
-        if not result or extent.end > result[-1].end:
-            result.append(_widened(text, extent))
-    return merge_overlapping_ranges(result)
+    extended: list[IndexRange] = []
+    for one in ranges:
+        if not extended or one.end > extended[-1].end:
+            extended.append(_extend_over_brackets(text, one))
+    return merge_overlapping_ranges(extended)
 
 
-def _widened(text: str, extent: IndexRange) -> IndexRange:
-    start, end = extent
+def _extend_over_brackets(text: str, index_range: IndexRange) -> IndexRange:
+    start, end = index_range
     while start > 0 and end < len(text) and text[start - 1] + text[end] in _BRACKETS:
         start, end = start - 1, end + 1
     while start > 0 and text[start - 1] in _SIGNS:
@@ -182,40 +173,47 @@ def _widened(text: str, extent: IndexRange) -> IndexRange:
 
 
 def find_remaining_offsets(text: str, removed: Sequence[IndexRange]) -> list[int]:
-    """Return the places of what is left without the chunks, and without a space too many."""
-    kept: list[int] = []
+    """Return the offsets of the characters that remain when ranges are removed.
+
+    One of two spaces around a removed range is removed too, and the space before punctuation.
+    """
+    remaining: list[int] = []
     done = 0
     for start, end in removed:
-        kept += range(done, start)
+        remaining += range(done, start)
         done = end
-        apart = not kept or text[kept[-1]].isspace()
-        if apart and text[end : end + 1].isspace():
+        if remaining and not text[remaining[-1]].isspace():
+            continue
+        if text[end : end + 1].isspace():
             done += 1
-        elif apart and kept and (end == len(text) or text[end] in _CLOSERS):
-            kept.pop()
-    return [*kept, *range(done, len(text))]
+        elif remaining and (end == len(text) or text[end] in _CLOSING_PUNCTUATION):
+            remaining.pop()
+    return [*remaining, *range(done, len(text))]
 
 
 class PlaceholderInserter:
-    """A text that things are put into, from left to right."""
+    """Inserts parts of the source into a translation, from left to right."""
 
     def __init__(self, source: str, target: str) -> None:
         self._source, self._target = source, target
         self._done = 0
         self._parts: list[str] = []
         self._length = 0
-        self._places: list[int] = []
-        """Where in the target something was put in."""
-        self._growth = [0]
-        """By how much the text grew in all, before and behind each of them."""
+        self._offsets: list[int] = []
+        """Offsets in the target at which text was inserted."""
+        self._shifts = [0]
+        """Number of characters inserted before the first of these offsets, and after each."""
 
     @property
     def text(self) -> str:
-        """The whole text."""
+        """The translation with all inserted text."""
         return "".join([*self._parts, self._target[self._done :]])
 
     def insert(self, offset: int, source_range: IndexRange) -> CopiedSpan:
-        """Put a chunk of the source in, with spaces around it where it had some, or needs them."""
+        """Insert a range of the source at an offset of the target.
+
+        Spaces are added where the range has spaces in the source, or where words would be joined.
+        """
         self._append(self._target[self._done : offset])
         self._done = offset
         if self._needs_space_before(source_range):
@@ -223,10 +221,10 @@ class PlaceholderInserter:
         start = self._length
         self._append(self._source[source_range.start : source_range.end])
         end = self._length
-        if self._needs_space_behind(offset, source_range):
+        if self._needs_space_after(offset, source_range):
             self._append(" ")
-        self._places.append(offset)
-        self._growth.append(self._length - offset)
+        self._offsets.append(offset)
+        self._shifts.append(self._length - offset)
         return CopiedSpan(source_range, IndexRange(start, end))
 
     def _append(self, text: str) -> None:
@@ -234,28 +232,32 @@ class PlaceholderInserter:
             self._parts.append(text)
             self._length += len(text)
 
-    def _needs_space_before(self, chunk: IndexRange) -> bool:
-        here = self._parts[-1][-1] if self._parts else ""
-        there = self._source[chunk.start - 1] if chunk.start else ""
-        return _needs_space(here, there, _OPENERS)
+    def _needs_space_before(self, source_range: IndexRange) -> bool:
+        new = self._parts[-1][-1] if self._parts else ""
+        old = self._source[source_range.start - 1] if source_range.start else ""
+        return _needs_space(new, old, _OPENING_PUNCTUATION)
 
-    def _needs_space_behind(self, place: int, chunk: IndexRange) -> bool:
-        here, there = self._target[place : place + 1], self._source[chunk.end : chunk.end + 1]
-        return _needs_space(here, there, _CLOSERS)
+    def _needs_space_after(self, offset: int, source_range: IndexRange) -> bool:
+        new = self._target[offset : offset + 1]
+        old = self._source[source_range.end : source_range.end + 1]
+        return _needs_space(new, old, _CLOSING_PUNCTUATION)
 
     def map_range(self, target_range: IndexRange) -> IndexRange:
-        """Return where characters of the target are now."""
-        first = bisect_right(self._places, target_range.start)
-        last = max(first, bisect_left(self._places, target_range.end))
+        """Return the position of a range of the target in the text with insertions."""
+        first = bisect_right(self._offsets, target_range.start)
+        last = max(first, bisect_left(self._offsets, target_range.end))
         return IndexRange(
-            target_range.start + self._growth[first], target_range.end + self._growth[last]
+            target_range.start + self._shifts[first], target_range.end + self._shifts[last]
         )
 
 
-def _needs_space(here: str, there: str, close: str) -> bool:
-    """Tell if a space goes between a thing and its new neighbour, by what its old one was."""
-    if not here or here.isspace():
+def _needs_space(new: str, old: str, adjacent: str) -> bool:
+    """Return whether a space is needed between inserted text and its new neighbor.
+
+    `old` is the neighbor in the source; the characters in `adjacent` need no space.
+    """
+    if not new or new.isspace():
         return False
-    if there.isspace():
-        return here not in close
-    return continues_word(here) and not (there and continues_word(there))
+    if old.isspace():
+        return new not in adjacent
+    return continues_word(new) and not (old and continues_word(old))

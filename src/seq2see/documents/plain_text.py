@@ -9,84 +9,86 @@ from dataclasses import dataclass
 from seq2see.documents.document_translator import DocumentTranslator
 from seq2see.errors import InputError
 
-_WIDE = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
-
-_KNOWN = re.compile(
+_UTF16_32_BOMS = (
+    codecs.BOM_UTF32_LE,
+    codecs.BOM_UTF32_BE,
+    codecs.BOM_UTF16_LE,
+    codecs.BOM_UTF16_BE,
+)
+_SUPPORTED_ENCODINGS = re.compile(
     r"utf-8|cp125\d|cp874|cp866|iso8859-\d+|koi8-[ru]|mac-(roman|cyrillic)|gbk|gb2312|gb18030"
     r"|big5|euc_jp|iso2022_jp|shift_jis|euc_kr"
 )
-"""What browsers know, by Python's names. Python knows more, some of which can hide a tag."""
+"""Encodings that browsers support, by Python's names. Some others that Python supports can hide
+tags."""
+_LINE_END = re.compile(r"(\r\n|\n|\r)")
+_LIST_MARKER = re.compile(r"\s*(?:[-*+•–—‣◦]|#{1,6}|>|\(?(?:\d{1,3}|[a-z])[.)])\s+")
+"""Bullet or number at the beginning of a list item, with the white space around it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedText:
-    """A text, and how it was written."""
+    """The text of a file, with its encoding."""
 
     text: str
     file_name: str
-    """Of the file, for messages."""
+    """Used in error messages."""
     encoding: str = "utf-8"
     has_bom: bool = False
 
     @classmethod
     def from_bytes(cls, data: bytes, file_name: str, encoding: str = "utf-8") -> DecodedText:
-        """Decode a file; what is not in its encoding is refused."""
+        """Decode the content of a file; raise InputError if it is not in this encoding."""
         check_is_text(data, file_name)
         has_bom = data.startswith(codecs.BOM_UTF8)
         body = data.removeprefix(codecs.BOM_UTF8)
-        encoding = "utf-8" if has_bom else _known(encoding, file_name)
+        encoding = "utf-8" if has_bom else _find_encoding(encoding, file_name)
         try:
             text = body.decode(encoding)
         except UnicodeDecodeError as error:
-            raise InputError(_refusal(data, file_name, encoding, error.start)) from None
+            line = data.count(b"\n", 0, error.start) + 1
+            raise InputError(
+                f"{file_name}, line {line} must be {encoding.upper()}, but has the byte "
+                f"0x{data[error.start]:02x}: convert the file, for example with "
+                "`iconv -f WINDOWS-1252 -t UTF-8`"
+            ) from None
         return cls(text, file_name, encoding, has_bom)
 
     def encode(self, text: str, errors: str = "strict") -> bytes:
-        """Return another text, written in the same way."""
-        mark = codecs.BOM_UTF8 if self.has_bom else b""
+        """Encode another text in the same way; raise InputError if that is not possible."""
+        bom = codecs.BOM_UTF8 if self.has_bom else b""
         try:
-            return mark + text.encode(self.encoding, errors)
+            return bom + text.encode(self.encoding, errors)
         except UnicodeEncodeError as error:
             raise InputError(
-                f"{self.file_name} must be UTF-8 for this translation, which has "
+                f"{self.file_name} must be UTF-8, because its translation contains "
                 f"{text[error.start]!r}, but is {self.encoding.upper()}: convert it first"
             ) from None
 
 
 def check_is_text(data: bytes, file_name: str) -> None:
-    """Raise an error if a file, or its beginning, cannot be read byte by byte."""
-    if data.startswith(_WIDE):
-        what = "but is UTF-16 or UTF-32: convert it, with `iconv -f UTF-16 -t UTF-8` for example"
-        raise InputError(f"{file_name} must be UTF-8, {what}")
+    """Raise InputError if the content of a file, or its beginning, is UTF-16 or binary."""
+    if data.startswith(_UTF16_32_BOMS):
+        raise InputError(
+            f"{file_name} must be UTF-8, but is UTF-16 or UTF-32: convert it, for example with "
+            "`iconv -f UTF-16 -t UTF-8`"
+        )
     if b"\0" in data:
-        what = "but has zero bytes: is it another format, or UTF-16, which iconv converts?"
-        raise InputError(f"{file_name} must be a text in UTF-8, {what}")
+        raise InputError(
+            f"{file_name} must be text in UTF-8, but has zero bytes: check its format, or "
+            "convert it with iconv if it is UTF-16"
+        )
 
 
-def _known(label: str, name: str) -> str:
+def _find_encoding(label: str, file_name: str) -> str:
+    """Return Python's name of an encoding."""
     try:
         encoding = codecs.lookup(label).name
     except LookupError:
         encoding = ""
-    if not _KNOWN.fullmatch(encoding):
-        raise InputError(f"{name} must be UTF-8, but says that it is {label}: convert it")
+    if not _SUPPORTED_ENCODINGS.fullmatch(encoding):
+        raise InputError(f"{file_name} must be UTF-8, but declares {label}: convert it")
     return encoding
-
-
-def _refusal(data: bytes, name: str, encoding: str, place: int) -> str:
-    line = data.count(b"\n", 0, place) + 1
-    return (
-        f"{name}, line {line} must be {encoding.upper()}, but has the byte 0x{data[place]:02x}: "
-        f"convert it, with `iconv -f WINDOWS-1252 -t UTF-8` for example"
-    )
-
-
-_LINE_END = re.compile(r"(\r\n|\n|\r)")
-
-
-_BULLET = re.compile(r"\s*(?:[-*+•–—‣◦]|#{1,6}|>|\(?(?:\d{1,3}|[a-z])[.)])\s+")
-"""What stands before the words of an item in a list."""
 
 
 def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> bytes:
@@ -96,17 +98,18 @@ def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> by
 
 
 def translate_plain_text(text: str, translator: DocumentTranslator) -> str:
-    """Translate the lines of a text; their ends, indents and bullets stay."""
+    """Translate each line of a text; line ends, indentation and list markers are preserved."""
     parts = _LINE_END.split(text)
     lines, ends = parts[::2], [*parts[1::2], ""]
-    bullets = [find_list_marker(line) for line in lines]
-    words = [line[len(start) :] for line, start in zip(lines, bullets, strict=True)]
-    places = [f"line {number}" for number in range(1, len(lines) + 1)]
-    rows = zip(bullets, translator.translate_texts(words, places), ends, strict=True)
+    markers = [find_list_marker(line) for line in lines]
+    contents = [line[len(marker) :] for line, marker in zip(lines, markers, strict=True)]
+    locations = [f"line {number}" for number in range(1, len(lines) + 1)]
+    translated = translator.translate_texts(contents, locations)
+    rows = zip(markers, translated, ends, strict=True)
     return "".join(part for row in rows for part in row)
 
 
 def find_list_marker(line: str) -> str:
-    """Return what stands before the words of a line, if it is an item of a list."""
-    match = _BULLET.match(line)
+    """Return the marker at the beginning of a list item, or an empty string."""
+    match = _LIST_MARKER.match(line)
     return match[0] if match else ""

@@ -10,144 +10,141 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from seq2see.documents import markup
 from seq2see.documents.document_translator import DocumentTranslator, TranslatedUnit
-from seq2see.documents.markup import TextUnit
+from seq2see.documents.markup import TextUnit, parse_inline_tags, render_inline_tags
 from seq2see.documents.plain_text import DecodedText
 from seq2see.errors import InputError
 
 _CHARSET = re.compile(rb'^"Content-Type:[^"\n]*charset=([\w:.-]+)', re.MULTILINE)
+_NUM_PLURALS = re.compile(r"nplurals\s*=\s*(\d{1,3})")
+_MAX_PLURALS = 6
 
-
-_COUNT = re.compile(r"nplurals\s*=\s*(\d{1,3})")
-
-
-_MOST_FORMS = 6
+LineEdit = tuple[tuple[int, int], list[str]]
+"""A half-open range of line numbers, and the lines that replace it."""
 
 
 def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> bytes:
-    """Translate the messages of a file that have no translation yet."""
-    decoded = DecodedText.from_bytes(data, file_name, _declared(data))
+    """Translate the messages of a file that have no translation."""
+    decoded = DecodedText.from_bytes(data, file_name, _find_charset(data))
     line_end = "\r\n" if "\r\n" in decoded.text else "\n"
     lines = decoded.text.replace("\r\n", "\n").split("\n")
-    found = list(parse_po_entries(lines, file_name))
-    if not found and decoded.text.strip():
+    entries = list(parse_po_entries(lines, file_name))
+    if not entries and decoded.text.strip():
         raise InputError(f"{file_name} must be a PO file, but has no message")
-    header = next((entry for entry in found if entry.is_header), None)
-    metadata = _Metadata.of(header, translator.target_language)
-    messages = [entry for entry in found if _is_wanted(entry, translator)]
-    changes = dict(_Messages(messages, metadata.forms, translator).changes(lines))
+    header = next((entry for entry in entries if entry.is_header), None)
+    new_header = _Header.from_entry(header, translator.target_language)
+    messages = [entry for entry in entries if _needs_translation(entry, translator)]
+    edits = dict(_translate_messages(messages, new_header.num_plurals, lines, translator))
     if header:
-        changes.update(_replaced(header, [metadata.text]))
-    return decoded.encode(line_end.join(_changed(lines, changes)))
+        edits.update([_replace_translations(header, [new_header.text])])
+    return decoded.encode(line_end.join(_apply_edits(lines, edits)))
 
 
-def _declared(data: bytes) -> str:
+def _find_charset(data: bytes) -> str:
     match = _CHARSET.search(data)
     label = match[1].decode("ascii") if match else "utf-8"
     return "utf-8" if label == "CHARSET" else label
 
 
-def _is_wanted(entry: PoEntry, job: DocumentTranslator) -> bool:
-    """Tell if a message is to be translated; count those that keep what they have."""
+def _needs_translation(entry: PoEntry, translator: DocumentTranslator) -> bool:
+    """Return whether a message is translated; count messages that have a translation already."""
     if entry.is_header or entry.is_obsolete or not entry.translations:
         return False
-    has_one = any(one.text for one in entry.translations)
-    job.report.num_already_translated += has_one and not job.overwrite
-    return not has_one or job.overwrite
+    has_translation = any(one.text for one in entry.translations)
+    translator.report.num_already_translated += has_translation and not translator.overwrite
+    return not has_translation or translator.overwrite
 
 
 @dataclass(frozen=True, slots=True)
-class _Metadata:
-    """The header's text with the language in it, and the number of plural forms."""
+class _Header:
+    """The text of the header for the target language, and the number of plural forms."""
 
     text: str
-    forms: int
+    num_plurals: int
 
     @classmethod
-    def of(cls, header: PoEntry | None, language: str) -> _Metadata:
-        old = (header.get_text("msgstr") if header else None) or ""
+    def from_entry(cls, entry: PoEntry | None, language: str) -> _Header:
+        """Update the header of a file, or create one."""
+        old = (entry.get_text("msgstr") if entry else None) or ""
         fields = dict(line.split(":", 1) for line in old.splitlines() if ":" in line)
-        count = _COUNT.search(fields.get("Plural-Forms", ""))
+        count = _NUM_PLURALS.search(fields.get("Plural-Forms", ""))
         if not count:
             fields["Plural-Forms"] = f" {get_plural_forms_header(language)}"
-            count = _COUNT.search(fields["Plural-Forms"])
+            count = _NUM_PLURALS.search(fields["Plural-Forms"])
         assert count
         fields["Language"] = f" {language.replace('-', '_')}"
         fields["X-Generator"] = " seq2see"
         text = "".join(f"{key}:{value}\n" for key, value in fields.items())
-        return cls(text, min(max(int(count[1]), 1), _MOST_FORMS))
+        return cls(text, min(max(int(count[1]), 1), _MAX_PLURALS))
 
 
-LineEdit = tuple[tuple[int, int], list[str]]
-"""Lines, from the first to before the last, and what comes in their place."""
+def _translate_messages(
+    messages: Sequence[PoEntry],
+    num_plurals: int,
+    lines: Sequence[str],
+    translator: DocumentTranslator,
+) -> list[LineEdit]:
+    """Translate messages and return the edits of the file."""
+    singulars = [entry.get_text("msgid") or "" for entry in messages]
+    plurals = [entry.get_text("msgid_plural") or "" for entry in messages]
+    locations = [f"line {entry.fields[0].start + 1}" for entry in messages]
+    translated = _translate_strings([*singulars, *plurals], locations * 2, translator)
+    edits: list[LineEdit] = []
+    half = len(messages)
+    rows = zip(messages, translated[:half], translated[half:], strict=True)
+    for entry, singular, plural in rows:
+        if singular is not None and plural is not None:
+            strings = _fill_plural_forms(entry, singular, plural, num_plurals)
+            edits += [_replace_translations(entry, strings), _mark_fuzzy(entry, lines)]
+    return edits
 
 
-class _Messages:
-    """The messages that get a translation."""
-
-    def __init__(self, messages: Sequence[PoEntry], forms: int, job: DocumentTranslator) -> None:
-        self._messages, self._forms, self._job = messages, forms, job
-
-    def changes(self, lines: Sequence[str]) -> list[LineEdit]:
-        """Translate all messages; return which lines change."""
-        singular = [entry.get_text("msgid") or "" for entry in self._messages]
-        plural = [entry.get_text("msgid_plural") or "" for entry in self._messages]
-        places = [f"line {entry.fields[0].start + 1}" for entry in self._messages]
-        found = _translated([*singular, *plural], places * 2, self._job)
-        changes: list[LineEdit] = []
-        half = len(self._messages)
-        rows = zip(self._messages, found[:half], found[half:], strict=True)
-        for entry, one, many in rows:
-            if one is not None and many is not None:
-                changes += _replaced(entry, self._strings(entry, one, many))
-                changes.append(_fuzzy(entry, lines))
-        return changes
-
-    def _strings(self, entry: PoEntry, one: str, many: str) -> list[str]:
-        if entry.get_text("msgid_plural") is None:
-            return [one]
-        return [many] if self._forms == 1 else [one, *[many] * (self._forms - 1)]
+def _fill_plural_forms(entry: PoEntry, singular: str, plural: str, num_plurals: int) -> list[str]:
+    """Return the translations of a message: one, or one per plural form."""
+    if entry.get_text("msgid_plural") is None:
+        return [singular]
+    return [plural] if num_plurals == 1 else [singular, *[plural] * (num_plurals - 1)]
 
 
-def _translated(
-    texts: Sequence[str], places: Sequence[str], job: DocumentTranslator
+def _translate_strings(
+    texts: Sequence[str], locations: Sequence[str], translator: DocumentTranslator
 ) -> list[str | None]:
-    """Translate strings line by line, since a program breaks lines on purpose; None: it failed."""
+    """Translate strings line by line, because programs use line breaks on purpose.
+
+    The result is None for a string that could not be translated.
+    """
     stripped = [strip_accelerator(text) for text in texts]
-    cut = [text.split("\n") for text, _ in stripped]
-    rows = zip(cut, places, strict=True)
-    passages = [
-        TextUnit.from_nodes(markup.parse_inline_tags(line), place)
-        for lines, place in rows
+    lines_of_texts = [text.split("\n") for text, _ in stripped]
+    units = [
+        TextUnit.from_nodes(parse_inline_tags(line), location)
+        for lines, location in zip(lines_of_texts, locations, strict=True)
         for line in lines
     ]
-    found = iter(job.translate(passages))
-    results = ([next(found) for _ in lines] for lines in cut)
-    return [_joined(lines, letter) for lines, (_, letter) in zip(results, stripped, strict=True)]
+    translated = iter(translator.translate(units))
+    results = ([next(translated) for _ in lines] for lines in lines_of_texts)
+    rows = zip(results, stripped, strict=True)
+    return [_join_lines(lines, accelerator) for lines, (_, accelerator) in rows]
 
 
-def _joined(lines: Sequence[TranslatedUnit], letter: str) -> str | None:
+def _join_lines(lines: Sequence[TranslatedUnit], accelerator: str) -> str | None:
     if any(line.has_failed for line in lines):
         return None
-    return insert_accelerator(
-        "\n".join(markup.render_inline_tags(line.nodes) for line in lines), letter
-    )
+    text = "\n".join(render_inline_tags(line.nodes) for line in lines)
+    return insert_accelerator(text, accelerator)
 
 
-def _replaced(entry: PoEntry, strings: Sequence[str]) -> list[LineEdit]:
-    """Put strings in the place of an entry's translations."""
+def _replace_translations(entry: PoEntry, strings: Sequence[str]) -> LineEdit:
+    """Return the edit that replaces the translations of a message."""
     old = entry.translations
     has_plurals = entry.get_text("msgid_plural") is not None
     keys = [f"msgstr[{n}]" if has_plurals else "msgstr" for n in range(len(strings))]
-    new = [
-        line for key, text in zip(keys, strings, strict=True) for line in format_po_field(key, text)
-    ]
-    return [((old[0].start, old[-1].end), new)]
+    rows = zip(keys, strings, strict=True)
+    new = [line for key, text in rows for line in format_po_field(key, text)]
+    return (old[0].start, old[-1].end), new
 
 
-def _fuzzy(entry: PoEntry, lines: Sequence[str]) -> LineEdit:
-    """Mark an entry as not yet looked at."""
+def _mark_fuzzy(entry: PoEntry, lines: Sequence[str]) -> LineEdit:
+    """Return the edit that adds the flag `fuzzy` to a message."""
     if entry.flags_line is None:
         start = entry.fields[0].start
         while start > entry.start and lines[start - 1].startswith("#|"):
@@ -158,151 +155,136 @@ def _fuzzy(entry: PoEntry, lines: Sequence[str]) -> LineEdit:
     return (entry.flags_line, entry.flags_line + 1), [f"#, {', '.join(['fuzzy', *others])}"]
 
 
-def _changed(lines: Sequence[str], changes: dict[tuple[int, int], list[str]]) -> list[str]:
+def _apply_edits(lines: Sequence[str], edits: dict[tuple[int, int], list[str]]) -> list[str]:
     result, done = [], 0
-    for (start, end), new in sorted(changes.items()):
+    for (start, end), new in sorted(edits.items()):
         result += [*lines[done:start], *new]
         done = end
     return [*result, *lines[done:]]
 
 
 _FIELD = re.compile(
-    r"\s*(?P<old>#~\s*)?(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[(?P<index>\d+)\])?)\s*"
+    r"\s*(?P<obsolete>#~\s*)?(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[(?P<index>\d+)\])?)\s*"
     r'(?P<string>".*")\s*'
 )
-
-
-_MORE = re.compile(r'\s*(?:#~\s*)?(".*")\s*')
-
-
+_CONTINUATION = re.compile(r'\s*(?:#~\s*)?(".*")\s*')
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
-
-
-_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{2})|(.))")
-
-
-_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-
-
-_WRITTEN = {"\\": "\\\\", '"': '\\"'} | {value: f"\\{key}" for key, value in _ESCAPED.items()}
-
-
-_WIDTH = 79
+_ESCAPE_SEQUENCE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{2})|(.))")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_ESCAPED = {"\\": "\\\\", '"': '\\"'} | {value: f"\\{key}" for key, value in _ESCAPES.items()}
+_MAX_LINE_LENGTH = 79
 
 
 @dataclass(slots=True)
 class PoField:
-    """A keyword with its string, over the lines from `start` to before `end`."""
+    """A keyword with its string, on the lines from `start` up to, but not including, `end`."""
 
     key: str
     start: int
     end: int
     line_texts: list[str]
-    """What stands on each of its lines."""
+    """Part of the string on each line."""
 
     @property
     def text(self) -> str:
-        """The whole string."""
+        """The complete string."""
         return "".join(self.line_texts)
 
 
 @dataclass(slots=True)
 class PoEntry:
-    """A message."""
+    """A message of a PO file."""
 
     start: int
     fields: list[PoField] = field(default_factory=list)
     flags_line: int | None = None
-    """The line of its flags, if it has one."""
+    """Number of the line with the flags, or None if there is none."""
     is_obsolete: bool = False
 
     def get_text(self, key: str) -> str | None:
-        """Return the string of a keyword."""
+        """Return the string of a keyword, or None if the message does not have it."""
         return next((one.text for one in self.fields if one.key == key), None)
 
     @property
     def translations(self) -> list[PoField]:
-        """Its strings in the other language: one, or one for each plural."""
+        """The translations: one, or one per plural form."""
         return [one for one in self.fields if one.key.startswith("msgstr")]
 
     @property
     def is_complete(self) -> bool:
-        """Tell if it has come to its translations, behind which nothing else belongs to it."""
+        """Return whether the message has a translation field, which is its last part."""
         return bool(self.fields) and self.fields[-1].key.startswith("msgstr")
 
     @property
     def is_header(self) -> bool:
-        """Tell if it holds what is to know about the file."""
-        return (
-            self.get_text("msgid") == ""
-            and self.get_text("msgctxt") is None
-            and not self.is_obsolete
-        )
+        """Return whether this is the header of the file, the message with an empty msgid."""
+        has_context = self.get_text("msgctxt") is not None
+        return self.get_text("msgid") == "" and not has_context and not self.is_obsolete
 
 
 def parse_po_entries(lines: Sequence[str], file_name: str) -> Iterator[PoEntry]:
-    """Yield the messages of a file."""
+    """Yield the messages of a file; raise InputError for a line that is not PO syntax."""
     entry = PoEntry(0)
     for number, line in enumerate(lines):
         match = _FIELD.fullmatch(line)
-        if _starts_another(entry, line, match):
+        if _starts_next_entry(entry, line, match):
             yield entry
             entry = PoEntry(number)
         if match:
-            text = _unquoted(match["string"], file_name, number)
+            text = _parse_string(match["string"], file_name, number)
             entry.fields.append(PoField(match["key"], number, number + 1, [text]))
-            entry.is_obsolete = bool(match["old"])
-        elif (more := _MORE.fullmatch(line)) and entry.fields:
-            entry.fields[-1].line_texts.append(_unquoted(more[1], file_name, number))
+            entry.is_obsolete = bool(match["obsolete"])
+        elif (continuation := _CONTINUATION.fullmatch(line)) and entry.fields:
+            entry.fields[-1].line_texts.append(_parse_string(continuation[1], file_name, number))
             entry.fields[-1].end = number + 1
         elif line.startswith("#,"):
             entry.flags_line = number
         elif line.strip() and not line.lstrip().startswith("#"):
-            raise _refusal(file_name, number)
+            raise _syntax_error(file_name, number)
     if entry.fields:
         yield entry
 
 
-def _starts_another(entry: PoEntry, line: str, match: re.Match[str] | None) -> bool:
+def _starts_next_entry(entry: PoEntry, line: str, match: re.Match[str] | None) -> bool:
     if not entry.is_complete:
         return False
     if match:
         return not match["key"].startswith("msgstr")
-    return line.startswith("#") and not _MORE.fullmatch(line)
+    return line.startswith("#") and not _CONTINUATION.fullmatch(line)
 
 
-def _unquoted(string: str, name: str, number: int) -> str:
+def _parse_string(string: str, file_name: str, number: int) -> str:
     match = _STRING.fullmatch(string)
     if not match:
-        raise _refusal(name, number)
-    return _ESCAPE.sub(_character, match[1])
+        raise _syntax_error(file_name, number)
+    return _ESCAPE_SEQUENCE.sub(_unescape, match[1])
 
 
-def _character(match: re.Match[str]) -> str:
-    octal, digits, letter = match.groups()
+def _unescape(match: re.Match[str]) -> str:
+    octal, hexadecimal, letter = match.groups()
     if letter is None:
-        return chr(int(octal, 8) if octal else int(digits, 16))
-    return _ESCAPED.get(letter, letter)
+        return chr(int(octal, 8) if octal else int(hexadecimal, 16))
+    return _ESCAPES.get(letter, letter)
 
 
-def _refusal(name: str, number: int) -> InputError:
-    return InputError(f"{name}, line {number + 1} must be a line of a PO file, but is none")
+def _syntax_error(file_name: str, number: int) -> InputError:
+    return InputError(f"{file_name}, line {number + 1} must be a line of a PO file, but is none")
 
 
 def format_po_field(key: str, text: str) -> list[str]:
-    """Return the lines of a keyword and its string, broken as gettext's own tools do."""
-    quoted = "".join(_WRITTEN.get(character, character) for character in text)
-    if "\\n" not in quoted[:-2] and len(key) + len(quoted) + 3 <= _WIDTH:
-        return [f'{key} "{quoted}"']
-    parts = re.findall(r"(?:[^\\]|\\[^n])*?\\n|(?:[^\\]|\\.)+$", quoted)
-    return [f'{key} ""', *(f'"{line}"' for part in parts for line in _wrapped(part))]
+    """Return the lines of a keyword with its string, wrapped like gettext's own tools do."""
+    escaped = "".join(_ESCAPED.get(character, character) for character in text)
+    if "\\n" not in escaped[:-2] and len(key) + len(escaped) + 3 <= _MAX_LINE_LENGTH:
+        return [f'{key} "{escaped}"']
+    parts = re.findall(r"(?:[^\\]|\\[^n])*?\\n|(?:[^\\]|\\.)+$", escaped)
+    return [f'{key} ""', *(f'"{line}"' for part in parts for line in _wrap(part))]
 
 
-def _wrapped(text: str) -> Iterator[str]:
-    """Yield pieces that fit on a line, cut behind spaces."""
+def _wrap(text: str) -> Iterator[str]:
+    """Yield lines that are not too long, broken after spaces."""
     line = ""
     for word in re.findall(r"\S+\s*|\s+", text):
-        if line and len(line) + len(word.rstrip()) > _WIDTH - 2:
+        if line and len(line) + len(word.rstrip()) > _MAX_LINE_LENGTH - 2:
             yield line
             line = ""
         line += word
@@ -314,12 +296,8 @@ _SLAVIC = (
     "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : "
     "n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2);"
 )
-
-
-_ONE_AND_OTHERS = "nplurals=2; plural=(n != 1);"
-
-
-_FORMS = {
+_ONE_AND_OTHER = "nplurals=2; plural=(n != 1);"
+_PLURAL_FORMS = {
     "nplurals=1; plural=0;": "bo dz id ja jv km ko lo ms my su th tt ug vi wo yo yue zh",
     "nplurals=2; plural=(n > 1);": "ak am br fa fil fr hy ln mg oc pt-br ti tr uz wa",
     _SLAVIC: "be bs hr ru sh sr uk",
@@ -336,48 +314,52 @@ _FORMS = {
     "nplurals=6; plural=(n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : "
     "n%100>=11 ? 4 : 5);": "ar",
 }
-
-
-_BY_LANGUAGE = {code: form for form, codes in _FORMS.items() for code in codes.split()}
+_PLURAL_FORMS_BY_LANGUAGE = {
+    code: form for form, codes in _PLURAL_FORMS.items() for code in codes.split()
+}
 
 
 def get_plural_forms_header(language: str) -> str:
-    """Return the header of a language; those not known have one form for 1 and one for the rest."""
+    """Return the value of `Plural-Forms` for a language.
+
+    Unknown languages get two forms: one for the number 1 and one for all other numbers.
+    """
     tag = language.lower().replace("_", "-")
-    return _BY_LANGUAGE.get(tag) or _BY_LANGUAGE.get(re.split("-", tag)[0]) or _ONE_AND_OTHERS
+    known = _PLURAL_FORMS_BY_LANGUAGE
+    return known.get(tag) or known.get(tag.partition("-")[0]) or _ONE_AND_OTHER
 
 
-_SIGNS, _MARKUP = frozenset("_&"), frozenset("<>{}%$\n")
-
-
+_ACCELERATOR_SIGNS = frozenset("_&")
+_MARKUP_CHARACTERS = frozenset("<>{}%$\n")
 _WORD = re.compile(r"[^\W\d_][^\W_]*")
 
 
 def strip_accelerator(text: str) -> tuple[str, str]:
-    """Return a string without its accelerator, and the sign with its letter, or nothing.
+    """Return a menu label without its accelerator, and the accelerator: a sign and a letter.
 
-    `my_name`, `AT&T` and `&amp;` have none, and where there is markup, nothing is sure.
+    The accelerator of `_File` is `_F`, that of `Sa&ve` is `&v`. It is empty if there is none, as in
+    `my_name`, `AT&T` and `&amp;`, and in strings with markup, where a sign may mean something else.
     """
-    places = [place for place, character in enumerate(text) if character in _SIGNS]
-    if len(places) != 1 or _MARKUP & set(text):
+    offsets = [offset for offset, character in enumerate(text) if character in _ACCELERATOR_SIGNS]
+    if len(offsets) != 1 or _MARKUP_CHARACTERS & set(text):
         return text, ""
-    (place,) = places
-    behind = _WORD.match(text, place + 1)
-    if not behind or text[behind.end() : behind.end() + 1] == ";":
+    (offset,) = offsets
+    word = _WORD.match(text, offset + 1)
+    if not word or text[word.end() : word.end() + 1] == ";":
         return text, ""
-    start = place
+    start = offset
     while start and text[start - 1].isalnum():
         start -= 1
-    if start < place and not (text[start].isupper() and behind[0][0].islower()):
+    if start < offset and not (text[start].isupper() and word[0][0].islower()):
         return text, ""
-    return text[:place] + text[place + 1 :], text[place : place + 2]
+    return text[:offset] + text[offset + 1 :], text[offset : offset + 2]
 
 
 def insert_accelerator(text: str, accelerator: str) -> str:
-    """Return a string with the accelerator: at a word with the same letter, or at the first."""
+    """Insert an accelerator before a word that starts with its letter, or before the first word."""
     if not accelerator:
         return text
     sign, letter = accelerator[0], accelerator[1]
-    same = re.search(rf"\b{re.escape(letter)}", text, re.IGNORECASE)
-    first = same or _WORD.search(text)
-    return f"{text[: first.start()]}{sign}{text[first.start() :]}" if first else text
+    same_letter = re.search(rf"\b{re.escape(letter)}", text, re.IGNORECASE)
+    word = same_letter or _WORD.search(text)
+    return f"{text[: word.start()]}{sign}{text[word.start() :]}" if word else text

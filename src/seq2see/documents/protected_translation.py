@@ -4,7 +4,7 @@ A model that was not trained on placeholders may change or drop them. The strate
 turn:
 
 1. Translate the line as it is. The translation is accepted if it contains every placeholder as
-   often as the source and the model sets no flag that indicates confusion.
+   often as the source and has no flag of a confused model.
 2. Translate the line without its placeholders and insert them next to the translations of their
    neighbors.
 3. If there is no word alignment for that, translate the text between placeholders separately.
@@ -45,16 +45,13 @@ if TYPE_CHECKING:
     from seq2see.translator import TranslationOptions, Translator
 
 TranslateWithAlignment = Callable[[Sequence[str]], list[Translation]]
-"""Translates lines, with alignments."""
+"""Translates lines and returns their word alignments too."""
 
-
-_CONFUSED = frozenset({"repetition", "length_limit", "long"})
-"""Flags of a translation that shows that the model could not read what it got."""
-
-
-_MOST_TO_COPY = 2000
-"""Characters of all that a model is trusted to copy in one line: more is no sentence, and it would
-take long to look for it."""
+_CONFUSION_FLAGS = frozenset({"repetition", "length_limit", "long"})
+"""Flags of a translation whose source the model did not understand."""
+_MAX_COPIED_CHARACTERS = 2000
+"""Maximum number of protected characters in a line that is translated as it is. A line with more is
+no sentence, and searching the translation for them would take long."""
 
 
 def translate_protected(
@@ -64,225 +61,245 @@ def translate_protected(
     *,
     keep_numbers: bool = False,
 ) -> list[Translation]:
-    """Translate lines so that each placeholder is in the translation as often as in the line."""
+    """Translate lines so that each placeholder occurs as often as in the source.
 
-    def call(texts: Sequence[str]) -> list[Translation]:
+    With `keep_numbers`, no number of the source is missing in the translation either.
+    """
+
+    def translate(texts: Sequence[str]) -> list[Translation]:
         return translate_with_alignment(translator, texts, options)
 
-    guarded = translate_with_fallbacks(
-        [ProtectedLine(text) for text in lines], call, keep_numbers=keep_numbers
-    )
-    found = [one.translation for one in guarded]
-    return found if options and options.alignment else [_without_alignment(one) for one in found]
+    protected_lines = [ProtectedLine(text) for text in lines]
+    results = translate_with_fallbacks(protected_lines, translate, keep_numbers=keep_numbers)
+    translations = [result.translation for result in results]
+    if options and options.alignment:
+        return translations
+    return [_without_alignment(translation) for translation in translations]
 
 
 def _without_alignment(translation: Translation) -> Translation:
-    """Return a translation without what only the placeholders had need of."""
-    others = tuple(map(_without_alignment, translation.alternatives))
-    return replace(translation, alignment=(), alternatives=others)
+    """Return a translation without the alignment, which was not requested."""
+    alternatives = tuple(map(_without_alignment, translation.alternatives))
+    return replace(translation, alignment=(), alternatives=alternatives)
 
 
 def translate_with_alignment(
     translator: Translator, texts: Sequence[str], options: TranslationOptions | None
 ) -> list[Translation]:
-    """Translate lines with alignments."""
+    """Translate lines and return their word alignments too."""
     return translator.translate(list(texts), options, alignment=True)
 
 
 def translate_with_fallbacks(
     lines: Sequence[ProtectedLine], translate: TranslateWithAlignment, *, keep_numbers: bool = False
 ) -> list[ProtectedTranslation]:
-    """Translate lines; what must stay as it is does."""
+    """Translate lines by the first strategy that preserves their protected text."""
     tasks = [ProtectedLineTask(line, keep_numbers=keep_numbers) for line in lines]
-    for attempt in (_AsItIs, _Without, _InPieces):
-        waiting = [attempt(task) for task in tasks if attempt.may_help(task)]
-        texts = [text for one in waiting for text in one.texts]
-        found = iter(translate(texts) if texts else [])
-        for one in waiting:
-            one.task.result = one.result([next(found) for _ in one.texts])
+    for strategy in (_TranslateUnchanged, _RemoveAndReinsert, _TranslateBetween):
+        attempts = [strategy(task) for task in tasks if strategy.applies_to(task)]
+        texts = [text for attempt in attempts for text in attempt.texts]
+        translations = iter(translate(texts) if texts else [])
+        for attempt in attempts:
+            attempt.task.result = attempt.build_result([next(translations) for _ in attempt.texts])
     return [task.result or task.build_untranslated_result() for task in tasks]
 
 
-class _Attempt:
-    """A way to translate a line: what the translator is asked, and what is made of its answers."""
+class _Strategy:
+    """A way to translate a line: the texts to translate, and the result built from them."""
 
     def __init__(self, task: ProtectedLineTask) -> None:
         self.task = task
         self.texts = [task.text]
 
     @classmethod
-    def may_help(cls, task: ProtectedLineTask) -> bool:
-        """Tell if a line is worth this try."""
+    def applies_to(cls, task: ProtectedLineTask) -> bool:
+        """Return whether this strategy is tried for a line."""
         return task.result is None and bool(task.protected_ranges)
 
-    def result(self, translations: Sequence[Translation]) -> ProtectedTranslation | None:
-        """Return what stands the test, with the alternatives that do, or None."""
+    def build_result(self, translations: Sequence[Translation]) -> ProtectedTranslation | None:
+        """Return the translation with its valid alternatives, or None if it is not valid."""
         (best,) = translations
         if best.error is not None:
             return ProtectedTranslation(best)
-        made = [self._made(one) for one in (best, *best.alternatives)]
-        good = [
-            one for one in made if one and self.task.has_same_placeholders(one.translation.text)
+        candidates = [self._restore(one) for one in (best, *best.alternatives)]
+        valid = [
+            candidate
+            for candidate in candidates
+            if candidate and self.task.has_same_placeholders(candidate.translation.text)
         ]
-        if made[0] is None or made[0] not in good:
+        if candidates[0] is None or candidates[0] not in valid:
             return None
-        others = tuple(one.translation for one in good[1:])
-        return replace(good[0], translation=replace(good[0].translation, alternatives=others))
+        alternatives = tuple(candidate.translation for candidate in valid[1:])
+        translation = replace(valid[0].translation, alternatives=alternatives)
+        return replace(valid[0], translation=translation)
 
-    def _made(self, translation: Translation) -> ProtectedTranslation | None:
+    def _restore(self, translation: Translation) -> ProtectedTranslation | None:
+        """Return a translation with the protected text in it, or None if that is not possible."""
         raise NotImplementedError
 
 
-class _AsItIs(_Attempt):
-    """Leave everything in, and look if it is still there."""
+class _TranslateUnchanged(_Strategy):
+    """Translate the line as it is and check that the protected text is in the translation."""
 
     @classmethod
-    def may_help(cls, task: ProtectedLineTask) -> bool:
-        """Tell if a line is worth this try: also one in which there is nothing to keep."""
-        return task.result is None and sum(map(len, task.protected_texts)) <= _MOST_TO_COPY
+    def applies_to(cls, task: ProtectedLineTask) -> bool:
+        """Return whether this strategy is tried; also for a line without protected text."""
+        num_characters = sum(map(len, task.protected_texts))
+        return task.result is None and num_characters <= _MAX_COPIED_CHARACTERS
 
-    def _made(self, translation: Translation) -> ProtectedTranslation | None:
-        if not self.task.protected_ranges:
+    def _restore(self, translation: Translation) -> ProtectedTranslation | None:
+        task = self.task
+        if not task.protected_ranges:
             return ProtectedTranslation(translation)
-        if _CONFUSED & set(translation.flags):
+        if _CONFUSION_FLAGS & set(translation.flags):
             return None
-        texts = self.task.text, translation.text
-        before, now = (find_occurrences(text, self.task.protected_texts) for text in texts)
-        if {k: len(v) for k, v in before.items()} != {k: len(v) for k, v in now.items()}:
+        in_source = find_occurrences(task.text, task.protected_texts)
+        in_target = find_occurrences(translation.text, task.protected_texts)
+        if {k: len(v) for k, v in in_source.items()} != {k: len(v) for k, v in in_target.items()}:
             return None
-        places = {
-            s: t for key, found in before.items() for s, t in zip(found, now[key], strict=True)
+        target_ranges = {
+            source: target
+            for text, sources in in_source.items()
+            for source, target in zip(sources, in_target[text], strict=True)
         }
-        if not places.keys() >= set(self.task.protected_ranges):
-            return None  # one is part of a longer one
-        return ProtectedTranslation(
-            translation, tuple(CopiedSpan(e, places[e]) for e in self.task.protected_ranges)
-        )
+        if not target_ranges.keys() >= set(task.protected_ranges):
+            return None  # a protected text is part of a longer one
+        copied_spans = tuple(CopiedSpan(one, target_ranges[one]) for one in task.protected_ranges)
+        return ProtectedTranslation(translation, copied_spans)
 
 
-class _Without(_Attempt):
-    """Take everything out, and put it back where its neighbours went."""
+class _RemoveAndReinsert(_Strategy):
+    """Translate the line without the protected text and insert it by the word alignment."""
 
     def __init__(self, task: ProtectedLineTask) -> None:
         super().__init__(task)
-        self._chunks = include_surrounding_brackets(task.text, task.protected_ranges)
-        self._kept = find_remaining_offsets(task.text, self._chunks)
-        """The characters that stay, by their places in the line."""
-        self._residue = "".join(task.text[place] for place in self._kept)
-        self.texts = [self._residue]
+        self._removed = include_surrounding_brackets(task.text, task.protected_ranges)
+        self._remaining = find_remaining_offsets(task.text, self._removed)
+        self._rest = "".join(task.text[offset] for offset in self._remaining)
+        self.texts = [self._rest]
 
-    def _made(self, translation: Translation) -> ProtectedTranslation | None:
-        ties = reweight_alignment_links(
-            extract_alignment_links(translation), self._residue, translation.text
-        )
-        if not ties:
+    def _restore(self, translation: Translation) -> ProtectedTranslation | None:
+        links = extract_alignment_links(translation)
+        links = reweight_alignment_links(links, self._rest, translation.text)
+        if not links:
             return None
-        points = [bisect_left(self._kept, chunk.start) for chunk in self._chunks]
-        places = find_insertion_offsets(self._residue, translation.text, ties, points)
-        row = sorted(zip(places, self._chunks, strict=True))
-        text = PlaceholderInserter(self.task.text, translation.text)
-        moved = [text.insert(place, chunk) for place, chunk in row]
-        return self._put_together(translation, text, ties, moved)
+        source_offsets = [bisect_left(self._remaining, one.start) for one in self._removed]
+        offsets = find_insertion_offsets(self._rest, translation.text, links, source_offsets)
+        inserter = PlaceholderInserter(self.task.text, translation.text)
+        inserted = [
+            inserter.insert(offset, source_range)
+            for offset, source_range in sorted(zip(offsets, self._removed, strict=True))
+        ]
+        return self._combine(translation, inserter, links, inserted)
 
-    def _put_together(
+    def _combine(
         self,
         translation: Translation,
-        text: PlaceholderInserter,
-        ties: Sequence[WeightedLink],
-        moved: list[CopiedSpan],
+        inserter: PlaceholderInserter,
+        links: Sequence[WeightedLink],
+        inserted: list[CopiedSpan],
     ) -> ProtectedTranslation:
-        anchors = tuple(
-            CopiedSpan(extent, _shifted(extent, chunk.target.start - chunk.source.start))
-            for chunk in moved
-            for extent in select_ranges_starting_in(chunk.source, self.task.protected_ranges)
+        """Return the translation with inserted text; map its tokens and links to the new text."""
+        copied_spans = tuple(
+            CopiedSpan(one, _shift_range(one, span.target.start - span.source.start))
+            for span in inserted
+            for one in select_ranges_starting_in(span.source, self.task.protected_ranges)
         )
-        origin = [*self._kept, len(self.task.text)]
-        links = [
-            *(
-                WeightedLink(_carried(t.source, origin), text.map_range(t.target), t.weight)
-                for t in ties
-            ),
-            *(WeightedLink(anchor.source, anchor.target) for anchor in anchors),
+        source_offsets = [*self._remaining, len(self.task.text)]
+        mapped_links = [
+            WeightedLink(
+                _map_range(link.source, source_offsets),
+                inserter.map_range(link.target),
+                link.weight,
+            )
+            for link in links
         ]
+        copied_links = [WeightedLink(span.source, span.target) for span in copied_spans]
         tokens = [
-            replace(token, start=where.start, end=where.end)
+            replace(token, start=mapped.start, end=mapped.end)
             for token in translation.tokens
-            for where in [text.map_range(IndexRange(token.start, token.end))]
+            for mapped in [inserter.map_range(IndexRange(token.start, token.end))]
         ]
-        changed = replace(
+        combined = replace(
             translation,
-            text=text.text,
+            text=inserter.text,
             tokens=tuple(tokens),
-            alignment=tuple(map(_link, links)),
+            alignment=tuple(map(_to_alignment_link, [*mapped_links, *copied_links])),
             sentences=(),
         )
-        return ProtectedTranslation(changed, anchors)
+        return ProtectedTranslation(combined, copied_spans)
 
 
-class _InPieces(_Attempt):
-    """Translate what stands between the placeholders, stretch by stretch."""
+class _TranslateBetween(_Strategy):
+    """Translate each part of the line between protected texts separately."""
 
     def __init__(self, task: ProtectedLineTask) -> None:
         super().__init__(task)
-        ends = [0, *(place for extent in task.protected_ranges for place in extent), len(task.text)]
-        stretches = [
-            _stripped(task.text, IndexRange(*ends[i : i + 2])) for i in range(0, len(ends), 2)
+        offsets = [0, *(offset for one in task.protected_ranges for offset in one), len(task.text)]
+        parts = [
+            _strip_spaces(task.text, IndexRange(*offsets[i : i + 2]))
+            for i in range(0, len(offsets), 2)
         ]
-        self._stretches = [e for e in stretches if has_letter(task.text[e.start : e.end])]
-        self.texts = [task.text[start:end] for start, end in self._stretches]
+        self._parts = [part for part in parts if has_letter(task.text[part.start : part.end])]
+        self.texts = [task.text[start:end] for start, end in self._parts]
 
-    def result(self, translations: Sequence[Translation]) -> ProtectedTranslation | None:
-        """Return the line with each stretch translated."""
+    def build_result(self, translations: Sequence[Translation]) -> ProtectedTranslation | None:
+        """Return the line with each part translated."""
         if not translations:
             return None
         failed = next((one for one in translations if one.error is not None), None)
         if failed:
             return ProtectedTranslation(failed)
-        text, done, shifts = "", 0, []
-        for stretch, translation in zip(self._stretches, translations, strict=True):
-            text += self.task.text[done : stretch.start]
-            shifts.append((stretch.end, len(text) + len(translation.text) - stretch.end))
-            text += translation.text
-            done = stretch.end
-        text += self.task.text[done:]
+        text, shifts = self._join(translations)
         if not self.task.has_same_placeholders(text):
             return None
-        anchors = [
-            CopiedSpan(extent, _shifted(extent, _shift(shifts, extent.start)))
-            for extent in self.task.protected_ranges
+        copied_spans = [
+            CopiedSpan(one, _shift_range(one, _find_shift(shifts, one.start)))
+            for one in self.task.protected_ranges
         ]
-        links = tuple(_link(WeightedLink(anchor.source, anchor.target)) for anchor in anchors)
-        whole = Translation(
+        links = [WeightedLink(span.source, span.target) for span in copied_spans]
+        joined = Translation(
             text,
             sum(one.score for one in translations) / len(translations),
             sum(one.log_prob for one in translations),
-            alignment=links,
+            alignment=tuple(map(_to_alignment_link, links)),
             flags=tuple(dict.fromkeys(flag for one in translations for flag in one.flags)),
             unmet_constraints=tuple(
                 dict.fromkeys(term for one in translations for term in one.unmet_constraints)
             ),
         )
-        return ProtectedTranslation(whole, tuple(anchors))
+        return ProtectedTranslation(joined, tuple(copied_spans))
+
+    def _join(self, translations: Sequence[Translation]) -> tuple[str, list[tuple[int, int]]]:
+        """Return the translated line, and the shift of the text after each translated part."""
+        text, done, shifts = "", 0, []
+        for part, translation in zip(self._parts, translations, strict=True):
+            text += self.task.text[done : part.start]
+            shifts.append((part.end, len(text) + len(translation.text) - part.end))
+            text += translation.text
+            done = part.end
+        return text + self.task.text[done:], shifts
 
 
-def _stripped(text: str, extent: IndexRange) -> IndexRange:
-    part = text[extent.start : extent.end]
-    start = extent.start + len(part) - len(part.lstrip())
+def _strip_spaces(text: str, index_range: IndexRange) -> IndexRange:
+    part = text[index_range.start : index_range.end]
+    start = index_range.start + len(part) - len(part.lstrip())
     return IndexRange(start, start + len(part.strip()))
 
 
-def _shifted(extent: IndexRange, by: int) -> IndexRange:
-    return IndexRange(extent.start + by, extent.end + by)
+def _shift_range(index_range: IndexRange, shift: int) -> IndexRange:
+    return IndexRange(index_range.start + shift, index_range.end + shift)
 
 
-def _shift(shifts: Sequence[tuple[int, int]], place: int) -> int:
-    before = bisect_right(shifts, place, key=lambda shift: shift[0])
-    return shifts[before - 1][1] if before else 0
+def _find_shift(shifts: Sequence[tuple[int, int]], offset: int) -> int:
+    """Return the shift of the last part that ends at or before an offset."""
+    index = bisect_right(shifts, offset, key=lambda shift: shift[0])
+    return shifts[index - 1][1] if index else 0
 
 
-def _carried(extent: IndexRange, origin: Sequence[int]) -> IndexRange:
-    return IndexRange(origin[extent.start], origin[extent.end - 1] + 1)
+def _map_range(index_range: IndexRange, offsets: Sequence[int]) -> IndexRange:
+    return IndexRange(offsets[index_range.start], offsets[index_range.end - 1] + 1)
 
 
-def _link(tie: WeightedLink) -> AlignmentLink:
-    return AlignmentLink(*tie.source, *tie.target, tie.weight)
+def _to_alignment_link(link: WeightedLink) -> AlignmentLink:
+    return AlignmentLink(*link.source, *link.target, link.weight)

@@ -1,93 +1,103 @@
-"""Translation memories: units without the target language get it."""
+"""Translate translation memories (TMX): units without the target language get a translation."""
 
 from __future__ import annotations
 
 from lxml import etree
 
-from seq2see.documents import inline_xml
 from seq2see.documents.document_translator import DocumentTranslator
+from seq2see.documents.inline_xml import (
+    XML_LANGUAGE,
+    InlineElementType,
+    has_text,
+    insert_after,
+    local_name,
+    parse_inline_elements,
+    parse_xml,
+    serialize_xml,
+    set_inline_content,
+    sibling_tag,
+)
 from seq2see.documents.markup import TextUnit
 from seq2see.errors import InputError
 from seq2see.text.languages import is_same_language
 
 CREATION_ID = "seq2see"
-"""Who made a translation, so that nobody takes it for a person's."""
+"""Author of a translation, which marks it as machine translation."""
 
 
 def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> bytes:
-    """Translate the units of a memory that have no translation yet."""
-    tree = inline_xml.parse_xml(data, file_name, "TMX")
+    """Translate the units of a memory that have no translation."""
+    tree = parse_xml(data, file_name, "TMX")
     units = list(tree.getroot().iter("{*}tu"))
-    sources = [_variant(unit, translator.source_language) for unit in units]
+    source_language, target_language = translator.source_language, translator.target_language
+    sources = [_find_variant(unit, source_language) for unit in units]
     if units and not any(source is not None for source in sources):
-        raise InputError(
-            f"{file_name} must have units in {translator.source_language}, but has none"
-        )
+        raise InputError(f"{file_name} must have units in {source_language}, but has none")
     rows = [
-        (unit, variant, number)
-        for number, (unit, variant) in enumerate(zip(units, sources, strict=True), 1)
-        if variant is not None and _is_wanted(unit, translator)
+        (unit, source, number)
+        for number, (unit, source) in enumerate(zip(units, sources, strict=True), 1)
+        if source is not None and _needs_translation(unit, translator)
     ]
-    passages = [
+    text_units = [
         TextUnit.from_nodes(
-            inline_xml.parse_inline_elements(_segment(variant), _inline), f"unit {number}"
+            parse_inline_elements(_get_segment(source), _classify), f"unit {number}"
         )
-        for _, variant, number in rows
+        for _, source, number in rows
     ]
-    for (unit, variant, _), result in zip(rows, translator.translate(passages), strict=True):
+    for (unit, source, _), result in zip(rows, translator.translate(text_units), strict=True):
         if not result.has_failed:
-            inline_xml.set_inline_content(
-                _segment(_target(unit, variant, translator.target_language)), result.nodes
-            )
-    return inline_xml.serialize_xml(tree, data)
+            target = _get_target(unit, source, target_language)
+            set_inline_content(_get_segment(target), result.nodes)
+    return serialize_xml(tree, data)
 
 
-def _is_wanted(unit: etree._Element, job: DocumentTranslator) -> bool:
-    target = _variant(unit, job.target_language)
-    has_one = target is not None and inline_xml.has_text(_segment(target))
-    job.report.num_already_translated += has_one and not job.overwrite
-    return not has_one or job.overwrite
+def _needs_translation(unit: etree._Element, translator: DocumentTranslator) -> bool:
+    """Return whether a unit is translated; count units that have a translation already."""
+    target = _find_variant(unit, translator.target_language)
+    has_translation = target is not None and has_text(_get_segment(target))
+    translator.report.num_already_translated += has_translation and not translator.overwrite
+    return not has_translation or translator.overwrite
 
 
-def _variant(unit: etree._Element, language: str) -> etree._Element | None:
-    """Return the variant of a unit in a language, or else in one of its regions."""
+def _find_variant(unit: etree._Element, language: str) -> etree._Element | None:
+    """Return the variant of a unit in a language, or in a regional form of the language."""
     variants = list(unit.iterchildren("{*}tuv"))
-    exact = [one for one in variants if _language(one).lower() == language.lower()]
-    kin = [one for one in variants if is_same_language(_language(one), language)]
-    return next(iter(exact + kin), None)
+    exact = [one for one in variants if _get_language(one).lower() == language.lower()]
+    regional = [one for one in variants if is_same_language(_get_language(one), language)]
+    return next(iter(exact + regional), None)
 
 
-def _language(variant: etree._Element) -> str:
-    return variant.get(inline_xml.XML_LANGUAGE) or variant.get("lang") or ""
+def _get_language(variant: etree._Element) -> str:
+    return variant.get(XML_LANGUAGE) or variant.get("lang") or ""
 
 
-def _segment(variant: etree._Element) -> etree._Element:
+def _get_segment(variant: etree._Element) -> etree._Element:
+    """Return the segment of a variant, which is created if it is missing."""
     segment = variant.find("{*}seg")
-    return (
-        etree.SubElement(variant, inline_xml.sibling_tag(variant, "seg"))
-        if segment is None
-        else segment
-    )
+    if segment is None:
+        return etree.SubElement(variant, sibling_tag(variant, "seg"))
+    return segment
 
 
-def _target(unit: etree._Element, source: etree._Element, language: str) -> etree._Element:
-    """Return the variant in the target language, which is made if there is none."""
-    found = _variant(unit, language)
-    if found is not None:
-        return found
-    new = etree.Element(source.tag, {inline_xml.XML_LANGUAGE: language, "creationid": CREATION_ID})
-    etree.SubElement(new, inline_xml.sibling_tag(source, "seg"))
-    inline_xml.insert_after(source, new)
+def _get_target(unit: etree._Element, source: etree._Element, language: str) -> etree._Element:
+    """Return the variant in the target language, which is created if it is missing."""
+    target = _find_variant(unit, language)
+    if target is not None:
+        return target
+    new = etree.Element(source.tag, {XML_LANGUAGE: language, "creationid": CREATION_ID})
+    etree.SubElement(new, sibling_tag(source, "seg"))
+    insert_after(source, new)
     return new
 
 
-def _inline(element: etree._Element) -> inline_xml.InlineElementType:
-    match inline_xml.local_name(element):
+def _classify(element: etree._Element) -> InlineElementType:
+    """Return the type of an element inside a segment."""
+    match local_name(element):
         case "hi":
-            return inline_xml.InlineElementType("paired")
+            return InlineElementType("paired")
         case "bpt":
-            return inline_xml.InlineElementType("open", element.get("i"))
+            return InlineElementType("open", element.get("i"))
         case "ept":
-            return inline_xml.InlineElementType("close", element.get("i"))
+            return InlineElementType("close", element.get("i"))
         case _:
-            return inline_xml.InlineElementType("standalone")
+            return InlineElementType("standalone")

@@ -19,76 +19,79 @@ if TYPE_CHECKING:
     from seq2see.progress import ProgressCallback
     from seq2see.translator import TranslationOptions, Translator
 
+MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
+"""Maximum size of a document in bytes."""
+
 TranslateFunction = Callable[[bytes, str, DocumentTranslator], bytes]
-"""Takes a file's content and its name, for messages, and returns the new content."""
+"""Takes the content and the name of a file and returns the translated content.
+
+The name is only used in error messages.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentFormat:
-    """A kind of document. None needs more than seq2see itself."""
+    """A document format. No format needs optional dependencies."""
 
     name: str
     extensions: tuple[str, ...]
     mime_type: str
     module: str
-    """Where it is translated, in this package."""
+    """Module of this package that has the function `translate` for the format."""
 
     def load_translate_function(self) -> TranslateFunction:
-        """Return what translates it."""
+        """Import the function that translates files of this format."""
         module = import_module(f"seq2see.documents.{self.module}")
         translate: TranslateFunction = module.translate
         return translate
 
 
-_WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-
-
+_DOCX_MIME_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _FORMATS = (
     DocumentFormat("txt", (".txt", ".text"), "text/plain", "plain_text"),
     DocumentFormat("html", (".html", ".htm"), "text/html", "html"),
     DocumentFormat("srt", (".srt",), "application/x-subrip", "subtitles"),
     DocumentFormat("vtt", (".vtt",), "text/vtt", "subtitles"),
     DocumentFormat("po", (".po", ".pot"), "text/x-gettext-translation", "po"),
-    DocumentFormat("docx", (".docx",), _WORD, "docx"),
+    DocumentFormat("docx", (".docx",), _DOCX_MIME_TYPE, "docx"),
     DocumentFormat("tmx", (".tmx",), "application/x-tmx+xml", "tmx"),
     DocumentFormat("xliff", (".xlf", ".xliff"), "application/xliff+xml", "xliff"),
 )
-
-
 UNSUPPORTED_EXTENSIONS = {
     *(".doc", ".docm", ".dot", ".dotx", ".rtf", ".odt", ".ott", ".fodt", ".pages"),
     *(".xls", ".xlsm", ".xlsx", ".ods", ".numbers", ".ppt", ".pptx", ".odp", ".odg"),
     *(".pdf", ".ps", ".xps", ".djvu", ".epub", ".mobi", ".azw3"),
 }
-"""Endings of documents that are not read here; some of them would pass for lines of text."""
+"""Extensions of documents that cannot be translated. Some of them could be decoded as text."""
 
 
 def supported_formats() -> tuple[DocumentFormat, ...]:
-    """Return the formats that are known."""
+    """Return all document formats that can be translated."""
     return _FORMATS
 
 
 def find_document_format(path: Path, name: str | None = None) -> DocumentFormat:
-    """Return a format by its name, or by the ending of a file."""
-    wanted = name if name is not None else path.suffix.lower()
-    for one in _FORMATS:
-        if wanted == one.name or (name is None and wanted in one.extensions):
-            return one
-    what = f"`{name}`" if name is not None else f"{path}"
-    known = ", ".join(one.name for one in _FORMATS)
-    raise InputError(f"a document must be one of {known}, but is {what} instead")
+    """Return the format with this name, or by default the format of the file extension.
+
+    Raises InputError if there is no such format.
+    """
+    key = name if name is not None else path.suffix.lower()
+    for document_format in _FORMATS:
+        is_extension = name is None and key in document_format.extensions
+        if key == document_format.name or is_extension:
+            return document_format
+    actual = f"`{name}`" if name is not None else f"{path}"
+    names = ", ".join(document_format.name for document_format in _FORMATS)
+    raise InputError(f"the document format must be one of {names}, but is {actual} instead")
 
 
 def check_document_extension(path: Path) -> None:
-    """Raise an error if a file is a document that is of none of the formats, by its ending."""
+    """Raise InputError if a file has the extension of an unsupported document format."""
     if path.suffix.lower() in UNSUPPORTED_EXTENSIONS:
-        known = ", ".join(ending for one in _FORMATS for ending in one.extensions)
-        what = f"must be one of {known}, but is {path.suffix} instead: convert it first"
-        raise InputError(f"{path} {what}")
-
-
-MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
-"""Bytes of the largest document that is read."""
+        extensions = ", ".join(one for document in _FORMATS for one in document.extensions)
+        raise InputError(
+            f"{path} must be one of {extensions}, but is {path.suffix} instead: convert it first"
+        )
 
 
 def translate_document(
@@ -102,20 +105,30 @@ def translate_document(
     keep_numbers: bool = False,
     overwrite: bool = False,
 ) -> DocumentReport:
-    """Translate a file to another of the same format, which is written aside and then renamed.
+    """Translate a file and write a file of the same format.
 
-    The format is known by the ending of the source unless it is named. `numbers` keeps numbers as
-    they are; `overwrite` also translates what has a translation already (PO, TMX, XLIFF).
-    `progress` is told how many sentences are done, and of how many.
+    The output is written to a temporary file that is renamed when it is complete.
+
+    Args:
+        translator: Translator, as returned by `seq2see.load`.
+        source: File to translate.
+        target: Output file, which may exist but must differ from `source`.
+        options: Options of the translator.
+        on_progress: Called with the number of translated sentences and their total number.
+        format_name: Name of the document format. Default: the format of the file extension.
+        keep_numbers: Whether no number of the source may be missing in the translation.
+        overwrite: Whether to replace existing translations (PO, TMX, XLIFF).
+
+    Raises InputError if the source cannot be read or the target cannot be written.
     """
     translate = find_document_format(source, format_name).load_translate_function()
     data = _read(source)
-    _refuse(target, source)
-    job = DocumentTranslator(
+    _check_target(target, source)
+    document_translator = DocumentTranslator(
         translator, options, keep_numbers=keep_numbers, overwrite=overwrite, on_progress=on_progress
     )
-    _write(target, translate(data, str(source), job))
-    return job.report
+    _write(target, translate(data, str(source), document_translator))
+    return document_translator.report
 
 
 def translate_text(
@@ -125,10 +138,9 @@ def translate_text(
     *,
     keep_numbers: bool = False,
 ) -> str:
-    """Translate a text line by line and sentence by sentence; all white space between stays."""
-    return translate_plain_text(
-        text, DocumentTranslator(translator, options, keep_numbers=keep_numbers)
-    )
+    """Translate a text line by line; white space between sentences and lines is preserved."""
+    document_translator = DocumentTranslator(translator, options, keep_numbers=keep_numbers)
+    return translate_plain_text(text, document_translator)
 
 
 def translate_html(
@@ -138,38 +150,38 @@ def translate_html(
     *,
     keep_numbers: bool = False,
 ) -> str:
-    """Translate a page or a fragment; its tags go where their words went."""
-    return translate_html_text(
-        html, DocumentTranslator(translator, options, keep_numbers=keep_numbers)
-    )
+    """Translate an HTML page or fragment; inline tags are placed by word alignment."""
+    document_translator = DocumentTranslator(translator, options, keep_numbers=keep_numbers)
+    return translate_html_text(html, document_translator)
 
 
 def _read(path: Path) -> bytes:
     try:
         if path.stat().st_size > MAX_DOCUMENT_BYTES:
-            raise InputError(f"{path} must have at most {MAX_DOCUMENT_BYTES >> 20} MB: split it")
+            limit = MAX_DOCUMENT_BYTES >> 20
+            raise InputError(f"{path} must have at most {limit} MB: split the document")
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-def _refuse(target: Path, source: Path) -> None:
-    """Raise an error if nothing can be written there: better now than when all is translated."""
+def _check_target(target: Path, source: Path) -> None:
+    """Raise InputError if the target cannot be written, before anything is translated."""
     if target.exists() and target.samefile(source):
-        raise InputError(f"`target` must be another file than the source, but both are {source}")
+        raise InputError(f"`target` must not be the source file, but both are {source}")
     if target.is_dir() or not os.access(target.parent, os.W_OK | os.X_OK):
-        raise InputError(f"{target} cannot be written: name a file in a folder that is there")
+        raise InputError(f"{target} cannot be written: name a file in an existing directory")
 
 
 def _write(target: Path, content: bytes) -> None:
-    """Write a file aside, and give it its name when it is whole."""
+    """Write a temporary file and rename it when it is complete."""
     try:
-        with TemporaryDirectory(prefix=".partial-", dir=target.parent) as folder:
-            aside = Path(folder) / target.name
-            with aside.open("wb") as file:
+        with TemporaryDirectory(prefix=".partial-", dir=target.parent) as directory:
+            temporary = Path(directory) / target.name
+            with temporary.open("wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            aside.replace(target)
+            temporary.replace(target)
     except OSError as error:
         raise InputError(f"{target} cannot be written: {error.strerror or error}") from None

@@ -12,20 +12,18 @@ from math import exp
 from typing import TYPE_CHECKING, NamedTuple
 
 from seq2see.documents.markup import IndexRange
-from seq2see.translator import Translation
 
 if TYPE_CHECKING:
-    pass
+    from seq2see.translator import Translation
 
 WORD_PATTERN = re.compile(r"\S+")
-
-
-_NEARNESS = 4
-"""How much likelier a word at the same place is than one at the other end: e^4."""
+_DIAGONAL_TENSION = 4
+"""Preference for links near the diagonal: a link between words at the same relative position is
+e^4 times as likely as one between opposite ends of the sentences."""
 
 
 class WeightedLink(NamedTuple):
-    """Words of the source that became words of the target."""
+    """A link between a range of the source and a range of the target."""
 
     source: IndexRange
     target: IndexRange
@@ -33,108 +31,14 @@ class WeightedLink(NamedTuple):
 
 
 class CopiedSpan(NamedTuple):
-    """Kept words: where they were, and where they are now."""
+    """Text that is the same in source and target, with its position in both."""
 
     source: IndexRange
     target: IndexRange
 
 
-def align_diagonally(source: str, target: str) -> list[WeightedLink]:
-    """Return ties as if both had the same order of words: for engines that tell nothing better."""
-    sources = [IndexRange(*chunk.span()) for chunk in WORD_PATTERN.finditer(source)]
-    targets = [IndexRange(*chunk.span()) for chunk in WORD_PATTERN.finditer(target)]
-    if not sources:
-        return []
-    return [
-        WeightedLink(sources[place * len(sources) // len(targets)], extent)
-        for place, extent in enumerate(targets)
-    ]
-
-
-def reweight_alignment_links(
-    links: Sequence[WeightedLink], source: str, target: str
-) -> list[WeightedLink]:
-    """Return ties by attention with weights that are fit to decide by.
-
-    Attention rests on some words whatever is said (full stops, "not"), so what a word gets is set
-    against what it gets from all; and of two words that are looked at alike, the one at about the
-    same place of its sentence is likelier. On fables this takes the share of words that are led to
-    the right one from 76 % to 90 %.
-    """
-    totals, sums = defaultdict[IndexRange, float](float), defaultdict[IndexRange, float](float)
-    for tie in links:
-        totals[tie.source] += tie.weight
-    likely = []
-    for tie in links:
-        apart = abs(_middle(tie.source) / len(source) - _middle(tie.target) / len(target))
-        weight = tie.weight / (totals[tie.source] or 1) * exp(-_NEARNESS * apart)
-        likely.append(WeightedLink(tie.source, tie.target, weight))
-        sums[tie.target] += weight
-    return [
-        WeightedLink(tie.source, tie.target, tie.weight / (sums[tie.target] or 1)) for tie in likely
-    ]
-
-
-def _middle(extent: IndexRange) -> float:
-    return (extent.start + extent.end) / 2
-
-
-def split_alignment_links(
-    source: str, target: str, links: Iterable[WeightedLink], tag_offsets: Sequence[int] = ()
-) -> Iterator[WeightedLink]:
-    """Tie words to words and the punctuation at their edges to such: "dog," is two things.
-
-    A word that was copied is cut where an edge of a mark is inside it: the 2 of H2O stays below.
-    """
-    for tie in links:
-        ours, theirs = strip_punctuation(source, tie.source), strip_punctuation(target, tie.target)
-        both = zip(
-            split_around_core(tie.source, ours), split_around_core(tie.target, theirs), strict=True
-        )
-        found = [
-            WeightedLink(s, t, tie.weight) for s, t in both if s.start < s.end and t.start < t.end
-        ]
-        for one in found or [tie]:
-            yield from _cut(one, tag_offsets) if _is_copy(source, target, one) else [one]
-
-
-def _is_copy(source: str, target: str, tie: WeightedLink) -> bool:
-    return source[slice(*tie.source)] == target[slice(*tie.target)]
-
-
-def _cut(tie: WeightedLink, edges: Sequence[int]) -> Iterator[WeightedLink]:
-    (start, end), shift = tie.source, tie.target.start - tie.source.start
-    inside = edges[bisect_right(edges, start) : bisect_left(edges, end)]
-    for first, last in pairwise([start, *inside, end]):
-        yield WeightedLink(
-            IndexRange(first, last), IndexRange(first + shift, last + shift), tie.weight
-        )
-
-
-def strip_punctuation(text: str, index_range: IndexRange) -> IndexRange:
-    """Return the part without the punctuation at its edges, or all if there is nothing else."""
-    start, end = index_range
-    while start < end and is_space_or_punctuation(text[start]):
-        start += 1
-    while start < end and is_space_or_punctuation(text[end - 1]):
-        end -= 1
-    return IndexRange(start, end) if start < end else index_range
-
-
-def is_space_or_punctuation(character: str) -> bool:
-    """Tell if a character is no part of a word."""
-    return character.isspace() or unicodedata.category(character)[0] in "PS"
-
-
-def split_around_core(
-    whole: IndexRange, core: IndexRange
-) -> tuple[IndexRange, IndexRange, IndexRange]:
-    """Return what is before the core of an extent, the core, and what is behind it."""
-    return IndexRange(whole.start, core.start), core, IndexRange(core.end, whole.end)
-
-
 def extract_alignment_links(translation: Translation) -> list[WeightedLink]:
-    """Return which words became which, as told by the translator."""
+    """Return the word alignment of a translation, without links to empty ranges."""
     return [
         WeightedLink(
             IndexRange(link.source_start, link.source_end),
@@ -144,3 +48,102 @@ def extract_alignment_links(translation: Translation) -> list[WeightedLink]:
         for link in translation.alignment
         if link.source_start < link.source_end and link.target_start < link.target_end
     ]
+
+
+def align_diagonally(source: str, target: str) -> list[WeightedLink]:
+    """Link words at the same relative position, for engines that return no alignment."""
+    sources = [IndexRange(*match.span()) for match in WORD_PATTERN.finditer(source)]
+    targets = [IndexRange(*match.span()) for match in WORD_PATTERN.finditer(target)]
+    if not sources:
+        return []
+    return [
+        WeightedLink(sources[index * len(sources) // len(targets)], word)
+        for index, word in enumerate(targets)
+    ]
+
+
+def reweight_alignment_links(
+    links: Sequence[WeightedLink], source: str, target: str
+) -> list[WeightedLink]:
+    """Return the links with weights that sum to 1 for each target word.
+
+    Attention puts weight on some source words in every step (full stops, "not"), so each weight is
+    divided by the total weight of its source word. Links near the diagonal are preferred. On fables
+    this raises the share of words whose strongest link is correct from 76 % to 90 %.
+    """
+    source_totals = defaultdict[IndexRange, float](float)
+    target_totals = defaultdict[IndexRange, float](float)
+    for link in links:
+        source_totals[link.source] += link.weight
+    reweighted = []
+    for link in links:
+        distance = abs(_middle(link.source) / len(source) - _middle(link.target) / len(target))
+        weight = link.weight / (source_totals[link.source] or 1)
+        weight *= exp(-_DIAGONAL_TENSION * distance)
+        reweighted.append(WeightedLink(link.source, link.target, weight))
+        target_totals[link.target] += weight
+    return [
+        WeightedLink(link.source, link.target, link.weight / (target_totals[link.target] or 1))
+        for link in reweighted
+    ]
+
+
+def _middle(index_range: IndexRange) -> float:
+    return (index_range.start + index_range.end) / 2
+
+
+def split_alignment_links(
+    source: str, target: str, links: Iterable[WeightedLink], tag_offsets: Sequence[int] = ()
+) -> Iterator[WeightedLink]:
+    """Split each link into links of the words and of the punctuation around them, as in "dog,".
+
+    A word that is the same in source and target is also split at the offsets of tags inside it, so
+    that the 2 of H2O stays a subscript.
+    """
+    for link in links:
+        source_core = strip_punctuation(source, link.source)
+        target_core = strip_punctuation(target, link.target)
+        pairs = zip(
+            split_around_core(link.source, source_core),
+            split_around_core(link.target, target_core),
+            strict=True,
+        )
+        parts = [
+            WeightedLink(s, t, link.weight) for s, t in pairs if s.start < s.end and t.start < t.end
+        ]
+        for part in parts or [link]:
+            yield from _split_at(part, tag_offsets) if _is_copy(source, target, part) else [part]
+
+
+def _is_copy(source: str, target: str, link: WeightedLink) -> bool:
+    return source[slice(*link.source)] == target[slice(*link.target)]
+
+
+def _split_at(link: WeightedLink, offsets: Sequence[int]) -> Iterator[WeightedLink]:
+    (start, end), shift = link.source, link.target.start - link.source.start
+    inside = offsets[bisect_right(offsets, start) : bisect_left(offsets, end)]
+    for first, last in pairwise([start, *inside, end]):
+        source, target = IndexRange(first, last), IndexRange(first + shift, last + shift)
+        yield WeightedLink(source, target, link.weight)
+
+
+def strip_punctuation(text: str, index_range: IndexRange) -> IndexRange:
+    """Return a range without the punctuation at its ends, or all of it if nothing else is left."""
+    start, end = index_range
+    while start < end and is_space_or_punctuation(text[start]):
+        start += 1
+    while start < end and is_space_or_punctuation(text[end - 1]):
+        end -= 1
+    return IndexRange(start, end) if start < end else index_range
+
+
+def is_space_or_punctuation(character: str) -> bool:
+    """Return whether a character is white space, punctuation or a symbol."""
+    return character.isspace() or unicodedata.category(character)[0] in "PS"
+
+
+def split_around_core(
+    whole: IndexRange, core: IndexRange
+) -> tuple[IndexRange, IndexRange, IndexRange]:
+    """Return the part of a range before its core, the core, and the part after it."""
+    return IndexRange(whole.start, core.start), core, IndexRange(core.end, whole.end)

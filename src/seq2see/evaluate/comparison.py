@@ -14,85 +14,86 @@ from seq2see.evaluate.evaluation_set import EvaluationSet
 from seq2see.metrics import (
     MetricComparison,
     MetricName,
-    MetricScore,
     MetricStatistics,
     SignificanceTest,
 )
 
 SIGNIFICANCE_LEVEL = 0.05
-
-
 SENTENCE_METRIC: MetricName = "chrf"
-"""What single sentences are compared by: BLEU says little about one."""
+"""Metric of single sentences, for which BLEU is not meaningful."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentenceDifference:
-    """A sentence that the systems translate differently."""
+    """A sentence that the two systems translate differently."""
 
     line: int
-    """From 1 on."""
+    """Line number, which starts at 1."""
     source: str | None
     reference: str
     first: str
     second: str
     gain: float
-    """What the second has more of the metric; negative where the first is better."""
+    """Score of the second system minus that of the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class SystemComparison:
-    """What can be said about two systems."""
+    """The scores of two systems, with significance tests and differing sentences."""
 
     systems: tuple[str, str]
+    """Names of the systems."""
     num_sentences: int
     metrics: Mapping[MetricName, Mapping[SignificanceTest, MetricComparison]]
+    """Result of each significance test for each metric."""
     differences: Sequence[SentenceDifference]
-    """Of all sentences with other words, the largest first."""
+    """Sentences that are translated differently, largest difference first."""
 
     @property
     def wins(self) -> int:
-        """Sentences that the second translates better."""
+        """Number of sentences that the second system translates better."""
         return sum(difference.gain > 0 for difference in self.differences)
 
     @property
     def losses(self) -> int:
-        """Sentences that the first translates better."""
+        """Number of sentences that the first system translates better."""
         return sum(difference.gain < 0 for difference in self.differences)
 
     @property
     def identical(self) -> int:
-        """Sentences with the same words."""
+        """Number of sentences with the same translation."""
         return self.num_sentences - len(self.differences)
 
     @property
     def verdict(self) -> str:
-        """One sentence that says who is better, by the first metric and both tests."""
+        """A sentence that names the better system, by the first metric and both tests."""
         first, second = self.systems
         if not self.differences:
-            return f"{first} and {second} translate all {self.num_sentences:,} sentences alike."
+            return f"{first} and {second} translate all {self.num_sentences:,} sentences the same."
         decisive, *others = self.metrics.values()
-        better = _better(decisive)
+        better = _find_better(decisive)
         if better is None:
-            return f"No difference can be shown: {_evidence(decisive)}."
+            return f"No significant difference: {_format_evidence(decisive)}."
         winner, loser = (first, second) if better == "first" else (second, first)
-        contrary = [
-            _any(tests).first.name for tests in others if _better(tests) not in {better, None}
+        opposite = [
+            _get_first(tests).first.name
+            for tests in others
+            if _find_better(tests) not in {better, None}
         ]
-        but = f", but {' and '.join(contrary)} says the contrary" if contrary else ""
-        return f"{winner} is better than {loser}: {_evidence(decisive)}{but}."
+        but = f", but {' and '.join(opposite)} shows the opposite" if opposite else ""
+        return f"{winner} is better than {loser}: {_format_evidence(decisive)}{but}."
 
     def to_json(self, max_differences: int) -> dict[str, Any]:
-        """Return it for machines, with so many of the differences."""
+        """Return the comparison as JSON, with at most this number of differing sentences."""
         return {
             "systems": list(self.systems),
             "num_sentences": self.num_sentences,
             "verdict": self.verdict,
-            "metrics": {name: _record(tests) for name, tests in self.metrics.items()},
+            "metrics": {name: _tests_to_json(tests) for name, tests in self.metrics.items()},
             "wins": self.wins,
             "losses": self.losses,
             "identical": self.identical,
-            "differences": [asdict(d) for d in self.differences[:max_differences]],
+            "differences": [asdict(one) for one in self.differences[:max_differences]],
         }
 
 
@@ -104,116 +105,120 @@ def compare_systems(
     scoring: ScoringConfig | None = None,
     resamples: int | None = None,
 ) -> SystemComparison:
-    """Compare the translations of two systems by every metric and both tests.
+    """Compare the translations of two systems by every metric and both significance tests.
 
-    `trials` is how often each test draws, instead of as often as it usually does.
+    `systems` are the names of the systems, `first` and `second` their translations. `resamples` is
+    the number of resamples per test, by default 1,000 (bootstrap) and 10,000 (randomization).
     """
     scoring = scoring or ScoringConfig()
-    options, references = (
-        scoring.metric_options(evaluation_set.target_language),
-        evaluation_set.references,
-    )
-    judges = {
-        metric: MetricStatistics(metric, [first, second], references, options)
+    options = scoring.metric_options(evaluation_set.target_language)
+    statistics = {
+        metric: MetricStatistics(metric, [first, second], evaluation_set.references, options)
         for metric in dict.fromkeys((*scoring.metrics, SENTENCE_METRIC))
     }
-    tests = {
-        metric: metrics.compare_statistics(judges[metric], samples=resamples, seed=scoring.seed)
+    results = {
+        metric: metrics.compare_statistics(statistics[metric], samples=resamples, seed=scoring.seed)
         for metric in scoring.metrics
     }
-    found = find_differences(first, second, evaluation_set, judges[SENTENCE_METRIC])
-    return SystemComparison(systems, len(evaluation_set), tests, found)
+    differences = find_differences(first, second, evaluation_set, statistics[SENTENCE_METRIC])
+    return SystemComparison(systems, len(evaluation_set), results, differences)
 
 
 def find_differences(
     first: Sequence[str],
     second: Sequence[str],
     evaluation_set: EvaluationSet,
-    metric: MetricStatistics,
+    statistics: MetricStatistics,
 ) -> list[SentenceDifference]:
-    """Return the sentences with other words, those with the largest difference first."""
-    gains = (metric.compute_sentence_values(1) - metric.compute_sentence_values(0)).tolist()
-    found = [
+    """Return the sentences with different translations, largest difference of the metric first."""
+    second_values = statistics.compute_sentence_values(1)
+    gains = (second_values - statistics.compute_sentence_values(0)).tolist()
+    differences = [
         SentenceDifference(
-            place + 1,
-            None if evaluation_set.sources is None else evaluation_set.sources[place],
-            evaluation_set.references[0][place],
-            first[place],
-            second[place],
-            gains[place],
+            index + 1,
+            None if evaluation_set.sources is None else evaluation_set.sources[index],
+            evaluation_set.references[0][index],
+            first[index],
+            second[index],
+            gains[index],
         )
-        for place in range(len(evaluation_set))
-        if first[place] != second[place]
+        for index in range(len(evaluation_set))
+        if first[index] != second[index]
     ]
-    return sorted(found, key=lambda difference: -abs(difference.gain))
+    return sorted(differences, key=lambda difference: -abs(difference.gain))
 
 
-def _any(tests: Mapping[SignificanceTest, MetricComparison]) -> MetricComparison:
+def _get_first(tests: Mapping[SignificanceTest, MetricComparison]) -> MetricComparison:
+    """Return the result of the first test; all tests have the same scores and interval."""
     return next(iter(tests.values()))
 
 
-def _better(tests: Mapping[SignificanceTest, MetricComparison]) -> str | None:
-    """Return who is better, if both tests say that it is no chance.
+def _find_better(tests: Mapping[SignificanceTest, MetricComparison]) -> str | None:
+    """Return the better system if the difference is significant in all tests, otherwise None.
 
-    The interval must say so too: it is drawn otherwise than the p-value of the bootstrap, and a
-    reader would not believe in a difference that may be 0.
+    The confidence interval must not contain 0 either. It is computed in another way than the
+    p-value of the bootstrap, and a difference that may be 0 would not be convincing.
     """
-    low, high = _any(tests).interval
-    shown = all(comparison.p_value < SIGNIFICANCE_LEVEL for comparison in tests.values())
-    return _any(tests).better if shown and not low <= 0 <= high else None
+    low, high = _get_first(tests).interval
+    is_significant = all(test.p_value < SIGNIFICANCE_LEVEL for test in tests.values())
+    return _get_first(tests).better if is_significant and not low <= 0 <= high else None
 
 
-def _evidence(tests: Mapping[SignificanceTest, MetricComparison]) -> str:
-    one = _any(tests)
-    low, high = one.interval
-    p_values = " and ".join(f"{c.p_value:.4f} by {test}" for test, c in tests.items())
+def _format_evidence(tests: Mapping[SignificanceTest, MetricComparison]) -> str:
+    comparison = _get_first(tests)
+    first, second = comparison.first, comparison.second
+    low, high = comparison.interval
+    p_values = " and ".join(f"{test.p_value:.4f} by {name}" for name, test in tests.items())
     return (
-        f"{one.first.name} {one.first.value:.2f} and {one.second.value:.2f}, a difference of "
-        f"{one.difference:+.2f} (95 % from {low:+.2f} to {high:+.2f}), p = {p_values}"
+        f"{first.name} {first.value:.2f} and {second.value:.2f}, a difference of "
+        f"{comparison.difference:+.2f} (95 % from {low:+.2f} to {high:+.2f}), p = {p_values}"
     )
 
 
-def _record(tests: Mapping[SignificanceTest, MetricComparison]) -> dict[str, Any]:
-    one = _any(tests)
-    sides: dict[str, MetricScore] = {"first": one.first, "second": one.second}
+def _tests_to_json(tests: Mapping[SignificanceTest, MetricComparison]) -> dict[str, Any]:
+    comparison = _get_first(tests)
     return {
-        **{side: score_to_json(score) for side, score in sides.items()},
-        "difference": one.difference,
-        "interval": list(one.interval),
-        "better": one.better,
+        "first": score_to_json(comparison.first),
+        "second": score_to_json(comparison.second),
+        "difference": comparison.difference,
+        "interval": list(comparison.interval),
+        "better": comparison.better,
         "tests": {
-            test: {"p_value": comparison.p_value, "signature": comparison.signature}
-            for test, comparison in tests.items()
+            name: {"p_value": test.p_value, "signature": test.signature}
+            for name, test in tests.items()
         },
     }
 
 
 DiffSide = Literal["both", "first", "second"]
-
-
-_UNIT = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+|\s+|[^\w\s]")
-"""A word, a mark, white space; where words have no spaces between them, a character."""
+_DIFF_TOKEN = re.compile(
+    r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+|\s+|[^\w\s]"
+)
+"""A word, a punctuation mark or white space; Chinese and Japanese are split into characters."""
 
 
 class DiffSpan(NamedTuple):
-    """Words that both texts have, or one of them."""
+    """Text that occurs in both texts, or only in the first or the second."""
 
     side: DiffSide
     text: str
 
 
 def diff_words(first: str, second: str) -> list[DiffSpan]:
-    """Return both texts as one. What is not of `second` alone adds up to the first, and so on."""
-    return list(_stretches(_UNIT.findall(first), _UNIT.findall(second)))
+    """Return the differences between two texts.
+
+    All spans except those of side `second` are the first text, and the other way round.
+    """
+    return list(_diff_tokens(_DIFF_TOKEN.findall(first), _DIFF_TOKEN.findall(second)))
 
 
-def _stretches(first: list[str], second: list[str]) -> Iterator[DiffSpan]:
+def _diff_tokens(first: list[str], second: list[str]) -> Iterator[DiffSpan]:
     matcher = SequenceMatcher(None, first, second, autojunk=False)
-    for kind, a, b, c, d in matcher.get_opcodes():
-        if kind == "equal":
-            yield DiffSpan("both", "".join(first[a:b]))
+    for operation, i1, i2, j1, j2 in matcher.get_opcodes():
+        if operation == "equal":
+            yield DiffSpan("both", "".join(first[i1:i2]))
             continue
-        if a < b:
-            yield DiffSpan("first", "".join(first[a:b]))
-        if c < d:
-            yield DiffSpan("second", "".join(second[c:d]))
+        if i1 < i2:
+            yield DiffSpan("first", "".join(first[i1:i2]))
+        if j1 < j2:
+            yield DiffSpan("second", "".join(second[j1:j2]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -25,41 +25,92 @@ from seq2see.metrics import (
     MetricStatistics,
     Tokenization,
 )
+from seq2see.progress import ProgressCallback
 from seq2see.translator import Translation, TranslationOptions, Translator
+
+MAX_LENGTH_BUCKETS = 5
+"""Maximum number of buckets, which have about the same number of sentences."""
 
 
 class ScoringConfig(Config):
-    """What a report counts, and how."""
+    """Metrics of an evaluation and their settings."""
 
     metrics: tuple[MetricName, ...] = Field(default=("bleu", "chrf", "ter", "exact"), min_length=1)
-    """The first one decides where one must."""
+    """Metrics to compute. A comparison of systems is decided by the first one."""
     tokenize: Tokenization | None = None
-    """How BLEU finds words, instead of the language's own way."""
+    """Tokenizer of BLEU. Default: by language."""
     lowercase: bool | None = None
-    """Ignore case; as usual for each metric unless given."""
+    """Ignore case. Default: the metric's own (only TER ignores case)."""
     resamples: int = Field(default=1000, ge=0, le=1_000_000)
-    """Resampled test sets for the intervals; 0 is none."""
+    """Number of bootstrap samples for confidence intervals; 0 disables them."""
     seed: int = Field(default=DEFAULT_SEED, ge=0)
-    """Of the resampling."""
+    """Random seed of the bootstrap."""
 
     def metric_options(self, language: str | None) -> MetricOptions:
-        """Return what stands in the signatures."""
+        """Return the options of the metrics for references in a language."""
         return {"language": language, "tokenize": self.tokenize, "lowercase": self.lowercase}
 
 
-def compute_bleu_and_chrf(
-    translations: list[str], references: list[str], language: str
-) -> dict[str, MetricScore]:
-    """Return BLEU and chrF, by their names: of characters, where what finds words is missing."""
-    way = metrics.find_fallback_tokenization(language)
-    found = metrics.score_metrics(
-        translations, references, ("bleu", "chrf"), language=language, tokenize=way
-    )
-    return {str(name): score for name, score in found.items()}
+@dataclass(frozen=True, slots=True)
+class LengthBucket:
+    """Scores of the sentences with a length in a range."""
+
+    min_length: int
+    max_length: int
+    num_sentences: int
+    values: Mapping[MetricName, float]
+
+
+@dataclass(frozen=True, slots=True)
+class PronounAccuracy:
+    """Number of contrastive pronouns, and how many of them are translated correctly."""
+
+    total: int
+    correct: int
+
+    @property
+    def accuracy(self) -> float:
+        """Correct pronouns in percent."""
+        return 100 * self.correct / max(1, self.total)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Translations of a test set with their scores."""
+
+    test_set: str
+    """Name of the test set."""
+    translations: Sequence[str]
+    scores: Mapping[MetricName, MetricScore]
+    length_buckets: Sequence[LengthBucket]
+    pronoun_accuracy: PronounAccuracy | None = None
+    """Only for fables."""
+    alignment: AlignmentReport | None = None
+    """Only for fables that were translated by a model."""
+    flags: Mapping[str, int] = field(default_factory=dict)
+    """Number of translations with each flag."""
+    errors: Mapping[int, str] = field(default_factory=dict)
+    """Error messages by line number, which starts at 1."""
+    seconds: float | None = None
+    """Duration of the translation."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the evaluation as JSON, without the translations."""
+        return {
+            "test_set": self.test_set,
+            "num_sentences": len(self.translations),
+            "scores": scores_to_json(self.scores),
+            "length_buckets": [asdict(bucket) for bucket in self.length_buckets],
+            "pronoun_accuracy": asdict(self.pronoun_accuracy) if self.pronoun_accuracy else None,
+            "alignment": self.alignment.to_json() if self.alignment else None,
+            "flags": dict(self.flags),
+            "errors": dict(self.errors),
+            "seconds": self.seconds,
+        }
 
 
 def score_to_json(score: MetricScore) -> dict[str, Any]:
-    """Return a score as JSON has it."""
+    """Return a score as JSON."""
     record: dict[str, Any] = {"value": score.value, "signature": score.signature}
     if score.interval:
         record["interval"] = list(score.interval)
@@ -74,145 +125,8 @@ def score_to_json(score: MetricScore) -> dict[str, Any]:
 
 
 def scores_to_json(scores: Mapping[MetricName, MetricScore]) -> dict[str, Any]:
-    """Return several, by their names."""
+    """Return scores as JSON, by the names of their metrics."""
     return {name: score_to_json(score) for name, score in scores.items()}
-
-
-MAX_LENGTH_BUCKETS = 5
-"""At most so many, with about as many sentences each."""
-
-
-@dataclass(frozen=True, slots=True)
-class LengthBucket:
-    """Sentences of similar length."""
-
-    min_length: int
-    max_length: int
-    num_sentences: int
-    values: Mapping[MetricName, float]
-
-
-def score_by_length(
-    metrics_by_name: Mapping[MetricName, MetricStatistics], lengths: Sequence[int]
-) -> list[LengthBucket]:
-    """Score the sentences of each bucket by themselves, from what was counted in each."""
-    found = []
-    for places in split_into_length_buckets(lengths):
-        values = {
-            metric: judge.compute_value(judge.line_statistics[0][places].sum(axis=0))
-            for metric, judge in metrics_by_name.items()
-        }
-        span = [lengths[place] for place in places]
-        found.append(LengthBucket(min(span), max(span), len(places), values))
-    return found
-
-
-def split_into_length_buckets(
-    lengths: Sequence[int], num_buckets: int = MAX_LENGTH_BUCKETS
-) -> list[list[int]]:
-    """Return the places of each bucket, short ones first. What is as long is in the same."""
-    ordered = np.sort(lengths)
-    last = -(-len(ordered) * np.arange(1, num_buckets + 1) // num_buckets) - 1
-    longest = np.unique(ordered[last])
-    numbers = np.searchsorted(longest, lengths)
-    return [np.flatnonzero(numbers == number).tolist() for number in range(len(longest))]
-
-
-@dataclass(frozen=True, slots=True)
-class PronounAccuracy:
-    """Sentences in which the predicate decides between the pronouns."""
-
-    total: int
-    correct: int
-
-    @property
-    def accuracy(self) -> float:
-        """Of the right ones, in percent."""
-        return 100 * self.correct / max(1, self.total)
-
-
-def compute_pronoun_accuracy(
-    test_fables: Sequence[Fable], translations: Sequence[str]
-) -> PronounAccuracy:
-    """Count the decisive pronouns of these translations."""
-    decisive = [
-        _is_right(fable, text)
-        for fable, text in zip(test_fables, translations, strict=True)
-        if fable.pronoun and fable.pronoun.contrastive_pair
-    ]
-    return PronounAccuracy(len(decisive), sum(decisive))
-
-
-def _is_right(fable: Fable, text: str) -> bool:
-    """Say whether the word at the pronoun's place is the expected one."""
-    assert fable.pronoun
-    place = fable.pronoun.target_index
-    return (
-        fables.split_words(text)[place : place + 1]
-        == fables.split_words(fable.target)[place : place + 1]
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """Translations of a test set, and all that was counted in them."""
-
-    test_set: str
-    translations: Sequence[str]
-    scores: Mapping[MetricName, MetricScore]
-    length_buckets: Sequence[LengthBucket]
-    pronoun_accuracy: PronounAccuracy | None = None
-    """On fables."""
-    alignment: AlignmentReport | None = None
-    """On fables, by a model."""
-    flags: Mapping[str, int] = field(default_factory=dict)
-    """What the translator noticed, and in how many lines."""
-    errors: Mapping[int, str] = field(default_factory=dict)
-    """Why a line, from 1 on, has no translation."""
-    seconds: float | None = None
-    """How long translating took."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it for machines, without the texts."""
-        return {
-            "test_set": self.test_set,
-            "num_sentences": len(self.translations),
-            "scores": scores_to_json(self.scores),
-            "length_buckets": [asdict(bucket) for bucket in self.length_buckets],
-            "pronoun_accuracy": asdict(self.pronoun_accuracy) if self.pronoun_accuracy else None,
-            "alignment": self.alignment.to_json() if self.alignment else None,
-            "flags": dict(self.flags),
-            "errors": dict(self.errors),
-            "seconds": self.seconds,
-        }
-
-
-def score_translations(
-    translations: Sequence[str], evaluation_set: EvaluationSet, scoring: ScoringConfig | None = None
-) -> Evaluation:
-    """Score translations that are there already."""
-    scoring = scoring or ScoringConfig()
-    options = scoring.metric_options(evaluation_set.target_language)
-    judges = {
-        metric: MetricStatistics(metric, [translations], evaluation_set.references, options)
-        for metric in scoring.metrics
-    }
-    scores = {
-        metric: metrics.score_statistics(judge, scoring.resamples, scoring.seed)
-        for metric, judge in judges.items()
-    }
-    said = (
-        compute_pronoun_accuracy(evaluation_set.fables, translations)
-        if evaluation_set.fables
-        else None
-    )
-    return Evaluation(
-        evaluation_set.name,
-        translations,
-        scores,
-        score_by_length(judges, evaluation_set.sentence_lengths),
-        said,
-    )
 
 
 def evaluate(
@@ -220,21 +134,23 @@ def evaluate(
     evaluation_set: EvaluationSet,
     options: TranslationOptions | None = None,
     scoring: ScoringConfig | None = None,
-    on_progress: Callable[[int], None] = lambda _: None,
+    on_progress: ProgressCallback = lambda _done, _total: None,
 ) -> Evaluation:
-    """Translate every source and score the whole; `told` hears how many are done."""
+    """Translate the sources of an evaluation set and score the translations.
+
+    `on_progress` is called with the number of translated sentences and their total number.
+    Raises InputError before the translation if a metric cannot be computed.
+    """
     scoring = scoring or ScoringConfig()
     metrics.check_metrics(scoring.metrics, **scoring.metric_options(evaluation_set.target_language))
-    began = time.perf_counter()
-    found = translate_evaluation_set(translator, evaluation_set, options, on_progress)
-    seconds = time.perf_counter() - began
-    report = score_translations(
-        [translation.text for translation in found], evaluation_set, scoring
-    )
+    start = time.perf_counter()
+    translations = translate_evaluation_set(translator, evaluation_set, options, on_progress)
+    seconds = time.perf_counter() - start
+    texts = [translation.text for translation in translations]
     return replace(
-        report,
-        flags=Counter(str(flag) for translation in found for flag in translation.flags),
-        errors={line: t.error for line, t in enumerate(found, 1) if t.error is not None},
+        score_translations(texts, evaluation_set, scoring),
+        flags=Counter(str(flag) for translation in translations for flag in translation.flags),
+        errors={line: t.error for line, t in enumerate(translations, 1) if t.error is not None},
         seconds=seconds,
     )
 
@@ -243,12 +159,94 @@ def translate_evaluation_set(
     translator: Translator,
     evaluation_set: EvaluationSet,
     options: TranslationOptions | None = None,
-    on_progress: Callable[[int], None] = lambda _: None,
+    on_progress: ProgressCallback = lambda _done, _total: None,
 ) -> list[Translation]:
-    """Translate every source."""
+    """Translate the sources of an evaluation set."""
     assert evaluation_set.sources is not None
-    found = []
+    translations: list[Translation] = []
     for translation in translator.stream(evaluation_set.sources, options):
-        found.append(translation)
-        on_progress(len(found))
-    return found
+        translations.append(translation)
+        on_progress(len(translations), len(evaluation_set))
+    return translations
+
+
+def score_translations(
+    translations: Sequence[str], evaluation_set: EvaluationSet, scoring: ScoringConfig | None = None
+) -> Evaluation:
+    """Score existing translations of an evaluation set."""
+    scoring = scoring or ScoringConfig()
+    options = scoring.metric_options(evaluation_set.target_language)
+    statistics = {
+        metric: MetricStatistics(metric, [translations], evaluation_set.references, options)
+        for metric in scoring.metrics
+    }
+    scores = {
+        metric: metrics.score_statistics(one, scoring.resamples, scoring.seed)
+        for metric, one in statistics.items()
+    }
+    length_buckets = score_by_length(statistics, evaluation_set.sentence_lengths)
+    pronoun_accuracy = None
+    if evaluation_set.fables:
+        pronoun_accuracy = compute_pronoun_accuracy(evaluation_set.fables, translations)
+    return Evaluation(evaluation_set.name, translations, scores, length_buckets, pronoun_accuracy)
+
+
+def compute_bleu_and_chrf(
+    translations: list[str], references: list[str], language: str
+) -> dict[str, MetricScore]:
+    """Return BLEU and chrF by name; BLEU counts characters if the tokenizer is not installed."""
+    tokenize = metrics.find_fallback_tokenization(language)
+    scores = metrics.score_metrics(
+        translations, references, ("bleu", "chrf"), language=language, tokenize=tokenize
+    )
+    return {str(name): score for name, score in scores.items()}
+
+
+def score_by_length(
+    statistics: Mapping[MetricName, MetricStatistics], lengths: Sequence[int]
+) -> list[LengthBucket]:
+    """Score the sentences of each length bucket; the first system of the statistics is scored."""
+    buckets = []
+    for indices in split_into_length_buckets(lengths):
+        values = {
+            metric: one.compute_value(one.line_statistics[0][indices].sum(axis=0))
+            for metric, one in statistics.items()
+        }
+        bucket_lengths = [lengths[index] for index in indices]
+        min_length, max_length = min(bucket_lengths), max(bucket_lengths)
+        buckets.append(LengthBucket(min_length, max_length, len(indices), values))
+    return buckets
+
+
+def split_into_length_buckets(
+    lengths: Sequence[int], num_buckets: int = MAX_LENGTH_BUCKETS
+) -> list[list[int]]:
+    """Return the indices of the sentences in each bucket, shortest sentences first.
+
+    Sentences of the same length are in the same bucket, so there may be fewer buckets.
+    """
+    ordered = np.sort(lengths)
+    last_indices = -(-len(ordered) * np.arange(1, num_buckets + 1) // num_buckets) - 1
+    max_lengths = np.unique(ordered[last_indices])
+    buckets = np.searchsorted(max_lengths, lengths)
+    return [np.flatnonzero(buckets == bucket).tolist() for bucket in range(len(max_lengths))]
+
+
+def compute_pronoun_accuracy(
+    test_fables: Sequence[Fable], translations: Sequence[str]
+) -> PronounAccuracy:
+    """Count the correct pronouns, in fables in which the predicate determines the pronoun."""
+    is_correct = [
+        _has_correct_pronoun(fable, translation)
+        for fable, translation in zip(test_fables, translations, strict=True)
+        if fable.pronoun and fable.pronoun.contrastive_pair
+    ]
+    return PronounAccuracy(len(is_correct), sum(is_correct))
+
+
+def _has_correct_pronoun(fable: Fable, translation: str) -> bool:
+    """Return whether the word at the index of the pronoun is the pronoun of the reference."""
+    assert fable.pronoun
+    index = fable.pronoun.target_index
+    words, expected = fables.split_words(translation), fables.split_words(fable.target)
+    return words[index : index + 1] == expected[index : index + 1]

@@ -13,44 +13,49 @@ from seq2see.errors import InputError
 from seq2see.text.languages import is_written_without_spaces
 
 NUM_HEAD_SELECTION_FABLES = 500
-"""Fables that are enough to choose a head of attention by."""
+"""Number of fables on which the best attention head is selected."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSet:
-    """Sentences with one or several translations each."""
+    """A test set or validation set: sentences with one or more references.
+
+    Raises InputError if it is empty or if its parts differ in length.
+    """
 
     name: str
     references: tuple[Sequence[str], ...]
-    """Lists with a line for each sentence."""
+    """One or more lists with one reference per sentence."""
     sources: Sequence[str] | None = None
-    """None where only translations and references are known."""
+    """Source sentences; not needed to score existing translations."""
     languages: tuple[str | None, str | None] = (None, None)
-    """Of sources and references, as far as they are known."""
+    """Languages of sources and references, or None if unknown."""
     fables: Sequence[Fable] = ()
-    """Where the sentences come from, if from there: with gold alignments and pronouns."""
+    """The fables of a built-in set, with gold alignments and pronouns."""
     head_selection_fables: Sequence[Fable] = ()
-    """Some others of the kind, to choose by."""
+    """Fables of another split, on which an attention head is selected."""
 
     def __post_init__(self) -> None:
         sides = ((self.sources,) if self.sources is not None else ()) + self.references
-        counts = [len(side) for side in sides]
-        if len(set(counts)) > 1:
-            given = " and ".join(map(str, counts))
-            raise InputError(f"all sides of {self.name} must be as long, but have {given} lines")
-        if not counts[0]:
-            raise InputError(f"{self.name} must have at least one sentence")
+        num_lines = [len(side) for side in sides]
+        if len(set(num_lines)) > 1:
+            counts = " and ".join(map(str, num_lines))
+            raise InputError(
+                f"all files of {self.name} must have the same number of lines, but have {counts}"
+            )
+        if not num_lines[0]:
+            raise InputError(f"{self.name} must have at least one sentence, but is empty")
 
     @classmethod
     def from_corpus(cls, corpus: Corpus, extra_references: Sequence[Sequence[str]] = ()) -> Self:
-        """Read a corpus; its target is the first reference, and there may be more."""
+        """Read a corpus, whose targets are the first references."""
         pairs = list(corpus)
         return cls(
             corpus.name,
             ([pair.target for pair in pairs], *extra_references),
             [pair.source for pair in pairs],
             corpus.languages or (None, None),
-            *_fables(corpus.config),
+            *_load_fables(corpus.config),
         )
 
     def __len__(self) -> int:
@@ -58,21 +63,23 @@ class EvaluationSet:
 
     @property
     def target_language(self) -> str | None:
-        """Of the references."""
+        """Language of the references."""
         return self.languages[1]
 
     @property
     def sentence_lengths(self) -> list[int]:
-        """Of the sources, or else of the references: words, or characters in languages without
-        spaces."""
-        own = self.sources is not None
-        side, language = (self.sources, self.languages[0]) if own else (None, self.languages[1])
-        cut = list if is_written_without_spaces(language) else str.split
-        return [len(cut(text)) for text in side or self.references[0]]
+        """Lengths of the sources or, if there are none, of the first references.
+
+        Lengths are in words, or in characters for languages without spaces between words.
+        """
+        has_sources = self.sources is not None
+        language = self.languages[0] if has_sources else self.languages[1]
+        split = list if is_written_without_spaces(language) else str.split
+        return [len(split(text)) for text in self.sources or self.references[0]]
 
 
-def _fables(config: CorpusConfig) -> tuple[list[Fable], list[Fable]]:
-    """Return the fables that a corpus consists of, and some of another split; or none."""
+def _load_fables(config: CorpusConfig) -> tuple[list[Fable], list[Fable]]:
+    """Return the fables of a built-in corpus and some of another split; both empty for others."""
     name, _, split = config.files[0].removeprefix(BUILTIN_PREFIX).partition("/")
     if config.resolved_format != "builtin" or name not in {"fables", "fables-short"}:
         return [], []

@@ -1,4 +1,4 @@
-"""HTML, plain text and placeholders through a translator whose every move is known."""
+"""HTML, plain text and placeholders, translated by a fake translator with known alignment."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from seq2see.translator import (
 WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
 
 
-class Fake:
-    """Changes each word, and the order of all; tells which became which."""
+class WordTranslator:
+    """Translates each word with a function, reorders the words, and returns their alignment."""
 
     languages = ("en", "fr")
 
@@ -45,37 +45,37 @@ class Fake:
         word: Callable[[str], str] = str.upper,
         order: Callable[[int], Sequence[int]] = range,
         *,
-        aligns: bool = True,
+        has_alignment: bool = True,
     ) -> None:
-        self.word, self.order, self.aligns = word, order, aligns
+        self.word, self.order, self.has_alignment = word, order, has_alignment
         self.calls: list[list[str]] = []
 
     def translate(
         self, lines: list[str], options: Any = None, **settings: Any
     ) -> list[Translation]:
         self.calls.append(lines)
-        return [self.one(line) for line in lines]
+        return [self.translate_line(line) for line in lines]
 
-    def one(self, line: str) -> Translation:
+    def translate_line(self, line: str) -> Translation:
         if "POISON" in line:
             return Translation("", 0.0, 0.0, error="cannot be read")
         spans = [match.span() for match in WORD.finditer(line)]
         text, links = "", []
-        for start, end in (spans[place] for place in self.order(len(spans))):
+        for start, end in (spans[index] for index in self.order(len(spans))):
             word = self.word(line[start:end])
             text += " " if text and word[:1] not in set(".,:!?;") else ""
             links.append(AlignmentLink(start, end, len(text), len(text) + len(word), 1.0))
             text += word
-        return Translation(text, -1.0, -1.0, alignment=tuple(links) if self.aligns else ())
+        return Translation(text, -1.0, -1.0, alignment=tuple(links) if self.has_alignment else ())
 
 
-def backwards(count: int) -> Sequence[int]:
-    """The last word first; what ends a sentence still does."""
+def reverse_words(count: int) -> Sequence[int]:
+    """Reverse the order of the words; the last token, the full stop, stays last."""
     return [*range(count - 2, -1, -1), count - 1]
 
 
-SAME = Fake(str)
-UPPER = Fake()
+IDENTITY = WordTranslator(str)
+UPPERCASE = WordTranslator()
 
 
 @pytest.mark.parametrize(
@@ -93,21 +93,21 @@ UPPER = Fake()
         ("One <b>two. Three four</b> five.", "two One. five <b>four Three</b>."),
     ],
 )
-def test_tags_go_where_their_words_went(html: str, expected: str) -> None:
-    assert translate_html(Fake(str, backwards), html) == expected
+def test_tags_follow_their_words(html: str, expected: str) -> None:
+    assert translate_html(WordTranslator(str, reverse_words), html) == expected
 
 
-def test_a_pair_takes_the_stretch_that_fits_best() -> None:
-    """ "give up" is split: the tags stay on the one that has more of it."""
-    fake = Fake(str, lambda count: [0, 1, 2, 5, 6, 7, 3, 4, 8][:count])
+def test_tag_pair_covers_best_matching_range() -> None:
+    """ "give up" is split in the translation: the tags stay with the larger part."""
+    fake = WordTranslator(str, lambda count: [0, 1, 2, 5, 6, 7, 3, 4, 8][:count])
     html = "They all <b>will give up</b> too the fight soon."
     assert translate_html(fake, html).count("<b>") == 1
-    fake = Fake(str, lambda _: [0, 3, 1, 2, 4])
+    fake = WordTranslator(str, lambda _: [0, 3, 1, 2, 4])
     assert translate_html(fake, "We <b>eat up it</b> all") == "We <b>it eat up</b> all"
 
 
-def test_several_runs_of_a_sentence_are_translated_together() -> None:
-    fake = Fake()
+def test_sentence_with_tags_is_translated_as_a_whole() -> None:
+    fake = WordTranslator()
     translate_html(fake, "<p>The <b>big</b> <i>red</i> dog<br>A cat</p><p>The big red dog</p>")
     assert sorted(line for call in fake.calls for line in call) == ["A cat", "The big red dog"]
 
@@ -135,10 +135,10 @@ def test_several_runs_of_a_sentence_are_translated_together() -> None:
         "<title><script>words</script></title>",
     ],
 )
-def test_what_is_not_for_readers_stays_to_the_letter(html: str) -> None:
-    assert translate_html(UPPER, html) == html
-    whole = translate_html(UPPER, f"<div>before</div>{html}")
-    assert whole == f"<div>BEFORE</div>{html}"
+def test_untranslated_html_is_copied(html: str) -> None:
+    assert translate_html(UPPERCASE, html) == html
+    translated = translate_html(UPPERCASE, f"<div>before</div>{html}")
+    assert translated == f"<div>BEFORE</div>{html}"
 
 
 @pytest.mark.parametrize(
@@ -161,11 +161,11 @@ def test_what_is_not_for_readers_stays_to_the_letter(html: str) -> None:
         ("words <", "WORDS &lt;"),
     ],
 )
-def test_odd_html(html: str, expected: str) -> None:
-    assert translate_html(UPPER, html) == expected
+def test_malformed_html_is_translated(html: str, expected: str) -> None:
+    assert translate_html(UPPERCASE, html) == expected
 
 
-def test_attributes_that_people_read_are_translated_and_the_others_kept() -> None:
+def test_readable_attributes_are_translated_and_others_copied() -> None:
     html = (
         """<html lang=en-GB><meta name=description content="a &amp; b">"""
         """<meta name=x content="y z">"""
@@ -173,7 +173,7 @@ def test_attributes_that_people_read_are_translated_and_the_others_kept() -> Non
         """<input value=typed placeholder="your name" title=one title=two>"""
         """<a href=x title=''>go</a>"""
     )
-    assert translate_html(UPPER, html) == (
+    assert translate_html(UPPERCASE, html) == (
         """<html lang="fr"><meta name=description content="A &amp; B"><meta name=x content="y z">"""
         """<img alt='TWO " BIG " DOGS' src="a.png" data-x="one two">"""
         """<input type=submit value="SEND">"""
@@ -182,9 +182,11 @@ def test_attributes_that_people_read_are_translated_and_the_others_kept() -> Non
     )
 
 
-def test_no_translation_brings_a_tag_into_a_page() -> None:
-    evil = Fake(lambda word: "<script>alert(1)</script>\"'" if word.isalpha() else word)
-    page = translate_html(evil, '<p title="one" alt=two>three <b>four</b></p>')
+def test_translation_cannot_add_tags() -> None:
+    malicious = WordTranslator(
+        lambda word: "<script>alert(1)</script>\"'" if word.isalpha() else word
+    )
+    page = translate_html(malicious, '<p title="one" alt=two>three <b>four</b></p>')
     kinds = [token.name for token in tokenize_html(page) if token.kind in {"start", "end"}]
     assert kinds == ["p", "b", "b", "p"]
     (tag,) = [
@@ -193,24 +195,26 @@ def test_no_translation_brings_a_tag_into_a_page() -> None:
     assert [one.name for one in parse_attributes(tag)] == ["title", "alt"]
 
 
-def test_code_inside_a_sentence_is_kept_and_moves_with_it() -> None:
+def test_inline_code_is_copied_and_moves_with_its_sentence() -> None:
     html = "Call <code class=x>foo()</code> twice now."
-    assert translate_html(UPPER, html) == "CALL <code class=x>foo()</code> TWICE NOW."
-    moved = translate_html(Fake(str, backwards), "Use <code>abc</code> twice now.")
+    assert translate_html(UPPERCASE, html) == "CALL <code class=x>foo()</code> TWICE NOW."
+    moved = translate_html(WordTranslator(str, reverse_words), "Use <code>abc</code> twice now.")
     assert moved == "now twice <code>abc</code> Use."
 
 
-def test_without_alignments_tags_keep_about_their_places() -> None:
+def test_tags_keep_relative_positions_without_alignment() -> None:
     html = "<b>one</b> two <i>three</i>"
-    assert translate_html(Fake(aligns=False), html) == "<b>ONE</b> TWO <i>THREE</i>"
+    assert (
+        translate_html(WordTranslator(has_alignment=False), html) == "<b>ONE</b> TWO <i>THREE</i>"
+    )
 
 
-def test_deep_and_long_pages_take_no_time_and_no_stack() -> None:
+def test_deep_and_long_pages_are_translated() -> None:
     deep = "<b>" * 2000 + "word" + "</b>" * 2000
-    assert translate_html(UPPER, deep) == deep.replace("word", "WORD")
+    assert translate_html(UPPERCASE, deep) == deep.replace("word", "WORD")
     flat = "<p>" + "<b>word</b> and <i>" * 500
-    assert translate_html(UPPER, flat) == flat.replace("word", "WORD").replace("and", "AND")
-    assert translate_html(UPPER, "<code>" * 20_000) == "<code>" * 20_000
+    assert translate_html(UPPERCASE, flat) == flat.replace("word", "WORD").replace("and", "AND")
+    assert translate_html(UPPERCASE, "<code>" * 20_000) == "<code>" * 20_000
 
 
 PLACEHOLDERS = [
@@ -220,20 +224,20 @@ PLACEHOLDERS = [
 ]
 
 
-@pytest.mark.parametrize("one", PLACEHOLDERS)
-def test_placeholders_survive_whatever_the_model_does(one: str) -> None:
-    line = f"The dog {one} runs, and ({one}) barks."
+@pytest.mark.parametrize("placeholder", PLACEHOLDERS)
+def test_placeholders_survive_any_model_output(placeholder: str) -> None:
+    line = f"The dog {placeholder} runs, and ({placeholder}) barks."
     for fake in (
-        SAME,
-        UPPER,
-        Fake(str, backwards),
-        Fake(lambda word: word[::-1]),
-        Fake(lambda word: word[0] if word.isalpha() else ""),
-        Fake(lambda _: "x", aligns=False),
-        Fake(lambda word: f"{word} {one}"),
+        IDENTITY,
+        UPPERCASE,
+        WordTranslator(str, reverse_words),
+        WordTranslator(lambda word: word[::-1]),
+        WordTranslator(lambda word: word[0] if word.isalpha() else ""),
+        WordTranslator(lambda _: "x", has_alignment=False),
+        WordTranslator(lambda word: f"{word} {placeholder}"),
     ):
         (translation,) = translate_protected(fake, [line])
-        assert translation.text.count(one) == 2, translation.text
+        assert translation.text.count(placeholder) == 2, translation.text
         for link in translation.alignment:
             assert 0 <= link.source_start < link.source_end <= len(line)
             assert 0 <= link.target_start < link.target_end <= len(translation.text)
@@ -242,107 +246,115 @@ def test_placeholders_survive_whatever_the_model_does(one: str) -> None:
 @pytest.mark.parametrize(
     "text", ["50% of it", "100%sure", "a { b }", "50 % done", "if (a) {b c}", "me @ home", "5 %"]
 )
-def test_what_is_no_placeholder(text: str) -> None:
-    fake = Fake()
+def test_text_without_placeholders_is_translated_once(text: str) -> None:
+    fake = WordTranslator()
     translate_protected(fake, [text])
     assert fake.calls == [[text]]
 
 
-def test_placeholders_go_back_where_their_neighbours_went() -> None:
-    fake = Fake(lambda word: word.upper() if word.isalpha() else word, backwards)
+def test_placeholders_are_inserted_next_to_their_neighbors() -> None:
+    fake = WordTranslator(lambda word: word.upper() if word.isalpha() else word, reverse_words)
     lines = ["Delete {file} from disk now!", "{count}: files here.", "Hello, {name}!"]
     found = [one.text for one in translate_protected(fake, lines)]
     assert found == ["NOW DISK {file} FROM DELETE!", "{count} HERE FILES:.", ", {name} HELLO!"]
 
 
-def test_a_model_that_copies_placeholders_is_asked_once() -> None:
-    fake = Fake(str)
-    fake.one = lambda line: Translation(line.replace("dog", "chien"), -1.0, -1.0)  # type: ignore[method-assign]
+def test_model_that_copies_placeholders_is_called_once() -> None:
+    fake = WordTranslator(str)
+    fake.translate_line = lambda line: Translation(line.replace("dog", "chien"), -1.0, -1.0)  # type: ignore[method-assign]
     assert translate_protected(fake, ["dog {x}"])[0].text == "chien {x}"
     assert len(fake.calls) == 1
 
 
-def test_a_model_in_a_loop_is_not_believed() -> None:
-    fake = Fake()
-    plain = fake.one
+def test_repetitive_translation_with_placeholder_is_rejected() -> None:
+    fake = WordTranslator()
+    plain = fake.translate_line
 
-    def one(line: str) -> Translation:
+    def translate_line(line: str) -> Translation:
         if "{x}" in line:
             return Translation(f"ha ha ha {line}", -1.0, -1.0, flags=(TranslationFlag.REPETITION,))
         return plain(line)
 
-    fake.one = one  # type: ignore[method-assign]
+    fake.translate_line = translate_line  # type: ignore[method-assign]
     assert translate_protected(fake, ["a dog {x}"])[0].text == "A DOG {x}"
 
 
-def test_alternatives_keep_placeholders_or_go() -> None:
-    fake = Fake()
+def test_alternatives_without_placeholder_are_dropped() -> None:
+    fake = WordTranslator()
     others = tuple(Translation(text, -2.0, -2.0) for text in ("un {x}", "le x"))
-    fake.one = lambda line: Translation(line, -1.0, -1.0, alternatives=others)  # type: ignore[method-assign]
+    fake.translate_line = lambda line: Translation(line, -1.0, -1.0, alternatives=others)  # type: ignore[method-assign]
     (found,) = translate_protected(fake, ["a {x}"])
     assert [one.text for one in found.alternatives] == ["un {x}"]
 
 
-def test_numbers_stay_where_asked() -> None:
-    fake = Fake(lambda word: "9" if word.isdigit() else word)
+def test_keep_numbers_preserves_numbers() -> None:
+    fake = WordTranslator(lambda word: "9" if word.isdigit() else word)
     assert translate_protected(fake, ["7 dogs"])[0].text == "9 dogs"
     assert translate_protected(fake, ["7 dogs"], keep_numbers=True)[0].text == "7 dogs"
     assert translate_text(fake, "7 dogs", keep_numbers=True) == "7 dogs"
 
 
-def test_a_model_that_invents_placeholders_is_not_believed() -> None:
-    fake = Fake(lambda word: f"%s {word}")
+def test_source_is_returned_if_model_adds_placeholders() -> None:
+    fake = WordTranslator(lambda word: f"%s {word}")
     (found,) = translate_protected(fake, ["a dog"])
     assert (found.text, found.flags) == ("a dog", (TranslationFlag.COPIED_SOURCE,))
-    assert translate_protected(Fake(lambda _: "7"), ["seven"], keep_numbers=True)[0].text == "7"
+    assert (
+        translate_protected(WordTranslator(lambda _: "7"), ["seven"], keep_numbers=True)[0].text
+        == "7"
+    )
 
 
-def test_kept_words_are_never_cut_into_sentences() -> None:
+def test_protected_text_is_not_split_into_sentences() -> None:
     html = "Use <code>One. Two</code> here."
-    assert translate_html(UPPER, html) == "USE <code>One. Two</code> HERE."
-    assert translate_html(Fake(str, backwards), html).count("<code>One. Two</code>") == 1
+    assert translate_html(UPPERCASE, html) == "USE <code>One. Two</code> HERE."
+    assert (
+        translate_html(WordTranslator(str, reverse_words), html).count("<code>One. Two</code>") == 1
+    )
 
 
-def test_text_keeps_its_lines_and_white_space() -> None:
+def test_text_keeps_lines_and_white_space() -> None:
     text = "One two.  Three!\r\n\r\n\t- four\n  2) five six\rseven\n\n"
-    assert translate_text(UPPER, text) == text.upper()
+    assert translate_text(UPPERCASE, text) == text.upper()
 
 
-def test_between_sentences_without_spaces_comes_one_where_needed() -> None:
-    fake = Fake(lambda word: "dog" if word.isalnum() else ".")
+def test_space_is_added_between_sentences_if_target_needs_it() -> None:
+    fake = WordTranslator(lambda word: "dog" if word.isalnum() else ".")
     fake.languages = ("zh", "en")
     assert translate_text(fake, "狗跑了。猫睡了。") == "dog. dog."
 
 
-def test_all_sentences_go_in_one_call_and_each_only_once(tmp_path: Path) -> None:
-    fake = Fake()
+def test_different_sentences_are_translated_once_in_one_call(tmp_path: Path) -> None:
+    fake = WordTranslator()
     (tmp_path / "a.txt").write_text("One. Two. One.\nTwo.\n")
     report = translate_document(fake, tmp_path / "a.txt", tmp_path / "b.txt")
     assert fake.calls == [["One.", "Two."]]
     assert (report.num_units, report.num_sentences) == (2, 4)
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
+def test_progress_is_reported_in_batches(tmp_path: Path) -> None:
+    progress: list[tuple[int, int]] = []
     (tmp_path / "a.txt").write_text(
         "".join(f"Line {chr(97 + n % 26) * (n + 1)}\n" for n in range(600))
     )
     translate_document(
-        Fake(), tmp_path / "a.txt", tmp_path / "b.txt", on_progress=lambda *now: told.append(now)
+        WordTranslator(),
+        tmp_path / "a.txt",
+        tmp_path / "b.txt",
+        on_progress=lambda *now: progress.append(now),
     )
-    assert told == [(256, 600), (512, 600), (600, 600)]
+    assert progress == [(256, 600), (512, 600), (600, 600)]
 
 
-def test_a_sentence_that_fails_stays_and_the_others_are_done(tmp_path: Path) -> None:
+def test_failed_sentence_is_copied_and_reported(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text("<p>one POISON two</p>\n<p>three <b>four</b></p>")
-    report = translate_document(Fake(), tmp_path / "a.html", tmp_path / "b.html")
+    report = translate_document(WordTranslator(), tmp_path / "a.html", tmp_path / "b.html")
     assert (tmp_path / "b.html").read_text() == "<p>one POISON two</p>\n<p>THREE <b>FOUR</b></p>"
     assert report.errors == [Issue("line 1", "cannot be read")]
 
 
-def test_the_report_names_flags_and_unmet_terms(tmp_path: Path) -> None:
-    fake = Fake()
-    fake.one = lambda line: Translation(
+def test_report_lists_flags_and_unmet_constraints(tmp_path: Path) -> None:
+    fake = WordTranslator()
+    fake.translate_line = lambda line: Translation(
         line, 0, 0, flags=(TranslationFlag.SHORT,), unmet_constraints=("chat",)
     )  # type: ignore[method-assign]
     (tmp_path / "a.txt").write_text("\nA cat.\n")
@@ -352,7 +364,7 @@ def test_the_report_names_flags_and_unmet_terms(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "written"),
+    ("content", "expected"),
     [
         (b"\xef\xbb\xbfone", b"\xef\xbb\xbfONE"),
         ("né à".encode(), "NÉ À".encode()),
@@ -360,15 +372,15 @@ def test_the_report_names_flags_and_unmet_terms(tmp_path: Path) -> None:
         (b"one\r\ntwo", b"ONE\r\nTWO"),
     ],
 )
-def test_encodings_are_kept(content: bytes, written: bytes, tmp_path: Path) -> None:
+def test_bom_and_line_ends_are_preserved(content: bytes, expected: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(content)
-    translate_document(UPPER, tmp_path / "a.txt", tmp_path / "b.txt")
-    assert (tmp_path / "b.txt").read_bytes() == written
+    translate_document(UPPERCASE, tmp_path / "a.txt", tmp_path / "b.txt")
+    assert (tmp_path / "b.txt").read_bytes() == expected
 
 
-def test_html_in_the_charset_that_it_declares(tmp_path: Path) -> None:
+def test_html_is_encoded_in_its_declared_charset(tmp_path: Path) -> None:
     page = '<meta charset="iso-8859-1"><p>né</p>'
-    fake = Fake(lambda word: f"{word}…‰→")
+    fake = WordTranslator(lambda word: f"{word}…‰→")
     (tmp_path / "a.html").write_bytes(page.encode("latin-1"))
     translate_document(fake, tmp_path / "a.html", tmp_path / "b.html")
     expected = '<meta charset="iso-8859-1"><p>né…‰&#8594;</p>'
@@ -386,15 +398,15 @@ msgstr ""
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "words"),
+    ("name", "content", "message"),
     [
         ("a.txt", b"one\ntwo \xff", "a.txt, line 2 must be UTF-8, but has the byte 0xff"),
         ("a.txt", "one".encode("utf-16"), "UTF-16"),
         ("a.txt", b"a\0b", "zero bytes"),
-        ("a.html", b"<meta charset=klingon>", "says that it is klingon"),
-        ("a.html", b"<meta charset=utf-7>", "says that it is utf-7"),
-        ("a.po", b'"Content-Type: text/plain; charset=hex\\n"', "says that it is hex"),
-        ("a.po", PO_LATIN, "must be UTF-8 for this translation, which has 'Ÿ'"),
+        ("a.html", b"<meta charset=klingon>", "declares klingon"),
+        ("a.html", b"<meta charset=utf-7>", "declares utf-7"),
+        ("a.po", b'"Content-Type: text/plain; charset=hex\\n"', "declares hex"),
+        ("a.po", PO_LATIN, "must be UTF-8, because its translation contains 'Ÿ'"),
         ("a.pdf", b"", "must be one of txt, html"),
         ("a.srt", b"no cues here", "no cue"),
         ("a.po", b'msgid "a"\nmsgstr "b', "line 2 must be a line of a PO file"),
@@ -403,59 +415,59 @@ msgstr ""
         ("a.docx", b"PK nonsense", "Word document"),
     ],
 )
-def test_what_cannot_be_read_is_one_line_and_leaves_nothing(
-    name: str, content: bytes, words: str, tmp_path: Path
+def test_unreadable_document_raises_one_line_and_writes_nothing(
+    name: str, content: bytes, message: str, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_bytes(content)
     target = tmp_path / "out" / name
     target.parent.mkdir()
     target.write_text("as before")
-    with pytest.raises(InputError, match=re.escape(words)) as caught:
-        translate_document(UPPER, tmp_path / name, target)
+    with pytest.raises(InputError, match=re.escape(message)) as caught:
+        translate_document(UPPERCASE, tmp_path / name, target)
     assert "\n" not in str(caught.value)
     assert target.read_text() == "as before"
     assert [path.name for path in target.parent.iterdir()] == [name]
 
 
-def test_a_document_is_never_written_over_itself(tmp_path: Path) -> None:
+def test_target_must_be_writable_and_differ_from_source(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one")
-    with pytest.raises(InputError, match="another file"):
-        translate_document(UPPER, tmp_path / "a.txt", tmp_path / "a.txt")
+    with pytest.raises(InputError, match="must not be the source file"):
+        translate_document(UPPERCASE, tmp_path / "a.txt", tmp_path / "a.txt")
     with pytest.raises(InputError, match="cannot be read"):
-        translate_document(UPPER, tmp_path / "none.txt", tmp_path / "b.txt")
-    for place in (tmp_path / "no" / "b.txt", tmp_path):
+        translate_document(UPPERCASE, tmp_path / "none.txt", tmp_path / "b.txt")
+    for target in (tmp_path / "no" / "b.txt", tmp_path):
         with pytest.raises(InputError, match="cannot be written"):
-            translate_document(UPPER, tmp_path / "a.txt", place)
+            translate_document(UPPERCASE, tmp_path / "a.txt", target)
 
 
-def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
-    fake = Fake()
+def test_interrupt_leaves_no_files(tmp_path: Path) -> None:
+    fake = WordTranslator()
 
     def stop(line: str) -> Translation:
         raise KeyboardInterrupt
 
-    fake.one = stop  # type: ignore[method-assign]
+    fake.translate_line = stop  # type: ignore[method-assign]
     (tmp_path / "a.txt").write_text("one")
     with pytest.raises(KeyboardInterrupt):
         translate_document(fake, tmp_path / "a.txt", tmp_path / "b.txt")
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_the_formats() -> None:
+def test_supported_formats_have_translate_functions() -> None:
     names = [one.name for one in supported_formats()]
     assert names == ["txt", "html", "srt", "vtt", "po", "docx", "tmx", "xliff"]
     assert all(callable(one.load_translate_function()) for one in supported_formats())
 
 
-def test_a_named_format_goes_before_the_ending(tmp_path: Path) -> None:
+def test_format_name_overrides_extension(tmp_path: Path) -> None:
     (tmp_path / "a.dat").write_text("<b>one</b>")
-    translate_document(UPPER, tmp_path / "a.dat", tmp_path / "b.dat", format_name="html")
+    translate_document(UPPERCASE, tmp_path / "a.dat", tmp_path / "b.dat", format_name="html")
     assert (tmp_path / "b.dat").read_text() == "<b>ONE</b>"
 
 
 @pytest.fixture(scope="module")
 def untrained() -> Translator:
-    """A real translator that has learnt nothing, and so says anything."""
+    """Return a real translator with random weights, whose output is arbitrary."""
     words = permutations(["old", "dog", "cat", "red", "sun"], 3)
     lines = [f"The {a} {b} saw the {c}." for a, b, c in words]
     tokenizers = TokenizerPair.train(lines, lines, TokenizerConfig(vocab_size=290))
@@ -466,9 +478,7 @@ def untrained() -> Translator:
     return Translator(engine, tokenizers, ("en", "fr"), 24)
 
 
-def test_structure_survives_a_model_that_says_anything(
-    untrained: Translator, tmp_path: Path
-) -> None:
+def test_untrained_model_preserves_structure(untrained: Translator, tmp_path: Path) -> None:
     options = TranslationOptions(search=SearchConfig(beam_size=2))
     page = (
         "<p>The <b>dog</b> and <a href=x>the <i>old</i> cat</a> saw <code>foo()</code><img src=i>."

@@ -1,4 +1,4 @@
-"""Subtitles, PO, TMX, XLIFF and Word through a translator that shouts; outsiders read it."""
+"""Subtitles, PO, TMX, XLIFF and Word files; the output is read by independent libraries."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from seq2see.translator import AlignmentLink, Translation
 WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
 
 
-class Shout:
-    """Writes words in capitals, in their order or the last first."""
+class UppercaseTranslator:
+    """Translates words to upper case, in their order or reversed."""
 
     languages = ("en", "fr")
 
-    def __init__(self, *, backwards: bool = False) -> None:
-        self.backwards = backwards
+    def __init__(self, *, is_reversed: bool = False) -> None:
+        self.is_reversed = is_reversed
 
     def translate(
         self, lines: list[str], options: Any = None, **settings: Any
     ) -> list[Translation]:
-        return [self.one(line) for line in lines]
+        return [self.translate_line(line) for line in lines]
 
-    def one(self, line: str) -> Translation:
+    def translate_line(self, line: str) -> Translation:
         if "POISON" in line:
             return Translation("", 0.0, 0.0, error="cannot be read")
         spans = [match.span() for match in WORD.finditer(line)]
-        if self.backwards:
+        if self.is_reversed:
             spans = [*spans[-2::-1], spans[-1]]
         text, links = "", []
         for start, end in spans:
@@ -53,12 +53,12 @@ class Shout:
         return Translation(text, -1.0, -1.0, alignment=tuple(links))
 
 
-def translated(
-    content: str | bytes, name: str, folder: Path, translator: Any = None, **settings: Any
+def translate(
+    content: str | bytes, extension: str, directory: Path, translator: Any = None, **settings: Any
 ) -> tuple[bytes, DocumentReport]:
-    source, target = folder / f"in{name}", folder / f"out{name}"
+    source, target = directory / f"in{extension}", directory / f"out{extension}"
     source.write_bytes(content.encode() if isinstance(content, str) else content)
-    report = translate_document(translator or Shout(), source, target, **settings)
+    report = translate_document(translator or UppercaseTranslator(), source, target, **settings)
     return target.read_bytes(), report
 
 
@@ -84,38 +84,38 @@ and more
 """
 
 
-def test_srt(tmp_path: Path) -> None:
+def test_srt_cues_are_translate(tmp_path: Path) -> None:
     for content in (SRT, SRT.replace("\n", "\r\n"), "\ufeff" + SRT, SRT.rstrip("\n")):
-        written, report = translated(content, ".srt", tmp_path)
-        again = written.decode()
-        assert again.lower() == content.lower()
+        written, report = translate(content, ".srt", tmp_path)
+        text = written.decode()
+        assert text.lower() == content.lower()
         for words in ("<i>HELLO THERE, MY DEAR OLD FRIEND,</i>", "- AND <b>YOU</b>?", "\\an8}TWO"):
-            assert words in again
+            assert words in text
         assert report.num_units == 5
-        theirs = pysubs2.SSAFile.from_string(again.removeprefix("\ufeff"))
+        after = pysubs2.SSAFile.from_string(text.removeprefix("\ufeff"))
         before = pysubs2.SSAFile.from_string(content.removeprefix("\ufeff"))
-        assert [(e.start, e.end) for e in theirs] == [(e.start, e.end) for e in before]
+        assert [(e.start, e.end) for e in after] == [(e.start, e.end) for e in before]
 
 
-def test_lines_of_a_cue_are_broken_anew(tmp_path: Path) -> None:
+def test_long_cue_is_broken_into_even_lines(tmp_path: Path) -> None:
     words = "aa " * 20
     cue = "1\n00:00:01,000 --> 00:00:02,500\n{}\n"
-    translator = Shout()
-    translator.one = lambda line: Translation(words.strip(), -1.0, -1.0)  # type: ignore[method-assign]
-    one_line, _ = translated(cue.format("One <i>two</i> three"), ".srt", tmp_path, translator)
+    translator = UppercaseTranslator()
+    translator.translate_line = lambda line: Translation(words.strip(), -1.0, -1.0)  # type: ignore[method-assign]
+    one_line, _ = translate(cue.format("One <i>two</i> three"), ".srt", tmp_path, translator)
     lines = one_line.decode().splitlines()[2:]
     assert len(lines) == 2
     assert abs(len(lines[0]) - len(lines[1])) < 10
     assert re.sub("<.*?>", "", " ".join(lines)) == words.strip()
 
 
-def test_vtt(tmp_path: Path) -> None:
+def test_vtt_cues_are_translated_and_notes_copied(tmp_path: Path) -> None:
     content = (
         "WEBVTT - title words\n\nNOTE a note\n00:01 not a cue\n\nSTYLE\n::cue { color: red }\n\n"
         "intro\n00:01.000 --> 00:02.000 align:start\n<v Mary>Hello &amp; <c.red.big>bye</c>\n\n"
         "NOTE the end\n"
     )
-    written, _ = translated(content, ".vtt", tmp_path)
+    written, _ = translate(content, ".vtt", tmp_path)
     new = "<v Mary>HELLO &amp; <c.red.big>BYE</c>"
     assert written.decode() == content.replace("<v Mary>Hello &amp; <c.red.big>bye</c>", new)
 
@@ -163,8 +163,8 @@ msgstr "Fini"
 """
 
 
-def test_po(tmp_path: Path) -> None:
-    written, report = translated(PO, ".po", tmp_path)
+def test_po_messages_are_translated_and_marked_fuzzy(tmp_path: Path) -> None:
+    written, report = translate(PO, ".po", tmp_path)
     file = polib.pofile(written.decode(), wrapwidth=78)
     before = polib.pofile(PO)
     assert file.metadata["Language"] == "fr"
@@ -187,29 +187,29 @@ def test_po(tmp_path: Path) -> None:
     assert all(line in written.decode().splitlines() for line in untouched)
 
 
-def test_po_passes_gettexts_own_check(tmp_path: Path) -> None:
+def test_msgfmt_accepts_translated_po_file(tmp_path: Path) -> None:
     if not (msgfmt := shutil.which("msgfmt")):
         pytest.skip("gettext is not installed")
-    translated(PO, ".po", tmp_path)
+    translate(PO, ".po", tmp_path)
     command = [msgfmt, "--check-format", "--check-domain", "-f", "-o", "-", tmp_path / "out.po"]
     assert subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def test_po_of_other_languages_have_their_plurals(tmp_path: Path) -> None:
+def test_po_file_has_plural_forms_of_target_language(tmp_path: Path) -> None:
     for language, count in (("ja", 1), ("pl", 3), ("ar", 6), ("pt_BR", 2), ("xx", 2)):
-        translator = Shout()
+        translator = UppercaseTranslator()
         translator.languages = ("en", language)
-        file = polib.pofile(translated(PO, ".po", tmp_path, translator)[0].decode())
+        file = polib.pofile(translate(PO, ".po", tmp_path, translator)[0].decode())
         forms = next(entry for entry in file if entry.msgid == "one dog").msgstr_plural
         assert len(forms) == count
         assert forms[count - 1] == "%d DOGS"
         assert file.metadata["Plural-Forms"] == get_plural_forms_header(language)
 
 
-def test_po_overwritten_when_asked_and_left_where_it_fails(tmp_path: Path) -> None:
-    written, _ = translated(PO, ".po", tmp_path, overwrite=True)
+def test_po_overwrite_and_failed_messages(tmp_path: Path) -> None:
+    written, _ = translate(PO, ".po", tmp_path, overwrite=True)
     assert 'msgstr "CLOSE"' in written.decode()
-    written, report = translated('msgid "a POISON"\nmsgstr ""\n', ".po", tmp_path)
+    written, report = translate('msgid "a POISON"\nmsgstr ""\n', ".po", tmp_path)
     assert written == b'msgid "a POISON"\nmsgstr ""\n'
     assert report.errors[0].location == "line 1"
 
@@ -228,14 +228,14 @@ def test_po_overwritten_when_asked_and_left_where_it_fails(tmp_path: Path) -> No
         ("a &amp; b", "A &amp; B"),
     ],
 )
-def test_letters_to_press(text: str, expected: str, tmp_path: Path) -> None:
-    written, _ = translated(f'msgid "{text}"\nmsgstr ""\n', ".po", tmp_path)
+def test_po_accelerators_are_preserved(text: str, expected: str, tmp_path: Path) -> None:
+    written, _ = translate(f'msgid "{text}"\nmsgstr ""\n', ".po", tmp_path)
     assert polib.pofile(written.decode())[0].msgstr == expected
 
 
-def test_a_po_file_is_never_taken_for_the_name_of_one(tmp_path: Path) -> None:
+def test_po_content_is_not_opened_as_path(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="line 1"):
-        translated("/etc/passwd", ".po", tmp_path)
+        translate("/etc/passwd", ".po", tmp_path)
 
 
 TMX = """<?xml version="1.0" encoding="UTF-8"?>
@@ -258,8 +258,8 @@ TMX = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
-def test_tmx(tmp_path: Path) -> None:
-    written, report = translated(TMX, ".tmx", tmp_path, Shout(backwards=True))
+def test_tmx_units_get_target_variant(tmp_path: Path) -> None:
+    written, report = translate(TMX, ".tmx", tmp_path, UppercaseTranslator(is_reversed=True))
     expected = (
         '\n      <tuv xml:lang="fr" creationid="seq2see"><seg>JUMPS<ph/> &amp; <hi>RUNS</hi> '
         '<bpt i="1">&lt;b&gt;</bpt>DOG BIG<ept i="1">&lt;/b&gt;</ept> THE.</seg></tuv>'
@@ -268,17 +268,17 @@ def test_tmx(tmp_path: Path) -> None:
     assert expected in text
     assert text.replace(expected, "").replace("&gt;", ">") == TMX
     assert (report.num_units, report.num_already_translated) == (1, 1)
-    again, _ = translated(written, ".tmx", tmp_path, overwrite=True)
-    assert "<seg>ONE</seg>" in again.decode()
-    assert again.decode().count("<tuv") == text.count("<tuv")
+    overwritten, _ = translate(written, ".tmx", tmp_path, overwrite=True)
+    assert "<seg>ONE</seg>" in overwritten.decode()
+    assert overwritten.decode().count("<tuv") == text.count("<tuv")
 
 
-def test_tmx_in_other_encodings_and_without_its_language(tmp_path: Path) -> None:
-    wide = TMX.replace("UTF-8", "UTF-16").encode("utf-16")
-    written, _ = translated(wide, ".tmx", tmp_path)
+def test_tmx_in_utf16_and_without_source_language(tmp_path: Path) -> None:
+    utf16 = TMX.replace("UTF-8", "UTF-16").encode("utf-16")
+    written, _ = translate(utf16, ".tmx", tmp_path)
     assert "BIG DOG" in written.decode("utf-16")
     with pytest.raises(InputError, match="must have units in en"):
-        translated(TMX.replace('"en', '"da'), ".tmx", tmp_path)
+        translate(TMX.replace('"en', '"da'), ".tmx", tmp_path)
 
 
 XLIFF_1 = """<?xml version="1.0" encoding="UTF-8"?>
@@ -299,8 +299,8 @@ XLIFF_1 = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
-def test_xliff_1(tmp_path: Path) -> None:
-    written, report = translated(XLIFF_1, ".xlf", tmp_path)
+def test_xliff_1_units_get_target(tmp_path: Path) -> None:
+    written, report = translate(XLIFF_1, ".xlf", tmp_path)
     root = etree.fromstring(written)
     units = {unit.get("id"): unit for unit in root.iter("{*}trans-unit")}
     targets = {key: unit.find("{*}target") for key, unit in units.items()}
@@ -318,7 +318,7 @@ def test_xliff_1(tmp_path: Path) -> None:
     assert (report.num_already_translated, len(report.errors)) == (1, 1)
 
 
-def test_xliff_2(tmp_path: Path) -> None:
+def test_xliff_2_segments_get_target(tmp_path: Path) -> None:
     content = (
         '<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en">'
         '<file id="f"><unit id="u"><segment><source>The <pc id="1">big dog</pc> likes '
@@ -326,7 +326,7 @@ def test_xliff_2(tmp_path: Path) -> None:
         '</segment></unit><unit id="v" translate="no"><segment><source>One</source></segment>'
         "</unit></file></xliff>"
     )
-    written, _ = translated(content, ".xliff", tmp_path)
+    written, _ = translate(content, ".xliff", tmp_path)
     target = (
         '<target>THE <pc id="1">BIG DOG</pc> LIKES <mrk id="m" translate="no">Foo</mrk> AND '
         '<sc id="2"/>CATS<ec startRef="2"/>.</target>'
@@ -339,9 +339,9 @@ def test_xliff_2(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change", ['source-language="de"', 'source-language="en" target-language="de"']
 )
-def test_xliff_in_another_language_is_refused(change: str, tmp_path: Path) -> None:
+def test_xliff_in_another_language_is_rejected(change: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="but is de instead"):
-        translated(XLIFF_1.replace('source-language="en"', change), ".xlf", tmp_path)
+        translate(XLIFF_1.replace('source-language="en"', change), ".xlf", tmp_path)
 
 
 @pytest.mark.parametrize("name", [".tmx", ".xlf"])
@@ -354,22 +354,22 @@ def test_xliff_in_another_language_is_refused(change: str, tmp_path: Path) -> No
         "<a>" * 500 + "</a>" * 500,
     ],
 )
-def test_xml_that_means_harm_is_refused(name: str, content: str, tmp_path: Path) -> None:
+def test_malicious_xml_is_rejected(name: str, content: str, tmp_path: Path) -> None:
     with pytest.raises(InputError):
-        translated(content, name, tmp_path)
+        translate(content, name, tmp_path)
     assert not (tmp_path / f"out{name}").exists()
 
 
-def test_no_entity_comes_from_another_file(tmp_path: Path) -> None:
-    """The file itself declares none, so it is not refused."""
+def test_entities_of_external_dtd_are_not_loaded(tmp_path: Path) -> None:
+    """The file itself declares no entities, so it is accepted."""
     declarations = tmp_path / "a.dtd"
     declarations.write_text('<!ENTITY a "stolen">')
     content = TMX.replace("tmx14.dtd", declarations.as_uri()).replace(">One<", ">One &a;<")
-    written, _ = translated(content, ".tmx", tmp_path)
+    written, _ = translate(content, ".tmx", tmp_path)
     assert b"stolen" not in written.lower()
 
 
-def a_document() -> bytes:
+def build_docx() -> bytes:
     document = docx.Document()
     document.add_heading("A big title", 1)
     paragraph = document.add_paragraph("The ")
@@ -398,14 +398,14 @@ def a_document() -> bytes:
     return file.getvalue()
 
 
-def test_docx(tmp_path: Path) -> None:
-    source = a_document()
-    written, report = translated(source, ".docx", tmp_path, Shout(backwards=True))
+def test_docx_text_formats_and_links_are_translate(tmp_path: Path) -> None:
+    source = build_docx()
+    written, report = translate(source, ".docx", tmp_path, UppercaseTranslator(is_reversed=True))
     document = docx.Document(io.BytesIO(written))
     title, body, tabbed, linked, named = document.paragraphs
     assert (title.style.name, title.text) == ("Heading 1", "BIG A TITLE")
-    looks = [(run.text, run.bold, run.italic) for run in body.runs]
-    assert looks == [
+    runs = [(run.text, run.bold, run.italic) for run in body.runs]
+    assert runs == [
         ("HOUSE RED THE", None, True),
         (" SEES ", None, None),
         ("DOG BIG", True, None),
@@ -434,8 +434,8 @@ def test_docx(tmp_path: Path) -> None:
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
 
-def with_body(body: str, namespace: str = W) -> bytes:
-    """A document with this body, and a part that is none of our business."""
+def build_docx_with_body(body: str, namespace: str = W) -> bytes:
+    """Return a document with this body and a part that is not XML."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("word/other.bin", b"\x00\x01")
@@ -444,7 +444,7 @@ def with_body(body: str, namespace: str = W) -> bytes:
     return file.getvalue()
 
 
-def body_of(written: bytes) -> str:
+def read_body(written: bytes) -> str:
     with zipfile.ZipFile(io.BytesIO(written)) as archive:
         text = archive.read("word/document.xml").decode()
     return re.sub(r' xml:space="preserve"', "", text.split("<w:body>")[1].split("</w:body>")[0])
@@ -453,13 +453,13 @@ def body_of(written: bytes) -> str:
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        (  # a note stays behind its word; marks of the spelling checker go
+        (  # a note follows its word; marks of the spelling checker are removed
             "<w:p><w:r><w:t>A dog</w:t></w:r><w:proofErr/>"
             "<w:r><w:footnoteReference w:id='2'/></w:r><w:r><w:t> runs</w:t></w:r></w:p>",
             '<w:p><w:r><w:t>A DOG</w:t></w:r><w:r><w:footnoteReference w:id="2"/></w:r>'
             "<w:r><w:t> RUNS</w:t></w:r></w:p>",
         ),
-        (  # a page number is a field, and whole
+        (  # a page number is a field and is copied
             "<w:p><w:r><w:t>Page </w:t></w:r><w:r><w:fldChar w:fldCharType='begin'/></w:r>"
             "<w:r><w:instrText>PAGE</w:instrText></w:r><w:r><w:fldChar w:fldCharType='separate'/>"
             "</w:r><w:r><w:t>seven</w:t></w:r><w:r><w:fldChar w:fldCharType='end'/></w:r></w:p>",
@@ -468,7 +468,7 @@ def body_of(written: bytes) -> str:
             '<w:r><w:instrText>PAGE</w:instrText></w:r><w:r><w:fldChar w:fldCharType="separate"/>'
             '</w:r><w:r><w:t>seven</w:t></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r></w:p>',
         ),
-        (  # words that were deleted are not translated, bookmarks stay around theirs
+        (  # deleted text is copied; bookmarks stay around their text
             "<w:p><w:bookmarkStart w:id='1' w:name='b'/><w:r><w:t>one</w:t></w:r>"
             "<w:commentRangeEnd w:id='1'/><w:bookmarkEnd w:id='1'/>"
             "<w:del><w:r><w:delText>two</w:delText></w:r></w:del></w:p>",
@@ -476,7 +476,7 @@ def body_of(written: bytes) -> str:
             '<w:commentRangeEnd w:id="1"/><w:bookmarkEnd w:id="1"/>'
             "<w:del><w:r><w:delText>two</w:delText></w:r></w:del></w:p>",
         ),
-        (  # a control keeps its properties
+        (  # a content control keeps its properties
             "<w:p><w:sdt><w:sdtPr><w:text/></w:sdtPr><w:sdtContent><w:r><w:t>one</w:t></w:r>"
             "</w:sdtContent></w:sdt></w:p>",
             "<w:p><w:sdt><w:sdtPr><w:text/></w:sdtPr><w:sdtContent><w:r><w:t>ONE</w:t></w:r>"
@@ -488,59 +488,57 @@ def body_of(written: bytes) -> str:
         ),
     ],
 )
-def test_docx_parts_of_paragraphs(body: str, expected: str, tmp_path: Path) -> None:
-    written, _ = translated(with_body(body), ".docx", tmp_path)
-    assert body_of(written) == expected
+def test_docx_paragraph_elements_are_preserved(body: str, expected: str, tmp_path: Path) -> None:
+    written, _ = translate(build_docx_with_body(body), ".docx", tmp_path)
+    assert read_body(written) == expected
 
 
-def test_text_boxes_inside_of_paragraphs_are_translated(tmp_path: Path) -> None:
+def test_docx_text_boxes_are_translate(tmp_path: Path) -> None:
     body = (
         "<w:p><w:r><w:t>one </w:t><w:pict><w:txbxContent><w:p><w:r><w:t>two</w:t></w:r></w:p>"
         "</w:txbxContent></w:pict></w:r><w:r><w:t>three</w:t></w:r></w:p>"
     )
-    written, _ = translated(with_body(body), ".docx", tmp_path)
-    assert re.findall(r"<w:t>(.*?)</w:t>", body_of(written)) == ["ONE ", "TWO", "THREE"]
+    written, _ = translate(build_docx_with_body(body), ".docx", tmp_path)
+    assert re.findall(r"<w:t>(.*?)</w:t>", read_body(written)) == ["ONE ", "TWO", "THREE"]
 
 
-def test_zip_bombs_are_refused_before_they_grow(tmp_path: Path) -> None:
+def test_zip_bombs_are_rejected_before_decompression(tmp_path: Path) -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("word/document.xml", b"0" * 50_000_000)
-    with pytest.raises(InputError, match="packed more than 200 times"):
-        translated(file.getvalue(), ".docx", tmp_path)
+    with pytest.raises(InputError, match="compressed more than 200 times"):
+        translate(file.getvalue(), ".docx", tmp_path)
     many = io.BytesIO()
     with zipfile.ZipFile(many, "w") as archive:
         for number in range(10_001):
             archive.writestr(str(number), b"")
     with pytest.raises(InputError, match="10001 files"):
-        translated(many.getvalue(), ".docx", tmp_path)
+        translate(many.getvalue(), ".docx", tmp_path)
 
 
-def test_the_parts_of_an_archive_are_refused_by_their_sum(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_archive_is_rejected_by_total_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("seq2see.documents.docx.MAX_ARCHIVE_BYTES", 1_000_000)
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:  # stored as they are, so none is packed too well
+    with zipfile.ZipFile(file, "w") as archive:  # not compressed, so no file exceeds the ratio
         for number in range(3):
             archive.writestr(str(number), b"0" * 400_000)
     with pytest.raises(InputError, match="has 3 files and 1 MB"):
-        translated(file.getvalue(), ".docx", tmp_path)
+        translate(file.getvalue(), ".docx", tmp_path)
 
 
-@pytest.mark.parametrize("place", [60, 2000, 5000, -30])
-def test_a_damaged_docx_is_one_line(place: int, tmp_path: Path) -> None:
-    content = bytearray(a_document())
-    content[place : place + 20] = b"\xff" * 20
+@pytest.mark.parametrize("offset", [60, 2000, 5000, -30])
+def test_damaged_docx_raises_one_line_error(offset: int, tmp_path: Path) -> None:
+    content = bytearray(build_docx())
+    content[offset : offset + 20] = b"\xff" * 20
     with pytest.raises(InputError, match=r"\A[^\n]*Word document[^\n]*\Z"):
-        translated(bytes(content), ".docx", tmp_path)
+        translate(bytes(content), ".docx", tmp_path)
 
 
-def test_other_archives_are_no_documents(tmp_path: Path) -> None:
+def test_other_zip_archives_are_rejected(tmp_path: Path) -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("xl/workbook.xml", "<x/>")
     with pytest.raises(InputError, match="has no word/document.xml"):
-        translated(file.getvalue(), ".docx", tmp_path)
+        translate(file.getvalue(), ".docx", tmp_path)
     with pytest.raises(InputError, match="Strict"):
-        translated(with_body("", "http://purl.oclc.org/ooxml/x"), ".docx", tmp_path)
+        translate(build_docx_with_body("", "http://purl.oclc.org/ooxml/x"), ".docx", tmp_path)

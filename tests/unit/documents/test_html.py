@@ -1,4 +1,4 @@
-"""References and languages of HTML, through a translator that turns sentences around."""
+"""Note references and `lang` attributes of HTML."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from seq2see.translator import AlignmentLink, Translation, Translator
 WORD = re.compile(r"\w+|[^\w\s]")
 
 
-class Backwards:
-    """The last word first, and loudly; a number becomes another, and a full stop stays."""
+class ReversingTranslator:
+    """Reverses the words in upper case; numbers become 14, and the full stop stays last."""
 
     languages = ("en", "de")
 
     def __init__(self) -> None:
-        self.seen: list[str] = []
+        self.inputs: list[str] = []
 
     def translate(self, lines: Sequence[str], *_: Any, **__: Any) -> list[Translation]:
-        self.seen += lines
-        return [self._one(line) for line in lines]
+        self.inputs += lines
+        return [self._translate_line(line) for line in lines]
 
-    def _one(self, line: str) -> Translation:
+    def _translate_line(self, line: str) -> Translation:
         *words, stop = WORD.finditer(line)
         text, links = "", []
         for match in [*reversed(words), stop]:
@@ -37,9 +37,9 @@ class Backwards:
         return Translation(text, -1.0, -1.0, alignment=tuple(links))
 
 
-def translated(html: str) -> tuple[str, list[str]]:
-    model = Backwards()
-    return translate_html(cast("Translator", model), html), model.seen
+def translate(html: str) -> tuple[str, list[str]]:
+    model = ReversingTranslator()
+    return translate_html(cast("Translator", model), html), model.inputs
 
 
 WIKIPEDIA = (
@@ -61,16 +61,16 @@ WIKIPEDIA = (
         WIKIPEDIA,
     ],
 )
-def test_references_to_notes_stay_whole_behind_their_word(note: str) -> None:
-    html, seen = translated(f"<p>A man{note} sits here.</p>")
+def test_note_references_follow_their_word_unchanged(note: str) -> None:
+    html, inputs = translate(f"<p>A man{note} sits here.</p>")
     assert html == f"<p>HERE SITS MAN{note} A.</p>"
-    assert seen == ["A man sits here."]
+    assert inputs == ["A man sits here."]
 
 
-def test_a_linked_number_is_a_word_of_its_sentence_and_stays() -> None:
-    html, seen = translated('<p>It was <a href="x"><b>1984</b></a> then.</p>')
+def test_linked_number_is_part_of_its_sentence() -> None:
+    html, inputs = translate('<p>It was <a href="x"><b>1984</b></a> then.</p>')
     assert '<a href="x"><b>1984</b></a>' in html
-    assert seen[0] == "It was 1984 then."
+    assert inputs[0] == "It was 1984 then."
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_a_linked_number_is_a_word_of_its_sentence_and_stays() -> None:
         ('<a href="#1"><i title="a.">1</i>2</a>', '<a href="#1"><i title="A.">1</i>2</a>'),
     ],
 )
-def test_what_people_read_at_a_number_is_translated(number: str, expected: str) -> None:
-    assert f"MAN{expected} A." in translated(f"<p>A man{number} sits here.</p>")[0]
-    assert translated(f"<td>{number}</td>")[0] == f"<td>{expected}</td>"
+def test_attributes_of_linked_numbers_are_translate(number: str, expected: str) -> None:
+    assert f"MAN{expected} A." in translate(f"<p>A man{number} sits here.</p>")[0]
+    assert translate(f"<td>{number}</td>")[0] == f"<td>{expected}</td>"
 
 
 @pytest.mark.parametrize(
-    ("html", "shown"),
+    ("html", "inputs"),
     [
         ("<p>The 1<sup>st</sup> man.</p>", ["The 1st man."]),
         ("<p>Drink H<sup>2</sup>O.</p>", ["Drink H2O."]),
@@ -98,8 +98,8 @@ def test_what_people_read_at_a_number_is_translated(number: str, expected: str) 
         ("<p>A man<sup>1<div></div></sup> sits.</p>", ["A man1", "sits."]),
     ],
 )
-def test_what_is_no_reference_is_shown_to_the_model(html: str, shown: list[str]) -> None:
-    assert sorted(translated(html)[1]) == shown
+def test_other_superscripts_and_links_are_shown_to_model(html: str, inputs: list[str]) -> None:
+    assert sorted(translate(html)[1]) == inputs
 
 
 @pytest.mark.parametrize(
@@ -114,5 +114,5 @@ def test_what_is_no_reference_is_shown_to_the_model(html: str, shown: list[str])
         ('<p translate="no"><i lang="en">A</i></p>', '<p translate="no"><i lang="en">A</i></p>'),
     ],
 )
-def test_what_was_in_the_source_language_says_the_new_one(html: str, expected: str) -> None:
-    assert translated(html)[0] == expected
+def test_lang_attributes_of_source_language_are_replaced(html: str, expected: str) -> None:
+    assert translate(html)[0] == expected

@@ -1,4 +1,4 @@
-"""Whatever is in a document, four times as much of it takes about four times as long."""
+"""The time to translate a document grows linearly with its size."""
 
 from __future__ import annotations
 
@@ -24,40 +24,40 @@ from seq2see.translator import AlignmentLink, Translation
 WORD = re.compile(r"\w+|[^\w\s]")
 WORDPROCESSING = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 NOISE = 0.03
-"""Seconds that a slow moment of the machine may take; what is quadratic takes more."""
+"""Seconds of timing noise that are tolerated; quadratic algorithms take longer."""
 
 
-class Fake:
-    """Says what it was told, but some characters, which it loses."""
+class CopyingTranslator:
+    """Copies the words of a line except some characters, which it drops."""
 
     languages = ("en", "fr")
 
-    def __init__(self, loses: str = "") -> None:
-        self.loses = loses
+    def __init__(self, dropped: str = "") -> None:
+        self.dropped = dropped
 
     def translate(
         self, lines: list[str], options: Any = None, **settings: Any
     ) -> list[Translation]:
-        return [self.one(line) for line in lines]
+        return [self.translate_line(line) for line in lines]
 
-    def one(self, line: str) -> Translation:
+    def translate_line(self, line: str) -> Translation:
         words: list[str] = []
         links: list[AlignmentLink] = []
         length = 0
         for match in WORD.finditer(line):
-            if match[0] not in self.loses:
+            if match[0] not in self.dropped:
                 links.append(AlignmentLink(*match.span(), length, length + len(match[0]), 1.0))
                 words.append(match[0])
                 length += len(match[0]) + 1
         return Translation(" ".join(words), -1.0, -1.0, alignment=tuple(links))
 
 
-SAME, LOSES = Fake(), Fake("{}%$")
+COPY, LOSSY = CopyingTranslator(), CopyingTranslator("{}%$")
 
 
-def seconds(work: Callable[[], object]) -> float:
+def measure_seconds(work: Callable[[], object]) -> float:
     gc.collect()
-    gc.disable()  # a collection looks at all that was ever made, torch included
+    gc.disable()  # a collection would visit all objects, including those of torch
     try:
         start = process_time()
         work()
@@ -67,11 +67,11 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def assert_linear(work: Callable[[int], object], size: int) -> None:
-    once, four_times = (seconds(lambda n=n: work(n)) for n in (size, 4 * size))
+    once, four_times = (measure_seconds(lambda n=n: work(n)) for n in (size, 4 * size))
     assert four_times < 8 * max(once, NOISE)
 
 
-def numbered(pattern: str, count: int) -> str:
+def repeat_numbered(pattern: str, count: int) -> str:
     return "".join(pattern.replace("#", str(number)) for number in range(count))
 
 
@@ -91,55 +91,55 @@ def numbered(pattern: str, count: int) -> str:
         ("The <b>dog</b> runs # miles. ", 200),
     ],
 )
-def test_pages(unit: str, size: int) -> None:
-    assert_linear(lambda n: translate_html(LOSES, numbered(unit, n)), size)
+def test_html_takes_linear_time(unit: str, size: int) -> None:
+    assert_linear(lambda n: translate_html(LOSSY, repeat_numbered(unit, n)), size)
 
 
-def test_tags_that_nest_and_tags_with_many_attributes() -> None:
-    assert_linear(lambda n: translate_html(SAME, f"{'<b>w ' * n}{'</b>' * n}"), 300)
-    assert_linear(lambda n: translate_html(SAME, f"{'<sup>1' * n}w{'</sup>' * n}"), 300)
-    assert_linear(lambda n: translate_html(SAME, f"<a {numbered('b#=1 ', n)}>w</a>"), 2000)
+def test_nested_tags_and_many_attributes_take_linear_time() -> None:
+    assert_linear(lambda n: translate_html(COPY, f"{'<b>w ' * n}{'</b>' * n}"), 300)
+    assert_linear(lambda n: translate_html(COPY, f"{'<sup>1' * n}w{'</sup>' * n}"), 300)
+    assert_linear(lambda n: translate_html(COPY, f"<a {repeat_numbered('b#=1 ', n)}>w</a>"), 2000)
 
 
 @pytest.mark.parametrize(
     "unit", ["{a#} ", "w {a#} ", "w {a} ", "{a}", "%", "{a,plural,", "%(", "a@", "“", "'"]
 )
-def test_sentences_with_many_placeholders(unit: str) -> None:
-    assert_linear(lambda n: translate_text(LOSES, f"Some words {numbered(unit, n)}"), 500)
+def test_many_placeholders_take_linear_time(unit: str) -> None:
+    assert_linear(lambda n: translate_text(LOSSY, f"Some words {repeat_numbered(unit, n)}"), 500)
 
 
-def test_zeros_that_are_signs_or_digits() -> None:
+def test_format_specifiers_with_many_zeros_take_linear_time() -> None:
     assert_linear(lambda n: find_placeholders(f"%{'0' * n} %(a){'0' * n}"), 5000)
     assert find_placeholders("%05d %(a)05d %-08.3f %00d") == ((0, 4), (5, 12), (13, 20), (21, 25))
 
 
-def test_a_long_link_among_many_marks() -> None:
+def test_long_word_among_many_tags_takes_linear_time() -> None:
     def page(count: int) -> str:
         return f"http://x.org/{'y' * 14 * count} {'<b>w</b> v ' * count}"
 
-    assert_linear(lambda n: translate_html(SAME, page(n)), 300)
+    assert_linear(lambda n: translate_html(COPY, page(n)), 300)
 
 
-def test_quotes_without_an_end_are_split_in_windows() -> None:
+def test_sentences_with_unclosed_quotes_are_split_in_linear_time() -> None:
     assert_linear(lambda n: split_sentences("w “" + "“" * n, "en"), 40_000)
     text = f"{'word ' * 4000}ends. Another one."
     assert [span.text[-5:] for span in split_sentences(text, "en")] == ["ends.", " one."]
 
 
-def run(text: str, properties: str = "") -> str:
+def build_run(text: str, properties: str = "") -> str:
     return f'<w:r><w:rPr>{properties}</w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
 
 
-def word_document(paragraph: str) -> bytes:
-    packed = io.BytesIO()
+def build_docx(paragraph: str) -> bytes:
+    output = io.BytesIO()
     body = f"<w:body><w:p>{paragraph}</w:p></w:body>"
-    with zipfile.ZipFile(packed, "w") as archive:
+    with zipfile.ZipFile(output, "w") as archive:
         xml = f'<w:document xmlns:w="{WORDPROCESSING}">{body}</w:document>'
         archive.writestr("word/document.xml", xml)
-    return packed.getvalue()
+    return output.getvalue()
 
 
-def xliff_file(source: str) -> bytes:
+def build_xliff(source: str) -> bytes:
     unit = f'<trans-unit id="1"><source>{source}</source></trans-unit>'
     return f'<xliff version="1.2"><file><body>{unit}</body></file></xliff>'.encode()
 
@@ -161,37 +161,43 @@ FIELD = '<w:r><w:t>w</w:t><w:fldChar w:fldCharType="begin"/></w:r>'
             800,
         ),
         (subtitles.translate, lambda n: CUE.encode() + (b"dog " * 20 + b"\n") * n, 60),
-        (xliff.translate, lambda n: xliff_file('<g id="1">w</g> v ' * n), 500),
-        (xliff.translate, lambda n: xliff_file('<mrk mtype="protected">w</mrk> v ' * n), 300),
-        (docx.translate, lambda n: word_document(FIELD * n), 400),
-        (docx.translate, lambda n: word_document(run("w ") * n), 800),
-        (docx.translate, lambda n: word_document((run("w ") + run("v ", "<w:b/>")) * n), 300),
+        (xliff.translate, lambda n: build_xliff('<g id="1">w</g> v ' * n), 500),
+        (xliff.translate, lambda n: build_xliff('<mrk mtype="protected">w</mrk> v ' * n), 300),
+        (docx.translate, lambda n: build_docx(FIELD * n), 400),
+        (docx.translate, lambda n: build_docx(build_run("w ") * n), 800),
+        (
+            docx.translate,
+            lambda n: build_docx((build_run("w ") + build_run("v ", "<w:b/>")) * n),
+            300,
+        ),
     ],
 )
-def test_files(translate: Callable[..., bytes], content: Callable[[int], bytes], size: int) -> None:
-    assert_linear(lambda n: translate(content(n), "x", DocumentTranslator(SAME)), size)
+def test_document_formats_take_linear_time(
+    translate: Callable[..., bytes], content: Callable[[int], bytes], size: int
+) -> None:
+    assert_linear(lambda n: translate(content(n), "x", DocumentTranslator(COPY)), size)
 
 
-def test_a_format_that_would_be_copied_beyond_all_measure_is_refused() -> None:
-    huge = run("words", f'<w:rFonts w:ascii="{"x" * 30_000}"/>')
+def test_docx_with_huge_run_format_is_rejected() -> None:
+    huge = build_run("words", f'<w:rFonts w:ascii="{"x" * 30_000}"/>')
     with pytest.raises(InputError, match="format of a run must have at most 20,000 bytes"):
-        docx.translate(word_document(huge), "x", DocumentTranslator(SAME))
+        docx.translate(build_docx(huge), "x", DocumentTranslator(COPY))
 
 
-def test_numbers_without_an_end() -> None:
-    assert translate_html(SAME, f"a &#{'1' * 5000}; dog") == "a \ufffd dog"
+def test_very_long_numbers_are_accepted() -> None:
+    assert translate_html(COPY, f"a &#{'1' * 5000}; dog") == "a \ufffd dog"
     header = f'msgid ""\nmsgstr ""\n"Plural-Forms: nplurals={"9" * 5000};\\n"\n'
-    assert b"nplurals=9" in po.translate(header.encode(), "x", DocumentTranslator(SAME))
+    assert b"nplurals=9" in po.translate(header.encode(), "x", DocumentTranslator(COPY))
 
 
-def test_a_room_gives_the_nearest_atom_that_is_free() -> None:
-    room = TokenAllocation(IndexRange(2, 8))
-    assert room.is_unused
-    assert [room.find_nearest_free(atom) for atom in (0, 4, 8)] == [2, 4, 7]
-    for stretch in (IndexRange(3, 4), IndexRange(5, 6), IndexRange(4, 5)):
-        room.allocate(stretch)
-    assert [room.find_nearest_free(atom) for atom in (3, 4, 5)] == [2, 2, 6]
-    for stretch in (IndexRange(6, 8), IndexRange(2, 3)):
-        room.allocate(stretch)
-    assert room.find_nearest_free(4) is None
+def test_token_allocation_finds_nearest_free_token() -> None:
+    allocation = TokenAllocation(IndexRange(2, 8))
+    assert allocation.is_unused
+    assert [allocation.find_nearest_free(token) for token in (0, 4, 8)] == [2, 4, 7]
+    for tokens in (IndexRange(3, 4), IndexRange(5, 6), IndexRange(4, 5)):
+        allocation.allocate(tokens)
+    assert [allocation.find_nearest_free(token) for token in (3, 4, 5)] == [2, 2, 6]
+    for tokens in (IndexRange(6, 8), IndexRange(2, 3)):
+        allocation.allocate(tokens)
+    assert allocation.find_nearest_free(4) is None
     assert TokenAllocation(IndexRange(3, 3)).find_nearest_free(3) is None
