@@ -168,10 +168,7 @@ def _get_translations(
 
     if translator is None:
         return inputs.read_translations(system, test_set)
-    total = len(test_set)
-    translations = translate_evaluation_set(
-        translator, test_set, translation_options, lambda done: on_progress(done, total)
-    )
+    translations = translate_evaluation_set(translator, test_set, translation_options, on_progress)
     return [translation.text for translation in translations]
 
 

@@ -186,7 +186,7 @@ def _evaluate_model(
         test_set,
         translation_options,
         scoring,
-        lambda done: on_progress(done, len(test_set)),
+        on_progress,
     )
     if not test_set.fables:
         return report
