@@ -506,7 +506,7 @@ def test_compare_a_system_with_itself(run, files) -> None:
     good = files / "good.fr"
     done = run("compare", good, good, "--reference", files / "ref.fr")
     assert "; A good.fr, B good.fr (again)\n" in done.out
-    assert "good.fr and good.fr (again) translate all 60 sentences alike." in done.out
+    assert "good.fr and good.fr (again) translate all 60 sentences the same." in done.out
 
 
 def test_compare_a_model_with_a_file(run, model, files) -> None:

@@ -101,7 +101,7 @@ MISPLACED = {
     "missing model to import": (
         1,
         ["import", "nope", "-o", "new"],
-        "`nope` is not there: give the directory of a MarianMT model",
+        "`nope` does not exist: give the directory of a MarianMT model",
     ),
     "seq2see model to import": (
         1,
