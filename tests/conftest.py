@@ -1,4 +1,4 @@
-"""What tests share: a fixed seed, hypothesis without deadlines (the machine is shared), Marians."""
+"""Shared by all tests: fixed seed, hypothesis without deadlines (for shared machines), Marian."""
 
 from __future__ import annotations
 
@@ -29,8 +29,11 @@ def _seeded() -> None:
 
 @pytest.fixture(scope="session")
 def marian() -> Callable[..., MarianMTModel]:
-    """Small random models of `transformers`; `fields` are further ones of its config."""
-    from transformers import MarianConfig, MarianMTModel  # noqa: PLC0415 slow, and few need it
+    """Return a function that builds small random models of `transformers`.
+
+    `fields` are further fields of their config.
+    """
+    from transformers import MarianConfig, MarianMTModel  # noqa: PLC0415 slow, and rarely needed
 
     def make(
         vocabulary: int,

@@ -1,4 +1,4 @@
-"""The command line as a stranger meets it: help for every verb, one line for every mistake."""
+"""The command line: help for every command, one line for every error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from seq2see.cli import app
 from seq2see.cli.info import PresetName
 from seq2see.model import PRESETS
 
-VERBS = [
+COMMANDS = [
     "demo",
     "init",
     "train",
@@ -40,19 +40,19 @@ def seq2see(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_commands_are_listed_in_order() -> None:
-    assert [command.name for command in typer.main.get_command(app).commands.values()] == VERBS  # type: ignore[attr-defined]
+    assert [command.name for command in typer.main.get_command(app).commands.values()] == COMMANDS  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("verb", [["translate"], ["data", "check"], ["lab", "run"], []])
-def test_help_shows_no_value_for_flags(verb: list[str]) -> None:
-    assert "<bool>" not in seq2see(*verb, "--help").stdout
+@pytest.mark.parametrize("command", [["translate"], ["data", "check"], ["lab", "run"], []])
+def test_help_shows_no_value_for_flags(command: list[str]) -> None:
+    assert "<bool>" not in seq2see(*command, "--help").stdout
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_command_has_help(verb: str) -> None:
-    done = seq2see(verb, "--help")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str) -> None:
+    done = seq2see(command, "--help")
     assert done.returncode == 0
-    assert f"seq2see {verb}" in done.stdout
+    assert f"seq2see {command}" in done.stdout
 
 
 def test_version() -> None:
@@ -61,7 +61,7 @@ def test_version() -> None:
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["info", "--help"]])
 def test_help_does_not_import_torch_or_numpy(arguments: list[str]) -> None:
-    """`--help` in under half a second means: no torch."""
+    """`--help` is fast only without these imports."""
     code = (
         "import sys, atexit, runpy\n"
         f"sys.argv = ['seq2see', *{arguments}]\n"

@@ -1,4 +1,4 @@
-"""The wheel, installed into a clean environment outside the repository, runs."""
+"""The wheel runs in a clean environment outside the repository."""
 
 from __future__ import annotations
 
@@ -31,9 +31,19 @@ def run(*command: str | Path, cwd: Path) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", folder, ROOT, cwd=folder)
-    (built,) = folder.glob("*.whl")
+    directory = tmp_path_factory.mktemp("dist")
+    run(
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "-o",
+        directory,
+        ROOT,
+        cwd=directory,
+    )
+    (built,) = directory.glob("*.whl")
     return built
 
 
@@ -47,7 +57,7 @@ def test_wheel_contains_all_package_files(wheel: Path) -> None:
 
 
 def test_wheel_runs_outside_the_repository(wheel: Path, tmp_path: Path) -> None:
-    """Dependencies are borrowed from this environment, the package itself is not."""
+    """Dependencies are taken from this environment, the package itself is not."""
     environment = tmp_path / "venv"
     venv.create(environment)
     python = environment / "bin" / "python"
@@ -56,9 +66,10 @@ def test_wheel_runs_outside_the_repository(wheel: Path, tmp_path: Path) -> None:
     site = Path(
         run(python, "-c", "import site; print(site.getsitepackages()[0])", cwd=tmp_path).strip()
     )
-    # A path in a .pth file is searched last, and .pth files behind it are not read (one is ours).
-    (site / "borrowed.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
-    check_the_command(environment, site, tmp_path)
+    # A path in a .pth file is searched last, and .pth files in it (one installs this checkout) are
+    # not read.
+    (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    check_command(environment, site, tmp_path)
 
 
 @pytest.mark.slow
@@ -70,14 +81,17 @@ def test_wheel_installs_with_its_dependencies(wheel: Path, tmp_path: Path) -> No
     site = Path(
         run(python, "-c", "import site; print(site.getsitepackages()[0])", cwd=tmp_path).strip()
     )
-    check_the_command(environment, site, tmp_path)
+    check_command(environment, site, tmp_path)
 
 
-def check_the_command(environment: Path, site: Path, folder: Path) -> None:
-    where = run(
-        environment / "bin" / "python", "-c", "import seq2see; print(seq2see.__file__)", cwd=folder
+def check_command(environment: Path, site: Path, directory: Path) -> None:
+    module_path = run(
+        environment / "bin" / "python",
+        "-c",
+        "import seq2see; print(seq2see.__file__)",
+        cwd=directory,
     )
-    assert Path(where.strip()).is_relative_to(site)
-    assert "63,082,496" in run(environment / "bin" / "seq2see", "info", "base", cwd=folder)
-    demo = run(environment / "bin" / "seq2see", "demo", "--max-epochs", "0.01", cwd=folder)
+    assert Path(module_path.strip()).is_relative_to(site)
+    assert "63,082,496" in run(environment / "bin" / "seq2see", "info", "base", cwd=directory)
+    demo = run(environment / "bin" / "seq2see", "demo", "--max-epochs", "0.01", cwd=directory)
     assert "ambiguous pronouns are correct" in demo

@@ -1,4 +1,4 @@
-"""`seq2see translate`, `evaluate`, `compare` and `score` as a person uses them."""
+"""The commands translate, evaluate, compare and score, run as a user runs them."""
 
 from __future__ import annotations
 
@@ -40,38 +40,38 @@ def command(*arguments: str | Path) -> list[str]:
 
 
 def test_intervention_without_effect_reports_the_same_translation(run, model) -> None:
-    asked = ["explain", model, "The dog sleeps.", "--layers", "none", "--beam-size", "1"]
-    same, other = (run(*asked, *more).out for more in CHANGES)
+    arguments = ["explain", model, "The dog sleeps.", "--layers", "none", "--beam-size", "1"]
+    same, other = (run(*arguments, *options).out for options in INTERVENTIONS)
     assert "\nthe same translation\n" in same
     assert "difference:" not in same
     assert "\ndifference: " in other
     assert "the same translation" not in other
 
 
-CHANGES = (["--scale-scores", "decoder.0.cross.0=1"], ["--ablate", "decoder.0"])
+INTERVENTIONS = (["--scale-scores", "decoder.0.cross.0=1"], ["--ablate", "decoder.0"])
 
 
 # --- translate ---
 
 
 def test_search_option_sets_any_search_field(run, model) -> None:
-    lengths = ["--search", "length.max_length=3", "--search", "length.max_extra=3"]
-    asked = ["translate", model, "--beam-size", "1", "--json", "--with-scores", *lengths]
-    record = json.loads(run(*asked, stdin=b"The dog sleeps.\n").out)
+    limits = ["--search", "length.max_length=3", "--search", "length.max_extra=3"]
+    arguments = ["translate", model, "--beam-size", "1", "--json", "--with-scores", *limits]
+    record = json.loads(run(*arguments, stdin=b"The dog sleeps.\n").out)
     assert len(record["tokens"]) <= 3
 
 
 def test_loaded_objects_are_frozen_for_garbage_collection(run, model) -> None:
     run("translate", model, "--beam-size", "1", stdin=b"A dog.\n")
-    assert gc.get_freeze_count() > 100_000  # torch alone has more
+    assert gc.get_freeze_count() > 100_000  # torch alone creates more objects
 
 
 def test_ensemble_of_one_model_twice_equals_the_model(run, model) -> None:
-    alone, twice = (
-        run("translate", model, "--json", *more, stdin=b"The dog sleeps.\nA cat.\n").out
-        for more in ([], ["--ensemble", model])
+    single, ensemble = (
+        run("translate", model, "--json", *options, stdin=b"The dog sleeps.\nA cat.\n").out
+        for options in ([], ["--ensemble", model])
     )
-    for one, other in zip(alone.splitlines(), twice.splitlines(), strict=True):
+    for one, other in zip(single.splitlines(), ensemble.splitlines(), strict=True):
         assert json.loads(one)["text"] == json.loads(other)["text"]
         assert json.loads(one)["score"] == pytest.approx(json.loads(other)["score"], abs=1e-5)
 
@@ -86,11 +86,11 @@ def test_unused_int8_is_explained(run, model) -> None:
 def test_output_has_as_many_lines_as_input(run, model, tmp_path) -> None:
     text = "".join(f"{line}\n" for line in LINES).encode()
     (tmp_path / "in.txt").write_bytes(b"\xef\xbb\xbf" + text.replace(b"sleeps.\n", b"sleeps.\r\n"))
-    piped = run("translate", model, "--beam-size", "1", stdin=text[:-1])
-    filed = run("translate", model, tmp_path / "in.txt", "--beam-size", "1")
-    assert piped.status == filed.status == 0
-    assert piped.out == filed.out
-    lines = piped.out.split("\n")
+    from_stdin = run("translate", model, "--beam-size", "1", stdin=text[:-1])
+    from_file = run("translate", model, tmp_path / "in.txt", "--beam-size", "1")
+    assert from_stdin.status == from_file.status == 0
+    assert from_stdin.out == from_file.out
+    lines = from_stdin.out.split("\n")
     assert len(lines) == len(LINES) + 1
     assert lines[1:3] == ["", "   "]
     assert lines[0]
@@ -123,8 +123,8 @@ def test_json_output_equals_library_results(run, model) -> None:
     done = run(
         "translate", model, "--json", "--n-best", "2", "--with-scores", "--alignment", stdin=stdin
     )
-    wanted = load(model).translate(lines, n_best=2, alignment=True, token_scores=True)
-    for line, translation in zip(done.out.splitlines(), wanted, strict=True):
+    expected = load(model).translate(lines, n_best=2, alignment=True, token_scores=True)
+    for line, translation in zip(done.out.splitlines(), expected, strict=True):
         record = json.loads(line)
         assert record["text"] == translation.text
         assert record["score"] == pytest.approx(translation.score, abs=1e-4)
@@ -147,12 +147,12 @@ def test_n_best_and_scores_are_tab_separated_columns(run, model) -> None:
 
 
 def test_sampling_is_determined_by_the_seed(run, model) -> None:
-    def draw(seed: str) -> str:
+    def sample(seed: str) -> str:
         flags = ("--sample", "--top-k", "9", "--temperature", "1.3", "--seed", seed)
         return run("translate", model, *flags, stdin=b"The dog sleeps.\n" * 3).out
 
-    assert draw("0") == draw("0") != draw("1")
-    assert len(set(draw("0").splitlines())) > 1
+    assert sample("0") == sample("0") != sample("1")
+    assert len(set(sample("0").splitlines())) > 1
 
 
 def test_lexical_constraints_are_applied_or_reported(run, model, tmp_path) -> None:
@@ -191,7 +191,7 @@ def text(tmp_path: Path) -> Path:
 
 
 class InterruptedTranslator:
-    """A translator that is stopped at a line."""
+    """A translator that is interrupted at a line."""
 
     def __init__(self, stop: int | None = None) -> None:
         self._stop = stop
@@ -235,21 +235,21 @@ class LineTranslation:
 
 
 @pytest.mark.parametrize("stop", [1, 57, 99])
-@pytest.mark.parametrize("torn", [False, True], ids=["whole", "torn"])
-def test_resume_continues_after_last_complete_line(model, text, tmp_path, stop, torn) -> None:
-    whole, out = tmp_path / "whole.txt", tmp_path / "out.txt"
-    LineTranslation.prepare(model, text, whole).run(InterruptedTranslator())
+@pytest.mark.parametrize("is_torn", [False, True], ids=["complete lines", "torn line"])
+def test_resume_continues_after_last_complete_line(model, text, tmp_path, stop, is_torn) -> None:
+    uninterrupted, out = tmp_path / "uninterrupted.txt", tmp_path / "out.txt"
+    LineTranslation.prepare(model, text, uninterrupted).run(InterruptedTranslator())
     with pytest.raises(KeyboardInterrupt):
         LineTranslation.prepare(model, text, out).run(InterruptedTranslator(stop))
     partial = tmp_path / "out.txt.partial"
     assert not out.exists()
-    if torn:  # as a kill leaves it
+    if is_torn:  # as after SIGKILL
         partial.write_bytes(partial.read_bytes()[:-3])
     again = LineTranslation.prepare(model, text, out, resume=True)
-    assert again.num_done == stop - torn
+    assert again.num_done == stop - is_torn
     again.run(InterruptedTranslator())
-    assert out.read_text("utf-8") == whole.read_text("utf-8")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.txt", "whole.txt"]
+    assert out.read_text("utf-8") == uninterrupted.read_text("utf-8")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.txt", "uninterrupted.txt"]
 
 
 def test_resumed_run_remembers_failed_lines(model, text, tmp_path) -> None:
@@ -291,22 +291,22 @@ def test_resume_requires_same_input_and_settings(run, model, text, tmp_path) -> 
 def test_resumed_sampling_gives_the_same_samples(run, model, text, tmp_path) -> None:
     text.write_text("The dog sleeps.\n" * 6, "utf-8")
     flags = ("--sample", "--top-k", "5")
-    run("translate", model, text, "-o", tmp_path / "whole.txt", *flags)
-    whole = (tmp_path / "whole.txt").read_text("utf-8").splitlines(keepends=True)
+    run("translate", model, text, "-o", tmp_path / "uninterrupted.txt", *flags)
+    uninterrupted = (tmp_path / "uninterrupted.txt").read_text("utf-8").splitlines(keepends=True)
     options = TranslationOptions(search={"sampling": {"top_k": 5}})
     settings = {"format": "text", "engine": "auto", "precision": "float32", "ensemble": []}
     settings |= options.model_dump(mode="json")
     target, _ = prepare_output(str(text), tmp_path / "out.txt", model, settings, False)
     with suppress(KeyboardInterrupt), target.open() as file:
-        file.writelines(whole[:3])
+        file.writelines(uninterrupted[:3])
         raise KeyboardInterrupt
     assert run("translate", model, text, "-o", tmp_path / "out.txt", *flags, "--resume").status == 0
-    assert (tmp_path / "out.txt").read_text("utf-8").splitlines(keepends=True) == whole
+    assert (tmp_path / "out.txt").read_text("utf-8").splitlines(keepends=True) == uninterrupted
 
 
 def test_standard_input_is_translated_to_a_file(run, model, tmp_path) -> None:
     out = tmp_path / "out.txt"
-    for _ in range(2):  # it is replaced
+    for _ in range(2):  # the second run replaces the file
         done = run("translate", model, "-o", out, "--beam-size", "1", stdin=b"The dog.\n\n")
         assert (done.status, done.out) == (0, "")
         assert len(out.read_text("utf-8").splitlines()) == 2
@@ -339,8 +339,9 @@ def test_memory_is_independent_of_file_size(model, tmp_path) -> None:
 def test_interrupt_prints_no_traceback(model, tmp_path) -> None:
     (tmp_path / "in.txt").write_text("The dog sleeps.\n" * 20_000, "utf-8")
     flags = ("translate", model, tmp_path / "in.txt", "-o", tmp_path / "out.txt")
-    heard = ["env", "--default-signal=INT", *command(*flags)]  # in the background it is ignored
-    with subprocess.Popen(heard, stderr=subprocess.PIPE, text=True) as running:
+    # A background process ignores SIGINT by default.
+    interruptible = ["env", "--default-signal=INT", *command(*flags)]
+    with subprocess.Popen(interruptible, stderr=subprocess.PIPE, text=True) as running:
         partial = tmp_path / "out.txt.partial"
         wait(lambda: partial.exists() and partial.stat().st_size > 0)
         running.send_signal(signal.SIGINT)
@@ -361,37 +362,37 @@ def test_closed_pipe_prints_no_traceback(model, tmp_path) -> None:
 
 
 def test_progress_bar_goes_to_standard_error_only(model, text, tmp_path) -> None:
-    """The bar is on standard error; the lines go where they should."""
+    """The progress bar goes to standard error, the translations to standard output."""
     terminal, end = pty.openpty()
     flags = ("translate", model, text, "--beam-size", "1")
     with (tmp_path / "out.txt").open("wb") as out:
         done = subprocess.run(command(*flags), stdout=out, stderr=end, check=False)
     os.close(end)
-    seen = os.read(terminal, 1 << 16).decode()
+    output = os.read(terminal, 1 << 16).decode()
     os.close(terminal)
     assert done.returncode == 0
-    assert "100 lines" in seen
-    wanted = load(model).translate(text.read_text("utf-8").splitlines(), beam_size=1)
+    assert "100 lines" in output
+    expected = load(model).translate(text.read_text("utf-8").splitlines(), beam_size=1)
     lines = (tmp_path / "out.txt").read_text("utf-8").splitlines()
-    assert lines == [translation.text for translation in wanted]
+    assert lines == [translation.text for translation in expected]
 
 
 def test_typed_line_is_translated_immediately(model) -> None:
-    here, there = pty.openpty()
+    user_end, process_end = pty.openpty()
     flags = ("translate", model, "--beam-size", "1")
-    with subprocess.Popen(command(*flags), stdin=there, stdout=subprocess.PIPE) as running:
-        os.write(here, b"The dog.\n")
-        assert running.stdout.readline().strip()  # though there may be more to come
-        os.write(here, b"\x04")
-    os.close(here)
-    os.close(there)
+    with subprocess.Popen(command(*flags), stdin=process_end, stdout=subprocess.PIPE) as running:
+        os.write(user_end, b"The dog.\n")
+        assert running.stdout.readline().strip()  # before the end of the input
+        os.write(user_end, b"\x04")
+    os.close(user_end)
+    os.close(process_end)
     assert running.returncode == 0
 
 
 def wait(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 120
+    deadline = time.monotonic() + 120
     while not condition():
-        assert time.monotonic() < until
+        assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
@@ -400,7 +401,7 @@ def wait(condition: Callable[[], bool]) -> None:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("files")
+    directory = tmp_path_factory.mktemp("files")
     cases = fables.load_fables("test", short=True)[:60]
     sides = {
         "src.en": [case.source for case in cases],
@@ -408,11 +409,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "more.fr": [case.target.replace("Le ", "Un ") for case in cases],
         "good.fr": [case.target.replace("était", "fut") for case in cases],
         "bad.fr": [case.target.replace(" la ", " le ")[:-3] for case in cases],
-        "twice.tsv": ["dog\tchien", "# a remark", "dog\tchienne"],
+        "twice.tsv": ["dog\tchien", "# a comment", "dog\tchienne"],
     }
     for name, lines in sides.items():
-        (folder / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    return folder
+        (directory / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return directory
 
 
 @pytest.mark.parametrize("references", [["ref.fr"], ["ref.fr", "more.fr"]], ids=["one", "two"])
@@ -425,7 +426,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ["-tok", "none", "-lc", "--chrf-lowercase"],
         ),
     ],
-    ids=["usual", "as in papers"],
+    ids=["default", "tokenized, lowercase"],
 )
 def test_scores_equal_sacrebleu(run, files, references, ours, theirs) -> None:
     paths = [files / name for name in references]
@@ -433,7 +434,7 @@ def test_scores_equal_sacrebleu(run, files, references, ours, theirs) -> None:
         *("evaluate", "--hypotheses", files / "bad.fr", "--reference", *paths, "--json"), *ours
     )
     scores = json.loads(done.out)["scores"]
-    outsider = subprocess.run(
+    sacrebleu = subprocess.run(
         [
             *(sys.executable, "-m", "sacrebleu", *paths, "-i", files / "bad.fr", *theirs),
             *("-m", "bleu", "chrf", "ter", "-f", "json", "-w", "12", "--force"),
@@ -444,7 +445,7 @@ def test_scores_equal_sacrebleu(run, files, references, ours, theirs) -> None:
         check=True,
         env={**os.environ, "SACREBLEU_SEED": "12345"},
     )
-    for metric, other in zip(("bleu", "chrf", "ter"), json.loads(outsider.stdout), strict=True):
+    for metric, other in zip(("bleu", "chrf", "ter"), json.loads(sacrebleu.stdout), strict=True):
         assert scores[metric]["value"] == pytest.approx(other["score"], abs=1e-11)
         assert scores[metric]["signature"] == other["signature"]
         low, high = scores[metric]["interval"]
@@ -471,11 +472,13 @@ def test_evaluate_scores_plots_and_writes_translations(run, model, files, tmp_pa
 
 
 def test_evaluate_reports_pronouns_and_alignment_on_fables(run, model, monkeypatch) -> None:
-    whole = fables.load_fables
-    monkeypatch.setattr(fables, "load_fables", lambda split, short=False: whole(split, short)[:60])
-    asked = ["evaluate", model, "--test-set", "builtin:fables-short/test", "--beam-size", "1"]
-    asked += ["--metric", "exact", "--resamples", "0"]
-    report = json.loads(run(*asked, "--json").out)
+    load_all = fables.load_fables
+    monkeypatch.setattr(
+        fables, "load_fables", lambda split, short=False: load_all(split, short)[:60]
+    )
+    arguments = ["evaluate", model, "--test-set", "builtin:fables-short/test", "--beam-size", "1"]
+    arguments += ["--metric", "exact", "--resamples", "0"]
+    report = json.loads(run(*arguments, "--json").out)
     ambiguous = [
         f for f in fables.load_fables("test", True) if f.pronoun and f.pronoun.contrastive_pair
     ]
@@ -484,7 +487,7 @@ def test_evaluate_reports_pronouns_and_alignment_on_fables(run, model, monkeypat
     assert report["alignment"]["layer"] == 0
     assert 30 < report["alignment"]["score"]["aer"] <= 100
     address = f"decoder.0.cross.{report['alignment']['head']}"  # as in `explain --ablate`
-    assert f"Word alignment by the head {address}: AER" in run(*asked).out
+    assert f"Word alignment by the head {address}: AER" in run(*arguments).out
 
 
 def test_compare_two_translation_files(run, files) -> None:
@@ -538,10 +541,10 @@ def test_score_prints_consistent_text_and_json(run, model, files) -> None:
     assert "perplexity" in both.err
 
 
-MISTAKES = {
+INVALID_USE = {
     "no model": (["translate", "{f}/none"], 1, "is not there: give the directory of a model"),
-    "no file": (["translate", "{m}", "{f}/none"], 1, "none cannot be read: No such file or"),
-    "a folder": (["translate", "{m}", "{f}"], 1, "cannot be read: Is a directory"),
+    "no input file": (["translate", "{m}", "{f}/none"], 1, "none cannot be read: No such file or"),
+    "input is a directory": (["translate", "{m}", "{f}"], 1, "cannot be read: Is a directory"),
     "output is a directory": (
         ["translate", "{m}", "{f}/ref.fr", "-o", "{f}"],
         1,
@@ -552,63 +555,71 @@ MISTAKES = {
         1,
         "there is no directory",
     ),
-    "every problem": (
+    "several problems": (
         ["translate", "{m}", "--beam-size", "0", "--top-k", "3", "--alignment", "--resume"],
         2,
         "`--resume` needs a text file as FILE, and --output; `--alignment` needs --json; "
         "`--top-k` needs --sample; `--beam-size` must be at least 1, but is 0 instead",
     ),
-    "a term twice": (
+    "repeated term": (
         ["translate", "{m}", "--glossary", "{f}/twice.tsv"],
         2,
         "line 3 repeats the term 'dog' of line 1",
     ),
-    "no setting": (
+    "setting without value": (
         ["translate", "{m}", "--search", "beam=5", "--search", "length"],
         2,
         "`--search length` must be KEY=VALUE",
     ),
-    "another setting": (
+    "misspelled setting": (
         ["translate", "{m}", "--search", "no_repeat=3"],
         2,
         "did you mean `--search no_repeat_ngram_size`?",
     ),
-    "an ensemble on ctranslate2": (
+    "ensemble with ctranslate2": (
         ["translate", "{m}", "--ensemble", "{m}", "--engine", "ctranslate2"],
         2,
         "`--engine` must be auto or torch, not ctranslate2: it asks one model",
     ),
-    "no terms": (["translate", "{m}", "--glossary", "{f}/ref.fr"], 2, "must be a term, a tab and"),
-    "a document to a terminal": (["translate", "{m}", "{f}/a.po"], 2, "`--output` must be given"),
-    "scores of a document": (
+    "invalid glossary": (
+        ["translate", "{m}", "--glossary", "{f}/ref.fr"],
+        2,
+        "must be a term, a tab and",
+    ),
+    "document without output": (["translate", "{m}", "{f}/a.po"], 2, "`--output` must be given"),
+    "document with scores": (
         ["translate", "{m}", "{f}/a.po", "-o", "b.po", "--with-scores"],
         2,
         "`--json`, `--with-scores` and `--n-best` need lines of text, not a document",
     ),
-    "nothing to judge": (["evaluate"], 2, "a MODEL or `--hypotheses` must be given"),
-    "no test": (["evaluate", "{m}"], 2, "`--test-set` must be given"),
+    "nothing to evaluate": (["evaluate"], 2, "a MODEL or `--hypotheses` must be given"),
+    "no test set": (["evaluate", "{m}"], 2, "`--test-set` must be given"),
     "no references": (
         ["evaluate", "--hypotheses", "{f}/bad.fr"],
         2,
         "`--reference` must be given",
     ),
-    "no such metric": (
+    "unknown metric": (
         ["evaluate", "{m}", "--test-set", "x", "--metric", "bleurt"],
         2,
         "`--metric` must be one of bleu, chrf, ter or exact, but is 'bleurt' instead",
     ),
-    "one side": (["evaluate", "{m}", "--test-set", "{f}/src.en"], 2, "two text files, or one .tsv"),
-    "other lengths": (
+    "one file of a test set": (
+        ["evaluate", "{m}", "--test-set", "{f}/src.en"],
+        2,
+        "two text files, or one .tsv",
+    ),
+    "different number of lines": (
         ["evaluate", "--hypotheses", "{f}/bad.fr", "--reference", "{f}/short.fr"],
         1,
         "bad.fr must have one line for each of the 1 sentences of short.fr, but has 60 lines",
     ),
-    "no picture": (
+    "unsupported figure": (
         ["evaluate", "{m}", "--test-set", "x", "--plot", "a.gif"],
         2,
         "`--plot` must end with one of",
     ),
-    "models without a test": (["compare", "{m}", "{m}"], 2, "`--test-set` must be given"),
+    "models without test set": (["compare", "{m}", "{m}"], 2, "`--test-set` must be given"),
     "files without references": (
         ["compare", "{f}/bad.fr", "{f}/good.fr"],
         2,
@@ -618,7 +629,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "status", "words"), MISTAKES.values(), ids=MISTAKES)
+@pytest.mark.parametrize(("arguments", "status", "words"), INVALID_USE.values(), ids=INVALID_USE)
 def test_invalid_use_prints_one_line(run, model, files, arguments, status, words) -> None:
     for name in ("short.fr", "one.tsv", "a.po"):
         (files / name).write_text("un\n", "utf-8")

@@ -1,4 +1,4 @@
-"""What `seq2see translate` reads, and what it refuses before it writes anything."""
+"""Input of `seq2see translate`: what is read, and what is rejected before anything is written."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 TEXT = "The dog sleeps.\nThe cat sat.\n"
 
 
-NO_TEXT = {
+UNREADABLE = {
     "wide.txt": (TEXT.encode("utf-16"), "must be UTF-8, but is UTF-16 or UTF-32: convert it"),
     "wider": (TEXT.encode("utf-32"), "iconv -f UTF-16 -t UTF-8"),
     "unmarked.txt": (TEXT.encode("utf-16-le"), "has zero bytes"),
-    "packed.gz": (gzip.compress(TEXT.encode("utf-16")), "must be UTF-8, but is UTF-16"),
+    "compressed.gz": (gzip.compress(TEXT.encode("utf-16")), "must be UTF-8, but is UTF-16"),
     "a.pdf": (b"%PDF-1.4\n1 0 obj\n", "but is .pdf instead: convert it first"),
     "a.RTF": (rb"{\rtf1 The dog}", "must be one of .txt, .text, .html, .htm, .srt, .vtt, .po"),
     "a.odt": (b"PK", "but is .odt instead"),
@@ -22,16 +22,16 @@ NO_TEXT = {
 }
 
 
-@pytest.mark.parametrize("name", NO_TEXT)
+@pytest.mark.parametrize("name", UNREADABLE)
 @pytest.mark.parametrize("has_output", [True, False])
 def test_unreadable_input_is_rejected_before_writing(run, tmp_path, name, has_output) -> None:
-    content, words = NO_TEXT[name]
+    content, problem = UNREADABLE[name]
     if content is not None:
         (tmp_path / name).write_bytes(content)
     output = ["-o", tmp_path / "out"] if has_output else []
     done = run("translate", "no model", tmp_path / name, *output)
     assert (done.status, done.out) == (1, "")
-    assert words in done.err
+    assert problem in done.err
     assert len(done.err.splitlines()) == 1
     assert {path.name for path in tmp_path.iterdir()} <= {name}
 
@@ -45,17 +45,17 @@ def test_standard_input_may_contain_zero_bytes(run, model) -> None:
 def test_byte_order_mark_is_ignored(run, model, tmp_path) -> None:
     marked = b"\xef\xbb\xbf" + TEXT.encode()
     (tmp_path / "in.txt").write_bytes(marked)
-    asked = ["translate", model, "--beam-size", "1"]
-    plain = run(*asked, stdin=TEXT.encode())
-    assert run(*asked, stdin=marked).out == plain.out
-    assert run(*asked, tmp_path / "in.txt").out == plain.out
+    arguments = ["translate", model, "--beam-size", "1"]
+    plain = run(*arguments, stdin=TEXT.encode())
+    assert run(*arguments, stdin=marked).out == plain.out
+    assert run(*arguments, tmp_path / "in.txt").out == plain.out
 
 
 def test_text_file_is_translated_like_standard_input(run, model, tmp_path) -> None:
-    """The number of a list is part of its line, as it is of a line that is typed."""
+    """The number of a list item is part of its line, as in standard input."""
     (tmp_path / "in.txt").write_text("1. The dog sleeps.\n", "utf-8")
-    asked = ["translate", model, "--beam-size", "1"]
-    done = run(*asked, tmp_path / "in.txt", "-o", tmp_path / "out.txt")
+    arguments = ["translate", model, "--beam-size", "1"]
+    done = run(*arguments, tmp_path / "in.txt", "-o", tmp_path / "out.txt")
     assert done.status == 0
-    typed = run(*asked, stdin=b"1. The dog sleeps.\n").out
-    assert (tmp_path / "out.txt").read_text("utf-8") == typed
+    expected = run(*arguments, stdin=b"1. The dog sleeps.\n").out
+    assert (tmp_path / "out.txt").read_text("utf-8") == expected

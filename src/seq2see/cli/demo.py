@@ -37,7 +37,12 @@ NUM_ALIGNMENT_FABLES = 400
 def demo(
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="DIRECTORY", help="Run directory with the model."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIRECTORY",
+            help="Run directory in which the model is trained and stored.",
+        ),
     ] = Path("runs/demo"),
     max_epochs: Annotated[
         float | None,

@@ -12,7 +12,10 @@ from seq2see.cli.inputs import parse_languages
 
 def import_(
     directory: Annotated[
-        Path, typer.Argument(help="Directory of a MarianMT model in Hugging Face format.")
+        Path,
+        typer.Argument(
+            metavar="DIRECTORY", help="Directory of a MarianMT model in Hugging Face format."
+        ),
     ],
     output: Annotated[
         Path,

@@ -21,7 +21,8 @@ def info(
     model: Annotated[
         str,
         typer.Argument(
-            help=f"Model directory or name of a preset: {', '.join(get_args(PresetName))}."
+            metavar="MODEL",
+            help=f"Model directory or name of a preset: {', '.join(get_args(PresetName))}.",
         ),
     ],
     vocab_size: Annotated[

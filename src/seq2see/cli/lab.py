@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 OutputLanguage = Literal["en", "zh"]
 _LanguageOption = Annotated[
-    OutputLanguage, typer.Option("--language", help="Language of the output: English or Chinese.")
+    OutputLanguage,
+    typer.Option(
+        "--language", help="Language of the output and of the HTML report: English or Chinese."
+    ),
 ]
 HTML_EXTENSIONS = (".html", ".htm")
 

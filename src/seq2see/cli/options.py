@@ -35,7 +35,8 @@ LanguagesOption = Annotated[
     typer.Option(
         metavar="SOURCE,TARGET",
         help="Language codes of source and target, for example en,de. Default: the extensions of "
-        "the files, such as train.en and train.de; `init` detects them otherwise.",
+        "the files if they are language codes (train.en, train.de), otherwise detected where "
+        "needed.",
     ),
 ]
 ColumnsOption = Annotated[
@@ -43,7 +44,8 @@ ColumnsOption = Annotated[
     typer.Option(
         metavar="SOURCE,TARGET",
         help="Columns with source and target: numbers from 1 (TSV), keys (JSONL) or language codes "
-        "(TMX). Default: columns 1 and 2 (TSV), the codes of --languages (JSONL, TMX).",
+        "(TMX). Default: columns 1 and 2 (TSV), the codes of source and target language (JSONL, "
+        "TMX).",
     ),
 ]
 FormatOption = Annotated[
@@ -71,8 +73,8 @@ ReferencesOption = Annotated[
     typer.Option(
         "--reference",
         metavar="FILES…",
-        help="Text file with one reference translation per line. Several files give several "
-        "references per sentence.",
+        help="Text file with one reference translation per line, instead of or in addition to "
+        "those of --test-set. Several files give several references per sentence.",
     ),
 ]
 TestColumnsOption = Annotated[
@@ -80,7 +82,8 @@ TestColumnsOption = Annotated[
     typer.Option(
         metavar="SOURCE,TARGET",
         help="Columns of the test set with source and target: numbers from 1 (TSV), keys (JSONL) "
-        "or language codes (TMX). Default: columns 1 and 2 (TSV), the language codes (JSONL, TMX).",
+        "or language codes (TMX). Default: columns 1 and 2 (TSV), the codes of source and target "
+        "language (JSONL, TMX).",
     ),
 ]
 TestFormatOption = Annotated[
@@ -158,8 +161,8 @@ ThreadsOption = Annotated[
 PrecisionOption = Annotated[
     Literal["float32", "int8"],
     typer.Option(
-        help="Number format of ctranslate2. int8 is faster and slightly less accurate; it is used "
-        "only if a quality check passes on this CPU, otherwise float32."
+        help="Number format of the weights in the ctranslate2 engine. int8 is faster and slightly "
+        "less accurate; it is used only if a quality check passes on this CPU, otherwise float32."
     ),
 ]
 EnsembleOption = Annotated[
@@ -195,7 +198,7 @@ StopRuleOption = Annotated[
     typer.Option(
         help="When beam search stops. `exact`: when no unfinished hypothesis can still reach the "
         "n-best list. `beam_full`: when beam-size hypotheses are finished. Default: set in the "
-        "model directory, usually `exact`."
+        "model directory, otherwise `exact`."
     ),
 ]
 

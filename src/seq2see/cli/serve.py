@@ -53,8 +53,8 @@ def serve(
         typer.Option(
             "--limit",
             metavar="NAME=VALUE",
-            help="Set a limit of the service, for example characters=5000 per request (all limits "
-            "are in docs/serving.md). May be repeated.",
+            help="Set a limit of the service, for example characters=5000, the maximum number of "
+            "characters per request. docs/serving.md lists all limits. May be repeated.",
         ),
     ] = None,
     engine: Annotated[

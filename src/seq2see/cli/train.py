@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 def train(
-    recipe: Annotated[Path, typer.Argument(help="Recipe file (TOML). `seq2see init` writes one.")],
+    recipe: Annotated[
+        Path,
+        typer.Argument(metavar="RECIPE", help="Recipe file (TOML). `seq2see init` writes one."),
+    ],
     overrides: Annotated[
         list[str] | None,
         typer.Argument(

@@ -131,8 +131,8 @@ _WithScoresOption = Annotated[
     bool,
     typer.Option(
         "--with-scores",
-        help="Print the score before each translation, separated by a tab; with --json, add the "
-        "log-probability of each token.",
+        help="Print the score (log-probability / length^α, see --length-penalty) before each "
+        "translation, separated by a tab; with --json, add the log-probability of each token.",
     ),
 ]
 _AlignmentOption = Annotated[

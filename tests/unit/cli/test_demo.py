@@ -1,4 +1,4 @@
-"""What the demo measures: "it" cannot be told where its predicate is hidden."""
+"""The demo: control of its pronoun test, and checks of an existing model."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from seq2see.model import ModelConfig, Transformer
 from seq2see.text import TokenizerConfig, TokenizerPair
 from seq2see.translator import Translator
 
-CASES = fables.load_unseen_pairs(short=True)[:20]
+FABLES = fables.load_unseen_pairs(short=True)[:20]
 
 
 @pytest.fixture(scope="module")
 def tokenizers() -> TokenizerPair:
-    sides = [fable.source for fable in CASES], [fable.target for fable in CASES]
+    sides = [fable.source for fable in FABLES], [fable.target for fable in FABLES]
     return TokenizerPair.train(*sides, TokenizerConfig(vocab_size=340))
 
 
 def config(tokenizers: TokenizerPair) -> ModelConfig:
-    small = {"d_model": 16, "d_ff": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
-    return ModelConfig(vocab_size=tokenizers.source.vocab_size, **small)
+    sizes = {"d_model": 16, "d_ff": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
+    return ModelConfig(vocab_size=tokenizers.source.vocab_size, **sizes)
 
 
-def test_any_model_gets_half_of_score_masked_pairss_right(tokenizers: TokenizerPair) -> None:
-    """Cases come as twins: what is right for one is wrong for the other."""
+def test_any_model_gets_half_of_controls_right(tokenizers: TokenizerPair) -> None:
+    """Fables come in pairs: what is correct for one is wrong for the other."""
     model = Transformer.from_config(config(tokenizers)).eval()
-    found = _score_masked_pairs(Translator(TorchEngine(model), tokenizers), CASES)
-    assert (found.total, found.correct) == (20, 10)
+    accuracy = _score_masked_pairs(Translator(TorchEngine(model), tokenizers), FABLES)
+    assert (accuracy.total, accuracy.correct) == (20, 10)
 
 
 @pytest.mark.parametrize(("name", "short"), [("fables-short", True), ("fables", False)])
@@ -53,11 +53,11 @@ def test_training_corpus_is_read_from_provenance(
     assert _was_trained_on_short_fables(bundle) is short
 
 
-def save(tokenizers: TokenizerPair, folder: Path, languages: tuple[str, str], name: str) -> None:
+def save(tokenizers: TokenizerPair, directory: Path, languages: tuple[str, str], name: str) -> None:
     recipe = {"data": {"train": [{"files": [name]}]}, "train": {"max_epochs": 8.0, "seed": 1}}
     origin = Provenance(recipe=recipe, notes={"stop_rule": "exact"})
     model = Transformer.from_config(config(tokenizers)).state_dict()
-    Bundle(config(tokenizers), tokenizers, languages, model, provenance=origin).save(folder)
+    Bundle(config(tokenizers), tokenizers, languages, model, provenance=origin).save(directory)
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_model_of_the_full_corpus_is_accepted(tokenizers: TokenizerPair, tmp_pat
 
 
 def test_alignment_head_is_determined_once(trained: Path) -> None:
-    """Also where the demo was killed between training and finding it."""
+    """This includes a demo that was interrupted between training and the choice of the head."""
     store_alignment_head(trained)
     notes = Bundle.load(trained).provenance.notes
     assert set(notes) == {"stop_rule", "alignment"}

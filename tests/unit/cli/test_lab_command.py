@@ -1,4 +1,4 @@
-"""`seq2see lab`: what it lists and runs, what it writes, and what it refuses beforehand."""
+"""`seq2see lab`: lists and runs experiments, writes reports, and checks options before."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SAME = Text("width", "宽度")
 
 
 def test_json_has_no_infinite_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def diverged(bench: Bench) -> Finding:
+    def measure_infinity(bench: Bench) -> Finding:
         measured = Measurement.mean(SAME, [1.0, math.inf])
         return Finding(Verdict.OPEN, SAME, (measured,))
 
-    some = (replace(FIFTH, run=diverged),)
-    monkeypatch.setattr("seq2see.lab.registry.chosen", lambda names: some)
+    experiments = (replace(FIFTH, run=measure_infinity),)
+    monkeypatch.setattr("seq2see.lab.registry.chosen", lambda names: experiments)
     done = CliRunner().invoke(app, ["lab", "run", "5", "--json", "--cache", str(tmp_path)])
     (record,) = json.loads(done.stdout, parse_constant=pytest.fail)
     assert record["measurements"][0]["value"] is None
@@ -45,8 +45,8 @@ def test_lab_list_uses_the_chosen_language(
     assert listed.stdout == f"  5  {each.title.said(language)}  ({marks})\n"  # type: ignore[arg-type]
 
 
-def nothing_runs(bench: Bench) -> Finding:
-    raise AssertionError("it must be refused before")
+def fail_if_run(bench: Bench) -> Finding:
+    raise AssertionError("the options must be rejected before")
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_unwritable_report_is_rejected_before_the_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    some = (replace(FIFTH, run=nothing_runs),)
-    monkeypatch.setattr("seq2see.lab.registry.chosen", lambda names: some)
+    experiments = (replace(FIFTH, run=fail_if_run),)
+    monkeypatch.setattr("seq2see.lab.registry.chosen", lambda names: experiments)
     done = CliRunner().invoke(app, ["lab", "run", *arguments, "--cache", str(tmp_path)])
     assert done.exit_code == status
     assert line in f"{done.exception} {done.stderr}"
@@ -92,11 +92,11 @@ def test_lab_lists_runs_and_writes_reports(tmp_path: Path, monkeypatch: pytest.M
 def test_unexpected_measurement_exits_with_status_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def nine(bench: Bench) -> Finding:
+    def measure_nine(bench: Bench) -> Finding:
         return Finding(Verdict.FALSE, SAME, (Measurement(SAME, 9, near(1, 0.5)),))
 
-    some = (replace(FIFTH, run=nine),)
-    monkeypatch.setattr("seq2see.lab.registry.chosen", lambda names: some)
+    experiments = (replace(FIFTH, run=measure_nine),)
+    monkeypatch.setattr("seq2see.lab.registry.chosen", lambda names: experiments)
     done = CliRunner().invoke(app, ["lab", "run", "5", "--cache", str(tmp_path)])
     assert done.exit_code == 1
     assert "✗ width = 9  [1 ± 0.5]" in done.stdout

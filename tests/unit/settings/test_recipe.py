@@ -1,4 +1,4 @@
-"""Recipes: read, refused, and written so that they explain themselves."""
+"""Recipes: reading, validation, and writing with comments."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RECIPE: dict[str, Any] = {
 
 
 def keys_of(table: dict[str, Any], path: str = "") -> set[str]:
-    """Return the names of all keys, lists and tables resolved."""
+    """Return the dotted names of all keys in tables and lists of tables."""
     names = set()
     for key, value in table.items():
         if isinstance(value, dict):
@@ -51,7 +51,7 @@ def test_written_recipe_equals_the_recipe_read() -> None:
 
 
 def test_every_key_has_a_comment() -> None:
-    """Above each key stands a line of explanation; none is left out."""
+    """There is a comment above each key, and no key is missing."""
     lines = Recipe(**RECIPE).to_toml().splitlines()
     for above, line in pairwise(lines):
         is_key = not line.startswith(("# ", "[")) and "=" in line
@@ -69,9 +69,9 @@ def test_every_key_has_a_comment() -> None:
 
 
 def test_commented_keys_show_their_defaults(tmp_path: Path) -> None:
-    """Removing the # of every key that is not set changes nothing."""
-    chosen = {"preset": "small", "norm": {"placement": "pre"}, "dropout": {"residual": 0.3}}
-    recipe = Recipe(**{**RECIPE, "model": chosen})
+    """Removing the # of every commented key changes nothing."""
+    model = {"preset": "small", "norm": {"placement": "pre"}, "dropout": {"residual": 0.3}}
+    recipe = Recipe(**{**RECIPE, "model": model})
     lines = recipe.to_toml().splitlines()
     assert 'norm.placement = "pre"' in lines
     plain = [line[1:] if line[:1] == "#" and line[:2] != "# " else line for line in lines]
@@ -93,9 +93,9 @@ def test_all_problems_are_reported_together(tmp_path: Path) -> None:
         "valid = {files = ['a.tsv']}\n[tokenizer]\nvocab_size = 8\n[batches]\nmax_tokens = 3\n"
         "[model]\nd_modle = 9\nheads = 'x'\n"
     )
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigError) as raised:
         Recipe.read(path)
-    text = str(refusal.value)
+    text = str(raised.value)
     for problem in [
         "did you mean `data.train.0.weight`?",
         "`tokenizer.vocab_size` must be above 260",
@@ -116,9 +116,9 @@ def test_problem_names_the_file_or_override(tmp_path: Path) -> None:
         "schedule.warmup_updates=9",
         "model.hight=2",
     ]
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigError) as raised:
         Recipe.read(path, overrides)
-    assert sorted(problem.partition(": ")[0] for problem in refusal.value.problems) == sorted(
+    assert sorted(problem.partition(": ")[0] for problem in raised.value.problems) == sorted(
         [str(path), *overrides[:2], overrides[3]]
     )
 
@@ -158,9 +158,9 @@ def test_problem_names_the_file_or_override(tmp_path: Path) -> None:
     ids=str,
 )
 def test_invalid_recipe_is_rejected(changes: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigError) as raised:
         Recipe(**{**RECIPE, **changes})
-    assert problem in str(refusal.value)
+    assert problem in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -202,4 +202,4 @@ ROOT = Path(__file__).parents[3]
 def test_every_recipe_file_equals_its_written_form(path: Path) -> None:
     recipe = Recipe.read(path)
     written = recipe.to_toml()
-    assert path.read_text("utf-8").endswith(written), "written anew, it would be another file"
+    assert path.read_text("utf-8").endswith(written), "must be rewritten with Recipe.to_toml"

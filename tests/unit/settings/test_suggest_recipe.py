@@ -1,4 +1,4 @@
-"""The time that training would take: measured on few pairs, for the recipe of all of them."""
+"""Estimate of the training time: measured on a sample, for the recipe of the whole corpus."""
 
 from __future__ import annotations
 
@@ -19,31 +19,32 @@ PAIRS = [
 ]
 
 
-def suggesting(preset: str, pieces: int) -> CorpusReport:
+def analyze_with_suggestion(preset: str, vocab_size: int) -> CorpusReport:
     report = analyze_corpus(PAIRS)
-    return replace(report, suggestion=ModelSuggestion(preset, pieces, ""))  # type: ignore[arg-type]
+    return replace(report, suggestion=ModelSuggestion(preset, vocab_size, ""))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("preset", "part"), [("tiny", 1), ("small", 4), ("base", 8)])
+@pytest.mark.parametrize(("preset", "divisor"), [("tiny", 1), ("small", 4), ("base", 8)])
 def test_estimate_is_scaled_to_the_suggested_recipe(
-    preset: str, part: int, monkeypatch: pytest.MonkeyPatch
+    preset: str, divisor: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[RunBuilder] = []
+    builders: list[RunBuilder] = []
 
     def plan_run(builder: RunBuilder, seconds: float) -> RunPlan:
         assert seconds < 4
-        assert builder.tokenizers.source.vocab_size == 3000  # more than 300 pairs have
-        seen.append(builder)
+        assert builder.tokenizers.source.vocab_size == 3000  # more subwords than 300 pairs have
+        builders.append(builder)
         return RunPlan(builder.run_config.training.max_updates or 0, 1, 1, 2.0, 3.0, 5.0)
 
     monkeypatch.setattr(suggest_recipe, "plan_run", plan_run)
-    found = suggest_recipe.estimate_training_seconds(suggesting(preset, 3000), PAIRS)
-    (builder,) = seen
+    report = analyze_with_suggestion(preset, 3000)
+    seconds = suggest_recipe.estimate_training_seconds(report, PAIRS)
+    (builder,) = builders
     updates = builder.run_config.training.max_updates
     assert updates is not None
-    assert builder.run_config.batches.max_tokens == 4096 // part
-    looks = updates // builder.run_config.validation.interval
-    assert found == updates * part * 2.0 + looks * 3.0 + 5.0
+    assert builder.run_config.batches.max_tokens == 4096 // divisor
+    validations = updates // builder.run_config.validation.interval
+    assert seconds == updates * divisor * 2.0 + validations * 3.0 + 5.0
 
 
 @pytest.mark.parametrize("pair", [SentencePair(" ", "x"), SentencePair("x", "")])
