@@ -15,7 +15,7 @@ from seq2see.errors import ConfigError, InputError
 if TYPE_CHECKING:
     from seq2see.data.corpus import Corpus
     from seq2see.data.quality.report import CorpusReport
-    from seq2see.data.writers import SplitName
+    from seq2see.data.readers import SplitName
 
 RECIPE_FILE = "recipe.toml"
 _HEADER = """\
