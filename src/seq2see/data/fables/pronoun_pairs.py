@@ -2,7 +2,7 @@
 
 An event has a subject and an object, and either could be the antecedent of "it". A frame expresses
 the event and leaves a slot for what is said of "it", which is filled twice: with a predicate that
-fits the subject, and with one that fits the object. Nothing but the predicate tells them apart.
+fits the subject, and with one that fits the object. The two sentences differ in nothing else.
 Some pairs of noun and predicate are reserved: no sentence of the ordinary splits has both words.
 """
 

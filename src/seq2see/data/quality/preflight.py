@@ -34,10 +34,13 @@ side of the training corpora than with its own."""
 
 
 def check_corpora(
-    train: Sequence[Corpus], others: Sequence[Corpus], languages: tuple[str, str]
+    train: Sequence[Corpus], evaluation: Sequence[Corpus], languages: tuple[str, str]
 ) -> None:
-    """Raise InputError if a corpus is empty or its sides seem to be swapped."""
-    samples = [(corpus, sample_pairs(corpus)) for corpus in (*train, *others)]
+    """Raise InputError if a corpus is empty or its sides seem to be swapped.
+
+    `evaluation` are the validation and test sets, whose words are compared with `train`.
+    """
+    samples = [(corpus, sample_pairs(corpus)) for corpus in (*train, *evaluation)]
     for corpus, pairs in samples:
         if corpus.config.resolved_format != "builtin":
             _check_file_names(corpus, languages)
