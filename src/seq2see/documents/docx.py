@@ -166,7 +166,7 @@ class RunContainer:
 
 
 @dataclass(frozen=True, slots=True)
-class UnitBreak:
+class TextUnitBreak:
     """An element that ends a unit: a tab, a line break, or part of an unfinished field."""
 
     run_element: RunElement
@@ -185,7 +185,7 @@ _RANGE_STARTS = _qualified_names("bookmarkStart commentRangeStart permStart move
 _RANGE_ENDS = _qualified_names("bookmarkEnd commentRangeEnd permEnd moveToRangeEnd")
 _FIELD_ELEMENTS = _qualified_names("fldChar instrText delInstrText")
 
-_ParagraphItem = TextRun | UnitBreak | OpenTag | CloseTag | StandaloneTag
+_ParagraphItem = TextRun | TextUnitBreak | OpenTag | CloseTag | StandaloneTag
 
 
 class DocxParagraph:
@@ -195,10 +195,10 @@ class DocxParagraph:
         self._element = element
         self._parts: list[tuple[list[MarkupNode], RunFormat]] = []
         """Nodes and base format of each part between two breaks."""
-        self._breaks: list[UnitBreak] = []
+        self._breaks: list[TextUnitBreak] = []
         items: list[_ParagraphItem] = []
         for item in _read_items(element, is_outermost=True):
-            if isinstance(item, UnitBreak):
+            if isinstance(item, TextUnitBreak):
                 self._parts.append(_tag_formats(items))
                 self._breaks.append(item)
                 items = []
@@ -277,7 +277,7 @@ def _read_element(run_element: RunElement, *, is_outermost: bool) -> Iterator[_P
         yield from _read_items(container.content_element, is_outermost=False)
         yield CloseTag(container, container)
     elif tag in _BREAKS and is_outermost:
-        yield UnitBreak(run_element)
+        yield TextUnitBreak(run_element)
     elif tag in _RANGE_STARTS:
         yield OpenTag((tag.removesuffix("Start"), identifier), [run_element])
     elif tag in _RANGE_ENDS:
@@ -313,7 +313,7 @@ def _read_field(
     if len(elements) == 1:
         (element,) = elements
         assert isinstance(element, RunElement)
-        yield UnitBreak(element) if is_outermost else StandaloneTag([element])
+        yield TextUnitBreak(element) if is_outermost else StandaloneTag([element])
         return
     field_types = [_get_field_type(element) for element in elements]
     code = "".join(
@@ -349,7 +349,7 @@ def _tag_formats(items: Sequence[_ParagraphItem]) -> tuple[list[MarkupNode], Run
     nodes: list[MarkupNode] = []
     for item in _join_runs(items):
         if not isinstance(item, TextRun):
-            assert not isinstance(item, UnitBreak)
+            assert not isinstance(item, TextUnitBreak)
             nodes.append(item)
         elif item.format.key == base_format.key:
             nodes.append(item.text)

@@ -85,8 +85,8 @@ def local_name(element: etree._Element) -> str:
     return etree.QName(element).localname if isinstance(element.tag, str) else ""
 
 
-def sibling_tag(element: etree._Element, name: str) -> str:
-    """Return the qualified name of an element in the same namespace."""
+def tag_in_same_namespace(element: etree._Element, name: str) -> str:
+    """Return the qualified name of a tag in the namespace of an element."""
     return str(etree.QName(etree.QName(element).namespace, name))
 
 
@@ -156,7 +156,7 @@ def append_text(element: etree._Element, text: str) -> None:
         element.text = (element.text or "") + text
 
 
-def insert_after(element: etree._Element, new: etree._Element) -> None:
+def insert_element_after(element: etree._Element, new: etree._Element) -> None:
     """Insert an element after its sibling, with the same white space before it."""
     parent = element.getparent()
     assert parent is not None

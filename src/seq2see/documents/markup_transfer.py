@@ -28,7 +28,7 @@ from seq2see.documents.word_alignment import (
     WeightedLink,
     is_space_or_punctuation,
     split_alignment_links,
-    split_around_core,
+    split_range_around_core,
     strip_punctuation,
 )
 
@@ -145,7 +145,7 @@ def tokenize_target(
     boundaries = {0, len(text)}
     for match in WORD_PATTERN.finditer(text):
         word = IndexRange(*match.span())
-        for part in split_around_core(word, strip_punctuation(text, word)):
+        for part in split_range_around_core(word, strip_punctuation(text, word)):
             boundaries.update(part)
     for link in links:
         boundaries.update(link.target)

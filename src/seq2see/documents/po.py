@@ -113,7 +113,7 @@ def _translate_strings(
 
     The result is None for a string that could not be translated.
     """
-    stripped = [strip_accelerator(text) for text in texts]
+    stripped = [strip_menu_accelerator(text) for text in texts]
     lines_of_texts = [text.split("\n") for text, _ in stripped]
     units = [
         TextUnit.from_nodes(parse_inline_tags(line), location)
@@ -130,7 +130,7 @@ def _join_lines(lines: Sequence[TranslatedUnit], accelerator: str) -> str | None
     if any(line.has_failed for line in lines):
         return None
     text = "\n".join(render_inline_tags(line.nodes) for line in lines)
-    return insert_accelerator(text, accelerator)
+    return insert_menu_accelerator(text, accelerator)
 
 
 def _replace_translations(entry: PoEntry, strings: Sequence[str]) -> LineEdit:
@@ -334,7 +334,7 @@ _MARKUP_CHARACTERS = frozenset("<>{}%$\n")
 _WORD = re.compile(r"[^\W\d_][^\W_]*")
 
 
-def strip_accelerator(text: str) -> tuple[str, str]:
+def strip_menu_accelerator(text: str) -> tuple[str, str]:
     """Return a menu label without its accelerator, and the accelerator: a sign and a letter.
 
     The accelerator of `_File` is `_F`, that of `Sa&ve` is `&v`. It is empty if there is none, as in
@@ -355,7 +355,7 @@ def strip_accelerator(text: str) -> tuple[str, str]:
     return text[:offset] + text[offset + 1 :], text[offset : offset + 2]
 
 
-def insert_accelerator(text: str, accelerator: str) -> str:
+def insert_menu_accelerator(text: str, accelerator: str) -> str:
     """Insert an accelerator before a word that starts with its letter, or before the first word."""
     if not accelerator:
         return text

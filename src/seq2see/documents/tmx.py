@@ -9,13 +9,13 @@ from seq2see.documents.inline_xml import (
     XML_LANGUAGE,
     InlineElementType,
     has_text,
-    insert_after,
+    insert_element_after,
     local_name,
     parse_inline_elements,
     parse_xml,
     serialize_xml,
     set_inline_content,
-    sibling_tag,
+    tag_in_same_namespace,
 )
 from seq2see.documents.markup import TextUnit
 from seq2see.errors import InputError
@@ -75,7 +75,7 @@ def _get_segment(variant: etree._Element) -> etree._Element:
     """Return the segment of a variant, which is created if it is missing."""
     segment = variant.find("{*}seg")
     if segment is None:
-        return etree.SubElement(variant, sibling_tag(variant, "seg"))
+        return etree.SubElement(variant, tag_in_same_namespace(variant, "seg"))
     return segment
 
 
@@ -85,8 +85,8 @@ def _get_target(unit: etree._Element, source: etree._Element, language: str) -> 
     if target is not None:
         return target
     new = etree.Element(source.tag, {XML_LANGUAGE: language, "creationid": CREATION_ID})
-    etree.SubElement(new, sibling_tag(source, "seg"))
-    insert_after(source, new)
+    etree.SubElement(new, tag_in_same_namespace(source, "seg"))
+    insert_element_after(source, new)
     return new
 
 

@@ -104,8 +104,8 @@ def split_alignment_links(
         source_core = strip_punctuation(source, link.source)
         target_core = strip_punctuation(target, link.target)
         pairs = zip(
-            split_around_core(link.source, source_core),
-            split_around_core(link.target, target_core),
+            split_range_around_core(link.source, source_core),
+            split_range_around_core(link.target, target_core),
             strict=True,
         )
         parts = [
@@ -142,7 +142,7 @@ def is_space_or_punctuation(character: str) -> bool:
     return character.isspace() or unicodedata.category(character)[0] in "PS"
 
 
-def split_around_core(
+def split_range_around_core(
     whole: IndexRange, core: IndexRange
 ) -> tuple[IndexRange, IndexRange, IndexRange]:
     """Return the part of a range before its core, the core, and the part after it."""

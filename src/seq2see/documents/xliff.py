@@ -12,13 +12,13 @@ from seq2see.documents.document_translator import DocumentTranslator
 from seq2see.documents.inline_xml import (
     InlineElementType,
     has_text,
-    insert_after,
+    insert_element_after,
     local_name,
     parse_inline_elements,
     parse_xml,
     serialize_xml,
     set_inline_content,
-    sibling_tag,
+    tag_in_same_namespace,
 )
 from seq2see.documents.markup import TextUnit
 from seq2see.errors import InputError
@@ -52,7 +52,7 @@ def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> by
     return serialize_xml(tree, data)
 
 
-def check_language(file_name: str, attribute: str, found: str, expected: str) -> None:
+def check_declared_language(file_name: str, attribute: str, found: str, expected: str) -> None:
     """Raise InputError if a file declares another language than that of the translator."""
     if found and not is_same_language(found, expected):
         raise InputError(
@@ -81,7 +81,7 @@ class _TranslationUnit:
             self.parent.replace(old, self.target)
             return
         sources = [one for one in self.parent if local_name(one) in {"source", "seg-source"}]
-        insert_after(sources[-1], self.target)
+        insert_element_after(sources[-1], self.target)
 
 
 def _needs_translation(parent: etree._Element, translator: DocumentTranslator) -> bool:
@@ -99,8 +99,8 @@ def _read_units_v1(
     for file in root.iter("{*}file"):
         declared_source = file.get("source-language", "")
         declared_target = file.get("target-language", "")
-        check_language(file_name, "source-language", declared_source, source_language)
-        check_language(file_name, "target-language", declared_target, target_language)
+        check_declared_language(file_name, "source-language", declared_source, source_language)
+        check_declared_language(file_name, "target-language", declared_target, target_language)
         if not declared_target:
             file.set("target-language", target_language)
     for parent in root.iter("{*}trans-unit"):
@@ -112,7 +112,7 @@ def _build_unit_v1(parent: etree._Element) -> _TranslationUnit:
     location = f"unit {parent.get('id', '')}"
     source, segmented = parent.find("{*}source"), parent.find("{*}seg-source")
     assert source is not None
-    target = etree.Element(sibling_tag(source, "target"), _REVIEW_STATE)
+    target = etree.Element(tag_in_same_namespace(source, "target"), _REVIEW_STATE)
     slots = _copy_segments(segmented, target) if segmented is not None else []
     if not slots:
         return _TranslationUnit(parent, target, [target], [_build_text_unit(source, location)])
@@ -140,8 +140,12 @@ def _read_units_v2(
     root: etree._Element, file_name: str, translator: DocumentTranslator
 ) -> Iterator[_TranslationUnit]:
     """Yield the segments of an XLIFF 2 file."""
-    check_language(file_name, "srcLang", root.get("srcLang", ""), translator.source_language)
-    check_language(file_name, "trgLang", root.get("trgLang", ""), translator.target_language)
+    check_declared_language(
+        file_name, "srcLang", root.get("srcLang", ""), translator.source_language
+    )
+    check_declared_language(
+        file_name, "trgLang", root.get("trgLang", ""), translator.target_language
+    )
     if not root.get("trgLang"):
         root.set("trgLang", translator.target_language)
     for segment in root.iter("{*}segment"):
@@ -149,7 +153,7 @@ def _read_units_v2(
         if source is not None and _is_translatable(segment):
             unit = segment.getparent()
             location = f"unit {unit.get('id', '') if unit is not None else ''}"
-            target = etree.Element(sibling_tag(source, "target"))
+            target = etree.Element(tag_in_same_namespace(source, "target"))
             text_units = [_build_text_unit(source, location)]
             yield _TranslationUnit(segment, target, [target], text_units)
 
