@@ -84,7 +84,7 @@ def serve(
         typer.Option(
             metavar="URL",
             help="URL under which clients reach the service if it runs behind a proxy. Default: "
-            "the address and port that it binds.",
+            "the URL of each request.",
         ),
     ] = None,
     files: Annotated[
