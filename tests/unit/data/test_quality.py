@@ -225,6 +225,12 @@ def test_two_shifts_are_found(pairs: list[SentencePair]) -> None:
     assert [shift.line_offset for shift in analyze_corpus(twice).shifts] == [1, -2]
 
 
+def test_shift_in_a_corpus_that_equals_its_test_set(pairs: list[SentencePair]) -> None:
+    moved = shifted(pairs, 200, 500, 1)
+    report = analyze_corpus(moved, languages=LANGUAGES, test_pairs=moved)
+    assert get_finding(report, "shifted").examples == ()
+
+
 def test_lines_sorted_by_length_are_not_shifted(pairs: list[SentencePair]) -> None:
     by_length = sorted(pairs, key=lambda pair: len(pair.source))
     assert not analyze_corpus(by_length).shifts

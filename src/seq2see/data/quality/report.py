@@ -287,7 +287,8 @@ def shift_findings(
             f"From about line {shift.first_line:,} to {end}, the target seems to be "
             f"{shift.description}: correct the files before training."
         )
-        inside = (e for e in examples["shifted"] if shift.first_line <= e.line <= shift.last_line)
+        shifted = examples.get("shifted", ())  # none if all pairs violate another rule
+        inside = (e for e in shifted if shift.first_line <= e.line <= shift.last_line)
         yield CorpusFinding("shifted", "fault", count, count / num_pairs, text, tuple(inside))
 
 
