@@ -1,4 +1,4 @@
-"""A service with a small random model, and a browser in which nothing may go wrong."""
+"""Fixtures: a service with a small random model, and browsers whose errors fail the test."""
 
 from __future__ import annotations
 
@@ -41,44 +41,44 @@ VIEWS = {
     "architecture": ".block",
     "training": ".curves",
 }
-"""What each has once it is there."""
+"""A selector for each view that matches when the view is drawn."""
 LINES = [
     f"the old animal number {n} didn't cross the wide street because it slept" for n in range(80)
 ]
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None
 )
-PATIENCE = 20_000
-"""Milliseconds: two cores may be busy with other things."""
+TIMEOUT_MS = 20_000
+"""Timeout of browser actions in milliseconds; long, because the CPU may be busy."""
 
 
-class Site:
-    """The running service, as a program sees it."""
+class RunningService:
+    """A client of the running service."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}/"
 
-    def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
+    def request(self, path: str, body: dict[str, Any] | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         headers = {"content-type": "application/json"}
         request = urllib.request.Request(self.url + path, data, headers)  # noqa: S310
-        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
-            return json.loads(answer.read())
+        with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310
+            return json.loads(response.read())
 
-    def translated(self, **wishes: Any) -> Any:
-        """Return what it tells of the sentence."""
-        body = {"text": SENTENCE, **PAIR, **wishes}
-        return self.ask("api/v1/translate", body)["translations"][0]
+    def translate(self, **options: Any) -> Any:
+        """Return the translation of the sentence."""
+        body = {"text": SENTENCE, **PAIR, **options}
+        return self.request("api/v1/translate", body)["translations"][0]
 
-    def explained(self, **wishes: Any) -> Any:
-        """Return the sentence's trace."""
-        return self.ask("api/v1/explain", {"text": SENTENCE, **PAIR, **wishes})
+    def explain(self, **options: Any) -> Any:
+        """Return the trace of the sentence."""
+        return self.request("api/v1/explain", {"text": SENTENCE, **PAIR, **options})
 
 
 def bundle() -> Bundle:
-    """Make a model that understands nothing, always says the same, and soon comes to an end."""
-    pieces = TokenizerConfig(vocab_size=90, byte_fallback=False)
-    tokenizers = TokenizerPair.train(LINES, LINES, pieces)
+    """Build a random model that is deterministic and soon predicts the end token."""
+    tokenizer = TokenizerConfig(vocab_size=90, byte_fallback=False)
+    tokenizers = TokenizerPair.train(LINES, LINES, tokenizer)
     sizes = {"d_model": 32, "d_ff": 64, "heads": 2, "encoder_layers": 2, "decoder_layers": 2}
     settings: Any = {**sizes, "embeddings": {"tie": "none", "output_bias": True}}
     config = ModelConfig(vocab_size=tokenizers.source.vocab_size, **settings)
@@ -88,8 +88,8 @@ def bundle() -> Bundle:
     return Bundle(config, tokenizers, ("en", "de"), weights, max_length=200)
 
 
-def write_run(folder: Path) -> None:
-    folder.mkdir(parents=True)
+def write_run(directory: Path) -> None:
+    directory.mkdir(parents=True)
     train = [
         {"kind": "train", "update": n, "epoch": 0, "nll": 9 - n / 10, "loss": 9 - n / 10}
         | {"learning_rate": n / 1e4, "gradient_norm": 1.5, "tokens_per_second": 5000.0}
@@ -104,7 +104,7 @@ def write_run(folder: Path) -> None:
         "examples": [sample],
     }
     lines = "".join(json.dumps(record) + "\n" for record in [*train, validation])
-    (folder / "log.jsonl").write_text(lines)
+    (directory / "log.jsonl").write_text(lines)
 
 
 @pytest.fixture(scope="session")
@@ -114,29 +114,29 @@ def sentence() -> str:
 
 @pytest.fixture(scope="session")
 def views() -> tuple[str, ...]:
-    """The names of all."""
+    """Return the names of all views."""
     return tuple(VIEWS)
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Serve from a thread of this process."""
-    home = tmp_path_factory.mktemp("page")
-    bundle().save(home / "tiny")
-    write_run(home / "runs" / "first")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    """Run the service in a thread."""
+    directory = tmp_path_factory.mktemp("page")
+    bundle().save(directory / "tiny")
+    write_run(directory / "runs" / "first")
     config = ServeConfig(port=0, threads=1)
     models = ModelRegistry.load(
-        [home / "tiny"], lambda folder: load_served_model(folder, "torch", 1)
+        [directory / "tiny"], lambda path: load_served_model(path, "torch", 1)
     )
-    service = Service(config, models, ApiKeyStore(None), JsonLog(), home / "runs")
+    backend = Service(config, models, ApiKeyStore(None), JsonLog(), directory / "runs")
     with open_socket(config) as listener:
-        one = create_server(service)
-        thread = threading.Thread(target=one.run, kwargs={"sockets": [listener]})
+        server = create_server(backend)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
-        while not one.started:
+        while not server.started:
             time.sleep(0.01)
-        yield Site(listener.getsockname()[1])
-        one.should_exit = True
+        yield RunningService(listener.getsockname()[1])
+        server.should_exit = True
         thread.join(20)
 
 
@@ -144,16 +144,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def browser() -> Iterator[Browser]:
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if CHROMIUM is None:
-        pytest.skip("there is no chromium")
+        pytest.skip("chromium is not installed")
     with sync_api.sync_playwright() as playwright:
         arguments = ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield started
-        started.close()
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield chromium
+        chromium.close()
 
 
-class Screen:
-    """A page, and what people do with it and read there; all else is that of Playwright's."""
+class ViewPage:
+    """A page of the browser with helpers; other attributes are those of Playwright's page."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
@@ -161,86 +161,89 @@ class Screen:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._page, name)
 
-    def shown(self, name: str) -> float:
-        """Return a number as people read it."""
+    def read_number(self, name: str) -> float:
+        """Return the displayed number with this data-number attribute."""
         text = self._page.locator(f'[data-number="{name}"]').first.text_content()
         assert text is not None
         return float(text.replace("−", "-").replace("\u202f", ""))
 
     def assert_shows(self, name: str, value: float) -> None:
-        assert self.shown(name) == pytest.approx(value, abs=1e-6), name
+        assert self.read_number(name) == pytest.approx(value, abs=1e-6), name
 
-    def until(self, condition: str, arg: Any = None) -> None:
-        """Wait for a condition; `wait_for_function` would need `eval`, which the page forbids."""
+    def wait_until(self, condition: str, arg: Any = None) -> None:
+        """Wait for a JavaScript condition.
+
+        `wait_for_function` would need `eval`, which the page forbids.
+        """
         for _ in range(400):
             if self._page.evaluate(condition, arg):
                 return
             self._page.wait_for_timeout(50)
         raise AssertionError(condition)
 
-    def go(self, view: str, **names: Any) -> None:
-        """Change the address, as a link would."""
+    def set_state(self, view: str, **names: Any) -> None:
+        """Change the state in the URL, as a link does."""
         self._page.evaluate("hash => { location.hash = hash; }", address(view, **names))
 
-    def turn_to(self, view: str) -> None:
-        """Click a view's name above."""
+    def open_view(self, view: str) -> None:
+        """Click the name of a view in the navigation."""
         self._page.locator(f'.views a[href^="#{view}"]').click()
 
     def wait(self, view: str) -> None:
-        """Wait until a view is there and nothing is on its way."""
+        """Wait until a view is drawn and no request is running."""
         self._page.wait_for_selector(VIEWS[view])
-        self.until("!document.querySelector('.busy')")
+        self.wait_until("!document.querySelector('.busy')")
 
 
 def address(view: str, **names: Any) -> str:
     return f"#{view}?{urlencode({'text': SENTENCE, **PAIR, **names})}"
 
 
-class Watched:
-    """A browser's context whose pages may ask nobody but the service, and whose errors count."""
+class CheckedBrowser:
+    """A browser context that records errors and requests to other hosts than the service."""
 
     def __init__(self, context: BrowserContext, home: str) -> None:
         self.context, self.home = context, home
-        self.strayed: list[str] = []
+        self.other_requests: list[str] = []
         self.errors: list[str] = []
-        context.set_default_timeout(PATIENCE)
-        context.on("request", lambda request: self._see(request.url))
-        context.on("console", lambda message: self._hear(message.type, message.text))
+        context.set_default_timeout(TIMEOUT_MS)
+        context.on("request", lambda request: self._record_request(request.url))
+        context.on("console", lambda message: self._record_message(message.type, message.text))
         context.on("weberror", lambda error: self.errors.append(str(error.error)))
 
-    def _see(self, url: str) -> None:
+    def _record_request(self, url: str) -> None:
         if not url.startswith((self.home, "data:", "blob:")):
-            self.strayed.append(url)
+            self.other_requests.append(url)
 
-    def _hear(self, kind: str, text: str) -> None:
+    def _record_message(self, kind: str, text: str) -> None:
         if kind in {"error", "warning"}:
             self.errors.append(text)
 
-    def open(self, view: str, **names: Any) -> Screen:
-        """Open a view, of the sentence if nothing else is said."""
+    def open(self, view: str, **names: Any) -> ViewPage:
+        """Open a view, by default of the test sentence."""
         return self.visit(self.home + address(view, **names))
 
-    def visit(self, url: str) -> Screen:
+    def visit(self, url: str) -> ViewPage:
         page = self.context.new_page()
         page.goto(url)
-        return Screen(page)
+        return ViewPage(page)
 
 
-Opener = Callable[..., Watched]
+BrowserFactory = Callable[..., CheckedBrowser]
 
 
 @pytest.fixture
-def watched(site: Site, browser: Browser) -> Iterator[Opener]:
-    """Contexts of any size and colours; at the end nobody had an error or asked elsewhere."""
-    made: list[Watched] = []
+def open_browser(service: RunningService, browser: Browser) -> Iterator[BrowserFactory]:
+    """Return a function that opens browsers; afterwards they must have no errors."""
+    opened: list[CheckedBrowser] = []
 
-    def make(width: int = 1280, **settings: Any) -> Watched:
+    def open_context(width: int = 1280, **settings: Any) -> CheckedBrowser:
         settings = {"viewport": {"width": width, "height": 900}, "locale": "en", **settings}
-        made.append(Watched(browser.new_context(**settings), site.url))
-        return made[-1]
+        opened.append(CheckedBrowser(browser.new_context(**settings), service.url))
+        return opened[-1]
 
-    yield make
-    for each in made:
+    yield open_context
+    for each in opened:
         each.context.close()
-    assert [error for each in made for error in each.errors] == []
-    assert [url for each in made for url in each.strayed] == []
+    assert [error for each in opened for error in each.errors] == []
+    assert [url for each in opened for url in each.other_requests] == []

@@ -1,4 +1,4 @@
-"""The page in a real browser: every view, on any screen, in both languages, by the keyboard."""
+"""All views in a browser: screen sizes, languages, themes, keyboard control."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from typing import Any
 import pytest
 
 LONG = " ".join(["the old animal didn't cross the wide street because it slept"] * 5)
-"""Some 60 tokens."""
+"""About 60 tokens."""
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_every_view_is_there_and_none_is_too_wide(
-    watched: Any, views: tuple[str, ...], width: int
+def test_all_views_fit_the_screen_width(
+    open_browser: Any, views: tuple[str, ...], width: int
 ) -> None:
-    page = watched(width, color_scheme="dark" if width == 390 else "light").open(
+    page = open_browser(width, color_scheme="dark" if width == 390 else "light").open(
         "translate", text=LONG, lang="zh" if width == 390 else "en"
     )
     for view in views:
-        page.turn_to(view)
+        page.open_view(view)
         page.wait(view)
         assert page.locator("h1").inner_text()
         assert page.locator(".status.error").count() == 0, view
-        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        assert wide <= 0, f"{view} is {wide} px too wide"
+        excess = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert excess <= 0, f"{view} is {excess} px too wide"
 
 
-def test_the_address_is_the_state(watched: Any) -> None:
-    page = watched().open("attention", kind="encoder.self", layer=0, head=1, row=2, column=3)
+def test_url_contains_the_state(open_browser: Any) -> None:
+    page = open_browser().open("attention", kind="encoder.self", layer=0, head=1, row=2, column=3)
     page.wait("attention")
-    cell = page.shown("cell")
+    cell = page.read_number("cell")
     page.locator('[data-key="Form:lines"]').click()
     page.wait_for_selector("svg.lines")
     assert "form=lines" in page.url
     page.reload()
     page.wait_for_selector("svg.lines")
-    assert page.shown("cell") == cell
-    page.turn_to("decoding")
+    assert page.read_number("cell") == cell
+    page.open_view("decoding")
     page.wait("decoding")
     page.go_back()
     page.wait_for_selector("svg.lines")
 
 
-def test_two_languages_and_two_themes(watched: Any) -> None:
-    page = watched(color_scheme="light").open("translate")
+def test_language_and_theme_can_be_changed(open_browser: Any) -> None:
+    page = open_browser(color_scheme="light").open("translate")
     page.wait("translate")
     title = page.locator("h1").inner_text()
     page.locator('[data-key="Page language:zh"]').click()
@@ -56,35 +56,35 @@ def test_two_languages_and_two_themes(watched: Any) -> None:
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
 
 
-def test_both_languages_say_everything() -> None:
-    folder = Path(__file__).parents[2] / "src/seq2see/serve/page/js"
-    said = {}
+def test_locales_have_the_same_keys_and_placeholders() -> None:
+    directory = Path(__file__).parents[2] / "src/seq2see/serve/page/js"
+    texts = {}
     for language in ("en", "zh"):
-        text = (folder / f"locale/{language}.js").read_text("utf-8")
+        text = (directory / f"locale/{language}.js").read_text("utf-8")
         pairs = re.findall(r'(?:"([^"]+)"|\b(\w+)): "((?:[^"\\]|\\.)*)"', text)
-        said[language] = {a or b: set(re.findall(r"\{\w+\}", c)) for a, b, c in pairs}
-    assert said["en"] == said["zh"]
+        texts[language] = {a or b: set(re.findall(r"\{\w+\}", c)) for a, b, c in pairs}
+    assert texts["en"] == texts["zh"]
     used = {
         name
-        for path in folder.rglob("*.js")
+        for path in directory.rglob("*.js")
         for name in re.findall(
             r'\bt\("([\w. ]+)"',
             re.sub(r"^\s*//.*$", "", path.read_text("utf-8"), flags=re.MULTILINE),
         )
     }
-    assert used <= set(said["en"])
+    assert used <= set(texts["en"])
 
 
-def test_no_words_for_light_and_dark() -> None:
-    """What is dark in the one theme is bright in the other."""
-    folder = Path(__file__).parents[2] / "src/seq2see/serve/page/js/locale"
-    for path in folder.iterdir():
+def test_texts_do_not_mention_light_or_dark() -> None:
+    """Dark cells of one theme are light in the other."""
+    directory = Path(__file__).parents[2] / "src/seq2see/serve/page/js/locale"
+    for path in directory.iterdir():
         text = re.sub(r'"theme\.\w+": "[^"]*"', "", path.read_text("utf-8"))
         assert re.findall(r"darker|lighter|brighter|深|浅", text) == []
 
 
-def test_by_keyboard_alone(watched: Any, sentence: str) -> None:
-    view = watched()
+def test_main_views_work_by_keyboard(open_browser: Any, sentence: str) -> None:
+    view = open_browser()
     page = view.visit(view.home)
     page.wait_for_selector(".source-text")
     page.wait_for_selector('[data-key="source"]')
@@ -95,7 +95,7 @@ def test_by_keyboard_alone(watched: Any, sentence: str) -> None:
             page.keyboard.press("Tab")
             if page.evaluate(focus.format(repr(selector))):
                 return
-        raise AssertionError(f"no way to {selector} by the keyboard")
+        raise AssertionError(f"{selector} cannot be reached by keyboard")
 
     tab_to(".source-text")
     page.keyboard.type(sentence)
@@ -106,7 +106,7 @@ def test_by_keyboard_alone(watched: Any, sentence: str) -> None:
     page.wait_for_selector('[data-key^="alternative:"]')
     tab_to('[data-key^="alternative:"]')
     page.keyboard.press("Enter")
-    page.until("location.hash.includes('prefix=')")
+    page.wait_until("location.hash.includes('prefix=')")
     page.wait_for_selector(".chip.is")
     prefix = page.evaluate("new URLSearchParams(location.hash.split('?')[1]).get('prefix')")
     assert page.locator(".target-text").inner_text().strip().startswith(prefix.strip())
@@ -117,16 +117,16 @@ def test_by_keyboard_alone(watched: Any, sentence: str) -> None:
     tab_to("svg.matrix")
     before = page.locator(".readout").inner_text()
     page.keyboard.press("ArrowUp")
-    page.until("text => document.querySelector('.readout').innerText !== text", arg=before)
+    page.wait_until("text => document.querySelector('.readout').innerText !== text", arg=before)
     assert page.evaluate(focus.format("'svg.matrix'")), "the focus was lost"
     page.evaluate("document.querySelector('.brand').focus()")
     tab_to('.views a[href^="#decoding"]')
     page.keyboard.press("Enter")
     page.wait("decoding")
     tab_to("svg.beam .node")
-    page.keyboard.press("ArrowDown")  # hypotheses that lost are reached, too
+    page.keyboard.press("ArrowDown")  # pruned hypotheses can be reached too
     page.keyboard.press("Enter")
-    page.until("location.hash.includes('node=')")
+    page.wait_until("location.hash.includes('node=')")
     assert page.evaluate(focus.format("'svg.beam .node:not(.path)'"))
 
 
@@ -138,9 +138,9 @@ BY_KEY = {
 }
 
 
-def test_the_other_views_by_keyboard(watched: Any) -> None:
-    page = watched().open("training")
-    for view, (control, key, wanted) in BY_KEY.items():
+def test_other_views_work_by_keyboard(open_browser: Any) -> None:
+    page = open_browser().open("training")
+    for view, (control, key, expected) in BY_KEY.items():
         page.locator(f'.views a[href^="#{view}"]').focus()
         page.keyboard.press("Enter")
         page.wait(view)
@@ -149,12 +149,12 @@ def test_the_other_views_by_keyboard(watched: Any) -> None:
             if page.evaluate("control => document.activeElement.matches(control)", control):
                 break
         page.keyboard.press(key)
-        page.until("wanted => location.hash.includes(wanted)", wanted)
+        page.wait_until("text => location.hash.includes(text)", expected)
         assert page.evaluate("control => document.activeElement.matches(control)", control)
 
 
-def test_a_slider_waits_for_its_value(watched: Any) -> None:
-    view = watched()
+def test_slider_is_disabled_until_it_has_a_value(open_browser: Any) -> None:
+    view = open_browser()
     held: list[Any] = []
 
     def hold(route: Any) -> None:
@@ -164,7 +164,7 @@ def test_a_slider_waits_for_its_value(watched: Any) -> None:
     page = view.open("positions")
     slider = page.locator('.positions input[type="range"]').first
     slider.wait_for()
-    assert slider.is_disabled()  # it stands in the middle, and not at the position that is shown
+    assert slider.is_disabled()  # until then its position does not match the view
     for _ in range(400):
         if held:
             break
@@ -175,8 +175,8 @@ def test_a_slider_waits_for_its_value(watched: Any) -> None:
     assert slider.input_value() == "5"
 
 
-def test_a_key_is_asked_for(watched: Any) -> None:
-    view = watched()
+def test_page_asks_for_api_key(open_browser: Any) -> None:
+    view = open_browser()
 
     def locked(route: Any) -> None:
         if route.request.headers.get("authorization") == "Bearer secret":
@@ -190,4 +190,4 @@ def test_a_key_is_asked_for(watched: Any) -> None:
     page.keyboard.press("Enter")
     page.wait("decoding")
     assert "secret" not in page.url
-    view.errors.clear()  # browsers log every answer with an error's status
+    view.errors.clear()  # browsers log responses with an error status

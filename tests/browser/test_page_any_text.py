@@ -1,4 +1,4 @@
-"""The page with any text, with none, and with one that would be a script."""
+"""Views with unusual texts: long, empty, in other scripts, and HTML."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_any_text(watched: Any, text: str) -> None:
-    page = watched(390).open("translate", text=text)
+def test_views_accept_any_text(open_browser: Any, text: str) -> None:
+    page = open_browser(390).open("translate", text=text)
     page.wait("translate")
     assert page.locator(".source-text").input_value() == text
     for view in ("attention", "decoding"):
-        page.turn_to(view)
+        page.open_view(view)
         page.wait(view)
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
-def test_no_text(watched: Any) -> None:
-    page = watched().open("translate", text="")
+def test_views_accept_empty_text(open_browser: Any) -> None:
+    page = open_browser().open("translate", text="")
     page.wait_for_selector('[data-key="example"]')
     assert page.locator(".target-text .word").count() == 0
     for view in ("attention", "decoding", "intervene"):
-        page.turn_to(view)
-        page.until("document.querySelector('.sentence .status')?.textContent")
+        page.open_view(view)
+        page.wait_until("document.querySelector('.sentence .status')?.textContent")
         assert page.locator(".status.error").count() == 0
 
 
-def test_a_trace_of_several_sentences_says_that_they_go_through_at_once(watched: Any) -> None:
-    page = watched().open("decoding")
+def test_trace_of_several_sentences_shows_a_note(open_browser: Any) -> None:
+    page = open_browser().open("decoding")
     page.wait("decoding")
     assert page.locator(".sentence .status").inner_text() == ""
-    page.go("decoding", text="The animal slept. It was wide.")
-    page.until(
+    page.set_state("decoding", text="The animal slept. It was wide.")
+    page.wait_until(
         "document.querySelector('.sentence .status').textContent.includes('as one sequence')"
     )
 
 
-def test_text_never_becomes_script(watched: Any) -> None:
-    view = watched()
+def test_texts_cannot_inject_scripts(open_browser: Any) -> None:
+    view = open_browser()
     page = view.open("translate", text=HOSTILE, prefix="<b>x</b>", glossary="a=<i>b")
     page.wait("translate")
     file = {"name": HOSTILE.replace("/", ""), "mimeType": "text/plain", "buffer": b"a"}
     page.set_input_files("#files", file)
-    page.wait_for_selector(".files .error")  # nobody knows such files
+    page.wait_for_selector(".files .error")  # an unsupported format
     assert page.locator("main script, main img").count() == 0
-    view.errors.clear()  # browsers log every answer with an error's status
+    view.errors.clear()  # browsers log responses with an error status
     outcome = {
         "number": 1, "status": "met", "seconds": 1, "verdict": "holds", "figures": [],
         "reason": {"en": HOSTILE}, "measurements": [],
@@ -67,7 +67,7 @@ def test_text_never_becomes_script(watched: Any) -> None:
     ]
     view.context.route("**/api/v1/lab/1", lambda route: route.fulfill(json=outcome))
     for name in ("attention", "intervene", "training", "lab"):
-        page.turn_to(name)
+        page.open_view(name)
         page.wait(name)
     page.locator('[data-key="run:1"]').click()
     page.wait_for_selector(".picture img")

@@ -1,4 +1,4 @@
-"""The page when something is not as it was: another model, an answer that fails, an old link."""
+"""Error handling of the page: failing requests, links to other models, missing parts."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from seq2see.serve.queued_translator import ENGINE_FAILED_MESSAGE
 from seq2see.translator.results import NO_TRANSLATION_MESSAGE
 
 LONG = " ".join(["the old animal didn't cross the wide street because it slept"] * 4)
-"""More than the page asks for at once: one layer comes with its scores."""
+"""Longer than the limit for full detail: scores are loaded for one layer."""
 
 
-def test_what_the_model_does_not_have_is_left_out(watched: Any) -> None:
-    view = watched()
+def test_unsupported_interventions_of_a_link_are_dropped(open_browser: Any) -> None:
+    view = open_browser()
     page = view.open("intervene", ablate="decoder.1.cross.0,decoder.5.cross.0,encoder.0.self.7")
     page.wait_for_selector('[data-number="after"]')
     assert page.locator('[data-key="reset"]').is_enabled()
-    page.go("intervene", scale="decoder.5.cross:2", attention="decoder.5.cross")
-    page.until("!document.querySelector('[data-number=after]')")
+    page.set_state("intervene", scale="decoder.5.cross:2", attention="decoder.5.cross")
+    page.wait_until("!document.querySelector('[data-number=after]')")
     assert page.locator('[data-key="scaled"]').input_value() == "decoder.0.cross"
-    page.go("attention", text=LONG, layer=5, kind="encoder.self", stage="scores")
+    page.set_state("attention", text=LONG, layer=5, kind="encoder.self", stage="scores")
     page.wait("attention")
     assert page.locator(".status.error").count() == 0
 
 
-def test_a_pronoun_that_fails_is_no_longer_worked_on(watched: Any) -> None:
-    view = watched()
+def test_failed_pronoun_test_shows_its_error(open_browser: Any) -> None:
+    view = open_browser()
     view.context.clock.install()
     page = view.open("intervene")
     page.wait("intervene")
-    answer = {"status": 429, "json": {"error": "busy"}}
-    view.context.route("**/api/v1/explain", lambda route: route.fulfill(**answer))
+    response = {"status": 429, "json": {"error": "busy"}}
+    view.context.route("**/api/v1/explain", lambda route: route.fulfill(**response))
     page.locator('[data-key="pronoun:sentence_a"]').fill("another animal")
     page.clock.run_for(400)
     page.wait_for_selector(".pronoun .status.error")
     page.clock.run_for(300)
     assert page.locator(".pronoun .status.error").inner_text() == "busy"
-    view.errors.clear()  # browsers log every answer with an error's status
+    view.errors.clear()  # browsers log responses with an error status
 
 
-def test_curves_go_on_behind_a_failure_and_a_restart(watched: Any) -> None:
+def test_training_curves_survive_errors_and_restarts(open_browser: Any) -> None:
     record = {
         "kind": "train",
         "epoch": 0,
@@ -65,97 +65,99 @@ def test_curves_go_on_behind_a_failure_and_a_restart(watched: Any) -> None:
         {"records": [], "next_offset": 10},
     ]
 
-    def listed(route: Any) -> None:
-        found = runs.pop(0) if len(runs) > 1 else runs[0]
-        route.abort() if found is None else route.fulfill(json=found)
+    def list_runs(route: Any) -> None:
+        response = runs.pop(0) if len(runs) > 1 else runs[0]
+        route.abort() if response is None else route.fulfill(json=response)
 
-    def grown(route: Any) -> None:
+    def read_log(route: Any) -> None:
         route.fulfill(json={"name": "r", **(logs.pop(0) if len(logs) > 1 else logs[0])})
 
-    view = watched()
+    view = open_browser()
     view.context.clock.install()
-    view.context.route("**/api/v1/runs", listed)
-    view.context.route("**/api/v1/runs/r?*", grown)
+    view.context.route("**/api/v1/runs", list_runs)
+    view.context.route("**/api/v1/runs/r?*", read_log)
     page = view.open("training")
-    page.until("document.querySelector('.status').textContent.startsWith('No training runs')")
+    page.wait_until("document.querySelector('.status').textContent.startsWith('No training runs')")
     page.clock.run_for(3000)
     page.wait_for_selector(".status.error")
     page.clock.run_for(3000)
     page.wait_for_selector('[data-number="update"]')
-    assert page.shown("update") == 2
+    assert page.read_number("update") == 2
     page.clock.run_for(3000)
-    page.until("document.querySelector('[data-number=update]').textContent === '3'")
-    kept = page.evaluate(
+    page.wait_until("document.querySelector('[data-number=update]').textContent === '3'")
+    used = page.evaluate(
         "async () => Object.entries((await import('./js/api.js')).usedResponses())"
         ".filter(([name]) => name.startsWith('api/v1/runs/'))"
     )
-    assert [(name, len(log["records"])) for name, log in kept] == [("api/v1/runs/r", 1)]
+    assert [(name, len(log["records"])) for name, log in used] == [("api/v1/runs/r", 1)]
     view.errors.clear()
 
 
-def test_a_link_says_what_it_leaves_out_by_the_models(watched: Any) -> None:
-    page = watched().open("translate")
+def test_missing_languages_come_from_the_models(open_browser: Any) -> None:
+    page = open_browser().open("translate")
     page.wait("translate")
     models = [{"source": "en", "target": "de"}, {"source": "de", "target": "fr"}]
-    pair = "async ([state, models]) => (await import('./js/service_info.js')).languagePair(state, {models})"
-    for state, wanted in [
+    pair = (
+        "async ([state, models]) => "
+        "(await import('./js/service_info.js')).languagePair(state, {models})"
+    )
+    for state, expected in [
         ({}, ("en", "de")),
         ({"source": "de"}, ("de", "fr")),
         ({"target": "fr"}, ("de", "fr")),
         ({"source": "auto"}, ("auto", "de")),
         ({"source": "de", "target": "en"}, ("de", "en")),
     ]:
-        found = page.evaluate(pair, [state, models])
-        assert (found["source"], found["target"]) == wanted
+        languages = page.evaluate(pair, [state, models])
+        assert (languages["source"], languages["target"]) == expected
 
 
-def test_a_link_with_languages_that_are_not_served_shows_them(watched: Any) -> None:
-    view = watched()
+def test_unsupported_languages_of_a_link_are_shown(open_browser: Any) -> None:
+    view = open_browser()
     page = view.open("translate", source="de", target="fr")
     for name in ("translate", "attention"):
-        page.turn_to(name)
+        page.open_view(name)
         page.wait_for_selector(".status.error")
-        chosen = [page.locator(f'select[data-key="{end}"]') for end in ("source", "target")]
-        assert [each.input_value() for each in chosen] == ["de", "fr"]
-        assert "German" in chosen[0].inner_text()
-    view.errors.clear()  # browsers log every answer with an error's status
+        fields = [page.locator(f'select[data-key="{end}"]') for end in ("source", "target")]
+        assert [each.input_value() for each in fields] == ["de", "fr"]
+        assert "German" in fields[0].inner_text()
+    view.errors.clear()  # browsers log responses with an error status
 
 
-def test_another_link_brings_its_own_options(watched: Any) -> None:
-    page = watched().open("translate", glossary="a=b", beam_size=6)
+def test_options_follow_the_link(open_browser: Any) -> None:
+    page = open_browser().open("translate", glossary="a=b", beam_size=6)
     page.wait("translate")
-    page.go("translate", glossary="c=d", beam_size=7)
-    page.until("document.querySelector('.options textarea').value === 'c=d'")
+    page.set_state("translate", glossary="c=d", beam_size=7)
+    page.wait_until("document.querySelector('.options textarea').value === 'c=d'")
     assert page.locator('.options [data-key="beam_size"]').input_value() == "7"
 
 
-def test_the_page_asks_for_no_more_than_the_operator_allows(watched: Any) -> None:
-    """Else every answer would be a refusal."""
-    asked = []
+def test_requests_respect_the_limits_of_the_service(open_browser: Any) -> None:
+    bodies = []
 
-    def narrow(route: Any) -> None:
+    def with_limits(route: Any) -> None:
         search = {"beam_size": 2, "max_beam_size": 3, "max_n_best": 2}
         route.fulfill(json={**route.fetch().json(), "search": search})
 
-    view = watched()
-    view.context.route("**/api/v1/models", narrow)
-    view.context.on("request", lambda request: asked.append(request.post_data_json))
+    view = open_browser()
+    view.context.route("**/api/v1/models", with_limits)
+    view.context.on("request", lambda request: bodies.append(request.post_data_json))
     page = view.open("translate", beam_size=9)
     page.wait("translate")
     beam = page.locator('.options [data-key="beam_size"]')
     assert [beam.get_attribute(name) for name in ("min", "max")] == ["2", "3"]
-    page.go("translate")
-    page.until("document.querySelector('.options [data-key=beam_size]').value === '2'")
-    page.turn_to("decoding")
+    page.set_state("translate")
+    page.wait_until("document.querySelector('.options [data-key=beam_size]').value === '2'")
+    page.open_view("decoding")
     page.wait("decoding")
     assert page.locator('select[data-key="beam_size"]').inner_text().split() == ["1", "2", "3"]
     assert page.locator('select[data-key="beam_size"]').input_value() == "2"
-    sizes = [(body.get("beam_size"), body.get("n_best", 1)) for body in asked if body]
+    sizes = [(body.get("beam_size"), body.get("n_best", 1)) for body in bodies if body]
     assert set(sizes) == {(3, 2), (None, 2), (2, 1)}
 
 
-def test_files_are_taken_where_the_service_takes_them(watched: Any) -> None:
-    view = watched()
+def test_file_upload_is_hidden_without_support(open_browser: Any) -> None:
+    view = open_browser()
     page = view.open("translate")
     page.wait("translate")
     assert ".srt" in page.locator(".drop").inner_text()
@@ -169,8 +171,8 @@ def test_files_are_taken_where_the_service_takes_them(watched: Any) -> None:
     assert not page.locator(".drop").is_visible()
 
 
-def test_a_page_that_cannot_be_saved_says_so(watched: Any) -> None:
-    view = watched()
+def test_failed_save_shows_a_notice(open_browser: Any) -> None:
+    view = open_browser()
     page = view.open("positions")
     page.wait("positions")
     view.context.route("**/js/state.js", lambda route: route.fulfill(status=500))
@@ -180,85 +182,87 @@ def test_a_page_that_cannot_be_saved_says_so(watched: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["toString", "constructor"])
-def test_no_view_has_a_name_of_javascript(watched: Any, name: str) -> None:
-    page = watched().open(name, lang=name)
+def test_names_of_object_methods_are_not_views(open_browser: Any, name: str) -> None:
+    page = open_browser().open(name, lang=name)
     page.wait("translate")
 
 
-def test_the_service_refuses_in_the_language_of_the_page(watched: Any) -> None:
-    view = watched()
+def test_errors_of_the_service_are_localized(open_browser: Any) -> None:
+    view = open_browser()
     page = view.open("attention", text="x" * 600, lang="zh")
     page.wait_for_selector(".status.error")
     assert page.locator(".status.error").inner_text() == "文本太长：最多 500 个字符。"
-    busy = Overloaded("the queue is full", 1.0)
-    answer = {"status": busy.status, "json": {"error": str(busy)}, "headers": busy.headers}
-    view.context.route("**/api/v1/translate", lambda route: route.fulfill(**answer))
-    page.turn_to("translate")
+    error = Overloaded("the queue is full", 1.0)
+    response = {"status": error.status, "json": {"error": str(error)}, "headers": error.headers}
+    view.context.route("**/api/v1/translate", lambda route: route.fulfill(**response))
+    page.open_view("translate")
     page.wait_for_selector(".status.error")
     assert "过载" in page.locator(".status.error").inner_text()
     view.errors.clear()
 
 
-OWN = {
+TRANSLATION_ERRORS = {
     ENGINE_FAILED_MESSAGE: "翻译失败：模型处理这段文本时出错。",
     NO_TRANSLATION_MESSAGE: "翻译失败：没有以此文本开头的译文。",
     "no text": "翻译失败：no text",
 }
-REFUSED = {
+REQUEST_ERRORS = {
     DirectModelRequired("one model"): "这需要直接翻译的模型，而这个语言对要经过另一种语言。",
     UnsupportedFileFormat("a format"): "服务不支持这种文件格式。",
     ServiceError("`x` must be a text"): "请求失败：`x` must be a text",
 }
 
 
-def test_a_text_that_failed_says_so_in_the_language_of_the_page(watched: Any) -> None:
-    errors = list(OWN)
+def test_errors_of_a_translation_are_localized(open_browser: Any) -> None:
+    errors = list(TRANSLATION_ERRORS)
 
     def failed(route: Any) -> None:
-        (found,) = route.fetch().json()["translations"]
+        (translation,) = route.fetch().json()["translations"]
         error = errors.pop(0)
         failure = {"text": "", "error": error, "error_code": find_error_code(error)}
-        route.fulfill(json={"translations": [{**found, **failure, "alternatives": []}]})
+        route.fulfill(json={"translations": [{**translation, **failure, "alternatives": []}]})
 
-    view = watched()
+    view = open_browser()
     view.context.route("**/api/v1/translate", failed)
     page = view.open("translate", lang="zh", text="")
-    for number, words in enumerate(OWN.values()):
-        page.go("translate", lang="zh", text=f"the animal {number}")
-        page.until("words => document.querySelector('.chip.warn')?.textContent === words", words)
+    for number, text in enumerate(TRANSLATION_ERRORS.values()):
+        page.set_state("translate", lang="zh", text=f"the animal {number}")
+        page.wait_until("text => document.querySelector('.chip.warn')?.textContent === text", text)
 
 
-def test_no_refusal_is_in_english_alone(watched: Any) -> None:
-    problems = list(REFUSED)
+def test_errors_of_a_request_are_localized(open_browser: Any) -> None:
+    errors = list(REQUEST_ERRORS)
 
-    def refuse(route: Any) -> None:
-        problem = problems.pop(0)
-        route.fulfill(status=400, json={"error": str(problem)}, headers=problem.headers)
+    def fail(route: Any) -> None:
+        error = errors.pop(0)
+        route.fulfill(status=400, json={"error": str(error)}, headers=error.headers)
 
-    view = watched()
-    view.context.route("**/api/v1/translate", refuse)
+    view = open_browser()
+    view.context.route("**/api/v1/translate", fail)
     page = view.open("translate", lang="zh", text="")
-    for number, words in enumerate(REFUSED.values()):
-        page.go("translate", lang="zh", text=f"the animal {number}")
-        page.until("words => document.querySelector('.status.error')?.textContent === words", words)
+    for number, text in enumerate(REQUEST_ERRORS.values()):
+        page.set_state("translate", lang="zh", text=f"the animal {number}")
+        page.wait_until(
+            "text => document.querySelector('.status.error')?.textContent === text", text
+        )
     view.errors.clear()
 
 
-def test_words_that_the_next_sentence_does_not_have_are_not_hidden(watched: Any) -> None:
-    page = watched().open("intervene", mask="decoder.cross:1,8")
+def test_masked_words_beyond_a_new_sentence_are_dropped(open_browser: Any) -> None:
+    page = open_browser().open("intervene", mask="decoder.cross:1,8")
     page.wait_for_selector('[data-number="after"]')
     page.locator('[data-key="sentence"]').fill("the animal")
-    page.until("location.hash.includes('text=the+animal&')")
+    page.wait_until("location.hash.includes('text=the+animal&')")
     page.wait("intervene")
-    page.until("document.querySelectorAll('.chip.removed').length === 1")
+    page.wait_until("document.querySelectorAll('.chip.removed').length === 1")
     assert page.locator(".status.error").count() == 0
-    page.go("intervene", text="the animal", mask="decoder.cross:40")
-    page.until("!document.querySelector('[data-number=after]')")
+    page.set_state("intervene", text="the animal", mask="decoder.cross:40")
+    page.wait_until("!document.querySelector('[data-number=after]')")
     assert page.locator(".status.error").count() == 0
 
 
-def test_curves_and_variants_by_the_keyboard(watched: Any) -> None:
-    page = watched().open("positions")
+def test_charts_and_variants_work_by_keyboard(open_browser: Any) -> None:
+    page = open_browser().open("positions")
     page.wait("positions")
     chart = page.locator(".curves").first
     chart.focus()
@@ -271,21 +275,21 @@ def test_curves_and_variants_by_the_keyboard(watched: Any) -> None:
     variant.focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
-    page.until("document.querySelectorAll('.variant .heat')[2].ariaPressed === 'true'")
+    page.wait_until("document.querySelectorAll('.variant .heat')[2].ariaPressed === 'true'")
 
 
-def test_an_experiment_that_takes_too_long_says_how_to_run_it(watched: Any) -> None:
-    def long(route: Any) -> None:
-        answer = route.fetch().json()
-        answer["experiments"][0]["needs_full"] = True
-        route.fulfill(json=answer)
+def test_long_experiment_shows_its_command(open_browser: Any) -> None:
+    def with_long_experiment(route: Any) -> None:
+        response = route.fetch().json()
+        response["experiments"][0]["needs_full"] = True
+        route.fulfill(json=response)
 
-    view = watched(390)
-    view.context.route("**/api/v1/lab", long)
+    view = open_browser(390)
+    view.context.route("**/api/v1/lab", with_long_experiment)
     page = view.open("lab")
     page.wait("lab")
     assert "seq2see lab run 1 --full" in page.locator("#e1").inner_text()
     assert page.locator('[data-key="run:1"]').count() == 0
     top = "key => document.querySelector(key).getBoundingClientRect().top"
-    beside = page.evaluate(top, '[data-key="run:3"]') - page.evaluate(top, "#e3 h2")
-    assert abs(beside) < 8, "the button stands under a long title"
+    offset = page.evaluate(top, '[data-key="run:3"]') - page.evaluate(top, "#e3 h2")
+    assert abs(offset) < 8, "the button is below a long title"

@@ -1,4 +1,4 @@
-"""The view of the lab."""
+"""Lab view."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from seq2see.lab.experiment import Language
 from seq2see.lab.words import NOTES
 
 
-def test_where_experiments_do_not_run_the_page_says_so(watched: Any) -> None:
+def test_page_says_that_experiments_cannot_run(open_browser: Any) -> None:
     def public(route: Any) -> None:
         route.fulfill(json={**route.fetch().json(), "can_run": False})
 
-    view = watched(390)
+    view = open_browser(390)
     view.context.route("**/api/v1/lab", public)
     page = view.open("lab")
     page.wait("lab")
@@ -23,8 +23,8 @@ def test_where_experiments_do_not_run_the_page_says_so(watched: Any) -> None:
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
-def test_the_notes_are_explained(watched: Any, lang: Language) -> None:
-    page = watched().open("lab", lang=lang)
+def test_study_notes_have_tooltips(open_browser: Any, lang: Language) -> None:
+    page = open_browser().open("lab", lang=lang)
     page.wait("lab")
     assert "S0" in page.locator(".lead").inner_text()
     badge = page.locator("#e1 .badge", has_text="S1")

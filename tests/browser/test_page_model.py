@@ -1,4 +1,4 @@
-"""The views of the model itself: its positions and its parts."""
+"""Positions and architecture views."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from seq2see.explain.trace import decode_tensor
 from seq2see.model.embeddings import SinusoidFrequencies, SinusoidLayout, compute_sinusoids
 
 
-def test_numbers_of_positions(watched: Any) -> None:
-    page = watched().open("positions")
+def test_displayed_sinusoids_equal_the_model_package(open_browser: Any) -> None:
+    page = open_browser().open("positions")
     page.wait("positions")
     for layout, frequencies in itertools.product(
         get_args(SinusoidLayout), get_args(SinusoidFrequencies)
@@ -20,27 +20,29 @@ def test_numbers_of_positions(watched: Any) -> None:
         waves = compute_sinusoids(torch.arange(64), 32, layout, frequencies)
         for row, column in [(3, 0), (17, 5), (63, 31)]:
             names = {"variant": f"{layout}.{frequencies}", "size": 32, "row": row, "column": column}
-            page.go("positions", **names)
-            page.until(
+            page.set_state("positions", **names)
+            page.wait_until(
                 "text => document.querySelector('.readout').textContent.startsWith(text)",
                 f"position {row}, dimension {column} ",
             )
             page.assert_shows("position", float(waves[row, column]))
 
 
-def test_numbers_of_the_model_itself(watched: Any, site: Any) -> None:
-    model = site.ask("api/v1/models/tiny")
-    vectors = decode_tensor(site.ask("api/v1/models/tiny/positions")["vectors"])
-    view = watched()
+def test_displayed_parameters_and_positions_equal_the_service(
+    open_browser: Any, service: Any
+) -> None:
+    model = service.request("api/v1/models/tiny")
+    vectors = decode_tensor(service.request("api/v1/models/tiny/positions")["vectors"])
+    view = open_browser()
     page = view.open("architecture")
     page.wait("architecture")
-    assert page.shown("parameters") == model["parameters"]
+    assert page.read_number("parameters") == model["parameters"]
     page.locator('[data-module="decoder.layers.1.cross_attention"]').click()
-    page.until("document.querySelector('.details h2').textContent.endsWith('cross_attention')")
+    page.wait_until("document.querySelector('.details h2').textContent.endsWith('cross_attention')")
     decoder = next(part for part in model["module_tree"]["children"] if part["name"] == "decoder")
     layers = next(part for part in decoder["children"] if part["name"] == "layers")["children"]
     cross = next(part for part in layers[1]["children"] if part["name"] == "cross_attention")
-    assert page.shown("parameters") == cross["parameters"]
+    assert page.read_number("parameters") == cross["parameters"]
     page = view.open("positions", row=9, column=4)
     page.wait("positions")
     page.assert_shows("position", float(vectors[9, 4]))
@@ -57,16 +59,16 @@ LEADS: list[tuple[dict[str, str], str, str]] = [
 ]
 
 
-def test_what_is_told_of_positions_is_true_of_those_shown(watched: Any, site: Any) -> None:
-    answer = site.ask("api/v1/models/tiny/positions")
+def test_introduction_describes_the_selected_positions(open_browser: Any, service: Any) -> None:
+    answer = service.request("api/v1/models/tiny/positions")
     assert (answer["kind"], answer["layout"]) == ("sinusoid", "interleaved")
-    view, shown = watched(), dict(answer)
+    view, shown = open_browser(), dict(answer)
     view.context.route("**/positions", lambda route: route.fulfill(json=shown))
     page = view.open("positions")
     for change, variant, lead in LEADS:
         shown.update(kind="sinusoid", layout="interleaved")
         shown.update(change)
-        page.go("positions", variant=variant)
-        page.reload()  # the page keeps what it was told
+        page.set_state("positions", variant=variant)
+        page.reload()  # the page caches the response
         page.wait("positions")
         assert lead in page.locator(".lead").inner_text()

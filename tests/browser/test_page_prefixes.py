@@ -1,4 +1,4 @@
-"""Alternatives of words in a text of several sentences: one is translated anew, the others stay."""
+"""Prefixes of sentences: one sentence is translated again, the others do not change."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from typing import Any
 import pytest
 
 TEXT = "the old animal slept. it was wide.\n\n  the street was old."
-ASKED = {"n_best": 4, "alignment": True, "token_scores": True}
+OPTIONS = {"n_best": 4, "alignment": True, "token_scores": True}
 
 
-class Text:
-    """A text and its translation, of which sentences can be put in anew."""
+class TranslatedText:
+    """A text and its translation, in which sentences can be replaced."""
 
-    def __init__(self, site: Any) -> None:
-        self.site = site
-        self.answer = site.translated(text=TEXT, **ASKED)
+    def __init__(self, service: Any) -> None:
+        self.service = service
+        self.answer = service.translate(text=TEXT, **OPTIONS)
         self.sentences = self.answer["sentences"]
 
-    def part(self, at: int, prefix: str, rank: int = 0) -> Any:
-        """Return what the service says of one sentence alone."""
-        here = self.sentences[at]
-        text = TEXT[here["source_start"] : here["source_end"]]
-        found = self.site.translated(text=text, prefix=prefix, **ASKED)
-        return [found, *found["alternatives"]][rank]
+    def translate_sentence(self, index: int, prefix: str, rank: int = 0) -> Any:
+        """Return a candidate for one sentence with a prefix."""
+        sentence = self.sentences[index]
+        text = TEXT[sentence["source_start"] : sentence["source_end"]]
+        translation = self.service.translate(text=text, prefix=prefix, **OPTIONS)
+        return [translation, *translation["alternatives"]][rank]
 
-    def whole(self, rank: int = 0, **parts: str) -> str:
-        """Return the translation with other sentences: `s1` in the place of the second."""
-        said = [self.answer, *self.answer["alternatives"]][rank]
-        text: str = said["text"]
-        for at in reversed(range(len(self.sentences))):
-            here, new = said["sentences"][at], parts.get(f"s{at}")
+    def with_sentences(self, rank: int = 0, **parts: str) -> str:
+        """Return a candidate with replaced sentences: `s1` replaces the second one."""
+        candidate = [self.answer, *self.answer["alternatives"]][rank]
+        text: str = candidate["text"]
+        for index in reversed(range(len(self.sentences))):
+            sentence, new = candidate["sentences"][index], parts.get(f"s{index}")
             if new is not None:
-                text = text[: here["target_start"]] + new + text[here["target_end"] :]
+                text = text[: sentence["target_start"]] + new + text[sentence["target_end"] :]
         return text
 
 
 @pytest.fixture(scope="module")
-def text(site: Any) -> Text:
-    return Text(site)
+def text(service: Any) -> TranslatedText:
+    return TranslatedText(service)
 
 
-def choose(page: Any, text: Text, at: int) -> str:
-    """Take another first word of a sentence; return how the sentence begins then."""
-    source = text.sentences[at]
+def choose(page: Any, text: TranslatedText, index: int) -> str:
+    """Choose an alternative for the first word of a sentence and return its new prefix."""
+    source = text.sentences[index]
     word = (
         "async ([from, to]) => { for (const word of document.querySelectorAll('.word')) {"
         "word.dispatchEvent(new Event('pointerenter'));"
@@ -54,87 +54,91 @@ def choose(page: Any, text: Text, at: int) -> str:
     key = page.evaluate(word, [source["source_start"], source["source_end"]])
     page.locator(f'[data-key="{key}"]').click()
     page.locator('[data-key^="alternative:"]').last.click()
-    page.until("() => !location.hash.includes('word=')")
+    page.wait_until("() => !location.hash.includes('word=')")
     page.wait("translate")
     lines = page.evaluate("new URLSearchParams(location.hash.split('?')[1]).get('prefix')")
     return str(lines.split("\n")[-1])
 
 
-def test_a_text_tells_its_sentences(text: Text) -> None:
+def test_translation_lists_its_sentences(text: TranslatedText) -> None:
     spans = [TEXT[each["source_start"] : each["source_end"]] for each in text.sentences]
     assert spans == ["the old animal slept.", "it was wide.", "the street was old."]
     total = sum(each["log_prob"] for each in text.sentences)
     assert text.answer["log_prob"] == pytest.approx(total, abs=1e-4)
 
 
-def test_sentences_begin_otherwise_while_the_others_stay(watched: Any, text: Text) -> None:
-    page = watched().open("translate", text=TEXT)
+def test_prefix_changes_only_its_sentence(open_browser: Any, text: TranslatedText) -> None:
+    page = open_browser().open("translate", text=TEXT)
     page.wait("translate")
     shown = "text => document.querySelector('.target-text').textContent === text"
-    first = text.part(1, choose(page, text, 1))
-    assert text.whole(s1=first["text"]) != text.whole()
-    page.until(shown, text.whole(s1=first["text"]))
+    first = text.translate_sentence(1, choose(page, text, 1))
+    assert text.with_sentences(s1=first["text"]) != text.with_sentences()
+    page.wait_until(shown, text.with_sentences(s1=first["text"]))
     total = text.answer["log_prob"] - text.sentences[1]["log_prob"] + first["log_prob"]
     page.assert_shows("log_prob", total)
     other = page.locator('[data-key="candidate:1"]')
-    assert other.locator("span").text_content() == text.whole(s1=first["alternatives"][0]["text"])
+    assert other.locator("span").text_content() == text.with_sentences(
+        s1=first["alternatives"][0]["text"]
+    )
     other.click()
-    page.until(shown, text.whole(s1=first["alternatives"][0]["text"]))
-    second = text.part(2, choose(page, text, 2))
-    both = text.whole(s1=first["alternatives"][0]["text"], s2=second["text"])
-    page.until(shown, both)
+    page.wait_until(shown, text.with_sentences(s1=first["alternatives"][0]["text"]))
+    second = text.translate_sentence(2, choose(page, text, 2))
+    both_replaced = text.with_sentences(s1=first["alternatives"][0]["text"], s2=second["text"])
+    page.wait_until(shown, both_replaced)
     page.reload()
     page.wait("translate")
-    page.until(shown, both)
+    page.wait_until(shown, both_replaced)
     page.locator(".chip.is button").first.click()
-    page.until(shown, text.whole(s2=second["text"]))
+    page.wait_until(shown, text.with_sentences(s2=second["text"]))
     page.locator(".chip.is button").click()
-    page.until(shown, text.whole())
+    page.wait_until(shown, text.with_sentences())
 
 
-def test_the_others_stay_as_they_were_picked(watched: Any, text: Text) -> None:
-    page = watched().open("translate", text=TEXT, candidate=2)
+def test_other_sentences_keep_their_candidate(open_browser: Any, text: TranslatedText) -> None:
+    page = open_browser().open("translate", text=TEXT, candidate=2)
     page.wait("translate")
-    part = text.part(0, choose(page, text, 0))
+    part = text.translate_sentence(0, choose(page, text, 0))
     shown = "text => document.querySelector('.target-text').textContent === text"
-    page.until(shown, text.whole(2, s0=part["text"]))
+    page.wait_until(shown, text.with_sentences(2, s0=part["text"]))
 
 
-def test_a_word_of_a_sentence_that_is_anew_shows_its_source(watched: Any, text: Text) -> None:
-    here = text.sentences[2]
-    part = text.part(2, "wide")
-    page = watched().open("translate", text=TEXT, prefix="wide", sentence=2)
+def test_word_of_a_replaced_sentence_highlights_its_source(
+    open_browser: Any, text: TranslatedText
+) -> None:
+    sentence = text.sentences[2]
+    part = text.translate_sentence(2, "wide")
+    page = open_browser().open("translate", text=TEXT, prefix="wide", sentence=2)
     page.wait("translate")
-    answer = text.whole(s2=part["text"])
-    page.until("text => document.querySelector('.target-text').textContent === text", answer)
+    answer = text.with_sentences(s2=part["text"])
+    page.wait_until("text => document.querySelector('.target-text').textContent === text", answer)
     page.locator(".target-text .word").last.hover()
     page.wait_for_selector(".mirror mark")
     before = page.evaluate("document.querySelector('.mirror mark').previousSibling.textContent")
-    assert len(before) >= here["source_start"]
+    assert len(before) >= sentence["source_start"]
 
 
-def test_a_sentence_that_is_anew_takes_what_was_wrong_with_it_along(watched: Any) -> None:
-    """The old sentences lack a term each; the second is translated anew, and lacks none."""
+def test_replaced_sentence_loses_its_old_warnings(open_browser: Any) -> None:
+    """Each old sentence lacks a term; the second one is translated again and lacks none."""
 
-    def lacking(route: Any) -> None:
-        (found,) = route.fetch().json()["translations"]
-        terms = ["Tier", "breit", "Tier"] if len(found["sentences"]) == 3 else [None]
-        for term, each in zip(terms, found["sentences"], strict=True):
+    def with_unmet_terms(route: Any) -> None:
+        (translation,) = route.fetch().json()["translations"]
+        terms = ["Tier", "breit", "Tier"] if len(translation["sentences"]) == 3 else [None]
+        for term, each in zip(terms, translation["sentences"], strict=True):
             each["unmet_constraints"] = [term] if term else []
-        found["unmet_constraints"] = [term for term in dict.fromkeys(terms) if term]
-        route.fulfill(json={"translations": [found]})
+        translation["unmet_constraints"] = [term for term in dict.fromkeys(terms) if term]
+        route.fulfill(json={"translations": [translation]})
 
-    view = watched()
-    view.context.route("**/api/v1/translate", lacking)
+    view = open_browser()
+    view.context.route("**/api/v1/translate", with_unmet_terms)
     page = view.open("translate", text=TEXT)
     page.wait("translate")
-    said = "[...document.querySelectorAll('.chip.warn')].map((chip) => chip.textContent)"
-    told = f"term => {said}.some((text) => text.includes(term))"
-    assert page.evaluate(told, "“Tier”")
-    assert page.evaluate(told, "“breit”")
+    texts = "[...document.querySelectorAll('.chip.warn')].map((chip) => chip.textContent)"
+    is_shown = f"term => {texts}.some((text) => text.includes(term))"
+    assert page.evaluate(is_shown, "“Tier”")
+    assert page.evaluate(is_shown, "“breit”")
     page.locator(".chip.warn", has_text="breit").hover()
     assert page.locator("#tooltip").inner_text() == "“it was wide.”"
-    page.go("translate", text=TEXT, prefix="wide", sentence=1)
+    page.set_state("translate", text=TEXT, prefix="wide", sentence=1)
     page.wait_for_selector(".chip.is")
-    page.until(f"term => !({told})(term)", "“breit”")
-    assert page.evaluate(told, "“Tier”")
+    page.wait_until(f"term => !({is_shown})(term)", "“breit”")
+    assert page.evaluate(is_shown, "“Tier”")

@@ -1,4 +1,4 @@
-"""The page as a file that someone saved."""
+"""Saved pages."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ TEXTS_OF_A_VIEW = (
 )
 
 
-def test_every_state_works_from_a_file(
-    watched: Any, views: tuple[str, ...], sentence: str, tmp_path: Path
+def test_saved_page_of_each_view_works_offline(
+    open_browser: Any, views: tuple[str, ...], sentence: str, tmp_path: Path
 ) -> None:
-    page = watched().open("translate")
-    offline = watched()
-    offline.home = "file:"  # nothing else may be asked for
+    page = open_browser().open("translate")
+    offline = open_browser()
+    offline.home = "file:"  # no other requests are allowed
     for view in views:
         names = {"ablate": "decoder.0.cross.1"} if view == "intervene" else {"word": 0}
-        page.go(view, text=sentence + " </script>", lang="zh", **names)
+        page.set_state(view, text=sentence + " </script>", lang="zh", **names)
         page.wait(view)
         if view == "intervene":
             page.wait_for_selector(".pronoun svg")
@@ -30,8 +30,8 @@ def test_every_state_works_from_a_file(
         download.value.save_as(path)
         file = offline.visit(path.as_uri())
         file.wait(view)
-        file.until(f"texts => {TEXTS_OF_A_VIEW} === texts", page.evaluate(TEXTS_OF_A_VIEW))
+        file.wait_until(f"texts => {TEXTS_OF_A_VIEW} === texts", page.evaluate(TEXTS_OF_A_VIEW))
         assert file.locator(".status.error").count() == 0
-        if view == "attention":  # what needs no service works there too
+        if view == "attention":  # controls that need no request work
             file.locator(".thumb").first.click()
-            file.until("document.querySelector('.thumb').ariaPressed === 'true'")
+            file.wait_until("document.querySelector('.thumb').ariaPressed === 'true'")

@@ -1,4 +1,4 @@
-"""The page where there is little room: a phone, half of a desk."""
+"""Views on small screens."""
 
 from __future__ import annotations
 
@@ -7,60 +7,60 @@ from typing import Any
 WIDE = "the old animal didn't cross the wide street because it slept , and it was old ."
 
 
-def test_a_long_text_leaves_room_for_its_translation(watched: Any) -> None:
-    page = watched(390).open("translate", text="1\n" * 80)
+def test_long_text_scrolls_in_its_field(open_browser: Any) -> None:
+    page = open_browser(390).open("translate", text="1\n" * 80)
     page.wait_for_selector('[data-key="clear"]')
     box = "name => document.querySelector(name)[{}]".format
     assert page.evaluate(box("'offsetHeight'"), ".source-text") <= 450
     page.evaluate("document.querySelector('.source-text').scrollTop = 300")
-    page.until("document.querySelector('.mirror').scrollTop === 300")
+    page.wait_until("document.querySelector('.mirror').scrollTop === 300")
     for side in ("clientWidth", "clientHeight"):
         sizes = {page.evaluate(box(f"'{side}'"), name) for name in (".source-text", ".mirror")}
-        assert len(sizes) == 1, f"the marks would not stand behind their words: {side}"
+        assert len(sizes) == 1, f"highlights would not match the words: {side}"
 
 
-def test_two_matrices_side_by_side_are_whole(watched: Any) -> None:
-    page = watched().open("intervene", sentence_a=WIDE, sentence_b=WIDE)
+def test_two_matrices_fit_side_by_side(open_browser: Any) -> None:
+    page = open_browser().open("intervene", sentence_a=WIDE, sentence_b=WIDE)
     page.wait_for_selector('[data-key="matrix:pronoun:1"]')
-    places = "[...document.querySelectorAll('.pronoun .scroll:has(svg)')]"
-    hidden = page.evaluate(f"{places}.map((each) => each.scrollWidth - each.clientWidth)")
-    assert hidden == [0, 0]
+    containers = "[...document.querySelectorAll('.pronoun .scroll:has(svg)')]"
+    excess = page.evaluate(f"{containers}.map((each) => each.scrollWidth - each.clientWidth)")
+    assert excess == [0, 0]
 
 
-def test_data_goes_upwards_on_a_phone_too(watched: Any) -> None:
-    page = watched(390).open("architecture")
+def test_data_flows_upward_on_a_phone(open_browser: Any) -> None:
+    page = open_browser(390).open("architecture")
     page.wait("architecture")
     top = "name => document.querySelector(`[data-module='${name}']`).getBoundingClientRect().top"
     names = "output", "decoder.layers.0", "decoder.embeddings", "encoder.layers.1"
-    places = [page.evaluate(top, name) for name in (*names, "encoder.embeddings")]
-    assert places == sorted(places)
+    tops = [page.evaluate(top, name) for name in (*names, "encoder.embeddings")]
+    assert tops == sorted(tops)
 
 
-def test_whether_an_experiment_was_met_is_on_the_screen(watched: Any) -> None:
+def test_experiment_table_fits_a_phone(open_browser: Any) -> None:
     measured = {"what": {"en": "a"}, "value": 1 / 3, "expected": f"{1 / 3} ± 1e-15", "met": True}
     outcome = {"number": 1, "status": "met", "seconds": 1, "verdict": "holds", "figures": []}
     outcome |= {"reason": {"en": "x"}, "measurements": [measured]}
-    view = watched(390)
+    view = open_browser(390)
     view.context.route("**/api/v1/lab/1", lambda route: route.fulfill(json=outcome))
     page = view.open("lab")
     page.locator('[data-key="run:1"]').click()
     page.wait_for_selector("#e1 table")
-    hidden = "document.querySelector('#e1 .scroll')"
-    assert page.evaluate(f"{hidden}.scrollWidth - {hidden}.clientWidth") == 0
+    table = "document.querySelector('#e1 .scroll')"
+    assert page.evaluate(f"{table}.scrollWidth - {table}.clientWidth") == 0
 
 
-def test_the_documentation_fits_a_phone(watched: Any) -> None:
-    view = watched(390)
+def test_api_documentation_fits_a_phone(open_browser: Any) -> None:
+    view = open_browser(390)
     page = view.visit(view.home + "docs")
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
-def test_every_switch_is_on_the_screen(watched: Any) -> None:
+def test_all_switches_fit_a_phone(open_browser: Any) -> None:
     def with_heads(route: Any) -> None:
         trace = route.fetch().json()
         route.fulfill(json={**trace, "model": {**trace["model"], "heads": 8}})
 
-    view = watched(390)
+    view = open_browser(390)
     view.context.route("**/api/v1/explain", with_heads)
     page = view.open("intervene", lang="zh")
     page.wait("intervene")

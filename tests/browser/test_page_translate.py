@@ -1,4 +1,4 @@
-"""The view of a translation: its numbers, words, and files."""
+"""Translate view: numbers, words and files."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 
-def test_numbers_of_the_translation(watched: Any, site: Any) -> None:
-    answer = site.translated(n_best=4, alignment=True, token_scores=True)
-    page = watched().open("translate", word=0)
+def test_displayed_scores_equal_the_service(open_browser: Any, service: Any) -> None:
+    answer = service.translate(n_best=4, alignment=True, token_scores=True)
+    page = open_browser().open("translate", word=0)
     page.wait_for_selector(".word-card dl")
     page.assert_shows("log_prob", answer["log_prob"])
     page.assert_shows("score", answer["score"])
@@ -20,18 +20,18 @@ def test_numbers_of_the_translation(watched: Any, site: Any) -> None:
     page.assert_shows("word", math.exp(sum(token["log_prob"] for token in tokens)))
 
 
-def test_a_word_shows_its_source(watched: Any) -> None:
-    page = watched().open("translate")
+def test_hovering_a_word_highlights_its_source(open_browser: Any) -> None:
+    page = open_browser().open("translate")
     page.wait("translate")
     page.locator(".target-text .word").first.hover()
     page.wait_for_selector(".mirror mark")
     assert "%" in page.locator("#tooltip").inner_text()
 
 
-def test_files(watched: Any, sentence: str, tmp_path: Path) -> None:
+def test_files_are_translated(open_browser: Any, sentence: str, tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text(sentence + "\n")
-    view = watched()
+    view = open_browser()
     page = view.open("translate")
     page.wait("translate")
     page.set_input_files("#files", file)
@@ -46,5 +46,5 @@ def test_files(watched: Any, sentence: str, tmp_path: Path) -> None:
         "drop.items.add(new File(['a'], 'b.xyz')); return drop; }"
     )
     page.dispatch_event(".drop", "drop", {"dataTransfer": dropped})
-    page.wait_for_selector(".files .error")  # nobody knows such files
-    view.errors.clear()  # browsers log every answer with an error's status
+    page.wait_for_selector(".files .error")  # an unsupported format
+    view.errors.clear()  # browsers log responses with an error status

@@ -305,9 +305,9 @@ def test_explain_command(directory: Path, tmp_path: Path) -> None:
     assert done.stderr == f"seq2see: wrote {page}\n"
     assert page.read_text("utf-8").startswith("<!doctype html>")
     more = ["the cat sleeps .", "--target", "le chat dort .", "--json"]
-    found = Trace.from_json(CliRunner().invoke(app, ["explain", str(directory), *more]).stdout)
-    assert found.is_forced
-    assert found.translation.text == "le chat dort ."
+    trace = Trace.from_json(CliRunner().invoke(app, ["explain", str(directory), *more]).stdout)
+    assert trace.is_forced
+    assert trace.translation.text == "le chat dort ."
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ function explainStatus(trace, node) {
   const sameStep = nodes.filter((other) => other.step === node.step && other.search_index === node.search_index);
   if (node.status === "pruned") {
     const kept = sameStep.filter((other) => other.status !== "pruned" && other.rank < node.rank);
-    const worst = kept.reduce((best, other) => (best && best.rank > other.rank ? best : other), null);
+    const worst = kept.reduce((last, other) => (last && last.rank > other.rank ? last : other), null);
     return worst ? t(
       "status.pruned.why",
       { rank: node.rank, kept: kept.length, word: worst.text, log_prob: formatNumber(worst.log_prob), own: formatNumber(node.log_prob) },
