@@ -67,7 +67,7 @@ class Idle:
 class IdlyHeard(TorchEngine):
     """The engine with a recorder that hears nothing."""
 
-    def _decoder(
+    def _build_decoder(
         self,
         rows: Sequence[TokenIds],
         config: SearchConfig,

@@ -148,8 +148,10 @@ def test_a_call_leaves_room_in_the_queue(size, tokenizers, tmp_path: Path, monke
     bundle = bundle_of(tokenizers, {})
     _, fast = both(bundle, tmp_path, max_batch_size=size)
     begun: list[int] = []
-    start = fast._start
-    monkeypatch.setattr(fast, "_start", lambda rows, *a: begun.append(len(rows)) or start(rows, *a))
+    start = fast._start_batch
+    monkeypatch.setattr(
+        fast, "_start_batch", lambda rows, *a: begun.append(len(rows)) or start(rows, *a)
+    )
     ids, sources = ([*some] * 3 for some in sources_of(bundle))
     assert len(ids) > 2 * QUEUED_BATCHES_PER_THREAD * size
     batches = fast.search(ids, sources, SearchConfig(beam_size=1, length=SHORT))
@@ -168,8 +170,10 @@ def test_what_must_be_searched_again_does_not_wait_for_the_rest(
     bundle = bundle_of(tokenizers, {})
     _, fast = both(bundle, tmp_path, max_batch_size=2)
     begun: list[list[str]] = []
-    start = fast._start
-    monkeypatch.setattr(fast, "_start", lambda rows, *a: begun.extend(rows) or start(rows, *a))
+    start = fast._start_batch
+    monkeypatch.setattr(
+        fast, "_start_batch", lambda rows, *a: begun.extend(rows) or start(rows, *a)
+    )
     ids, sources = sources_of(bundle)
     found = [*fast.search(ids, sources, SearchConfig(beam_size=1, length=SHORT))]
     again = [place for place, row in enumerate(begun) if row in begun[:place]]
@@ -186,12 +190,12 @@ def test_what_must_be_searched_again_does_not_wait_for_the_rest(
         ({"coverage_penalty": 0.1}, "coverage"),
         ({"repetition_penalty": 1.2}, "repetition"),
         ({"no_repeat_ngram_size": 2}, "repetition"),
-        ({"length": {"min_ratio": 0.5}}, "least length"),
-        ({"stop_rule": "exact"}, "stop when they are full"),
-        ({"stop_rule": "exact", "length_penalty": 0.0, "n_best": 2}, "stop when they are full"),
+        ({"length": {"min_ratio": 0.5}}, "minimum length"),
+        ({"stop_rule": "exact"}, "stops when the beam is full"),
+        ({"stop_rule": "exact", "length_penalty": 0.0, "n_best": 2}, "stops when the beam is full"),
         ({"stop_rule": "exact", "length_penalty": 0.0}, None),
         ({"stop_rule": "exact", "beam_size": 1}, None),
-        ({}, "stop when they are full"),
+        ({}, "stops when the beam is full"),
         ({"stop_rule": "beam_full"}, None),
     ],
     ids=str,
@@ -202,7 +206,7 @@ def test_what_it_refuses(search, reason, tokenizers: TokenizerPair, tmp_path: Pa
     refusal = fast.unsupported_reason(SearchConfig(**search), SearchInput(5))
     assert refusal is None if reason is None else reason in str(refusal)
     if refusal:
-        with pytest.raises(InputError, match="ctranslate2 cannot do this"):
+        with pytest.raises(InputError, match="ctranslate2 does not support this search"):
             next(fast.search([[5]], [SearchInput(2)], SearchConfig(**search)))
 
 
@@ -252,7 +256,7 @@ def home(tokenizers: TokenizerPair, tmp_path: Path, monkeypatch) -> Iterator[Pat
 
 def test_auto_takes_each_request_where_it_can_be_done(home: Path) -> None:
     automatic, own = seq2see.load(home), seq2see.load(home, engine="torch")
-    assert automatic.engine.name == "ctranslate2 (float32), beams on torch"
+    assert automatic.engine.name == "ctranslate2 (float32), beam search on torch"
     assert seq2see.load(home, "ctranslate2").engine.name == "ctranslate2 (float32)"
     for settings in (
         {},
@@ -277,7 +281,7 @@ def test_auto_takes_each_request_where_it_can_be_done(home: Path) -> None:
 )
 def test_wishes_are_refused_before_the_first_line_that_needs_them(wish, home: Path) -> None:
     strict = seq2see.load(home, "ctranslate2")
-    with pytest.raises(ConfigError, match="knows no prefix, forbidden words or glossary"):
+    with pytest.raises(ConfigError, match="does not support prefix, forbidden phrases or glossary"):
         strict.translate(LINES[:2], stop_rule="beam_full", **wish)
 
 
@@ -296,7 +300,7 @@ def test_the_directory_says_when_beams_stop(noted, tokenizers, tmp_path: Path) -
 
 
 def test_what_it_should_never_say_is_searched_by_torch(home: Path, monkeypatch) -> None:
-    monkeypatch.setattr(CTranslate2Engine, "_is_impossible", lambda self, found: True)
+    monkeypatch.setattr(CTranslate2Engine, "_has_suppressed_token", lambda self, found: True)
     automatic, own = seq2see.load(home), seq2see.load(home, engine="torch")
     assert automatic.translate(LINES[:4], beam_size=1) == own.translate(LINES[:4], beam_size=1)
 
@@ -336,7 +340,7 @@ def test_where_nothing_can_be_written_torch_translates(cache, home: Path, monkey
     assert translator.engine.name == "torch"
     (note,) = translator.engine_notes
     assert note.startswith(
-        f"ctranslate2 is not used: its copy of the model cannot be written to {home}"
+        f"ctranslate2 is not used: the converted model cannot be written to {home}"
     )
     assert note.endswith("let XDG_CACHE_HOME name a folder that can be written")
     assert (str(home.parent / "cache/seq2see") in note) is (cache != "homeless")

@@ -579,7 +579,7 @@ INVALID_USE = {
     "ensemble with ctranslate2": (
         ["translate", "{m}", "--ensemble", "{m}", "--engine", "ctranslate2"],
         2,
-        "`--engine` must be auto or torch, not ctranslate2: it asks one model",
+        "`--engine` must be auto or torch, not ctranslate2: it does not support ensembles",
     ),
     "invalid glossary": (
         ["translate", "{m}", "--glossary", "{f}/ref.fr"],

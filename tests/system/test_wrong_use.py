@@ -609,7 +609,7 @@ def test_invalid_options_exit_with_2_missing_files_with_1(
     done = run(*(each.format(**names) for each in arguments), stdin=b"a\n")
     assert (done.status, done.out) == (status, "")
     if "--device" in arguments:
-        assert done.err.startswith("seq2see: `--device` must be one that is here (auto, cpu")
+        assert done.err.startswith("seq2see: `--device` must be available here (auto, cpu")
         assert done.err.endswith("), but is gpu instead\n")
     if "ctranslate2" in arguments:
         assert "seq2see: `--engine` must be auto or torch, not ctranslate2: it " in done.err

@@ -12,47 +12,48 @@ from torch import Tensor
 from seq2see.bundle import SpecialTokens
 from seq2see.search import Hypothesis, SearchConfig, SearchInput, StepProcessor, StopRule
 
-# E emitted tokens with the stop symbol, S source tokens with their ends
+# E target tokens with the end-of-sentence token, S source tokens with the special tokens
 
 TokenIds = Sequence[int]
-
-
 ProcessorFactory = Callable[[Sequence[SearchInput], torch.device], Sequence[StepProcessor]]
-"""Makes further processors for the sources of a batch."""
+"""Builds additional step processors for the inputs of one batch, on the given device."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetScores:
-    """What the model thinks of a target that was given."""
+    """Scores that the model assigns to a given target."""
 
     log_probs: tuple[float, ...]
-    """One for each token."""
+    """Log-probability of each target token."""
     attention_ES: Tensor | None
-    """How much each token's step looked at each source token, if that was asked for."""
+    """Cross-attention weights of each target token, if they were requested."""
 
 
 class BatchResult(NamedTuple):
-    """Some sentences of a search, and their translations."""
+    """Hypotheses of one batch of a search."""
 
     indices: Sequence[int]
-    """Where they stand among all that are searched."""
+    """Indices of the sentences of this batch in the arguments of `search`."""
     hypotheses: Sequence[list[Hypothesis]]
-    """The translations of each, best first."""
+    """Hypotheses of each sentence, best first."""
 
 
 class Engine(Protocol):
-    """Ids in, hypotheses out. The sources come in any order and number, without their ends."""
+    """Searches for translations of token ids.
+
+    Source ids are given in any order and number, without special tokens.
+    """
 
     @property
     def name(self) -> str:
-        """What users call it."""
+        """Name of the engine, for users."""
 
     @property
     def special_tokens(self) -> SpecialTokens:
-        """Which ids stand around a sentence."""
+        """Ids of the tokens that start and end a sequence."""
 
     def resolve_config(self, config: SearchConfig) -> SearchConfig:
-        """Return a search with all that was left to the model."""
+        """Return the config with the defaults of the model filled in."""
 
     def search(
         self,
@@ -61,26 +62,30 @@ class Engine(Protocol):
         config: SearchConfig,
         processor_factory: ProcessorFactory | None = None,
     ) -> Iterator[BatchResult]:
-        """Search, and yield batch after batch, each as soon as it is there."""
+        """Search for translations, and yield the result of each batch as soon as it is complete."""
 
     def score_targets(
         self, pairs: Sequence[tuple[TokenIds, TokenIds]], *, attention: bool = False
     ) -> list[TargetScores]:
-        """Return what the model thinks of each target: emitted tokens, as a hypothesis has them."""
+        """Return the scores of each target of `pairs` (source ids, target ids).
+
+        Targets end with the end-of-sentence token, as the tokens of a hypothesis do. With
+        `attention`, the result contains cross-attention weights.
+        """
 
 
 def collect_in_order(batches: Iterable[BatchResult]) -> list[list[Hypothesis]]:
-    """Return the translations of all sentences of a search, in the order of the sentences."""
-    found = {
-        place: hypotheses for batch in batches for place, hypotheses in zip(*batch, strict=True)
+    """Return the hypotheses of all sentences of a search, in the order of the sentences."""
+    by_index = {
+        index: hypotheses for batch in batches for index, hypotheses in zip(*batch, strict=True)
     }
-    return [found[place] for place in range(len(found))]
+    return [by_index[index] for index in range(len(by_index))]
 
 
 def resolve_search_config(
     config: SearchConfig, stop_rule: StopRule, max_positions: int | None
 ) -> SearchConfig:
-    """Return a search with this stop rule, if it names none, and no longer than the positions."""
+    """Return the config with `stop_rule` as default and `max_length` at most `max_positions`."""
     if max_positions is not None and config.length.max_length > max_positions:
         config = config.replace(length=config.length.replace(max_length=max_positions))
     return config if config.stop_rule else config.replace(stop_rule=stop_rule)

@@ -1,4 +1,4 @@
-"""Sentences to batches: those of similar length together, each with its ends."""
+"""Batches of sentences of similar length, with special tokens and padding."""
 
 from __future__ import annotations
 
@@ -15,63 +15,68 @@ from seq2see.text import PAD_ID
 # B sentences, S source tokens
 
 DEFAULT_SPECIAL_TOKENS: SpecialTokens = SpecialTokens()
-"""The ends of our own models."""
+"""Special tokens of models that were trained with seq2see."""
 
 
 def batch_by_length(
     lengths: Sequence[int], max_tokens: int, max_size: int | None = None
 ) -> Iterator[list[int]]:
-    """Yield places whose lengths are similar, longest first, as many as fit into the budget."""
-    order = _longest_first(lengths)
-    ends = _ends([lengths[place] for place in order], max_tokens, max_size)
+    """Yield the indices of each batch: sentences of similar length, longest first.
+
+    A batch has at most `max_tokens` tokens including padding and at most `max_size` sentences, but
+    at least one sentence.
+    """
+    order = _sort_longest_first(lengths)
+    ends = _find_ends([lengths[index] for index in order], max_tokens, max_size)
     return (order[start:end] for start, end in pairwise((0, *ends)))
 
 
 def build_balanced_batches(
     lengths: Sequence[int], max_tokens: int, max_size: int | None, threads: int, step_cost: int
 ) -> list[list[int]]:
-    """Return batches as `by_length` yields them, but so that workers who share them end together.
+    """Return batches as `batch_by_length` does, but of similar cost.
 
-    If there is one for each, all get as many. All are about as much work: that of their tokens, and
-    with each step, of which there are about as many as the longest has tokens, that of `step_cost`
-    tokens.
+    All threads that process the batches finish at about the same time. If there are more batches
+    than threads, their number is rounded up to a multiple of `threads` where possible. The cost of
+    a batch is its number of tokens, plus `step_cost` tokens for each token of its longest sentence
+    (the search takes about as many steps).
     """
-    order = _longest_first(lengths)
-    sizes = [lengths[place] for place in order]
-    ends = [*_ends(sizes, max_tokens, max_size)]
+    order = _sort_longest_first(lengths)
+    sizes = [lengths[index] for index in order]
+    ends = [*_find_ends(sizes, max_tokens, max_size)]
     if threads > 1 and len(ends) > 1:
-        count = -(-len(ends) // threads) * threads if len(ends) > threads else len(ends)
+        num_batches = -(-len(ends) // threads) * threads if len(ends) > threads else len(ends)
         low, high = 0, sum(sizes) + step_cost * sizes[0]
         while high - low > 1:
-            middle = (low + high) // 2
-            tried = [*_ends(sizes, max_tokens, max_size, middle, step_cost)]
-            if len(tried) > count:
-                low = middle
+            max_cost = (low + high) // 2
+            new_ends = [*_find_ends(sizes, max_tokens, max_size, max_cost, step_cost)]
+            if len(new_ends) > num_batches:
+                low = max_cost
             else:
-                high, ends = middle, tried
+                high, ends = max_cost, new_ends
     return [order[start:end] for start, end in pairwise((0, *ends))]
 
 
-def _longest_first(lengths: Sequence[int]) -> list[int]:
-    return sorted(range(len(lengths)), key=lambda place: -lengths[place])
+def _sort_longest_first(lengths: Sequence[int]) -> list[int]:
+    return sorted(range(len(lengths)), key=lambda index: -lengths[index])
 
 
-def _ends(
+def _find_ends(
     sizes: Sequence[int],
-    budget: int,
-    most: int | None = None,
-    work: int | None = None,
+    max_tokens: int,
+    max_size: int | None = None,
+    max_cost: int | None = None,
     step_cost: int = 0,
 ) -> Iterator[int]:
-    """Yield where each batch ends, one behind its last: as long as it can be, one at least."""
+    """Yield the end (exclusive) of each batch; each batch is as large as the limits allow."""
     sums, start = [0, *accumulate(sizes)], 0
     while start < len(sizes):
         longest = max(1, sizes[start])
-        limits = [len(sizes), start + budget // longest]
-        if most is not None:
-            limits.append(start + most)
-        if work is not None:
-            limits.append(bisect_right(sums, sums[start] + work - step_cost * longest) - 1)
+        limits = [len(sizes), start + max_tokens // longest]
+        if max_size is not None:
+            limits.append(start + max_size)
+        if max_cost is not None:
+            limits.append(bisect_right(sums, sums[start] + max_cost - step_cost * longest) - 1)
         start = max(start + 1, min(limits))
         yield start
 
@@ -79,10 +84,10 @@ def _ends(
 def add_special_tokens(
     ids: Sequence[int], special_tokens: SpecialTokens = DEFAULT_SPECIAL_TOKENS
 ) -> list[int]:
-    """Return a source as the model reads it, with what stands around it."""
-    ends = [special_tokens.source_bos_id], [special_tokens.source_eos_id]
-    start, end = ([i for i in part if i is not None] for part in ends)
-    return [*start, *ids, *end]
+    """Return the ids of a source with the special tokens that the model expects around it."""
+    bos, eos = [special_tokens.source_bos_id], [special_tokens.source_eos_id]
+    prefix, suffix = ([i for i in part if i is not None] for part in (bos, eos))
+    return [*prefix, *ids, *suffix]
 
 
 def pad_sources(
@@ -90,13 +95,13 @@ def pad_sources(
     special_tokens: SpecialTokens = DEFAULT_SPECIAL_TOKENS,
     pad_id: int = PAD_ID,
 ) -> Tensor:
-    """Return sources with their ends as a batch, [B, S]."""
+    """Return sources with special tokens as one padded batch, [B, S]."""
     return pad_sequences(
         [add_special_tokens(sentence, special_tokens) for sentence in sentences], pad_id
     )
 
 
 def pad_sequences(rows: Sequence[Sequence[int]], pad_id: int) -> Tensor:
-    """Return rows of ids as a tensor, the shorter ones filled up."""
+    """Return rows of ids as one tensor, padded at the end with `pad_id`."""
     width = max(map(len, rows))
     return torch.tensor([[*row, *[pad_id] * (width - len(row))] for row in rows])

@@ -20,58 +20,54 @@ from seq2see.errors import InputError
 from seq2see.model import AttentionConfig, ModelConfig, compute_sinusoids
 
 CONVERTER_VERSION = 1
-"""Raise it when the same model would be converted to something else."""
-
-
+"""Must be increased when the conversion of the same model changes."""
 DEFAULT_MAX_POSITIONS = 1024
-"""Tokens of the longest sentence, where the model itself sets no limit."""
-
+"""Maximum number of tokens of a sentence if the model itself has no limit."""
 
 Float32Array = NDArray[np.float32]
-
 
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
 
 
 def unsupported_features(config: ModelConfig) -> Iterator[str]:
-    """Yield what ctranslate2 cannot do of a model."""
+    """Yield the features of a model that CTranslate2 does not support, as reasons for users."""
     attentions = (
         config.resolved_encoder_attention,
         config.resolved_decoder_attention,
         config.resolved_cross_attention,
     )
     for kind in dict.fromkeys(a.kind for a in attentions if a.kind not in {"scaled_dot", "dot"}):
-        yield f"it has no {kind} attention"
+        yield f"{kind} attention is not supported"
     if config.positions.kind == "relative":
-        yield "its relative positions are of another form"
+        yield "relative positions are implemented differently"
     if config.norm.kind != "layer":
-        yield f"it has no norm of kind {config.norm.kind}"
+        yield f"{config.norm.kind} norm is not supported"
     if config.embeddings.token_types:
-        yield "it has no token types"
+        yield "token types are not supported"
 
 
 def get_max_positions(config: ModelConfig) -> int:
-    """Return how many tokens a sentence may have, its ends included."""
+    """Return the maximum number of tokens of a sentence, including special tokens."""
     return config.max_positions or DEFAULT_MAX_POSITIONS
 
 
 def write_ctranslate2_model(bundle: Bundle, directory: Path) -> None:
-    """Write the model as ctranslate2 reads it."""
-    spec = _Conversion(bundle).spec()
+    """Write the model to `directory` in the format of CTranslate2."""
+    spec = _SpecBuilder(bundle).build()
     spec.validate()
     spec.optimize(quantization=None)
     spec.save(str(directory))
 
 
-class _Conversion:
-    """Fills ctranslate2's form with the weights of one model."""
+class _SpecBuilder:
+    """Copies the weights of one model into a CTranslate2 model specification."""
 
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
         self._config = bundle.config
         self._weights: Mapping[str, Tensor] = bundle.weights
 
-    def spec(self) -> Any:
+    def build(self) -> Any:
         from ctranslate2 import specs  # type: ignore[import-untyped] # noqa: PLC0415
 
         config = self._config
@@ -82,14 +78,14 @@ class _Conversion:
             activation=getattr(specs.Activation, _ACTIVATIONS[config.activation]),
             layernorm_embedding=config.embeddings.norm,
         )
-        self._fill_tables(spec)
+        self._fill_embeddings(spec)
         for stack, side in (("encoder", spec.encoder), ("decoder", spec.decoder)):
             for number, layer in enumerate(side.layer):
                 self._fill_layer(layer, f"{stack}.layers.{number}", stack)
-        self._describe(spec)
+        self._fill_config(spec)
         return spec
 
-    def _fill_tables(self, spec: Any) -> None:
+    def _fill_embeddings(self, spec: Any) -> None:
         source = self._array("encoder.embeddings.tokens.weight_VM")
         tie = self._config.embeddings.tie
         target = source if tie == "all" else self._array("decoder.embeddings.tokens.weight_VM")
@@ -124,8 +120,8 @@ class _Conversion:
         self._fill_norm(layer.ffn.layer_norm, f"{name}.feed_forward_residual.norm")
 
     def _fill_self_attention(self, part: Any, name: str, attention: AttentionConfig) -> None:
-        for kind in self._kinds(attention):
-            first, *others = np.split(self._array(f"{name}.qkv.{kind}"), _blocks(attention))
+        for kind in self._parameter_names(attention):
+            first, *others = np.split(self._array(f"{name}.qkv.{kind}"), _num_stacked(attention))
             keys, values = [first, *others] if attention.shared_qk else others
             queries = first * self._query_factor(attention)
             setattr(part.linear[0], kind, np.concatenate((queries, keys, values)))
@@ -133,7 +129,7 @@ class _Conversion:
 
     def _fill_cross_attention(self, part: Any, name: str) -> None:
         attention = self._config.resolved_cross_attention
-        for kind in self._kinds(attention):
+        for kind in self._parameter_names(attention):
             queries = self._array(f"{name}.query.{kind}")
             memory = self._array(f"{name}.key_value.{kind}")
             both = np.concatenate((queries, memory)) if attention.shared_qk else memory
@@ -142,23 +138,26 @@ class _Conversion:
             setattr(part.linear[2], kind, self._array(f"{name}.output.{kind}"))
 
     def _query_factor(self, attention: AttentionConfig) -> np.float32:
-        """Return what makes of its scale, which is 1/√d of a head, the one of this attention."""
-        usual = (self._config.d_model // self._config.heads) ** -0.5
-        own = 1.0 if attention.kind == "dot" else usual
-        scale = own if attention.scale is None else attention.scale
-        return np.float32(scale / usual)
+        """Return the factor on the queries that replaces CTranslate2's fixed scale of 1/√d_head."""
+        fixed = (self._config.d_model // self._config.heads) ** -0.5
+        default = 1.0 if attention.kind == "dot" else fixed
+        scale = default if attention.scale is None else attention.scale
+        return np.float32(scale / fixed)
 
     def _positions(self, stack: str) -> Float32Array:
-        """Return the table as it is added: its own starts at 1 and has another layout."""
+        """Return the positional encodings that are added to the embeddings.
+
+        CTranslate2's own encodings start at position 1 and have another layout.
+        """
         positions, d_model = self._config.positions, self._config.d_model
         if positions.kind == "learned":
             return self._array(f"{stack}.embeddings.positions.weight_NM")
         if positions.kind == "none":
             return np.zeros((DEFAULT_MAX_POSITIONS, d_model), np.float32)
-        waves = compute_sinusoids(
+        sinusoids = compute_sinusoids(
             torch.arange(DEFAULT_MAX_POSITIONS), d_model, positions.layout, positions.frequencies
         )
-        return waves.float().numpy()
+        return sinusoids.float().numpy()
 
     def _fill_linear(self, part: Any, name: str) -> None:
         part.weight, part.bias = (self._array(f"{name}.{kind}") for kind in ("weight", "bias"))
@@ -167,29 +166,29 @@ class _Conversion:
         part.gamma, part.beta = (self._array(f"{name}.{kind}") for kind in ("weight", "bias"))
 
     @staticmethod
-    def _kinds(attention: AttentionConfig) -> tuple[str, ...]:
+    def _parameter_names(attention: AttentionConfig) -> tuple[str, ...]:
         return ("weight", "bias") if attention.bias else ("weight",)
 
     def _array(self, name: str) -> Float32Array:
-        """Return a copy: to make int8 of it would scale the caller's own."""
+        """Return a copy, because quantization to int8 scales the array in place."""
         return self._weights[name].numpy().copy()
 
-    def _describe(self, spec: Any) -> None:
+    def _fill_config(self, spec: Any) -> None:
         bundle = self._bundle
         source, target = bundle.tokenizers.source, bundle.tokenizers.target
         spec.register_source_vocabulary(list(source.pieces))
         spec.register_target_vocabulary(list(target.pieces))
-        unknown = target.special_ids.unk
-        spec.config.unk_token = target.pieces[unknown if unknown is not None else 0]
+        unk = target.special_ids.unk
+        spec.config.unk_token = target.pieces[unk if unk is not None else 0]
         spec.config.bos_token = target.pieces[bundle.special_tokens.decoder_start_id]
         spec.config.eos_token = target.pieces[bundle.special_tokens.target_eos_id]
         spec.config.decoder_start_token = target.pieces[bundle.special_tokens.decoder_start_id]
-        spec.config.add_source_bos = False  # sources come with their ends
+        spec.config.add_source_bos = False  # the engine adds the special tokens
         spec.config.add_source_eos = False
         spec.config.layer_norm_epsilon = bundle.config.norm.eps
 
 
-def _blocks(attention: AttentionConfig) -> int:
+def _num_stacked(attention: AttentionConfig) -> int:
     return 2 if attention.shared_qk else 3
 
 
@@ -197,19 +196,22 @@ CACHE_DIRECTORY_NAME = "ctranslate2"
 
 
 def compute_conversion_key(config_json: bytes, version: int) -> str:
-    """Return the name of a conversion: of these bytes of `config.json`, which has the checksums of
-    all that belongs to the model, by this number of the converter."""
+    """Return the name of a converted model.
+
+    It depends on the content of `config.json`, which contains the checksums of all files of the
+    model, and on the version of the converter.
+    """
     return hashlib.sha256(b"%d " % version + config_json).hexdigest()[:16]
 
 
 class CacheNotWritableError(InputError):
-    """A conversion that can be kept nowhere."""
+    """Raised if a converted model can be written to none of the cache directories."""
 
 
 def find_user_cache_directory() -> Path | None:
-    """Return where this user keeps what can be made again; a user without a home has no such."""
-    if named := os.environ.get("XDG_CACHE_HOME"):
-        return Path(named, "seq2see")
+    """Return the cache directory of the user, or None for a user without a home directory."""
+    if path := os.environ.get("XDG_CACHE_HOME"):
+        return Path(path, "seq2see")
     try:
         return Path.home() / ".cache/seq2see"
     except RuntimeError:
@@ -219,55 +221,67 @@ def find_user_cache_directory() -> Path | None:
 def get_cached_conversion(
     model_directory: Path, name: str, convert: Callable[[Path], None]
 ) -> Path:
-    """Return the directory of this name, made anew where there is none; others beside are stale."""
-    places = [
-        folder / CACHE_DIRECTORY_NAME
-        for folder in (model_directory, find_user_cache_directory())
-        if folder
+    """Return the directory of the converted model, converting the model on first use.
+
+    It is stored in the model directory, or in the user's cache if that is not writable. Other
+    conversions in the model directory are outdated and are removed.
+
+    Args:
+        model_directory: Directory of the model.
+        name: Name of the conversion; see `compute_conversion_key`.
+        convert: Writes the converted model to the given directory.
+
+    Raises:
+        CacheNotWritableError: If no cache directory is writable.
+    """
+    caches = [
+        directory / CACHE_DIRECTORY_NAME
+        for directory in (model_directory, find_user_cache_directory())
+        if directory
     ]
-    for place in places:
-        if _is_there(place / name):
-            return place / name
+    for cache in caches:
+        if _is_directory(cache / name):
+            return cache / name
     reasons = []
-    for place in places:
+    for cache in caches:
         try:
-            path = _made(place, name, convert)
+            path = _convert_atomically(cache, name, convert)
         except OSError as error:
-            reasons.append(f"{place} ({error.strerror or error})")
+            reasons.append(f"{cache} ({error.strerror or error})")
             continue
-        if place == places[0]:
-            _remove_others(place, name)
+        if cache == caches[0]:
+            _remove_others(cache, name)
         return path
     raise CacheNotWritableError(
-        f"its copy of the model cannot be written to {' nor to '.join(reasons)}: "
-        "let XDG_CACHE_HOME name a folder that can be written"
+        f"the converted model cannot be written to {' nor to '.join(reasons)}: "
+        "set XDG_CACHE_HOME to a writable directory"
     )
 
 
-def _is_there(folder: Path) -> bool:
+def _is_directory(path: Path) -> bool:
     try:
-        return folder.is_dir()
-    except OSError:  # in the home of another, say
+        return path.is_dir()
+    except OSError:  # for example in the home directory of another user
         return False
 
 
-def _remove_others(place: Path, name: str) -> None:
-    for other in place.iterdir():
+def _remove_others(cache: Path, name: str) -> None:
+    for other in cache.iterdir():
         if not other.name.startswith(name):
             shutil.rmtree(other, ignore_errors=True)
 
 
-def _made(place: Path, name: str, make: Callable[[Path], None]) -> Path:
-    """Make it aside and rename it: whoever comes meanwhile finds it whole or not at all."""
-    place.mkdir(parents=True, exist_ok=True)
-    aside = Path(mkdtemp(prefix=f"{name}.partial-", dir=place))
+def _convert_atomically(cache: Path, name: str, convert: Callable[[Path], None]) -> Path:
+    """Convert into a temporary directory and rename it when it is complete."""
+    cache.mkdir(parents=True, exist_ok=True)
+    temporary = Path(mkdtemp(prefix=f"{name}.partial-", dir=cache))
     try:
-        make(aside)
-        aside.chmod(0o755)
-        aside.rename(place / name)
+        convert(temporary)
+        temporary.chmod(0o755)
+        temporary.rename(cache / name)
     except OSError:
-        if not (place / name).is_dir():  # nobody was faster
+        if not (cache / name).is_dir():  # otherwise another process has converted the model
             raise
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
-    return place / name
+        shutil.rmtree(temporary, ignore_errors=True)
+    return cache / name

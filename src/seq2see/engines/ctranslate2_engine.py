@@ -1,4 +1,15 @@
-"""The CTranslate2 engine: fast search on CPUs with a converted model."""
+"""The CTranslate2 engine: fast search on CPUs with a converted model.
+
+It runs only searches that give the same result as the torch engine. `unsupported_reason` rejects
+all other searches before they start; nothing is approximated. One difference shows only in the
+result: CTranslate2 may emit the start token or padding, which the torch engine never does. The
+engine then returns no hypotheses for the sentence, and `FallbackEngine` searches it again with
+torch. A trained model gives these tokens too little probability to displace other hypotheses.
+
+int8 is used only after a check, because its sums saturate on some CPUs, which ruins translations
+without an error. A few probe sentences, which training writes to the model directory, are
+translated on the current CPU with int8 and float32 and must be similar.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +32,26 @@ from seq2see.errors import InputError
 from seq2see.search import Hypothesis, SearchConfig, SearchInput
 
 PROBE_FILE = "probes.txt"
-"""Source sentences, one a line, in the model directory."""
-
-
+"""Name of the file in the model directory with source sentences, one per line."""
 MIN_INT8_CHRF = 80.0
-"""chrF of int8 with float32 as reference. A healthy int8 has above 90; saturation leaves rubble."""
-
-
+"""Minimum chrF of int8 with float32 as reference. Without saturation it is above 90."""
 INT8_RESULTS_FILE = "int8.json"
-"""In the directory of the converted model: the result of each CPU, and of each set of probes."""
+"""Name of the file with the results of the check, per CPU model and set of probe sentences. It is
+in the directory of the converted model."""
+MAX_BATCH_TOKENS = 2048
+"""Source tokens per batch. Larger batches only wait for their longest sentence."""
+QUEUED_BATCHES_PER_THREAD = 4
+"""Batches of one call that run or wait, per thread. CTranslate2 processes its queue in order and
+cannot remove batches from it, so more would delay other callers."""
 
-
+Precision = Literal["float32", "int8"]
 ProbeTranslator = Callable[[list[str]], list[str]]
+PieceSequence = Sequence[str]
+"""Pieces of a sentence, with special tokens."""
 
 
 def read_probe_sentences(model_directory: Path) -> list[str]:
-    """Return the probe sentences of a model directory; none, if it has none."""
+    """Return the probe sentences of a model directory, or an empty list if it has none."""
     try:
         return list(filter(None, (model_directory / PROBE_FILE).read_text("utf-8").split("\n")))
     except OSError:
@@ -49,31 +64,34 @@ def int8_problem(
     translate_float32: ProbeTranslator,
     translate_int8: ProbeTranslator,
 ) -> str | None:
-    """Return why int8 is not used here, if so. What was measured is kept with the conversion."""
+    """Return why int8 cannot be used on this CPU, or None.
+
+    The measured result is stored in `converted_directory`.
+    """
     sentences = read_probe_sentences(model_directory)
     if not sentences:
         return (
-            f"its quality cannot be checked, for {model_directory} has no {PROBE_FILE}: put some dozens of source "
-            "sentences there, one a line"
+            f"its quality cannot be checked, because {model_directory} has no {PROBE_FILE}: "
+            "write some dozens of source sentences to this file, one per line"
         )
-    path, case = converted_directory / INT8_RESULTS_FILE, _case(sentences)
-    known = _read(path)
-    if case not in known:
-        from seq2see import metrics  # noqa: PLC0415  # scorers take long to import
+    path, key = converted_directory / INT8_RESULTS_FILE, _result_key(sentences)
+    results = _read_results(path)
+    if key not in results:
+        from seq2see import metrics  # noqa: PLC0415  # slow to import
 
-        found = metrics.score(translate_int8(sentences), translate_float32(sentences), "chrf")
-        known[case] = round(found.value, 2)
-        with suppress(OSError):  # a directory that cannot be written: measured again next time
-            path.write_text(json.dumps(known, indent=1) + "\n", "utf-8")
-    if known[case] >= MIN_INT8_CHRF:
+        chrf = metrics.score(translate_int8(sentences), translate_float32(sentences), "chrf")
+        results[key] = round(chrf.value, 2)
+        with suppress(OSError):  # if the directory is not writable, it is measured again next time
+            path.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+    if results[key] >= MIN_INT8_CHRF:
         return None
     return (
-        f"it fails on this CPU: chrF {known[case]:.1f} with float32 as reference, "
+        f"it fails on this CPU: chrF {results[key]:.1f} with float32 as reference, "
         f"below {MIN_INT8_CHRF:.0f}"
     )
 
 
-def _read(path: Path) -> dict[str, float]:
+def _read_results(path: Path) -> dict[str, float]:
     try:
         table = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
@@ -81,14 +99,13 @@ def _read(path: Path) -> dict[str, float]:
     return {str(cpu): float(value) for cpu, value in table.items()}
 
 
-def _case(sentences: list[str]) -> str:
-    """Return what the result depends on: the kind of CPU, and what was translated."""
+def _result_key(sentences: list[str]) -> str:
+    """Return what the result depends on: the CPU model and the probe sentences."""
     digest = hashlib.sha256("\n".join(sentences).encode()).hexdigest()
-    return f"{_cpu()}, {len(sentences)} probes {digest[:12]}"
+    return f"{_cpu_model()}, {len(sentences)} probes {digest[:12]}"
 
 
-def _cpu() -> str:
-    """Return what tells this kind of CPU from others."""
+def _cpu_model() -> str:
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text("utf-8", errors="replace").splitlines():
             if line.startswith("model name"):
@@ -96,24 +113,8 @@ def _cpu() -> str:
     return platform.processor() or platform.machine()
 
 
-Precision = Literal["float32", "int8"]
-
-
-PieceSequence = Sequence[str]
-"""The pieces of a sentence, with its ends."""
-
-
-MAX_BATCH_TOKENS = 2048
-"""Source tokens that a worker searches at once; more only wait for the longest among them."""
-
-
-QUEUED_BATCHES_PER_THREAD = 4
-"""Batches of a call that are under way for each thread, or wait. Its queue knows no order but that
-of coming, and nothing is ever taken out of it: more would keep others waiting."""
-
-
 def import_problem() -> str | None:
-    """Return why it cannot be used here at all, if so."""
+    """Return why CTranslate2 cannot be imported, or None."""
     try:
         import ctranslate2  # type: ignore[import-untyped] # noqa: F401, PLC0415
     except ImportError:
@@ -122,7 +123,17 @@ def import_problem() -> str | None:
 
 
 class CTranslate2Engine:
-    """Searches with a converted model. Threads may share it."""
+    """Searches with a converted model. It is thread-safe.
+
+    Args:
+        bundle: The model that was converted.
+        directory: Directory of the converted model.
+        precision: Number format of the weights, float32 or int8.
+        device: Device of CTranslate2.
+        threads: Number of batches that are translated in parallel, with one thread each.
+        max_batch_tokens: Maximum number of source tokens per batch.
+        max_batch_size: Maximum number of sentences per batch. By default there is no limit.
+    """
 
     name = "ctranslate2"
 
@@ -137,22 +148,22 @@ class CTranslate2Engine:
         max_batch_tokens: int = MAX_BATCH_TOKENS,
         max_batch_size: int | None = None,
     ) -> None:
-        import ctranslate2  # noqa: PLC0415  # an extra
+        import ctranslate2  # noqa: PLC0415  # optional dependency
 
         self.special_tokens = bundle.special_tokens
         self.tokenizers = bundle.tokenizers
         self.directory = directory
         self.precision = precision
-        self._pad = bundle.config.pad_id
-        self._longest = ctranslate2_conversion.get_max_positions(bundle.config)
-        self._batch_tokens = max_batch_tokens
-        self._batch_size = max_batch_size
-        self._ahead = QUEUED_BATCHES_PER_THREAD * threads
+        self._pad_id = bundle.config.pad_id
+        self._max_positions = ctranslate2_conversion.get_max_positions(bundle.config)
+        self._max_batch_tokens = max_batch_tokens
+        self._max_batch_size = max_batch_size
+        self._max_queued_batches = QUEUED_BATCHES_PER_THREAD * threads
         self.model = ctranslate2.Translator(
             str(directory),
             device=device,
             compute_type=precision,
-            inter_threads=threads,  # several threads in one search wait for each other
+            inter_threads=threads,  # several threads in one search would wait for each other
             intra_threads=1,
             max_queued_batches=-1,
         )
@@ -161,9 +172,10 @@ class CTranslate2Engine:
     def from_bundle(
         cls, bundle: Bundle, model_directory: Path, config_json: bytes, **settings: Any
     ) -> CTranslate2Engine:
-        """Return the engine of a model directory, converted on first use.
+        """Return the engine of a model directory. The model is converted on first use.
 
-        `config` is the content of its `config.json`, by which a replaced model is noticed.
+        `config_json` is the content of its `config.json`, which identifies the conversion.
+        `settings` are keyword arguments of the constructor.
         """
         name = ctranslate2_conversion.compute_conversion_key(
             config_json, ctranslate2_conversion.CONVERTER_VERSION
@@ -178,151 +190,164 @@ class CTranslate2Engine:
     def unsupported_reason(
         self, config: SearchConfig, search_input: SearchInput | None = None
     ) -> str | None:
-        """Return why a search would not come out as with our own engine, if so."""
-        return next(self._refusals(config, search_input), None)
+        """Return why a search would differ from the torch engine, or None."""
+        return next(self._unsupported_reasons(config, search_input), None)
 
-    def _refusals(self, config: SearchConfig, source: SearchInput | None) -> Iterator[str]:
+    def _unsupported_reasons(
+        self, config: SearchConfig, search_input: SearchInput | None
+    ) -> Iterator[str]:
         if config.sampling:
-            yield "it draws other samples"
+            yield "its random samples are different"
         if config.num_beam_groups > 1:
-            yield "it has no diverse beams"
+            yield "it does not support diverse beam search"
         if config.coverage_penalty:
-            yield "it counts coverage in another way"
+            yield "its coverage penalty is defined differently"
         if config.repetition_penalty > 1 or config.no_repeat_ngram_size:
-            yield "its scores would hold the penalty for repetition"
+            yield "its scores would include the penalty for repetition"
         if config.length.min_ratio:
-            yield "its scores would leave out what a least length forbids"
-        exact_anyway = config.beam_size == 1 or (not config.length_penalty and config.n_best == 1)
-        if config.stop_rule != "beam_full" and not exact_anyway:
-            yield "its beams stop when they are full, not when nothing better can come"
-        if source is None:
+            yield "its scores would be renormalized where a minimum length forbids tokens"
+        is_exact = config.beam_size == 1 or (not config.length_penalty and config.n_best == 1)
+        if config.stop_rule != "beam_full" and not is_exact:
+            yield "its search stops when the beam is full, not by the stop rule `exact`"
+        if search_input is None:
             return
-        if source.prefix or source.forbidden or source.required:
-            yield "it does not know our constraints"
-        if max(source.source_length, source.max_target_length(config.length)) > self._longest:
-            yield f"it has no more than {self._longest} positions"
+        if search_input.prefix or search_input.forbidden or search_input.required:
+            yield "it does not support prefix, forbidden phrases or glossary"
+        max_length = search_input.max_target_length(config.length)
+        if max(search_input.source_length, max_length) > self._max_positions:
+            yield f"it supports at most {self._max_positions} positions"
 
     def search(
         self,
         source_ids: Sequence[TokenIds],
         inputs: Sequence[SearchInput],
         config: SearchConfig,
-        processor_factory: ProcessorFactory | None = None,  # noqa: ARG002  # only constraints have some
+        processor_factory: ProcessorFactory | None = None,  # noqa: ARG002  # for constraints only
     ) -> Iterator[BatchResult]:
-        """Search, and yield batch after batch; no translation where it found the impossible."""
-        for source in inputs:
-            if reason := self.unsupported_reason(config, source):
-                raise InputError(f"ctranslate2 cannot do this: {reason}")
-        limits = [source.max_target_length(config.length) for source in inputs]
+        """Search for translations, and yield the result of each batch.
+
+        A sentence has no hypotheses if CTranslate2 emitted the start token or padding.
+
+        Raises:
+            InputError: If `unsupported_reason` returns a reason for one of the inputs.
+        """
+        for search_input in inputs:
+            if reason := self.unsupported_reason(config, search_input):
+                raise InputError(f"ctranslate2 does not support this search: {reason}")
+        limits = [search_input.max_target_length(config.length) for search_input in inputs]
         rows = [
-            [self._source_pieces[i] for i in add_special_tokens(s, self.special_tokens)]
-            for s in source_ids
+            [self._source_pieces[i] for i in add_special_tokens(ids, self.special_tokens)]
+            for ids in source_ids
         ]
-        # Without a length penalty, to ask for all hypotheses would change when the search stops.
-        alone = config.beam_size > 1 and not config.length_penalty
-        yield from self._search(rows, limits, config, alone)
+        # Without a length penalty, requesting all hypotheses would change when the search stops.
+        same_limit_only = config.beam_size > 1 and not config.length_penalty
+        yield from self._search(rows, limits, config, same_limit_only)
 
     def _search(
         self,
         rows: Sequence[PieceSequence],
         limits: Sequence[int],
         config: SearchConfig,
-        alone: bool,
+        same_limit_only: bool,
     ) -> Iterator[BatchResult]:
-        """Yield what is found.
+        """Yield the results of all batches.
 
-        A call has one limit for all of its sentences. A search that ends before the limit of its
-        own sentence is not touched by a higher one; one that does not is late, and is repeated
-        alone, with none but sentences of the same limit.
+        A call of CTranslate2 has one length limit for all its sentences. If a translation ends
+        before the limit of its own sentence, a higher limit makes no difference. Otherwise it has
+        exceeded its limit and is repeated in a batch of sentences with the same limit.
         """
 
-        def started(part: list[int]) -> tuple[list[int], list[Any]]:
-            highest = max(limits[place] for place in part)
-            return part, self._start([rows[place] for place in part], highest, config)
+        def start(batch: list[int]) -> tuple[list[int], list[Any]]:
+            max_limit = max(limits[index] for index in batch)
+            return batch, self._start_batch([rows[index] for index in batch], max_limit, config)
 
-        fresh = self._parts(rows, limits, range(len(rows)), alone)
-        again: deque[list[int]] = deque()
+        batches = self._make_batches(rows, limits, range(len(rows)), same_limit_only)
+        retries: deque[list[int]] = deque()
         running: deque[tuple[list[int], list[Any]]] = deque()
         while True:
-            while len(running) < self._ahead and (part := _next(again, fresh)):
-                running.append(started(part))
+            while len(running) < self._max_queued_batches and (batch := _next(retries, batches)):
+                running.append(start(batch))
             if not running:
                 return
-            part, futures = running.popleft()
+            batch, futures = running.popleft()
             results = [future.result() for future in futures]
-            done, late = self._sorted_out(part, results, limits, config)
-            again.extend(self._parts(rows, limits, late, alone=True))
-            yield BatchResult([*done], [*done.values()])
+            complete, exceeded = self._process_results(batch, results, limits, config)
+            retries.extend(self._make_batches(rows, limits, exceeded, same_limit_only=True))
+            yield BatchResult([*complete], [*complete.values()])
 
-    def _sorted_out(
+    def _process_results(
         self,
-        part: Sequence[int],
+        batch: Sequence[int],
         results: Sequence[Any],
         limits: Sequence[int],
         config: SearchConfig,
     ) -> tuple[dict[int, list[Hypothesis]], list[int]]:
-        """Return what was found at these places, and where it must be searched again."""
-        highest = max(limits[place] for place in part)
-        done: dict[int, list[Hypothesis]] = {}
-        late = []
-        for place, result in zip(part, results, strict=True):
-            found = result.hypotheses  # made anew whenever it is looked at
-            if limits[place] < highest and max(map(len, found)) >= limits[place]:
-                late.append(place)
-            elif self._is_impossible(found):
-                done[place] = []
+        """Return hypotheses by index, and the indices of sentences that exceeded their limit."""
+        max_limit = max(limits[index] for index in batch)
+        complete: dict[int, list[Hypothesis]] = {}
+        exceeded = []
+        for index, result in zip(batch, results, strict=True):
+            hypotheses = result.hypotheses  # the property builds a new list on each access
+            if limits[index] < max_limit and max(map(len, hypotheses)) >= limits[index]:
+                exceeded.append(index)
+            elif self._has_suppressed_token(hypotheses):
+                complete[index] = []
             else:
-                scored = islice(zip(found, result.scores, strict=True), config.n_best)
-                done[place] = [self._hypothesis(*each, config.length_penalty) for each in scored]
-        return done, late
+                scored = islice(zip(hypotheses, result.scores, strict=True), config.n_best)
+                complete[index] = [
+                    self._build_hypothesis(*each, config.length_penalty) for each in scored
+                ]
+        return complete, exceeded
 
-    def _parts(
+    def _make_batches(
         self,
         rows: Sequence[PieceSequence],
         limits: Sequence[int],
-        places: Sequence[int],
-        alone: bool,
+        indices: Sequence[int],
+        same_limit_only: bool,
     ) -> Iterator[list[int]]:
-        """Yield places that are searched at once."""
+        """Yield the indices of each batch."""
         groups: dict[int, list[int]] = {}
-        for place in places:
-            groups.setdefault(limits[place] if alone else 0, []).append(place)
+        for index in indices:
+            groups.setdefault(limits[index] if same_limit_only else 0, []).append(index)
         for group in groups.values():
-            lengths = [len(rows[place]) for place in group]
-            for part in batch_by_length(lengths, self._batch_tokens, self._batch_size):
-                yield [group[place] for place in part]
+            lengths = [len(rows[index]) for index in group]
+            for batch in batch_by_length(lengths, self._max_batch_tokens, self._max_batch_size):
+                yield [group[i] for i in batch]
 
-    def _start(self, rows: Sequence[PieceSequence], limit: int, config: SearchConfig) -> list[Any]:
-        """Let a worker begin, and return what will have the results."""
-        several = config.beam_size > 1 and config.length_penalty > 0
+    def _start_batch(
+        self, rows: Sequence[PieceSequence], max_length: int, config: SearchConfig
+    ) -> list[Any]:
+        """Start the translation of a batch, and return the futures of its results."""
+        returns_beam = config.beam_size > 1 and config.length_penalty > 0
         futures: list[Any] = self.model.translate_batch(
             rows,
             asynchronous=True,
             beam_size=config.beam_size,
-            num_hypotheses=config.beam_size if several else config.n_best,
+            num_hypotheses=config.beam_size if returns_beam else config.n_best,
             length_penalty=config.length_penalty,
-            max_input_length=0,  # it would cut in silence
-            max_decoding_length=limit,
-            min_decoding_length=0,  # 1 would take the stop symbol out of the first step's sum
+            max_input_length=0,  # otherwise long sources are truncated without an error
+            max_decoding_length=max_length,
+            min_decoding_length=0,  # 1 would exclude the end token from the first softmax
             return_scores=True,
             return_end_token=True,
         )
         return futures
 
-    def _hypothesis(self, pieces: Sequence[str], score: float, alpha: float) -> Hypothesis:
+    def _build_hypothesis(self, pieces: Sequence[str], score: float, alpha: float) -> Hypothesis:
         tokens = tuple(self._target_ids[piece] for piece in pieces)
-        finished = tokens[-1:] == (self.special_tokens.target_eos_id,)
-        return Hypothesis(tokens, finished, score, score * len(tokens) ** alpha, 0.0, ())
+        is_finished = tokens[-1:] == (self.special_tokens.target_eos_id,)
+        return Hypothesis(tokens, is_finished, score, score * len(tokens) ** alpha, 0.0, ())
 
-    def _is_impossible(self, hypotheses: Sequence[Sequence[str]]) -> bool:
-        """Tell whether it emitted a start symbol or padding, which our own search never does."""
-        return not all(map(self._never.isdisjoint, hypotheses))
+    def _has_suppressed_token(self, hypotheses: Sequence[Sequence[str]]) -> bool:
+        """Return whether a hypothesis contains a token that the torch engine never emits."""
+        return not all(map(self._suppressed_pieces.isdisjoint, hypotheses))
 
     @cached_property
-    def _never(self) -> frozenset[str]:
-        ids = {self.special_tokens.decoder_start_id, self._pad} - {
-            self.special_tokens.target_eos_id
-        }
+    def _suppressed_pieces(self) -> frozenset[str]:
+        """The start token and padding."""
+        ids = {self.special_tokens.decoder_start_id, self._pad_id}
+        ids -= {self.special_tokens.target_eos_id}
         return frozenset(self.tokenizers.target.pieces[i] for i in ids)
 
     @cached_property
@@ -334,6 +359,6 @@ class CTranslate2Engine:
         return {piece: i for i, piece in enumerate(self.tokenizers.target.pieces)}
 
 
-def _next(again: deque[list[int]], fresh: Iterator[list[int]]) -> list[int] | None:
-    """Return the part to start now, if there is one: first what must be searched again."""
-    return again.popleft() if again else next(fresh, None)
+def _next(retries: deque[list[int]], batches: Iterator[list[int]]) -> list[int] | None:
+    """Return the next batch to start, retries first, or None."""
+    return retries.popleft() if retries else next(batches, None)

@@ -32,16 +32,22 @@ from seq2see.search import SearchConfig, SearchInput, StopRule
 
 EngineName = Literal["auto", "torch", "ctranslate2"]
 
-
-STOP_RULE_NOTE = "stop_rule"
-"""The note in a model's directory that names its stop rule."""
-
-
 ENGINE_NAMES: tuple[EngineName, ...] = ("auto", "torch", "ctranslate2")
+STOP_RULE_NOTE = "stop_rule"
+"""Key of the stop rule in `provenance.notes` of a model."""
 
 
 class FallbackEngine:
-    """Both engines of a model as one. Our own is made when it is first needed."""
+    """Searches with CTranslate2, and with torch where CTranslate2 gives another result.
+
+    Args:
+        load_torch: Loads the torch engine; called when it is first needed.
+        ctranslate2_engine: The CTranslate2 engine.
+        stop_rule: Stop rule of searches whose config has none.
+        max_positions: Maximum number of positions of the model, or None if there is no limit.
+        requires_ctranslate2: Raise an error for searches that CTranslate2 does not support,
+            instead of searching with torch.
+    """
 
     def __init__(
         self,
@@ -52,35 +58,32 @@ class FallbackEngine:
         *,
         requires_ctranslate2: bool,
     ) -> None:
-        self._make = load_torch
         self.ctranslate2_engine = ctranslate2_engine
-        """ctranslate2."""
-        self._stop: StopRule = stop_rule
-        self._longest = max_positions
-        """The model's positions, where they are counted."""
-        self._strict = requires_ctranslate2
-        """Refuse what ctranslate2 cannot do, instead of doing it ourselves."""
-        self._lock = Lock()
-        self._own: TorchEngine | None = None
         self.special_tokens = ctranslate2_engine.special_tokens
+        self._load_torch = load_torch
+        self._stop_rule: StopRule = stop_rule
+        self._max_positions = max_positions
+        self._requires_ctranslate2 = requires_ctranslate2
+        self._lock = Lock()
+        self._torch_engine: TorchEngine | None = None
 
     @property
     def name(self) -> str:
-        """What users call it; which engine has the beams is the model's stop rule to say."""
+        """Name of the engine, for users, with the engine that runs beam search by default."""
         name = f"{self.ctranslate2_engine.name} ({self.ctranslate2_engine.precision})"
-        return name if self._stop == "beam_full" else f"{name}, beams on torch"
+        return name if self._stop_rule == "beam_full" else f"{name}, beam search on torch"
 
     @property
     def torch_engine(self) -> TorchEngine:
-        """Our own engine."""
+        """The torch engine, loaded on first access."""
         with self._lock:
-            if self._own is None:
-                self._own = self._make()
-            return self._own
+            if self._torch_engine is None:
+                self._torch_engine = self._load_torch()
+            return self._torch_engine
 
     def resolve_config(self, config: SearchConfig) -> SearchConfig:
-        """Return a search with all that was left to the model."""
-        return resolve_search_config(config, self._stop, self._longest)
+        """Return the config with the defaults of the model filled in."""
+        return resolve_search_config(config, self._stop_rule, self._max_positions)
 
     def search(
         self,
@@ -89,49 +92,67 @@ class FallbackEngine:
         config: SearchConfig,
         processor_factory: ProcessorFactory | None = None,
     ) -> Iterator[BatchResult]:
-        """Search with ctranslate2, and what it cannot do or did not find with our own engine."""
-        config = self.resolve_config(config)
-        if self._strict:
-            self._refuse(config, processor_factory)
-            quick = list(range(len(inputs)))
-        elif self.ctranslate2_engine.unsupported_reason(config):
-            quick = []
-        else:
-            quick = [
-                i
-                for i, s in enumerate(inputs)
-                if not self.ctranslate2_engine.unsupported_reason(config, s)
-            ]
-        rest = set(range(len(inputs)))
-        chosen = [source_ids[i] for i in quick], [inputs[i] for i in quick]
-        for batch in self.ctranslate2_engine.search(*chosen, config):
-            done = {quick[place]: each for place, each in zip(*batch, strict=True) if each}
-            rest.difference_update(done)
-            yield BatchResult([*done], [*done.values()])
-        if rest:
-            slow = sorted(rest)
-            chosen = [source_ids[i] for i in slow], [inputs[i] for i in slow]
-            for places, found in self.torch_engine.search(*chosen, config, processor_factory):
-                yield BatchResult([slow[place] for place in places], found)
+        """Search with CTranslate2, then with torch for the sentences that are left.
 
-    def _refuse(self, config: SearchConfig, processors: ProcessorFactory | None) -> None:
-        """Refuse what ctranslate2 cannot do at the first line, not at the first that needs it."""
+        These are sentences that CTranslate2 does not support, and those for which it returned no
+        hypotheses.
+
+        Raises:
+            ConfigError: If CTranslate2 is required and does not support the search.
+        """
+        config = self.resolve_config(config)
+        supported = self._find_supported(inputs, config, processor_factory)
+        remaining = set(range(len(inputs)))
+        selected = [source_ids[i] for i in supported], [inputs[i] for i in supported]
+        for batch in self.ctranslate2_engine.search(*selected, config):
+            complete = {supported[i]: found for i, found in zip(*batch, strict=True) if found}
+            remaining.difference_update(complete)
+            yield BatchResult([*complete], [*complete.values()])
+        if remaining:
+            rest = sorted(remaining)
+            selected = [source_ids[i] for i in rest], [inputs[i] for i in rest]
+            batches = self.torch_engine.search(*selected, config, processor_factory)
+            for indices, hypotheses in batches:
+                yield BatchResult([rest[i] for i in indices], hypotheses)
+
+    def _find_supported(
+        self,
+        inputs: Sequence[SearchInput],
+        config: SearchConfig,
+        processor_factory: ProcessorFactory | None,
+    ) -> list[int]:
+        """Return the indices of the inputs to search with CTranslate2."""
+        if self._requires_ctranslate2:
+            self._check_supported(config, processor_factory)
+            return list(range(len(inputs)))
+        if self.ctranslate2_engine.unsupported_reason(config):
+            return []
+        return [
+            i
+            for i, search_input in enumerate(inputs)
+            if not self.ctranslate2_engine.unsupported_reason(config, search_input)
+        ]
+
+    def _check_supported(
+        self, config: SearchConfig, processor_factory: ProcessorFactory | None
+    ) -> None:
+        """Raise a ConfigError before the first sentence if CTranslate2 lacks a feature."""
         reason = self.ctranslate2_engine.unsupported_reason(config)
-        if processors is not None:
-            reason = "it knows no prefix, forbidden words or glossary"
+        if processor_factory is not None:
+            reason = "it does not support prefix, forbidden phrases or glossary"
         if reason:
             raise ConfigError([f"`engine` must be auto or torch, not ctranslate2: {reason}"])
 
     def score_targets(
         self, pairs: Sequence[tuple[TokenIds, TokenIds]], *, attention: bool = False
     ) -> list[TargetScores]:
-        """Return what the model thinks of each target; our own engine tells."""
+        """Return the scores of each target, computed by the torch engine."""
         return self.torch_engine.score_targets(pairs, attention=attention)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedEngine:
-    """An engine, and what a user should know about its choice."""
+    """An engine, and messages for the user about its choice."""
 
     engine: TorchEngine | FallbackEngine
     notes: tuple[str, ...] = ()
@@ -148,34 +169,53 @@ def load_engine(
     precision: Precision,
     ensemble: Sequence[Bundle] = (),
 ) -> LoadedEngine:
-    """Return the engine of a model directory that this request means.
+    """Return the engine for a model.
 
-    `config` is the content of its `config.json`; `others` are asked together with it.
+    Args:
+        bundle: The model.
+        directory: Directory of the model, where the converted model is cached.
+        config_json: Content of its `config.json`, which identifies the conversion.
+        engine: Inference backend; `auto` is CTranslate2 where it gives the same result, else torch.
+        device: Device of the model; `auto` is cuda if available, else cpu.
+        threads: Number of CPU threads, for the whole process. None: all available cores.
+        precision: Number format of CTranslate2; int8 is used only if it passes a check.
+        ensemble: Further models, for an ensemble on torch.
+
+    Raises:
+        ConfigError: If an argument is invalid.
+        InputError: If CTranslate2 is required but cannot run the model.
     """
-    _check(engine, precision, threads)
-    device = _device(device)
+    _check_arguments(engine, precision, threads)
+    device = _resolve_device(device)
     if threads is not None:
-        torch.set_num_threads(threads)  # of the whole process: torch has no other way
-    workers = resolve_threads(threads)
+        torch.set_num_threads(threads)  # torch has one setting for the whole process
+    num_threads = resolve_threads(threads)
     if ensemble and engine == "ctranslate2":
-        raise ConfigError(["`engine` must be auto or torch, not ctranslate2: it asks one model"])
+        raise ConfigError(
+            ["`engine` must be auto or torch, not ctranslate2: it does not support ensembles"]
+        )
     if ensemble or engine == "torch" or (engine == "auto" and device != "cpu"):
-        return LoadedEngine(load_torch_engine(bundle, device, workers, ensemble))
-    strict = engine == "ctranslate2"
+        return LoadedEngine(load_torch_engine(bundle, device, num_threads, ensemble))
+    requires_ctranslate2 = engine == "ctranslate2"
     reason = ctranslate2_problem(bundle)
     if reason is None:
         try:
-            fast, notes = _fast(bundle, directory, config_json, precision, device, workers)
+            fast, notes = _load_ctranslate2(
+                bundle, directory, config_json, precision, device, num_threads
+            )
         except CacheNotWritableError as error:
             reason = str(error)
-    if reason and strict:
+    if reason and requires_ctranslate2:
         raise InputError(f"ctranslate2 cannot run this model: {reason}")
-    own = partial(load_torch_engine, bundle, device, workers)
+    load_torch = partial(load_torch_engine, bundle, device, num_threads)
     if reason:
-        return LoadedEngine(own(), (f"ctranslate2 is not used: {reason}",))
-    stop = "beam_full" if strict else read_stop_rule(bundle)
+        return LoadedEngine(load_torch(), (f"ctranslate2 is not used: {reason}",))
+    stop_rule = "beam_full" if requires_ctranslate2 else read_stop_rule(bundle)
+    max_positions = bundle.config.max_positions
     return LoadedEngine(
-        FallbackEngine(own, fast, stop, bundle.config.max_positions, requires_ctranslate2=strict),
+        FallbackEngine(
+            load_torch, fast, stop_rule, max_positions, requires_ctranslate2=requires_ctranslate2
+        ),
         notes,
     )
 
@@ -183,126 +223,139 @@ def load_engine(
 def load_torch_engine(
     bundle: Bundle, device: str = "cpu", threads: int = 1, ensemble: Sequence[Bundle] = ()
 ) -> TorchEngine:
-    """Return our own engine with a bundle's model; several workers are for a CPU alone.
+    """Return a torch engine with the model of a bundle. On other devices than a CPU it uses one
+    thread.
 
-    From then on the process keeps memory that it frees: a beam search asks for the same sizes at
-    every step.
+    This tunes malloc for the whole process: freed memory is kept, because beam search allocates
+    tensors of the same sizes in every step.
     """
     tune_malloc()
+    for other in ensemble:
+        _check_compatible(bundle, other)
     return TorchEngine(
         bundle.build_model().to(device),
         bundle.special_tokens,
         read_alignment_config(bundle),
         read_stop_rule(bundle) if not ensemble else "exact",
         threads=threads if device == "cpu" else 1,
-        ensemble=[_fitting(bundle, other).build_model().to(device) for other in ensemble],
+        ensemble=[other.build_model().to(device) for other in ensemble],
     )
 
 
-def _fitting(bundle: Bundle, other: Bundle) -> Bundle:
-    """Return the other one, if both can be asked for the next piece together."""
+def _check_compatible(bundle: Bundle, other: Bundle) -> None:
+    """Raise an InputError if two models cannot form an ensemble."""
     if other.languages != bundle.languages:
-        ours, theirs = ("→".join(each.languages) for each in (bundle, other))
-        raise InputError(f"an ensemble's models must translate {ours}, but one does {theirs}")
-    sides = [(b.tokenizers.source.pieces, b.tokenizers.target.pieces) for b in (bundle, other)]
-    if sides[0] != sides[1] or bundle.special_tokens != other.special_tokens:
-        raise InputError("an ensemble's models must share their pieces, but have different ones")
-    return other
+        expected, actual = ("→".join(each.languages) for each in (bundle, other))
+        raise InputError(
+            f"the models of an ensemble must translate {expected}, but one translates {actual}"
+        )
+    pieces = [(b.tokenizers.source.pieces, b.tokenizers.target.pieces) for b in (bundle, other)]
+    if pieces[0] != pieces[1] or bundle.special_tokens != other.special_tokens:
+        raise InputError(
+            "the models of an ensemble must have the same vocabulary, but theirs are different"
+        )
 
 
 def read_alignment_config(bundle: Bundle) -> AlignmentConfig:
-    """Return the heads that were chosen for a model, where that was done."""
-    chosen = AlignmentConfig.model_validate(bundle.provenance.notes.get("alignment", {}))
-    if problems := list(chosen.find_problems(bundle.config)):
+    """Return the alignment heads stored with a model, or the default."""
+    config = AlignmentConfig.model_validate(bundle.provenance.notes.get("alignment", {}))
+    if problems := list(config.find_problems(bundle.config)):
         raise ConfigError([p.replace("`", "`provenance.notes.alignment.", 1) for p in problems])
-    return chosen
+    return config
 
 
 def read_stop_rule(bundle: Bundle) -> StopRule:
-    """Return the rule by which a model's beams stop unless another is named."""
+    """Return the default stop rule stored with a model."""
     return "beam_full" if bundle.provenance.notes.get(STOP_RULE_NOTE) == "beam_full" else "exact"
 
 
 def ctranslate2_problem(bundle: Bundle) -> str | None:
-    """Return why ctranslate2 cannot run a model here, if so."""
+    """Return why CTranslate2 cannot run a model on this machine, or None."""
     return ctranslate2_engine.import_problem() or next(
         ctranslate2_conversion.unsupported_features(bundle.config), None
     )
 
 
-def _fast(
-    bundle: Bundle, home: Path, config: bytes, wanted: Precision, device: str, workers: int
+def _load_ctranslate2(
+    bundle: Bundle,
+    directory: Path,
+    config_json: bytes,
+    precision: Precision,
+    device: str,
+    threads: int,
 ) -> tuple[CTranslate2Engine, tuple[str, ...]]:
-    def opened(kind: Precision) -> CTranslate2Engine:
+    """Return the engine, in float32 if int8 is requested but fails its check, and notes."""
+
+    def load(precision: Precision) -> CTranslate2Engine:
         return CTranslate2Engine.from_bundle(
-            bundle, home, config, precision=kind, device=device, threads=workers
+            bundle, directory, config_json, precision=precision, device=device, threads=threads
         )
 
-    full = opened("float32")
-    if wanted == "float32":
-        return full, ()
-    quick = opened("int8")
-    probes = [_greedy(engine, bundle.config.max_positions) for engine in (full, quick)]
-    reason = ctranslate2_engine.int8_problem(home, full.directory, *probes)
-    return (full, (f"int8 is not used: {reason}",)) if reason else (quick, ())
+    float32 = load("float32")
+    if precision == "float32":
+        return float32, ()
+    int8 = load("int8")
+    translators = [
+        _build_probe_translator(engine, bundle.config.max_positions) for engine in (float32, int8)
+    ]
+    reason = ctranslate2_engine.int8_problem(directory, float32.directory, *translators)
+    return (float32, (f"int8 is not used: {reason}",)) if reason else (int8, ())
 
 
-def _greedy(engine: CTranslate2Engine, longest: int | None) -> Callable[[list[str]], list[str]]:
-    """Return what translates probe sentences; those that are too long come out empty."""
+def _build_probe_translator(
+    engine: CTranslate2Engine, max_positions: int | None
+) -> Callable[[list[str]], list[str]]:
+    """Return a function that translates greedily; sentences that are too long become empty."""
     tokenizers = engine.tokenizers
-    config = resolve_search_config(SearchConfig(beam_size=1), "beam_full", longest)
+    config = resolve_search_config(SearchConfig(beam_size=1), "beam_full", max_positions)
 
     def translate(lines: list[str]) -> list[str]:
-        ids = tokenizers.source.encode_batch(lines)
-        sources = [
-            SearchInput(len(add_special_tokens(sentence, engine.special_tokens)))
-            for sentence in ids
+        source_ids = tokenizers.source.encode_batch(lines)
+        inputs = [
+            SearchInput(len(add_special_tokens(ids, engine.special_tokens))) for ids in source_ids
         ]
-        fitting = [
-            i for i, source in enumerate(sources) if not engine.unsupported_reason(config, source)
+        supported = [
+            i for i, each in enumerate(inputs) if not engine.unsupported_reason(config, each)
         ]
-        chosen = [ids[i] for i in fitting], [sources[i] for i in fitting]
-        found = collect_in_order(engine.search(*chosen, config))
+        selected = [source_ids[i] for i in supported], [inputs[i] for i in supported]
+        results = collect_in_order(engine.search(*selected, config))
         texts = [""] * len(lines)
-        for i, hypotheses in zip(fitting, found, strict=True):
-            texts[i] = (
-                tokenizers.target.decode(hypotheses[0].tokens_without_eos) if hypotheses else ""
-            )
+        for i, hypotheses in zip(supported, results, strict=True):
+            if hypotheses:
+                texts[i] = tokenizers.target.decode(hypotheses[0].tokens_without_eos)
         return texts
 
     return translate
 
 
-def _device(name: str) -> str:
+def _resolve_device(name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         torch.empty(0, device=name)
-    except (AssertionError, RuntimeError):  # torch raises the one or the other
-        here = ", ".join(_devices())
-        problem = f"`device` must be one that is here ({here}), but is {name} instead"
+    except (AssertionError, RuntimeError):  # torch raises either of them
+        available = ", ".join(_available_devices())
+        problem = f"`device` must be available here ({available}), but is {name} instead"
         raise ConfigError([problem]) from None
     return name
 
 
-def _devices() -> Iterator[str]:
-    """Yield what the usual devices of this machine are called."""
+def _available_devices() -> Iterator[str]:
     yield from ("auto", "cpu")
     yield from (f"cuda:{number}" for number in range(torch.cuda.device_count()))
     if torch.backends.mps.is_available():
         yield "mps"
 
 
-def _check(engine: str, precision: str, threads: int | None) -> None:
-    problems = list(_problems(engine, precision, threads))
+def _check_arguments(engine: str, precision: str, threads: int | None) -> None:
+    problems = []
+    if engine not in ENGINE_NAMES:
+        problems.append(
+            f"`engine` must be one of {', '.join(ENGINE_NAMES)}, but is {engine!r} instead"
+        )
+    if precision not in {"float32", "int8"}:
+        problems.append(f"`precision` must be float32 or int8, but is {precision!r} instead")
+    if threads is not None and threads < 1:
+        problems.append(f"`threads` must be at least 1, but is {threads} instead")
     if problems:
         raise ConfigError(problems)
-
-
-def _problems(engine: str, precision: str, threads: int | None) -> Iterator[str]:
-    if engine not in ENGINE_NAMES:
-        yield f"`engine` must be one of {', '.join(ENGINE_NAMES)}, but is {engine!r} instead"
-    if precision not in {"float32", "int8"}:
-        yield f"`precision` must be float32 or int8, but is {precision!r} instead"
-    if threads is not None and threads < 1:
-        yield f"`threads` must be at least 1, but is {threads} instead"

@@ -1,7 +1,16 @@
 """Step-by-step decoding of one batch with the PyTorch model.
 
-Holds the encoder call, the cached decoder step (with a faster version for CPUs), the output
-projection and the recorder of cross-attention weights.
+`TorchDecoder` encodes the sources, runs the cached decoder step and the output projection, and can
+record cross-attention weights.
+
+The encoder gets groups of sources of similar length. A search runs faster on large batches with
+sources of any length, but the encoder gains nothing from more than a few hundred tokens and loses
+by padding: attention computes all positions, and removing padding elsewhere needs copies.
+
+`FastCpuStepDecoder` returns the same values as `Transformer.step`, with less overhead per call:
+modules are bypassed, and the key/value cache is preallocated with time as the first axis, so that a
+new token is appended without copies and the cache is copied only when hypotheses are reordered.
+`ModelStepDecoder` is the reference implementation and supports every model, device and recorder.
 """
 
 from __future__ import annotations
@@ -46,153 +55,16 @@ from seq2see.model.modules import (
 )
 from seq2see.search import StepOutput
 
-# R rows, H heads, T target tokens, S source tokens
-# B sources, S source tokens, M features of the model
-# R hypotheses, M features of the model, V vocabulary
-# B sources, K beams, R = B·K hypotheses, T target tokens so far, C room for such, S source tokens,
-# L layers, H heads, G = B·H, D features of a head, M features of the model
-
-
-class AlignmentConfig(Config):
-    """Whose attention stands for "this word comes from that one"."""
-
-    layer: int | None = Field(default=None, ge=0)
-    """A layer of the decoder, from 0. Left out, the last but one, but not the first of several: the
-    last prepares the output, and the first does not know yet what it looks for."""
-    heads: tuple[int, ...] | None = Field(default=None, min_length=1, strict=False)
-    """Some of its heads, whose mean is taken; left out, all."""
-
-    def resolve_layer(self, num_layers: int) -> int:
-        """Return the layer in a decoder of so many."""
-        return max(min(1, num_layers - 1), num_layers - 2) if self.layer is None else self.layer
-
-    def find_problems(self, config: ModelConfig) -> Iterator[str]:
-        """Say what a model does not have."""
-        if self.resolve_layer(config.decoder_layers) >= config.decoder_layers:
-            yield f"`layer` must be below {config.decoder_layers}, but is {self.layer} instead"
-        if self.heads and max(self.heads) >= config.heads:
-            yield f"`heads` must be below {config.heads}, but has {max(self.heads)} instead"
-
-
-class CrossAttentionRecorder:
-    """A recorder that keeps where the decoder looked last, and lets another one hear all."""
-
-    def __init__(self, layer: int, heads: tuple[int, ...] | None, inner: Recorder = NULL_RECORDER):
-        self._site = AttentionSite("decoder", layer, "cross")
-        self._heads = None if heads is None else list(heads)
-        self._other = inner
-        self.weights_RTS: Tensor | None = None
-
-    def attention_listener(self, site: AttentionSite) -> AttentionListener | None:
-        """Listen at one place, and wherever the other one does."""
-        theirs = self._other.attention_listener(site)
-        if site != self._site:
-            return theirs
-
-        def take(record: AttentionRecord) -> None:
-            weights_RHTS = record.weights_BHTS
-            if self._heads is not None:
-                weights_RHTS = weights_RHTS[:, self._heads]
-            self.weights_RTS = weights_RHTS.mean(1)
-            if theirs:
-                theirs(record)
-
-        return take
-
-    def layer_listener(self, stack: StackName, layer: int) -> LayerListener | None:
-        """Layers are the other one's."""
-        return self._other.layer_listener(stack, layer)
-
+# B sources, K beams, R = B·K hypotheses, T target tokens so far, C capacity of the cache, S source
+# tokens, L layers, H heads, G = B·H, D features of a head, M features of the model, V vocabulary
 
 MIN_GROUP_TOKENS = 512
-"""Sources of different lengths share a group until it has so many tokens."""
-
-
-def encode_in_groups(
-    model: Transformer, source_BS: Tensor, recorder: Recorder = NULL_RECORDER
-) -> EncoderOutput:
-    """Return what the encoder makes of a batch, best with the longest sources first.
-
-    Other devices than a CPU, and whoever listens, want it whole.
-    """
-    if source_BS.device.type != "cpu" or recorder is not NULL_RECORDER:
-        return model.encode(source_BS, recorder)
-    padding_BS = source_BS == model.encoder.pad_id
-    lengths = compute_source_lengths(padding_BS).tolist()
-    ends = [0, *find_group_ends(lengths)]
-    if len(ends) == 2:
-        return model.encode(source_BS)
-    groups = [source_BS[start:end, : max(lengths[start:end])] for start, end in pairwise(ends)]
-    states = [model.encode(group).states_BSM for group in groups]
-    states_BSM = states[0].new_zeros(*source_BS.shape, states[0].size(2))
-    for own, (start, end) in zip(states, pairwise(ends), strict=True):
-        states_BSM[start:end, : own.size(1)] = own
-    return EncoderOutput(states_BSM, padding_BS)
-
-
-def compute_source_lengths(padding_BS: Tensor) -> Tensor:
-    """Return how far each source reaches, at least to the first place: padding may be inside."""
-    places_S = torch.arange(1, padding_BS.size(1) + 1, device=padding_BS.device)
-    return (padding_BS.logical_not() * places_S).amax(1).clamp(min=1)
-
-
-def find_group_ends(lengths: Sequence[int]) -> Iterator[int]:
-    """Yield where each group ends, one behind its last source."""
-    start = 0
-    for place in range(1, len(lengths)):
-        is_large = (place - start) * lengths[start] >= MIN_GROUP_TOKENS
-        if is_large and lengths[place] != lengths[start]:
-            yield place
-            start = place
-    yield len(lengths)
-
-
+"""Sources of different lengths share a group until it has this number of tokens."""
 MIN_ROWS_TO_PACK = 32
-"""Hypotheses of a search, all batches together: with fewer, its steps gain less than it takes to
-pack the weights."""
-
-
-class SupportsLogProbabilities(Protocol):
-    """From states to what may come next."""
-
-    def log_probabilities(self, x_RM: Tensor, /) -> Tensor:
-        """Return a log-probability for each piece of the vocabulary, [R, V]."""
-
-
-def choose_output_projection(
-    output: OutputProjection, num_hypotheses: int
-) -> SupportsLogProbabilities:
-    """Return the fastest form of a model's output layer for a search of so many hypotheses.
-
-    It may hold a copy of the weights as they are now.
-    """
-    is_float32 = supports_onednn(output.tokens.weight_VM) and not torch.is_autocast_enabled("cpu")
-    is_worth_it = num_hypotheses >= MIN_ROWS_TO_PACK and is_float32
-    return PackedOutputProjection(output) if is_worth_it and _is_plain(output) else output
-
-
-def _is_plain(output: OutputProjection) -> bool:
-    """Tell whether it is as it was made: what others have put in its place does its own work."""
-    is_hooked = output._forward_hooks or output._forward_pre_hooks or "forward" in vars(output)
-    return type(output) is OutputProjection and not is_hooked
-
-
-class PackedOutputProjection:
-    """The output layer with its weights in the order that suits the kernel."""
-
-    def __init__(self, output: OutputProjection) -> None:
-        self._logits = PackedLinear(output.tokens.weight_VM, output.bias_V)
-
-    def log_probabilities(self, x_RM: Tensor, /) -> Tensor:
-        """Return log softmax of the logits, in their own place."""
-        logits_RV = self._logits(x_RM)
-        return torch.log_softmax(logits_RV, -1, out=logits_RV)
-
-
+"""Minimum number of hypotheses of a search (over all batches) for which packing the output weights
+saves time."""
 INITIAL_CACHE_LENGTH = 16
-"""Tokens of the past that there is room for at first."""
-
-
+"""Number of tokens for which the cache is allocated at first."""
 SUPPORTED_MODULES = {
     CrossAttention,
     DecoderLayer,
@@ -206,63 +78,199 @@ SUPPORTED_MODULES = {
     nn.Identity,
     nn.LayerNorm,
 }
-"""The parts of a layer whose steps are written down here."""
+"""Modules of a decoder layer that `FastCpuStepDecoder` implements."""
+
+
+class AlignmentConfig(Config):
+    """Layer and heads whose cross-attention weights are used as word alignment."""
+
+    layer: int | None = Field(default=None, ge=0)
+    """Decoder layer, from 0. By default the last but one, but not the first of several: the last
+    layer prepares the output, and the first has too little context."""
+    heads: tuple[int, ...] | None = Field(default=None, min_length=1, strict=False)
+    """Heads whose weights are averaged. By default all heads of the layer."""
+
+    def resolve_layer(self, num_layers: int) -> int:
+        """Return the layer to use in a decoder with `num_layers` layers."""
+        return max(min(1, num_layers - 1), num_layers - 2) if self.layer is None else self.layer
+
+    def find_problems(self, config: ModelConfig) -> Iterator[str]:
+        """Yield a message for each setting that does not fit the model."""
+        if self.resolve_layer(config.decoder_layers) >= config.decoder_layers:
+            yield f"`layer` must be below {config.decoder_layers}, but is {self.layer} instead"
+        if self.heads and max(self.heads) >= config.heads:
+            yield f"`heads` must be below {config.heads}, but has {max(self.heads)} instead"
+
+
+class CrossAttentionRecorder:
+    """Stores the cross-attention weights of the last step, averaged over heads.
+
+    All records are also passed to the recorder `inner`.
+    """
+
+    def __init__(self, layer: int, heads: tuple[int, ...] | None, inner: Recorder = NULL_RECORDER):
+        self._site = AttentionSite("decoder", layer, "cross")
+        self._heads = None if heads is None else list(heads)
+        self._inner = inner
+        self.weights_RTS: Tensor | None = None
+
+    def attention_listener(self, site: AttentionSite) -> AttentionListener | None:
+        """Return the listener of the recorded site, or the listener of `inner`."""
+        inner_listener = self._inner.attention_listener(site)
+        if site != self._site:
+            return inner_listener
+
+        def store(record: AttentionRecord) -> None:
+            weights_RHTS = record.weights_BHTS
+            if self._heads is not None:
+                weights_RHTS = weights_RHTS[:, self._heads]
+            self.weights_RTS = weights_RHTS.mean(1)
+            if inner_listener:
+                inner_listener(record)
+
+        return store
+
+    def layer_listener(self, stack: StackName, layer: int) -> LayerListener | None:
+        """Return the listener of `inner`."""
+        return self._inner.layer_listener(stack, layer)
+
+
+def encode_in_groups(
+    model: Transformer, source_BS: Tensor, recorder: Recorder = NULL_RECORDER
+) -> EncoderOutput:
+    """Return the encoder output of a batch, computed in groups of sources of similar length.
+
+    Sources should be sorted by length, longest first. On other devices than a CPU, and with a
+    recorder, the whole batch is encoded at once.
+    """
+    if source_BS.device.type != "cpu" or recorder is not NULL_RECORDER:
+        return model.encode(source_BS, recorder)
+    padding_BS = source_BS == model.encoder.pad_id
+    lengths = compute_source_lengths(padding_BS).tolist()
+    ends = [0, *find_group_ends(lengths)]
+    if len(ends) == 2:
+        return model.encode(source_BS)
+    groups = [source_BS[start:end, : max(lengths[start:end])] for start, end in pairwise(ends)]
+    states = [model.encode(group).states_BSM for group in groups]
+    states_BSM = states[0].new_zeros(*source_BS.shape, states[0].size(2))
+    for group_BSM, (start, end) in zip(states, pairwise(ends), strict=True):
+        states_BSM[start:end, : group_BSM.size(1)] = group_BSM
+    return EncoderOutput(states_BSM, padding_BS)
+
+
+def compute_source_lengths(padding_BS: Tensor) -> Tensor:
+    """Return the length of each source up to its last token, at least 1, [B].
+
+    Padding inside a source is counted.
+    """
+    positions_S = torch.arange(1, padding_BS.size(1) + 1, device=padding_BS.device)
+    return (padding_BS.logical_not() * positions_S).amax(1).clamp(min=1)
+
+
+def find_group_ends(lengths: Sequence[int]) -> Iterator[int]:
+    """Yield the end (exclusive) of each group of sources."""
+    start = 0
+    for index in range(1, len(lengths)):
+        is_large = (index - start) * lengths[start] >= MIN_GROUP_TOKENS
+        if is_large and lengths[index] != lengths[start]:
+            yield index
+            start = index
+    yield len(lengths)
+
+
+class SupportsLogProbabilities(Protocol):
+    """Computes log-probabilities from the states of the decoder."""
+
+    def log_probabilities(self, x_RM: Tensor, /) -> Tensor:
+        """Return the log-probability of each token of the vocabulary, [R, V]."""
+
+
+def choose_output_projection(
+    output: OutputProjection, num_hypotheses: int
+) -> SupportsLogProbabilities:
+    """Return the fastest output projection for a search with this number of hypotheses.
+
+    It may contain a copy of the current weights.
+    """
+    is_float32 = supports_onednn(output.tokens.weight_VM) and not torch.is_autocast_enabled("cpu")
+    is_large = num_hypotheses >= MIN_ROWS_TO_PACK and is_float32
+    return PackedOutputProjection(output) if is_large and _is_unmodified(output) else output
+
+
+def _is_unmodified(output: OutputProjection) -> bool:
+    """Return whether the module has no hooks and is not replaced by another class."""
+    is_hooked = output._forward_hooks or output._forward_pre_hooks or "forward" in vars(output)
+    return type(output) is OutputProjection and not is_hooked
+
+
+class PackedOutputProjection:
+    """Output projection with weights packed for the oneDNN kernel."""
+
+    def __init__(self, output: OutputProjection) -> None:
+        self._linear = PackedLinear(output.tokens.weight_VM, output.bias_V)
+
+    def log_probabilities(self, x_RM: Tensor, /) -> Tensor:
+        """Return the log softmax of the logits, computed in place."""
+        logits_RV = self._linear(x_RM)
+        return torch.log_softmax(logits_RV, -1, out=logits_RV)
 
 
 class StepDecoder(Protocol):
-    """The hypotheses of a batch of sources: what the decoder remembers, and how it goes on."""
+    """Decodes the hypotheses of one batch of sources, one token per step."""
 
     def step(self, tokens_R: Tensor) -> Tensor:
-        """Take one token more of each hypothesis, and return its state, [R, M]."""
+        """Append one token to each hypothesis, and return the decoder states, [R, M]."""
 
     def reorder(self, sources_B: Tensor, parents_BK: Tensor) -> None:
-        """Keep these sources; there, hypothesis k goes on from the old one parents[k].
+        """Keep the given sources, and continue hypothesis k of each from its old one parents[k].
 
-        As many sources as before means all of them in their order.
+        If the number of sources does not change, `sources_B` must list all of them in order.
         """
 
 
 def create_step_decoder(
     model: Transformer, memory: EncoderOutput, recorder: Recorder = NULL_RECORDER
 ) -> StepDecoder:
-    """Return the fastest steps that the model, its memory and its listeners allow."""
-    is_lean = (
+    """Return the fastest step decoder that supports the model, its device and the recorder."""
+    supports_fast_step = (
         recorder is NULL_RECORDER
         and memory.states_BSM.device.type == "cpu"
         and not torch.is_autocast_enabled("cpu")
-        and not memory.padding_BS.all(1).any()  # whoever looks at nothing at all gets zeros
+        and not memory.padding_BS.all(1).any()  # there attention must be zero, not NaN
         and supports_fast_cpu_step(model)
     )
     return (
-        FastCpuStepDecoder(model, memory) if is_lean else ModelStepDecoder(model, memory, recorder)
+        FastCpuStepDecoder(model, memory)
+        if supports_fast_step
+        else ModelStepDecoder(model, memory, recorder)
     )
 
 
 def supports_fast_cpu_step(model: Transformer) -> bool:
-    """Tell whether a model decodes with known parts, all of them as they were made.
+    """Return whether the decoder consists of unmodified modules of `SUPPORTED_MODULES`.
 
-    What somebody has put in their place, or hooked on to them, does its own work.
+    Replaced modules and modules with hooks are not supported.
     """
     decoder = model.decoder
     if type(model) is not Transformer or type(decoder) is not Decoder:
         return False
-    inside = [part for layer in decoder.layers for part in layer.modules()]
-    heads = {part.heads for part in inside if isinstance(part, MultiHeadAttention)}
+    modules = [module for layer in decoder.layers for module in layer.modules()]
+    num_heads = {module.heads for module in modules if isinstance(module, MultiHeadAttention)}
     return (
-        len(heads) == 1
-        and all(type(part) in SUPPORTED_MODULES for part in (*inside, decoder.norm))
-        and not any(map(_is_special, (decoder, decoder.norm, *inside)))
+        len(num_heads) == 1
+        and all(type(module) in SUPPORTED_MODULES for module in (*modules, decoder.norm))
+        and not any(map(_is_modified, (decoder, decoder.norm, *modules)))
     )
 
 
-def _is_special(part: nn.Module) -> bool:
-    is_shared = isinstance(part, MultiHeadAttention) and part.shared_qk
-    is_hooked = part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part)
-    return bool(is_shared or is_hooked or part.training)
+def _is_modified(module: nn.Module) -> bool:
+    is_shared = isinstance(module, MultiHeadAttention) and module.shared_qk
+    is_hooked = module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
+    return bool(is_shared or is_hooked or module.training)
 
 
 class ModelStepDecoder:
-    """The model's own, which serve every kind of it, and which a recorder may hear."""
+    """Decodes with `Transformer.step`, for every model, device and recorder."""
 
     def __init__(
         self, model: Transformer, memory: EncoderOutput, recorder: Recorder = NULL_RECORDER
@@ -272,16 +280,20 @@ class ModelStepDecoder:
         self._cache = model.init_cache(memory)
 
     def step(self, tokens_R: Tensor) -> Tensor:
-        """Let the model take a step, and remember it in its cache."""
+        """Append one token to each hypothesis, and return the decoder states, [R, M]."""
         return self._model.step(tokens_R[:, None], self._cache, self._recorder).squeeze(1)
 
     def reorder(self, sources_B: Tensor, parents_BK: Tensor) -> None:
-        """Let the cache follow."""
+        """Reorder the cache of the model; see `StepDecoder.reorder`."""
         self._cache.reorder(sources_B, parents_BK)
 
 
 class FastCpuStepDecoder:
-    """The kernels alone, for a model of known parts. Made in inference mode, it is used there."""
+    """Decodes with direct calls of torch functions; see the docstring of this module.
+
+    The model must satisfy `supports_fast_cpu_step`. An instance that was created in inference mode
+    must be used in inference mode.
+    """
 
     @torch.no_grad()
     def __init__(self, model: Transformer, memory: EncoderOutput) -> None:
@@ -289,57 +301,63 @@ class FastCpuStepDecoder:
         self._embed = decoder.embeddings
         self._norm = unwrap_norm(decoder.norm)
         self._layers = [FastCpuDecoderLayer(layer, memory) for layer in decoder.layers]
-        self._hidden_G1S = build_additive_mask(
+        self._mask_G1S = build_additive_mask(
             memory.padding_BS, self._layers[0].heads, states_BSM.dtype
         )
-        self._sources, self._beams = len(states_BSM), 1
-        shape = (INITIAL_CACHE_LENGTH, len(self._layers), 2, self._sources, states_BSM.size(2))
+        self._num_sources, self._num_beams = len(states_BSM), 1
+        shape = (INITIAL_CACHE_LENGTH, len(self._layers), 2, self._num_sources, states_BSM.size(2))
         self._past_CL2RM = states_BSM.new_empty(shape)
         self._length = 0
 
     @torch.no_grad()
     def step(self, tokens_R: Tensor) -> Tensor:
-        """Write the token behind the past of each layer, and look at all of it."""
-        assert len(tokens_R) == self._sources * self._beams, "a token for each hypothesis"
+        """Append one token to each hypothesis, and return the decoder states, [R, M]."""
+        assert len(tokens_R) == self._num_sources * self._num_beams, (
+            "expected one token per hypothesis"
+        )
         if self._length == len(self._past_CL2RM):
             self._past_CL2RM = torch.cat((self._past_CL2RM, torch.empty_like(self._past_CL2RM)))
         x_RM = self._embed(tokens_R[:, None], offset=self._length)[:, 0]
         self._length += 1
         for layer, past_C2RM in zip(self._layers, self._past_CL2RM.unbind(1), strict=True):
             past_T2RM = past_C2RM[: self._length]
-            x_RM = layer.step(x_RM, past_T2RM, self._hidden_G1S, self._beams)
+            x_RM = layer.step(x_RM, past_T2RM, self._mask_G1S, self._num_beams)
         return self._norm(x_RM)
 
     @torch.no_grad()
     def reorder(self, sources_B: Tensor, parents_BK: Tensor) -> None:
-        """Let the past of the hypotheses change places; sources that are left keep theirs."""
-        index_R = (sources_B[:, None] * self._beams + parents_BK).flatten()
-        self._beams = parents_BK.size(1)
-        if len(sources_B) != self._sources:
-            self._keep(sources_B)
-        room, layers, two, _, features = self._past_CL2RM.shape
-        past = self._past_CL2RM.new_empty(room, layers, two, len(index_R), features)
+        """Reorder the cached keys and values; see `StepDecoder.reorder`."""
+        index_R = (sources_B[:, None] * self._num_beams + parents_BK).flatten()
+        self._num_beams = parents_BK.size(1)
+        if len(sources_B) != self._num_sources:
+            self._select_sources(sources_B)
+        capacity, layers, two, _, features = self._past_CL2RM.shape
+        past = self._past_CL2RM.new_empty(capacity, layers, two, len(index_R), features)
         old, new = (each[: self._length].flatten(0, 2) for each in (self._past_CL2RM, past))
         torch.index_select(old, 1, index_R, out=new)
         self._past_CL2RM = past
 
-    def _keep(self, sources_B: Tensor) -> None:
-        if self._hidden_G1S is not None:
-            self._hidden_G1S = select_sources(self._hidden_G1S, sources_B, self._sources)
+    def _select_sources(self, sources_B: Tensor) -> None:
+        if self._mask_G1S is not None:
+            self._mask_G1S = select_sources(self._mask_G1S, sources_B, self._num_sources)
         for layer in self._layers:
-            layer.keys_GSD = select_sources(layer.keys_GSD, sources_B, self._sources)
-            layer.values_GSD = select_sources(layer.values_GSD, sources_B, self._sources)
-        self._sources = len(sources_B)
+            layer.keys_GSD = select_sources(layer.keys_GSD, sources_B, self._num_sources)
+            layer.values_GSD = select_sources(layer.values_GSD, sources_B, self._num_sources)
+        self._num_sources = len(sources_B)
 
 
 class FastCpuDecoderLayer:
-    """A layer of the decoder, with its keys and values of the sources."""
+    """One decoder layer with the keys and values of the sources."""
 
     def __init__(self, layer: DecoderLayer, memory: EncoderOutput) -> None:
-        own, cross, between = layer.attention, layer.cross_attention, layer.feed_forward
+        attention, cross, feed_forward = (
+            layer.attention,
+            layer.cross_attention,
+            layer.feed_forward,
+        )
         self.heads = cross.heads
-        self.own_scale, self.cross_scale = map(get_attention_scale, (own, cross))
-        self.activation = between.activation
+        self.self_scale, self.cross_scale = map(get_attention_scale, (attention, cross))
+        self.activation = feed_forward.activation
         self.residuals = [
             unwrap_residual(residual)
             for residual in (
@@ -348,45 +366,52 @@ class FastCpuDecoderLayer:
                 layer.feed_forward_residual,
             )
         ]
-        linears = (own.qkv, own.output, cross.query, cross.output, between.up, between.down)
-        self.qkv, self.own_output, self.query, self.cross_output, self.up, self.down = (
+        linears = (
+            attention.qkv,
+            attention.output,
+            cross.query,
+            cross.output,
+            feed_forward.up,
+            feed_forward.down,
+        )
+        self.qkv, self.self_output, self.query, self.cross_output, self.up, self.down = (
             partial(F.linear, weight=linear.weight, bias=linear.bias) for linear in linears
         )
-        memories = cross.key_value(memory.states_BSM).chunk(2, dim=-1)
+        keys_and_values = cross.key_value(memory.states_BSM).chunk(2, dim=-1)
         self.keys_GSD, self.values_GSD = (
-            split_heads(part_BSM, self.heads) for part_BSM in memories
+            split_heads(part_BSM, self.heads) for part_BSM in keys_and_values
         )
 
     def step(
-        self, x_RM: Tensor, past_T2RM: Tensor, hidden_G1S: Tensor | None, beams: int
+        self, x_RM: Tensor, past_T2RM: Tensor, mask_G1S: Tensor | None, num_beams: int
     ) -> Tensor:
-        """Return the next layer's input, and write the token's keys and values into the past."""
-        add_own, add_source, add_between = self.residuals
-        x_RM = add_own(x_RM, lambda h_RM: self._look_back(h_RM, past_T2RM))
-        x_RM = add_source(x_RM, lambda h_RM: self._look_at_source(h_RM, hidden_G1S, beams))
-        return add_between(x_RM, lambda h_RM: self.down(self.activation(self.up(h_RM))))
+        """Return the output of the layer, and write keys and values of the token to the cache."""
+        self_residual, cross_residual, feed_forward_residual = self.residuals
+        x_RM = self_residual(x_RM, lambda h_RM: self._self_attention(h_RM, past_T2RM))
+        x_RM = cross_residual(x_RM, lambda h_RM: self._cross_attention(h_RM, mask_G1S, num_beams))
+        return feed_forward_residual(x_RM, lambda h_RM: self.down(self.activation(self.up(h_RM))))
 
-    def _look_back(self, x_RM: Tensor, past_T2RM: Tensor) -> Tensor:
-        all_R3M = self.qkv(x_RM).view(len(x_RM), 3, -1)
-        past_T2RM[-1].copy_(all_R3M[:, 1:].transpose(0, 1))
-        queries_RM = all_R3M[:, 0] * self.own_scale
-        return self.own_output(attend_to_past(queries_RM, past_T2RM, self.heads))
+    def _self_attention(self, x_RM: Tensor, past_T2RM: Tensor) -> Tensor:
+        qkv_R3M = self.qkv(x_RM).view(len(x_RM), 3, -1)
+        past_T2RM[-1].copy_(qkv_R3M[:, 1:].transpose(0, 1))
+        queries_RM = qkv_R3M[:, 0] * self.self_scale
+        return self.self_output(attend_to_past(queries_RM, past_T2RM, self.heads))
 
-    def _look_at_source(self, x_RM: Tensor, hidden_G1S: Tensor | None, beams: int) -> Tensor:
+    def _cross_attention(self, x_RM: Tensor, mask_G1S: Tensor | None, num_beams: int) -> Tensor:
         queries_RM = self.query(x_RM).mul_(self.cross_scale)
-        queries_GKD = split_heads(queries_RM.view(-1, beams, queries_RM.size(1)), self.heads)
+        queries_GKD = split_heads(queries_RM.view(-1, num_beams, queries_RM.size(1)), self.heads)
         keys_GDS = self.keys_GSD.transpose(1, 2)
-        if hidden_G1S is None:
+        if mask_G1S is None:
             scores_GKS = torch.bmm(queries_GKD, keys_GDS)
         else:
-            scores_GKS = torch.baddbmm(hidden_G1S, queries_GKD, keys_GDS)
-        mixed_GKD = torch.bmm(scores_GKS.softmax(-1), self.values_GSD)
-        mixed_BKHD = mixed_GKD.view(-1, self.heads, *mixed_GKD.shape[1:]).transpose(1, 2)
-        return self.cross_output(mixed_BKHD.reshape(len(x_RM), -1))
+            scores_GKS = torch.baddbmm(mask_G1S, queries_GKD, keys_GDS)
+        context_GKD = torch.bmm(scores_GKS.softmax(-1), self.values_GSD)
+        context_BKHD = context_GKD.view(-1, self.heads, *context_GKD.shape[1:]).transpose(1, 2)
+        return self.cross_output(context_BKHD.reshape(len(x_RM), -1))
 
 
 def attend_to_past(queries_RM: Tensor, past_T2RM: Tensor, heads: int) -> Tensor:
-    """Attend to the past with one query a hypothesis, already scaled."""
+    """Return the attention to all past tokens, with one scaled query per hypothesis, [R, M]."""
     keys_TRHD, values_TRHD = past_T2RM.view(*past_T2RM.shape[:-1], heads, -1).unbind(1)
     queries_RHD = queries_RM.view(len(queries_RM), heads, -1)
     weights_TRH = (keys_TRHD * queries_RHD).sum(-1).softmax(0)
@@ -394,17 +419,17 @@ def attend_to_past(queries_RM: Tensor, past_T2RM: Tensor, heads: int) -> Tensor:
 
 
 def split_heads(x_BSM: Tensor, heads: int) -> Tensor:
-    """Return a matrix for each head of each row, [G, S, D]."""
+    """Return one matrix per head of each row, [G, S, D]."""
     return x_BSM.view(*x_BSM.shape[:-1], heads, -1).transpose(1, 2).flatten(0, 1)
 
 
 def select_sources(x_G: Tensor, sources_B: Tensor, num_sources: int) -> Tensor:
-    """Return what these of so many sources have, all heads of each."""
+    """Return the rows of the given sources, with all heads of each."""
     return x_G.view(num_sources, -1, *x_G.shape[1:]).index_select(0, sources_B).flatten(0, 1)
 
 
 def build_additive_mask(padding_BS: Tensor, heads: int, dtype: torch.dtype) -> Tensor | None:
-    """Return −∞ for the padding and 0 for the rest, to be added to the scores of each head."""
+    """Return a mask with −∞ for padding and 0 elsewhere, [G, 1, S], or None without padding."""
     if not padding_BS.any():
         return None
     mask_BS = padding_BS.new_zeros(padding_BS.shape, dtype=dtype)
@@ -412,13 +437,13 @@ def build_additive_mask(padding_BS: Tensor, heads: int, dtype: torch.dtype) -> T
 
 
 def get_attention_scale(module: MultiHeadAttention) -> float:
-    """Return what the scores of some heads are multiplied by."""
+    """Return the factor on the attention scores."""
     assert isinstance(module.attention, DotProductAttention)
     return module.attention.scale
 
 
 def unwrap_residual(module: Residual) -> Callable[[Tensor, Sublayer], Tensor]:
-    """Return what a residual connection does."""
+    """Return a function that computes the residual connection, without dropout."""
     norm = unwrap_norm(module.norm)
     if isinstance(module, PreNormResidual):
         return lambda x_RM, sublayer: sublayer(norm(x_RM)).add_(x_RM)
@@ -426,7 +451,7 @@ def unwrap_residual(module: Residual) -> Callable[[Tensor, Sublayer], Tensor]:
 
 
 def unwrap_norm(module: nn.Module) -> Callable[[Tensor], Tensor]:
-    """Return what a norm does, without the way of a module to it."""
+    """Return a function that computes the norm without the overhead of a module call."""
     if type(module) is not nn.LayerNorm:
         return module
     shape, weight, bias, eps = module.normalized_shape, module.weight, module.bias, module.eps
@@ -434,11 +459,15 @@ def unwrap_norm(module: nn.Module) -> Callable[[Tensor], Tensor]:
 
 
 class TorchDecoder:
-    """A model that has read a batch of sources; see `seq2see.search.Decoder`.
+    """Decodes one batch of encoded sources step by step; see `IncrementalDecoder`.
 
-    A recorder hears the encoder at once and the decoder at each step. With an ear it tells where
-    it looks, which keeps attention from its fused form. The output layer may be another form of
-    the model's own.
+    Args:
+        model: The model.
+        source_BS: Source ids with special tokens and padding.
+        recorder: Records the encoder at once and the decoder at each step.
+        attention_recorder: If given, each step also returns cross-attention weights; attention
+            then uses the plain implementation.
+        output_projection: Replaces the output projection of the model.
     """
 
     def __init__(
@@ -450,21 +479,22 @@ class TorchDecoder:
         output_projection: SupportsLogProbabilities | None = None,
     ) -> None:
         self._output: SupportsLogProbabilities = output_projection or model.output
-        self._ear = attention_recorder
-        self._steps = create_step_decoder(
+        self._attention_recorder = attention_recorder
+        self._step_decoder = create_step_decoder(
             model, encode_in_groups(model, source_BS, recorder), attention_recorder or recorder
         )
 
     def step(self, tokens_BK: Tensor) -> StepOutput:
-        """Look one token ahead."""
-        states_RM = self._steps.step(tokens_BK.flatten())
+        """Append one token to each hypothesis, and return the scores of the next token."""
+        states_RM = self._step_decoder.step(tokens_BK.flatten())
         log_probs_RV = self._output.log_probabilities(states_RM)
         log_probs_BKV = log_probs_RV.view(*tokens_BK.shape, -1)
-        if self._ear is None:
+        if self._attention_recorder is None:
             return StepOutput(log_probs_BKV)
-        assert self._ear.weights_RTS is not None
-        return StepOutput(log_probs_BKV, self._ear.weights_RTS[:, -1].view(*tokens_BK.shape, -1))
+        assert self._attention_recorder.weights_RTS is not None
+        weights_RS = self._attention_recorder.weights_RTS[:, -1]
+        return StepOutput(log_probs_BKV, weights_RS.view(*tokens_BK.shape, -1))
 
     def reorder(self, rows_B: Tensor, parents_BK: Tensor) -> None:
-        """Keep some sentences, and in each the beams that go on."""
-        self._steps.reorder(rows_B, parents_BK)
+        """Keep the given sentences and the surviving beams of each."""
+        self._step_decoder.reorder(rows_B, parents_BK)

@@ -1,6 +1,8 @@
 """The torch engine: beam search with the PyTorch model on any device.
 
-Batches run in a pool of threads, each of which computes with one torch thread.
+Batches run in a pool of threads, each of which computes with one torch thread. The threads of torch
+itself divide a single matrix product, and the products of a small model are too small for that: two
+threads wait for each other longer than they compute. Batches are independent of each other.
 """
 
 from __future__ import annotations
@@ -50,97 +52,101 @@ from seq2see.search import (
 )
 
 Item = TypeVar("Item")
-
-
 Result = TypeVar("Result")
+
+# B sentences, K beams, R = B·K rows, S source tokens, T target tokens, V vocabulary
+
+MAX_BATCH_TOKENS = 16384
+"""Maximum size of a batch: sentences × length of the longest source × beams."""
+MIN_BATCH_TOKENS = 1024
+"""Smaller batches are not worth a thread of their own."""
+STEP_COST_TOKENS = 30
+"""Fixed cost of a decoding step, in hypotheses, beside the cost that grows with their number.
+Measured with four layers of 128 features on a CPU."""
+SCORING_BATCH_TOKENS = 1024
+"""Target positions per batch of `score_targets`; each has a log-probability per vocabulary item."""
 
 
 class TorchThreadPool:
-    """So many workers, who start when they are first needed; all who call share them.
+    """A pool of threads, started on first use and shared by all callers.
 
-    A crew of one is whoever calls, one after the other.
+    With `num_threads` 1 the work runs in the calling thread, one call at a time.
     """
 
     def __init__(self, num_threads: int) -> None:
         self.num_threads = num_threads
-        self._turn: AbstractContextManager[Any] = RLock() if num_threads == 1 else nullcontext()
+        self._caller_lock: AbstractContextManager[Any] = (
+            RLock() if num_threads == 1 else nullcontext()
+        )
         self._lock = Lock()
-        self._started: ThreadPoolExecutor | None = None
+        self._executor: ThreadPoolExecutor | None = None
 
-    @property
-    def _pool(self) -> ThreadPoolExecutor:
+    def _get_executor(self) -> ThreadPoolExecutor:
         with self._lock:
-            if self._started is None:
-                self._started = start_threads(self.num_threads)
-            return self._started
+            if self._executor is None:
+                self._executor = start_threads(self.num_threads)
+            return self._executor
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Yield what the work makes of each item, in order. A single item needs no worker."""
+        """Yield the result of `function` for each item, in order.
+
+        A single item is processed in the calling thread.
+        """
         if self.num_threads == 1 or len(items) < 2:
             return (self.run_in_caller(function, item) for item in items)
-        return _in_order(self._pool, function, items)
+        return _map_in_order(self._get_executor(), function, items)
 
     def run_in_caller(self, function: Callable[[Item], Result], item: Item) -> Result:
-        """Return what the work makes of an item, in the thread of whoever calls."""
-        with self._turn:
+        """Return the result of `function` for one item, computed in the calling thread."""
+        with self._caller_lock:
             return function(item)
 
 
-def _in_order(
-    pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Sequence[Item]
+def _map_in_order(
+    executor: ThreadPoolExecutor, function: Callable[[Item], Result], items: Sequence[Item]
 ) -> Iterator[Result]:
-    """Yield what the threads of a pool make of each item, in the order of the items."""
-    futures = [pool.submit(work, item) for item in items]
+    """Yield the results of all items, in the order of the items."""
+    futures = [executor.submit(function, item) for item in items]
     try:
         for future in futures:
             yield future.result()
-    finally:  # after an error or Ctrl-C nobody wants the rest
+    finally:  # cancel the remaining items after an error or Ctrl-C
         for future in futures:
             future.cancel()
 
 
 def start_threads(num_threads: int) -> ThreadPoolExecutor:
-    """Return so many threads in which torch has one each.
+    """Return a pool of threads, each of which computes with one torch thread.
 
-    Torch gives every thread that starts later the number that was set last, whoever set it. So all
-    of these start at once, and then others get the number again that they would have had.
+    Torch applies `set_num_threads` to all threads that start later, in any part of the process.
+    Therefore all threads of the pool start now, and the previous number is restored afterwards.
     """
-    usual, ready = torch.get_num_threads(), Barrier(num_threads)
-    pool = ThreadPoolExecutor(num_threads, "seq2see-torch", initializer=_take_one_thread)
-    for worker in [pool.submit(ready.wait) for _ in range(num_threads)]:
-        worker.result()
-    torch.set_num_threads(usual)
-    return pool
+    previous, all_started = torch.get_num_threads(), Barrier(num_threads)
+    executor = ThreadPoolExecutor(num_threads, "seq2see-torch", initializer=_use_one_torch_thread)
+    for future in [executor.submit(all_started.wait) for _ in range(num_threads)]:
+        future.result()
+    torch.set_num_threads(previous)
+    return executor
 
 
-def _take_one_thread() -> None:
+def _use_one_torch_thread() -> None:
     torch.set_num_threads(1)
-    torch.get_num_threads()  # a thread takes what was set last when it first looks
-
-
-# B sentences, K beams, R = B·K rows, S source tokens, T target tokens, V vocabulary
-MAX_BATCH_TOKENS = 16384
-"""Places of the memory that are searched at once: sentences × the longest source × beams."""
-
-
-MIN_BATCH_TOKENS = 1024
-"""Fewer places are not worth a worker of their own."""
-
-
-STEP_COST_TOKENS = 30
-"""Beside what grows with the hypotheses, a step takes as long as so many of them: measured with
-four layers of 128 features on a CPU."""
-
-
-SCORING_BATCH_TOKENS = 1024
-"""Places that are forced at once: each has a log-probability for every piece."""
+    torch.get_num_threads()  # a thread reads the setting on its first access
 
 
 class TorchEngine:
-    """Searches with a model. Threads may share one whose model is not in training.
+    """Searches with a PyTorch model. It is thread-safe if the model is not in training mode.
 
-    `others` make it an ensemble: models that read and write the same pieces, and are asked for the
-    mean of their probabilities.
+    Args:
+        model: The model.
+        special_tokens: Ids that start and end a sequence.
+        alignment: Layer and heads whose cross-attention is used as word alignment.
+        stop_rule: Stop rule of searches whose config has none.
+        max_batch_tokens: Maximum size of a batch: sentences × longest source × beams.
+        max_batch_size: Maximum number of sentences per batch. By default there is no limit.
+        threads: Number of batches that are searched in parallel.
+        ensemble: Further models with the same vocabulary. The search uses the mean of the
+            probabilities of all models.
     """
 
     name = "torch"
@@ -162,15 +168,17 @@ class TorchEngine:
         self.special_tokens = special_tokens
         self.alignment = alignment or AlignmentConfig()
         self.stop_rule: StopRule = stop_rule
-        self._batch_tokens = max_batch_tokens
-        self._batch_size = max_batch_size
-        self._crew = TorchThreadPool(threads)
+        self._max_batch_tokens = max_batch_tokens
+        self._max_batch_size = max_batch_size
+        self._thread_pool = TorchThreadPool(threads)
 
     def resolve_config(self, config: SearchConfig) -> SearchConfig:
-        """Return a search with the model's stop rule where none was named, and within its
-        positions: what loops is cut there, and the others go on."""
-        known = [model.decoder.embeddings.positions.max_positions for model in self.models]
-        limits = [longest for longest in known if longest is not None]
+        """Return the config with the default stop rule, limited to the positions of the models.
+
+        A translation that reaches the limit is cut there; the others are not affected.
+        """
+        max_positions = [model.decoder.embeddings.positions.max_positions for model in self.models]
+        limits = [limit for limit in max_positions if limit is not None]
         return resolve_search_config(config, self.stop_rule, min(limits, default=None))
 
     def search(
@@ -181,112 +189,123 @@ class TorchEngine:
         processor_factory: ProcessorFactory | None = None,
         observer: SearchObserver | None = None,
     ) -> Iterator[BatchResult]:
-        """Search, and yield batch after batch, those of the longest sentences first.
+        """Search for translations, and yield the result of each batch, longest sentences first.
 
-        Several workers go on meanwhile. A model in training is not until the last batch is there.
-        An observer hears of batch after batch; to follow one sentence, give it alone.
+        Other threads continue with the next batches in the meantime. A model in training mode is
+        in evaluation mode until the last batch is complete. `observer` receives the steps of all
+        batches; to observe one sentence, search for it alone.
         """
         config = self.resolve_config(config)
-        rows = [add_special_tokens(sentence, self.special_tokens) for sentence in source_ids]
-        hypotheses = len(rows) * config.searches_per_input * config.beams_per_search
-        outputs = [choose_output_projection(model.output, hypotheses) for model in self.models]
+        rows = [add_special_tokens(ids, self.special_tokens) for ids in source_ids]
+        num_hypotheses = len(rows) * config.searches_per_input * config.beams_per_search
+        outputs = [choose_output_projection(model.output, num_hypotheses) for model in self.models]
 
-        @torch.inference_mode()  # of this thread alone
-        def work(places: list[int]) -> list[list[Hypothesis]]:
-            chosen = [inputs[place] for place in places]
+        @torch.inference_mode()  # applies to the current thread only
+        def search_batch(indices: list[int]) -> list[list[Hypothesis]]:
+            batch = [inputs[index] for index in indices]
             return search(
-                self._decoder([rows[place] for place in places], config, outputs),
-                chosen,
+                self._build_decoder([rows[index] for index in indices], config, outputs),
+                batch,
                 config,
                 bos=self.special_tokens.decoder_start_id,
                 eos=self.special_tokens.target_eos_id,
                 pad=self.pad_id,
-                processors=processor_factory(chosen, self.device) if processor_factory else (),
+                processors=processor_factory(batch, self.device) if processor_factory else (),
                 observer=observer,
                 device=self.device,
             )
 
-        batches = self._batches([*map(len, rows)], config)
-        with self._evaluating():
-            yield from map(BatchResult, batches, self._crew.map(work, batches))
+        batches = self._make_batches([*map(len, rows)], config)
+        with self._evaluation_mode():
+            yield from map(BatchResult, batches, self._thread_pool.map(search_batch, batches))
 
-    def _batches(self, lengths: Sequence[int], config: SearchConfig) -> list[list[int]]:
-        """Return the places of each batch: if there are few, each worker gets its share."""
-        hypotheses, workers = (
-            config.searches_per_input * config.beams_per_search,
-            self._crew.num_threads,
-        )
-        share = max(lengths, default=0) * -(-len(lengths) // workers) * hypotheses
-        budget = min(self._batch_tokens, max(MIN_BATCH_TOKENS, share)) // hypotheses
+    def _make_batches(self, lengths: Sequence[int], config: SearchConfig) -> list[list[int]]:
+        """Return the indices of each batch. Few sentences are divided among the threads."""
+        hypotheses = config.searches_per_input * config.beams_per_search
+        threads = self._thread_pool.num_threads
+        share = max(lengths, default=0) * -(-len(lengths) // threads) * hypotheses
+        max_tokens = min(self._max_batch_tokens, max(MIN_BATCH_TOKENS, share)) // hypotheses
         step_cost = STEP_COST_TOKENS // hypotheses
-        return build_balanced_batches(lengths, budget, self._batch_size, workers, step_cost)
+        return build_balanced_batches(lengths, max_tokens, self._max_batch_size, threads, step_cost)
 
     @torch.inference_mode()
     def score_targets(
         self, pairs: Sequence[tuple[TokenIds, TokenIds]], *, attention: bool = False
     ) -> list[TargetScores]:
-        """Return what the model thinks of each target: emitted tokens, as a hypothesis has them."""
+        """Return the scores of each target of `pairs` (source ids, target ids).
+
+        Targets end with the end-of-sentence token. With `attention`, the result contains
+        cross-attention weights.
+        """
         results: list[TargetScores] = [TargetScores((), None)] * len(pairs)
 
-        def forced_at_once(some: Sequence[tuple[TokenIds, TokenIds]]) -> list[TargetScores]:
-            return list(self._forced(some, attention))
+        def score_batch(batch: Sequence[tuple[TokenIds, TokenIds]]) -> list[TargetScores]:
+            return list(self._score_batch(batch, attention))
 
         lengths = [max(len(source), len(target)) + 2 for source, target in pairs]
-        with self._evaluating():
-            for places in batch_by_length(lengths, SCORING_BATCH_TOKENS, self._batch_size):
-                found = self._crew.run_in_caller(forced_at_once, [pairs[place] for place in places])
-                for place, forced in zip(places, found, strict=True):
-                    results[place] = forced
+        with self._evaluation_mode():
+            for indices in batch_by_length(lengths, SCORING_BATCH_TOKENS, self._max_batch_size):
+                batch = [pairs[index] for index in indices]
+                scores = self._thread_pool.run_in_caller(score_batch, batch)
+                for index, target_scores in zip(indices, scores, strict=True):
+                    results[index] = target_scores
         return results
 
-    def _forced(
+    def _score_batch(
         self, pairs: Sequence[tuple[TokenIds, TokenIds]], attention: bool
     ) -> Iterator[TargetScores]:
         sources = [add_special_tokens(source, self.special_tokens) for source, _ in pairs]
         targets = [[self.special_tokens.decoder_start_id, *target] for _, target in pairs]
         target_BT = pad_sequences(targets, self.pad_id).to(self.device)
         source_BS = pad_sequences(sources, self.pad_id).to(self.device)
-        ear = self._ear(self.model) if attention else None
-        each = [
-            _thought(model, source_BS, target_BT, NULL_RECORDER if i else ear or NULL_RECORDER)
-            for i, model in enumerate(self.models)
+        recorder = self._build_recorder(self.model) if attention else None
+        recorders = [recorder or NULL_RECORDER, *[NULL_RECORDER] * (len(self.models) - 1)]
+        per_model = [
+            _compute_target_log_probs(model, source_BS, target_BT, model_recorder)
+            for model, model_recorder in zip(self.models, recorders, strict=True)
         ]
-        own_BT = log_mean_probability(each).cpu()
+        log_probs_BT = log_mean_probability(per_model).cpu()
         for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
-            count = len(target) - 1
+            num_tokens = len(target) - 1
             weights_ES = None
-            if ear is not None:
-                assert ear.weights_RTS is not None
-                weights_ES = ear.weights_RTS[row, :count, : len(source)].cpu()
-            yield TargetScores(tuple(own_BT[row, :count].tolist()), weights_ES)
+            if recorder is not None:
+                assert recorder.weights_RTS is not None
+                weights_ES = recorder.weights_RTS[row, :num_tokens, : len(source)].cpu()
+            yield TargetScores(tuple(log_probs_BT[row, :num_tokens].tolist()), weights_ES)
 
-    def _decoder(
+    def _build_decoder(
         self,
         rows: Sequence[TokenIds],
         config: SearchConfig,
         outputs: Sequence[SupportsLogProbabilities],
     ) -> IncrementalDecoder:
         source_BS = pad_sequences(rows, self.pad_id).to(self.device)
-        listens = config.coverage_penalty > 0
+        needs_attention = config.coverage_penalty > 0
         decoders = [
             TorchDecoder(
-                model, source_BS, NULL_RECORDER, self._ear(model) if listens else None, output
+                model,
+                source_BS,
+                NULL_RECORDER,
+                self._build_recorder(model) if needs_attention else None,
+                output,
             )
             for model, output in zip(self.models, outputs, strict=True)
         ]
         return decoders[0] if len(decoders) == 1 else EnsembleDecoder(decoders)
 
-    def _ear(self, model: Transformer) -> CrossAttentionRecorder:
-        """Listen to the heads that were chosen for the model, or to the usual ones of another."""
+    def _build_recorder(self, model: Transformer) -> CrossAttentionRecorder:
+        """Return a recorder of the alignment heads; other models of an ensemble use the default."""
         alignment = self.alignment if model is self.model else AlignmentConfig()
         return CrossAttentionRecorder(
             alignment.resolve_layer(len(model.decoder.layers)), alignment.heads
         )
 
     @contextmanager
-    def _evaluating(self) -> Iterator[None]:
-        """Turn dropout off meanwhile. A model that is not in training is left alone, since another
-        thread may be using it."""
+    def _evaluation_mode(self) -> Iterator[None]:
+        """Disable dropout inside the `with` block.
+
+        A model that is in evaluation mode is not touched, because other threads may use it.
+        """
         training = [model for model in self.models if model.training]
         for model in training:
             model.eval()
@@ -298,19 +317,19 @@ class TorchEngine:
 
     @property
     def pad_id(self) -> int:
-        """What fills a batch up."""
+        """Id of the padding token."""
         return self.model.encoder.pad_id
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Device of the model."""
         return next(self.model.parameters()).device
 
 
-def _thought(
+def _compute_target_log_probs(
     model: Transformer, source_BS: Tensor, target_BT: Tensor, recorder: Recorder
 ) -> Tensor:
-    """Return the log-probability of each token of the targets but the first."""
+    """Return the log-probability of each target token except the first, [B, T - 1]."""
     states_BTM = model.decode(target_BT[:, :-1], model.encode(source_BS), recorder)
     log_probs_BTV = model.output.log_probabilities(states_BTM)
     return log_probs_BTV.gather(2, target_BT[:, 1:, None])[..., 0]

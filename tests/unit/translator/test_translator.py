@@ -299,7 +299,9 @@ def test_what_is_found_comes_before_the_rest(translator, engine, monkeypatch) ->
     few = TorchEngine(engine.model, max_batch_size=3)
     asked = [translator.tokenizers.source.encode_batch(LINES), [SearchInput(9)] * len(LINES)]
     begun = []
-    monkeypatch.setattr(few, "_decoder", lambda *a, m=few._decoder: begun.append(1) or m(*a))
+    monkeypatch.setattr(
+        few, "_build_decoder", lambda *a, m=few._build_decoder: begun.append(1) or m(*a)
+    )
     batches = few.search(*asked, SearchConfig(**FEW))
     first = next(batches)
     assert len(first.indices) == len(first.hypotheses) == 3
