@@ -272,7 +272,7 @@ def test_auto_takes_each_request_where_it_can_be_done(home: Path) -> None:
         assert [t.flags for t in ours] == [t.flags for t in theirs]
         assert [len(t.tokens) for t in ours] == [len(t.tokens) for t in theirs]
     strict = seq2see.load(home, engine="ctranslate2")
-    with pytest.raises(ConfigError, match="no prefix"):
+    with pytest.raises(ConfigError, match="support prefix"):
         strict.translate("The cat.", prefix="Le")
 
 
@@ -342,9 +342,11 @@ def test_where_nothing_can_be_written_torch_translates(cache, home: Path, monkey
     assert note.startswith(
         f"ctranslate2 is not used: the converted model cannot be written to {home}"
     )
-    assert note.endswith("let XDG_CACHE_HOME name a folder that can be written")
+    assert note.endswith("set XDG_CACHE_HOME to a writable directory")
     assert (str(home.parent / "cache/seq2see") in note) is (cache != "homeless")
-    with pytest.raises(InputError, match="ctranslate2 cannot run this model: its copy.*XDG_CACHE"):
+    with pytest.raises(
+        InputError, match="ctranslate2 cannot run this model: the conv.*XDG_CACHE"
+    ):
         seq2see.load(home, engine="ctranslate2")
 
 
@@ -366,7 +368,7 @@ def _homeless() -> NoReturn:
 def test_int8_is_used_only_if_it_was_seen_to_work(home: Path, monkeypatch) -> None:
     translator = seq2see.load(home, precision="int8")
     assert translator.engine.name.startswith("ctranslate2 (float32)")
-    assert "no probes.txt: put some dozens of source sentences there" in translator.engine_notes[0]
+    assert "no probes.txt: write some dozens of source sentences to this file" in translator.engine_notes[0]
     (home / "probes.txt").write_text("\n".join(LINES[:6]), "utf-8")
     monkeypatch.setattr("seq2see.engines.ctranslate2_engine.MIN_INT8_CHRF", 0.0)
     translator = seq2see.load(home, precision="int8")

@@ -80,7 +80,7 @@ def test_another_teacher_midway_is_refused(train_here, base: Path, tmp_path: Pat
 
 
 def test_models_that_cannot_be_built_on(train_here, base: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="none` is not there: give the directory of a model"):
+    with pytest.raises(InputError, match="none` does not exist: give a model directory"):
         train_here(tmp_path / "run", "train.init_from=none")
     bundle = Bundle.load(base)
     framed = Bundle(

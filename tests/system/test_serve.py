@@ -656,7 +656,7 @@ def test_model_directory_is_replaced_or_damaged_while_serving(
     shutil.rmtree(directory)
     service.run_maintenance()
     service.run_maintenance()
-    assert "is not there" in (model.reload_error or "")
+    assert "does not exist" in (model.reload_error or "")
     assert translate() == new
     shutil.copytree(model_directory, directory)
     service.run_maintenance()

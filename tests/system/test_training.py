@@ -258,7 +258,7 @@ MISTAKES = {  # with the exit status: 2 where the recipe itself cannot be
         "source and target of a.de and a.en seem to be swapped: the source language is en",
         1,
     ),
-    "no model": (["train.init_from=none"], "none` is not there: give the directory", 1),
+    "no model": (["train.init_from=none"], "none` does not exist: give a model", 1),
     "no teacher": (["loss.distillation_weight=0.5"], "`loss.teacher` must be given with", 2),
     "shares for one": (["train.fsdp=true"], "`train.processes` must be at least 2 with", 2),
 }

@@ -1,13 +1,13 @@
-"""The model directory: all that a translator needs, to be moved and read as one.
+"""The model directory: everything that a translator needs, in one directory that can be moved.
 
-    config.json         the number of this format, the architecture, the languages, how the model
-                        was made, and the checksum of each of the following
-    model.safetensors   the weights by their names in `Transformer.state_dict()`; what is shared
-                        stands once, under its first name (encoder before decoder before output)
-    tokenizer.model     SentencePiece; or source.model and target.model
-    README.md           the model card, for people
+    config.json         version of this format, architecture, languages, provenance of the model,
+                        and the checksums of the weights and tokenizers
+    model.safetensors   weights by their names in `Transformer.state_dict()`; shared weights are
+                        stored once, under their first name (encoder, then decoder, then output)
+    tokenizer.model     SentencePiece model; or source.model and target.model
+    README.md           model card
 
-Other files may stand beside these. Nothing in them is code, and none is run.
+The directory may contain other files. No file contains code that is executed.
 """
 
 from seq2see.bundle.bundle import Bundle

@@ -1,4 +1,4 @@
-"""A model with all that belongs to it, in memory and as a directory."""
+"""A model with its tokenizers and settings, in memory and as a directory."""
 
 from __future__ import annotations
 
@@ -29,70 +29,84 @@ from seq2see.text import Tokenizer, TokenizerPair
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """A model with all that belongs to it. Parts that do not fit together are refused."""
+    """A model with its tokenizers and settings.
+
+    Raises:
+        ConfigError: If a setting is invalid.
+        InputError: If the parts do not fit together.
+    """
 
     config: ModelConfig
     tokenizers: TokenizerPair
     languages: tuple[str, str]
     weights: Mapping[str, Tensor]
-    """By the names of `Transformer.state_dict()`. What is shared may be given under any or all of
-    its names; here it stands under the first. They are not copied."""
+    """Weights by their names in `Transformer.state_dict()`. Shared weights may be given under one
+    or all of their names, and are stored under the first. They are not copied."""
     special_tokens: SpecialTokens = field(default_factory=SpecialTokens)
     max_length: int | None = None
-    """The longest sentence of training, in pieces without its ends, where that is known."""
+    """Length of the longest training sentence in tokens, without special tokens, if known."""
     provenance: Provenance = field(default_factory=Provenance)
 
     def __post_init__(self) -> None:
-        ModelInfo(**self._description())
-        if problems := list(self._misfits()):
+        ModelInfo(**self._manifest_fields())
+        if problems := list(self._find_problems()):
             raise InputError("; ".join(problems))
         object.__setattr__(self, "weights", check_weights(self.config, self.weights))
 
     @classmethod
     def load(cls, directory: Path | str) -> Self:
-        """Read a directory, or say in one line what is wrong with it. The weights are mapped."""
-        home = Path(directory)
+        """Load a model directory. The weights are memory-mapped.
+
+        If another process replaces the model in the meantime, loading starts again.
+
+        Raises:
+            InputError: If the directory is not a model directory or is damaged.
+        """
+        path = Path(directory)
         while True:
-            stamp = files.read_config_stamp(home)
-            config = files.read_config(home)
+            stamp = files.read_config_stamp(path)
+            config = files.read_config(path)
             try:
-                bundle = cls._assemble(home, config)
+                bundle = cls._read(path, config)
             except FileNotFoundError:
-                continue  # it was found aside, but has its usual name by now
+                continue  # the temporary file has got its final name in the meantime
             except InputError:
-                if stamp == files.read_config_stamp(home):
+                if stamp == files.read_config_stamp(path):
                     raise
             else:
-                if stamp == files.read_config_stamp(home):
+                if stamp == files.read_config_stamp(path):
                     return bundle
-            # Another model has come in the meantime.
+            # The model was replaced in the meantime.
 
     def save(self, directory: Path | str, dtype: torch.dtype = torch.float32) -> None:
-        """Write a directory, or replace the model in it; files that are not ours stay.
+        """Write a model directory, or replace the model in it. Other files are kept.
 
-        As float16 or bfloat16 the weights take half the room, and come back rounded. Only one may
-        save at a time; any number may load meanwhile.
+        With float16 or bfloat16 the weights need half the space and are rounded. Only one process
+        may save to a directory at a time; any number may load from it.
+
+        Raises:
+            InputError: If the directory cannot be written or a weight is not finite.
         """
-        home, weights = Path(directory), cast_weights(self.weights, dtype)
+        path, weights = Path(directory), cast_weights(self.weights, dtype)
         try:
-            home.mkdir(parents=True, exist_ok=True)
+            path.mkdir(parents=True, exist_ok=True)
             try:
-                self._write(home, weights)
+                self._write(path, weights)
             finally:
-                _sweep(home)
+                _remove_leftovers(path)
         except (OSError, SafetensorError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise InputError(f"`{home}` cannot be written: {reason}") from error
+            raise InputError(f"`{path}` cannot be written: {reason}") from error
 
     def build_model(self) -> Transformer:
-        """Return the model with weights of its own, ready to translate."""
+        """Return a new model with a copy of the weights, in evaluation mode."""
         return build_model_with_weights(self.config, self.weights).eval()
 
     def format_card(self) -> str:
-        """Return the model card, in Markdown."""
-        return format_model_card(ModelInfo(**self._description()), self.tokenizers.is_joint)
+        """Return the model card in Markdown."""
+        return format_model_card(ModelInfo(**self._manifest_fields()), self.tokenizers.is_joint)
 
-    def _misfits(self) -> Iterator[str]:
+    def _find_problems(self) -> Iterator[str]:
         sides = (
             ("source", self.tokenizers.source, self.config.vocab_size),
             ("target", self.tokenizers.target, self.config.output_vocab_size),
@@ -100,7 +114,7 @@ class Bundle:
         for side, tokenizer, size in sides:
             if tokenizer.vocab_size != size:
                 yield (
-                    f"the {side} tokenizer must have {size} pieces like the model, "
+                    f"the {side} tokenizer must have {size} pieces as the model has, "
                     f"but has {tokenizer.vocab_size} instead"
                 )
             for name, number in self.special_tokens.model_dump().items():
@@ -109,13 +123,16 @@ class Bundle:
                     yield f"`special_tokens.{name}` must be below {size}, but is {number} instead"
 
     @classmethod
-    def _assemble(cls, home: Path, config: bytes) -> Self:
-        manifest = parse_manifest(home / files.CONFIG_FILE, config)
-        paths = {name: files.find_file(home, name, sha) for name, sha in manifest.checksums.items()}
-        tokenizers = _tokenizers(paths)
+    def _read(cls, directory: Path, config: bytes) -> Self:
+        manifest = parse_manifest(directory / files.CONFIG_FILE, config)
+        paths = {
+            name: files.find_file(directory, name, checksum)
+            for name, checksum in manifest.checksums.items()
+        }
+        tokenizers = _load_tokenizers(paths)
         with files.error_context(paths[files.WEIGHTS_FILE]):
             weights = load_file(paths[files.WEIGHTS_FILE])
-        with files.error_context(home / files.CONFIG_FILE):
+        with files.error_context(directory / files.CONFIG_FILE):
             return cls(
                 manifest.model,
                 tokenizers,
@@ -126,18 +143,18 @@ class Bundle:
                 manifest.provenance,
             )
 
-    def _write(self, home: Path, weights: dict[str, Tensor]) -> None:
+    def _write(self, directory: Path, weights: dict[str, Tensor]) -> None:
         writers = _tokenizer_writers(self.tokenizers)
         writers[files.WEIGHTS_FILE] = lambda path: save_file(weights, path)
         checksums = {
-            name: files.write_temporary(home, name, write) for name, write in writers.items()
+            name: files.write_temporary(directory, name, write) for name, write in writers.items()
         }
-        manifest = Manifest(**self._description(), checksums=checksums)
-        files.atomic_write(home / files.CONFIG_FILE, manifest.model_dump_json(indent=1) + "\n")
-        files.publish_files(home, checksums)
-        files.atomic_write(home / files.CARD_FILE, self.format_card())
+        manifest = Manifest(**self._manifest_fields(), checksums=checksums)
+        files.atomic_write(directory / files.CONFIG_FILE, manifest.model_dump_json(indent=1) + "\n")
+        files.publish_files(directory, checksums)
+        files.atomic_write(directory / files.CARD_FILE, self.format_card())
 
-    def _description(self) -> dict[str, Any]:
+    def _manifest_fields(self) -> dict[str, Any]:
         return {
             "languages": self.languages,
             "model": self.config,
@@ -147,17 +164,17 @@ class Bundle:
         }
 
 
-def _tokenizers(paths: Mapping[str, Path]) -> TokenizerPair:
+def _load_tokenizers(paths: Mapping[str, Path]) -> TokenizerPair:
     if files.JOINT_TOKENIZER_FILE in paths:
-        both = _tokenizer(paths[files.JOINT_TOKENIZER_FILE])
-        return TokenizerPair(both, both)
+        tokenizer = _load_tokenizer(paths[files.JOINT_TOKENIZER_FILE])
+        return TokenizerPair(tokenizer, tokenizer)
     return TokenizerPair(
-        _tokenizer(paths[files.SOURCE_TOKENIZER_FILE]),
-        _tokenizer(paths[files.TARGET_TOKENIZER_FILE]),
+        _load_tokenizer(paths[files.SOURCE_TOKENIZER_FILE]),
+        _load_tokenizer(paths[files.TARGET_TOKENIZER_FILE]),
     )
 
 
-def _tokenizer(path: Path) -> Tokenizer:
+def _load_tokenizer(path: Path) -> Tokenizer:
     with files.error_context(path):
         return Tokenizer(path.read_bytes())
 
@@ -171,9 +188,11 @@ def _tokenizer_writers(tokenizers: TokenizerPair) -> dict[str, files.FileWriter]
     }
 
 
-def _sweep(home: Path) -> None:
+def _remove_leftovers(directory: Path) -> None:
+    """Remove temporary files of interrupted saves, except those that `config.json` refers to."""
     try:
-        checksums = parse_manifest(home / files.CONFIG_FILE, files.read_config(home)).checksums
+        manifest = parse_manifest(directory / files.CONFIG_FILE, files.read_config(directory))
+        checksums = manifest.checksums
     except InputError:
         checksums = {}
-    files.remove_leftovers(home, checksums.items())
+    files.remove_leftovers(directory, checksums.items())

@@ -1,8 +1,9 @@
-"""Files that change together, or not at all, whenever the writer is killed.
+"""Replaces all files of a model directory atomically.
 
-`config.json` names the checksum of each file. New files are first written aside, under names with
-their checksums. The renaming of `config.json` is the one moment at which the new model replaces the
-old; then the others get their usual names. Who reads in between finds them aside.
+`config.json` contains the checksum of each file. New files are written under temporary names that
+contain their checksums. Renaming `config.json` replaces the old model by the new one; then the
+other files get their final names. A reader that finds an outdated file uses the temporary one. A
+writer that is killed at any time leaves a complete model, the old or the new one.
 """
 
 from __future__ import annotations
@@ -25,10 +26,9 @@ JOINT_TOKENIZER_FILE, SOURCE_TOKENIZER_FILE, TARGET_TOKENIZER_FILE = (
     "target.model",
 )
 RUN_FILE = "run.json"
-"""What a training run has from its beginning on; the model comes at its end."""
-
+"""File that a training run writes at its start; the model is written at its end."""
 DAMAGED_HINT = "copy the whole model directory again"
-"""What to do about damage."""
+"""Advice in errors about damaged files."""
 
 _LEFTOVER = re.compile(
     r"(model\.safetensors|(tokenizer|source|target)\.model)\.[0-9a-f]{16}"
@@ -39,17 +39,21 @@ FileWriter = Callable[[Path], object]
 
 
 def read_config(directory: Path) -> bytes:
-    """Return the content of `config.json`."""
+    """Return the content of `config.json`.
+
+    Raises:
+        InputError: If the directory is not a model directory.
+    """
     if not directory.is_dir():
-        what = "is a file" if directory.exists() else "is not there"
-        raise InputError(f"`{directory}` {what}: give the directory of a model")
+        problem = "is a file" if directory.exists() else "does not exist"
+        raise InputError(f"`{directory}` {problem}: give a model directory")
     try:
         return (directory / CONFIG_FILE).read_bytes()
     except FileNotFoundError:
         if (directory / RUN_FILE).exists():
-            again = f"seq2see train RECIPE -o {directory} --resume"
+            command = f"seq2see train RECIPE -o {directory} --resume"
             raise InputError(
-                f"`{directory}` is a run that has not finished: `{again}` goes on"
+                f"`{directory}` is a run that has not finished: continue it with `{command}`"
             ) from None
         raise InputError(
             f"`{directory}` must be a model directory, but has no {CONFIG_FILE}"
@@ -59,7 +63,10 @@ def read_config(directory: Path) -> bytes:
 
 
 def read_config_stamp(directory: Path) -> tuple[int, int] | None:
-    """Return what changes with every save, even of the same model as the one before the last."""
+    """Return a value that changes with every save, or None if there is no `config.json`.
+
+    It also changes if the same model is saved again.
+    """
     try:
         status = (directory / CONFIG_FILE).stat()
     except OSError:
@@ -68,24 +75,26 @@ def read_config_stamp(directory: Path) -> tuple[int, int] | None:
 
 
 def find_file(directory: Path, name: str, checksum: str) -> Path:
-    """Return where a file is: under its usual name, or still aside."""
+    """Return the path of the file with this checksum: its final or its temporary name.
+
+    Raises:
+        InputError: If the file is missing or has another checksum.
+    """
     path = directory / name
     try:
-        for candidate in (_aside(directory, name, checksum), path):  # the way that it is renamed
-            if _has(candidate, checksum):
+        for candidate in (_temporary_path(directory, name, checksum), path):  # order of the rename
+            if _has_checksum(candidate, checksum):
                 return candidate
     except OSError as error:
         raise InputError(f"`{path}` cannot be read: {error.strerror}") from None
     if not path.exists():
         raise InputError(f"`{path}` is missing: {DAMAGED_HINT}")
-    raise InputError(
-        f"`{path}` is damaged or replaced, for its checksum is another: {DAMAGED_HINT}"
-    )
+    raise InputError(f"`{path}` is damaged or was replaced, its checksum is wrong: {DAMAGED_HINT}")
 
 
 @contextmanager
 def error_context(path: Path) -> Iterator[None]:
-    """Say of which file an error speaks."""
+    """Add the path of the file to errors that are raised inside the `with` block."""
     try:
         yield
     except (ConfigError, InputError, SafetensorError) as error:
@@ -93,17 +102,17 @@ def error_context(path: Path) -> Iterator[None]:
 
 
 def write_temporary(directory: Path, name: str, write: FileWriter) -> str:
-    """Write a file where no reader takes it for the old one, and return its checksum."""
+    """Write a file under its temporary name, and return its checksum."""
     path = directory / f"{name}.partial"
     write_with_default_mode(path, write)
     fsync_path(path)
-    checksum = _checksum(path)
-    path.replace(_aside(directory, name, checksum))
+    checksum = _compute_checksum(path)
+    path.replace(_temporary_path(directory, name, checksum))
     return checksum
 
 
 def write_with_default_mode(path: Path, write: FileWriter) -> None:
-    """Write a file that may be read by whoever may read new files here; safetensors lets nobody."""
+    """Write a file with the default permissions of new files; safetensors sets stricter ones."""
     path.unlink(missing_ok=True)
     path.touch()
     mode = path.stat().st_mode
@@ -112,19 +121,19 @@ def write_with_default_mode(path: Path, write: FileWriter) -> None:
 
 
 def atomic_write(path: Path, text: str) -> None:
-    """Put a text in the place of a file, at once, and behind all that was done before."""
-    aside = path.with_name(f"{path.name}.partial")
-    aside.write_text(text, "utf-8", newline="\n")
-    fsync_path(aside)
+    """Replace a text file atomically, after all earlier writes in its directory."""
+    temporary = path.with_name(f"{path.name}.partial")
+    temporary.write_text(text, "utf-8", newline="\n")
+    fsync_path(temporary)
     fsync_path(path.parent)
-    aside.replace(path)
+    temporary.replace(path)
     fsync_path(path.parent)
 
 
 def publish_files(directory: Path, checksums: Mapping[str, str]) -> None:
-    """Give the files that stand aside their usual names, and remove those of another model."""
+    """Rename temporary files to their final names, and remove tokenizers of the old model."""
     for name, checksum in checksums.items():
-        _aside(directory, name, checksum).replace(directory / name)
+        _temporary_path(directory, name, checksum).replace(directory / name)
     for name in {JOINT_TOKENIZER_FILE, SOURCE_TOKENIZER_FILE, TARGET_TOKENIZER_FILE} - set(
         checksums
     ):
@@ -132,31 +141,31 @@ def publish_files(directory: Path, checksums: Mapping[str, str]) -> None:
 
 
 def remove_leftovers(directory: Path, checksums: Iterable[tuple[str, str]]) -> None:
-    """Remove what this save or one that was killed has left aside, except what is in use."""
-    used = {_aside(directory, name, checksum) for name, checksum in checksums}
+    """Remove temporary files of interrupted saves, except those with the given checksums."""
+    used = {_temporary_path(directory, name, checksum) for name, checksum in checksums}
     for path in directory.iterdir():
         if _LEFTOVER.fullmatch(path.name) and path not in used:
             path.unlink(missing_ok=True)
 
 
-def _aside(home: Path, name: str, checksum: str) -> Path:
+def _temporary_path(home: Path, name: str, checksum: str) -> Path:
     return home / f"{name}.{checksum[:16]}"
 
 
-def _has(path: Path, checksum: str) -> bool:
+def _has_checksum(path: Path, checksum: str) -> bool:
     try:
-        return _checksum(path) == checksum
-    except FileNotFoundError:  # never there, or renamed in this moment
+        return _compute_checksum(path) == checksum
+    except FileNotFoundError:  # it does not exist, or was renamed just now
         return False
 
 
-def _checksum(path: Path) -> str:
+def _compute_checksum(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def fsync_path(path: Path) -> None:
-    """Wait until a file, or the names in a directory, would survive a power cut."""
+    """Wait until a file, or the entries of a directory, are written to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

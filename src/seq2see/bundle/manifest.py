@@ -25,7 +25,8 @@ from seq2see.model import ModelConfig, count_parameters
 from seq2see.text import BOS_ID, EOS_ID
 
 FORMAT_VERSION = 1
-"""A directory with a higher number is refused. Raise it when an older reader would go wrong."""
+"""Version of the model directory. Newer versions are rejected. It must be increased when older
+versions of seq2see would misread a model."""
 
 
 LanguageTag = Annotated[str, Field(min_length=1)]
@@ -35,67 +36,68 @@ Checksum = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class SpecialTokens(Config):
-    """Which ids stand around a sentence. These are ours; models from elsewhere have others."""
+    """Ids of the tokens that start and end a sequence. The defaults are those of seq2see; imported
+    models may have others."""
 
     source_bos_id: int | None = Field(default=None, ge=0)
-    """Before a source."""
+    """Id before a source; None if there is no such token."""
     source_eos_id: int | None = Field(default=EOS_ID, ge=0)
-    """Behind a source."""
+    """Id after a source; None if there is no such token."""
     decoder_start_id: int = Field(default=BOS_ID, ge=0)
-    """What the decoder is given first."""
+    """First input of the decoder."""
     target_eos_id: int = Field(default=EOS_ID, ge=0)
-    """What ends a translation."""
+    """Id that ends a translation."""
 
 
 class DatasetInfo(Config):
-    """A text that had a part in the making."""
+    """A corpus that the model was trained or validated on."""
 
     name: str
-    """What it is called. No path: it goes where the model goes."""
+    """Name of the corpus, without a path."""
     fingerprint: str
-    """SHA-256, as `Corpus.fingerprint` gives it."""
+    """SHA-256 of the corpus; see `Corpus.fingerprint`."""
     pairs: int | None = Field(default=None, ge=0)
-    """How many there were."""
+    """Number of sentence pairs."""
 
 
 class ReportedScore(Config):
-    """A score that can be computed again."""
+    """A score of the model, with a signature that makes it reproducible."""
 
     data: str
-    """The name of the test set."""
+    """Name of the test set."""
     metric: str
-    """Such as BLEU."""
+    """Name of the metric, for example BLEU."""
     value: float
-    """As the signature says it is counted."""
+    """The score."""
     signature: str
-    """How it was computed, in sacrebleu's words or our own."""
+    """How the score was computed, in the format of sacrebleu."""
 
 
 class Provenance(Config):
-    """How a model was made: plain JSON that is kept with it."""
+    """How a model was made. It is stored as JSON with the model."""
 
     recipe: dict[str, JsonValue] = Field(default_factory=dict)
-    """All settings; the only part that is not on the card."""
+    """All settings of the training run; not on the model card."""
     data: tuple[DatasetInfo, ...] = Field(default=(), strict=False)
-    """What it was trained and validated on."""
+    """Corpora that the model was trained and validated on."""
     scores: tuple[ReportedScore, ...] = Field(default=(), strict=False)
-    """How good it is."""
+    """Scores of the model."""
     version: str = __version__
-    """Of seq2see."""
+    """Version of seq2see."""
     commit: str | None = None
-    """Of seq2see's source, where that is known."""
+    """Commit of seq2see, if known."""
     date: str | None = None
-    """ISO 8601."""
+    """Date in ISO 8601."""
     seconds: float | None = Field(default=None, ge=0)
-    """How long training took."""
+    """Duration of the training."""
     updates: int | None = Field(default=None, ge=0)
-    """How many steps that was."""
+    """Number of updates."""
     notes: dict[str, JsonValue] = Field(default_factory=dict)
-    """Anything else, such as the system that a model was imported from."""
+    """Further information, for example the system that the model was imported from."""
 
 
 class ModelInfo(Config):
-    """What a model is, apart from its weights."""
+    """All information about a model except its files."""
 
     format: int = FORMAT_VERSION
     languages: Annotated[tuple[LanguageTag, LanguageTag], Field(strict=False)]
@@ -106,39 +108,44 @@ class ModelInfo(Config):
 
 
 class Manifest(ModelInfo):
-    """The whole of `config.json`."""
+    """Content of `config.json`."""
 
     checksums: dict[str, Checksum]
-    """SHA-256 of each file that belongs to it."""
+    """SHA-256 of each file of the model."""
 
     def conflicts(self) -> Iterator[str]:
-        """Refuse other files than these: their names lead to paths."""
+        """Yield a message if other files are listed, because their names are used as paths."""
         names = set(self.checksums)
         if names not in (
             {WEIGHTS_FILE, JOINT_TOKENIZER_FILE},
             {WEIGHTS_FILE, SOURCE_TOKENIZER_FILE, TARGET_TOKENIZER_FILE},
         ):
             yield (
-                f"`checksums` must name {WEIGHTS_FILE} and either {JOINT_TOKENIZER_FILE} or {SOURCE_TOKENIZER_FILE} and {TARGET_TOKENIZER_FILE}, "
+                f"`checksums` must name {WEIGHTS_FILE} and either {JOINT_TOKENIZER_FILE} or "
+                f"{SOURCE_TOKENIZER_FILE} and {TARGET_TOKENIZER_FILE}, "
                 f"but has {', '.join(sorted(names)) or 'nothing'} instead"
             )
 
 
 def parse_manifest(path: Path, content: bytes) -> Manifest:
-    """Return what the content of this file says, if it is ours and not from the future."""
+    """Return the content of a `config.json`.
+
+    Raises:
+        InputError: If it is no `config.json` of seq2see, is invalid or has a newer format.
+    """
     try:
         table = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise InputError(f"`{path}` must be JSON, but: {error}; {DAMAGED_HINT}") from None
-    number = table.get("format") if isinstance(table, dict) else None
-    if type(number) is not int:
+    version = table.get("format") if isinstance(table, dict) else None
+    if type(version) is not int:
         raise InputError(
-            f"`{path}` has no number of a format, so it is not of a model of ours: "
-            "`seq2see import` reads those of other systems"
+            f"`{path}` has no format version, so it is not from seq2see: "
+            "import models of other systems with `seq2see import`"
         )
-    if number > FORMAT_VERSION:
+    if version > FORMAT_VERSION:
         raise InputError(
-            f"`{path}` has format {number}, but seq2see {__version__} reads formats up to "
+            f"`{path}` has format {version}, but seq2see {__version__} reads formats up to "
             f"{FORMAT_VERSION}: install a newer version"
         )
     with error_context(path):
@@ -148,7 +155,7 @@ def parse_manifest(path: Path, content: bytes) -> Manifest:
 _CARD = """\
 # {source} → {target}
 
-A translator from {source} to {target}, made with seq2see.
+A model for translation from {source} to {target}, in the format of seq2see.
 
 | | |
 |---|---|
@@ -173,68 +180,73 @@ translator = seq2see.load("DIR")
 translator.translate("…").text
 ```
 
-DIR is this directory. It may be moved, and nothing in it is code.
+DIR is this directory. It can be moved and contains no code.
 
-## Licence
+## License
 
-Not stated. Who passes this model on says here under which terms, and those of the data.
+Not stated. Before you share this model, state its license and the licenses of the data here.
 """
 
 
 def format_model_card(info: ModelInfo, is_joint: bool) -> str:
-    """Return the card, in Markdown."""
+    """Return the model card in Markdown."""
     source, target = info.languages
-    origin = info.provenance
+    provenance = info.provenance
     return _CARD.format(
         source=source,
         target=target,
-        facts="\n".join(f"| {name} | {value} |" for name, value in _facts(info, is_joint)),
-        data="\n".join(map(_data_line, origin.data)) or "Not recorded.",
-        scores="\n".join(map(_score_line, origin.scores)) or "Not measured.",
+        facts="\n".join(f"| {name} | {value} |" for name, value in _describe_model(info, is_joint)),
+        data="\n".join(map(_format_dataset, provenance.data)) or "Not recorded.",
+        scores="\n".join(map(_format_score, provenance.scores)) or "Not measured.",
     )
 
 
-def _facts(model: ModelInfo, joint: bool) -> Iterator[tuple[str, str]]:
-    config = model.model
-    sizes = f"{config.vocab_size:,} pieces"
-    yield "architecture", _architecture(config)
+def _describe_model(info: ModelInfo, is_joint: bool) -> Iterator[tuple[str, str]]:
+    """Yield name and value of each row of the table."""
+    config = info.model
+    source_size = f"{config.vocab_size:,} pieces"
+    yield "architecture", _format_architecture(config)
     yield "parameters", f"{count_parameters(build_meta_model(config)):,}"
-    yield "vocabulary", sizes if joint else f"{sizes} and {config.output_vocab_size:,}"
-    yield "made", _made(model.provenance)
-    yield from ((name, _line(value)) for name, value in model.provenance.notes.items())
+    yield (
+        "vocabulary",
+        source_size if is_joint else f"{source_size} and {config.output_vocab_size:,}",
+    )
+    yield "made", _format_provenance(info.provenance)
+    yield from ((name, _escape(value)) for name, value in info.provenance.notes.items())
 
 
-def _architecture(config: ModelConfig) -> str:
+def _format_architecture(config: ModelConfig) -> str:
     return (
         f"{config.encoder_layers} + {config.decoder_layers} layers, d_model {config.d_model}, "
         f"{config.heads} heads, d_ff {config.d_ff}, {config.norm.placement}-norm"
     )
 
 
-def _made(origin: Provenance) -> str:
-    commit = f" ({origin.commit})" if origin.commit else ""
+def _format_provenance(provenance: Provenance) -> str:
+    commit = f" ({provenance.commit})" if provenance.commit else ""
     parts = (
-        origin.date,
-        f"seq2see {origin.version}{commit}",
-        None if origin.updates is None else f"{origin.updates:,} updates",
-        None if origin.seconds is None else _duration(origin.seconds),
+        provenance.date,
+        f"seq2see {provenance.version}{commit}",
+        None if provenance.updates is None else f"{provenance.updates:,} updates",
+        None if provenance.seconds is None else _format_duration(provenance.seconds),
     )
     return ", ".join(filter(None, parts))
 
 
-def _duration(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     return f"{seconds:.0f} seconds" if seconds < 600 else f"{seconds / 60:,.0f} minutes"
 
 
-def _line(value: object) -> str:
-    """Return a text that leaves the table or the list around it whole."""
+def _escape(value: object) -> str:
+    """Return a value as one line that can be used in a Markdown table or list."""
     return " ".join(str(value).split()).replace("|", "\\|")
 
 
-def _data_line(data: DatasetInfo) -> str:
-    pairs = "" if data.pairs is None else f"{data.pairs:,} pairs, "
-    return f"- {_line(data.name)}: {pairs}fingerprint `{data.fingerprint}`"
+def _format_dataset(dataset: DatasetInfo) -> str:
+    pairs = "" if dataset.pairs is None else f"{dataset.pairs:,} pairs, "
+    return f"- {_escape(dataset.name)}: {pairs}fingerprint `{dataset.fingerprint}`"
 
 
-def _score_line(score: ReportedScore) -> str:
-    return f"- {_line(score.data)}: {score.metric} {score.value:.2f}, signature `{score.signature}`"
+def _format_score(score: ReportedScore) -> str:
+    value = f"{score.metric} {score.value:.2f}"
+    return f"- {_escape(score.data)}: {value}, signature `{score.signature}`"

@@ -1,4 +1,13 @@
-"""Reads and edits serialized SentencePiece models (protocol buffers)."""
+"""Reads and edits serialized SentencePiece models.
+
+The file is a protocol buffer. A few of its fields are read here, and a field with the config of the
+tokenizer is added. SentencePiece ignores fields that it does not know.
+
+`replace_vocabulary` gives a model the ids of another vocabulary. Some systems segment text with one
+SentencePiece model per side and then look up the pieces in a separate vocabulary. Segmentation
+depends on the scores of the pieces, not on their order, so a model that lists the whole vocabulary
+in its order segments text as before, and its ids are those of the vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -9,72 +18,77 @@ from dataclasses import dataclass, replace
 
 from seq2see.errors import InputError
 
-# The numbers of sentencepiece_model.proto; those from 200 on are free for extensions.
-_PIECES, _TRAINER, _SETTINGS = 1, 2, 2017
+# Field numbers of sentencepiece_model.proto. Numbers from 200 on are free for extensions.
+_PIECES, _TRAINER, _CONFIG = 1, 2, 2017
+_PIECE_TEXT, _PIECE_SCORE, _PIECE_TYPE = 1, 2, 3
+_TRAINER_MODEL_TYPE = 3
 
+# Values of enums of sentencepiece_model.proto.
+_MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED = 1, 2, 3, 4, 5
 
-_PIECE, _PIECE_TYPE, _USER_DEFINED = 1, 3, 4
-
-
-_MODEL_TYPE, _KINDS = 3, {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
-
-
+# Wire types of protocol buffers.
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+_LANGUAGE_TAG = re.compile(">>.+<<")
 
 
 @dataclass(frozen=True, slots=True)
 class SentencePieceInfo:
-    """What matters of a model file."""
+    """Properties of a SentencePiece model."""
 
     model_type: str
-    """`bpe` or `unigram` (or, from elsewhere, `word` or `char`)."""
+    """`bpe` or `unigram`; models of other systems may also have `word` or `char`."""
     user_defined_symbols: tuple[str, ...]
     """User-defined pieces."""
     config_json: str | None
-    """The config that it was trained with, as JSON; None if it comes from elsewhere."""
+    """The `TokenizerConfig` as JSON; None for a model of another system."""
 
 
 def read_sentencepiece_info(model: bytes) -> SentencePieceInfo:
-    """Read the bytes of a model that SentencePiece has accepted."""
-    kind, symbols, settings = "unigram", [], None  # unigram is the default of the format
+    """Return the properties of a serialized model, which must be valid."""
+    model_type, symbols, config_json = "unigram", [], None  # unigram is the default of the format
     for number, value in iter_protobuf_fields(model):
         if number == _PIECES:
-            piece = dict(iter_protobuf_fields(_content(value)))
+            piece = dict(iter_protobuf_fields(_as_bytes(value)))
             if piece.get(_PIECE_TYPE) == _USER_DEFINED:
-                symbols.append(_content(piece[_PIECE]).decode())
+                symbols.append(_as_bytes(piece[_PIECE_TEXT]).decode())
         elif number == _TRAINER:
-            trainer = dict(iter_protobuf_fields(_content(value)))
-            kind = _KINDS[int(trainer.get(_MODEL_TYPE, 1))]
-        elif number == _SETTINGS:
-            settings = _content(value).decode()
-    return SentencePieceInfo(kind, tuple(symbols), settings)
+            trainer = dict(iter_protobuf_fields(_as_bytes(value)))
+            model_type = _MODEL_TYPES[int(trainer.get(_TRAINER_MODEL_TYPE, 1))]
+        elif number == _CONFIG:
+            config_json = _as_bytes(value).decode()
+    return SentencePieceInfo(model_type, tuple(symbols), config_json)
 
 
 def embed_config(model: bytes, config_json: str) -> bytes:
-    """Return the model with its config inside: messages of this format join by concatenation."""
+    """Return the model with its config as an additional field.
+
+    Messages of this format are merged by concatenation.
+    """
     content = config_json.encode()
-    return model + encode_varint(_SETTINGS << 3 | _BYTES) + encode_varint(len(content)) + content
+    return model + encode_varint(_CONFIG << 3 | _BYTES) + encode_varint(len(content)) + content
 
 
-def _content(value: int | bytes) -> bytes:
+def _as_bytes(value: int | bytes) -> bytes:
     assert isinstance(value, bytes)
     return value
 
 
 def iter_protobuf_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the number and the value of each field of a protocol buffer."""
+    """Yield number and value of each field of a protocol buffer."""
     position = 0
     while position < len(message):
         tag, position = _read_varint(message, position)
-        number, wire = tag >> 3, tag & 7
-        if wire == _VARINT:
+        number, wire_type = tag >> 3, tag & 7
+        if wire_type == _VARINT:
             value, position = _read_varint(message, position)
             yield number, value
             continue
-        if wire == _BYTES:
+        if wire_type == _BYTES:
             size, position = _read_varint(message, position)
         else:
-            size = {_FIXED32: 4, _FIXED64: 8}[wire]
+            size = {_FIXED32: 4, _FIXED64: 8}[wire_type]
         yield number, message[position : position + size]
         position += size
 
@@ -91,7 +105,7 @@ def _read_varint(message: bytes, position: int) -> tuple[int, int]:
 
 
 def encode_varint(value: int) -> bytes:
-    """Return a number as protocol buffers write it."""
+    """Return a number in the variable-length encoding of protocol buffers."""
     head = bytearray()
     while value >= 0x80:
         head.append(value & 0x7F | 0x80)
@@ -99,22 +113,9 @@ def encode_varint(value: int) -> bytes:
     return bytes([*head, value])
 
 
-# Of sentencepiece_model.proto.
-_PIECES_FIELD, _TEXT_FIELD, _SCORE_FIELD, _TYPE_FIELD = 1, 1, 2, 3
-
-
-_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED_TYPE, _UNUSED = 1, 2, 3, 4, 5
-
-
-_VARINT_WIRE, _BYTES_WIRE, _FIXED32_WIRE = 0, 2, 5
-
-
-_LANGUAGE_TAG = re.compile(">>.+<<")
-
-
 @dataclass(frozen=True, slots=True)
 class SentencePieceEntry:
-    """One piece as a file has it."""
+    """A piece of a SentencePiece model."""
 
     text: str
     score: float = 0.0
@@ -122,64 +123,68 @@ class SentencePieceEntry:
 
 
 def replace_vocabulary(model: bytes, ids: Mapping[str, int], *, is_target: bool = False) -> bytes:
-    """Return the file with the pieces of this vocabulary at their ids.
+    """Return the model with the pieces of a vocabulary at the given ids.
 
-    What is in the vocabulary only keeps its id, but no text is cut into it, except tags such as
-    ">>fra<<", which stand for themselves. A model may yet emit the pieces of its other side: on
-    the target's they keep their text. (There BPE may merge them, last of all, and undoes it again.)
+    Pieces that are only in the vocabulary get their ids, but text is never segmented into them,
+    except language tags such as ">>fra<<". A translation model may still emit pieces of its source
+    side, so with `is_target` these pieces are decoded to their text. (BPE may then merge them after
+    all other pieces, and splits them again.)
+
+    Raises:
+        InputError: If the ids are not 0 to n − 1.
     """
     if sorted(ids.values()) != list(range(len(ids))):
         raise InputError(f"the ids of a vocabulary must be 0 to {len(ids) - 1}, each once")
-    own, rest = _read_pieces(model)
-    last = min((piece.score for piece in own.values()), default=0.0) - 1
-    other = SentencePieceEntry("", last, _UNUSED if is_target else _CONTROL)
+    model_pieces, other_fields = _read_pieces(model)
+    min_score = min((piece.score for piece in model_pieces.values()), default=0.0)
+    unseen = SentencePieceEntry("", min_score - 1, _UNUSED if is_target else _CONTROL)
     pieces = b"".join(
-        _field(_PIECES_FIELD, _written(own.get(text) or _foreign(text, other)))
+        _encode_field(_PIECES, _encode_piece(model_pieces.get(text) or _new_piece(text, unseen)))
         for text in sorted(ids, key=ids.__getitem__)
     )
-    return pieces + rest
+    return pieces + other_fields
 
 
-def _foreign(text: str, other: SentencePieceEntry) -> SentencePieceEntry:
-    """Return a piece that the file does not have."""
+def _new_piece(text: str, unseen: SentencePieceEntry) -> SentencePieceEntry:
+    """Return a piece that the model does not have; `unseen` is the default."""
     if text in {"<pad>", "</s>", "<s>"}:
         return SentencePieceEntry(text, piece_type=_CONTROL)
     if text == "<unk>":
         return SentencePieceEntry(text, piece_type=_UNKNOWN)
     if _LANGUAGE_TAG.fullmatch(text):
-        return SentencePieceEntry(text, piece_type=_USER_DEFINED_TYPE)
-    return replace(other, text=text)
+        return SentencePieceEntry(text, piece_type=_USER_DEFINED)
+    return replace(unseen, text=text)
 
 
 def _read_pieces(model: bytes) -> tuple[dict[str, SentencePieceEntry], bytes]:
-    """Return the pieces of a file by their texts, and all that stands beside them."""
-    pieces, rest = {}, b""
+    """Return the pieces of a model by their texts, and all other fields."""
+    pieces, other_fields = {}, b""
     for number, value in iter_protobuf_fields(model):
-        if number == _PIECES_FIELD and isinstance(value, bytes):
-            piece = _piece(value)
+        if number == _PIECES and isinstance(value, bytes):
+            piece = _decode_piece(value)
             pieces[piece.text] = piece
         elif isinstance(value, bytes):
-            rest += _field(number, value)
+            other_fields += _encode_field(number, value)
         else:
-            rest += encode_varint(number << 3 | _VARINT_WIRE) + encode_varint(value)
-    return pieces, rest
+            other_fields += encode_varint(number << 3 | _VARINT) + encode_varint(value)
+    return pieces, other_fields
 
 
-def _piece(message: bytes) -> SentencePieceEntry:
-    found = dict(iter_protobuf_fields(message))
-    text, score = found[_TEXT_FIELD], found.get(_SCORE_FIELD, b"\0\0\0\0")
+def _decode_piece(message: bytes) -> SentencePieceEntry:
+    fields = dict(iter_protobuf_fields(message))
+    text, score = fields[_PIECE_TEXT], fields.get(_PIECE_SCORE, b"\0\0\0\0")
     assert isinstance(text, bytes)
     assert isinstance(score, bytes)
     return SentencePieceEntry(
-        text.decode(), struct.unpack("<f", score)[0], int(found.get(_TYPE_FIELD, _NORMAL))
+        text.decode(), struct.unpack("<f", score)[0], int(fields.get(_PIECE_TYPE, _NORMAL))
     )
 
 
-def _written(piece: SentencePieceEntry) -> bytes:
-    score = encode_varint(_SCORE_FIELD << 3 | _FIXED32_WIRE) + struct.pack("<f", piece.score)
-    kind = encode_varint(_TYPE_FIELD << 3 | _VARINT_WIRE) + encode_varint(piece.piece_type)
-    return _field(_TEXT_FIELD, piece.text.encode()) + score + kind
+def _encode_piece(piece: SentencePieceEntry) -> bytes:
+    score = encode_varint(_PIECE_SCORE << 3 | _FIXED32) + struct.pack("<f", piece.score)
+    piece_type = encode_varint(_PIECE_TYPE << 3 | _VARINT) + encode_varint(piece.piece_type)
+    return _encode_field(_PIECE_TEXT, piece.text.encode()) + score + piece_type
 
 
-def _field(number: int, content: bytes) -> bytes:
-    return encode_varint(number << 3 | _BYTES_WIRE) + encode_varint(len(content)) + content
+def _encode_field(number: int, content: bytes) -> bytes:
+    return encode_varint(number << 3 | _BYTES) + encode_varint(len(content)) + content

@@ -53,20 +53,25 @@ _FILES = ("tokenizer.model", "source.model", "target.model")
 
 
 class Tokenizer:
-    """Cuts text into pieces and gives their ids. Threads may share it: it only remembers words."""
+    """Encodes text as ids of pieces, and decodes ids. It is thread-safe.
+
+    Args:
+        serialized_model: Content of a SentencePiece model file.
+
+    Raises:
+        InputError: If it is no SentencePiece model.
+    """
 
     def __init__(self, serialized_model: bytes) -> None:
         self.serialized_model = serialized_model
-        self._processor = _processor(serialized_model)
-        about = sentencepiece_file.read_sentencepiece_info(serialized_model)
-        self.model_type = about.model_type
+        self._processor = _load_processor(serialized_model)
+        info = sentencepiece_file.read_sentencepiece_info(serialized_model)
+        self.model_type = info.model_type
         """`bpe` or `unigram`."""
-        self.user_defined_symbols = about.user_defined_symbols
-        """Placeholders that are never cut."""
-        self.config = (
-            TokenizerConfig(**json.loads(about.config_json)) if about.config_json else None
-        )
-        """How it was trained; None for a file from elsewhere."""
+        self.user_defined_symbols = info.user_defined_symbols
+        """Placeholders that are never split."""
+        self.config = TokenizerConfig(**json.loads(info.config_json)) if info.config_json else None
+        """Settings of its training; None for a model of another system."""
 
     @classmethod
     def train(
@@ -75,12 +80,16 @@ class Tokenizer:
         config: TokenizerConfig,
         on_message: MessageCallback | None = None,
     ) -> Self:
-        """Learn from these lines; see `learn`."""
+        """Train a tokenizer; see `train_sentencepiece`."""
         return cls(train_sentencepiece(lines, config, on_message))
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Read a SentencePiece file, ours or any other."""
+        """Load a SentencePiece model, of seq2see or another system.
+
+        Raises:
+            InputError: If the file cannot be read or is no SentencePiece model.
+        """
         try:
             return cls(Path(path).read_bytes())
         except OSError as error:
@@ -89,14 +98,18 @@ class Tokenizer:
             raise InputError(f"`{path}`: {error}") from None
 
     def save(self, path: Path | str) -> None:
-        """Write the file, whole or not at all."""
-        aside = Path(f"{path}.partial")
-        aside.write_bytes(self.serialized_model)
-        aside.replace(path)
+        """Write the model to a temporary file, and rename it when it is complete."""
+        temporary = Path(f"{path}.partial")
+        temporary.write_bytes(self.serialized_model)
+        temporary.replace(path)
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text, without BOS and EOS."""
-        (prepared,) = self._prepared([text])
+        """Return the ids of a text, without special tokens.
+
+        Raises:
+            InputError: If the text is not valid Unicode.
+        """
+        (prepared,) = self._normalize_and_escape([text])
         try:
             ids: list[int] = self._processor.encode(prepared)
         except RuntimeError:
@@ -105,14 +118,14 @@ class Tokenizer:
         return ids
 
     def encode_batch(self, lines: Sequence[str], threads: int = 1) -> list[list[int]]:
-        """Return the ids of many texts, the same as one by one."""
+        """Return the ids of many texts; equal to `encode` for each text."""
         return self.encode_packed(lines, threads).to_lists()
 
     def encode_packed(self, lines: Sequence[str], threads: int = 1) -> PackedIds:
-        """Return the ids of many texts, one behind the other."""
-        prepared, threads = self._prepared(lines), min(threads, max(1, len(lines)))
+        """Return the ids of many texts, concatenated."""
+        prepared, threads = self._normalize_and_escape(lines), min(threads, max(1, len(lines)))
         try:
-            if self._is_word_by_word:
+            if self._encodes_words_separately:
                 return self._word_encoder(prepared, threads)
             ids: list[list[int]] = self._processor.encode(prepared, num_threads=threads)
         except (RuntimeError, TypeError):
@@ -126,102 +139,113 @@ class Tokenizer:
         return CachedWordEncoder(self._processor.encode)
 
     @cached_property
-    def _is_word_by_word(self) -> bool:
-        """Whether a line's ids are its words' ids: no merge reaches across a space, and there is
-        one space between words. (Unigram adds up whole lines, and may round another way.)"""
-        ours = self.config is not None and self.config.normalization != "none"
-        return ours and self.model_type == "bpe" and self._has_apart_words
+    def _encodes_words_separately(self) -> bool:
+        """Whether the ids of a line are the ids of its words.
+
+        This holds if no merge crosses a space and words are separated by one space. (Unigram sums
+        scores over whole lines, where rounding may differ.)
+        """
+        is_normalized = self.config is not None and self.config.normalization != "none"
+        return is_normalized and self.model_type == "bpe" and self._has_no_inner_spaces
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of any ids. PAD, BOS and EOS have none; broken bytes give U+FFFD."""
-        text: str = self._processor.decode(self._own(ids))
+        """Return the text of ids. Special tokens have no text; invalid bytes become U+FFFD.
+
+        Raises:
+            InputError: If an id is not in the vocabulary.
+        """
+        text: str = self._processor.decode(self._check_ids(ids))
         return unescape_meta_space(text) if self.config else text
 
     def decode_batch(self, rows: Sequence[Sequence[int]], threads: int = 1) -> list[str]:
-        """Return the texts of many rows of ids, the same as one by one."""
+        """Return the texts of many rows of ids; equal to `decode` for each row."""
         if not rows:
             return []
-        own = [self._own(ids) for ids in rows]
-        texts: list[str] = self._processor.decode(own, num_threads=min(threads, len(own)))
+        checked = [self._check_ids(ids) for ids in rows]
+        num_threads = min(threads, len(checked))
+        texts: list[str] = self._processor.decode(checked, num_threads=num_threads)
         return [*map(unescape_meta_space, texts)] if self.config else texts
 
-    def _own(self, ids: Sequence[int]) -> list[int]:
-        """Return ids that are some: SentencePiece takes no numbers of NumPy or torch."""
-        own = [*map(int, ids)]
-        if own and not 0 <= min(own) <= max(own) < self.vocab_size:
-            limit = f"ids must be from 0 to {self.vocab_size - 1}"
-            raise InputError(f"{limit}, but are from {min(own)} to {max(own)} instead")
-        return own
+    def _check_ids(self, ids: Sequence[int]) -> list[int]:
+        """Return the ids as Python numbers, as SentencePiece requires, if they are valid."""
+        checked = [*map(int, ids)]
+        if checked and not 0 <= min(checked) <= max(checked) < self.vocab_size:
+            allowed = f"ids must be from 0 to {self.vocab_size - 1}"
+            raise InputError(f"{allowed}, but are from {min(checked)} to {max(checked)} instead")
+        return checked
 
     def sample(self, text: str, dropout: float, seed: int, epoch: int, line: int) -> list[int]:
-        """Return the ids of another cut of the text, by subword dropout; see `sampling`.
+        """Return the ids of a random segmentation; see `seq2see.text.subword_sampling`.
 
-        It depends on the text, the rate and these three numbers, and on nothing else. Rate 0 gives
-        `encode(text)`, rate 1 single characters.
+        The result depends only on the arguments. With `dropout` 0 it is `encode(text)`, with 1 the
+        pieces are single characters.
         """
         if not 0 <= dropout <= 1:
             raise InputError(f"`dropout` must be from 0 to 1, but is {dropout} instead")
         if dropout == 0:
             return self.encode(text)
-        ids = self._sampler.sample(self._words(text), dropout, (seed, epoch, line))
-        unk = self.special_ids.unk  # SentencePiece writes a run of unknown characters as one
+        ids = self._sampler.sample(self._split_words(text), dropout, (seed, epoch, line))
+        unk = self.special_ids.unk  # SentencePiece encodes a run of unknown characters as one id
         if unk not in ids:
             return ids
         return [i for k, i in enumerate(ids) if i != unk or ids[k - 1 : k] != [unk]]
 
     def normalize(self, text: str) -> str:
-        """Return the text as it comes back. A file from elsewhere may change it further."""
+        """Return the text as it is after encoding and decoding.
+
+        A model of another system may normalize it further.
+        """
         return normalize(text, self.config.normalization) if self.config else text
 
     @cached_property
     def pieces(self) -> tuple[str, ...]:
-        """The pieces, by id."""
+        """All pieces, in the order of their ids."""
         return tuple(self._processor.id_to_piece(list(range(self.vocab_size))))
 
     @property
     def vocab_size(self) -> int:
-        """The number of pieces."""
+        """Number of pieces."""
         return len(self._processor)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the model, its config included."""
+        """SHA-256 of the serialized model, including its config."""
         return hashlib.sha256(self.serialized_model).hexdigest()
 
     @cached_property
     def special_ids(self) -> SpecialIds:
-        """The ids that stand for no text."""
-        own = self._processor
-        ids = (own.pad_id(), own.unk_id(), own.bos_id(), own.eos_id())
+        """Ids of the special tokens; None for those that the model lacks."""
+        processor = self._processor
+        ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
         return SpecialIds(*(None if i < 0 else i for i in ids))
 
     @cached_property
     def byte_ids(self) -> tuple[int, ...]:
-        """The pieces that write characters without a piece of their own, byte by byte."""
+        """Ids of the bytes that encode characters without a piece."""
         return tuple(i for i in range(self.vocab_size) if self._processor.is_byte(i))
 
     def __reduce__(self) -> tuple[Callable[[bytes], Tokenizer], tuple[bytes]]:
         return type(self), (self.serialized_model,)
 
-    def _prepared(self, lines: Sequence[str]) -> list[str]:
+    def _normalize_and_escape(self, lines: Sequence[str]) -> list[str]:
         return (
             normalize_and_escape(lines, self.config.normalization) if self.config else list(lines)
         )
 
-    def _words(self, text: str) -> list[str]:
-        """Cut a text, as SentencePiece sees it, where no piece can reach across."""
+    def _split_words(self, text: str) -> list[str]:
+        """Split a normalized text at boundaries that no piece crosses."""
         check_surrogates(text)
-        (prepared,) = self._prepared([text])
-        words: list[str] = self._word.findall(self._processor.normalize(prepared))
+        (prepared,) = self._normalize_and_escape([text])
+        words: list[str] = self._word_pattern.findall(self._processor.normalize(prepared))
         return words
 
     @cached_property
-    def _has_apart_words(self) -> bool:
-        return all("▁" not in piece[1:] for piece in self._in_text)
+    def _has_no_inner_spaces(self) -> bool:
+        return all("▁" not in piece[1:] for piece in self._text_pieces)
 
     @cached_property
-    def _word(self) -> re.Pattern[str]:
-        start, inside = ("▁?", "[^▁]") if self._has_apart_words else ("", "(?s:.)")
+    def _word_pattern(self) -> re.Pattern[str]:
+        start, inside = ("▁?", "[^▁]") if self._has_no_inner_spaces else ("", "(?s:.)")
         if self.user_defined_symbols:
             longest_first = sorted(self.user_defined_symbols, key=len, reverse=True)
             symbol = "|".join(map(re.escape, longest_first))
@@ -229,39 +253,40 @@ class Tokenizer:
         return re.compile(f"{start}{inside}+|▁")
 
     @cached_property
-    def _in_text(self) -> dict[str, int]:
-        """The pieces that may be found in a text, with their ids."""
-        own = self._processor
+    def _text_pieces(self) -> dict[str, int]:
+        """Ids of the pieces that can occur in a text."""
+        processor = self._processor
         return {
             piece: i
             for i, piece in enumerate(self.pieces)
-            if not (own.is_control(i) or own.is_unknown(i) or own.is_byte(i))
+            if not (processor.is_control(i) or processor.is_unknown(i) or processor.is_byte(i))
         }
 
     @cached_property
     def _sampler(self) -> SubwordSampler:
         if self.model_type not in _SEGMENTERS:
             raise InputError(
-                f"only {', '.join(_SEGMENTERS)} can be sampled, but not {self.model_type}"
+                f"only {', '.join(_SEGMENTERS)} models can be sampled, "
+                f"but this one is {self.model_type}"
             )
-        own, unk = self._processor, self.special_ids.unk
-        assert unk is not None  # SentencePiece loads no model without
+        processor, unk = self._processor, self.special_ids.unk
+        assert unk is not None  # SentencePiece requires it
         scores = {
-            p: own.get_score(i)
-            for p, i in self._in_text.items()
+            p: processor.get_score(i)
+            for p, i in self._text_pieces.items()
             if p not in self.user_defined_symbols
         }
         segmenter = _SEGMENTERS[self.model_type](
-            SubwordVocabulary(self._in_text, scores, self.byte_ids, unk)
+            SubwordVocabulary(self._text_pieces, scores, self.byte_ids, unk)
         )
         return SubwordSampler(
-            segmenter, {symbol: self._in_text[symbol] for symbol in self.user_defined_symbols}
+            segmenter, {symbol: self._text_pieces[symbol] for symbol in self.user_defined_symbols}
         )
 
 
 @dataclass(frozen=True, slots=True)
 class TokenizerPair:
-    """The tokenizers of both sides; where they are joint, one and the same."""
+    """Tokenizers of both sides. A joint tokenizer is the same object on both sides."""
 
     source: Tokenizer
     target: Tokenizer
@@ -274,19 +299,19 @@ class TokenizerPair:
         config: TokenizerConfig,
         on_message: MessageCallback | None = None,
     ) -> Self:
-        """Learn from the lines of both sides, together or one by one as the config says."""
+        """Train a joint tokenizer or one per side, as `config.joint` says."""
         if config.joint:
-            both = Tokenizer.train(chain(source, target), config, on_message)
-            return cls(both, both)
+            tokenizer = Tokenizer.train(chain(source, target), config, on_message)
+            return cls(tokenizer, tokenizer)
         return cls(*(Tokenizer.train(lines, config, on_message) for lines in (source, target)))
 
     @classmethod
     def load(cls, directory: Path | str) -> Self:
-        """Read what `save` has written."""
+        """Load the files that `save` has written."""
         joint, source, target = (Path(directory, name) for name in _FILES)
         if joint.exists():
-            both = Tokenizer.load(joint)
-            return cls(both, both)
+            tokenizer = Tokenizer.load(joint)
+            return cls(tokenizer, tokenizer)
         return cls(Tokenizer.load(source), Tokenizer.load(target))
 
     def save(self, directory: Path | str) -> None:
@@ -297,68 +322,72 @@ class TokenizerPair:
             return
         self.source.save(source)
         self.target.save(target)
-        joint.unlink(missing_ok=True)  # it would be taken for ours
+        joint.unlink(missing_ok=True)  # otherwise `load` would use it
 
     @property
     def is_joint(self) -> bool:
-        """Both sides have the same tokenizer."""
+        """Whether both sides have the same tokenizer."""
         return self.source is self.target
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of both."""
-        both = self.source.fingerprint + self.target.fingerprint
-        return hashlib.sha256(both.encode()).hexdigest()
+        """SHA-256 of both fingerprints."""
+        fingerprints = self.source.fingerprint + self.target.fingerprint
+        return hashlib.sha256(fingerprints.encode()).hexdigest()
 
 
-def _processor(model: bytes) -> SentencePieceProcessor:
+def _load_processor(model: bytes) -> SentencePieceProcessor:
     processor = SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model)
     except RuntimeError:
-        raise InputError("this must be a SentencePiece model, but is something else") from None
+        raise InputError("this must be a SentencePiece model, but is not") from None
     return processor
 
 
 Offsets = tuple[int, int]
+"""Start and end (exclusive) in a text, in characters."""
 
 
 def find_piece_offsets(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[Offsets]:
-    """Return the characters of each id in the text that they decode to, without spaces before.
+    """Return the offsets of each id in the text that they decode to, without leading spaces.
 
-    A character that several ids spell out, byte by byte, belongs to the last of them.
+    A character that is encoded as several bytes belongs to the last of them.
     """
     ends = [0]
-    for count in range(1, len(ids) + 1):
-        so_far = tokenizer.decode(ids[:count])
-        ends.append(len(so_far) if text.startswith(so_far) else ends[-1])  # half a character
+    for num_ids in range(1, len(ids) + 1):
+        decoded = tokenizer.decode(ids[:num_ids])
+        ends.append(len(decoded) if text.startswith(decoded) else ends[-1])  # incomplete character
     ends[-1] = len(text)
-    return [(_behind_space(text, a, b), b) for a, b in pairwise(ends)]
+    return [(_skip_spaces(text, start, end), end) for start, end in pairwise(ends)]
 
 
 def find_source_offsets(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[Offsets]:
-    """Return the characters of each id in the text that they were made from."""
-    read = tokenizer.decode(ids)
-    carry = build_offset_mapper(read, text)
-    return [(carry(start), carry(end)) for start, end in find_piece_offsets(tokenizer, ids, read)]
+    """Return the offsets of each id in the text that was encoded, before normalization."""
+    normalized = tokenizer.decode(ids)
+    map_offset = build_offset_mapper(normalized, text)
+    offsets = find_piece_offsets(tokenizer, ids, normalized)
+    return [(map_offset(start), map_offset(end)) for start, end in offsets]
 
 
 def build_offset_mapper(normalized: str, text: str) -> Callable[[int], int]:
-    """Return what leads from a place in a normalised text to the place in the text itself."""
+    """Return a function that maps an offset in a normalized text to the original text."""
     start = text.find(normalized)
     if start >= 0:
-        return lambda place: place + start
+        return lambda offset: offset + start
     blocks = SequenceMatcher(None, normalized, text, autojunk=False).get_matching_blocks()
 
-    def carry(place: int) -> int:
+    def map_offset(offset: int) -> int:
         best = blocks[0]
         for block in blocks:
-            if block.a <= place:
+            if block.a <= offset:
                 best = block
-        return min(best.b + min(place - best.a, best.size), len(text)) if place >= best.a else 0
+        if offset < best.a:
+            return 0
+        return min(best.b + min(offset - best.a, best.size), len(text))
 
-    return carry
+    return map_offset
 
 
-def _behind_space(text: str, start: int, end: int) -> int:
+def _skip_spaces(text: str, start: int, end: int) -> int:
     return start + len(text[start:end]) - len(text[start:end].lstrip())

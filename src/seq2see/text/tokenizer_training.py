@@ -27,24 +27,29 @@ from seq2see.text.normalization import (
 from seq2see.text.sentencepiece_file import embed_config
 
 PAD_ID = 0
-"""Fills a batch up."""
-
-
+"""Padding."""
 UNK_ID = 1
-"""What a tokenizer without byte fallback cannot write."""
-
-
+"""Characters that a tokenizer without byte fallback cannot encode."""
 BOS_ID = 2
-"""Starts a target sentence."""
-
-
+"""Start of a target sentence."""
 EOS_ID = 3
-"""Ends a sentence."""
+"""End of a sentence."""
+
+_RESERVED = re.compile(r"<(pad|unk|s|/s|0x[0-9A-F]{2})>")
+_NUM_SPECIAL_IDS = 4
+_NUM_BYTES = 256
+_NUM_THREADS = 4
+"""Fixed, because unigram training sums floats per thread: another number gives another model."""
+_MAX_CHARACTERS = 1000
+"""Longer lines are split, because SentencePiece skips lines above 4,192 bytes without an error."""
+_REPLACED = str.maketrans({"\0": " ", "\n": " ", "\r": " ", "\u2585": " "})
+"""SentencePiece skips lines with NUL or its own boundary mark ▅. Byte fallback can encode them."""
+_LINES_PER_MESSAGE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class SpecialIds:
-    """The special ids of one tokenizer; a file from elsewhere may have others, or lack some."""
+    """Special ids of a tokenizer. A file of another system may have other ids, or lack some."""
 
     pad: int | None = PAD_ID
     unk: int | None = UNK_ID
@@ -52,46 +57,36 @@ class SpecialIds:
     eos: int | None = EOS_ID
 
 
-_TAKEN = re.compile(r"<(pad|unk|s|/s|0x[0-9A-F]{2})>")
-
-
-_SPECIALS = 4
-
-
-_NUM_BYTES = 256
-
-
 class TokenizerConfig(Config):
-    """One tokenizer, or two alike where each side has its own."""
+    """Settings of a joint tokenizer, or of two tokenizers with the same settings."""
 
     model_type: Literal["bpe", "unigram"] = "bpe"
-    """How text is cut: `bpe` merges the most frequent pairs, `unigram` takes the likeliest cut."""
+    """Segmentation algorithm: `bpe` merges the most frequent pairs, `unigram` selects the most
+    probable segmentation."""
     vocab_size: int = Field(default=8000, ge=1)
-    """Pieces, the 4 special ones, the 256 bytes and the symbols included."""
+    """Number of pieces, including 4 special pieces, 256 bytes and the user-defined symbols."""
     joint: bool = True
-    """One tokenizer learnt from both sides, or one a side."""
+    """Train one tokenizer on both sides. Otherwise each side has its own."""
     normalization: Normalization = "nfc"
-    """`nfc` composes characters and tidies white space, `nfkc` also merges look-alikes (½ and 1⁄2),
-    `none` keeps every character as it is."""
+    """Unicode normalization. `nfc` composes characters and collapses white space, `nfkc` also
+    unifies compatible characters (½ and 1⁄2), `none` keeps every character."""
     byte_fallback: bool = True
-    """Write a character without a piece of its own as bytes. Without it, it is lost as `<unk>`."""
+    """Encode characters without a piece as bytes. Otherwise they become `<unk>` and are lost."""
     character_coverage: float = Field(default=0.9995, ge=0.98, le=1)
-    """How much of the text's characters get a piece of their own; the rarest go without."""
-    user_defined_symbols: tuple[str, ...] = Field(
-        default=(), strict=False
-    )  # TOML and JSON know lists only
-    """Placeholders that are never cut, one id each."""
+    """Share of the characters of the text that get a piece; the rarest characters do not."""
+    user_defined_symbols: tuple[str, ...] = Field(default=(), strict=False)
+    """Placeholders that are never split, one id each."""
     max_lines: int = Field(default=1_000_000, ge=1)
-    """Learn from at most so many lines, drawn evenly from all."""
+    """Maximum number of lines to train on, a uniform sample of all lines."""
 
     def conflicts(self) -> Iterator[str]:
-        """Refuse symbols that could not be found in a text again, and too small a vocabulary."""
+        """Yield a message for each invalid symbol, and if the vocabulary is too small."""
         for symbol in self.user_defined_symbols:
             if problem := self._symbol_problem(symbol):
                 yield f"`user_defined_symbols` must {problem}, but has {symbol!r} instead"
         if len(set(self.user_defined_symbols)) < len(self.user_defined_symbols):
             yield "`user_defined_symbols` must all be different"
-        needed = _SPECIALS + _NUM_BYTES * self.byte_fallback + len(self.user_defined_symbols)
+        needed = _NUM_SPECIAL_IDS + _NUM_BYTES * self.byte_fallback + len(self.user_defined_symbols)
         if self.vocab_size <= needed:
             yield (
                 f"`vocab_size` must be above {needed}, the special pieces, bytes and symbols, "
@@ -101,48 +96,38 @@ class TokenizerConfig(Config):
     def _symbol_problem(self, symbol: str) -> str | None:
         if not symbol or not symbol.isprintable() or any(c.isspace() for c in symbol):
             return "have visible characters and no spaces"
-        if _TAKEN.fullmatch(symbol):
+        if _RESERVED.fullmatch(symbol):
             return "not be names of special pieces"
         if escape_meta_space(symbol) != symbol or normalize(symbol, self.normalization) != symbol:
-            return f"be left alone by normalization {self.normalization}"
+            return f"not be changed by normalization {self.normalization}"
         return None
-
-
-_THREADS = 4
-"""Fixed: unigram sums floats a thread at a time, so that another number gives other bytes."""
-
-
-_LONGEST = 1000
-"""Characters; SentencePiece would leave lines above 4,192 bytes out without a word."""
-
-
-_REFUSED = str.maketrans({"\0": " ", "\n": " ", "\r": " ", "\u2585": " "})
-"""SentencePiece leaves a line with NUL or its own boundary mark ▅ out; bytes can write them."""
-
-
-_STEP = 10_000
 
 
 def train_sentencepiece(
     lines: Iterable[str], config: TokenizerConfig, on_message: MessageCallback | None = None
 ) -> bytes:
-    """Return a model of these lines, the config inside.
+    """Train a tokenizer, and return the serialized model with its config.
 
-    `report` hears how far it is; without one, a terminal shows it on standard error.
+    The same lines give the same bytes. `on_message` gets progress messages; by default they are
+    shown on standard error if it is a terminal.
+
+    Raises:
+        InputError: If the text is blank or SentencePiece cannot train on it.
+        ConfigError: If the vocabulary size does not fit the text.
     """
-    with _reporter(on_message) as say:
-        sample = _draw(_counted(lines, say), config)
+    with _message_callback(on_message) as report:
+        sample = _sample_lines(_check_lines(lines, report), config)
         if not any(line.strip() for line in sample):
             raise InputError("the text must have a line that is not blank, but has none")
-        say(f"learning {config.vocab_size:,} pieces from {len(sample):,} lines")
+        report(f"training {config.vocab_size:,} pieces from {len(sample):,} lines")
         return embed_config(_train(sample, config), config.model_dump_json())
 
 
 @contextmanager
-def _reporter(report: MessageCallback | None) -> Iterator[MessageCallback]:
+def _message_callback(on_message: MessageCallback | None) -> Iterator[MessageCallback]:
     console = Console(stderr=True)
-    if report is not None:
-        yield report
+    if on_message is not None:
+        yield on_message
     elif console.is_terminal:
         with console.status("tokenizer") as status:
             yield lambda line: status.update(f"tokenizer: {line}")
@@ -150,66 +135,67 @@ def _reporter(report: MessageCallback | None) -> Iterator[MessageCallback]:
         yield lambda _: None
 
 
-def _counted(lines: Iterable[str], say: MessageCallback) -> Iterator[str]:
+def _check_lines(lines: Iterable[str], report: MessageCallback) -> Iterator[str]:
+    """Yield the lines after a check, and report their number."""
     for number, line in enumerate(lines, start=1):
         check_surrogates(line, f" of line {number}")
         yield line
-        if number % _STEP == 0:
-            say(f"read {number:,} lines")
+        if number % _LINES_PER_MESSAGE == 0:
+            report(f"read {number:,} lines")
 
 
-def _draw(lines: Iterable[str], config: TokenizerConfig) -> list[str]:
-    """Keep `max_lines`, each line as likely as any other, whatever their number (Algorithm R)."""
-    generator = random.Random(0)  # noqa: S311 not a secret: the same lines, the same sample
-    kept: list[str] = []
+def _sample_lines(lines: Iterable[str], config: TokenizerConfig) -> list[str]:
+    """Return a uniform sample of at most `max_lines` lines (reservoir sampling, Algorithm R)."""
+    generator = random.Random(0)  # noqa: S311 fixed seed: the same lines give the same sample
+    sample: list[str] = []
     for number, line in enumerate(lines):
         if number < config.max_lines:
-            kept.append(line)
-        elif (place := generator.randrange(number + 1)) < config.max_lines:
-            kept[place] = line
-    return kept
+            sample.append(line)
+        elif (index := generator.randrange(number + 1)) < config.max_lines:
+            sample[index] = line
+    return sample
 
 
-def _chunks(lines: Sequence[str], config: TokenizerConfig) -> Iterator[str]:
+def _split_lines(lines: Sequence[str], config: TokenizerConfig) -> Iterator[str]:
     for line in normalize_and_escape(lines, config.normalization):
-        text = line.translate(_REFUSED)
-        for start in range(0, len(text), _LONGEST):
-            yield text[start : start + _LONGEST]
+        text = line.translate(_REPLACED)
+        for start in range(0, len(text), _MAX_CHARACTERS):
+            yield text[start : start + _MAX_CHARACTERS]
 
 
 def _train(lines: list[str], config: TokenizerConfig) -> bytes:
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_chunks(lines, config),
+            sentence_iterator=_split_lines(lines, config),
             model_writer=model,
             model_type=config.model_type,
             vocab_size=config.vocab_size,
             byte_fallback=config.byte_fallback,
             character_coverage=config.character_coverage,
             user_defined_symbols=list(config.user_defined_symbols),
-            # our own normalisation came before; SentencePiece's would not be reversible
+            # the text is normalized already; SentencePiece's normalization is not reversible
             normalization_rule_name="identity",
             remove_extra_whitespaces=False,
             pad_id=PAD_ID,
             unk_id=UNK_ID,
             bos_id=BOS_ID,
             eos_id=EOS_ID,
-            num_threads=_THREADS,
+            num_threads=_NUM_THREADS,
             minloglevel=3,
         )
     except RuntimeError as error:
-        raise _explained(str(error), config) from None
+        raise _convert_error(str(error), config) from None
     return model.getvalue()
 
 
-def _explained(message: str, config: TokenizerConfig) -> ConfigError | InputError:
-    """Say in our grammar what SentencePiece's trainer says in its own."""
+def _convert_error(message: str, config: TokenizerConfig) -> ConfigError | InputError:
+    """Return the error for a message of SentencePiece."""
     for pattern, bound in (
         (r"set it to a value <= (\d+)", "at most"),
         (r"smaller than required_chars\. \d+ vs (\d+)", "at least"),
     ):
-        if found := re.search(pattern, message):
-            limit = f"`vocab_size` must be {bound} {found[1]} for this text"
+        if match := re.search(pattern, message):
+            limit = f"`vocab_size` must be {bound} {match[1]} for this text"
             return ConfigError([f"{limit}, but is {config.vocab_size} instead"])
-    return InputError(f"SentencePiece cannot learn from this text: {message}")
+    return InputError(f"SentencePiece cannot be trained on this text: {message}")

@@ -1,4 +1,4 @@
-"""Text in, text out: where tokenizers, an engine and options meet."""
+"""Translation of text: combines tokenizers, an engine and options."""
 
 from seq2see.translator.translation import (
     AlignmentLink,

@@ -19,50 +19,55 @@ from seq2see.text.languages import UNSPACED_CHARACTERS, continues_word, is_writt
 from seq2see.text.tokenizer import find_piece_offsets
 from seq2see.translator.translation import TranslationOptions
 
-# B rows, K beams, V vocabulary, E emitted tokens, S sources, P terms of a source,
-# L tokens of a term, W windows, N findings
+# B rows, K beams, V vocabulary, E emitted tokens, S sources, P required phrases of a source,
+# L tokens of a phrase, W windows, N matches
 
-_HEAD = re.compile(rf"[^\W{UNSPACED_CHARACTERS}]+|\S")
+MAX_FORBIDDEN_SEARCHES = 8
+"""Maximum number of searches per sentence. A search is repeated if a forbidden phrase was produced
+with pieces that are not forbidden yet."""
+
+_FIRST_WORD = re.compile(rf"[^\W{UNSPACED_CHARACTERS}]+|\S")
 
 
 class PhrasePattern:
-    """A phrase where its ends are ends of words: "Herr", but not in "Herrin".
+    """Finds a phrase as whole words: "Herr", but not in "Herrin".
 
-    What finds it is compiled at the first text that may have it: most of a glossary never comes up.
+    The regular expression is compiled on first use, because most entries of a glossary are never
+    needed.
     """
 
     def __init__(self, phrase: str, *, ignore_case: bool = False) -> None:
         self._words = phrase.split()
         self._flags = re.IGNORECASE if ignore_case else 0
-        self._opens = continues_word(phrase.lstrip()[0])
-        self._closes = continues_word(phrase.rstrip()[-1])
+        self._starts_word = continues_word(phrase.lstrip()[0])
+        self._ends_word = continues_word(phrase.rstrip()[-1])
 
     @property
     def index_key(self) -> str:
-        """What `keys` has for every text with this phrase."""
+        """A key that `compute_index_keys` returns for every text with this phrase."""
         first = self._words[0]
-        head = _HEAD.match(first)
-        assert head is not None
-        return _folded(first[: head.end() + 1])
+        match = _FIRST_WORD.match(first)
+        assert match is not None
+        return _fold_case(first[: match.end() + 1])
 
     def find_first(self, text: str) -> tuple[int, int] | None:
-        """Return where it stands first, if it does."""
+        """Return the offsets of the first match, or None."""
         return next(self.find_all(text), None)
 
     def find_all(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield where it stands."""
-        place = 0
-        while found := self._pattern.search(text, place):
-            start, end = found.span()
-            is_whole = self._is_whole(text, start, end)
-            if is_whole:
+        """Yield the offsets of all matches."""
+        offset = 0
+        while match := self._pattern.search(text, offset):
+            start, end = match.span()
+            has_boundaries = self._has_word_boundaries(text, start, end)
+            if has_boundaries:
                 yield start, end
-            place = end if is_whole else start + 1
+            offset = end if has_boundaries else start + 1
 
-    def _is_whole(self, text: str, start: int, end: int) -> bool:
-        before, behind = text[max(0, start - 1) : start], text[end : end + 1]
-        return not (self._opens and continues_word(before)) and not (
-            self._closes and continues_word(behind)
+    def _has_word_boundaries(self, text: str, start: int, end: int) -> bool:
+        before, after = text[max(0, start - 1) : start], text[end : end + 1]
+        return not (self._starts_word and continues_word(before)) and not (
+            self._ends_word and continues_word(after)
         )
 
     @cached_property
@@ -70,178 +75,184 @@ class PhrasePattern:
         return re.compile(r"\s+".join(map(re.escape, self._words)), self._flags)
 
 
-def compile_phrase(phrase: str) -> PhrasePattern:
-    """Return what finds a phrase as it is written."""
-    return PhrasePattern(phrase)
-
-
 def compile_smart_case_phrase(phrase: str) -> PhrasePattern:
-    """As `whole`; a phrase in lower case is found in any case."""
+    """Return a pattern that ignores case if the phrase is in lower case."""
     return PhrasePattern(phrase, ignore_case=phrase == phrase.lower())
 
 
 class PhraseIndex:
-    """Many phrases: those of a text are found without a look at each."""
+    """Finds which of many phrases occur in a text, without testing each phrase."""
 
     def __init__(self, patterns: Sequence[PhrasePattern]) -> None:
-        self._phrases = patterns
+        self._patterns = patterns
         self._by_key: dict[str, list[int]] = defaultdict(list)
-        for place, phrase in enumerate(patterns):
-            self._by_key[phrase.index_key].append(place)
+        for index, pattern in enumerate(patterns):
+            self._by_key[pattern.index_key].append(index)
 
     def find_matches(self, text: str) -> list[int]:
-        """Return the places of those that a text has, in their order."""
-        likely = (place for key in compute_index_keys(text) for place in self._by_key.get(key, ()))
-        return [place for place in sorted(likely) if self._phrases[place].find_first(text)]
+        """Return the sorted indices of the phrases that occur in a text."""
+        keys = compute_index_keys(text)
+        candidates = (index for key in keys for index in self._by_key.get(key, ()))
+        return [index for index in sorted(candidates) if self._patterns[index].find_first(text)]
 
 
 def compute_index_keys(text: str) -> set[str]:
-    """Return how phrases in a text may begin: with a word of it, or at any other character; and
-    the character behind, for scripts in which the beginnings alone are few."""
-    heads = list(_HEAD.finditer(text))
-    alone = {_folded(head[0]) for head in heads}
-    return alone | {_folded(text[head.start() : head.end() + 1]) for head in heads}
+    """Return all possible beginnings of phrases in a text, with case folded.
+
+    These are its words and all other characters, each alone and with the following character,
+    which distinguishes more phrases in scripts without spaces.
+    """
+    words = list(_FIRST_WORD.finditer(text))
+    alone = {_fold_case(word[0]) for word in words}
+    return alone | {_fold_case(text[word.start() : word.end() + 1]) for word in words}
 
 
-def _folded(text: str) -> str:
-    return "".join(map(_fold, text))
+def _fold_case(text: str) -> str:
+    return "".join(map(_fold_character, text))
 
 
 @lru_cache(1 << 14)
-def _fold(character: str) -> str:
-    """Return the same for all that `re.IGNORECASE` takes for one: İ, ı and i too."""
+def _fold_character(character: str) -> str:
+    """Return the same value for all characters that `re.IGNORECASE` equates, also İ, ı and i."""
     return character.lower()[0].upper()[0].lower()[0]
-
-
-MAX_FORBIDDEN_SEARCHES = 8
-"""How often a sentence is searched anew because a forbidden word came up in yet other pieces."""
 
 
 @dataclass(frozen=True, slots=True)
 class WordBoundaryProcessor(StepProcessor):
-    """Where a term has just appeared for the first time, nothing may go on with its last word.
+    """Forbids the continuation of the last word of a required phrase at its first occurrence.
 
-    Otherwise "▁Herr" would be met by "▁Herr in". Once it was there whole, "Herrin" may come too.
+    Otherwise "▁Herr in" would satisfy "▁Herr". After the phrase has occurred as whole words,
+    "Herrin" is allowed too.
     """
 
     required_SPL: Tensor
-    """Each at the end of its row, with `NO_TOKEN` in front."""
+    """Required phrases, aligned to the end of the row and padded with `PHRASE_PAD` in front."""
     continues_word_V: Tensor
-    """Pieces that go on with a word."""
+    """True for pieces that continue a word."""
 
     @classmethod
     def from_phrases(
         cls, required: Sequence[Sequence[Phrase]], continues_word_V: Tensor
     ) -> WordBoundaryProcessor:
-        """Make it from the terms of each source."""
-        turned = [[term[::-1] for term in source] for source in required]
-        return cls(pad_phrases(turned, continues_word_V.device).flip(2), continues_word_V)
+        """Build the processor from the required phrases of each source."""
+        reversed_phrases = [[phrase[::-1] for phrase in source] for source in required]
+        return cls(pad_phrases(reversed_phrases, continues_word_V.device).flip(2), continues_word_V)
 
     def process(self, beam: Beam, step_scores_BKV: Tensor, model_log_probs_BKV: Tensor) -> None:  # noqa: ARG002
-        """Forbid pieces that are no beginning of a word."""
-        terms_B1P1L = self.required_SPL[beam.input_index_B][:, None, :, None]
-        size = terms_B1P1L.size(4)
+        """Mask pieces that would continue the last word of a phrase that has just occurred."""
+        required_B1P1L = self.required_SPL[beam.input_index_B][:, None, :, None]
+        size = required_B1P1L.size(4)
         padded_BKE = F.pad(beam.emitted_BKE, (size - 1, 0), value=PHRASE_PAD - 1)
         if padded_BKE.size(2) < size:
-            return  # nothing was emitted yet
+            return  # no tokens were emitted yet
         windows_BK1WL = padded_BKE.unfold(2, size, 1)[:, :, None]
-        same_BKPW = ((windows_BK1WL == terms_B1P1L) | (terms_B1P1L == PHRASE_PAD)).all(4)
-        first_BKP = same_BKPW[..., -1] & (same_BKPW.sum(3) == 1)
-        real_B1P = (terms_B1P1L[..., 0, :] != PHRASE_PAD).any(3)
-        rows_N, beams_N = (first_BKP & real_B1P).any(2).nonzero(as_tuple=True)
-        values_NV = step_scores_BKV[rows_N, beams_N].masked_fill(self.continues_word_V, -torch.inf)
-        step_scores_BKV[rows_N, beams_N] = values_NV
+        matches_BKPW = ((windows_BK1WL == required_B1P1L) | (required_B1P1L == PHRASE_PAD)).all(4)
+        is_first_BKP = matches_BKPW[..., -1] & (matches_BKPW.sum(3) == 1)
+        is_phrase_B1P = (required_B1P1L[..., 0, :] != PHRASE_PAD).any(3)
+        rows_N, beams_N = (is_first_BKP & is_phrase_B1P).any(2).nonzero(as_tuple=True)
+        scores_NV = step_scores_BKV[rows_N, beams_N].masked_fill(self.continues_word_V, -torch.inf)
+        step_scores_BKV[rows_N, beams_N] = scores_NV
 
 
 class LexicalConstraints:
-    """The wishes of some options, for the tokenizer of the target."""
+    """Constraints of a translation, applied to the ids of the target tokenizer."""
 
     def __init__(self, options: TranslationOptions, tokenizer: Tokenizer, language: str) -> None:
-        self._target = tokenizer
-        self._unspaced = is_written_without_spaces(language)
+        self._tokenizer = tokenizer
+        self._has_no_spaces = is_written_without_spaces(language)
         self._prefix = tuple(tokenizer.encode(options.prefix)) if options.prefix else ()
-        self._words = tuple(dict.fromkeys(options.forbidden))
-        self._forbidden = [compile_phrase(word) for word in self._words]
-        self._forbidden_of = PhraseIndex(self._forbidden).find_matches
-        self._terms_of = PhraseIndex(
+        self._forbidden_phrases = tuple(dict.fromkeys(options.forbidden))
+        self._forbidden_patterns = [PhrasePattern(phrase) for phrase in self._forbidden_phrases]
+        self._find_forbidden = PhraseIndex(self._forbidden_patterns).find_matches
+        self._find_glossary_sources = PhraseIndex(
             [compile_smart_case_phrase(source) for source in options.glossary]
         ).find_matches
         texts = list(options.glossary.values())
-        self._terms = [
-            GlossaryEntry(text, compile_phrase(text), self._inner(ids))
+        self._glossary_entries = [
+            GlossaryEntry(text, PhrasePattern(text), self._remove_leading_space(ids))
             for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True)
         ]
 
     def constrain_input(
         self, search_input: SearchInput, sentence: str, is_first: bool
     ) -> SearchInput:
-        """Return the source with what its translation must have; a prefix starts a line only."""
-        terms = tuple(term.ids for term in self._of(sentence) if self._can_be_written(term.ids))
-        return replace(search_input, prefix=self._prefix if is_first else (), required=terms)
+        """Return the input with the constraints of a sentence.
+
+        The prefix is used only for the first sentence of a line.
+        """
+        entries = self._find_entries(sentence)
+        required = tuple(entry.ids for entry in entries if self._can_be_encoded(entry.ids))
+        return replace(search_input, prefix=self._prefix if is_first else (), required=required)
 
     def find_unmet(self, sentence: str, text: str) -> tuple[str, ...]:
-        """Return what the text fails to fulfil: this is read from the text, not from the ids."""
-        lacking = [term.text for term in self._of(sentence) if not term.pattern.find_first(text)]
-        return (*lacking, *(self._words[place] for place in self._forbidden_of(text)))
+        """Return the glossary terms that the text lacks, and the forbidden phrases that it has.
+
+        They are searched in the text, not in the ids.
+        """
+        entries = self._find_entries(sentence)
+        missing = [entry.text for entry in entries if not entry.pattern.find_first(text)]
+        return (*missing, *(self._forbidden_phrases[i] for i in self._find_forbidden(text)))
 
     def find_violations(self, ids: Sequence[int], text: str) -> Iterator[Phrase]:
-        """Yield the pieces in which forbidden words came up."""
-        places = self._forbidden_of(text)
-        found = [span for place in places for span in self._forbidden[place].find_all(text)]
-        if not found:
+        """Yield the ids of each forbidden phrase in a text that was decoded from `ids`."""
+        matches = [
+            offsets
+            for index in self._find_forbidden(text)
+            for offsets in self._forbidden_patterns[index].find_all(text)
+        ]
+        if not matches:
             return
-        spans = find_piece_offsets(self._target, ids, text)
-        for start, end in found:
-            inside = [i for i, (a, b) in enumerate(spans) if a < end and b > start]
-            yield tuple(ids[inside[0] : inside[-1] + 1])
+        pieces = find_piece_offsets(self._tokenizer, ids, text)
+        for start, end in matches:
+            overlapping = [i for i, (a, b) in enumerate(pieces) if a < end and b > start]
+            yield tuple(ids[overlapping[0] : overlapping[-1] + 1])
 
     def build_processors(
         self, inputs: Sequence[SearchInput], device: torch.device
     ) -> Sequence[StepProcessor]:
-        """Return what keeps the ends of terms ends of words."""
-        if not any(source.required for source in inputs):
+        """Return the step processors that keep required phrases at word boundaries."""
+        required = [search_input.required for search_input in inputs]
+        if not any(required):
             return ()
-        return [
-            WordBoundaryProcessor.from_phrases(
-                [source.required for source in inputs], self._inside_V.to(device)
-            )
-        ]
+        return [WordBoundaryProcessor.from_phrases(required, self._continues_word_V.to(device))]
 
     @cached_property
-    def _inside_V(self) -> Tensor:
-        return torch.tensor([_is_inside(piece) for piece in self._target.pieces])
+    def _continues_word_V(self) -> Tensor:
+        return torch.tensor([_is_continuation(piece) for piece in self._tokenizer.pieces])
 
-    def _of(self, sentence: str) -> list[GlossaryEntry]:
-        return [self._terms[place] for place in self._terms_of(sentence)]
+    def _find_entries(self, sentence: str) -> list[GlossaryEntry]:
+        """Return the glossary entries whose source term occurs in a sentence."""
+        return [self._glossary_entries[i] for i in self._find_glossary_sources(sentence)]
 
-    def _inner(self, ids: Sequence[int]) -> Phrase:
-        """Return the ids of a term in the middle of a sentence."""
-        pieces = [self._target.pieces[i] for i in ids]
-        if not self._unspaced or not pieces or not pieces[0].startswith("▁"):
+    def _remove_leading_space(self, ids: Sequence[int]) -> Phrase:
+        """Return the ids of a term inside a sentence, without a space in scripts without spaces."""
+        pieces = [self._tokenizer.pieces[i] for i in ids]
+        if not self._has_no_spaces or not pieces or not pieces[0].startswith("▁"):
             return tuple(ids)
         if pieces[0] == "▁":
             return tuple(ids[1:])
-        rest = self._ids_by_piece.get(pieces[0][1:])
-        return tuple(ids) if rest is None else (rest, *ids[1:])
+        first = self._ids_by_piece.get(pieces[0][1:])
+        return tuple(ids) if first is None else (first, *ids[1:])
 
     @cached_property
     def _ids_by_piece(self) -> Mapping[str, int]:
-        return {piece: i for i, piece in enumerate(self._target.pieces)}
+        return {piece: i for i, piece in enumerate(self._tokenizer.pieces)}
 
-    def _can_be_written(self, ids: Phrase) -> bool:
-        return bool(ids) and self._target.special_ids.unk not in ids
+    def _can_be_encoded(self, ids: Phrase) -> bool:
+        return bool(ids) and self._tokenizer.special_ids.unk not in ids
 
 
 @dataclass(frozen=True, slots=True)
 class GlossaryEntry:
-    """What a line of a glossary asks for."""
+    """Target term of a glossary entry."""
 
     text: str
+    """The target term."""
     pattern: PhrasePattern
     ids: Phrase
 
 
-def _is_inside(piece: str) -> bool:
-    """Tell whether a piece goes on with the word before it; a single byte might."""
+def _is_continuation(piece: str) -> bool:
+    """Return whether a piece may continue the word before it; bytes may."""
     is_byte = len(piece) == 6 and piece.startswith("<0x")
     return is_byte or continues_word(piece[:1] or " ")

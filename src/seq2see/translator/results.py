@@ -22,27 +22,27 @@ from seq2see.translator.translation import (
     TranslationOptions,
 )
 
-# E emitted tokens, S source tokens without their ends, U target words, W source words
+# E target tokens with the end-of-sentence token, S source tokens without special tokens
 
 MIN_COPIED_WORDS = 3
-"""Shorter lines are copied with good reason: names, numbers, "OK"."""
-
-
+"""Shorter lines are not flagged as copies: names, numbers and "OK" are rightly copied."""
 MIN_REPEATS, MIN_REPEATED_TOKENS, MAX_REPEAT_PERIOD = 3, 6, 12
-"""So often the same up to so many tokens in a row, so many tokens in all at least."""
-
-
+"""A repetition is a sequence of at most MAX_REPEAT_PERIOD tokens that occurs at least MIN_REPEATS
+times in a row, with at least MIN_REPEATED_TOKENS tokens in total."""
 SHORT_RATIO, SHORT_SLACK = 1 / 3, 3
-"""Below this share of the source's tokens less the slack, a translation is short."""
-
-
+"""A translation is short below SHORT_RATIO × source tokens − SHORT_SLACK."""
 LONG_RATIO, LONG_SLACK = 3, 10
-"""Above so many times the source's tokens and the slack, it is long."""
+"""A translation is long above LONG_RATIO × source tokens + LONG_SLACK."""
+MIN_LINK_WEIGHT = 0.05
+"""Alignment links with a lower weight are removed, except the strongest link of each word."""
+NO_TRANSLATION_MESSAGE = (
+    "no translation satisfies `prefix`, `forbidden` and the length limits: relax one of them"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class FlagInputs:
-    """What the rules look at."""
+    """Properties of a translation from which its flags are computed."""
 
     source_text: str
     target_text: str
@@ -52,21 +52,21 @@ class FlagInputs:
     is_same_language: bool
     has_unknown: bool
     retokenized_ids: Sequence[int]
-    """The ids of the text, read again."""
+    """Ids of the target text when it is tokenized again."""
 
 
 def find_flags(inputs: FlagInputs) -> Iterator[TranslationFlag]:
-    """Yield what is suspicious."""
+    """Yield the flags of a translation."""
     if not inputs.is_same_language and is_copied_source(inputs.source_text, inputs.target_text):
         yield TranslationFlag.COPIED_SOURCE
     if has_repetition(inputs.target_ids) and not has_repetition(inputs.source_ids):
         yield TranslationFlag.REPETITION
     if not inputs.is_finished:
         yield TranslationFlag.LENGTH_LIMIT
-    source, target = len(inputs.source_ids), len(inputs.target_ids)
-    if target < SHORT_RATIO * source - SHORT_SLACK:
+    source_length, target_length = len(inputs.source_ids), len(inputs.target_ids)
+    if target_length < SHORT_RATIO * source_length - SHORT_SLACK:
         yield TranslationFlag.SHORT
-    if target > LONG_RATIO * source + LONG_SLACK:
+    if target_length > LONG_RATIO * source_length + LONG_SLACK:
         yield TranslationFlag.LONG
     if inputs.has_unknown:
         yield TranslationFlag.UNKNOWN
@@ -75,27 +75,23 @@ def find_flags(inputs: FlagInputs) -> Iterator[TranslationFlag]:
 
 
 def is_copied_source(source: str, text: str) -> bool:
-    """Tell whether the words are those of the source, and enough of them to wonder."""
+    """Return whether the text has the same words as the source, ignoring case and spaces."""
     words = source.casefold().split()
     return len(words) >= MIN_COPIED_WORDS and words == text.casefold().split()
 
 
 def has_repetition(ids: Sequence[int]) -> bool:
-    """Tell whether some tokens come again and again, with nothing in between."""
+    """Return whether a sequence of tokens is repeated several times in a row."""
     if len(ids) - len(set(ids)) < MIN_REPEATED_TOKENS - MIN_REPEATED_TOKENS // MIN_REPEATS:
-        return False  # too little comes twice at all
+        return False  # too few tokens occur twice
     for period in range(1, min(MAX_REPEAT_PERIOD, len(ids) // MIN_REPEATS) + 1):
-        needed = max(MIN_REPEATED_TOKENS, MIN_REPEATS * period) - period
+        min_run = max(MIN_REPEATED_TOKENS, MIN_REPEATS * period) - period
         run = 0
-        for place in range(period, len(ids)):
-            run = run + 1 if ids[place] == ids[place - period] else 0
-            if run >= needed:
+        for index in range(period, len(ids)):
+            run = run + 1 if ids[index] == ids[index - period] else 0
+            if run >= min_run:
                 return True
     return False
-
-
-MIN_LINK_WEIGHT = 0.05
-"""Weaker links are left out, but never a word's strongest."""
 
 
 def build_alignment_links(
@@ -104,60 +100,68 @@ def build_alignment_links(
     target: tuple[str, Sequence[int]],
     attention_ES: Tensor,
 ) -> tuple[AlignmentLink, ...]:
-    """Return the links of each target word, the strongest first.
+    """Return the alignment links of each target word, strongest first.
 
-    A word gets what its pieces get together, and gives the mean of what its pieces give.
+    The weight of a link is the sum over the pieces of the source word and the mean over the pieces
+    of the target word.
+
+    Args:
+        tokenizers: Tokenizers of both sides.
+        source: Text and ids of the source.
+        target: Text and ids of the target.
+        attention_ES: Cross-attention weights of each target token.
     """
     source_pieces = find_source_offsets(tokenizers.source, source[1], source[0])
     target_pieces = find_piece_offsets(tokenizers.target, target[1], target[0])
-    source_words = _words(source[0], source_pieces)
-    target_words = _words(target[0], target_pieces)
-    result: list[AlignmentLink] = []
-    for word, rows in zip(target_words, _members(target_words, target_pieces), strict=True):
+    source_words = _find_words(source[0], source_pieces)
+    target_words = _find_words(target[0], target_pieces)
+    links: list[AlignmentLink] = []
+    for word, rows in zip(
+        target_words, _find_overlapping_pieces(target_words, target_pieces), strict=True
+    ):
         if not rows:
             continue
         weights_S = attention_ES[rows].mean(0).tolist()
-        members = _members(source_words, source_pieces)
-        weights = [sum(weights_S[i] for i in columns) for columns in members]
-        result += _of_word(word, source_words, weights)
-    return tuple(result)
+        columns_per_word = _find_overlapping_pieces(source_words, source_pieces)
+        weights = [sum(weights_S[i] for i in columns) for columns in columns_per_word]
+        links += _link_word(word, source_words, weights)
+    return tuple(links)
 
 
-def _of_word(
-    word: Offsets, others: Sequence[Offsets], weights: Sequence[float]
+def _link_word(
+    target_word: Offsets, source_words: Sequence[Offsets], weights: Sequence[float]
 ) -> list[AlignmentLink]:
-    order = sorted(range(len(others)), key=lambda i: -weights[i])
+    order = sorted(range(len(source_words)), key=lambda i: -weights[i])
     strong = [i for rank, i in enumerate(order) if rank == 0 or weights[i] >= MIN_LINK_WEIGHT]
-    return [AlignmentLink(*others[i], *word, weights[i]) for i in strong]
+    return [AlignmentLink(*source_words[i], *target_word, weights[i]) for i in strong]
 
 
-def _words(text: str, pieces: Sequence[Offsets]) -> list[Offsets]:
+def _find_words(text: str, pieces: Sequence[Offsets]) -> list[Offsets]:
     return find_word_offsets(text, {start for start, _ in pieces})
 
 
-def _members(words: Sequence[Offsets], pieces: Sequence[Offsets]) -> list[list[int]]:
-    """Return the pieces that share a character with each word."""
+def _find_overlapping_pieces(
+    words: Sequence[Offsets], pieces: Sequence[Offsets]
+) -> list[list[int]]:
+    """Return the indices of the pieces that overlap each word."""
     return [[i for i, (a, b) in enumerate(pieces) if a < end and b > start] for start, end in words]
-
-
-NO_TRANSLATION_MESSAGE = (
-    "nothing may follow: prefix, forbidden words and lengths leave no translation"
-)
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedHypothesis:
-    """A hypothesis with its text, and the ids that this text would have."""
+    """A hypothesis with its decoded text."""
 
     segment: Segment
     hypothesis: Hypothesis
     text: str
     retokenized_ids: Sequence[int]
+    """Ids of the text when it is tokenized again."""
     target_scores: TargetScores | None
+    """Scores and attention of the tokens, if they were computed."""
 
 
 class ResultBuilder:
-    """Tells what is known about translations."""
+    """Builds translations from hypotheses."""
 
     def __init__(
         self,
@@ -169,9 +173,9 @@ class ResultBuilder:
     ) -> None:
         self._engine = engine
         self._tokenizers = tokenizers
-        self._bytes = frozenset(tokenizers.source.byte_ids)
-        self._same_language = is_same_language
-        self._wishes = constraints
+        self._source_byte_ids = frozenset(tokenizers.source.byte_ids)
+        self._is_same_language = is_same_language
+        self._constraints = constraints
         self._threads = threads
 
     def build_translations(
@@ -182,90 +186,102 @@ class ResultBuilder:
     ) -> Iterator[Translation]:
         """Yield the translation of each segment, with its alternatives."""
         pairs = [
-            (s, h) for s, some in zip(segments, hypotheses_per_segment, strict=True) for h in some
+            (segment, hypothesis)
+            for segment, hypotheses in zip(segments, hypotheses_per_segment, strict=True)
+            for hypothesis in hypotheses
         ]
         tokenizer = self._tokenizers.target
         texts = tokenizer.decode_batch([h.tokens_without_eos for _, h in pairs], self._threads)
-        again = tokenizer.encode_batch(texts, self._threads)
-        forced = self._forced(pairs, options)
-        columns = zip(pairs, texts, again, forced, strict=True)
-        described = (
-            self._translation(DecodedHypothesis(*pair, text, ids, seen), options)
-            for pair, text, ids, seen in columns
+        retokenized = tokenizer.encode_batch(texts, self._threads)
+        target_scores = self._score_targets(pairs, options)
+        columns = zip(pairs, texts, retokenized, target_scores, strict=True)
+        translations = (
+            self._build_translation(DecodedHypothesis(*pair, text, ids, scores), options)
+            for pair, text, ids, scores in columns
         )
         for hypotheses in hypotheses_per_segment:
             if not hypotheses:
                 yield Translation("", 0.0, 0.0, error=NO_TRANSLATION_MESSAGE)
                 continue
-            best, *others = (next(described) for _ in hypotheses)
+            best, *others = (next(translations) for _ in hypotheses)
             yield replace(best, alternatives=tuple(others)) if others else best
 
-    def _forced(
+    def _score_targets(
         self, pairs: Sequence[tuple[Segment, Hypothesis]], options: TranslationOptions
     ) -> Sequence[TargetScores | None]:
-        """Ask the model again where the search did not tell: where it looked, or each token."""
-        silent = any(not hypothesis.token_log_probs for _, hypothesis in pairs)
-        if not options.alignment and not (options.token_scores and silent):
+        """Compute attention or token scores that are requested but not known from the search."""
+        lacks_scores = any(not hypothesis.token_log_probs for _, hypothesis in pairs)
+        if not options.alignment and not (options.token_scores and lacks_scores):
             return [None] * len(pairs)
         targets = [(segment.ids, hypothesis.tokens) for segment, hypothesis in pairs]
         return self._engine.score_targets(targets, attention=options.alignment)
 
-    def _translation(self, found: DecodedHypothesis, options: TranslationOptions) -> Translation:
-        segment, hypothesis, text = found.segment, found.hypothesis, found.text
+    def _build_translation(
+        self, decoded: DecodedHypothesis, options: TranslationOptions
+    ) -> Translation:
+        segment, hypothesis, text = decoded.segment, decoded.hypothesis, decoded.text
         ids = list(hypothesis.tokens_without_eos)
-        case = FlagInputs(
+        inputs = FlagInputs(
             source_text=segment.span.text,
             target_text=text,
             source_ids=segment.ids,
             target_ids=ids,
             is_finished=hypothesis.is_finished,
-            is_same_language=self._same_language,
+            is_same_language=self._is_same_language,
             has_unknown=self._has_unknown(segment.ids, ids),
-            retokenized_ids=found.retokenized_ids,
+            retokenized_ids=decoded.retokenized_ids,
         )
         return Translation(
             text,
             hypothesis.score,
             hypothesis.log_prob,
-            tokens=self._tokens(found) if options.token_scores else (),
-            alignment=self._links(found) if options.alignment else (),
-            flags=tuple(find_flags(case)),
-            unmet_constraints=self._wishes.find_unmet(segment.span.text, text)
-            if self._wishes
+            tokens=self._build_tokens(decoded) if options.token_scores else (),
+            alignment=self._build_links(decoded) if options.alignment else (),
+            flags=tuple(find_flags(inputs)),
+            unmet_constraints=self._constraints.find_unmet(segment.span.text, text)
+            if self._constraints
             else (),
         )
 
     def _has_unknown(self, source: Sequence[int], target: Sequence[int]) -> bool:
-        """Tell of characters without a piece. Bytes of the target are what the model chose to
-        write; those of the source it has hardly ever seen, and leaves out."""
-        own, other = self._tokenizers.source, self._tokenizers.target
-        is_lost = own.special_ids.unk in source or not self._bytes.isdisjoint(source)
-        return is_lost or other.special_ids.unk in target
+        """Return whether the source or the target has characters without a piece.
 
-    def _tokens(self, found: DecodedHypothesis) -> tuple[ScoredToken, ...]:
-        own = found.hypothesis.token_log_probs or (
-            found.target_scores.log_probs if found.target_scores else ()
-        )
+        Bytes count in the source only: the model has rarely seen them and mostly omits them, but
+        it produces bytes in the target deliberately.
+        """
+        has_bytes = not self._source_byte_ids.isdisjoint(source)
+        source_unk = self._tokenizers.source.special_ids.unk
+        target_unk = self._tokenizers.target.special_ids.unk
+        return has_bytes or source_unk in source or target_unk in target
+
+    def _build_tokens(self, decoded: DecodedHypothesis) -> tuple[ScoredToken, ...]:
+        hypothesis, scores = decoded.hypothesis, decoded.target_scores
+        log_probs = hypothesis.token_log_probs or (scores.log_probs if scores else ())
         return build_scored_tokens(
-            self._tokenizers.target, found.hypothesis.tokens, own, found.text
+            self._tokenizers.target, hypothesis.tokens, log_probs, decoded.text
         )
 
-    def _links(self, found: DecodedHypothesis) -> tuple[AlignmentLink, ...]:
-        assert found.target_scores is not None
-        assert found.target_scores.attention_ES is not None
-        segment, ids = found.segment, found.hypothesis.tokens_without_eos
+    def _build_links(self, decoded: DecodedHypothesis) -> tuple[AlignmentLink, ...]:
+        assert decoded.target_scores is not None
+        assert decoded.target_scores.attention_ES is not None
+        segment, ids = decoded.segment, decoded.hypothesis.tokens_without_eos
         first = int(self._engine.special_tokens.source_bos_id is not None)
-        attention_ES = found.target_scores.attention_ES[:, first : first + len(segment.ids)]
+        attention_ES = decoded.target_scores.attention_ES[:, first : first + len(segment.ids)]
         return build_alignment_links(
-            self._tokenizers, (segment.span.text, segment.ids), (found.text, ids), attention_ES
+            self._tokenizers, (segment.span.text, segment.ids), (decoded.text, ids), attention_ES
         )
 
 
 def build_scored_tokens(
     tokenizer: Tokenizer, ids: Sequence[int], log_probs: Sequence[float], text: str
 ) -> tuple[ScoredToken, ...]:
-    """Return each id as a token with its place; one that has no text, such as the stop symbol,
-    stands behind what came before."""
-    spans = find_piece_offsets(tokenizer, ids, text)
-    columns = zip(ids, log_probs, spans, strict=True)
-    return tuple(ScoredToken(tokenizer.pieces[i], own, *span) for i, own, span in columns)
+    """Return each id as a token with its score and its character offsets.
+
+    A token without text, such as the end-of-sentence token, has the end offset of the token before
+    it as start and end.
+    """
+    offsets = find_piece_offsets(tokenizer, ids, text)
+    return tuple(
+        ScoredToken(tokenizer.pieces[i], log_prob, *piece_offsets)
+        for i, log_prob, piece_offsets in zip(ids, log_probs, offsets, strict=True)
+    )

@@ -18,110 +18,116 @@ SplitMode = Literal["long", "always", "never"]
 
 
 class TranslationOptions(Config):
-    """How lines are translated."""
+    """Options of a translation."""
 
     search: SearchConfig = SearchConfig()
     prefix: str = ""
-    """How each translation starts."""
+    """Text with which each translation starts."""
     forbidden: tuple[str, ...] = Field(default=(), strict=False)
-    """Words and phrases that no translation may hold."""
+    """Words and phrases that must not occur in a translation."""
     glossary: dict[str, str] = Field(default_factory=dict)
-    """Source term → target term: where a line has the one, its translation must have the other.
-    A source term in lower case is found in any case."""
+    """Maps source terms to target terms. If a line contains a source term, its translation must
+    contain the target term. A source term in lower case matches any case."""
     alignment: bool = False
-    """Tell which source words each target word looks at."""
+    """Return links between target words and source words."""
     token_scores: bool = False
-    """Tell the log-probability of each token."""
+    """Return the log-probability of each token."""
     split: SplitMode = "long"
-    """`long`: lines beyond what the model was trained on are translated sentence by sentence.
-    `always`: all lines are. `never`: what is too long is refused."""
+    """Which lines are split into sentences. `long`: lines with more tokens than the longest
+    training sentence. `always`: all lines. `never`: none; lines that are too long are errors."""
 
     def conflicts(self) -> Iterator[str]:
-        """Refuse empty wishes, and terms where no beam could meet them."""
+        """Yield a message for each empty phrase, and for a glossary without plain beam search."""
         for name in ("forbidden", "glossary"):
             if not all(phrase.strip() for phrase in getattr(self, name)):
-                yield f"`{name}` must be words, but has one without a letter"
+                yield f"`{name}` must contain words, but has an empty phrase"
         if not all(term.strip() for term in self.glossary.values()):
-            yield "`glossary` must lead to words, but has one without a letter"
+            yield "`glossary` must map to words, but has an empty target term"
         if self.glossary and (self.search.sampling or self.search.num_beam_groups > 1):
-            yield "`glossary` must be left out with sampling or groups: only a beam meets terms"
+            yield "`glossary` must be empty with sampling or beam groups: it needs beam search"
 
     @property
     def has_constraints(self) -> bool:
-        """Whether anything is asked of the words themselves."""
+        """Whether the options have lexical constraints."""
         return bool(self.prefix or self.forbidden or self.glossary)
 
     def with_settings(self, settings: Mapping[str, Any]) -> Self:
-        """Return these with other settings: own ones, and those of the search, side by side."""
+        """Return a copy with other settings: fields of this config and of `search`.
+
+        Raises:
+            ConfigError: If a setting does not exist or has an invalid value.
+        """
         if not settings:
             return self
         fields = SearchConfig.model_fields
-        if problems := list(_unknown(settings, [*fields, *type(self).model_fields])):
+        if problems := list(
+            _unknown_setting_problems(settings, [*fields, *type(self).model_fields])
+        ):
             raise ConfigError(problems)
-        own = {**dict(self), **{k: v for k, v in settings.items() if k not in fields}}
+        values = {**dict(self), **{k: v for k, v in settings.items() if k not in fields}}
         search = {k: v for k, v in settings.items() if k in fields}
-        if isinstance(own["search"], SearchConfig):
-            own["search"] = own["search"].replace(**search)
-        elif isinstance(own["search"], Mapping):  # a table, checked with the rest
-            own["search"] = {**own["search"], **search}
-        return type(self)(**own)
+        if isinstance(values["search"], SearchConfig):
+            values["search"] = values["search"].replace(**search)
+        elif isinstance(values["search"], Mapping):  # validated with the other settings
+            values["search"] = {**values["search"], **search}
+        return type(self)(**values)
 
 
-def _unknown(settings: Iterable[str], valid: Sequence[str]) -> Iterator[str]:
-    """Name each setting that is none, with the nearest of both configs."""
+def _unknown_setting_problems(settings: Iterable[str], valid: Sequence[str]) -> Iterator[str]:
+    """Yield a message for each unknown setting, with the most similar valid name."""
     for name in settings:
         if name not in valid:
-            near = get_close_matches(name, valid, n=1)
-            hint = f"did you mean `{near[0]}`?" if near else f"valid are {', '.join(valid)}"
+            similar = get_close_matches(name, valid, n=1)
+            hint = f"did you mean `{similar[0]}`?" if similar else f"valid are {', '.join(valid)}"
             yield f"`{name}` is not a setting; {hint}"
 
 
 class TranslationFlag(StrEnum):
-    """What may be wrong with a translation; see `seq2see.translator.results` for the rules."""
+    """Possible defect of a translation; `seq2see.translator.results` defines the rules."""
 
     COPIED_SOURCE = "copied_source"
-    """It is the source again."""
+    """The translation is a copy of the source."""
     REPETITION = "repetition"
-    """It says the same thing over and over."""
+    """A sequence of tokens is repeated several times in a row."""
     LENGTH_LIMIT = "length_limit"
-    """It was cut at its greatest length."""
+    """The translation was cut at its maximum length."""
     SHORT = "short"
-    """It is suspiciously short for its source."""
+    """The translation is much shorter than its source."""
     LONG = "long"
-    """It is suspiciously long for its source."""
+    """The translation is much longer than its source."""
     UNKNOWN = "unknown"
-    """The source has characters that the model has no piece for, byte by byte or not at all; or
-    the translation has a token that stands for none."""
+    """The source has characters without a piece (they are encoded as bytes or lost), or the
+    translation has the unknown token."""
     RETOKENIZED = "retokenized"
-    """Its text is cut into other pieces when it is read again, which would be scored otherwise."""
+    """Tokenizing the text again gives other pieces, so it would get another score."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredToken:
-    """One piece of a target, and what the model thinks of it."""
+    """A target token with its log-probability and character offsets."""
 
     piece: str
     log_prob: float
     start: int
-    """Where its characters stand in the text, without the space before them."""
+    """Offset of its first character in the text, without a leading space."""
     end: int
 
 
 @dataclass(frozen=True, slots=True)
 class AlignmentLink:
-    """A target word and a source word that it looks at."""
+    """Link between a target word and a source word, with their character offsets."""
 
     source_start: int
     source_end: int
     target_start: int
     target_end: int
     weight: float
-    """How much of the target word's attention the source word has, from 0 to 1."""
+    """Share of the attention of the target word that the source word gets, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentenceAlignment:
-    """What was translated at once, and what it became."""
+    """Character offsets of a sentence in the source and of its translation."""
 
     source_start: int
     source_end: int
@@ -130,42 +136,41 @@ class SentenceAlignment:
     log_prob: float
     flags: tuple[TranslationFlag, ...] = ()
     unmet_constraints: tuple[str, ...] = ()
-    """Wishes that it does not fulfil."""
+    """Constraints that the translation of this sentence does not satisfy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """What a line became. What was split into sentences is one again."""
+    """Translation of a line. Translations of its sentences are joined."""
 
     text: str
     score: float
-    """What the search ranks by: log_prob / length^α, less its penalties. Of a line that was split,
-    the mean over its sentences, weighted by their lengths."""
+    """Score by which the search ranks: log_prob / length^α, minus penalties. For a line that was
+    split, the mean over its sentences, weighted by their number of tokens."""
     log_prob: float
-    """The sum of the model's log-probabilities of the tokens, the stop symbol's among them."""
+    """Sum of the log-probabilities of all tokens, including the end-of-sentence token."""
     alternatives: tuple[Translation, ...] = ()
-    """The next best, if they were asked for."""
+    """The next best translations, if `n_best` is above 1."""
     tokens: tuple[ScoredToken, ...] = ()
-    """With `token_scores`: every token, the stop symbol too."""
+    """With `token_scores`: all tokens, including the end-of-sentence token."""
     alignment: tuple[AlignmentLink, ...] = ()
-    """With `alignment`: for each target word the source words that it looks at, most first."""
+    """With `alignment`: links of each target word, strongest first."""
     flags: tuple[TranslationFlag, ...] = ()
     unmet_constraints: tuple[str, ...] = ()
-    """Wishes that the text does not fulfil: terms that it lacks, forbidden words that it has."""
+    """Glossary terms that the text lacks, and forbidden phrases that it contains."""
     error: str | None = None
-    """Why there is no translation; the text is empty then."""
+    """Why there is no translation; `text` is empty then."""
     sentences: tuple[SentenceAlignment, ...] = ()
-    """Where each sentence stands, in the source and here; none where that is not known, as of what
-    went through another language."""
+    """Offsets of each sentence. Empty if they are not known, as after pivot translation."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairScore:
-    """What the model thinks of a translation that somebody else made."""
+    """Score of a given translation."""
 
     log_prob: float
-    """The sum over its tokens."""
+    """Sum of the log-probabilities of all tokens."""
     score: float
     """log_prob / length^α."""
     tokens: tuple[ScoredToken, ...]
-    """Every token, the stop symbol too."""
+    """All tokens, including the end-of-sentence token."""

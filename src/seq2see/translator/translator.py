@@ -1,4 +1,4 @@
-"""The translator: text in, text out."""
+"""The translator, and loading it from a model directory."""
 
 from __future__ import annotations
 
@@ -22,44 +22,47 @@ from seq2see.translator.results import ResultBuilder, build_scored_tokens
 from seq2see.translator.segmentation import LineSplitter, Segment, SegmentedLine
 from seq2see.translator.translation import PairScore, Translation, TranslationOptions
 
+DEFAULT_OPTIONS = TranslationOptions()
+DEFAULT_MAX_TOKENS = 512
+"""Maximum number of tokens of a sentence if the length of the training sentences is not known."""
+FIRST_CHUNK_LINES, MAX_CHUNK_LINES = 32, 2048
+"""A stream is read in chunks whose size doubles: the first result arrives early."""
+SENTENCE_STRIDE = 1 << 40
+"""Sampling depends on the line number. It is increased by this number per further sentence of the
+line."""
+
 
 def check_lines(value: Any) -> Iterable[Any]:
-    """Return it if it can be lines: a text itself would be taken apart into characters."""
+    """Return the value if it is an iterable of lines, not a single text.
+
+    Raises:
+        InputError: If it is a single text or no iterable.
+    """
     if isinstance(value, str | bytes | bytearray) or not isinstance(value, Iterable):
-        raise InputError(f"lines must be a list of texts, but are {_kind(value)} instead")
+        raise InputError(f"lines must be a list of texts, but are {_describe(value)} instead")
     return value
 
 
 def check_pairs(value: Any) -> list[tuple[str, str]]:
-    """Return pairs of texts, if they are such."""
+    """Return the value as a list if it consists of pairs of texts.
+
+    Raises:
+        InputError: If it is no iterable of pairs of texts.
+    """
     pairs = list(check_lines(value))
     for number, pair in enumerate(pairs, 1):
-        two = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
-        if not two or not all(isinstance(text, str) for text in pair):
+        is_pair = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
+        if not is_pair or not all(isinstance(text, str) for text in pair):
             raise InputError(
-                f"pair {number} must be a text and its translation, but is {_kind(pair)} instead"
+                f"pair {number} must be a text and its translation, "
+                f"but is {_describe(pair)} instead"
             )
     return pairs
 
 
-def _kind(given: Any) -> str:
-    """Name what it is, shortly."""
-    return f"{repr(given)[:40]} ({type(given).__name__})"
-
-
-DEFAULT_OPTIONS = TranslationOptions()
-
-
-DEFAULT_MAX_TOKENS = 512
-"""The most tokens of a sentence where it is not known how long those of training were."""
-
-
-FIRST_CHUNK_LINES, MAX_CHUNK_LINES = 32, 2048
-"""A stream is read in parts that double: the first answer comes soon, and the rest is fast."""
-
-
-SENTENCE_STRIDE = 1 << 40
-"""Sampling draws by line; from the second sentence of a line on, so much is added to its number."""
+def _describe(value: Any) -> str:
+    """Return a short description of a value, for an error message."""
+    return f"{repr(value)[:40]} ({type(value).__name__})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +72,30 @@ class SegmentRequest:
     segment: Segment
     search_input: SearchInput
     is_first: bool
-    """It begins its line."""
+    """Whether it is the first segment of its line."""
 
 
 class SegmentResult(NamedTuple):
-    """A job's translation."""
+    """The translation of a segment."""
 
     translation: Translation
     token_counts: list[int]
-    """The tokens of the translation, then of its alternatives."""
+    """Number of tokens of the translation, then of each alternative."""
 
 
 class Translator:
-    """Translates lines. Threads may share it.
+    """Translates text. It is thread-safe.
 
-    `seq2see.load` makes one from a model directory; the constructor takes the parts themselves.
+    `seq2see.load` returns the translator of a model directory.
+
+    Args:
+        engine: The inference engine.
+        tokenizers: Tokenizers of both sides.
+        languages: Source and target language.
+        max_tokens: Maximum number of tokens of a segment. By default 512.
+        bundle: The model that the engine was loaded from.
+        engine_notes: Messages for the user about the choice of the engine.
+        threads: Number of threads for tokenization. The engine has its own threads.
     """
 
     def __init__(
@@ -100,18 +112,19 @@ class Translator:
         self.tokenizers = tokenizers
         self.languages = languages
         self.max_tokens = max_tokens or DEFAULT_MAX_TOKENS
-        """The most tokens that are translated at once."""
         self.engine_notes = tuple(engine_notes)
-        """What a user should know about the choice of the engine."""
         self.threads = threads
-        """How many cut text into pieces, and put it together; the engine has its own."""
         self._bundle = bundle
 
     @property
     def bundle(self) -> Bundle:
-        """What it was loaded from."""
+        """The model that the translator was loaded from.
+
+        Raises:
+            InputError: If the translator was not loaded from a model directory.
+        """
         if self._bundle is None:
-            raise InputError("this translator was made from parts, not from a model directory")
+            raise InputError("this translator was not loaded from a model directory")
         return self._bundle
 
     @overload
@@ -130,13 +143,16 @@ class Translator:
         options: TranslationOptions | None = None,
         **settings: Any,
     ) -> Translation | list[Translation]:
-        """Translate a line, or lines in their order. `settings` are fields of the options and of
-        their search: `translate(lines, beam_size=5, alignment=True)`."""
+        """Translate one line, or several lines, and return the results in order.
+
+        `settings` are fields of the options and of their search, for example
+        `translate(lines, beam_size=5, alignment=True)`.
+        """
         options = (options or DEFAULT_OPTIONS).with_settings(settings)
-        wishes = self._wishes(options)
+        constraints = self._build_constraints(options)
         if isinstance(text, str):
-            return self._translated([text], options, wishes, 0)[0]
-        return self._translated(list(check_lines(text)), options, wishes, 0)
+            return self._translate_lines([text], options, constraints, 0)[0]
+        return self._translate_lines(list(check_lines(text)), options, constraints, 0)
 
     def stream(
         self,
@@ -147,153 +163,165 @@ class Translator:
         chunk_size: int | None = None,
         **settings: Any,
     ) -> Iterator[Translation]:
-        """Yield the translation of each line in order; memory does not grow with their number.
+        """Yield the translation of each line in order, in constant memory.
 
-        `first_line` is the number of the first, for sampling that goes on. `at_once` lines are
-        read before the first answer; left out, few at first and more later.
+        Args:
+            lines: The lines to translate.
+            options: Options of the translation.
+            first_line: Number of the first line, for sampling that continues an earlier call.
+            chunk_size: Number of lines that are read before the first result. By default it grows
+                from 32 to 2,048.
+            **settings: Fields of the options and of their search.
         """
         options = (options or DEFAULT_OPTIONS).with_settings(settings)
-        wishes = self._wishes(options)
-        rest, size = iter(check_lines(lines)), chunk_size or FIRST_CHUNK_LINES
-        while part := list(islice(rest, size)):
-            yield from self._translated(part, options, wishes, first_line)
-            first_line += len(part)
+        constraints = self._build_constraints(options)
+        remaining, size = iter(check_lines(lines)), chunk_size or FIRST_CHUNK_LINES
+        while chunk := list(islice(remaining, size)):
+            yield from self._translate_lines(chunk, options, constraints, first_line)
+            first_line += len(chunk)
             size = chunk_size or min(2 * size, MAX_CHUNK_LINES)
 
     def score(
         self, pairs: Iterable[tuple[str, str]], length_penalty: float = 1.0
     ) -> list[PairScore]:
-        """Return what the model thinks of given translations, whole as they are."""
+        """Return the scores of given translations: `pairs` are (source, translation).
+
+        Sources are not split into sentences.
+        """
         sides = zip(*check_pairs(pairs), strict=True)
         sources, targets = [list(side) for side in sides] or ([], [])
-        ids = self.tokenizers.target.encode_batch(targets)
-        ended = [[*target, self.engine.special_tokens.target_eos_id] for target in ids]
-        given = list(zip(self.tokenizers.source.encode_batch(sources), ended, strict=True))
-        found = self.engine.score_targets(given)
+        eos = self.engine.special_tokens.target_eos_id
+        target_ids = [[*ids, eos] for ids in self.tokenizers.target.encode_batch(targets)]
+        source_ids = self.tokenizers.source.encode_batch(sources)
+        scores = self.engine.score_targets(list(zip(source_ids, target_ids, strict=True)))
         return [
-            self._scored(target, forced.log_probs, length_penalty)
-            for (_, target), forced in zip(given, found, strict=True)
+            self._build_pair_score(ids, target_scores.log_probs, length_penalty)
+            for ids, target_scores in zip(target_ids, scores, strict=True)
         ]
 
-    def _scored(
-        self, target: Sequence[int], log_probs: Sequence[float], length_penalty: float
+    def _build_pair_score(
+        self, target_ids: Sequence[int], log_probs: Sequence[float], length_penalty: float
     ) -> PairScore:
         tokenizer, log_prob = self.tokenizers.target, sum(log_probs)
-        text = tokenizer.decode(target[:-1])
-        pieces = build_scored_tokens(tokenizer, target, log_probs, text)
-        return PairScore(log_prob, log_prob / len(target) ** length_penalty, pieces)
+        text = tokenizer.decode(target_ids[:-1])
+        tokens = build_scored_tokens(tokenizer, target_ids, log_probs, text)
+        return PairScore(log_prob, log_prob / len(target_ids) ** length_penalty, tokens)
 
-    def _translated(
+    def _translate_lines(
         self,
         lines: Sequence[str],
         options: TranslationOptions,
-        wishes: LexicalConstraints | None,
+        constraints: LexicalConstraints | None,
         first_line: int,
     ) -> list[Translation]:
-        cutter = LineSplitter(
+        splitter = LineSplitter(
             self.tokenizers.source, self.languages, self.max_tokens, options.split, self.threads
         )
-        cut = cutter.split(lines)
-        done = iter(self._done(list(self._jobs(cut, first_line)), options, wishes))
-        result = []
-        for line in cut:
-            own = [next(done) for _ in line.segments]
-            result.append(
-                cutter.merge(line, [d.translation for d in own], [d.token_counts for d in own])
+        segmented = splitter.split(lines)
+        requests = list(self._build_requests(segmented, first_line))
+        results = iter(self._translate_segments(requests, options, constraints))
+        translations = []
+        for line in segmented:
+            parts = [next(results) for _ in line.segments]
+            translations.append(
+                splitter.merge(
+                    line,
+                    [part.translation for part in parts],
+                    [part.token_counts for part in parts],
+                )
             )
-        return result
+        return translations
 
-    def _done(
+    def _translate_segments(
         self,
-        jobs: Sequence[SegmentRequest],
+        requests: Sequence[SegmentRequest],
         options: TranslationOptions,
-        wishes: LexicalConstraints | None,
+        constraints: LexicalConstraints | None,
     ) -> list[SegmentResult]:
-        """Do the jobs, and describe what is found; most engines have others in hand meanwhile."""
-        describer = ResultBuilder(
-            self.engine, self.tokenizers, self._same_language, wishes, self.threads
+        """Search, and build the results of each batch while the engine runs the next ones."""
+        is_same_language = self.languages[0] == self.languages[1]
+        builder = ResultBuilder(
+            self.engine, self.tokenizers, is_same_language, constraints, self.threads
         )
-        done: dict[int, SegmentResult] = {}
-        for places, found in self._searched(jobs, options, wishes):
-            segments = [jobs[place].segment for place in places]
-            translations = describer.build_translations(segments, found, options)
-            sizes = [[len(hypothesis.tokens) for hypothesis in some] or [1] for some in found]
-            done.update(zip(places, map(SegmentResult, translations, sizes), strict=True))
-        return [done[place] for place in range(len(jobs))]
+        results: dict[int, SegmentResult] = {}
+        for indices, hypotheses in self._search(requests, options, constraints):
+            segments = [requests[index].segment for index in indices]
+            translations = builder.build_translations(segments, hypotheses, options)
+            token_counts = [[len(h.tokens) for h in some] or [1] for some in hypotheses]
+            batch = map(SegmentResult, translations, token_counts)
+            results.update(zip(indices, batch, strict=True))
+        return [results[index] for index in range(len(requests))]
 
-    def _jobs(self, lines: Sequence[SegmentedLine], first_line: int) -> Iterator[SegmentRequest]:
-        framing = self.engine.special_tokens
-        ends = sum(end is not None for end in (framing.source_bos_id, framing.source_eos_id))
+    def _build_requests(
+        self, lines: Sequence[SegmentedLine], first_line: int
+    ) -> Iterator[SegmentRequest]:
+        num_special_tokens = len(add_special_tokens([], self.engine.special_tokens))
         for number, line in enumerate(lines, first_line):
-            for place, segment in enumerate(line.segments):
-                source = SearchInput(len(segment.ids) + ends, number + place * SENTENCE_STRIDE)
-                yield SegmentRequest(segment, source, is_first=place == 0)
+            for index, segment in enumerate(line.segments):
+                length = len(segment.ids) + num_special_tokens
+                search_input = SearchInput(length, number + index * SENTENCE_STRIDE)
+                yield SegmentRequest(segment, search_input, is_first=index == 0)
 
-    def _wishes(self, options: TranslationOptions) -> LexicalConstraints | None:
-        return (
-            LexicalConstraints(options, self.tokenizers.target, self.languages[1])
-            if options.has_constraints
-            else None
-        )
+    def _build_constraints(self, options: TranslationOptions) -> LexicalConstraints | None:
+        if not options.has_constraints:
+            return None
+        return LexicalConstraints(options, self.tokenizers.target, self.languages[1])
 
-    def _searched(
+    def _search(
         self,
-        jobs: Sequence[SegmentRequest],
+        requests: Sequence[SegmentRequest],
         options: TranslationOptions,
-        wishes: LexicalConstraints | None,
+        constraints: LexicalConstraints | None,
     ) -> Iterator[BatchResult]:
-        sentences = [job.segment.ids for job in jobs]
-        sources = [job.search_input for job in jobs]
-        if wishes is None:
-            yield from self.engine.search(sentences, sources, options.search)
+        source_ids = [request.segment.ids for request in requests]
+        inputs = [request.search_input for request in requests]
+        if constraints is None:
+            yield from self.engine.search(source_ids, inputs, options.search)
             return
-        sources = [
-            wishes.constrain_input(job.search_input, job.segment.span.text, job.is_first)
-            for job in jobs
-        ]
-        found = self._without_forbidden(sentences, sources, options, wishes)
-        yield BatchResult(range(len(jobs)), found)
-
-    def _without_forbidden(
-        self,
-        sentences: Sequence[Sequence[int]],
-        sources: list[SearchInput],
-        options: TranslationOptions,
-        wishes: LexicalConstraints,
-    ) -> list[list[Hypothesis]]:
-        """Search, and search anew where a forbidden word came up, now without those pieces.
-
-        To forbid its usual pieces from the start would also forbid longer words that begin so.
-        """
-        results: list[list[Hypothesis]] = [[] for _ in sentences]
-        places = list(range(len(sentences)))
-        for _ in range(MAX_FORBIDDEN_SEARCHES):
-            chosen = [sentences[place] for place in places], [sources[place] for place in places]
-            found = collect_in_order(
-                self.engine.search(*chosen, options.search, wishes.build_processors)
+        inputs = [
+            constraints.constrain_input(
+                request.search_input, request.segment.span.text, request.is_first
             )
-            again = []
-            for place, hypotheses in zip(places, found, strict=True):
-                results[place] = hypotheses
-                wrong = {v for h in hypotheses for v in self._violations(h, wishes)}
-                if new := wrong.difference(sources[place].forbidden):
-                    more = (*sources[place].forbidden, *sorted(new))
-                    sources[place] = replace(sources[place], forbidden=more)
-                    again.append(place)
-            places = again
-            if not places:
+            for request in requests
+        ]
+        hypotheses = self._search_with_constraints(source_ids, inputs, options, constraints)
+        yield BatchResult(range(len(requests)), hypotheses)
+
+    def _search_with_constraints(
+        self,
+        source_ids: Sequence[Sequence[int]],
+        inputs: list[SearchInput],
+        options: TranslationOptions,
+        constraints: LexicalConstraints,
+    ) -> list[list[Hypothesis]]:
+        """Search, and repeat the search where a forbidden phrase was produced.
+
+        The pieces of the phrase are forbidden in the next search. Forbidding its usual pieces from
+        the start would also forbid longer words that begin with them.
+        """
+        results: list[list[Hypothesis]] = [[] for _ in source_ids]
+        indices = list(range(len(source_ids)))
+        for _ in range(MAX_FORBIDDEN_SEARCHES):
+            selected = [source_ids[i] for i in indices], [inputs[i] for i in indices]
+            batches = self.engine.search(*selected, options.search, constraints.build_processors)
+            retries = []
+            for index, hypotheses in zip(indices, collect_in_order(batches), strict=True):
+                results[index] = hypotheses
+                violations = {v for h in hypotheses for v in self._find_violations(h, constraints)}
+                if new := violations.difference(inputs[index].forbidden):
+                    forbidden = (*inputs[index].forbidden, *sorted(new))
+                    inputs[index] = replace(inputs[index], forbidden=forbidden)
+                    retries.append(index)
+            indices = retries
+            if not indices:
                 break
         return results
 
-    def _violations(
-        self, hypothesis: Hypothesis, wishes: LexicalConstraints
+    def _find_violations(
+        self, hypothesis: Hypothesis, constraints: LexicalConstraints
     ) -> Iterator[tuple[int, ...]]:
         ids = hypothesis.tokens_without_eos
-        yield from wishes.find_violations(ids, self.tokenizers.target.decode(ids))
-
-    @property
-    def _same_language(self) -> bool:
-        return self.languages[0] == self.languages[1]
+        yield from constraints.find_violations(ids, self.tokenizers.target.decode(ids))
 
 
 def load(
@@ -303,52 +331,63 @@ def load(
     threads: int | None = None,
     precision: Precision = "float32",
 ) -> Translator:
-    """Return the translator of a model directory, or of several as one: an ensemble, on torch.
+    """Load a translator.
 
-    `engine` is torch, ctranslate2, or auto: ctranslate2 for whatever it does in the same way,
-    torch for the rest. `threads` is how many of the CPU's it uses; left out, all. `precision`
-    int8 is faster and a little less exact; it is used only if it passes a check on this CPU.
-    What came of these wishes is in `Translator.notes`.
+    Args:
+        path: A model directory, or several for an ensemble, which runs on torch.
+        engine: Inference backend: `torch`, `ctranslate2`, or `auto`, which uses CTranslate2 where
+            it gives the same result, otherwise torch.
+        device: Device of the model; `auto` is cuda if available, else cpu.
+        threads: Number of CPU threads. By default all available cores.
+        precision: Number format of CTranslate2. int8 is faster and slightly less accurate; it is
+            used only if it passes a check on this CPU.
+
+    Returns:
+        The translator. Its `engine_notes` say which requests could not be satisfied.
+
+    Raises:
+        InputError: If a model directory cannot be loaded.
+        ConfigError: If another argument is invalid.
     """
-    homes = [Path(path)] if isinstance(path, str | Path) else [*map(Path, path)]
-    if not homes:
-        raise InputError("there must be a model directory at least, but there is none")
-    bundle, config = _read(homes[0])
-    others = [Bundle.load(home) for home in homes[1:]]
-    chosen = load_engine(
+    directories = [Path(path)] if isinstance(path, str | Path) else [*map(Path, path)]
+    if not directories:
+        raise InputError("`path` must have at least one model directory, but has none")
+    bundle, config_json = _load_with_config(directories[0])
+    ensemble = [Bundle.load(directory) for directory in directories[1:]]
+    loaded = load_engine(
         bundle,
-        homes[0],
-        config,
+        directories[0],
+        config_json,
         engine=engine,
         device=device,
         threads=threads,
         precision=precision,
-        ensemble=others,
+        ensemble=ensemble,
     )
-    known = [limit for each in (bundle, *others) for limit in _limits(each)]
+    limits = [limit for each in (bundle, *ensemble) for limit in _length_limits(each)]
     return Translator(
-        chosen.engine,
+        loaded.engine,
         bundle.tokenizers,
         bundle.languages,
-        min(known, default=None),
+        min(limits, default=None),
         bundle,
-        chosen.notes,
+        loaded.notes,
         resolve_threads(threads),
     )
 
 
-def _limits(bundle: Bundle) -> Iterator[int]:
-    """Yield how many tokens a sentence may have: as in training, and where the positions end."""
+def _length_limits(bundle: Bundle) -> Iterator[int]:
+    """Yield the limits of the tokens of a sentence: its length in training, and the positions."""
     if bundle.max_length is not None:
         yield bundle.max_length
     if bundle.config.max_positions is not None:
         yield bundle.config.max_positions - len(add_special_tokens([], bundle.special_tokens))
 
 
-def _read(home: Path) -> tuple[Bundle, bytes]:
-    """Return a bundle and its `config.json`; another model may come in between."""
+def _load_with_config(directory: Path) -> tuple[Bundle, bytes]:
+    """Return a bundle and its `config.json`; retry if the model is replaced in the meantime."""
     while True:
-        config = files.read_config(home)
-        bundle = Bundle.load(home)
-        if config == files.read_config(home):
-            return bundle, config
+        config_json = files.read_config(directory)
+        bundle = Bundle.load(directory)
+        if config_json == files.read_config(directory):
+            return bundle, config_json

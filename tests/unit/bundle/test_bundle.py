@@ -177,9 +177,7 @@ def test_a_shared_table_may_be_given_under_any_name(given, joint) -> None:
     assert next(iter(ours.weights)) == TABLES[0]
     assert_same_model(model, ours.build_model())
     if len(given) > 1:
-        with pytest.raises(
-            InputError, match="output.* must be the same as encoder.*, but is anoth"
-        ):
+        with pytest.raises(InputError, match="output.* must be equal to encoder.*, but is diff"):
             replace(ours, weights=weights | dict.fromkeys(TABLES, table) | {OUTPUT: table + 1})
 
 
@@ -287,7 +285,7 @@ def test_the_card_tells_a_person(
         f"- fables: 29,000 pairs, fingerprint `{'ab' * 32}`",
         f"- test_2016: BLEU 41.02, signature `{SIGNATURE}`",
         "    seq2see translate DIR < input.txt > output.txt",
-        "## Licence",
+        "## License",
     ):
         assert line in text.splitlines()
     assert str(tmp_path) not in text
@@ -343,7 +341,10 @@ def with_checksum(name: str, content: bytes) -> Callable[[Path], None]:
 
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no directory": (lambda home: home.rename(home.with_name("x")), "`.*model` is not there: give"),
+    "no directory": (
+        lambda home: home.rename(home.with_name("x")),
+        "`.*model` does not exist: give",
+    ),
     "a file": (
         lambda home: (home.rename(home.with_name("x")), home.touch()),
         "`.*model` is a file: give the directory",
@@ -354,7 +355,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "an unfinished run": (
         lambda home: (home / "config.json").rename(home / "run.json"),
-        "`.*model` is a run that has not finished: `seq2see train RECIPE -o .*model --resume` goes",
+        "`.*model` is a run that has not finished: .* `seq2see train RECIPE -o .*model --resume`",
     ),
     "no JSON": (
         lambda home: (home / "config.json").write_text('{"format"'),
@@ -370,12 +371,13 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "another system's": (
         lambda home: (home / "config.json").write_text('{"model_type": "marian"}'),
-        "`.*config.json` has no number of a format.*`seq2see import`",
+        "`.*config.json` has no format version.*`seq2see import`",
     ),
-    "a list": (lambda home: (home / "config.json").write_text("[]"), "has no number of a format"),
+    "a list": (lambda home: (home / "config.json").write_text("[]"), "has no format version"),
     "newer": (
         edit_config(lambda c: c.update(format=FORMAT_VERSION + 1, unheard="of")),
-        f"`.*config.json` has format {FORMAT_VERSION + 1}, but seq2see .* up to {FORMAT_VERSION}: install a newer",
+        f"`.*config.json` has format {FORMAT_VERSION + 1}, but seq2see .* "
+        f"up to {FORMAT_VERSION}: install a newer",
     ),
     "unknown key": (
         edit_config(lambda c: c["model"].update(d_modle=3)),
@@ -411,11 +413,11 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "short weights": (
         lambda home: (home / "model.safetensors").write_bytes(b"short"),
-        "`.*model.safetensors` is damaged or replaced",
+        "`.*model.safetensors` is damaged or was replaced",
     ),
     "a byte of the weights": (
         lambda home: flip_a_byte(home, "model.safetensors"),
-        "`.*model.safetensors` is damaged or replaced",
+        "`.*model.safetensors` is damaged or was replaced",
     ),
     "no safetensors": (
         with_checksum("model.safetensors", b"\x10" + bytes(30)),
@@ -427,7 +429,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a byte of the tokenizer": (
         lambda home: flip_a_byte(home, "tokenizer.model"),
-        "`.*tokenizer.model` is damaged or replaced",
+        "`.*tokenizer.model` is damaged or was replaced",
     ),
     "no SentencePiece": (
         with_checksum("tokenizer.model", b"nothing"),
@@ -500,7 +502,7 @@ def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "unlink", stepping(Path.unlink))
     monkeypatch.setattr(bundle, "save_file", stepping(save_file))
     monkeypatch.setattr(files, "fsync_path", stepping(files.fsync_path))
-    monkeypatch.setattr(bundle, "_sweep", lambda _: None)
+    monkeypatch.setattr(bundle, "_remove_leftovers", lambda _: None)
 
 
 def which(loaded: Bundle) -> str:
@@ -559,7 +561,7 @@ def test_killed_twice(old, new, tmp_path, monkeypatch) -> None:
         old.save(home)
         with monkeypatch.context() as patch:
             patch.setattr(files, "publish_files", lambda *_: (_ for _ in ()).throw(Killed))
-            patch.setattr(bundle, "_sweep", lambda _: None)
+            patch.setattr(bundle, "_remove_leftovers", lambda _: None)
             with pytest.raises(Killed):
                 new.save(home)
         assert which(Bundle.load(home)) == "new"
@@ -592,7 +594,7 @@ def test_an_error_spares_what_a_killed_save_left_aside(old, new, tmp_path, monke
     old.save(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(files, "publish_files", lambda *_: (_ for _ in ()).throw(Killed))
-        patch.setattr(bundle, "_sweep", lambda _: None)
+        patch.setattr(bundle, "_remove_leftovers", lambda _: None)
         with pytest.raises(Killed):
             new.save(tmp_path)
     with monkeypatch.context() as patch:
@@ -634,7 +636,7 @@ def test_a_file_that_is_renamed_between_two_looks_at_it(old, tmp_path, monkeypat
             aside.replace(path)
         return real(candidate)
 
-    monkeypatch.setattr(files, "_checksum", late)
+    monkeypatch.setattr(files, "_compute_checksum", late)
     assert files.find_file(tmp_path, files.JOINT_TOKENIZER_FILE, checksum) == path
 
 

@@ -49,7 +49,7 @@ def test_translation_names_models_and_pivot(serving: Serving) -> None:
         ({"beam_size": 21}, "`beam_size` must be at most 20"),
         ({"n_best": 7}, "`n_best` must be at most 6"),
         ({"model": "nobody"}, "model nobody not found"),
-        ({"glossary": {" ": "x"}}, "`glossary` must be words, but has one without a letter"),
+        ({"glossary": {" ": "x"}}, "`glossary` must contain words, but has an empty phrase"),
         ({"n_best": 3, "beam_size": 2}, "`n_best` must be at most beam_size = 2"),
         ({"format": "html", "alignment": True}, "`alignment` must be left out"),
         ({"format": "html", "token_scores": True}, "`token_scores` must be left out"),

@@ -207,7 +207,7 @@ def test_training_is_quiet_and_reports(capfd: pytest.CaptureFixture[str]) -> Non
     said: list[str] = []
     lines = corpus() * 40
     Tokenizer.train(lines, TokenizerConfig(vocab_size=300), said.append)
-    assert said == ["read 10,000 lines", "learning 300 pieces from 11,960 lines"]
+    assert said == ["read 10,000 lines", "training 300 pieces from 11,960 lines"]
     Tokenizer.train(corpus(), TokenizerConfig(vocab_size=300))
     with pytest.raises(ConfigError):
         train(vocab_size=100_000)
@@ -257,7 +257,7 @@ def test_no_more_lines_than_allowed_from_everywhere() -> None:
     said: list[str] = []
     config = TokenizerConfig(vocab_size=275, max_lines=100, character_coverage=1)
     first = Tokenizer.train(lines, config, said.append)
-    assert said[-1] == "learning 275 pieces from 100 lines"
+    assert said[-1] == "training 275 pieces from 100 lines"
     assert {"a", "z"} <= set(first.pieces)
     assert first.serialized_model == Tokenizer.train(iter(lines), config).serialized_model
 
@@ -288,9 +288,9 @@ def test_no_more_lines_than_allowed_from_everywhere() -> None:
         ),
         (
             {"user_defined_symbols": ("e\u0301",)},
-            "`user_defined_symbols` must be left alone by normalization nfc",
+            "`user_defined_symbols` must not be changed by normalization nfc",
         ),
-        ({"user_defined_symbols": ("▁",)}, "`user_defined_symbols` must be left alone"),
+        ({"user_defined_symbols": ("▁",)}, "`user_defined_symbols` must not be changed"),
         ({"user_defined_symbols": ("x", "x")}, "`user_defined_symbols` must all be different"),
         ({"max_lines": 0}, "`max_lines` must be at least 1"),
         ({"vocab": 9}, "`vocab` is not a setting"),

@@ -25,7 +25,7 @@ from seq2see.text import EOS_ID, TokenizerConfig, TokenizerPair
 from seq2see.text.languages import find_word_offsets
 from seq2see.text.tokenizer import find_piece_offsets, find_source_offsets
 from seq2see.translator import Translation, TranslationFlag, TranslationOptions, Translator
-from seq2see.translator.constraints import LexicalConstraints, WordBoundaryProcessor, compile_phrase
+from seq2see.translator.constraints import LexicalConstraints, PhrasePattern, WordBoundaryProcessor
 from seq2see.translator.results import FlagInputs, build_alignment_links, find_flags, has_repetition
 
 LIMIT = 24
@@ -348,9 +348,9 @@ def test_a_stream_that_goes_on_draws_the_same(translator: Translator) -> None:
         ({"forbiden": ("x",)}, "`forbiden` is not a setting; did you mean `forbidden`?"),
         ({"n_best": 9}, "`n_best` must be at most beam_size = 5"),
         ({"split": "seldom"}, "`split` must be one of long, always or never"),
-        ({"forbidden": ["", "x"]}, "`forbidden` must be words"),
-        ({"glossary": {"cat": " "}}, "`glossary` must lead to words"),
-        ({"glossary": {"a": "b"}, "sampling": {}}, "`glossary` must be left out with sampling"),
+        ({"forbidden": ["", "x"]}, "`forbidden` must contain words"),
+        ({"glossary": {"cat": " "}}, "`glossary` must map to words"),
+        ({"glossary": {"a": "b"}, "sampling": {}}, "`glossary` must be empty with sampling"),
     ],
 )
 def test_options_that_cannot_be(settings, problem: str, translator: Translator) -> None:
@@ -377,10 +377,10 @@ def test_terms_are_met_as_whole_words(translator: Translator) -> None:
     found = translator.translate(LINES, glossary=glossary, length={"max_extra": 30})
     for line, translation in zip(LINES, found, strict=True):
         for source, target in glossary.items():
-            asked = compile_phrase(source).find_first(line.lower()) is not None
-            assert not asked or compile_phrase(target).find_first(translation.text), translation
+            asked = PhrasePattern(source).find_first(line.lower()) is not None
+            assert not asked or PhrasePattern(target).find_first(translation.text), translation
         assert translation.unmet_constraints == ()
-    assert any(compile_phrase("jardin").find_first(t.text) for t in found)
+    assert any(PhrasePattern("jardin").find_first(t.text) for t in found)
 
 
 def test_what_loops_is_cut_where_the_positions_end(tokenizers: TokenizerPair) -> None:
@@ -454,7 +454,7 @@ def test_forbidden_words_do_not_come_up(translator: Translator) -> None:
     found = translator.translate(LINES[:10], beam_size=2, forbidden=forbidden, **FEW)
     assert any(a.text != b.text for a, b in zip(before, found, strict=True))
     for translation in found:
-        present = [w for w in forbidden if compile_phrase(w).find_first(translation.text)]
+        present = [w for w in forbidden if PhrasePattern(w).find_first(translation.text)]
         assert list(translation.unmet_constraints) == present
     assert sum(bool(t.unmet_constraints) for t in found) <= 1
 
