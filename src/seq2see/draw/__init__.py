@@ -1,4 +1,4 @@
-"""Pictures from plain numbers: the only importer of matplotlib. The ending names the format."""
+"""Figures of plain numbers, written as PNG, SVG or PDF. matplotlib is imported only here."""
 
 from seq2see.draw.charts import BarChart, Histogram, LineChart, draw_charts
 from seq2see.draw.figures import (

@@ -24,7 +24,15 @@ BLUE, ORANGE, GREEN, RED, GRAY = "#3b6ea5", "#d9822b", "#4c9a62", "#c0392b", "#8
 FIGURE_FORMATS = (".png", ".svg", ".pdf")
 
 
-_STYLE: Any = {  # matplotlib types the keys as one Literal of them all
+_EAST_ASIAN_FONTS = (
+    *("CJK", "PingFang", "YaHei", "SimHei"),
+    *("Hiragino", "IPA", "WenQuanYi", "Noto Sans SC"),
+)
+"""Parts of the names of fonts with Chinese, Japanese and Korean characters."""
+_POINTS_PER_INCH = 72
+_BREAKABLE = re.compile(r"[\u2e80-\uffef]|[^\s\u2e80-\uffef]+\s*|\s+")
+"""Units after which a line may break: a word, or a character of a script without spaces."""
+_STYLE: Any = {  # matplotlib types the keys as a Literal
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -32,97 +40,97 @@ _STYLE: Any = {  # matplotlib types the keys as one Literal of them all
     "axes.titlelocation": "left",
     "legend.frameon": False,
     "figure.dpi": 120,
-    "svg.fonttype": "none",  # words stay words
-    "text.parse_math": False,  # a $ is a $
+    "svg.fonttype": "none",  # text stays text
+    "text.parse_math": False,  # $ has no special meaning
 }
 
 
 @contextmanager
 def new_figure(path: Path | str, size: tuple[float, float]) -> Iterator[Figure]:
-    """Give a figure to draw on, and write it at the end."""
+    """Yield a new figure, and write it to `path` at the end of the `with` block.
+
+    Args:
+        path: File to write; its suffix selects the format.
+        size: Width and height in inches.
+
+    Raises:
+        InputError: If the file cannot be written.
+    """
     with mpl.rc_context({**_STYLE, "font.family": list(find_fonts())}):
-        picture = Figure(figsize=size, layout="constrained")
-        yield picture
-        _write(picture, Path(path))
-
-
-_EAST_ASIAN = ("CJK", "PingFang", "YaHei", "SimHei", "Hiragino", "IPA", "WenQuanYi", "Noto Sans SC")
+        figure = Figure(figsize=size, layout="constrained")
+        yield figure
+        _write_figure(figure, Path(path))
 
 
 @cache
 def find_fonts() -> tuple[str, ...]:
-    """Return the fonts to write with: the usual one, and for what it lacks one that has Chinese,
-    Japanese and Korean, if this computer has any."""
-    others = _east_asian()
-    if not others:  # matplotlib lists fonts once, and knows none that came later
+    """Return the font families of figures: the default font, and installed East Asian fonts."""
+    fonts = _find_east_asian_fonts()
+    if not fonts:  # matplotlib caches its list of fonts, so it misses fonts installed later
         for path in findSystemFonts():
-            if any(part in Path(path).name for part in _EAST_ASIAN):
+            if any(part in Path(path).name for part in _EAST_ASIAN_FONTS):
                 fontManager.addfont(path)
-        others = _east_asian()
-    sans = [name for name in others if "Serif" not in name and "Mono" not in name]
-    return ("DejaVu Sans", *(sans or others)[:2])
+        fonts = _find_east_asian_fonts()
+    sans = [name for name in fonts if "Serif" not in name and "Mono" not in name]
+    return ("DejaVu Sans", *(sans or fonts)[:2])
 
 
-def _east_asian() -> list[str]:
+def _find_east_asian_fonts() -> list[str]:
     names = sorted({font.name for font in fontManager.ttflist})
-    return [name for name in names if any(part in name for part in _EAST_ASIAN)]
-
-
-_POINTS = 72
-"""To an inch."""
-
-
-_PIECE = re.compile(r"[\u2e80-\uffef]|[^\s\u2e80-\uffef]+\s*|\s+")
-"""What a line may end behind: a word, or a character of a script that has no spaces."""
+    return [name for name in names if any(part in name for part in _EAST_ASIAN_FONTS)]
 
 
 @cache
-def _ruler() -> FigureCanvasAgg:
-    return FigureCanvasAgg(Figure(dpi=_POINTS))
+def _measuring_canvas() -> FigureCanvasAgg:
+    return FigureCanvasAgg(Figure(dpi=_POINTS_PER_INCH))
 
 
 def measure_text_width(texts: Sequence[str], size: float, weight: str = "normal") -> float:
-    """Return how wide the widest of some texts is."""
-    return max((_inches(text, size, weight) for text in texts), default=0.0)
+    """Return the width of the widest text in inches; `size` is in points."""
+    return max((_measure_width(text, size, weight) for text in texts), default=0.0)
 
 
-def _inches(text: str, size: float, weight: str) -> float:
-    ruler = _ruler()
+def _measure_width(text: str, size: float, weight: str) -> float:
+    canvas = _measuring_canvas()
     drawn = Text(text=text, parse_math=False, fontsize=size, fontweight=weight)
-    drawn.set(fontfamily=list(find_fonts()), figure=ruler.figure)
-    renderer = ruler.get_renderer()  # type: ignore[no-untyped-call]
-    return float(drawn.get_window_extent(renderer).width) / _POINTS
+    drawn.set(fontfamily=list(find_fonts()), figure=canvas.figure)
+    renderer = canvas.get_renderer()  # type: ignore[no-untyped-call]
+    return float(drawn.get_window_extent(renderer).width) / _POINTS_PER_INCH
 
 
 def wrap_text(text: str, width: float, size: float, weight: str = "normal") -> list[str]:
-    """Return the lines of a text that is to stay within a width in inches."""
+    """Return the lines of a text that is wrapped to a width in inches."""
     lines = [""]
-    for piece in _PIECE.findall(text):
-        if lines[-1] and _inches((lines[-1] + piece).rstrip(), size, weight) > width:
+    for unit in _BREAKABLE.findall(text):
+        if lines[-1] and _measure_width((lines[-1] + unit).rstrip(), size, weight) > width:
             lines.append("")
-        lines[-1] += piece
+        lines[-1] += unit
     return [line.rstrip() for line in lines]
 
 
 def draw_light_frame(axes: Axes) -> None:
-    """Leave of the axes' lines a faint frame."""
+    """Replace the lines of the axes by a light frame without ticks."""
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set(visible=True, color="#d0d4da")
 
 
 def check_figure_path(path: Path) -> None:
-    """Raise an error if no picture can have this name."""
+    """Check that a figure can be written to this path.
+
+    Raises:
+        InputError: If the format is not supported or the directory does not exist.
+    """
     if path.suffix.lower() not in FIGURE_FORMATS:
-        wanted = ", ".join(FIGURE_FORMATS)
-        raise InputError(f"a picture's name must end with one of {wanted}, but is {path} instead")
+        formats = ", ".join(FIGURE_FORMATS)
+        raise InputError(f"the name of a figure must end with one of {formats}, but is {path}")
     if not path.absolute().parent.is_dir():
-        raise InputError(f"{path} cannot be written: there is no folder {path.parent}")
+        raise InputError(f"{path} cannot be written: the directory {path.parent} does not exist")
 
 
-def _write(picture: Figure, path: Path) -> None:
+def _write_figure(figure: Figure, path: Path) -> None:
     check_figure_path(path)
     try:
-        picture.savefig(path, format=path.suffix.lower().removeprefix("."))
+        figure.savefig(path, format=path.suffix.lower().removeprefix("."))
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}") from None

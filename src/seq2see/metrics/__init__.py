@@ -1,11 +1,12 @@
-"""BLEU, chrF, TER and exact match, each with the signature that says how it was counted. No torch.
+"""BLEU, chrF, TER and exact match, each with a signature of its computation. No torch.
 
-The numbers are sacrebleu's, and this is its only importer. Only the resampling is our own: there it
-takes its seed from the environment, needs memory for all samples at once, and gives no interval for
-a difference. Intervals are the same as there, and p-values where chance never does just as much.
+The scores are computed by sacrebleu, which is imported only here. Resampling is implemented here:
+sacrebleu takes the seed from the environment, needs memory for all samples at once, and has no
+confidence interval of a difference. Intervals are equal to those of sacrebleu, and so
+are p-values unless a sample has exactly the same difference.
 
-Papers on multi30k count tokenised, lower-cased BLEU: `tokenize="none", lowercase=True` on text that
-is tokenised already.
+Papers on multi30k report tokenized, lower-cased BLEU: `tokenize="none", lowercase=True` on
+tokenized text.
 """
 
 from __future__ import annotations

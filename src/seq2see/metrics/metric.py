@@ -1,4 +1,7 @@
-"""Metrics computed with sacrebleu: options, statistics per line, and scores with signatures."""
+"""Metrics computed with sacrebleu: options, statistics per line, and scores with signatures.
+
+Exact match and TER on characters are implemented here as metrics of sacrebleu.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class _Signature(Signature):
 
 
 class ExactMatch(Metric):
-    """The share of lines that equal one of their references, but for white space around them."""
+    """Share of lines that equal one of their references, ignoring surrounding white space."""
 
     _SIGNATURE_TYPE = _Signature
 
@@ -55,7 +58,7 @@ class ExactMatch(Metric):
 
 
 class CharacterTER(TER):
-    """Every character is a word; the signature says so."""
+    """TER on characters, for languages whose words Tercom cannot find."""
 
     def __init__(self, case_sensitive: bool = False) -> None:
         super().__init__(case_sensitive=case_sensitive)
@@ -69,14 +72,14 @@ MetricName = Literal["bleu", "chrf", "ter", "exact"]
 
 
 Tokenization = Literal["13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "none"]
-"""sacrebleu has more, but those fetch their models from the network."""
+"""sacrebleu has more tokenizers, but those download their models."""
 
 
 Lines = Sequence[str]
 
 
 References = Sequence[str] | Sequence[Sequence[str]]
-"""A line for each hypothesis, or several lists of them."""
+"""One reference per hypothesis, or several lists of references."""
 
 
 Float64Array = NDArray[np.float64]
@@ -97,26 +100,26 @@ _TOKENIZATIONS: Mapping[str, Tokenization] = {
     "ja": "ja-mecab",
     "ko": "ko-mecab",
 }
-"""Of the languages that have one of their own."""
+"""Languages with their own tokenizer; the default of the others is 13a or char."""
 
 
 class MetricOptions(TypedDict, total=False):
-    """What can be chosen, and stands in the signature."""
+    """Options of a metric. They are part of its signature."""
 
     language: str | None
-    """The language of the hypotheses, for those that are written without spaces."""
+    """Language of the hypotheses. It matters for languages that are written without spaces."""
     tokenize: Tokenization | None
-    """How BLEU finds words, instead of the language's own way (13a for most)."""
+    """Tokenizer of BLEU. By default that of the language, which is 13a for most."""
     lowercase: bool | None
-    """Ignore case. As usual for the metric unless given: only TER does."""
+    """Ignore case. By default only TER ignores case."""
 
 
 @dataclass(frozen=True, slots=True)
 class BleuDetails:
-    """What BLEU is made of."""
+    """Components of a BLEU score."""
 
     precisions: tuple[float, ...]
-    """Of n-grams from 1 to 4, in percent."""
+    """Precisions of n-grams from 1 to 4, in percent."""
     brevity_penalty: float
     hypothesis_length: int
     reference_length: int
@@ -124,24 +127,24 @@ class BleuDetails:
 
 @dataclass(frozen=True, slots=True)
 class MetricScore:
-    """A number, and how it came about."""
+    """A score with the signature of its computation."""
 
     metric: MetricName
     value: float
     signature: str
     details: BleuDetails | None = None
-    """For BLEU."""
+    """Components of the score, for BLEU only."""
     interval: tuple[float, float] | None = None
-    """Of 95 % of the resampled test sets, if they were asked for."""
+    """95 % confidence interval over resampled test sets, if it was requested."""
 
     @property
     def name(self) -> str:
-        """As it is printed."""
+        """Name of the metric, for display."""
         return _NAMES[self.metric]
 
     @property
     def higher_is_better(self) -> bool:
-        """TER counts errors."""
+        """Whether higher scores are better; False for TER, which counts errors."""
         return self.metric != "ter"
 
     def __str__(self) -> str:
@@ -149,7 +152,18 @@ class MetricScore:
 
 
 class MetricStatistics:
-    """A metric of sacrebleu, and what it has counted in each line of each system."""
+    """A metric with its statistics of each line of one or more systems.
+
+    Args:
+        metric: Name of the metric.
+        systems: Hypotheses of each system.
+        references: References of the hypotheses.
+        options: Options of the metric.
+        **settings: Further arguments of the sacrebleu metric.
+
+    Raises:
+        InputError: If the numbers of lines differ or an option is invalid.
+    """
 
     def __init__(
         self,
@@ -157,100 +171,107 @@ class MetricStatistics:
         systems: Sequence[Lines],
         references: References,
         options: MetricOptions,
-        **own: Any,
+        **settings: Any,
     ) -> None:
-        several = _checked(systems, references)
+        reference_lists = _check_lines(systems, references)
         self.metric = metric
-        self.sacrebleu_metric = _theirs(metric, options, own)
-        # Both are private, but they are what sacrebleu's own tests of significance are made of.
+        self.sacrebleu_metric = _build_sacrebleu_metric(metric, options, settings)
+        # Both methods are private, but sacrebleu's own significance tests use them.
         self._compute: Callable[[Any], Any] = self.sacrebleu_metric._compute_score_from_stats
-        count = self.sacrebleu_metric._extract_corpus_statistics
+        extract = self.sacrebleu_metric._extract_corpus_statistics
         self.line_statistics: list[Float64Array] = [
-            np.array(count(lines, several), float) for lines in systems
+            np.array(extract(lines, reference_lists), float) for lines in systems
         ]
 
     def compute_value(self, stats: Float64Array) -> float:
-        """Return the score of summed statistics."""
+        """Return the score for summed statistics."""
         return float(self._compute(stats).score)
 
     def compute_sentence_values(self, system: int) -> Float64Array:
-        """Return the score of each sentence of a system; `sentence_scores` is made for BLEU."""
+        """Return the score of each sentence of a system. For BLEU use `score_sentences`."""
         return np.array([self.compute_value(row) for row in self.line_statistics[system]])
 
     def compute_score(
-        self, stats: Float64Array, interval: tuple[float, float] | None = None, **how: int
+        self, stats: Float64Array, interval: tuple[float, float] | None = None, **settings: int
     ) -> MetricScore:
-        """Return the score of these lines, signed."""
+        """Return the score of the given statistics per line, with its signature.
+
+        `settings` are added to the signature.
+        """
         result = self._compute(stats.sum(axis=0))
-        details = _details(result) if isinstance(result, BLEUScore) else None
+        details = _build_details(result) if isinstance(result, BLEUScore) else None
         return MetricScore(
-            self.metric, float(result.score), self.format_signature(**how), details, interval
+            self.metric, float(result.score), self.format_signature(**settings), details, interval
         )
 
-    def format_signature(self, **how: int) -> str:
-        """Return sacrebleu's signature, with what we did beside."""
+    def format_signature(self, **settings: int) -> str:
+        """Return the signature of sacrebleu, with the given settings added."""
         signature = self.sacrebleu_metric.get_signature()
-        for key, value in how.items():
+        for key, value in settings.items():
             signature.update(key, value)
         return signature.format()
 
 
-def _checked(systems: Sequence[Lines], references: References) -> list[list[str]]:
-    """Return the lists of references, if each has a line for each hypothesis."""
-    one = bool(references) and isinstance(references[0], str)
-    several: list[Any] = [references] if one or not references else list(references)
-    for lines in (*systems, *several):
-        listed = isinstance(lines, Sequence) and not isinstance(lines, str)
-        if not listed or not all(isinstance(line, str) for line in lines):
-            raise InputError("hypotheses and references must be lists of texts, but are others")
-    ours, theirs = ([len(lines) for lines in lists] for lists in (systems, several))
-    if len({*ours, *theirs}) > 1:
+def _check_lines(systems: Sequence[Lines], references: References) -> list[list[str]]:
+    """Return the lists of references if each has one line per hypothesis."""
+    is_single = bool(references) and isinstance(references[0], str)
+    reference_lists: list[Any] = [references] if is_single or not references else list(references)
+    for lines in (*systems, *reference_lists):
+        is_list = isinstance(lines, Sequence) and not isinstance(lines, str)
+        if not is_list or not all(isinstance(line, str) for line in lines):
+            raise InputError("hypotheses and references must be lists of texts, but are not")
+    num_hypotheses, num_references = (
+        [len(lines) for lines in lists] for lists in (systems, reference_lists)
+    )
+    if len({*num_hypotheses, *num_references}) > 1:
         raise InputError(
-            "hypotheses and references must be as many, "
-            f"but are {_joined(ours)} and {_joined(theirs)} instead"
+            "there must be as many references as hypotheses, but there are "
+            f"{_join(num_hypotheses)} hypotheses and {_join(num_references)} references"
         )
-    if not ours[0]:
+    if not num_hypotheses[0]:
         raise InputError("there must be at least one sentence to score, but there is none")
-    return several
+    return reference_lists
 
 
-def _joined(counts: Sequence[int]) -> str:
+def _join(counts: Sequence[int]) -> str:
     return ", ".join(map(str, counts))
 
 
-def _theirs(metric: MetricName, options: MetricOptions, own: Mapping[str, Any]) -> Metric:
-    """Return the metric of sacrebleu that these options mean."""
-    case = options.get("lowercase")
+def _build_sacrebleu_metric(
+    metric: MetricName, options: MetricOptions, settings: Mapping[str, Any]
+) -> Metric:
+    """Return the metric of sacrebleu for the given options."""
+    lowercase = options.get("lowercase")
     if metric == "bleu":
-        return _bleu(_tokenization(options), bool(case), **own)
+        return _build_bleu(_choose_tokenization(options), bool(lowercase), **settings)
     if metric == "chrf":
-        return CHRF(lowercase=bool(case))
+        return CHRF(lowercase=bool(lowercase))
     if metric == "ter":
-        return _ter(options.get("language"), case_sensitive=case is False)
+        return _build_ter(options.get("language"), case_sensitive=lowercase is False)
     if metric == "exact":
-        return ExactMatch(lowercase=bool(case))
+        return ExactMatch(lowercase=bool(lowercase))
     known = ", ".join(get_args(MetricName))
     raise InputError(f"`metric` must be one of {known}, but is {metric} instead")
 
 
-def _bleu(tokenization: Tokenization, lowercase: bool, effective_order: bool = False) -> BLEU:
+def _build_bleu(tokenization: Tokenization, lowercase: bool, effective_order: bool = False) -> BLEU:
     try:
         return BLEU(
             lowercase=lowercase,
-            force=True,  # no warning about tokenised text: the signature says what was done
+            force=True,  # no warning about tokenized text: the signature has the tokenizer
             tokenize=tokenization,
             effective_order=effective_order,
         )
     except RuntimeError:
         extra = {"ja-mecab": "japanese", "ko-mecab": "korean"}[tokenization]
         raise InputError(
-            f"tokenization {tokenization} needs a package more: pip install 'seq2see[{extra}]', "
-            "or choose another, such as char"
+            f"tokenization {tokenization} needs an optional package: "
+            f"pip install 'seq2see[{extra}]', or choose another one, such as char"
         ) from None
 
 
-def _ter(language: str | None, case_sensitive: bool) -> TER:
-    """Return what does not take a sentence without spaces for one word."""
+def _build_ter(language: str | None, case_sensitive: bool) -> TER:
+    """Return a TER metric that splits text without spaces into words or characters."""
     if not is_written_without_spaces(language):
         return TER(case_sensitive=case_sensitive)
     if primary_language(language) not in _TOKENIZATIONS:
@@ -259,13 +280,17 @@ def _ter(language: str | None, case_sensitive: bool) -> TER:
 
 
 def check_metrics(names: Sequence[MetricName], **options: Unpack[MetricOptions]) -> None:
-    """Raise now what scoring with these options would raise later."""
+    """Check that the metrics can be computed with these options.
+
+    Raises:
+        InputError: If a name or an option is invalid, or a package is not installed.
+    """
     for name in names:
-        _theirs(name, options, {})
+        _build_sacrebleu_metric(name, options, {})
 
 
 def find_fallback_tokenization(language: str | None) -> Tokenization | None:
-    """Return how to find words where the language's own way is not installed; None: it is."""
+    """Return a tokenization to use if that of the language is not installed, or None if it is."""
     try:
         check_metrics(["bleu"], language=language)
     except InputError:
@@ -273,19 +298,19 @@ def find_fallback_tokenization(language: str | None) -> Tokenization | None:
     return None
 
 
-def _tokenization(options: MetricOptions) -> Tokenization:
-    chosen = options.get("tokenize")
-    if chosen is None:
+def _choose_tokenization(options: MetricOptions) -> Tokenization:
+    tokenization = options.get("tokenize")
+    if tokenization is None:
         language = options.get("language")
         return _TOKENIZATIONS.get(
             primary_language(language), "char" if is_written_without_spaces(language) else "13a"
         )
-    if chosen not in get_args(Tokenization):
+    if tokenization not in get_args(Tokenization):
         known = ", ".join(get_args(Tokenization))
-        raise InputError(f"`tokenize` must be one of {known}, but is {chosen} instead")
-    return chosen
+        raise InputError(f"`tokenize` must be one of {known}, but is {tokenization} instead")
+    return tokenization
 
 
-def _details(result: BLEUScore) -> BleuDetails:
+def _build_details(result: BLEUScore) -> BleuDetails:
     precisions = tuple(map(float, result.precisions))
     return BleuDetails(precisions, float(result.bp), result.sys_len, result.ref_len)

@@ -20,12 +20,14 @@ from seq2see.metrics.metric import (
 )
 
 DEFAULT_SEED = 12345
-"""sacrebleu's own."""
+"""The seed of sacrebleu."""
 
 
 def bootstrap_scores(statistics: MetricStatistics, samples: int, seed: int) -> Float64Array:
-    """Return the score of each system on each resampled test set; the first are the same for any
-    number of samples."""
+    """Return the score of each system on each resampled test set, [systems, samples].
+
+    The first samples do not depend on the number of samples.
+    """
     check_samples(samples)
     rng, lines = np.random.default_rng(seed), len(statistics.line_statistics[0])
     draws = (rng.integers(lines, size=lines) for _ in range(samples))
@@ -37,13 +39,13 @@ def bootstrap_scores(statistics: MetricStatistics, samples: int, seed: int) -> F
 
 
 def bootstrap_differences(statistics: MetricStatistics, samples: int, seed: int) -> Float64Array:
-    """Return second minus first on each resampled test set."""
+    """Return the score of the second system minus the first on each resampled test set."""
     first, second = bootstrap_scores(statistics, samples, seed)
     return np.array(second - first)
 
 
 def center_differences(differences: Float64Array) -> Float64Array:
-    """Return how much larger than usual each difference is."""
+    """Return the absolute differences minus their mean."""
     sizes = np.abs(differences)
     return np.array(sizes - sizes.mean())
 
@@ -51,13 +53,13 @@ def center_differences(differences: Float64Array) -> Float64Array:
 def randomization_differences(
     statistics: MetricStatistics, samples: int, seed: int
 ) -> Float64Array:
-    """Return how much two systems differ whose outputs were swapped at random."""
+    """Return the absolute differences of two systems whose outputs are swapped at random."""
     check_samples(samples)
     first, second = statistics.line_statistics
     rng = np.random.default_rng(seed)
     swaps = rng.integers(2, size=(samples, len(first)), dtype=bool)
-    total, apart = (first + second).sum(axis=0), first - second
-    mixed = [second.sum(axis=0) + apart[swap].sum(axis=0) for swap in swaps]
+    total, difference = (first + second).sum(axis=0), first - second
+    mixed = [second.sum(axis=0) + difference[swap].sum(axis=0) for swap in swaps]
     return np.array(
         [
             abs(statistics.compute_value(part) - statistics.compute_value(total - part))
@@ -67,13 +69,13 @@ def randomization_differences(
 
 
 def check_samples(samples: int) -> None:
-    """Refuse to draw nothing."""
+    """Raise an InputError if the number of samples is below 1."""
     if samples < 1:
         raise InputError(f"`samples` must be at least 1, but is {samples} instead")
 
 
 def compute_interval_95(values: Float64Array) -> tuple[float, float]:
-    """Return where the middle 95 % begin and end."""
+    """Return the bounds of the middle 95 % of the values."""
     ordered, cut = np.sort(values), len(values) // 40
     return float(ordered[cut]), float(ordered[-cut - 1])
 
@@ -86,7 +88,14 @@ def score(
     seed: int = DEFAULT_SEED,
     **options: Unpack[MetricOptions],
 ) -> MetricScore:
-    """Score a test set. With `samples`, also resample it so often for an interval."""
+    """Return the score of a test set.
+
+    With `samples`, the score has a 95 % confidence interval from this number of resampled test
+    sets.
+
+    Raises:
+        InputError: If the numbers of lines differ or an option is invalid.
+    """
     return score_statistics(
         MetricStatistics(metric, [hypotheses], references, options), samples, seed
     )
@@ -95,7 +104,7 @@ def score(
 def score_statistics(
     statistics: MetricStatistics, samples: int = 0, seed: int = DEFAULT_SEED
 ) -> MetricScore:
-    """Score the test set that a judge has counted."""
+    """Return the score of the statistics of one system; see `score`."""
     (stats,) = statistics.line_statistics
     if not samples:
         return statistics.compute_score(stats)
@@ -113,7 +122,7 @@ def score_metrics(
     seed: int = DEFAULT_SEED,
     **options: Unpack[MetricOptions],
 ) -> dict[MetricName, MetricScore]:
-    """Score a test set by several metrics."""
+    """Return the scores of a test set by several metrics; see `score`."""
     return {m: score(hypotheses, references, m, samples, seed, **options) for m in metrics}
 
 
@@ -123,40 +132,39 @@ def score_sentences(
     metric: MetricName = "chrf",
     **options: Unpack[MetricOptions],
 ) -> list[MetricScore]:
-    """Score each sentence by itself. BLEU stops at the longest n-gram that a sentence has."""
-    judge = MetricStatistics(metric, [hypotheses], references, options, effective_order=True)
-    (stats,) = judge.line_statistics
-    return [judge.compute_score(row[None]) for row in stats]
+    """Return the score of each sentence. BLEU uses n-grams up to the length of the sentence."""
+    statistics = MetricStatistics(metric, [hypotheses], references, options, effective_order=True)
+    (stats,) = statistics.line_statistics
+    return [statistics.compute_score(row[None]) for row in stats]
 
 
 SignificanceTest = Literal["bootstrap", "randomization"]
 
-
-_TRIALS: Mapping[SignificanceTest, int] = {"bootstrap": 1000, "randomization": 10_000}
-
-
-_KEYS: Mapping[SignificanceTest, str] = {"bootstrap": "bs", "randomization": "ar"}
-"""In the signature."""
+_DEFAULT_SAMPLES: Mapping[SignificanceTest, int] = {"bootstrap": 1000, "randomization": 10_000}
+_SIGNATURE_KEYS: Mapping[SignificanceTest, str] = {"bootstrap": "bs", "randomization": "ar"}
+"""Key of the number of samples in the signature."""
+_ROUNDING_ERROR = 1e-9
+"""Maximum difference of two sums of the same numbers in another order."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricComparison:
-    """Two systems on the same sentences."""
+    """Comparison of two systems on the same sentences."""
 
     first: MetricScore
     second: MetricScore
     difference: float
-    """Second minus first."""
+    """Score of the second system minus the first."""
     interval: tuple[float, float]
-    """Of the difference on 95 % of the resampled test sets."""
+    """95 % confidence interval of the difference over resampled test sets."""
     p_value: float
-    """How likely a difference at least as large is if the systems are equally good."""
+    """Probability of a difference at least as large if the systems are equally good."""
     test: SignificanceTest
     signature: str
 
     @property
     def better(self) -> Literal["first", "second"] | None:
-        """The system that is better, whether or not the difference means something."""
+        """The system with the better score, whether or not the difference is significant."""
         gain = self.difference if self.first.higher_is_better else -self.difference
         return None if gain == 0 else "second" if gain > 0 else "first"
 
@@ -171,15 +179,20 @@ def compare_scores(
     seed: int = DEFAULT_SEED,
     **options: Unpack[MetricOptions],
 ) -> MetricComparison:
-    """Tell whether two systems differ by more than the choice of sentences would explain.
+    """Compare two systems with a significance test.
 
-    `bootstrap` draws sentences with replacement (1,000 times unless `samples` says otherwise),
-    `randomization` swaps the systems' outputs at random (10,000 times).
+    `bootstrap` draws sentences with replacement, by default 1,000 times. `randomization` swaps the
+    outputs of the systems at random, by default 10,000 times.
+
+    Raises:
+        InputError: If the numbers of lines differ or an argument is invalid.
     """
-    if test not in _TRIALS:
-        raise InputError(f"`test` must be one of {', '.join(_TRIALS)}, but is {test} instead")
-    judge = MetricStatistics(metric, [first, second], references, options)
-    return compare_statistics(judge, (test,), samples, seed)[test]
+    if test not in _DEFAULT_SAMPLES:
+        raise InputError(
+            f"`test` must be one of {', '.join(_DEFAULT_SAMPLES)}, but is {test} instead"
+        )
+    statistics = MetricStatistics(metric, [first, second], references, options)
+    return compare_statistics(statistics, (test,), samples, seed)[test]
 
 
 def compare_statistics(
@@ -188,57 +201,55 @@ def compare_statistics(
     samples: int | None = None,
     seed: int = DEFAULT_SEED,
 ) -> dict[SignificanceTest, MetricComparison]:
-    """Compare the two systems that a judge has counted, by several tests on the same samples."""
-    trials = {test: _trials(test, samples) for test in tests}
-    most = max(counts["bs"] for counts in trials.values())
-    resampled = bootstrap_differences(statistics, most, seed)
+    """Compare two systems with several significance tests on the same resampled test sets."""
+    sample_counts = {test: _count_samples(test, samples) for test in tests}
+    max_samples = max(counts["bs"] for counts in sample_counts.values())
+    differences = bootstrap_differences(statistics, max_samples, seed)
     return {
-        test: _comparison(statistics, test, counts, seed, resampled[: counts["bs"]])
-        for test, counts in trials.items()
+        test: _run_test(statistics, test, counts, seed, differences[: counts["bs"]])
+        for test, counts in sample_counts.items()
     }
 
 
-def _trials(test: SignificanceTest, samples: int | None) -> dict[str, int]:
-    """Return how often to draw, as the signature has it. The interval is of the bootstrap's usual
-    samples where the test draws others."""
-    own = _TRIALS[test] if samples is None else samples
-    check_samples(own)
-    return {"bs": _TRIALS["bootstrap"], _KEYS[test]: own}
+def _count_samples(test: SignificanceTest, samples: int | None) -> dict[str, int]:
+    """Return the numbers of samples by their keys in the signature.
+
+    The interval of a randomization test uses the default number of bootstrap samples.
+    """
+    test_samples = _DEFAULT_SAMPLES[test] if samples is None else samples
+    check_samples(test_samples)
+    return {"bs": _DEFAULT_SAMPLES["bootstrap"], _SIGNATURE_KEYS[test]: test_samples}
 
 
-def _comparison(
-    judge: MetricStatistics,
+def _run_test(
+    statistics: MetricStatistics,
     test: SignificanceTest,
-    trials: Mapping[str, int],
+    sample_counts: Mapping[str, int],
     seed: int,
-    resampled: Float64Array,
+    bootstrap: Float64Array,
 ) -> MetricComparison:
-    ours, theirs = map(judge.compute_score, judge.line_statistics)
-    difference = theirs.value - ours.value
+    first, second = map(statistics.compute_score, statistics.line_statistics)
+    difference = second.value - first.value
     if test == "bootstrap":
-        by_chance = center_differences(resampled)
+        null_differences = center_differences(bootstrap)
     else:
-        by_chance = randomization_differences(judge, trials["ar"], seed)
+        null_differences = randomization_differences(statistics, sample_counts["ar"], seed)
     return MetricComparison(
-        ours,
-        theirs,
+        first,
+        second,
         difference,
-        compute_interval_95(resampled),
-        _p_value(by_chance, difference),
+        compute_interval_95(bootstrap),
+        _compute_p_value(null_differences, difference),
         test,
-        judge.format_signature(seed=seed, **trials),
+        statistics.format_signature(seed=seed, **sample_counts),
     )
 
 
-_ROUNDING = 1e-9
-"""Differences that are the same, summed in another order."""
+def _compute_p_value(null_differences: Float64Array, difference: float) -> float:
+    """Return the share of samples with at least the same difference; it is never 0.
 
-
-def _p_value(by_chance: Float64Array, difference: float) -> float:
-    """Return how often chance does as much; never 0, which no number of samples can show.
-
-    sacrebleu counts only what does more. That calls a system significantly different from itself,
-    and two sentences enough to tell.
+    sacrebleu counts only larger differences. With that definition a system differs significantly
+    from itself, and two sentences are enough for a significant difference.
     """
-    as_much = by_chance >= abs(difference) - _ROUNDING
-    return (int(as_much.sum()) + 1) / (len(by_chance) + 1)
+    is_as_large = null_differences >= abs(difference) - _ROUNDING_ERROR
+    return (int(is_as_large.sum()) + 1) / (len(null_differences) + 1)

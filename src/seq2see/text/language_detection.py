@@ -1,4 +1,9 @@
-"""Language identification with lingua, an optional dependency."""
+"""Language identification with lingua, an optional dependency that supports 75 languages.
+
+`LinguaDetector` finds lines in a wrong language in two steps. The first compares all languages by
+trigrams only, which is fast and needs little memory. If it is certain of another language, the
+second step compares the two with the full models of lingua, which are large and loaded on demand.
+"""
 
 from __future__ import annotations
 
@@ -15,143 +20,137 @@ from seq2see.errors import InputError
 if TYPE_CHECKING:
     from lingua import LanguageDetector
 
-_DOUBT = 0.05
-"""A line whose own language is likelier than this is never called foreign."""
-
-
-_RIVALS = 3
-"""How many of the likeliest languages are compared for a foreign line's name."""
-
-
-_KIN = ({"da", "nb", "nn"}, {"bs", "hr", "sr"}, {"id", "ms"}, {"cs", "sk"}, {"xh", "zu"})
-"""Languages too close to be told apart by a line."""
-
-
+_MAX_OWN_PROBABILITY = 0.05
+"""A line is in another language only if its own language is at most this probable."""
+_NUM_CANDIDATES = 3
+"""Number of most probable languages that are compared to identify another language."""
+_CONFUSABLE = ({"da", "nb", "nn"}, {"bs", "hr", "sr"}, {"id", "ms"}, {"cs", "sk"}, {"xh", "zu"})
+"""Groups of languages that are too similar to be distinguished by one line."""
 _ALIASES = {"no": "nb", "yue": "zh", "cmn": "zh", "sh": "hr"}
+_MAX_CHARACTERS = 1000
+"""Number of characters of a text that are used."""
 
 
 def is_lingua_installed() -> bool:
-    """Tell if the extra is there."""
+    """Return whether lingua is installed."""
     return find_spec("lingua") is not None
 
 
 def detector_code(language: str) -> str:
-    """Return the language of a tag such as zh-Hans or pt_BR, as the detector calls it."""
+    """Return the code that lingua uses for the language of a tag such as zh-Hans or pt_BR."""
     code = language.lower().replace("_", "-").split("-")[0]
     return _ALIASES.get(code, code)
 
 
 def are_confusable(one: str, other: str) -> bool:
-    """Tell if two languages are too close to be told apart by a line."""
-    return any({one, other} <= group for group in _KIN)
+    """Return whether two languages are too similar to be distinguished by one line."""
+    return any({one, other} <= group for group in _CONFUSABLE)
 
 
 class LinguaDetector:
-    """Tells languages by their two letters (ISO 639-1)."""
+    """Identifies languages by their ISO 639-1 codes."""
 
     def __init__(self) -> None:
-        from lingua import Language  # noqa: PLC0415 an extra, and slow to import
+        from lingua import Language  # noqa: PLC0415 optional, and slow to import
 
         self._languages = {one.iso_code_639_1.name.lower(): one for one in Language.all()}
-        self.detect_other_language = lru_cache(50_000)(self._foreign)
-        """Return the language of a text that is surely not in its own, or None."""
+        self.detect_other_language = lru_cache(50_000)(self._detect_other_language)
+        """Return the language of a text if it is certainly not `own`, or None."""
 
     def supports(self, language: str) -> bool:
-        """Tell if it knows a language."""
+        """Return whether lingua supports a language."""
         return language in self._languages
 
     def detect_majority_language(self, lines: Iterable[str]) -> str | None:
-        """Return the language that most of these lines are in."""
-        answers = (self._rough.detect_language_of(line) for line in lines)
-        found = Counter(a.iso_code_639_1.name.lower() for a in answers if a)
-        best, count = found.most_common(1)[0] if found else ("", 0)
-        return best if count * 2 > found.total() else None
+        """Return the language of more than half of the lines, or None."""
+        languages = (self._fast_detector.detect_language_of(line) for line in lines)
+        counts = Counter(each.iso_code_639_1.name.lower() for each in languages if each)
+        best, count = counts.most_common(1)[0] if counts else ("", 0)
+        return best if count * 2 > counts.total() else None
 
-    def _foreign(self, text: str, own: str) -> str | None:
-        first = _ask(self._rough, text)
-        if not self.supports(own) or first[own] > _DOUBT:
+    def _detect_other_language(self, text: str, own: str) -> str | None:
+        probabilities = _compute_probabilities(self._fast_detector, text)
+        if not self.supports(own) or probabilities[own] > _MAX_OWN_PROBABILITY:
             return None
-        rivals = [code for code, _ in first.most_common(_RIVALS)]
-        second = _ask(self._exact(own, rivals[0]), text)
-        if second[own] > _DOUBT or are_confusable(own, rivals[0]):
+        candidates = [code for code, _ in probabilities.most_common(_NUM_CANDIDATES)]
+        detector = self._build_exact_detector(own, candidates[0])
+        is_own = _compute_probabilities(detector, text)[own] > _MAX_OWN_PROBABILITY
+        if is_own or are_confusable(own, candidates[0]):
             return None
-        return _ask(self._exact(*rivals), text).most_common(1)[0][0]
+        detector = self._build_exact_detector(*candidates)
+        return _compute_probabilities(detector, text).most_common(1)[0][0]
 
     @cached_property
-    def _rough(self) -> LanguageDetector:
+    def _fast_detector(self) -> LanguageDetector:
         from lingua import LanguageDetectorBuilder  # noqa: PLC0415
 
         return LanguageDetectorBuilder.from_all_languages().with_low_accuracy_mode().build()
 
-    def _exact(self, *codes: str) -> LanguageDetector:
+    def _build_exact_detector(self, *codes: str) -> LanguageDetector:
         from lingua import LanguageDetectorBuilder  # noqa: PLC0415
 
         languages = (self._languages[code] for code in codes)
         return LanguageDetectorBuilder.from_languages(*languages).build()
 
 
-def _ask(detector: LanguageDetector, text: str) -> Counter[str]:
-    """Return how likely each language is; those not named, 0."""
+def _compute_probabilities(detector: LanguageDetector, text: str) -> Counter[str]:
+    """Return the probability of each language of the detector."""
     values = detector.compute_language_confidence_values(text)
     return Counter({v.language.iso_code_639_1.name.lower(): v.value for v in values})
 
 
-_ENOUGH = 1000
-"""Characters of a text that are looked at."""
-
-
 @dataclass(frozen=True, slots=True)
 class DetectedLanguage:
-    """A language, and how sure it is, from 0 to 1."""
+    """A language with its confidence, from 0 to 1."""
 
     language: str
     confidence: float
 
 
 class LanguageIdentifier:
-    """Tells languages apart, only those that are there: a short line has few other clues."""
+    """Identifies the language of a text among given languages.
+
+    The fewer languages, the better short texts are identified.
+
+    Raises:
+        InputError: If lingua is not installed.
+    """
 
     def __init__(self, languages: Sequence[str]) -> None:
         if not is_lingua_installed():
-            raise InputError(
-                "the languages of texts are found by lingua: pip install 'seq2see[serve]'"
-            )
+            raise InputError("language detection needs lingua: pip install 'seq2see[serve]'")
         self._languages = tuple(dict.fromkeys(languages))
         self._detector, self._codes = _build_detector(self._languages)
 
     def rank_languages(self, text: str) -> list[DetectedLanguage]:
-        """Return every language that it may be in, likeliest first; at least one."""
-        text = text[:_ENOUGH]
+        """Return all possible languages of a text, most probable first; at least one."""
+        text = text[:_MAX_CHARACTERS]
         if not any(unicodedata.category(c)[0] == "L" for c in text):
             return [DetectedLanguage(self._languages[0], 0.0)]
         if self._detector is None:
             return [DetectedLanguage(self._languages[0], 1.0)]
         values = self._detector.compute_language_confidence_values(text)
-        found = [
+        detected = [
             DetectedLanguage(self._codes[v.language.iso_code_639_1.name.lower()], v.value)
             for v in values
         ]
-        return [g for g in found if g.confidence > 0] or found[:1]
-
-    def best(self, text: str) -> DetectedLanguage:
-        """Return the likeliest language."""
-        return self.rank_languages(text)[0]
+        return [each for each in detected if each.confidence > 0] or detected[:1]
 
 
 @lru_cache(16)
 def _build_detector(languages: tuple[str, ...]) -> tuple[LanguageDetector | None, dict[str, str]]:
-    """Return lingua for these languages, and our code of each of its own.
+    """Return a lingua detector, and a map from the codes of lingua to the given languages.
 
-    It needs two at least; with one that it knows, there is no choice.
+    lingua needs at least two languages that it supports; otherwise the detector is None.
     """
-    from lingua import Language, LanguageDetectorBuilder  # noqa: PLC0415 an extra, slow to import
+    from lingua import Language, LanguageDetectorBuilder  # noqa: PLC0415 optional, slow to import
 
-    known: dict[str, Any] = {one.iso_code_639_1.name.lower(): one for one in Language.all()}
+    supported: dict[str, Any] = {one.iso_code_639_1.name.lower(): one for one in Language.all()}
     codes: dict[str, str] = {}
     for language in languages:
-        if detector_code(language) in known:
+        if detector_code(language) in supported:
             codes.setdefault(detector_code(language), language)
     if len(codes) < 2:
         return None, codes
-    builder = LanguageDetectorBuilder.from_languages(*(known[code] for code in codes))
+    builder = LanguageDetectorBuilder.from_languages(*(supported[code] for code in codes))
     return builder.with_preloaded_language_models().build(), codes

@@ -1,4 +1,9 @@
-"""Language tags and names, and word boundaries in scripts with and without spaces."""
+"""Language tags and names, and word boundaries in scripts with and without spaces.
+
+Language codes are compared without case, and short forms of LibreTranslate are expanded (zh is
+zh-Hans, pb is pt-BR). If no model supports the region of a code, the language without region is
+used: en for en-GB. Scripts are never replaced: zh-Hant does not match zh-Hans.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +11,28 @@ import re
 from collections.abc import Iterable
 
 _UNSPACED_LANGUAGES = frozenset({"bo", "cmn", "ja", "km", "lo", "my", "th", "yue", "zh"})
-
-
-def primary_language(tag: str | None) -> str:
-    """Return the language of a tag such as zh-Hans or pt_BR; of none, an empty text."""
-    return (tag or "").lower().replace("_", "-").partition("-")[0]
-
-
-def is_written_without_spaces(tag: str | None) -> bool:
-    """Tell whether a language has no spaces between its words."""
-    return primary_language(tag) in _UNSPACED_LANGUAGES
-
-
-def is_same_language(one: str, other: str) -> bool:
-    """Tell if two tags name the same language."""
-    return primary_language(one) == primary_language(other)
-
-
-_SHORT = {
+_ALIASES = {
     **dict.fromkeys(("zh", "zh-cn", "zh-sg"), "zh-hans"),
     **dict.fromkeys(("zt", "zh-tw", "zh-hk", "zh-mo"), "zh-hant"),
     "pb": "pt-br",
 }
+_SCRIPT_LENGTH = 4
+"""Number of letters of a script subtag."""
 
 
-_SCRIPT = 4
-"""Letters of the part of a code that names a script."""
+def primary_language(tag: str | None) -> str:
+    """Return the language of a tag such as zh-Hans or pt_BR, or an empty string for None."""
+    return (tag or "").lower().replace("_", "-").partition("-")[0]
+
+
+def is_written_without_spaces(tag: str | None) -> bool:
+    """Return whether a language is written without spaces between words."""
+    return primary_language(tag) in _UNSPACED_LANGUAGES
+
+
+def is_same_language(one: str, other: str) -> bool:
+    """Return whether two tags have the same language, ignoring script and region."""
+    return primary_language(one) == primary_language(other)
 
 
 _NAMES = """
@@ -46,51 +47,55 @@ sl Slovenian,so Somali,sq Albanian,sr Serbian,sv Swedish,sw Swahili,ta Tamil,te 
 tl Tagalog,tr Turkish,uk Ukrainian,ur Urdu,uz Uzbek,vi Vietnamese,yi Yiddish,zh-hans Chinese,
 zh-hant Chinese (Traditional),zu Zulu
 """
-
-
 LANGUAGE_NAMES = dict(entry.strip().split(" ", 1) for entry in _NAMES.split(","))
 
 
 def normalize_language_code(code: str) -> str:
-    """Return the form by which codes are compared."""
-    plain = code.strip().lower().replace("_", "-")
-    return _SHORT.get(plain, plain)
+    """Return a language code in lower case, with aliases replaced."""
+    normalized = code.strip().lower().replace("_", "-")
+    return _ALIASES.get(normalized, normalized)
 
 
 def normalize_primary_language(code: str) -> str:
-    """Return the language of a code, without script and region."""
+    """Return the language of a normalized code, without script and region."""
     return normalize_language_code(code).split("-")[0]
 
 
 def find_script(code: str) -> str | None:
-    """Return the script of a code, if it names one."""
+    """Return the script subtag of a code, or None."""
     return next(
-        (part for part in normalize_language_code(code).split("-")[1:] if len(part) == _SCRIPT),
+        (
+            part
+            for part in normalize_language_code(code).split("-")[1:]
+            if len(part) == _SCRIPT_LENGTH
+        ),
         None,
     )
 
 
 def language_name(code: str) -> str:
-    """Return what English calls a language; for one that is not in the list, its code."""
-    form = normalize_language_code(code)
-    return LANGUAGE_NAMES.get(form) or LANGUAGE_NAMES.get(normalize_primary_language(form)) or code
+    """Return the English name of a language, or its code if the name is not known."""
+    normalized = normalize_language_code(code)
+    primary = normalize_primary_language(normalized)
+    return LANGUAGE_NAMES.get(normalized) or LANGUAGE_NAMES.get(primary) or code
 
 
 def match_language(code: str, languages: Iterable[str]) -> str | None:
-    """Return which of the known codes is meant, or None."""
-    by_form = {normalize_language_code(k): k for k in languages}
-    if found := by_form.get(normalize_language_code(code)):
-        return found
-    alike = [
-        k
-        for k in by_form.values()
-        if normalize_primary_language(k) == normalize_primary_language(code) and _may_share(k, code)
+    """Return the language that matches a code, or None if there is none or more than one."""
+    by_normalized = {normalize_language_code(language): language for language in languages}
+    if exact := by_normalized.get(normalize_language_code(code)):
+        return exact
+    primary = normalize_primary_language(code)
+    matches = [
+        language
+        for language in by_normalized.values()
+        if normalize_primary_language(language) == primary and _may_share_script(language, code)
     ]
-    return alike[0] if len(alike) == 1 else None
+    return matches[0] if len(matches) == 1 else None
 
 
-def _may_share(one: str, other: str) -> bool:
-    """Tell if two codes may be of one script: not if each names its own."""
+def _may_share_script(one: str, other: str) -> bool:
+    """Return False if both codes have a script and the scripts are different."""
     scripts = {find_script(one), find_script(other)}
     return None in scripts or len(scripts) == 1
 
@@ -100,31 +105,29 @@ UNSPACED_CHARACTERS = (
     "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"  # radicals, 々, kana
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
 )
+"""Characters of scripts without spaces between words, as ranges of a regular expression."""
 
-
-_WORD_END = re.compile(rf"[^\W{UNSPACED_CHARACTERS}]")
-
-
+_WORD_CHARACTER = re.compile(rf"[^\W{UNSPACED_CHARACTERS}]")
 _WORD = re.compile(r"\w+(?:[-'’.]\w+)*|\S")
-
-
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED_CHARACTERS}]")
 
 
 def continues_word(character: str) -> bool:
-    """Tell whether a character behind a word makes it another word."""
-    return _WORD_END.match(character) is not None
+    """Return whether a character after a word continues it, so that it is another word."""
+    return _WORD_CHARACTER.match(character) is not None
 
 
-def find_word_offsets(text: str, cuts: set[int]) -> list[tuple[int, int]]:
-    """Return where words and punctuation marks stand; without spaces, cut where pieces are."""
-    spans = []
+def find_word_offsets(text: str, piece_starts: set[int]) -> list[tuple[int, int]]:
+    """Return the offsets of words and punctuation marks.
+
+    Words in scripts without spaces are split at the starts of pieces.
+    """
+    offsets = []
     for match in _WORD.finditer(text):
         start, end = match.span()
         if _UNSPACED_CHARACTER.search(match[0]):
-            inside = [cut for cut in sorted(cuts) if start < cut < end]
-            ends = [*inside, end]
-            spans += list(zip([start, *inside], ends, strict=True))
+            inner = [each for each in sorted(piece_starts) if start < each < end]
+            offsets += list(zip([start, *inner], [*inner, end], strict=True))
         else:
-            spans.append((start, end))
-    return spans
+            offsets.append((start, end))
+    return offsets

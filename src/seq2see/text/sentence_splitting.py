@@ -1,4 +1,8 @@
-"""Splits a text into sentences, and joins their translations."""
+"""Splits a text into sentences, and joins their translations.
+
+`split_sentences` finds the sentences, `split_long_sentence` splits sentences that are too long for
+a model, and `join_sentences` replaces each part; white space between the parts is kept.
+"""
 
 from __future__ import annotations
 
@@ -15,66 +19,64 @@ from seq2see.text.languages import primary_language
 from seq2see.text.normalization import check_surrogates
 
 _WINDOW = 2000
-"""Characters that sentencex sees at once: on some texts its time grows with their square."""
+"""Characters that sentencex processes at once, because its time is quadratic for some texts."""
+_MAX_WINDOW = 4 * _WINDOW
+"""If a window of this size has no end of a sentence, the search continues after it."""
 
-
-_WIDEST = 4 * _WINDOW
-"""Where even so many hold no end of a sentence, it is sought behind them."""
-
-
-_WIDE_SPACES = {
+_NON_ASCII_SPACES = {
     code: "\n" if chr(code) in "\x85\u2028\u2029" else " "
     for code in range(0x80, 0x3001)
     if chr(code).isspace()
 }
-"""White space beyond ASCII, which makes sentencex panic before a full stop ("A\\u2028.")."""
+"""White space outside of ASCII, which makes sentencex panic before a full stop ("A\\u2028.")."""
 
-
-_CLAUSE = re.compile(
+_CLAUSE_END = re.compile(
     r"""[,;:.!?…–—،؛؟।][)\]"'»”’]{0,2}(?=\s)"""
     r"|[，、；：。！？．｡､](?![，、；：。！？．｡､」』”’）》])"
 )
-
-
 _SPACE = re.compile(r"\s+")
-
-
-_JOINER = "\u200d"
+_ZERO_WIDTH_JOINER = "\u200d"
 
 
 @dataclass(frozen=True, slots=True)
 class TextSpan:
-    """A part of a text, and where it starts there."""
+    """A part of a text with its offset."""
 
     text: str
     start: int
 
     @property
     def end(self) -> int:
-        """The place behind it."""
+        """Offset of its end (exclusive)."""
         return self.start + len(self.text)
 
 
 def split_sentences(text: str, language: str) -> list[TextSpan]:
     """Return the sentences of a text, without the white space around them.
 
-    Between and around them is nothing but white space. A language that sentencex does not know is
-    split by the rules that most share.
+    There is only white space between and around them. For a language that sentencex does not
+    support, its default rules are used.
+
+    Raises:
+        InputError: If the text is not valid Unicode.
     """
     check_surrogates(text)
-    return _trimmed(text, 0, _boundaries(text, primary_language(language)))
+    return _strip_parts(text, 0, _find_sentence_ends(text, primary_language(language)))
 
 
 def join_sentences(
     text: str, spans: Sequence[TextSpan], replacements: Sequence[str], separator: str = ""
 ) -> str:
-    """Return the text with each span replaced, and what stands between them kept.
+    """Return the text with each span replaced; the text between the spans is kept.
 
-    `filler` goes between two that nothing separates: a space from Chinese to English, say.
+    `separator` is inserted between two spans without text between them, for example a space from
+    Chinese to English.
     """
     if len(spans) != len(replacements):
-        counts = f"{len(spans)} spans, but are {len(replacements)} instead"
-        raise InputError(f"`replacements` must be as many as the {counts}")
+        raise InputError(
+            f"there must be {len(spans)} `replacements`, one per span, "
+            f"but are {len(replacements)} instead"
+        )
     parts, end = [], 0
     for span, replacement in zip(spans, replacements, strict=True):
         gap = text[end : span.start]
@@ -86,23 +88,23 @@ def join_sentences(
 def split_long_sentence(
     span: TextSpan, max_tokens: int, count_tokens: Callable[[str], int]
 ) -> list[TextSpan]:
-    """Cut a span into parts of at most `limit` tokens, without the white space around them.
+    """Split a span into parts of at most `max_tokens` tokens, without surrounding white space.
 
-    Cuts are made behind clauses; where a clause is too long, at white space; where a word is too
-    long, between characters as a reader sees them, and at the very last between code points. One
-    code point is never cut, even if it has more tokens than the limit.
+    Spans are split after clauses; long clauses at white space; long words between grapheme
+    clusters, and these between code points. A single code point is never split, even if it has
+    more tokens.
     """
     if max_tokens < 1:
-        raise InputError(f"`limit` must be at least 1, but is {max_tokens} instead")
+        raise InputError(f"`max_tokens` must be at least 1, but is {max_tokens} instead")
 
     def fits(text: str) -> bool:
         return count_tokens(text.strip()) <= max_tokens
 
-    return _trimmed(span.text, span.start, _fitting(span.text, _CUTTERS, fits))
+    return _strip_parts(span.text, span.start, _find_part_ends(span.text, _BOUNDARY_FINDERS, fits))
 
 
-def _trimmed(text: str, offset: int, ends: Iterator[int]) -> list[TextSpan]:
-    """Return the parts up to each end, without white space around; those of nothing else go."""
+def _strip_parts(text: str, offset: int, ends: Iterator[int]) -> list[TextSpan]:
+    """Return the parts up to each end without surrounding white space; empty parts are removed."""
     spans, start = [], 0
     for end in ends:
         part = text[start:end]
@@ -112,19 +114,19 @@ def _trimmed(text: str, offset: int, ends: Iterator[int]) -> list[TextSpan]:
     return spans
 
 
-def _boundaries(text: str, code: str) -> Iterator[int]:
-    """Yield where each sentence ends, through a window that moves from sentence to sentence."""
+def _find_sentence_ends(text: str, code: str) -> Iterator[int]:
+    """Yield the end of each sentence, found in a window that moves over the text."""
     start, width = 0, _WINDOW
     while start < len(text):
         parts = _segment(text[start : start + width], code)
-        whole = start + width >= len(text)
-        if len(parts) == 1 and not whole:  # its end is not in sight
-            if width < _WIDEST:
+        is_last = start + width >= len(text)
+        if len(parts) == 1 and not is_last:  # the window has no end of a sentence
+            if width < _MAX_WINDOW:
                 width *= 2
             else:
                 start += width
             continue
-        for part in parts if whole else parts[:-1]:
+        for part in parts if is_last else parts[:-1]:
             start += len(part)
             yield start
         width = _WINDOW
@@ -132,45 +134,45 @@ def _boundaries(text: str, code: str) -> Iterator[int]:
 
 def _segment(text: str, code: str) -> list[str]:
     try:
-        parts: list[str] = sentencex.segment(code, text.translate(_WIDE_SPACES))
-    except BaseException as error:  # a panic of Rust is no Exception, and would end a server
+        parts: list[str] = sentencex.segment(code, text.translate(_NON_ASCII_SPACES))
+    except BaseException as error:  # a Rust panic is not an Exception
         if type(error).__name__ != "PanicException":
             raise
         return [text]
-    return parts if sum(map(len, parts)) == len(text) else [text]  # it may lose blank lines
+    return parts if sum(map(len, parts)) == len(text) else [text]  # it may drop blank lines
 
 
-def _clause_ends(text: str) -> list[int]:
-    return [match.end() for match in _CLAUSE.finditer(text)]
+def _find_clause_ends(text: str) -> list[int]:
+    return [match.end() for match in _CLAUSE_END.finditer(text)]
 
 
-def _word_ends(text: str) -> list[int]:
+def _find_word_ends(text: str) -> list[int]:
     return [match.start() for match in _SPACE.finditer(text)]
 
 
-def _character_ends(text: str) -> list[int]:
-    """Find where characters end as a reader sees them: marks, emoji, flags, jamo, CR LF whole."""
+def _find_grapheme_ends(text: str) -> list[int]:
+    """Return the ends of grapheme clusters: marks, emoji, flags, Hangul and CR LF stay together."""
     ends, flag_letters = [], 0
-    for place, (before, here) in enumerate(pairwise(text), start=1):
+    for offset, (before, here) in enumerate(pairwise(text), start=1):
         flag_letters = flag_letters + 1 if _is_flag_letter(before) else 0
-        second = flag_letters % 2 == 1 and _is_flag_letter(here)
-        if not second and not _belongs(before, here):
-            ends.append(place)
+        is_second = flag_letters % 2 == 1 and _is_flag_letter(here)
+        if not is_second and not _joins_previous(before, here):
+            ends.append(offset)
     return ends
 
 
-def _code_ends(text: str) -> list[int]:
+def _find_code_point_ends(text: str) -> list[int]:
     return list(range(1, len(text)))
 
 
-_CUTTERS = (_clause_ends, _word_ends, _character_ends, _code_ends)
+_BOUNDARY_FINDERS = (_find_clause_ends, _find_word_ends, _find_grapheme_ends, _find_code_point_ends)
 
 
-def _belongs(before: str, here: str) -> bool:
-    """Tell if a code point goes with the one before it: the essence of Unicode's clusters."""
-    if _JOINER in {before, here} or (before, here) == ("\r", "\n"):
+def _joins_previous(before: str, here: str) -> bool:
+    """Return whether a code point belongs to the grapheme cluster before it (simplified rules)."""
+    if _ZERO_WIDTH_JOINER in {before, here} or (before, here) == ("\r", "\n"):
         return True
-    if "\u1160" <= here <= "\u11ff":  # vowels and finals of Hangul
+    if "\u1160" <= here <= "\u11ff":  # Hangul vowels and final consonants
         return "\u1100" <= before <= "\u11ff" or "\uac00" <= before <= "\ud7a3"
     return unicodedata.category(here)[0] == "M" or "\U0001f3fb" <= here <= "\U0001f3ff"
 
@@ -179,32 +181,35 @@ def _is_flag_letter(character: str) -> bool:
     return "\U0001f1e6" <= character <= "\U0001f1ff"
 
 
-def _fitting(
-    text: str, cutters: Sequence[Callable[[str], list[int]]], fits: Callable[[str], bool]
+def _find_part_ends(
+    text: str, finders: Sequence[Callable[[str], list[int]]], fits: Callable[[str], bool]
 ) -> Iterator[int]:
-    """Yield the ends of parts that fit, each as long as the first cutter allows."""
-    if not cutters or fits(text):
+    """Yield the ends of parts that fit, each as long as possible.
+
+    A part ends at a boundary of the first finder; the other finders split parts that do not fit.
+    """
+    if not finders or fits(text):
         yield len(text)
         return
-    ends = [*cutters[0](text), len(text)]
+    ends = [*finders[0](text), len(text)]
     start = first = 0
     while first < len(ends):
-        last = _furthest(text, start, ends, first, fits)
-        if last < first:  # the next part alone is too long
+        last = _find_last_fitting(text, start, ends, first, fits)
+        if last < first:  # a single part is too long
             last = first
-            inner = _fitting(text[start : ends[first]], cutters[1:], fits)
+            inner = _find_part_ends(text[start : ends[first]], finders[1:], fits)
             yield from (start + end for end in inner)
         else:
             yield ends[last]
         start, first = ends[last], last + 1
 
 
-def _furthest(
+def _find_last_fitting(
     text: str, start: int, ends: Sequence[int], first: int, fits: Callable[[str], bool]
 ) -> int:
-    """Return the last of the ends up to which the text fits, or one before the first.
+    """Return the index of the last end up to which the text fits, or `first - 1`.
 
-    Steps double, then halve: counting tokens up to a far end would cost the square of the length.
+    The step doubles, then halves (galloping search), to avoid quadratic time for counting tokens.
     """
     best, step = first - 1, 1
     while step:

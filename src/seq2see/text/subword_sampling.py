@@ -1,4 +1,14 @@
-"""Subword regularization by dropout: BPE-dropout, and the same for unigram models."""
+"""Subword regularization by dropout, for training data.
+
+Segmenting a word is a sequence of decisions. For `bpe`, each decision is a merge that the algorithm
+is about to make; a dropped merge is skipped (BPE-dropout, Provilkov et al. 2020). For `unigram`,
+each decision is a piece of two or more characters that could be used at its position; the best
+segmentation without the dropped pieces is used. So the dropout rate has the same meaning for both,
+and without dropout the segmentation is the usual one.
+
+The dropped decisions depend only on the key (seed, epoch, line). The gaps between dropped decisions
+are drawn instead of one number per decision, so that most words of a text cost one cache lookup.
+"""
 
 from __future__ import annotations
 
@@ -11,101 +21,98 @@ from itertools import pairwise
 from typing import Protocol
 
 _MASK = 2**64 - 1
-
-
 _GOLDEN = 0x9E3779B97F4A7C15
-
-
-_MEMO = 2**17
-
-
-_LONG = 24
-"""Characters from which on a word is not worth remembering."""
+_CACHE_SIZE = 2**17
+_MAX_CACHED_LENGTH = 24
+"""Longer words are not cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubwordVocabulary:
-    """The pieces that may be found in a text."""
+    """Pieces that can occur in a text."""
 
     ids: Mapping[str, int]
     scores: Mapping[str, float]
     byte_ids: Sequence[int]
-    """The ids of the 256 bytes; empty without byte fallback."""
+    """Ids of the 256 bytes; empty without byte fallback."""
     unk_id: int
 
     def encode_piece(self, piece: str) -> Sequence[int]:
-        """Return the piece's id, or its bytes'."""
-        known = self.ids.get(piece)
-        if known is not None:
-            return (known,)
+        """Return the id of the piece, or the ids of its bytes, or the unknown id."""
+        piece_id = self.ids.get(piece)
+        if piece_id is not None:
+            return (piece_id,)
         return [self.byte_ids[b] for b in piece.encode()] if self.byte_ids else (self.unk_id,)
 
 
 class Segmenter(Protocol):
-    """Cuts a word."""
+    """Segments a word into pieces."""
 
     def segment(self, word: str, drops: Iterator[int]) -> tuple[int, list[int]]:
-        """Return the number of decisions and the ids; `drops` are the dropped ones, ascending."""
+        """Return the number of decisions and the ids.
+
+        `drops` yields the numbers of the dropped decisions in ascending order.
+        """
 
 
 class BpeSegmenter:
-    """Merges the best pair, the left one of equals, until there is none."""
+    """Merges the pair with the best score, the leftmost of equals, until no pair can be merged."""
 
     def __init__(self, vocabulary: SubwordVocabulary) -> None:
         self.vocabulary = vocabulary
 
     def segment(self, word: str, drops: Iterator[int]) -> tuple[int, list[int]]:
-        """See `Segmenter`."""
+        """Segment a word; see `Segmenter`."""
         parts = list(word)
         after = list(range(1, len(parts) + 1))
         before = list(range(-1, len(parts) - 1))
-        agenda: list[tuple[float, int, int, str]] = []
+        candidates: list[tuple[float, int, int, str]] = []
         for left, right in pairwise(range(len(parts))):
-            self._propose(agenda, parts, left, right)
+            self._add_candidate(candidates, parts, left, right)
         decision, drop = -1, next(drops, -1)
-        while agenda:
-            _, left, right, merged = heapq.heappop(agenda)
+        while candidates:
+            _, left, right, merged = heapq.heappop(candidates)
             if not parts[left] or not parts[right] or parts[left] + parts[right] != merged:
-                continue  # one of the two has become part of something else
+                continue  # one of the two was merged with another piece
             decision += 1
             if decision == drop:
                 drop = next(drops, -1)
                 continue
             parts[left], parts[right] = merged, ""
-            after[left] = following = after[right]
-            if following < len(parts):
-                before[following] = left
-                self._propose(agenda, parts, left, following)
+            after[left] = next_part = after[right]
+            if next_part < len(parts):
+                before[next_part] = left
+                self._add_candidate(candidates, parts, left, next_part)
             if before[left] >= 0:
-                self._propose(agenda, parts, before[left], left)
+                self._add_candidate(candidates, parts, before[left], left)
         return decision + 1, [
             i for part in parts if part for i in self.vocabulary.encode_piece(part)
         ]
 
-    def _propose(
-        self, agenda: list[tuple[float, int, int, str]], parts: list[str], left: int, right: int
+    def _add_candidate(
+        self, candidates: list[tuple[float, int, int, str]], parts: list[str], left: int, right: int
     ) -> None:
         merged = parts[left] + parts[right]
         score = self.vocabulary.scores.get(merged)
         if score is not None:
-            heapq.heappush(agenda, (-score, left, right, merged))
+            heapq.heappush(candidates, (-score, left, right, merged))
 
 
 class UnigramSegmenter:
-    """Takes the cut whose pieces' scores sum up highest."""
+    """Finds the segmentation with the highest sum of scores."""
 
     def __init__(self, vocabulary: SubwordVocabulary) -> None:
         self.vocabulary = vocabulary
         self.max_piece_length = max(map(len, vocabulary.scores), default=1)
         self.unk_score = (
             min(vocabulary.scores.values(), default=0.0) - 10
-        )  # SentencePiece's own penalty
+        )  # the penalty of SentencePiece
 
     def segment(self, word: str, drops: Iterator[int]) -> tuple[int, list[int]]:
-        """See `Segmenter`."""
+        """Segment a word; see `Segmenter`."""
         scores = self.vocabulary.scores
         best = [0.0] + [-math.inf] * len(word)
-        cut = [0] * (len(word) + 1)
+        starts = [0] * (len(word) + 1)
         decision, drop = -1, next(drops, -1)
         for start in range(len(word)):
             for end in range(start + 1, min(start + self.max_piece_length, len(word)) + 1):
@@ -118,82 +125,87 @@ class UnigramSegmenter:
                         drop = next(drops, -1)
                         continue
                 if best[start] + score > best[end]:
-                    best[end], cut[end] = best[start] + score, start
-        return decision + 1, self._write(word, cut)
+                    best[end], starts[end] = best[start] + score, start
+        return decision + 1, self._encode(word, starts)
 
-    def _write(self, word: str, cut: Sequence[int]) -> list[int]:
+    def _encode(self, word: str, starts: Sequence[int]) -> list[int]:
         parts, end = [], len(word)
         while end:
-            parts.append(word[cut[end] : end])
-            end = cut[end]
+            parts.append(word[starts[end] : end])
+            end = starts[end]
         return [i for part in reversed(parts) for i in self.vocabulary.encode_piece(part)]
 
 
 class SubwordSampler:
-    """Cuts words with dropout, and remembers the cuts of short ones. Threads may share it."""
+    """Segments words with dropout, with a cache for short words. It is thread-safe."""
 
     def __init__(self, segmenter: Segmenter, symbols: Mapping[str, int]) -> None:
         self.segmenter = segmenter
         self.symbols = symbols
-        self._remembered = lru_cache(_MEMO)(self._cut)
+        self._segment_cached = lru_cache(_CACHE_SIZE)(self._segment)
 
     def sample(self, words: Sequence[str], dropout: float, key: Sequence[int]) -> list[int]:
-        """Return the ids of the words, each decision dropped with this rate."""
-        gaps = _gaps(dropout, key)
-        left = next(gaps)  # decisions that are still taken before the next is dropped
+        """Return the ids of the words; each decision is dropped with probability `dropout`."""
+        gaps = _draw_gaps(dropout, key)
+        remaining = next(gaps)  # number of decisions before the next dropped one
         ids: list[int] = []
         for word in words:
-            left, cut = self._sample_word(word, left, gaps)
-            ids += cut
+            remaining, word_ids = self._sample_word(word, remaining, gaps)
+            ids += word_ids
         return ids
 
-    def _sample_word(self, word: str, left: int, gaps: Iterator[int]) -> tuple[int, Sequence[int]]:
+    def _sample_word(
+        self, word: str, remaining: int, gaps: Iterator[int]
+    ) -> tuple[int, Sequence[int]]:
+        """Return the decisions that remain before the next dropped one, and the ids."""
         if word in self.symbols:
-            return left, (self.symbols[word],)
-        if len(word) > _LONG:
-            decisions, cut = self.segmenter.segment(word, _positions(left, gaps))
-            # what was drawn beyond the word's end is forgotten: a gap has no memory either
-            return left - decisions if left >= decisions else next(gaps), cut
+            return remaining, (self.symbols[word],)
+        if len(word) > _MAX_CACHED_LENGTH:
+            positions = _drop_positions(remaining, gaps)
+            num_decisions, word_ids = self.segmenter.segment(word, positions)
+            # gaps beyond the end of the word can be discarded: the distribution is memoryless
+            has_drop = remaining < num_decisions
+            return next(gaps) if has_drop else remaining - num_decisions, word_ids
         drops: tuple[int, ...] = ()
-        decisions, ids = self._remembered(word, drops)
-        while left < decisions:
-            drops = (*drops, left)
-            decisions, ids = self._remembered(word, drops)
-            left += 1 + next(gaps)
-        return left - decisions, ids
+        num_decisions, ids = self._segment_cached(word, drops)
+        while remaining < num_decisions:
+            drops = (*drops, remaining)
+            num_decisions, ids = self._segment_cached(word, drops)
+            remaining += 1 + next(gaps)
+        return remaining - num_decisions, ids
 
-    def _cut(self, word: str, drops: tuple[int, ...]) -> tuple[int, Sequence[int]]:
-        decisions, ids = self.segmenter.segment(word, iter(drops))
-        return decisions, tuple(ids)
+    def _segment(self, word: str, drops: tuple[int, ...]) -> tuple[int, Sequence[int]]:
+        num_decisions, ids = self.segmenter.segment(word, iter(drops))
+        return num_decisions, tuple(ids)
 
 
-def _positions(first: int, gaps: Iterator[int]) -> Iterator[int]:
+def _drop_positions(first: int, gaps: Iterator[int]) -> Iterator[int]:
     while True:
         yield first
         first += 1 + next(gaps)
 
 
-def _gaps(rate: float, key: Sequence[int]) -> Iterator[int]:
-    """Draw how many decisions stand before the next dropped one, again and again."""
+def _draw_gaps(rate: float, key: Sequence[int]) -> Iterator[int]:
+    """Yield random numbers of decisions between two dropped decisions."""
     if rate >= 1:
         while True:
             yield 0
-    scale = 1 / math.log1p(-max(rate, 1e-15))  # below it, a gap would be beyond any float
-    for number in _numbers(key):
+    scale = 1 / math.log1p(-max(rate, 1e-15))  # a lower rate would exceed the range of floats
+    for number in _draw_uniform(key):
         yield int(math.log(number) * scale)
 
 
-def _numbers(key: Sequence[int]) -> Iterator[float]:
-    """Draw from (0, 1] by SplitMix64: cheap to seed for each line, unlike Python's own."""
+def _draw_uniform(key: Sequence[int]) -> Iterator[float]:
+    """Yield random numbers from (0, 1] by SplitMix64, which is cheap to seed for each line."""
     state = 0
     for part in key:
-        state = _mixed(state + part + _GOLDEN)
+        state = _mix(state + part + _GOLDEN)
     while True:
         state = (state + _GOLDEN) & _MASK
-        yield ((_mixed(state) >> 11) + 1) * 2.0**-53
+        yield ((_mix(state) >> 11) + 1) * 2.0**-53
 
 
-def _mixed(number: int) -> int:
+def _mix(number: int) -> int:
     number &= _MASK
     number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & _MASK
     number = (number ^ number >> 27) * 0x94D049BB133111EB & _MASK

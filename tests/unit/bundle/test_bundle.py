@@ -334,7 +334,7 @@ def with_checksum(name: str, content: bytes) -> Callable[[Path], None]:
 
     def damage(home: Path) -> None:
         (home / name).write_bytes(content)
-        change = edit_config(lambda c: c["checksums"].update({name: files._checksum(home / name)}))
+        change = edit_config(lambda c: c["checksums"].update({name: files._compute_checksum(home / name)}))
         change(home)
 
     return damage
@@ -347,7 +347,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a file": (
         lambda home: (home.rename(home.with_name("x")), home.touch()),
-        "`.*model` is a file: give the directory",
+        "`.*model` is a file: give a model",
     ),
     "no config": (
         lambda home: (home / "config.json").unlink(),
@@ -627,9 +627,9 @@ def test_a_model_that_changes_while_it_is_read(old, tmp_path, monkeypatch) -> No
 def test_a_file_that_is_renamed_between_two_looks_at_it(old, tmp_path, monkeypatch) -> None:
     old.save(tmp_path)
     path = tmp_path / files.JOINT_TOKENIZER_FILE
-    checksum = files._checksum(path)
+    checksum = files._compute_checksum(path)
     aside = path.replace(files._aside(tmp_path, files.JOINT_TOKENIZER_FILE, checksum))
-    real = files._checksum
+    real = files._compute_checksum
 
     def late(candidate: Path) -> str:
         if candidate == aside:

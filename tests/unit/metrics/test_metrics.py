@@ -356,16 +356,16 @@ def test_one_sentence(metric) -> None:
 
 def test_counts_must_agree() -> None:
     for function in (score, score_sentences):
-        with pytest.raises(InputError, match="must be as many, but are 2 and 3 instead"):
+        with pytest.raises(InputError, match="2 hypotheses and 3 references"):
             function(["a", "b"], ["a", "b", "c"])
-        with pytest.raises(InputError, match="must be as many, but are 2 and 2, 1 instead"):
+        with pytest.raises(InputError, match="2 hypotheses and 2, 1 references"):
             function(["a", "b"], [["a", "b"], ["c"]])
-        with pytest.raises(InputError, match="must be as many, but are 1 and 0 instead"):
+        with pytest.raises(InputError, match="1 hypotheses and 0 references"):
             function(["a"], [])
         for nothing in ([], [[]], [[], []]):
             with pytest.raises(InputError, match="at least one sentence"):
                 function([], nothing)
-    with pytest.raises(InputError, match="must be as many, but are 2, 1 and 2 instead"):
+    with pytest.raises(InputError, match="2, 1 hypotheses and 2 references"):
         compare_scores(["a", "b"], ["a"], ["a", "b"])
 
 

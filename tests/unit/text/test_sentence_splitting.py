@@ -63,7 +63,7 @@ def test_a_filler_parts_what_nothing_parted() -> None:
 
 
 def test_each_sentence_needs_its_translation() -> None:
-    with pytest.raises(InputError, match="as many as the 2 spans, but are 1 instead"):
+    with pytest.raises(InputError, match="2 `replacements`, one per span, but are 1 instead"):
         join_sentences("One. Two.", split_sentences("One. Two.", "en"), ["Eins."])
 
 
@@ -118,7 +118,7 @@ def test_places_are_those_of_the_whole_text() -> None:
 
 
 def test_a_limit_must_be() -> None:
-    with pytest.raises(InputError, match="`limit` must be at least 1, but is 0 instead"):
+    with pytest.raises(InputError, match="`max_tokens` must be at least 1, but is 0 instead"):
         split_long_sentence(TextSpan("a", 0), 0, len)
 
 

@@ -381,7 +381,7 @@ def test_long_words_are_sampled_like_short_ones(
 
     remembered = total()
     assert remembered > 1.1 * 5 * sum(map(len, tokenizer.encode_batch(corpus())))
-    monkeypatch.setattr(subword_sampling, "_LONG", 0)
+    monkeypatch.setattr(subword_sampling, "_MAX_CACHED_LENGTH", 0)
     assert total() == pytest.approx(remembered, rel=0.01)
     text = "".join(corpus())
     assert tokenizer.decode(tokenizer.sample(text, 0.3, 0, 0, 0)) == text
