@@ -344,9 +344,7 @@ def test_where_nothing_can_be_written_torch_translates(cache, home: Path, monkey
     )
     assert note.endswith("set XDG_CACHE_HOME to a writable directory")
     assert (str(home.parent / "cache/seq2see") in note) is (cache != "homeless")
-    with pytest.raises(
-        InputError, match="ctranslate2 cannot run this model: the conv.*XDG_CACHE"
-    ):
+    with pytest.raises(InputError, match="ctranslate2 cannot run this model: the conv.*XDG_CACHE"):
         seq2see.load(home, engine="ctranslate2")
 
 
@@ -368,7 +366,8 @@ def _homeless() -> NoReturn:
 def test_int8_is_used_only_if_it_was_seen_to_work(home: Path, monkeypatch) -> None:
     translator = seq2see.load(home, precision="int8")
     assert translator.engine.name.startswith("ctranslate2 (float32)")
-    assert "no probes.txt: write some dozens of source sentences to this file" in translator.engine_notes[0]
+    (note,) = translator.engine_notes
+    assert "no probes.txt: write some dozens of source sentences to this file" in note
     (home / "probes.txt").write_text("\n".join(LINES[:6]), "utf-8")
     monkeypatch.setattr("seq2see.engines.ctranslate2_engine.MIN_INT8_CHRF", 0.0)
     translator = seq2see.load(home, precision="int8")

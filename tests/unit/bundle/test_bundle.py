@@ -334,7 +334,8 @@ def with_checksum(name: str, content: bytes) -> Callable[[Path], None]:
 
     def damage(home: Path) -> None:
         (home / name).write_bytes(content)
-        change = edit_config(lambda c: c["checksums"].update({name: files._compute_checksum(home / name)}))
+        checksum = files._compute_checksum(home / name)
+        change = edit_config(lambda c: c["checksums"].update({name: checksum}))
         change(home)
 
     return damage
