@@ -1,4 +1,4 @@
-"""What the documents say is true: their Python runs, their files exist."""
+"""The documentation is correct: its Python runs, and its files exist."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RECIPES = sorted(ROOT.glob("recipes/*.toml"))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
-def test_its_python_runs(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_blocks_run(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in re.findall(r"(?ms)^```python\n(.*?)^```", document.read_text("utf-8")):
@@ -26,13 +26,13 @@ def test_its_python_runs(document: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
-def test_its_links_lead_somewhere(document: Path) -> None:
+def test_links_point_to_existing_files(document: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text("utf-8")):
         assert (document.parent / target).exists(), target
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda p: p.stem)
-def test_a_recipe_that_reads_files_says_where_they_come_from(recipe: Path) -> None:
+def test_recipes_name_the_source_of_their_files(recipe: Path) -> None:
     text = recipe.read_text("utf-8")
     root = tomllib.loads(text)["data"]["root"]
     folder = root.removeprefix("$SEQ2SEE_DATA/")
@@ -41,12 +41,12 @@ def test_a_recipe_that_reads_files_says_where_they_come_from(recipe: Path) -> No
         assert f"`{folder}/" in (ROOT / "docs/training.md").read_text("utf-8")
 
 
-def test_every_rule_of_the_doctor_is_told() -> None:
+def test_all_quality_rules_are_documented() -> None:
     rows = re.findall(r"(?m)^\| `(\w+)` \| [a-z]", (ROOT / "docs/data.md").read_text("utf-8"))
     assert tuple(rows) == RULES
 
 
-def test_every_folder_of_tests_is_told() -> None:
+def test_all_test_directories_are_documented() -> None:
     told = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     for folder in {
         path.parent.relative_to(ROOT / "tests") for path in ROOT.glob("tests/*/**/*.py")
@@ -55,7 +55,7 @@ def test_every_folder_of_tests_is_told() -> None:
 
 
 @pytest.mark.parametrize("package", ["model", "data", "training"])
-def test_every_file_has_its_row(package: str) -> None:
+def test_all_files_are_listed_in_the_architecture(package: str) -> None:
     sections = (ROOT / "docs/architecture.md").read_text("utf-8").split("\n## ")
     section = next(one for one in sections if package in one.partition("\n")[0].lower())
     rows = "\n".join(re.findall(r"(?m)^\| `.*`", section))
@@ -64,12 +64,12 @@ def test_every_file_has_its_row(package: str) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
-def test_it_installs_what_was_tested(document: Path) -> None:
+def test_pip_commands_use_the_constraints_file(document: Path) -> None:
     for rest in re.findall(r"pip install (.*)", document.read_text("utf-8")):
         assert rest.startswith("-c constraints.txt"), rest
 
 
-def test_every_keyword_of_a_translation_is_told() -> None:
+def test_all_translation_keywords_are_documented() -> None:
     told = (ROOT / "docs/translating.md").read_text("utf-8").partition("| keyword | default |")[2]
     rows = re.findall(r"(?m)^\| (`[^|]*) \|", told.partition("\n\n")[0])
     known = {*SearchConfig.model_fields, *TranslationOptions.model_fields} - {"search"}

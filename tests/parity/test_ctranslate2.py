@@ -1,4 +1,4 @@
-"""The same model in ctranslate2: the same texts, and where it would differ it says so."""
+"""CTranslate2 gives the same results as torch, or a reason why it is not supported."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def tokenizers() -> TokenizerPair:
 
 
 def bundle_of(tokenizers: TokenizerPair, settings: dict[str, Any], seed: int = 1) -> Bundle:
-    """Return a model with random weights, some of whose translations end in time."""
+    """Return a model with random weights; some of its translations end before the limit."""
     torch.manual_seed(seed)
     small = {"d_model": 32, "d_ff": 48, "heads": 2, "encoder_layers": 2, "decoder_layers": 2}
     config = ModelConfig(vocab_size=PIECES, **small).replace(embeddings={"output_bias": True})
@@ -92,7 +92,9 @@ def compare(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> Non
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_architectures(name: str, tokenizers: TokenizerPair, tmp_path: Path) -> None:
+def test_architectures_give_the_same_hypotheses(
+    name: str, tokenizers: TokenizerPair, tmp_path: Path
+) -> None:
     bundle = bundle_of(tokenizers, ARCHITECTURES[name])
     own, fast = both(bundle, tmp_path)
     config = SearchConfig(beam_size=1, length=SHORT)
@@ -112,7 +114,9 @@ def test_architectures(name: str, tokenizers: TokenizerPair, tmp_path: Path) -> 
     ids=str,
 )
 @pytest.mark.parametrize("lengths", [SHORT, {"max_length": 30}], ids=["relative", "absolute"])
-def test_searches(search, lengths, tokenizers: TokenizerPair, tmp_path: Path) -> None:
+def test_searches_give_the_same_hypotheses(
+    search, lengths, tokenizers: TokenizerPair, tmp_path: Path
+) -> None:
     bundle = bundle_of(tokenizers, {})
     own, fast = both(bundle, tmp_path, threads=2)
     config = SearchConfig(length=lengths, stop_rule="beam_full", **search)
@@ -124,7 +128,9 @@ def test_searches(search, lengths, tokenizers: TokenizerPair, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_the_batch_does_not_matter(beam: int, tokenizers: TokenizerPair, tmp_path: Path) -> None:
+def test_results_do_not_depend_on_the_batch(
+    beam: int, tokenizers: TokenizerPair, tmp_path: Path
+) -> None:
     bundle = bundle_of(tokenizers, {})
     bundle.save(tmp_path)
     config = SearchConfig(beam_size=beam, length=SHORT, stop_rule="beam_full")
@@ -143,8 +149,8 @@ def test_the_batch_does_not_matter(beam: int, tokenizers: TokenizerPair, tmp_pat
 
 
 @pytest.mark.parametrize("size", [1, 4])
-def test_a_call_leaves_room_in_the_queue(size, tokenizers, tmp_path: Path, monkeypatch) -> None:
-    """What is in it is done, wanted or not, before whatever another asks for."""
+def test_call_limits_its_queued_batches(size, tokenizers, tmp_path: Path, monkeypatch) -> None:
+    """Queued batches run before those of other callers and cannot be cancelled."""
     bundle = bundle_of(tokenizers, {})
     _, fast = both(bundle, tmp_path, max_batch_size=size)
     begun: list[int] = []
@@ -164,9 +170,7 @@ def test_a_call_leaves_room_in_the_queue(size, tokenizers, tmp_path: Path, monke
     assert len(begun) == before
 
 
-def test_what_must_be_searched_again_does_not_wait_for_the_rest(
-    tokenizers, tmp_path: Path, monkeypatch
-) -> None:
+def test_retries_run_before_new_batches(tokenizers, tmp_path: Path, monkeypatch) -> None:
     bundle = bundle_of(tokenizers, {})
     _, fast = both(bundle, tmp_path, max_batch_size=2)
     begun: list[list[str]] = []
@@ -200,7 +204,7 @@ def test_what_must_be_searched_again_does_not_wait_for_the_rest(
     ],
     ids=str,
 )
-def test_what_it_refuses(search, reason, tokenizers: TokenizerPair, tmp_path: Path) -> None:
+def test_unsupported_searches(search, reason, tokenizers: TokenizerPair, tmp_path: Path) -> None:
     bundle = bundle_of(tokenizers, {})
     _, fast = both(bundle, tmp_path)
     refusal = fast.unsupported_reason(SearchConfig(**search), SearchInput(5))
@@ -219,7 +223,7 @@ def test_what_it_refuses(search, reason, tokenizers: TokenizerPair, tmp_path: Pa
         SearchInput(1025),
     ],
 )
-def test_what_it_refuses_of_a_sentence(source: SearchInput, tokenizers, tmp_path: Path) -> None:
+def test_unsupported_inputs(source: SearchInput, tokenizers, tmp_path: Path) -> None:
     _, fast = both(bundle_of(tokenizers, {}), tmp_path)
     assert fast.unsupported_reason(SearchConfig(stop_rule="beam_full"), source)
 
@@ -236,7 +240,7 @@ def test_what_it_refuses_of_a_sentence(source: SearchInput, tokenizers, tmp_path
     ],
     ids=str,
 )
-def test_models_that_it_cannot_run(settings, reason, tokenizers, tmp_path: Path) -> None:
+def test_unsupported_models(settings, reason, tokenizers, tmp_path: Path) -> None:
     bundle = bundle_of(tokenizers, settings)
     assert reason in " ".join(ctranslate2_conversion.unsupported_features(bundle.config))
     bundle.save(tmp_path)
@@ -254,7 +258,7 @@ def home(tokenizers: TokenizerPair, tmp_path: Path, monkeypatch) -> Iterator[Pat
     return tmp_path / "model"
 
 
-def test_auto_takes_each_request_where_it_can_be_done(home: Path) -> None:
+def test_auto_equals_torch(home: Path) -> None:
     automatic, own = seq2see.load(home), seq2see.load(home, engine="torch")
     assert automatic.engine.name == "ctranslate2 (float32), beam search on torch"
     assert seq2see.load(home, "ctranslate2").engine.name == "ctranslate2 (float32)"
@@ -279,14 +283,14 @@ def test_auto_takes_each_request_where_it_can_be_done(home: Path) -> None:
 @pytest.mark.parametrize(
     "wish", [{"forbidden": ["zzz"]}, {"prefix": "un"}, {"glossary": {"zzz": "un"}}]
 )
-def test_wishes_are_refused_before_the_first_line_that_needs_them(wish, home: Path) -> None:
+def test_unsupported_constraints_fail_at_the_first_line(wish, home: Path) -> None:
     strict = seq2see.load(home, "ctranslate2")
     with pytest.raises(ConfigError, match="does not support prefix, forbidden phrases or glossary"):
         strict.translate(LINES[:2], stop_rule="beam_full", **wish)
 
 
 @pytest.mark.parametrize("noted", [None, "exact", "beam_full", 7])
-def test_the_directory_says_when_beams_stop(noted, tokenizers, tmp_path: Path) -> None:
+def test_stop_rule_is_read_from_the_model(noted, tokenizers, tmp_path: Path) -> None:
     bundle = bundle_of(tokenizers, {})
     notes = {} if noted is None else {"stop_rule": noted}
     replace(bundle, provenance=bundle.provenance.replace(notes=notes)).save(tmp_path)
@@ -299,13 +303,13 @@ def test_the_directory_says_when_beams_stop(noted, tokenizers, tmp_path: Path) -
     assert strict.resolve_config(SearchConfig()).stop_rule == "beam_full"
 
 
-def test_what_it_should_never_say_is_searched_by_torch(home: Path, monkeypatch) -> None:
+def test_suppressed_tokens_are_searched_with_torch(home: Path, monkeypatch) -> None:
     monkeypatch.setattr(CTranslate2Engine, "_has_suppressed_token", lambda self, found: True)
     automatic, own = seq2see.load(home), seq2see.load(home, engine="torch")
     assert automatic.translate(LINES[:4], beam_size=1) == own.translate(LINES[:4], beam_size=1)
 
 
-def test_it_is_converted_once_and_anew_when_the_model_is_another(home: Path, tokenizers) -> None:
+def test_model_is_converted_once_per_version(home: Path, tokenizers) -> None:
     seq2see.load(home)
     (first,) = (home / "ctranslate2").iterdir()
     written = (first / "model.bin").stat().st_mtime_ns
@@ -318,7 +322,7 @@ def test_it_is_converted_once_and_anew_when_the_model_is_another(home: Path, tok
     assert [t.text for t in before] != [t.text for t in after]
 
 
-def test_where_the_model_cannot_be_written_the_cache_has_it(home: Path) -> None:
+def test_user_cache_is_used_if_model_directory_is_read_only(home: Path) -> None:
     (home / "ctranslate2").write_text("in the way")
     seq2see.load(home)
     (kept,) = (home.parent / "cache/seq2see/ctranslate2").iterdir()
@@ -326,7 +330,7 @@ def test_where_the_model_cannot_be_written_the_cache_has_it(home: Path) -> None:
 
 
 @pytest.mark.parametrize("cache", ["in the way", "of another", "homeless"])
-def test_where_nothing_can_be_written_torch_translates(cache, home: Path, monkeypatch) -> None:
+def test_torch_is_used_if_no_cache_is_writable(cache, home: Path, monkeypatch) -> None:
     (home / "ctranslate2").write_text("in the way")
     if cache == "in the way":
         (home.parent / "cache").write_text("in the way")
@@ -349,7 +353,7 @@ def test_where_nothing_can_be_written_torch_translates(cache, home: Path, monkey
 
 
 def _forbidden(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let nobody into the cache, as a mode does for all but root."""
+    """Return the function with a permission error for the cache directory."""
 
     def refused(path: Path, *rest: Any, **named: Any) -> Any:
         if "seq2see" in path.parts:
@@ -363,7 +367,7 @@ def _homeless() -> NoReturn:
     raise RuntimeError("Could not determine home directory.")
 
 
-def test_int8_is_used_only_if_it_was_seen_to_work(home: Path, monkeypatch) -> None:
+def test_int8_is_used_only_after_its_check(home: Path, monkeypatch) -> None:
     translator = seq2see.load(home, precision="int8")
     assert translator.engine.name.startswith("ctranslate2 (float32)")
     (note,) = translator.engine_notes
@@ -384,14 +388,14 @@ def test_int8_is_used_only_if_it_was_seen_to_work(home: Path, monkeypatch) -> No
     assert len(json.loads((kept / "int8.json").read_text())) == 2  # others are another check
 
 
-def test_probes_beyond_the_positions_are_no_reason_to_fail(tokenizers, tmp_path: Path) -> None:
+def test_too_long_probe_sentences_are_ignored(tokenizers, tmp_path: Path) -> None:
     bundle_of(tokenizers, ARCHITECTURES["learned"]).save(tmp_path)
     (tmp_path / "probes.txt").write_text(f"{LINES[0]}\n{'the cat ' * 35}\n{'the cat ' * 99}\n")
     translator = seq2see.load(tmp_path, precision="int8")
     assert translator.engine.name.startswith("ctranslate2")
 
 
-def test_without_it_torch_does_all(home: Path, monkeypatch) -> None:
+def test_torch_is_used_without_ctranslate2(home: Path, monkeypatch) -> None:
     monkeypatch.setattr(ctranslate2_engine, "import_problem", lambda: "it is not installed")
     translator = seq2see.load(home)
     assert translator.engine.name == "torch"
@@ -406,12 +410,12 @@ def test_without_it_torch_does_all(home: Path, monkeypatch) -> None:
         ({"threads": 0}, "`threads` must be at least 1"),
     ],
 )
-def test_loading_what_cannot_be(settings, problem: str, home: Path) -> None:
+def test_invalid_arguments_of_load(settings, problem: str, home: Path) -> None:
     with pytest.raises(ConfigError, match=problem):
         seq2see.load(home, **settings)
 
 
-def test_the_heads_for_alignment_can_be_set(tokenizers: TokenizerPair) -> None:
+def test_alignment_heads_are_read_from_the_model(tokenizers: TokenizerPair) -> None:
     bundle = bundle_of(tokenizers, {})
     origin = bundle.provenance.replace(notes={"alignment": {"layer": 5}})
     other = Bundle(bundle.config, tokenizers, ("en", "fr"), bundle.weights, provenance=origin)
@@ -428,8 +432,8 @@ TEST = SHARED / "multi30k/test_2016_flickr.en.gz"
 @pytest.mark.parametrize(
     ("beam", "count"), [(1, 60), pytest.param(5, 1000, marks=pytest.mark.slow)]
 )
-def test_multi30k(beam: int, count: int, tmp_path: Path) -> None:
-    """At least 99.5 % of the texts are the same, and scores within 1e-3."""
+def test_multi30k_translations_match_torch(beam: int, count: int, tmp_path: Path) -> None:
+    """At least 99.5 % of the texts are equal, and scores differ by at most 1e-3."""
     import_marian(MODEL, ("en", "de")).save(tmp_path)
     with gzip.open(TEST, "rt", encoding="utf-8") as file:
         lines = file.read().splitlines()[:count]

@@ -1,4 +1,4 @@
-"""What must hold for any Unicode text: the round trip, the sampled cuts, the sentences."""
+"""Properties of any Unicode text: round trip, subword sampling, sentence splitting."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ many = settings(max_examples=150)
 
 
 def corpus() -> list[str]:
-    """Sentences enough for a few hundred pieces."""
+    """Return enough sentences for a few hundred pieces."""
     stems = ["anim", "street", "tir", "cross", "hous", "größ", "lauf", "voilà", "jump", "aaaaa"]
     ends = ["", "s", "ed", "ing", "er", "en", "ation", "'t", "ly", "aaa"]
     words = [start + stem + end for start, stem, end in product(["", "un", "re"], stems, ends)]
@@ -88,7 +88,7 @@ def tokenizers() -> dict[tuple[str, str], Tokenizer]:
 @pytest.mark.parametrize("kind", KINDS)
 @many
 @given(texts, normalisations)
-def test_round_trip(
+def test_decoding_returns_the_normalized_text(
     tokenizers: dict[tuple[str, str], Tokenizer], kind: str, text: str, how: str
 ) -> None:
     tokenizer = tokenizers[kind, how]
@@ -100,18 +100,18 @@ def test_round_trip(
 
 
 @given(unicode | texts, normalisations)
-def test_normalisation_is_idempotent(text: str, how: str) -> None:
+def test_normalization_is_idempotent(text: str, how: str) -> None:
     assert normalize(normalize(text, how), how) == normalize(text, how)
 
 
 @given(texts)
-def test_protection_hides_and_is_undone(text: str) -> None:
+def test_escaping_is_reversible(text: str) -> None:
     assert "▁" not in escape_meta_space(text)
     assert unescape_meta_space(escape_meta_space(text)) == text
 
 
 @given(st.lists(texts), normalisations)
-def test_lines_together_are_prepared_as_lines_alone(lines: list[str], how: str) -> None:
+def test_batch_normalization_equals_single_normalization(lines: list[str], how: str) -> None:
     alone = [escape_meta_space(normalize(line, how)) for line in lines]
     assert normalize_and_escape(lines, how) == alone
     copies = 300 // len(alone) + 1 if alone else 0  # above one block
@@ -119,7 +119,7 @@ def test_lines_together_are_prepared_as_lines_alone(lines: list[str], how: str) 
 
 
 @given(st.lists(texts), st.integers(1, 3))
-def test_a_batch_is_its_lines(
+def test_batch_encoding_equals_single_encoding(
     tokenizers: dict[tuple[str, str], Tokenizer], lines: list[str], threads: int
 ) -> None:
     tokenizer = tokenizers["bpe", "nfc"]
@@ -128,7 +128,7 @@ def test_a_batch_is_its_lines(
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(st.lists(st.integers(0, 319)))
-def test_any_ids_have_a_text(
+def test_any_ids_can_be_decoded(
     tokenizers: dict[tuple[str, str], Tokenizer], kind: str, ids: list[int]
 ) -> None:
     assert isinstance(tokenizers[kind, "nfc"].decode(ids), str)
@@ -136,7 +136,7 @@ def test_any_ids_have_a_text(
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(texts, normalisations)
-def test_symbols_are_whole(
+def test_symbols_are_never_split(
     tokenizers: dict[tuple[str, str], Tokenizer], kind: str, text: str, how: str
 ) -> None:
     tokenizer = tokenizers[kind, how]
@@ -150,7 +150,7 @@ def test_symbols_are_whole(
 
 @many
 @given(texts, normalisations)
-def test_bpe_without_a_drop_is_the_usual_cut(
+def test_bpe_without_dropout_equals_encode(
     tokenizers: dict[tuple[str, str], Tokenizer], text: str, how: str
 ) -> None:
     tokenizer = tokenizers["bpe", how]
@@ -161,10 +161,10 @@ def test_bpe_without_a_drop_is_the_usual_cut(
 
 @many
 @given(texts, normalisations)
-def test_unigram_without_a_drop_is_as_good_as_the_usual_cut(
+def test_unigram_without_dropout_scores_as_encode(
     tokenizers: dict[tuple[str, str], Tokenizer], text: str, how: str
 ) -> None:
-    """Cuts of equal score are told apart by rounding, so scores are compared instead of ids."""
+    """Rounding decides between equal scores, so scores are compared instead of ids."""
     tokenizer = tokenizers["unigram", how]
     ours, theirs = tokenizer.sample(text, 1e-15, 1, 2, 3), tokenizer.encode(text)
     assert tokenizer.sample(text, 0.0, 1, 2, 3) == theirs
@@ -177,7 +177,7 @@ lexicons = st.dictionaries(st.text("abc", min_size=1, max_size=4), close_scores,
 
 
 def cuts(word: str, start: int = 0) -> Iterator[list[tuple[int, int]]]:
-    """Yield every way to cut a word, as places."""
+    """Yield all segmentations of a word, as offsets."""
     if start == len(word):
         yield []
     for end in range(start + 1, len(word) + 1):
@@ -186,7 +186,7 @@ def cuts(word: str, start: int = 0) -> Iterator[list[tuple[int, int]]]:
 
 @many
 @given(lexicons, st.text("abc", max_size=7), st.sets(st.integers(0, 12)))
-def test_unigram_finds_the_best_of_all_cuts(
+def test_unigram_finds_the_best_segmentation(
     scores: dict[str, float], word: str, drops: set[int]
 ) -> None:
     ids = {piece: number for number, piece in enumerate(scores)}
@@ -211,7 +211,7 @@ def test_unigram_finds_the_best_of_all_cuts(
 @pytest.mark.parametrize("kind", KINDS)
 @many
 @given(texts, normalisations, st.floats(0, 1), st.tuples(*[st.integers(0, 2**40)] * 3))
-def test_a_sampled_cut_is_the_same_text(
+def test_sampled_ids_decode_to_the_same_text(
     tokenizers: dict[tuple[str, str], Tokenizer],
     kind: str,
     text: str,
@@ -230,7 +230,7 @@ languages = st.sampled_from(["en", "de", "fr", "zh", "ja", "ar", "hi", "my", "pt
 
 
 def check_spans(text: str, start: int, spans: list[TextSpan]) -> None:
-    """Spans are trimmed parts of the text, in order, with nothing but white space around."""
+    """Check that spans are stripped parts of the text, with only white space around them."""
     end = start + len(text)
     gaps = (
         [(start, spans[0].start), *((a.end, b.start) for a, b in pairwise(spans))] if spans else []
@@ -245,7 +245,7 @@ def check_spans(text: str, start: int, spans: list[TextSpan]) -> None:
 
 @many
 @given(texts, languages)
-def test_sentences_and_gaps_are_the_text(text: str, language: str) -> None:
+def test_sentences_and_gaps_form_the_text(text: str, language: str) -> None:
     spans = split_sentences(text, language)
     check_spans(text, 0, spans)
     assert join_sentences(text, spans, [span.text for span in spans]) == text
@@ -253,7 +253,7 @@ def test_sentences_and_gaps_are_the_text(text: str, language: str) -> None:
 
 @many
 @given(texts, st.integers(1, 30), st.integers(0, 9))
-def test_long_sentences_are_cut_to_the_limit(
+def test_parts_of_long_sentences_respect_the_limit(
     tokenizers: dict[tuple[str, str], Tokenizer], text: str, limit: int, start: int
 ) -> None:
     def count(part: str) -> int:

@@ -1,4 +1,4 @@
-"""The model directory: what is saved comes back, damage is named, and a kill leaves a whole one."""
+"""The model directory: saving and loading, errors, and atomic replacement."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def assert_same_model(ours: Transformer, loaded: Transformer) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_saved_comes_back(kind: str, joint: TokenizerPair, tmp_path: Path) -> None:
+def test_loaded_bundle_equals_saved_bundle(kind: str, joint: TokenizerPair, tmp_path: Path) -> None:
     model, ours = make(joint, **KINDS[kind])
     ours.save(tmp_path)
     loaded = Bundle.load(tmp_path)
@@ -122,7 +122,7 @@ def test_what_is_saved_comes_back(kind: str, joint: TokenizerPair, tmp_path: Pat
 
 
 @pytest.mark.parametrize("tie", ["none", "decoder"])
-def test_two_vocabularies(tie: str, apart: TokenizerPair, tmp_path: Path) -> None:
+def test_bundle_with_two_vocabularies(tie: str, apart: TokenizerPair, tmp_path: Path) -> None:
     model, ours = make(apart, embeddings={"tie": tie})
     ours.save(tmp_path)
     loaded = Bundle.load(tmp_path)
@@ -130,7 +130,7 @@ def test_two_vocabularies(tie: str, apart: TokenizerPair, tmp_path: Path) -> Non
     assert loaded.tokenizers.fingerprint == apart.fingerprint
 
 
-def test_running_statistics_are_kept(joint: TokenizerPair, tmp_path: Path) -> None:
+def test_running_statistics_are_saved(joint: TokenizerPair, tmp_path: Path) -> None:
     config = config_of(joint, norm={"kind": "batch"})
     model = Transformer.from_config(config)
     ids = torch.randint(4, 300, (3, 7))
@@ -152,7 +152,7 @@ OUTPUT = "output.tokens.weight_VM"
     ("tie", "names"),
     [("all", TABLES[:1]), ("decoder", TABLES), ("none", [*TABLES, OUTPUT])],
 )
-def test_a_shared_table_is_written_once(tie, names, joint, tmp_path) -> None:
+def test_shared_weights_are_written_once(tie, names, joint, tmp_path) -> None:
     model, ours = make(joint, embeddings={"tie": tie})
     ours.save(tmp_path)
     written = load_file(tmp_path / "model.safetensors")
@@ -167,7 +167,7 @@ def test_a_shared_table_is_written_once(tie, names, joint, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("given", [[TABLES[0]], [TABLES[1]], [OUTPUT], [*TABLES, OUTPUT]])
-def test_a_shared_table_may_be_given_under_any_name(given, joint) -> None:
+def test_shared_weights_may_have_any_of_their_names(given, joint) -> None:
     model, _ = make(joint)
     weights = {n: w.clone() for n, w in model.state_dict().items() if "tokens" not in n}
     table = model.output.tokens.weight_VM
@@ -181,7 +181,7 @@ def test_a_shared_table_may_be_given_under_any_name(given, joint) -> None:
             replace(ours, weights=weights | dict.fromkeys(TABLES, table) | {OUTPUT: table + 1})
 
 
-def test_a_model_has_weights_of_its_own(saved: Path) -> None:
+def test_built_model_has_copied_weights(saved: Path) -> None:
     loaded = Bundle.load(saved)
     first, second = loaded.build_model(), loaded.build_model()
     assert not first.training
@@ -192,7 +192,9 @@ def test_a_model_has_weights_of_its_own(saved: Path) -> None:
     assert all(weight.requires_grad for weight in first.parameters())
 
 
-def test_a_graph_or_another_layout_is_no_matter(joint: TokenizerPair, tmp_path: Path) -> None:
+def test_weights_with_gradients_or_other_layout_are_saved(
+    joint: TokenizerPair, tmp_path: Path
+) -> None:
     model = Transformer.from_config(config_of(joint))
     weights = {
         name: weight.mT.contiguous().mT if weight.dim() == 2 else weight
@@ -205,7 +207,9 @@ def test_a_graph_or_another_layout_is_no_matter(joint: TokenizerPair, tmp_path: 
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_the_room(dtype: torch.dtype, joint: TokenizerPair, tmp_path: Path) -> None:
+def test_half_precision_needs_half_the_space(
+    dtype: torch.dtype, joint: TokenizerPair, tmp_path: Path
+) -> None:
     model, ours = make(joint, norm={"kind": "batch"})
     ours.save(tmp_path, dtype=dtype)
     written = load_file(tmp_path / "model.safetensors")
@@ -216,7 +220,7 @@ def test_half_the_room(dtype: torch.dtype, joint: TokenizerPair, tmp_path: Path)
         assert loaded[name].dtype == weight.dtype
 
 
-def test_weights_that_no_file_should_have(joint: TokenizerPair, tmp_path: Path) -> None:
+def test_invalid_weights_raise_input_error(joint: TokenizerPair, tmp_path: Path) -> None:
     model, ours = make(joint)
     with pytest.raises(
         InputError, match="`dtype` must be one of .*float32.*, but is torch.float64"
@@ -233,7 +237,7 @@ def test_weights_that_no_file_should_have(joint: TokenizerPair, tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
-def test_parts_must_fit_together(joint: TokenizerPair, apart: TokenizerPair) -> None:
+def test_mismatched_parts_raise_an_error(joint: TokenizerPair, apart: TokenizerPair) -> None:
     model, ours = make(joint)
     with pytest.raises(
         InputError, match="source tokenizer must have 320 .* has 300 instead; the target .* 310"
@@ -253,7 +257,7 @@ def test_parts_must_fit_together(joint: TokenizerPair, apart: TokenizerPair) -> 
         Provenance(notes={"model": model})
 
 
-def test_weights_must_fit_the_config(joint: TokenizerPair) -> None:
+def test_mismatched_weights_raise_input_error(joint: TokenizerPair) -> None:
     _, ours = make(joint)
     weights = dict(ours.weights)
     bias = "encoder.layers.1.attention.output.bias"
@@ -269,9 +273,7 @@ def test_weights_must_fit_the_config(joint: TokenizerPair) -> None:
             replace(ours, weights=wrong)
 
 
-def test_the_card_tells_a_person(
-    joint: TokenizerPair, apart: TokenizerPair, tmp_path: Path
-) -> None:
+def test_model_card_content(joint: TokenizerPair, apart: TokenizerPair, tmp_path: Path) -> None:
     model, ours = make(joint)
     ours.save(tmp_path)
     text = (tmp_path / "README.md").read_text("utf-8")
@@ -297,14 +299,14 @@ def test_the_card_tells_a_person(
     assert "Not measured." in bare
 
 
-def test_whoever_may_read_the_config_may_read_the_weights(saved: Path) -> None:
+def test_all_files_have_the_same_permissions(saved: Path) -> None:
     left_by_a_kill = saved / "model.safetensors.partial"
     left_by_a_kill.touch(0o600)
     Bundle.load(saved).save(saved)
     assert len({path.stat().st_mode for path in saved.iterdir()}) == 1
 
 
-def test_a_directory_may_be_moved(saved: Path, tmp_path: Path) -> None:
+def test_model_directory_can_be_moved(saved: Path, tmp_path: Path) -> None:
     before = Bundle.load(saved).build_model()
     moved = saved.rename(tmp_path / "elsewhere")
     assert str(tmp_path) not in (moved / "config.json").read_text("utf-8")
@@ -330,7 +332,7 @@ def flip_a_byte(home: Path, name: str) -> None:
 
 
 def with_checksum(name: str, content: bytes) -> Callable[[Path], None]:
-    """Damage a file and say that this is how it should be."""
+    """Return a function that replaces a file and updates its checksum."""
 
     def damage(home: Path) -> None:
         (home / name).write_bytes(content)
@@ -444,7 +446,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_damage_is_named_in_one_line(kind: str, saved: Path) -> None:
+def test_damaged_directory_raises_one_line_error(kind: str, saved: Path) -> None:
     damage, message = DAMAGE[kind]
     damage(saved)
     with pytest.raises(InputError, match=message) as caught:
@@ -452,7 +454,7 @@ def test_damage_is_named_in_one_line(kind: str, saved: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_extra_and_missing_tensors_in_the_file(saved: Path) -> None:
+def test_extra_and_missing_tensors_raise_input_error(saved: Path) -> None:
     weights = load_file(saved / "model.safetensors")
     weights["extra"] = weights.pop("encoder.layers.0.attention.output.bias").clone()
     save_file(weights, saved / "again")
@@ -463,7 +465,9 @@ def test_extra_and_missing_tensors_in_the_file(saved: Path) -> None:
         Bundle.load(saved)
 
 
-def test_a_place_that_cannot_be_written(joint: TokenizerPair, tmp_path: Path, monkeypatch) -> None:
+def test_unwritable_directory_raises_input_error(
+    joint: TokenizerPair, tmp_path: Path, monkeypatch
+) -> None:
     _, ours = make(joint)
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="`.*file` cannot be written: File exists"):
@@ -484,11 +488,11 @@ def test_a_place_that_cannot_be_written(joint: TokenizerPair, tmp_path: Path, mo
 
 
 class Killed(BaseException):
-    """Nothing of ours may catch it."""
+    """Simulates a killed process; it must not be caught."""
 
 
 def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stop before the given change of the disk. Nothing is tidied up, as after `kill -9`."""
+    """Raise before the given write operation, without cleanup, as after `kill -9`."""
     steps = iter(range(step + 1))
 
     def stepping(change):
@@ -507,7 +511,7 @@ def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def which(loaded: Bundle) -> str:
-    """Tell which of two models this is, and that it is not a mixture."""
+    """Return which of two models this is, after a check that it is not mixed."""
     name = loaded.provenance.notes["name"]
     value = {"old": 1.0, "new": 2.0}[name]
     assert all(weight.eq(value).all() for weight in loaded.weights.values())
@@ -529,7 +533,9 @@ def new(apart: TokenizerPair) -> Bundle:
 
 
 @pytest.mark.parametrize("direction", ["forth", "back"])
-def test_killed_at_any_moment(direction: str, old, new, tmp_path, monkeypatch) -> None:
+def test_killed_save_leaves_a_complete_model(
+    direction: str, old, new, tmp_path, monkeypatch
+) -> None:
     before, after = (old, new) if direction == "forth" else (new, old)
     before.save(tmp_path / "before")
     seen, step, done = [], 0, False
@@ -555,8 +561,8 @@ def test_killed_at_any_moment(direction: str, old, new, tmp_path, monkeypatch) -
     assert (home / "log.jsonl").read_text() == "kept"
 
 
-def test_killed_twice(old, new, tmp_path, monkeypatch) -> None:
-    """The second save must not harm what the first has left aside and which counts by now."""
+def test_second_killed_save_leaves_a_complete_model(old, new, tmp_path, monkeypatch) -> None:
+    """The second save must keep the temporary files of the first, which are in use."""
     for step in range(40):
         home = tmp_path / str(step)
         old.save(home)
@@ -576,7 +582,7 @@ def test_killed_twice(old, new, tmp_path, monkeypatch) -> None:
     assert step > 10
 
 
-def test_an_error_leaves_the_old_model_and_nothing_else(old, new, saved, monkeypatch) -> None:
+def test_failed_save_leaves_only_the_old_model(old, new, saved, monkeypatch) -> None:
     old.save(saved)
     before = sorted(path.name for path in saved.iterdir())
 
@@ -591,7 +597,7 @@ def test_an_error_leaves_the_old_model_and_nothing_else(old, new, saved, monkeyp
     assert sorted(path.name for path in saved.iterdir()) == before
 
 
-def test_an_error_spares_what_a_killed_save_left_aside(old, new, tmp_path, monkeypatch) -> None:
+def test_failed_save_keeps_temporary_files_in_use(old, new, tmp_path, monkeypatch) -> None:
     old.save(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(files, "publish_files", lambda *_: (_ for _ in ()).throw(Killed))
@@ -605,8 +611,8 @@ def test_an_error_spares_what_a_killed_save_left_aside(old, new, tmp_path, monke
     assert which(Bundle.load(tmp_path)) == "new"
 
 
-def test_a_model_that_changes_while_it_is_read(old, tmp_path, monkeypatch) -> None:
-    """Same shapes, so that nothing but `config.json` can tell."""
+def test_load_retries_if_the_model_changes(old, tmp_path, monkeypatch) -> None:
+    """Both models have the same shapes, so only `config.json` differs."""
     weights = {name: torch.full_like(weight, 2) for name, weight in old.weights.items()}
     newer = replace(old, weights=weights, provenance=Provenance(notes={"value": 2}))
     old.save(tmp_path)
@@ -625,7 +631,7 @@ def test_a_model_that_changes_while_it_is_read(old, tmp_path, monkeypatch) -> No
     assert all(weight.eq(2).all() for weight in loaded.weights.values())
 
 
-def test_a_file_that_is_renamed_between_two_looks_at_it(old, tmp_path, monkeypatch) -> None:
+def test_load_finds_a_file_renamed_meanwhile(old, tmp_path, monkeypatch) -> None:
     old.save(tmp_path)
     path = tmp_path / files.JOINT_TOKENIZER_FILE
     checksum = files._compute_checksum(path)
@@ -641,7 +647,7 @@ def test_a_file_that_is_renamed_between_two_looks_at_it(old, tmp_path, monkeypat
     assert files.find_file(tmp_path, files.JOINT_TOKENIZER_FILE, checksum) == path
 
 
-def test_readers_never_see_a_mixture(old, new, tmp_path) -> None:
+def test_concurrent_readers_never_get_mixed_models(old, new, tmp_path) -> None:
     old.save(tmp_path)
     stop = Event()
 
@@ -660,8 +666,8 @@ def test_readers_never_see_a_mixture(old, new, tmp_path) -> None:
     assert set(names) == {"old", "new"}
 
 
-def test_a_model_that_went_and_came_back_is_no_mixture(old, new, tmp_path, monkeypatch) -> None:
-    """Whoever reads has seen the first one's checksum when the other's weights are there."""
+def test_model_replaced_twice_is_never_mixed(old, new, tmp_path, monkeypatch) -> None:
+    """A reader has read the checksum of one model when the weights of the other are there."""
     old.save(tmp_path)
     real, saves = bundle.load_file, [old, new]
 
@@ -677,7 +683,7 @@ def test_a_model_that_went_and_came_back_is_no_mixture(old, new, tmp_path, monke
     assert which(Bundle.load(tmp_path)) == "old"
 
 
-def test_the_mapped_weights_outlive_their_file(old, new, tmp_path) -> None:
+def test_mapped_weights_survive_replacement_of_their_file(old, new, tmp_path) -> None:
     old.save(tmp_path)
     loaded = Bundle.load(tmp_path)
     new.save(tmp_path)
@@ -686,8 +692,8 @@ def test_the_mapped_weights_outlive_their_file(old, new, tmp_path) -> None:
     assert which(Bundle.load(tmp_path)) == "old"
 
 
-def test_loading_imports_and_draws_nothing(saved: Path) -> None:
-    """The meta device would import sympy (a second), and a new model would draw numbers."""
+def test_loading_draws_no_random_numbers(saved: Path) -> None:
+    """The meta device would import sympy (one second); a new model would draw numbers."""
     code = (
         "import sys, torch; from seq2see.bundle import Bundle; before = torch.get_rng_state();"
         f"Bundle.load({str(saved)!r}).build_model();"

@@ -1,4 +1,4 @@
-"""Pictures are written, in the format that the name asks for."""
+"""Figures are written in the format of their suffix."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ PARTS = [
 @pytest.mark.parametrize(
     ("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
 )
-def test_formats(tmp_path: Path, ending: str, start: bytes) -> None:
+def test_suffix_selects_the_format(tmp_path: Path, ending: str, start: bytes) -> None:
     path = tmp_path / f"a.{ending}"
     draw.draw_charts(path, "a corpus", PARTS)
     assert path.read_bytes().startswith(start)
 
 
-def test_words_of_an_svg_stay_words(tmp_path: Path) -> None:
+def test_svg_contains_text(tmp_path: Path) -> None:
     draw.draw_charts(tmp_path / "a.svg", "a corpus", PARTS)
     text = (tmp_path / "a.svg").read_text("utf-8")
     for words in ("a corpus", "Lengths", "misaligned", "target"):
         assert words in text
 
 
-def test_a_name_without_a_format(tmp_path: Path) -> None:
+def test_unknown_suffix_raises_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="must end with one of .png, .svg, .pdf"):
         draw.draw_charts(tmp_path / "a", "a corpus", PARTS)
 
 
-def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_directory_raises_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written: the directory .* does not exist"):
         draw.draw_charts(tmp_path / "b" / "a.png", "a corpus", PARTS)
 
@@ -64,7 +64,7 @@ CHINESE = list("一个穿着蓝色衬衫的男人站在梯子上擦窗户")
     ids=["short", "tall", "wide", "long words", "chinese"],
 )
 @pytest.mark.skipif(len(draw.find_fonts()) < 2, reason="this computer has no font for Chinese")
-def test_no_words_of_an_attention_overlap(
+def test_texts_of_attention_figure_do_not_overlap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[str], columns: list[str]
 ) -> None:
     drawn: list[Figure] = []

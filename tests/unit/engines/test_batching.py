@@ -1,4 +1,4 @@
-"""Which sentences go together, and how the batches are shared out."""
+"""Batches of sentences by length and by cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def work(batch: Sequence[int], lengths: Sequence[int], step_cost: int) -> int:
     return sum(lengths[place] for place in batch) + step_cost * lengths[batch[0]]
 
 
-def test_as_many_as_fit_and_the_longest_first() -> None:
+def test_batches_are_full_and_sorted_by_length() -> None:
     assert [*batch_by_length([2, 9, 5, 9, 1], 18)] == [[1, 3], [2, 0, 4]]
     assert [*batch_by_length([2, 9, 5, 9, 1], 18, max_size=2)] == [[1, 3], [2, 0], [4]]
     assert [*batch_by_length([40, 0], 18)] == [[0], [1]]  # what is too long goes alone
@@ -24,7 +24,7 @@ def test_as_many_as_fit_and_the_longest_first() -> None:
 
 @pytest.mark.parametrize("workers", [2, 3])
 @pytest.mark.parametrize("budget", [1500, 4000])
-def test_workers_end_together(workers: int, budget: int) -> None:
+def test_balanced_batches_have_similar_cost(workers: int, budget: int) -> None:
     plain = [*batch_by_length(LENGTHS, budget)]
     batches = build_balanced_batches(LENGTHS, budget, None, workers, 30)
     assert sorted(place for batch in batches for place in batch) == [*range(len(LENGTHS))]
@@ -39,20 +39,20 @@ def test_workers_end_together(workers: int, budget: int) -> None:
         assert works[-1] >= max(works) / 2
 
 
-def test_one_worker_and_one_batch_are_left_alone() -> None:
+def test_one_thread_or_one_batch_is_not_balanced() -> None:
     assert build_balanced_batches(LENGTHS, 1500, 9, 1, 30) == [*batch_by_length(LENGTHS, 1500, 9)]
     assert build_balanced_batches([3, 4], 1500, None, 2, 30) == [[1, 0]]
     assert build_balanced_batches([], 1500, None, 2, 30) == []
 
 
-def test_few_sentences_are_not_spread_over_many_workers() -> None:
+def test_few_sentences_do_not_use_more_batches() -> None:
     assert [len(batch) for batch in build_balanced_batches([30] * 35, 1024, None, 16, 30)] == [
         18,
         17,
     ]
 
 
-def test_no_more_rows_than_asked_for() -> None:
+def test_batches_respect_the_maximum_size() -> None:
     batches = build_balanced_batches(LENGTHS, 4000, 7, 2, 30)
     assert {len(batch) for batch in batches[:-2]} == {7}
     assert build_balanced_batches([5, 5, 5], 4000, 1, 2, 30) == [[0], [1], [2]]

@@ -1,4 +1,4 @@
-"""The output layer of a search gives the model's own numbers, those that it has at the moment."""
+"""The packed output projection equals that of the model."""
 
 from __future__ import annotations
 
@@ -45,28 +45,28 @@ def searched(net: Transformer, count: int) -> list[list[Hypothesis]]:
 
 @pytest.mark.parametrize("bias", [True, False])
 @torch.inference_mode()
-def test_the_numbers_are_those_of_the_model(bias: bool) -> None:
+def test_packed_projection_equals_the_model(bias: bool) -> None:
     output, x_RM = made(bias), torch.randn(11, FEATURES)
     packed = choose_output_projection(output, MIN_ROWS_TO_PACK)
     assert isinstance(packed, PackedOutputProjection)
     torch.testing.assert_close(packed.log_probabilities(x_RM), output.log_probabilities(x_RM))
 
 
-def test_few_hypotheses_are_not_worth_it() -> None:
+def test_few_hypotheses_do_not_pack() -> None:
     output = made()
     assert choose_output_projection(output, MIN_ROWS_TO_PACK - 1) is output
 
 
-def test_autocast_chooses_its_own_type() -> None:
+def test_autocast_does_not_pack() -> None:
     output = made()
     with torch.autocast("cpu", torch.bfloat16):
         assert choose_output_projection(output, MIN_ROWS_TO_PACK) is output
 
 
 @pytest.mark.parametrize("change", ["double", "hook", "another class"])
-def test_what_is_not_plain_stays_as_it_is(change: str) -> None:
+def test_modified_projection_is_not_packed(change: str) -> None:
     class Louder(OutputProjection):
-        """An output layer with ideas of its own."""
+        """A subclass that may override methods."""
 
     output = made()
     if change == "double":
@@ -78,8 +78,8 @@ def test_what_is_not_plain_stays_as_it_is(change: str) -> None:
     assert choose_output_projection(output, MIN_ROWS_TO_PACK) is output
 
 
-def test_a_search_sees_the_weights_of_its_time() -> None:
-    """As between two validations of a training."""
+def test_search_uses_the_current_weights() -> None:
+    """The weights change between two validations of a training run."""
     net = model()
     before = searched(net, MIN_ROWS_TO_PACK)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Lean steps are those of the model itself, wherever it is made of parts that they know."""
+"""Fast CPU steps equal the steps of the model, and are used only for supported models."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def model(**settings: Any) -> Transformer:
 
 
 def run(taken: StepDecoder, turns: Sequence[tuple[Tensor, Tensor] | None]) -> list[Tensor]:
-    """Take a step for each turn, and let the hypotheses follow behind it where it says so."""
+    """Take one step per turn, and reorder the hypotheses after it if the turn says so."""
     rows, generator, states = len(SOURCES), torch.Generator().manual_seed(2), []
     for turn in turns:
         tokens_R = torch.randint(1, VOCAB, (rows,), generator=generator)
@@ -95,7 +95,7 @@ SEARCH = [
 
 
 def same(net: Transformer, turns: Sequence[tuple[Tensor, Tensor] | None]) -> None:
-    """Let a model go on in both ways, and compare each state."""
+    """Decode with both step decoders, and compare each state."""
     with torch.inference_mode():
         memory = net.encode(SOURCES)
         lean = create_step_decoder(net, memory)
@@ -106,15 +106,15 @@ def same(net: Transformer, turns: Sequence[tuple[Tensor, Tensor] | None]) -> Non
 
 
 @pytest.mark.parametrize("kind", KNOWN)
-def test_hypotheses_that_multiply_change_places_and_leave(kind: str) -> None:
+def test_fast_steps_equal_the_model_with_reordering(kind: str) -> None:
     same(model(**KNOWN[kind]), SEARCH)
 
 
-def test_there_is_room_for_any_number_of_tokens() -> None:
+def test_cache_grows_beyond_its_initial_length() -> None:
     same(model(), [None] * (2 * INITIAL_CACHE_LENGTH + 3))
 
 
-def test_beams_may_be_made_before_the_first_step() -> None:
+def test_reordering_before_the_first_step() -> None:
     net, states = model(), []
     tokens_R = torch.tensor([1, 5, 6, 7])
     with torch.inference_mode():
@@ -126,21 +126,21 @@ def test_beams_may_be_made_before_the_first_step() -> None:
     torch.testing.assert_close(*states, rtol=1e-10, atol=1e-10)
 
 
-def test_gradients_are_not_asked_for() -> None:
+def test_fast_steps_compute_no_gradients() -> None:
     net = model()
     taken = FastCpuStepDecoder(net, net.encode(SOURCES))
     assert not taken.step(torch.tensor([1, 2, 3])).requires_grad
 
 
 @pytest.mark.parametrize("kind", OTHERS)
-def test_other_models_take_their_own_steps(kind: str) -> None:
+def test_unsupported_models_use_the_model_step(kind: str) -> None:
     net = model(**OTHERS[kind])
     with torch.inference_mode():
         assert isinstance(create_step_decoder(net, net.encode(SOURCES)), ModelStepDecoder)
 
 
 class Louder(nn.Module):
-    """A part that somebody put in the place of another."""
+    """A module that replaces another one."""
 
     def __init__(self, part: nn.Module) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class Louder(nn.Module):
         return louder_NM
 
 
-def test_a_part_of_somebody_else_takes_its_own_steps() -> None:
+def test_replaced_module_uses_the_model_step() -> None:
     net = model(norm={"placement": "pre"})
     assert supports_fast_cpu_step(net)
     for name in ("decoder.layers.1.feed_forward", "decoder.norm"):
@@ -163,7 +163,7 @@ PLACES = ["decoder", "decoder.norm", "decoder.layers.0", "decoder.layers.1.feed_
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("hook", ["register_forward_hook", "register_forward_pre_hook"])
-def test_a_hook_is_called(place: str, hook: str) -> None:
+def test_hooks_are_called(place: str, hook: str) -> None:
     net = model(norm={"placement": "pre"})
     handle = getattr(net.get_submodule(place), hook)(lambda *_: None)
     assert not supports_fast_cpu_step(net)
@@ -171,14 +171,14 @@ def test_a_hook_is_called(place: str, hook: str) -> None:
     assert supports_fast_cpu_step(net)
 
 
-def test_a_forward_of_its_own_is_called() -> None:
+def test_replaced_forward_is_called() -> None:
     net = model()
     part = net.decoder.layers[0].feed_forward
     part.forward = lambda x_NM: 2 * x_NM  # type: ignore[method-assign]
     assert not supports_fast_cpu_step(net)
 
 
-def test_a_model_of_its_own_kind_takes_its_own_steps() -> None:
+def test_subclass_of_the_model_uses_the_model_step() -> None:
     class Other(Transformer):
         pass
 
@@ -186,13 +186,13 @@ def test_a_model_of_its_own_kind_takes_its_own_steps() -> None:
     assert not supports_fast_cpu_step(Other(net.encoder, net.decoder, net.output).eval())
 
 
-def test_dropout_that_is_on_is_heard() -> None:
+def test_active_dropout_is_applied() -> None:
     net = model()
     net.decoder.layers[1].attention.attention.dropout.train()
     assert not supports_fast_cpu_step(net)
 
 
-def test_norms_before_and_behind_may_be_mixed() -> None:
+def test_pre_norm_and_post_norm_can_be_mixed() -> None:
     class Mixed(ModelBuilder):
         def build_residual(self) -> Residual:
             self.made = getattr(self, "made", 0) + 1
@@ -204,7 +204,7 @@ def test_norms_before_and_behind_may_be_mixed() -> None:
     same(net, SEARCH)
 
 
-def test_different_numbers_of_heads_take_their_own_steps() -> None:
+def test_different_numbers_of_heads_are_not_supported() -> None:
     class Mixed(ModelBuilder):
         def build_cross_attention(
             self, attention: AttentionConfig, site: AttentionSite
@@ -215,13 +215,13 @@ def test_different_numbers_of_heads_take_their_own_steps() -> None:
     assert not supports_fast_cpu_step(Mixed(config()).build_transformer().eval())
 
 
-def test_autocast_is_the_models_own_matter() -> None:
+def test_autocast_uses_the_model_step() -> None:
     net = model()
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
         assert isinstance(create_step_decoder(net, net.encode(SOURCES)), ModelStepDecoder)
 
 
-def test_whoever_listens_hears_the_model_itself() -> None:
+def test_recorder_uses_the_model_step() -> None:
     class Ear:
         def attention_listener(self, site: AttentionSite) -> None: ...
         def layer_listener(self, stack: str, layer: int) -> None: ...
@@ -234,13 +234,13 @@ def test_whoever_listens_hears_the_model_itself() -> None:
         )
 
 
-def test_a_model_in_training_keeps_its_dropout() -> None:
+def test_model_in_training_mode_uses_the_model_step() -> None:
     net = model().train()
     with torch.inference_mode():
         assert isinstance(create_step_decoder(net, net.encode(SOURCES)), ModelStepDecoder)
 
 
-def test_a_source_of_padding_alone_gives_no_nan() -> None:
+def test_source_of_only_padding_gives_no_nan() -> None:
     net = model()
     with torch.inference_mode():
         taken = create_step_decoder(net, net.encode(torch.tensor([[3, 4, 2], [0, 0, 0]])))

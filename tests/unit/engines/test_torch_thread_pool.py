@@ -1,4 +1,4 @@
-"""Several batches at once."""
+"""The pool of threads that process batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from seq2see.engines.torch_engine import TorchThreadPool
 
 
-def test_results_come_in_order_whoever_made_them() -> None:
+def test_results_have_the_order_of_the_items() -> None:
     meet = threading.Barrier(2, timeout=20)  # so that two of them must be at work at once
 
     def work(number: int) -> tuple[int, str]:
@@ -24,7 +24,7 @@ def test_results_come_in_order_whoever_made_them() -> None:
     assert len({name for _, name in found}) == 2
 
 
-def test_torch_has_one_thread_in_a_worker_and_its_own_outside() -> None:
+def test_pool_threads_use_one_torch_thread() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
@@ -34,7 +34,7 @@ def test_torch_has_one_thread_in_a_worker_and_its_own_outside() -> None:
         torch.set_num_threads(before)
 
 
-def test_threads_of_others_get_what_they_would_have_had() -> None:
+def test_other_threads_keep_their_number_of_torch_threads() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
@@ -45,13 +45,13 @@ def test_threads_of_others_get_what_they_would_have_had() -> None:
         torch.set_num_threads(before)
 
 
-def test_one_item_is_done_by_whoever_asks() -> None:
+def test_one_item_runs_in_the_calling_thread() -> None:
     assert [*TorchThreadPool(2).map(lambda _: threading.current_thread(), [0])] == [
         threading.current_thread()
     ]
 
 
-def test_a_crew_of_one_does_one_thing_at_a_time() -> None:
+def test_pool_of_one_runs_one_call_at_a_time() -> None:
     crew, busy = TorchThreadPool(1), threading.Lock()
 
     def work(_: int) -> str:
@@ -68,12 +68,12 @@ def test_a_crew_of_one_does_one_thing_at_a_time() -> None:
         assert all(name.startswith("caller") for names in found for name in names.result())
 
 
-def test_a_crew_of_one_may_be_asked_from_inside() -> None:
+def test_pool_of_one_is_reentrant() -> None:
     crew = TorchThreadPool(1)
     assert [*crew.map(lambda n: [*crew.map(str, [n])], [1, 2])] == [["1"], ["2"]]
 
 
-def test_an_error_is_raised_and_ends_what_has_not_begun() -> None:
+def test_error_is_raised_and_cancels_waiting_items() -> None:
     begun = []
 
     def work(number: int) -> None:

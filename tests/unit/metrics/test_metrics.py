@@ -1,4 +1,4 @@
-"""Scores: sacrebleu's numbers to the digit, under its signatures, and refusals that name counts."""
+"""Scores, intervals and significance tests equal those of sacrebleu."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sentences(count: int, seed: int) -> list[str]:
 
 
 def worse(lines: list[str], rate: float, seed: int) -> list[str]:
-    """Replace some of the words."""
+    """Return the lines with some words replaced."""
     draw = random.Random(seed)  # noqa: S311
     return [
         " ".join(draw.choice(WORDS) if draw.random() < rate else w for w in line.split())
@@ -53,15 +53,15 @@ METRICS = list(THEIRS)
 
 
 @pytest.mark.parametrize(("metric", "best"), [("bleu", 100), ("chrf", 100), ("ter", 0)])
-def test_nothing_is_better_than_the_reference(metric, best) -> None:
+def test_reference_has_the_best_score(metric, best) -> None:
     perfect, real = (score(lines, REFERENCES, metric) for lines in (REFERENCES, GOOD))
     assert perfect.value == pytest.approx(best)
     assert (real.value < perfect.value) == perfect.higher_is_better
     assert real.value != best
 
 
-def test_bleu_by_hand() -> None:
-    """5 of 6 words, 3 of 5 pairs, 2 of 4 triples, 1 of 3 quadruples; 6 words for 7."""
+def test_bleu_of_hand_counted_example() -> None:
+    """Matches: 5 of 6 unigrams, 3 of 5 bigrams, 2 of 4 trigrams, 1 of 3 4-grams; 6 words for 7."""
     result = score(["a b c d e x"], ["a b c d y e z"], tokenize="none")
     precisions = (5 / 6, 3 / 5, 2 / 4, 1 / 3)
     penalty = 2.718281828459045 ** (1 - 7 / 6)
@@ -72,12 +72,12 @@ def test_bleu_by_hand() -> None:
     assert result.value == pytest.approx(100 * penalty * product**0.25)
 
 
-def test_ter_by_hand() -> None:
+def test_ter_of_hand_counted_example() -> None:
     assert score(["a b c"], ["a b c d"], "ter").value == pytest.approx(25)
     assert score(["c d a b"], ["a b c d"], "ter").value == pytest.approx(25)  # a shift is one edit
 
 
-def test_exact_match_by_hand() -> None:
+def test_exact_match_of_hand_counted_example() -> None:
     hypotheses, others = ["a b", "c ", "D"], ["x", "c", "x"]
     ours = score(hypotheses, [["a b", "x", "d"], others], "exact")
     assert ours.value == pytest.approx(100 * 2 / 3)  # the second by its second reference
@@ -86,7 +86,7 @@ def test_exact_match_by_hand() -> None:
     assert [s.value for s in score_sentences(hypotheses, others, "exact")] == [0, 100, 0]
 
 
-def test_exact_match_has_an_interval_and_can_be_compared() -> None:
+def test_exact_match_interval_and_comparison() -> None:
     half = [line if number % 2 else "x" for number, line in enumerate(REFERENCES)]
     low, high = score(half, REFERENCES, "exact", samples=200).interval
     assert 30 < low < 50 < high < 70
@@ -98,7 +98,7 @@ def test_exact_match_has_an_interval_and_can_be_compared() -> None:
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("references", [[REFERENCES], [REFERENCES, OTHERS]], ids=["one", "two"])
-def test_equal_to_the_api(metric, references) -> None:
+def test_scores_equal_the_sacrebleu_api(metric, references) -> None:
     theirs = THEIRS[metric]()
     result = theirs.corpus_score(GOOD, references)
     ours = score(GOOD, references if len(references) > 1 else references[0], metric)
@@ -129,7 +129,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("flags", COMMANDS)
-def test_equal_to_the_command(flags: str, tmp_path: Path) -> None:
+def test_scores_equal_the_sacrebleu_command(flags: str, tmp_path: Path) -> None:
     for name, lines in (("hyp", GOOD), ("ref", REFERENCES)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
     command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", "-f", "json", "-w", "12"]
@@ -145,7 +145,7 @@ def test_equal_to_the_command(flags: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_the_interval_is_theirs(metric, monkeypatch) -> None:
+def test_interval_equals_sacrebleu(metric, monkeypatch) -> None:
     monkeypatch.setenv("SACREBLEU_SEED", "7")
     theirs = THEIRS[metric]()
     result = theirs.corpus_score(GOOD, [REFERENCES], n_bootstrap=200)
@@ -162,7 +162,7 @@ def test_the_interval_is_theirs(metric, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("test", "theirs", "samples"), [("bootstrap", "bs", 300), ("randomization", "ar", 400)]
 )
-def test_the_p_value_is_theirs(metric, rate, test, theirs, samples, monkeypatch) -> None:
+def test_p_value_equals_sacrebleu(metric, rate, test, theirs, samples, monkeypatch) -> None:
     monkeypatch.setenv("SACREBLEU_SEED", "11")
     second = worse(REFERENCES, rate, 5)
     paired = PairedTest(
@@ -189,7 +189,7 @@ def test_the_p_value_is_theirs(metric, rate, test, theirs, samples, monkeypatch)
 
 
 @pytest.mark.parametrize("test", ["bootstrap", "randomization"])
-def test_a_real_difference_and_none(test) -> None:
+def test_significant_and_insignificant_difference(test) -> None:
     real = compare_scores(BAD, REFERENCES, REFERENCES, "chrf", test, samples=200)
     assert real.difference == pytest.approx(100 - score(BAD, REFERENCES, "chrf").value)
     assert real.p_value == pytest.approx(1 / 201)
@@ -201,7 +201,7 @@ def test_a_real_difference_and_none(test) -> None:
 
 
 @pytest.mark.parametrize("samples", [None, 30, 1100])
-def test_both_tests_on_one_count_are_each_test_alone(samples) -> None:
+def test_combined_tests_equal_single_tests(samples) -> None:
     both = compare_statistics(
         MetricStatistics("exact", [GOOD, BAD], REFERENCES, {}), samples=samples, seed=3
     )
@@ -210,7 +210,7 @@ def test_both_tests_on_one_count_are_each_test_alone(samples) -> None:
         assert found == compare_scores(GOOD, BAD, REFERENCES, "exact", test, samples, seed=3)
 
 
-def test_both_tests_draw_the_test_sets_once(monkeypatch) -> None:
+def test_combined_tests_resample_once(monkeypatch) -> None:
     drawn: list[int] = []
 
     def counted(judge: MetricStatistics, samples: int, seed: int):
@@ -222,7 +222,7 @@ def test_both_tests_draw_the_test_sets_once(monkeypatch) -> None:
     assert drawn == [1000]
 
 
-def test_fewer_errors_are_better() -> None:
+def test_lower_ter_is_better() -> None:
     result = compare_scores(REFERENCES, BAD, REFERENCES, "ter", samples=50)
     assert result.difference > 0
     assert result.better == "first"
@@ -230,7 +230,7 @@ def test_fewer_errors_are_better() -> None:
 
 
 @pytest.mark.parametrize("test", ["bootstrap", "randomization"])
-def test_the_seed_decides(test) -> None:
+def test_samples_depend_on_the_seed(test) -> None:
     def run(seed: int):
         return compare_scores(GOOD, BAD, REFERENCES, "bleu", test, 60, seed)
 
@@ -241,7 +241,7 @@ def test_the_seed_decides(test) -> None:
 # --- several sentences, several metrics ---
 
 
-def test_several_metrics_at_once() -> None:
+def test_score_with_several_metrics() -> None:
     both = score_metrics(GOOD, REFERENCES, ("ter", "bleu"), language="de")
     assert list(both) == ["ter", "bleu"]
     assert both["bleu"] == score(GOOD, REFERENCES, "bleu")
@@ -251,7 +251,7 @@ def test_several_metrics_at_once() -> None:
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("references", [[REFERENCES], [REFERENCES, OTHERS]], ids=["one", "two"])
-def test_each_sentence_by_itself(metric, references) -> None:
+def test_sentence_scores_equal_single_scores(metric, references) -> None:
     theirs = BLEU(effective_order=True) if metric == "bleu" else THEIRS[metric]()
     ours = score_sentences(GOOD, references, metric)
     for line, result, *lines in zip(GOOD, ours, *references, strict=True):
@@ -261,15 +261,15 @@ def test_each_sentence_by_itself(metric, references) -> None:
     assert len({result.value for result in ours}) > 10
 
 
-def test_a_short_sentence_may_be_perfect() -> None:
+def test_short_sentence_can_have_perfect_bleu() -> None:
     assert score_sentences(["Ja ."], ["Ja ."], "bleu")[0].value == pytest.approx(100)
 
 
 # --- signatures ---
 
 
-def test_tokenised_and_lower_cased() -> None:
-    """What papers on multi30k count."""
+def test_tokenized_and_lower_cased_bleu() -> None:
+    """The BLEU of papers on multi30k."""
     ours = score(["A dog 's bone ."], ["a dog 's bone ."], tokenize="none", lowercase=True)
     assert ours.value == pytest.approx(100)
     assert "|case:lc|" in ours.signature
@@ -279,7 +279,7 @@ def test_tokenised_and_lower_cased() -> None:
     assert str(ours) == f"BLEU 100.00 ({ours.signature})"
 
 
-def test_tokenised_text_is_scored_without_a_warning(caplog) -> None:
+def test_tokenized_text_gives_no_warning(caplog) -> None:
     lines = ["a dog runs ."] * 200
     score(lines, lines)
     assert not caplog.records
@@ -289,13 +289,13 @@ def test_tokenised_text_is_scored_without_a_warning(caplog) -> None:
     ("language", "tok"),
     [(None, "13a"), ("de", "13a"), ("zh", "zh"), ("zh_CN", "zh"), ("ZH-Hant", "zh"), ("yue", "zh")],
 )
-def test_the_language_chooses_how_words_are_found(language, tok) -> None:
+def test_default_tokenization_of_languages(language, tok) -> None:
     ours = score(["我喜欢猫。"], ["我喜欢狗。"], language=language)
     assert f"|tok:{tok}|" in ours.signature
     assert (ours.value > 0) == (tok == "zh")
 
 
-def test_errors_of_chinese_are_counted_by_character() -> None:
+def test_chinese_ter_counts_characters() -> None:
     ours = score(["我喜欢猫。"], ["我喜欢狗。"], "ter", language="zh")
     assert ours.value == pytest.approx(20)
     assert "|norm:yes|" in ours.signature
@@ -306,8 +306,8 @@ THAI, NEARLY = "แมวนอนบนโต๊ะ", "แมวนอนบน
 
 
 @pytest.mark.parametrize("language", ["th", "th-TH", "lo", "km", "my", "bo"])
-def test_without_spaces_or_words_characters_are_counted(language) -> None:
-    """Words of 13a and Tercom stand between spaces: a whole sentence would be wrong."""
+def test_languages_without_words_count_characters(language) -> None:
+    """13a and Tercom split at spaces only, so a sentence would be one wrong word."""
     bleu = score([NEARLY], [THAI], language=language)
     assert bleu.value == score([" ".join(NEARLY)], [" ".join(THAI)], tokenize="none").value > 50
     assert "|tok:char|" in bleu.signature
@@ -317,13 +317,13 @@ def test_without_spaces_or_words_characters_are_counted(language) -> None:
     assert score([THAI], [THAI], "ter", language=language).value == 0
 
 
-def test_characters_keep_their_case_if_asked() -> None:
+def test_character_ter_respects_case() -> None:
     assert score(["กA"], ["กa"], "ter", language="th").value == 0
     assert score(["กA"], ["กa"], "ter", language="th", lowercase=False).value == 50
 
 
 @pytest.mark.parametrize(("language", "extra"), [("ja", "japanese"), ("ko", "korean")])
-def test_a_missing_extra_is_named(language, extra, monkeypatch) -> None:
+def test_missing_package_is_named(language, extra, monkeypatch) -> None:
     module = pytest.importorskip(f"sacrebleu.tokenizers.tokenizer_{language}_mecab")
     monkeypatch.setattr(module, "MeCab", None)
     message = rf"{language}-mecab needs .* pip install 'seq2see\[{extra}\]'.* char"
@@ -354,7 +354,7 @@ def test_one_sentence(metric) -> None:
     assert ours.interval == pytest.approx((ours.value, ours.value))
 
 
-def test_counts_must_agree() -> None:
+def test_different_numbers_of_lines_raise_input_error() -> None:
     for function in (score, score_sentences):
         with pytest.raises(InputError, match="2 hypotheses and 3 references"):
             function(["a", "b"], ["a", "b", "c"])
@@ -373,12 +373,12 @@ def test_counts_must_agree() -> None:
     "arguments",
     [("text", ["t", "e", "x", "t"]), (["a"], "a"), (["a", None], ["a", "b"]), (["a"], [None])],
 )
-def test_only_lists_of_texts(arguments) -> None:
+def test_other_types_raise_input_error(arguments) -> None:
     with pytest.raises(InputError, match="must be lists of texts"):
         score(*arguments)
 
 
-def test_wrong_words_are_named() -> None:
+def test_invalid_options_raise_input_error() -> None:
     for wrong, message in (
         ({"metric": "bleurt"}, "`metric` must be one of bleu, chrf, ter, exact, but is bleurt"),
         ({"tokenize": "flores200"}, "`tokenize` must be one of 13a, .*, but is flores200"),
@@ -393,13 +393,13 @@ def test_wrong_words_are_named() -> None:
             compare_scores(["a"], ["a"], ["a"], test=test, samples=0)
 
 
-def test_no_torch(tmp_path: Path) -> None:
+def test_metrics_do_not_import_torch(tmp_path: Path) -> None:
     code = "import sys, seq2see.metrics; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
 
 
 @pytest.mark.parametrize("test", ["bootstrap", "randomization"])
-def test_two_sentences_are_too_few_to_tell(test) -> None:
+def test_two_sentences_are_never_significant(test) -> None:
     references = ["the cat sleeps on the mat", "the dog runs in the park"]
     worse = ["the cat sleeps on the mat", "a cow is there"]
     assert compare_scores(references, worse, references, test=test).p_value > 0.2

@@ -1,4 +1,4 @@
-"""Tags of languages are read in one way, whoever asks."""
+"""Language tags."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from seq2see.text.languages import is_written_without_spaces, primary_language
     ("tag", "language"),
     [("de", "de"), ("zh-Hans", "zh"), ("PT_br", "pt"), ("th-TH", "th"), ("", ""), (None, "")],
 )
-def test_the_language_of_a_tag(tag: str | None, language: str) -> None:
+def test_primary_language_of_tag(tag: str | None, language: str) -> None:
     assert primary_language(tag) == language
 
 
-def test_languages_without_spaces() -> None:
+def test_languages_written_without_spaces() -> None:
     without = ("zh_CN", "yue", "cmn", "JA", "th", "lo", "km", "my", "bo")
     assert all(map(is_written_without_spaces, without))
     assert not any(map(is_written_without_spaces, ("de", "ko", "und", "thx", "", None)))

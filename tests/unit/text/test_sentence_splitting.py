@@ -1,4 +1,4 @@
-"""Paragraphs to sentences and back, and what is too long for a model."""
+"""Splitting of texts and long sentences, and joining of translations."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def texts(spans: list[TextSpan]) -> list[str]:
         ("en", " \n\t ", 0),
     ],
 )
-def test_sentences_are_found(language: str, text: str, expected: int) -> None:
+def test_number_of_sentences(language: str, text: str, expected: int) -> None:
     spans = split_sentences(text, language)
     assert len(spans) == expected
     assert all(text[span.start : span.end] == span.text == span.text.strip() for span in spans)
     assert join_sentences(text, spans, texts(spans)) == text
 
 
-def test_translations_take_the_places_of_sentences() -> None:
+def test_joined_translations_keep_white_space() -> None:
     text = "  One.  Two!\n\n\tThree? "
     spans = split_sentences(text, "en")
     assert texts(spans) == ["One.", "Two!", "Three?"]
@@ -55,14 +55,14 @@ def test_translations_take_the_places_of_sentences() -> None:
     assert join_sentences(" \n", [], []) == " \n"
 
 
-def test_a_filler_parts_what_nothing_parted() -> None:
+def test_separator_between_adjacent_sentences() -> None:
     text = "你好。再见。\n好。"
     spans = split_sentences(text, "zh")
     assert join_sentences(text, spans, ["Hello.", "Bye.", "Good."], " ") == "Hello. Bye.\nGood."
     assert join_sentences(text, spans, ["Hello.", "Bye.", "Good."]) == "Hello.Bye.\nGood."
 
 
-def test_each_sentence_needs_its_translation() -> None:
+def test_number_of_replacements_is_checked() -> None:
     with pytest.raises(InputError, match="2 `replacements`, one per span, but are 1 instead"):
         join_sentences("One. Two.", split_sentences("One. Two.", "en"), ["Eins."])
 
@@ -75,23 +75,23 @@ def cut(text: str, limit: int) -> list[str]:
     return texts(split_long_sentence(TextSpan(text, 0), limit, len))
 
 
-def test_what_fits_is_left_alone() -> None:
+def test_short_span_is_not_split() -> None:
     span = TextSpan("some words, and more", 5)
     assert split_long_sentence(span, 4, words) == [span]
 
 
-def test_clauses_come_first() -> None:
+def test_split_at_clauses_first() -> None:
     assert cut("one two, three; four five", 16) == ["one two, three;", "four five"]
     assert cut("costs 1,000 or 2,000, not more", 22) == ["costs 1,000 or 2,000,", "not more"]
     assert cut("一二三，四五六、七八九。", 5) == ["一二三，", "四五六、", "七八九。"]
 
 
-def test_then_white_space() -> None:
+def test_long_clause_is_split_at_white_space() -> None:
     assert cut("one two three four", 9) == ["one two", "three", "four"]
     assert cut("a, one two three, b", 9) == ["a,", "one two", "three,", "b"]
 
 
-def test_then_between_characters_as_a_reader_sees_them() -> None:
+def test_long_word_is_split_between_grapheme_clusters() -> None:
     assert cut("abcdefgh", 3) == ["abc", "def", "gh"]
     assert cut("e\u0301e\u0301e\u0301", 3) == ["e\u0301"] * 3
     assert cut("👩‍👩‍👧👩‍👩‍👧", 7) == ["👩‍👩‍👧"] * 2
@@ -101,7 +101,7 @@ def test_then_between_characters_as_a_reader_sees_them() -> None:
     assert cut("कि कि", 2) == ["कि", "कि"]
 
 
-def test_and_last_between_code_points() -> None:
+def test_long_cluster_is_split_between_code_points() -> None:
     assert cut("e\u0301\u0302\u0303", 2) == ["e\u0301", "\u0302\u0303"]
     assert texts(split_long_sentence(TextSpan("漢字", 0), 2, lambda text: 3 * len(text))) == [
         "漢",
@@ -109,7 +109,7 @@ def test_and_last_between_code_points() -> None:
     ]
 
 
-def test_places_are_those_of_the_whole_text() -> None:
+def test_offsets_refer_to_the_whole_text() -> None:
     text = "First. A rather long second sentence."
     second = split_sentences(text, "en")[1]
     parts = split_long_sentence(second, 10, len)
@@ -117,7 +117,7 @@ def test_places_are_those_of_the_whole_text() -> None:
     assert join_sentences(text, parts, texts(parts)) == text
 
 
-def test_a_limit_must_be() -> None:
+def test_max_tokens_must_be_positive() -> None:
     with pytest.raises(InputError, match="`max_tokens` must be at least 1, but is 0 instead"):
         split_long_sentence(TextSpan("a", 0), 0, len)
 
@@ -129,7 +129,7 @@ def test_a_limit_must_be() -> None:
         *("e\u0301", "🇫", ", ", "，", "Mr. ", "\u200d", "\0", "... ", "1,0"),
     ],
 )
-def test_a_hundred_thousand_characters(unit: str) -> None:
+def test_long_text_is_split_in_linear_time(unit: str) -> None:
     text = (unit * HUNDRED_THOUSAND)[:HUNDRED_THOUSAND]
     start = time.process_time()
     spans = split_sentences(text, "en")
@@ -139,8 +139,8 @@ def test_a_hundred_thousand_characters(unit: str) -> None:
     assert join_sentences(text, parts, texts(parts)) == text
 
 
-def test_sentences_are_found_through_the_window() -> None:
-    """Ends must not depend on where the window happened to stand."""
+def test_sentences_do_not_depend_on_the_window() -> None:
+    """Sentence ends must not depend on the position of the window."""
     text = "The animal did not cross the street. It was too tired! " * 300
     assert len(split_sentences(text, "en")) == 600
     assert (
@@ -149,7 +149,7 @@ def test_sentences_are_found_through_the_window() -> None:
     )
 
 
-def test_a_panic_of_the_splitter_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_panic_of_sentencex_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     class PanicException(BaseException):
         pass
 
@@ -161,8 +161,8 @@ def test_a_panic_of_the_splitter_harms_nobody(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("space", ["\u2028", "\x85", "\u00a0", "\u3000"])
-def test_wide_spaces_before_a_full_stop(space: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """These make sentencex panic if it sees them."""
+def test_non_ascii_space_before_full_stop(space: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """These characters make sentencex panic."""
     text = f"i.e.A{space}. “B”"
     assert (
         join_sentences(text, split_sentences(text, "pt"), texts(split_sentences(text, "pt")))
@@ -171,6 +171,6 @@ def test_wide_spaces_before_a_full_stop(space: str, capfd: pytest.CaptureFixture
     assert capfd.readouterr().err == ""
 
 
-def test_half_a_surrogate_pair_is_refused() -> None:
+def test_unpaired_surrogate_raises_input_error() -> None:
     with pytest.raises(InputError, match="half of a surrogate pair"):
         split_sentences("One\ud83d. Two.", "en")

@@ -1,4 +1,4 @@
-"""The tokenizer: what it learns, keeps, refuses and samples."""
+"""Tokenizers: training, files, encoding, sampling and errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MARIAN = DATA.parent / "models" / "multi30k-en-de-marian" / "spm.model"
 
 
 def corpus() -> list[str]:
-    """Sentences enough for a few hundred pieces."""
+    """Return enough sentences for a few hundred pieces."""
     stems = ["anim", "street", "tir", "cross", "hous", "größ", "lauf", "voilà", "jump", "aaaaa"]
     ends = ["", "s", "ed", "ing", "er", "en", "ation", "'t", "ly", "aaa"]
     words = [start + stem + end for start, stem, end in product(["", "un", "re"], stems, ends)]
@@ -48,7 +48,7 @@ def train(**settings: Any) -> Tokenizer:
 
 
 def plain(**settings: Any) -> bytes:
-    """Train as plain SentencePiece does, with its own ids and normalisation."""
+    """Train a plain SentencePiece model, with its own ids and normalization."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(corpus()), model_writer=model, minloglevel=3, **settings
@@ -66,26 +66,26 @@ def bpe() -> Tokenizer:
     return train()
 
 
-def test_special_ids_have_their_places(tokenizer: Tokenizer) -> None:
+def test_special_ids(tokenizer: Tokenizer) -> None:
     places = dict(enumerate(tokenizer.pieces[:4]))
     assert places == {PAD_ID: "<pad>", UNK_ID: "<unk>", BOS_ID: "<s>", EOS_ID: "</s>"}
     assert tokenizer.special_ids == SpecialIds()
     assert tokenizer.decode([BOS_ID, *tokenizer.encode("streets"), EOS_ID, PAD_ID]) == "streets"
 
 
-def test_vocabulary(tokenizer: Tokenizer) -> None:
+def test_vocabulary_contains_bytes_and_symbols(tokenizer: Tokenizer) -> None:
     assert tokenizer.vocab_size == len(tokenizer.pieces) == len(set(tokenizer.pieces)) == 320
     assert tokenizer.config is not None
     assert tokenizer.model_type == tokenizer.config.model_type
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_lines_give_the_same_bytes(kind: str) -> None:
+def test_training_is_deterministic(kind: str) -> None:
     assert train(model_type=kind).serialized_model == train(model_type=kind).serialized_model
     assert train(model_type=kind).fingerprint == train(model_type=kind).fingerprint
 
 
-def test_the_fingerprint_knows_the_options() -> None:
+def test_fingerprint_depends_on_the_settings() -> None:
     options: list[dict[str, Any]] = [
         {},
         {"model_type": "unigram"},
@@ -96,7 +96,7 @@ def test_the_fingerprint_knows_the_options() -> None:
     assert len({train(**settings).fingerprint for settings in options}) == len(options)
 
 
-def test_a_saved_file_comes_back(tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_loaded_tokenizer_equals_saved_tokenizer(tokenizer: Tokenizer, tmp_path: Path) -> None:
     tokenizer.save(tmp_path / "a.model")
     again = Tokenizer.load(tmp_path / "a.model")
     assert [path.name for path in tmp_path.iterdir()] == ["a.model"]
@@ -107,7 +107,7 @@ def test_a_saved_file_comes_back(tokenizer: Tokenizer, tmp_path: Path) -> None:
     )
 
 
-def test_a_saved_file_is_a_plain_one(tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_sentencepiece_loads_the_saved_file(tokenizer: Tokenizer, tmp_path: Path) -> None:
     tokenizer.save(tmp_path / "a.model")
     theirs = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "a.model"))
     for line in corpus()[:50]:
@@ -116,7 +116,7 @@ def test_a_saved_file_is_a_plain_one(tokenizer: Tokenizer, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_plain_file_works_as_it_is(kind: str) -> None:
+def test_plain_sentencepiece_model_can_be_used(kind: str) -> None:
     model = plain(model_type=kind, vocab_size=100, user_defined_symbols=["⟦0⟧"])
     theirs = sentencepiece.SentencePieceProcessor(model_proto=model)
     ours = Tokenizer(model)
@@ -130,7 +130,7 @@ def test_a_plain_file_works_as_it_is(kind: str) -> None:
         assert ours.sample(line, 1e-15, 0, 0, 0) == theirs.encode(line)
 
 
-def test_pieces_across_words_are_sampled_as_well() -> None:
+def test_pieces_across_words_can_be_sampled() -> None:
     ours = Tokenizer(plain(model_type="bpe", vocab_size=200, split_by_whitespace=False))
     assert any("▁" in piece[1:] for piece in ours.pieces)
     for line in corpus()[:50]:
@@ -138,7 +138,7 @@ def test_pieces_across_words_are_sampled_as_well() -> None:
 
 
 @pytest.mark.skipif(not MARIAN.exists(), reason=f"there is no {MARIAN}")
-def test_the_file_of_a_real_model() -> None:
+def test_tokenizer_of_a_marian_model() -> None:
     ours = Tokenizer.load(MARIAN)
     theirs = sentencepiece.SentencePieceProcessor(model_file=str(MARIAN))
     line = "Zwei junge Männer stehen im Freien – “hallo” ½"
@@ -152,7 +152,7 @@ def test_tokenizers_can_be_pickled(tokenizer: Tokenizer) -> None:
     assert again.encode("streets ⟦0⟧") == tokenizer.encode("streets ⟦0⟧")
 
 
-def test_symbols_have_one_id_wherever_they_stand(tokenizer: Tokenizer) -> None:
+def test_user_defined_symbols_have_one_id(tokenizer: Tokenizer) -> None:
     symbol = tokenizer.pieces.index("⟦0⟧")
     for text in ["⟦0⟧", "a ⟦0⟧ b", "street⟦0⟧s", "(⟦0⟧),", "⟦0⟧⟦0⟧"]:
         assert tokenizer.encode(text).count(symbol) == text.count("⟦0⟧")
@@ -160,7 +160,7 @@ def test_symbols_have_one_id_wherever_they_stand(tokenizer: Tokenizer) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_many_are_decoded_as_one_by_one(tokenizer: Tokenizer, threads: int) -> None:
+def test_batch_decoding_equals_single_decoding(tokenizer: Tokenizer, threads: int) -> None:
     rows = [tokenizer.encode("streets ⟦0⟧"), [], np.array(tokenizer.encode("café")), (EOS_ID,)]
     texts = tokenizer.decode_batch(rows, threads)
     assert texts == ["streets ⟦0⟧", "", "café", ""] == [*map(tokenizer.decode, rows)]
@@ -169,18 +169,18 @@ def test_many_are_decoded_as_one_by_one(tokenizer: Tokenizer, threads: int) -> N
         tokenizer.decode_batch([[5], [-1]], threads)
 
 
-def test_arrays_are_decoded_as_well(tokenizer: Tokenizer) -> None:
+def test_arrays_can_be_decoded(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode("streets ⟦0⟧")
     assert tokenizer.decode(np.array(ids)) == tokenizer.decode(tuple(ids)) == "streets ⟦0⟧"
 
 
-def test_nothing_is_unknown(tokenizer: Tokenizer) -> None:
+def test_byte_fallback_encodes_every_character(tokenizer: Tokenizer) -> None:
     text = "漢字 😀 \x00 ਪੰਜਾਬੀ"
     assert UNK_ID not in tokenizer.encode(text)
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
-def test_without_bytes_the_unknown_is_unknown() -> None:
+def test_without_byte_fallback_characters_are_unknown() -> None:
     tokenizer = train(byte_fallback=False, vocab_size=100)
     ids = tokenizer.encode("street 漢字 street")
     assert ids.count(UNK_ID) == 1
@@ -197,13 +197,13 @@ def test_without_bytes_the_unknown_is_unknown() -> None:
         ("none", "  cafe\u0301 \t\n ▁ ", "  cafe\u0301 \t\n ▁ "),
     ],
 )
-def test_normalisation_does_what_is_written(how: Any, text: str, expected: str) -> None:
+def test_normalization_forms(how: Any, text: str, expected: str) -> None:
     assert normalize(text, how) == expected
     tokenizer = train(normalization=how)
     assert tokenizer.normalize(text) == tokenizer.decode(tokenizer.encode(text)) == expected
 
 
-def test_training_is_quiet_and_reports(capfd: pytest.CaptureFixture[str]) -> None:
+def test_training_reports_progress_only_to_the_callback(capfd: pytest.CaptureFixture[str]) -> None:
     said: list[str] = []
     lines = corpus() * 40
     Tokenizer.train(lines, TokenizerConfig(vocab_size=300), said.append)
@@ -214,7 +214,7 @@ def test_training_is_quiet_and_reports(capfd: pytest.CaptureFixture[str]) -> Non
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_terminal_shows_the_progress(
+def test_training_progress_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
@@ -225,14 +225,14 @@ def test_a_terminal_shows_the_progress(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_too_large_a_vocabulary_names_the_largest(kind: str) -> None:
+def test_too_large_vocabulary_error_names_the_maximum(kind: str) -> None:
     with pytest.raises(ConfigError, match=r"^`vocab_size` must be at most \d+ for this") as caught:
         train(model_type=kind, vocab_size=50_000)
     largest = int(str(caught.value).split("at most ")[1].split()[0])
     assert train(model_type=kind, vocab_size=largest).vocab_size == largest
 
 
-def test_too_small_a_vocabulary_names_the_smallest() -> None:
+def test_too_small_vocabulary_error_names_the_minimum() -> None:
     with pytest.raises(ConfigError, match=r"^`vocab_size` must be at least \d+ for this") as caught:
         train(vocab_size=262)
     smallest = int(str(caught.value).split("at least ")[1].split()[0])
@@ -240,19 +240,19 @@ def test_too_small_a_vocabulary_names_the_smallest() -> None:
 
 
 @pytest.mark.parametrize("lines", [[], [""], ["", " \t", "\u2028"]])
-def test_no_text(lines: list[str]) -> None:
+def test_blank_text_raises_input_error(lines: list[str]) -> None:
     with pytest.raises(InputError, match="must have a line that is not blank"):
         Tokenizer.train(lines, TokenizerConfig())
 
 
-def test_lines_that_sentencepiece_would_leave_out_are_learnt() -> None:
+def test_lines_that_sentencepiece_skips_are_used() -> None:
     odd = [f"{line}\0▅" for line in corpus()]
     assert "▁street" in Tokenizer.train(odd, TokenizerConfig(vocab_size=400)).pieces
     long = [" ".join(corpus())]
     assert "▁street" in Tokenizer.train(long, TokenizerConfig(vocab_size=400)).pieces
 
 
-def test_no_more_lines_than_allowed_from_everywhere() -> None:
+def test_training_lines_are_a_uniform_sample() -> None:
     lines = ["abcdef"] * 1000 + ["uvwxyz"] * 1000
     said: list[str] = []
     config = TokenizerConfig(vocab_size=275, max_lines=100, character_coverage=1)
@@ -296,14 +296,14 @@ def test_no_more_lines_than_allowed_from_everywhere() -> None:
         ({"vocab": 9}, "`vocab` is not a setting"),
     ],
 )
-def test_bad_settings(settings: dict[str, Any], problem: str) -> None:
+def test_invalid_settings_raise_config_error(settings: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         TokenizerConfig(**settings)
     assert str(caught.value).startswith(problem)
     assert "\n" not in str(caught.value)
 
 
-def test_half_a_surrogate_pair_is_refused(bpe: Tokenizer) -> None:
+def test_unpaired_surrogate_raises_input_error(bpe: Tokenizer) -> None:
     problem = "half of a surrogate pair, '.ud83d', as character 3"
     with pytest.raises(InputError, match=problem):
         bpe.encode("ab\ud83dc")
@@ -316,13 +316,13 @@ def test_half_a_surrogate_pair_is_refused(bpe: Tokenizer) -> None:
 
 
 @pytest.mark.parametrize("ids", [[320], [-1], [5, 2**40]])
-def test_ids_beyond_the_vocabulary_are_refused(bpe: Tokenizer, ids: list[int]) -> None:
+def test_ids_outside_the_vocabulary_raise_input_error(bpe: Tokenizer, ids: list[int]) -> None:
     with pytest.raises(InputError, match="ids must be from 0 to 319"):
         bpe.decode(ids)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a model", b"\0" * 100])
-def test_files_that_are_no_models(
+def test_invalid_model_raises_input_error(
     tmp_path: Path, content: bytes, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a.model").write_bytes(content)
@@ -331,7 +331,7 @@ def test_files_that_are_no_models(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_missing_or_cut_file(bpe: Tokenizer, tmp_path: Path) -> None:
+def test_missing_or_truncated_file_raises_input_error(bpe: Tokenizer, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a.model` cannot be read: No such file"):
         Tokenizer.load(tmp_path / "a.model")
     for length in (10, len(bpe.serialized_model) // 2, len(bpe.serialized_model) - 1):
@@ -339,7 +339,7 @@ def test_a_missing_or_cut_file(bpe: Tokenizer, tmp_path: Path) -> None:
             Tokenizer(bpe.serialized_model[:length])
 
 
-def test_samples_follow_from_seed_epoch_and_line(tokenizer: Tokenizer) -> None:
+def test_samples_depend_on_seed_epoch_and_line(tokenizer: Tokenizer) -> None:
     text = corpus()[7]
     keys = list(product([0, 1], [0, 1], [0, 1]))
     first = {key: tokenizer.sample(text, 0.5, *key) for key in keys}
@@ -348,20 +348,20 @@ def test_samples_follow_from_seed_epoch_and_line(tokenizer: Tokenizer) -> None:
     assert {key: fresh.sample(text, 0.5, *key) for key in reversed(keys)} == first
 
 
-def test_rate_1_leaves_single_characters(tokenizer: Tokenizer) -> None:
+def test_dropout_1_gives_single_characters(tokenizer: Tokenizer) -> None:
     ids = tokenizer.sample("streets and housing", 1.0, 0, 0, 0)
     assert {len(tokenizer.pieces[i]) for i in ids} <= {1, 6}  # 6: a byte, <0x..>
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan")])
-def test_rates_that_cannot_be(bpe: Tokenizer, rate: float) -> None:
+def test_invalid_dropout_raises_input_error(bpe: Tokenizer, rate: float) -> None:
     with pytest.raises(InputError, match="`dropout` must be from 0 to 1"):
         bpe.sample("street", rate, 0, 0, 0)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.4])
-def test_bpe_dropout_is_that_of_sentencepiece(bpe: Tokenizer, rate: float) -> None:
-    """The two draw other numbers, so that only the mean length can be compared."""
+def test_bpe_dropout_matches_sentencepiece(bpe: Tokenizer, rate: float) -> None:
+    """Both draw different random numbers, so only the mean lengths are compared."""
     theirs = sentencepiece.SentencePieceProcessor(model_proto=bpe.serialized_model)
     lines = corpus() * 10
     sampled = {"enable_sampling": True, "alpha": rate, "nbest_size": -1}
@@ -370,10 +370,10 @@ def test_bpe_dropout_is_that_of_sentencepiece(bpe: Tokenizer, rate: float) -> No
     assert sum(ours) / len(lines) == pytest.approx(their_mean, rel=0.01)
 
 
-def test_long_words_are_sampled_like_short_ones(
+def test_uncached_words_have_the_same_distribution(
     tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Words too long to be remembered take another way through the same decisions."""
+    """Words that are too long for the cache are segmented by other code."""
 
     def total() -> int:
         lines = enumerate(corpus() * 5)
@@ -387,7 +387,7 @@ def test_long_words_are_sampled_like_short_ones(
     assert tokenizer.decode(tokenizer.sample(text, 0.3, 0, 0, 0)) == text
 
 
-def test_threads_may_share_one(tokenizer: Tokenizer) -> None:
+def test_tokenizer_is_thread_safe(tokenizer: Tokenizer) -> None:
     lines = corpus() * 3
     shared = Tokenizer(tokenizer.serialized_model)
     expected = [tokenizer.sample(line, 0.2, 1, 1, i) for i, line in enumerate(lines)]
@@ -398,7 +398,7 @@ def test_threads_may_share_one(tokenizer: Tokenizer) -> None:
     assert encoded == tokenizer.encode_batch(lines, threads=2)
 
 
-def test_joint_is_one_and_the_same(tmp_path: Path) -> None:
+def test_joint_tokenizer_is_one_object(tmp_path: Path) -> None:
     source = ["abc abd abe"] * 300
     both = TokenizerPair.train(source, corpus(), TokenizerConfig(vocab_size=400))
     assert both.is_joint
@@ -411,7 +411,7 @@ def test_joint_is_one_and_the_same(tmp_path: Path) -> None:
     assert again.fingerprint == both.fingerprint
 
 
-def test_one_a_side(tmp_path: Path, bpe: Tokenizer) -> None:
+def test_separate_tokenizers(tmp_path: Path, bpe: Tokenizer) -> None:
     TokenizerPair(bpe, bpe).save(tmp_path)  # something older in the same place
     config = TokenizerConfig(vocab_size=300, joint=False)
     each = TokenizerPair.train(corpus(), [line.upper() for line in corpus()], config)
@@ -425,13 +425,13 @@ def test_one_a_side(tmp_path: Path, bpe: Tokenizer) -> None:
     assert again.fingerprint != TokenizerPair(each.target, each.source).fingerprint
 
 
-def test_text_needs_no_torch() -> None:
+def test_text_does_not_import_torch() -> None:
     code = "import sys, seq2see.text; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_many_lines_are_many_single_lines() -> None:
-    """Also when words come again, in other lines and calls, and when too many are remembered."""
+def test_batch_encoding_equals_single_encoding() -> None:
+    """Also with repeated words, in other lines and calls, and with a full cache."""
     lines = ["a dog", "", "a", "dog dog  cat", "\u2581 x", "the cat's dog", "a dog"] * 3
     tokenizer = Tokenizer.train(lines, TokenizerConfig(vocab_size=290))
     alone = [tokenizer.encode(line) for line in lines]
@@ -441,7 +441,7 @@ def test_many_lines_are_many_single_lines() -> None:
     assert tokenizer.encode_packed(lines).ids.tolist() == [i for ids in alone for i in ids]
 
 
-def test_words_are_forgotten_when_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_word_cache_is_cleared_when_full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("seq2see.text.batch_encoding.MAX_CACHED_WORDS", 3)
     lines = [f"word{n} word" for n in range(20)]
     tokenizer = Tokenizer.train(lines, TokenizerConfig(vocab_size=280))

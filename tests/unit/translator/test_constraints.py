@@ -1,4 +1,4 @@
-"""Glossaries and forbidden words, many of them: made ready once, and met as each alone."""
+"""Large glossaries and many forbidden words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def tokenizers() -> TokenizerPair:
 
 @dataclass
 class Echo:
-    """An engine that says everything again."""
+    """An engine that returns the source as translation."""
 
     special_tokens: SpecialTokens
 
@@ -40,7 +40,7 @@ class Echo:
 
 
 @pytest.mark.parametrize("how", ["translate", "stream"])
-def test_wishes_are_made_ready_once_a_call(
+def test_constraints_are_built_once_per_call(
     how: str, tokenizers: TokenizerPair, monkeypatch
 ) -> None:
     made: list[LexicalConstraints] = []
@@ -59,7 +59,9 @@ def test_wishes_are_made_ready_once_a_call(
 
 
 @pytest.mark.parametrize("language", ["fr", "zh"])
-def test_many_wishes_are_those_of_each_alone(language: str, tokenizers: TokenizerPair) -> None:
+def test_many_constraints_equal_single_constraints(
+    language: str, tokenizers: TokenizerPair
+) -> None:
     words = sorted({word.strip(".") for line in LINES for word in line.split()})
     glossary = {word: f"{word} là" for word in words}
     options = TranslationOptions(glossary=glossary, forbidden=tuple(glossary) * 2)

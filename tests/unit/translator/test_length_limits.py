@@ -1,4 +1,4 @@
-"""Lines that are longer than a model can take, or than those it learns from."""
+"""Lines that are longer than a model supports or than the training lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SIZES = {"d_model": 16, "d_ff": 16, "heads": 2, "encoder_layers": 1, "decoder_la
 
 
 class Run:
-    """A run of a recipe that lies in a folder, as far as its preparation."""
+    """A training run of a recipe, up to its preparation."""
 
     def __init__(self, home: Path, max_length: int, **sections: dict[str, Any]) -> None:
         self.folder = RunDirectory(home / "run")
@@ -51,7 +51,7 @@ class Run:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Give a folder with a held-out text."""
+    """Return a directory with a validation set."""
     write(tmp_path, digit_tasks.load_digit_pairs("reverse", "valid")[:20])
     return tmp_path
 
@@ -62,7 +62,7 @@ def write(home: Path, pairs: list[tuple[str, str]]) -> None:
 
 
 def save_model(directory: Path, **settings: Any) -> None:
-    """Save a model that has learnt nothing."""
+    """Save a model with random weights."""
     sources, targets = zip(*digit_tasks.load_digit_pairs("reverse", "train"), strict=True)
     tokenizers = TokenizerPair.train(sources, targets, TokenizerConfig(vocab_size=275))
     size = tokenizers.source.vocab_size
@@ -73,10 +73,10 @@ def save_model(directory: Path, **settings: Any) -> None:
 
 @pytest.mark.parametrize("limit", [LEARNED, LINFORMER], ids=["learned", "linformer"])
 @pytest.mark.parametrize("key", ["train.init_from", "loss.teacher"])
-def test_a_model_to_build_on_must_take_the_longest_line(
+def test_pretrained_model_must_support_the_longest_line(
     home: Path, key: str, limit: dict[str, Any]
 ) -> None:
-    """A recipe does not know how long the lines of another model may be."""
+    """The recipe cannot know the length limit of another model."""
     save_model(home / "model", **limit)
     sections: dict[str, dict[str, Any]] = {
         "train.init_from": {"train": {"max_updates": 1, "init_from": "model"}},
@@ -90,14 +90,14 @@ def test_a_model_to_build_on_must_take_the_longest_line(
 
 
 def long_and_short() -> list[tuple[str, str]]:
-    """Return pairs of which the second has several sentences: as a whole too many tokens."""
+    """Return pairs; the second has several sentences and too many tokens in total."""
     short = digit_tasks.load_digit_pairs("reverse", "valid")[:3]
     sentence = "1 2 3 4 5 6 7 8 . "
     return [short[0], (sentence * 6, sentence * 6), *short[1:]]
 
 
-def test_a_held_out_line_that_is_too_long_is_cut_as_the_model_will_cut_it(home: Path) -> None:
-    """It stands in the scores of the model that is written, so it is translated in its way."""
+def test_long_validation_line_is_split_as_in_translation(home: Path) -> None:
+    """Validation scores must equal those of the saved model."""
     write(home, long_and_short())
     run = Run(home, 23, model={"preset": "tiny", **SIZES, **LEARNED})
     run.prepared()
@@ -120,7 +120,7 @@ def test_a_held_out_line_that_is_too_long_is_cut_as_the_model_will_cut_it(home: 
     assert [text for _, _, text in found.examples] == texts
 
 
-def test_the_loss_is_over_the_pairs_that_fit_and_the_others_are_counted(home: Path) -> None:
+def test_validation_loss_skips_and_counts_long_pairs(home: Path) -> None:
     write(home, long_and_short())
     run = Run(home, 23)
     said = "1 pair skipped: 1 longer than batches.max_length (first: pair 2)."

@@ -1,4 +1,4 @@
-"""Phrases in texts: what the index finds is what a look at each would find."""
+"""The phrase index finds the same phrases as a search for each phrase."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ phrases = st.text(letters, min_size=1, max_size=4).filter(str.strip)
 
 
 def plain(phrase: str, any_case: bool = False) -> re.Pattern[str]:
-    """Return one pattern for all of it: easy to believe."""
+    """Return a simple regular expression as reference."""
     parts = phrase.split()
     before = f"(?<!{INSIDE})" if re.match(INSIDE, parts[0]) else ""
     behind = f"(?!{INSIDE})" if re.match(INSIDE, parts[-1][-1]) else ""
@@ -36,7 +36,7 @@ def plain(phrase: str, any_case: bool = False) -> re.Pattern[str]:
 
 
 @given(phrases, texts)
-def test_phrases_stand_where_one_pattern_finds_them(phrase: str, text: str) -> None:
+def test_matches_equal_those_of_one_regular_expression(phrase: str, text: str) -> None:
     ours, theirs = PhrasePattern(phrase).find_all(text), plain(phrase).finditer(text)
     assert list(ours) == [match.span() for match in theirs]
     ours, theirs = (
@@ -47,7 +47,7 @@ def test_phrases_stand_where_one_pattern_finds_them(phrase: str, text: str) -> N
 
 
 @given(st.lists(phrases, max_size=6), texts, texts)
-def test_the_index_misses_none(some: list[str], left: str, right: str) -> None:
+def test_index_finds_every_phrase(some: list[str], left: str, right: str) -> None:
     text = left + "".join(some[:1]).upper() + right
     expected = [place for place, phrase in enumerate(some) if plain(phrase, True).search(text)]
     assert (
@@ -56,7 +56,7 @@ def test_the_index_misses_none(some: list[str], left: str, right: str) -> None:
     )
 
 
-def test_keys_ignore_case_as_patterns_do() -> None:
+def test_keys_fold_case_as_patterns_do() -> None:
     for letter in CASED:
         for other in re.findall(letter, CASED, re.IGNORECASE):
             assert constraints._fold_case(letter) == constraints._fold_case(other), (letter, other)
@@ -74,18 +74,18 @@ def test_keys_ignore_case_as_patterns_do() -> None:
         ("(c)", "x(C)"),
     ],
 )
-def test_by_hand(phrase: str, text: str) -> None:
+def test_phrase_is_not_found_inside_a_word(phrase: str, text: str) -> None:
     finder = compile_smart_case_phrase(phrase.lower())
     assert finder.index_key in compute_index_keys(text)
     assert finder.find_first(text) is not None
 
 
-def test_a_phrase_may_begin_inside_of_what_was_none() -> None:
+def test_match_may_start_inside_a_rejected_match() -> None:
     assert list(PhrasePattern("a a").find_all("xa a a")) == [(3, 6)]
 
 
 @pytest.mark.parametrize("script", ["Wort{}", "語{}", "ค{}ำ"])
-def test_of_many_phrases_only_the_likely_are_looked_for(script: str, monkeypatch) -> None:
+def test_only_likely_phrases_are_compiled(script: str, monkeypatch) -> None:
     compiled: list[str] = []
     compile_pattern = re.compile
 

@@ -1,4 +1,4 @@
-"""Where the sentences of a translation stand: in a line, in a text, and where nobody can know."""
+"""Offsets of the sentences of a translation, in lines and texts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cutter() -> LineSplitter:
 
 
 def shouted(text: str) -> Translation:
-    """Translate a sentence: the first word looks at the first one."""
+    """Translate a sentence; its first word is linked to the first source word."""
     other = Translation(text.lower(), -2.0, -2.0)
     end = text.index(" ")
     links = (AlignmentLink(0, end, 0, end, 1.0),)
@@ -59,7 +59,7 @@ def shown(source: str, translation: Translation) -> list[tuple[str, str]]:
     ]
 
 
-def test_sentences_of_a_line(cutter: LineSplitter) -> None:
+def test_offsets_of_sentences_in_a_line(cutter: LineSplitter) -> None:
     line = "  The cat sleeps.  The old dog runs. "
     found = whole(cutter, line)
     first, second = "The cat sleeps.", "The old dog runs."
@@ -72,7 +72,7 @@ def test_sentences_of_a_line(cutter: LineSplitter) -> None:
     assert shown(line, found.alternatives[0]) == others
 
 
-def test_a_line_of_one_sentence_has_one_and_its_links_stand_where_it_does(
+def test_line_with_one_sentence_has_shifted_links(
     cutter: LineSplitter,
 ) -> None:
     line = "  The cat sleeps. "
@@ -82,7 +82,7 @@ def test_a_line_of_one_sentence_has_one_and_its_links_stand_where_it_does(
     assert found.score == -1.0
 
 
-def test_sentences_of_a_text_with_several_lines(cutter: LineSplitter) -> None:
+def test_offsets_of_sentences_in_several_lines(cutter: LineSplitter) -> None:
     text = "- The cat sleeps. The old dog runs.\n\n  A cat and a dog.\n"
     lines = find_translatable_spans(text, "en")
     found = join_span_translations(text, lines, [whole(cutter, line.text) for line in lines])
@@ -95,7 +95,7 @@ def test_sentences_of_a_text_with_several_lines(cutter: LineSplitter) -> None:
 
 
 class Model:
-    """Translates as one model, and tells of one sentence."""
+    """A model whose translations have one sentence."""
 
     languages = ("en", "de")
 
@@ -113,7 +113,7 @@ class Model:
         ]
 
 
-def test_nobody_knows_behind_another_language_or_a_placeholder_that_was_put_back() -> None:
+def test_offsets_are_unknown_after_pivot_or_placeholder() -> None:
     legs = [cast("QueuedTranslator", Model()) for _ in range(2)]
     assert PivotTranslator(legs[:1]).translate("the cat", TranslationOptions()).sentences
     found = PivotTranslator(legs).translate("the cat", TranslationOptions())

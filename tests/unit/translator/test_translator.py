@@ -1,4 +1,4 @@
-"""Text in, text out: every line has its answer, and every number can be checked."""
+"""The translator: results, scores, options, constraints and flags."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def tokenizers() -> TokenizerPair:
 
 @pytest.fixture(scope="module")
 def engine(tokenizers: TokenizerPair) -> TorchEngine:
-    """Random weights that end some sentences soon, some late and some never."""
+    """Random weights with which some translations end early, some late and some never."""
     torch.manual_seed(1)
     config = ModelConfig(
         vocab_size=600, d_model=32, d_ff=48, heads=2, encoder_layers=2, decoder_layers=2
@@ -67,7 +67,7 @@ def alike(ours: list[Translation], theirs: list[Translation]) -> None:
         assert max(abs(getattr(a, name) - getattr(b, name)) for a, b in pairs) < 1e-4
 
 
-def test_a_text_gives_one_and_a_list_a_list(translator: Translator) -> None:
+def test_text_returns_one_and_list_returns_list(translator: Translator) -> None:
     one = translator.translate(LINES[0])
     assert isinstance(one, Translation)
     assert translator.translate([LINES[0]]) == [one]
@@ -81,29 +81,27 @@ def test_a_text_gives_one_and_a_list_a_list(translator: Translator) -> None:
         (5, r"lines must be a list of texts, but are 5 \(int\) instead"),
     ],
 )
-def test_what_is_neither_a_text_nor_texts_is_refused(
-    translator: Translator, given: object, words: str
-) -> None:
+def test_other_types_raise_input_error(translator: Translator, given: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
         translator.translate(given)  # type: ignore[call-overload]
     with pytest.raises(InputError, match=words):
         list(translator.stream(given))  # type: ignore[arg-type]
 
 
-def test_a_stream_takes_no_text_apart(translator: Translator) -> None:
+def test_stream_rejects_a_single_text(translator: Translator) -> None:
     with pytest.raises(InputError, match="must be a list of texts, but are 'A dog runs.'"):
         list(translator.stream("A dog runs."))
 
 
 @pytest.mark.parametrize("pair", ["abc", "ab", ("a",), ("a", "b", "c"), ("a", 5), 5])
-def test_only_pairs_are_scored(translator: Translator, pair: object) -> None:
+def test_score_rejects_other_than_pairs(translator: Translator, pair: object) -> None:
     with pytest.raises(InputError, match="pair 2 must be a text and its translation, but is"):
         translator.score([("A dog.", "Un chien."), pair])  # type: ignore[list-item]
     with pytest.raises(InputError, match="must be a list of texts"):
         translator.score("ab")  # type: ignore[arg-type]
 
 
-def test_blank_lines_stay_and_bad_ones_fail_alone(translator: Translator) -> None:
+def test_blank_lines_are_copied_and_invalid_lines_are_errors(translator: Translator) -> None:
     lines = [LINES[0], "", " \t", "half \ud800 pair", LINES[1], "\u3000", "\x00\x1b▁", "🦊 שלום"]
     found = translator.translate(lines)
     assert [found[i].text for i in (1, 2, 5)] == ["", " \t", "\u3000"]
@@ -113,7 +111,7 @@ def test_blank_lines_stay_and_bad_ones_fail_alone(translator: Translator) -> Non
     alike([found[0], found[4]], translator.translate(LINES[:2]))
 
 
-def test_something_else_than_text_fails_alone(translator: Translator) -> None:
+def test_line_of_another_type_is_an_error(translator: Translator) -> None:
     found = translator.translate([LINES[0], None])  # type: ignore[list-item]
     assert found[0].error is None
     assert found[1].error == "a line must be a text, but is NoneType instead"
@@ -124,7 +122,7 @@ def test_something_else_than_text_fails_alone(translator: Translator) -> None:
     ["The cat sleeps. " * 6000, "x" * 100_000, "\u202eשלום 🦊\x07 " * 12_000, "ab\u0301" * 30_000],
     ids=["sentences", "one word", "right to left", "marks"],
 )
-def test_a_very_long_line_has_an_answer(line: str, tokenizers: TokenizerPair) -> None:
+def test_very_long_line_is_translated(line: str, tokenizers: TokenizerPair) -> None:
     counting = Counting()
     translator = Translator(counting, tokenizers, ("en", "fr"), 200)
     (found,) = translator.translate([line])
@@ -134,7 +132,7 @@ def test_a_very_long_line_has_an_answer(line: str, tokenizers: TokenizerPair) ->
 
 
 class Counting:
-    """An engine that answers with nothing, and notes how long the sentences were."""
+    """An engine that returns empty translations and stores the lengths of its inputs."""
 
     name = "counting"
     special_tokens = TorchEngine.__init__.__defaults__[0]  # type: ignore[index]
@@ -147,11 +145,11 @@ class Counting:
         found = [[Hypothesis((EOS_ID,), True, -1.0, -1.0, 0.0, (-1.0,))] for _ in sentences]
         yield BatchResult(range(len(found)), found)
 
-    def force(self, pairs, *, attention=False):  # type: ignore[no-untyped-def]
+    def score_targets(self, pairs, *, attention=False):  # type: ignore[no-untyped-def]
         raise NotImplementedError
 
 
-def test_a_long_line_is_its_sentences_with_the_same_white_space(translator: Translator) -> None:
+def test_long_line_equals_its_sentences(translator: Translator) -> None:
     sentences = ["The cat sleeps on the old table.", "A dog runs.", "The king eats an apple."]
     line = f"  {sentences[0]}  {sentences[1]}\t{sentences[2]} "
     assert len(translator.tokenizers.source.encode(line)) > LIMIT
@@ -180,7 +178,7 @@ def test_a_long_line_is_its_sentences_with_the_same_white_space(translator: Tran
     assert whole_line.alternatives[0].text == f"{others[0]}  {others[1]}\t{others[2]}"
 
 
-def test_split_can_be_forced_or_refused(translator: Translator) -> None:
+def test_split_always_and_never(translator: Translator) -> None:
     two = "A cat sleeps. A dog runs."
     together, apart = translator.translate(two), translator.translate(two, split="always")
     parts = translator.translate(["A cat sleeps.", "A dog runs."])
@@ -190,7 +188,7 @@ def test_split_can_be_forced_or_refused(translator: Translator) -> None:
     assert str(refused.error).startswith(f"a line must have at most {LIMIT} tokens, but has ")
 
 
-def test_chinese_sentences_get_a_space_in_english(engine, tokenizers) -> None:
+def test_space_between_translated_chinese_sentences(engine, tokenizers) -> None:
     translator = Translator(engine, tokenizers, ("zh", "en"), LIMIT)
     found = translator.translate("狐狸。狐狸。", split="always", **FEW)
     one = translator.translate("狐狸。", **FEW)
@@ -211,7 +209,7 @@ SEARCHES = {
 
 
 @pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
-def test_scores_are_those_of_forcing_the_tokens(search, engine, tokenizers) -> None:
+def test_search_scores_equal_target_scores(search, engine, tokenizers) -> None:
     translator = Translator(engine, tokenizers, ("en", "fr"))
     found = translator.translate(LINES[:12], token_scores=True, **{**FEW, **search})
     every = [t for best in found for t in (best, *best.alternatives)]
@@ -233,7 +231,7 @@ def test_scores_are_those_of_forcing_the_tokens(search, engine, tokenizers) -> N
         assert given == pytest.approx(list(seen.log_probs), abs=1e-4)
 
 
-def test_score_agrees_with_translate_unless_it_is_flagged(engine, tokenizers) -> None:
+def test_score_equals_translate_unless_retokenized(engine, tokenizers) -> None:
     terse = deepcopy(engine.model)
     with torch.no_grad():
         terse.output.tokens.weight_VM.mul_(0.5)  # what is rounded grows with the logits
@@ -256,7 +254,7 @@ def test_score_agrees_with_translate_unless_it_is_flagged(engine, tokenizers) ->
 
 
 @pytest.mark.parametrize("name", ["greedy", "beam", "sampling", "glossary"])
-def test_the_batch_does_not_matter(name: str, engine, tokenizers) -> None:
+def test_results_do_not_depend_on_the_batch(name: str, engine, tokenizers) -> None:
     ids = tokenizers.source.encode_batch(LINES)
     options = TranslationOptions().with_settings({**FEW, **SEARCHES[name]})
     wishes = LexicalConstraints(options, tokenizers.target, "fr")
@@ -278,7 +276,7 @@ def test_the_batch_does_not_matter(name: str, engine, tokenizers) -> None:
             assert [h.score for h in hypotheses] == pytest.approx(scores, abs=1e-4)
 
 
-def test_threads_share_a_translator(translator: Translator) -> None:
+def test_translator_is_thread_safe(translator: Translator) -> None:
     parts = [LINES[i::4] for i in range(4)] * 2
     alone = [translator.translate(part, beam_size=2, **FEW) for part in parts]
     with ThreadPoolExecutor(4) as pool:
@@ -287,7 +285,7 @@ def test_threads_share_a_translator(translator: Translator) -> None:
         alike(ours, theirs)
 
 
-def test_batches_are_translated_as_one(translator: Translator, engine) -> None:
+def test_several_batches_equal_one_batch(translator: Translator, engine) -> None:
     whole = translator.translate(LINES, sampling={"seed": 5}, **FEW)  # which draws by line
     for workers in (1, 2):
         few = TorchEngine(engine.model, max_batch_size=3, threads=workers)
@@ -295,7 +293,7 @@ def test_batches_are_translated_as_one(translator: Translator, engine) -> None:
         alike(other.translate(LINES, sampling={"seed": 5}, **FEW), whole)
 
 
-def test_what_is_found_comes_before_the_rest(translator, engine, monkeypatch) -> None:
+def test_first_batch_is_returned_before_the_next(translator, engine, monkeypatch) -> None:
     few = TorchEngine(engine.model, max_batch_size=3)
     asked = [translator.tokenizers.source.encode_batch(LINES), [SearchInput(9)] * len(LINES)]
     begun = []
@@ -310,7 +308,7 @@ def test_what_is_found_comes_before_the_rest(translator, engine, monkeypatch) ->
     assert sorted(places) == [*range(len(LINES))]
 
 
-def test_a_model_in_training_stays_so(engine, tokenizers) -> None:
+def test_training_mode_is_restored(engine, tokenizers) -> None:
     quiet = Translator(engine, tokenizers).translate(LINES[:3], **FEW)
     engine.model.train()
     try:
@@ -321,7 +319,7 @@ def test_a_model_in_training_stays_so(engine, tokenizers) -> None:
         engine.model.eval()
 
 
-def test_a_stream_reads_no_more_than_it_needs(translator: Translator) -> None:
+def test_stream_reads_one_chunk_ahead(translator: Translator) -> None:
     read = []
 
     def source() -> Iterator[str]:
@@ -335,7 +333,7 @@ def test_a_stream_reads_no_more_than_it_needs(translator: Translator) -> None:
     alike([first, *stream], translator.translate(LINES, beam_size=1, **FEW))
 
 
-def test_a_stream_that_goes_on_draws_the_same(translator: Translator) -> None:
+def test_continued_stream_draws_the_same_samples(translator: Translator) -> None:
     options = TranslationOptions().with_settings({"sampling": {"seed": 3}, **FEW})
     whole_stream = list(translator.stream(LINES[:6], options))
     alike(list(translator.stream(LINES[4:6], options, first_line=4)), whole_stream[4:])
@@ -353,12 +351,12 @@ def test_a_stream_that_goes_on_draws_the_same(translator: Translator) -> None:
         ({"glossary": {"a": "b"}, "sampling": {}}, "`glossary` must be empty with sampling"),
     ],
 )
-def test_options_that_cannot_be(settings, problem: str, translator: Translator) -> None:
+def test_invalid_options_raise_config_error(settings, problem: str, translator: Translator) -> None:
     with pytest.raises(ConfigError, match=problem.replace("?", r"\?")):
         translator.translate("A cat.", **settings)
 
 
-def test_settings_change_the_search_that_is_given_beside_them(translator: Translator) -> None:
+def test_settings_override_the_given_search(translator: Translator) -> None:
     asked = {"length_penalty": 0.5}
     for search in (SearchConfig(**asked), asked):
         found = translator.translate("A cat.", search=search, n_best=3)
@@ -366,13 +364,13 @@ def test_settings_change_the_search_that_is_given_beside_them(translator: Transl
         assert found == translator.translate("A cat.", length_penalty=0.5, n_best=3)
 
 
-def test_a_prefix_starts_each_line_once(translator: Translator) -> None:
+def test_prefix_starts_each_line(translator: Translator) -> None:
     found = translator.translate("A cat sleeps. A dog runs.", prefix="La reine", split="always")
     assert found.text.startswith("La reine")
     assert found.text.count("La reine") == 1
 
 
-def test_terms_are_met_as_whole_words(translator: Translator) -> None:
+def test_glossary_terms_occur_as_whole_words(translator: Translator) -> None:
     glossary = {"the": "roi", "a": "jardin"}
     found = translator.translate(LINES, glossary=glossary, length={"max_extra": 30})
     for line, translation in zip(LINES, found, strict=True):
@@ -383,7 +381,7 @@ def test_terms_are_met_as_whole_words(translator: Translator) -> None:
     assert any(PhrasePattern("jardin").find_first(t.text) for t in found)
 
 
-def test_what_loops_is_cut_where_the_positions_end(tokenizers: TokenizerPair) -> None:
+def test_endless_translation_is_cut_at_max_positions(tokenizers: TokenizerPair) -> None:
     torch.manual_seed(1)
     positions = {"kind": "learned", "max_length": 26}
     config = ModelConfig(
@@ -399,9 +397,7 @@ def test_what_loops_is_cut_where_the_positions_end(tokenizers: TokenizerPair) ->
         assert all(TranslationFlag.LENGTH_LIMIT in each.flags for each in found)
 
 
-def test_a_line_beyond_the_positions_is_split_and_the_others_are_done(
-    tokenizers: TokenizerPair, tmp_path: Path
-) -> None:
+def test_line_beyond_max_positions_is_split(tokenizers: TokenizerPair, tmp_path: Path) -> None:
     positions = {"kind": "learned", "max_length": 40}
     config = ModelConfig(vocab_size=600, d_model=32, d_ff=48, heads=2).replace(positions=positions)
     model = Transformer.from_config(config)
@@ -411,7 +407,7 @@ def test_a_line_beyond_the_positions_is_split_and_the_others_are_done(
     assert [each.error for each in found] == [None, None]
 
 
-def test_scores_of_a_split_line_are_weighted_by_their_own_lengths(translator: Translator) -> None:
+def test_score_of_split_line_is_weighted_by_tokens(translator: Translator) -> None:
     asked = {"n_best": 3, "beam_size": 4, "token_scores": True}
     several = set()
     for lines in (LINES[i : i + 2] for i in range(6, 12, 2)):
@@ -426,7 +422,7 @@ def test_scores_of_a_split_line_are_weighted_by_their_own_lengths(translator: Tr
     assert True in several, "all translations are equally long, which shows nothing"
 
 
-def test_a_term_that_begins_another_is_met_as_well(translator: Translator) -> None:
+def test_term_that_starts_another_term_is_met(translator: Translator) -> None:
     encode = translator.tokenizers.target.encode
     words = [word for fable in fables.load_fables("valid") for word in fable.target.split()]
     term = next(w for w in words if w.isalpha() and encode(w + "te")[: len(encode(w))] == encode(w))
@@ -440,14 +436,14 @@ def test_a_term_that_begins_another_is_met_as_well(translator: Translator) -> No
         assert found.unmet_constraints == (), found.text
 
 
-def test_what_cannot_be_met_is_reported(translator: Translator) -> None:
+def test_unmet_constraints_are_reported(translator: Translator) -> None:
     found = translator.translate(
         "The cat sleeps.", glossary={"cat": "un roi dans le jardin"}, length={"max_length": 3}
     )
     assert found.unmet_constraints == ("un roi dans le jardin",)
 
 
-def test_forbidden_words_do_not_come_up(translator: Translator) -> None:
+def test_forbidden_words_do_not_occur(translator: Translator) -> None:
     before = translator.translate(LINES[:10], beam_size=2, **FEW)
     words = {word for t in before for word in t.text.split()}
     forbidden = sorted(word for word in words if word.isalpha())[::2]
@@ -459,7 +455,7 @@ def test_forbidden_words_do_not_come_up(translator: Translator) -> None:
     assert sum(bool(t.unmet_constraints) for t in found) <= 1
 
 
-def test_unmet_is_read_from_the_text(tokenizers: TokenizerPair) -> None:
+def test_unmet_constraints_are_found_in_the_text(tokenizers: TokenizerPair) -> None:
     options = TranslationOptions(glossary={"lord": "Herr"}, forbidden=("Hund",))
     wishes = LexicalConstraints(options, tokenizers.target, "de")
     assert wishes.find_unmet("My Lord.", "Meine Herrin.") == ("Herr",)
@@ -469,8 +465,8 @@ def test_unmet_is_read_from_the_text(tokenizers: TokenizerPair) -> None:
     assert wishes.find_unmet("A dog.", "Ein Hund!") == ("Hund",)
 
 
-def test_the_first_whole_term_closes_its_word() -> None:
-    """Piece 5 goes on with a word; the term is (3, 4)."""
+def test_first_occurrence_of_phrase_ends_its_word() -> None:
+    """Piece 5 continues a word; the required phrase is (3, 4)."""
     inside = torch.tensor([False] * 5 + [True] + [False])
     ends = WordBoundaryProcessor.from_phrases([[(3, 4)]], inside)
 
@@ -530,13 +526,13 @@ def test_flags(given: FlagInputs, expected: list[TranslationFlag]) -> None:
     assert list(find_flags(given)) == expected
 
 
-def test_characters_known_only_as_bytes_are_flagged(translator: Translator) -> None:
+def test_source_bytes_are_flagged_as_unknown(translator: Translator) -> None:
     plain, strange = translator.translate([LINES[0], f"日本語 🙂 {LINES[0]}"])
     assert TranslationFlag.UNKNOWN not in plain.flags
     assert TranslationFlag.UNKNOWN in strange.flags
 
 
-def test_loops_need_repetition_in_a_row() -> None:
+def test_repetition_must_be_consecutive() -> None:
     assert has_repetition([4] * 6)
     assert not has_repetition([4] * 5)
     assert has_repetition([1, 2, 3] * 3)
@@ -544,7 +540,7 @@ def test_loops_need_repetition_in_a_row() -> None:
     assert not has_repetition([1, 2, 3, 9, 1, 2, 3, 8, 1, 2, 3])
 
 
-def test_pieces_stand_where_their_characters_are(tokenizers: TokenizerPair) -> None:
+def test_piece_offsets_cover_the_text(tokenizers: TokenizerPair) -> None:
     text = "The cat — 🦊 slept ▁ here."
     ids = tokenizers.target.encode(text)
     spans = find_piece_offsets(tokenizers.target, ids, text)
@@ -553,14 +549,14 @@ def test_pieces_stand_where_their_characters_are(tokenizers: TokenizerPair) -> N
     assert fox == ["🦊"]
 
 
-def test_places_lead_back_to_the_source_as_it_was(tokenizers: TokenizerPair) -> None:
+def test_source_offsets_refer_to_the_original_text(tokenizers: TokenizerPair) -> None:
     text = " The  cat\u2028slept cafe\u0301."
     spans = find_source_offsets(tokenizers.source, tokenizers.source.encode(text), text)
     assert "".join("".join(text[a:b] for a, b in spans).split()) == "".join(text.split())
     assert any(text[a:b].endswith("e\u0301") for a, b in spans)
 
 
-def test_links_by_hand(tokenizers: TokenizerPair) -> None:
+def test_alignment_links_of_known_attention(tokenizers: TokenizerPair) -> None:
     source, target = "The cat.", "Le chat."
     ids = [tokenizers.source.encode(source), tokenizers.target.encode(target)]
     columns = find_source_offsets(tokenizers.source, ids[0], source)
@@ -580,7 +576,7 @@ def test_links_by_hand(tokenizers: TokenizerPair) -> None:
     assert all(link.weight >= 0.05 for link in found)
 
 
-def test_words_with_and_without_spaces() -> None:
+def test_word_offsets_with_and_without_spaces() -> None:
     assert find_word_offsets("It's 3.5, ok?", set()) == [(0, 4), (5, 8), (8, 9), (10, 12), (12, 13)]
     assert find_word_offsets("猫が寝る。", {2}) == [(0, 2), (2, 4), (4, 5)]
 
@@ -593,7 +589,7 @@ def test_alignment_covers_every_target_word(translator: Translator) -> None:
         assert starts == sorted(starts)
 
 
-def test_importing_is_light() -> None:
+def test_import_does_not_load_torch() -> None:
     code = (
         "import sys, seq2see\n"
         "assert 'torch' not in sys.modules and 'numpy' not in sys.modules\n"
