@@ -35,10 +35,10 @@ def test_links_point_to_existing_files(document: Path) -> None:
 def test_recipes_name_the_source_of_their_files(recipe: Path) -> None:
     text = recipe.read_text("utf-8")
     root = tomllib.loads(text)["data"]["root"]
-    folder = root.removeprefix("$SEQ2SEE_DATA/")
-    if folder != root:
+    directory = root.removeprefix("$SEQ2SEE_DATA/")
+    if directory != root:
         assert f", in {root}: docs/training.md" in text.partition("\n\n")[0]
-        assert f"`{folder}/" in (ROOT / "docs/training.md").read_text("utf-8")
+        assert f"`{directory}/" in (ROOT / "docs/training.md").read_text("utf-8")
 
 
 def test_all_quality_rules_are_documented() -> None:
@@ -47,17 +47,17 @@ def test_all_quality_rules_are_documented() -> None:
 
 
 def test_all_test_directories_are_documented() -> None:
-    told = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    for folder in {
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    for directory in {
         path.parent.relative_to(ROOT / "tests") for path in ROOT.glob("tests/*/**/*.py")
     }:
-        assert f"`{folder}`" in told
+        assert f"`{directory}`" in text
 
 
 @pytest.mark.parametrize("package", ["model", "data", "training"])
 def test_all_files_are_listed_in_the_architecture(package: str) -> None:
     sections = (ROOT / "docs/architecture.md").read_text("utf-8").split("\n## ")
-    section = next(one for one in sections if package in one.partition("\n")[0].lower())
+    section = next(each for each in sections if package in each.partition("\n")[0].lower())
     rows = "\n".join(re.findall(r"(?m)^\| `.*`", section))
     files = {path.name for path in (ROOT / "src/seq2see" / package).glob("[!_]*.py")}
     assert set(re.findall(r"`(\w+\.py)`", rows)) == files
@@ -70,7 +70,8 @@ def test_pip_commands_use_the_constraints_file(document: Path) -> None:
 
 
 def test_all_translation_keywords_are_documented() -> None:
-    told = (ROOT / "docs/translating.md").read_text("utf-8").partition("| keyword | default |")[2]
-    rows = re.findall(r"(?m)^\| (`[^|]*) \|", told.partition("\n\n")[0])
-    known = {*SearchConfig.model_fields, *TranslationOptions.model_fields} - {"search"}
-    assert set(re.findall(r"\w+", " ".join(rows))) == known
+    text = (ROOT / "docs/translating.md").read_text("utf-8")
+    table = text.partition("| keyword | default |")[2].partition("\n\n")[0]
+    rows = re.findall(r"(?m)^\| (`[^|]*) \|", table)
+    keywords = {*SearchConfig.model_fields, *TranslationOptions.model_fields} - {"search"}
+    assert set(re.findall(r"\w+", " ".join(rows))) == keywords
