@@ -542,7 +542,7 @@ def test_score_prints_consistent_text_and_json(run, model, files) -> None:
 
 
 INVALID_USE = {
-    "no model": (["translate", "{f}/none"], 1, "is not there: give the directory of a model"),
+    "no model": (["translate", "{f}/none"], 1, "does not exist: give a model directory"),
     "no input file": (["translate", "{m}", "{f}/none"], 1, "none cannot be read: No such file or"),
     "input is a directory": (["translate", "{m}", "{f}"], 1, "cannot be read: Is a directory"),
     "output is a directory": (

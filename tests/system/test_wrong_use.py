@@ -339,7 +339,7 @@ SETTINGS = {
     ),
     "empty phrase": (
         ["--forbidden", " "],
-        "`--forbidden` must be words, but has one without a letter",
+        "`--forbidden` must contain words, but has an empty phrase",
     ),
 }
 

@@ -120,7 +120,7 @@ def test_missing_tokenizer_raises_before_translation(language, monkeypatch) -> N
     module = pytest.importorskip(f"sacrebleu.tokenizers.tokenizer_{language}_mecab")
     monkeypatch.setattr(module, "MeCab", None)
     test_set = build_test_set(languages=("en", language))
-    with pytest.raises(InputError, match="needs a package more"):
+    with pytest.raises(InputError, match="needs an optional package"):
         evaluate(None, test_set)  # type: ignore[arg-type]
     found = compute_bleu_and_chrf(["猫が好き"], ["猫が好き"], language)
     assert found["bleu"].value == pytest.approx(100)
