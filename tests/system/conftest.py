@@ -1,5 +1,5 @@
-"""Runs so small that a test can wait for them, in this process or in one of their own; a model that
-has learnt nothing, and the command as a person types it."""
+"""Fixtures: tiny training runs in this process or in a separate one, an untrained model, and the
+command line."""
 
 from __future__ import annotations
 
@@ -72,51 +72,53 @@ def tiny_recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def train_here(tiny_recipe: Path) -> Iterator[Train]:
-    """Give a function that trains in this process, with changes of the recipe."""
+    """Return a function that trains in this process, with overrides of the recipe."""
     threads = torch.get_num_threads()
 
-    def train(folder: Path, *changes: str, resume: bool = False, model: dict | None = None) -> Path:
-        recipe = Recipe.read(tiny_recipe, changes)
+    def train(
+        directory: Path, *overrides: str, resume: bool = False, model: dict | None = None
+    ) -> Path:
+        recipe = Recipe.read(tiny_recipe, overrides)
         if model:
             recipe = Recipe(**{**recipe.model_dump(mode="json"), "model": model})
-        train_from_recipe(recipe, tiny_recipe.parent, folder, resume)
-        return folder
+        train_from_recipe(recipe, tiny_recipe.parent, directory, resume)
+        return directory
 
     yield train
     torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")
-def undisturbed(train_here: Train, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the folder of a run that nobody stopped."""
-    return train_here(tmp_path_factory.mktemp("undisturbed") / "run")
+def uninterrupted(train_here: Train, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of a run that was not interrupted."""
+    return train_here(tmp_path_factory.mktemp("uninterrupted") / "run")
 
 
 @pytest.fixture(scope="session")
 def command(tiny_recipe: Path) -> Command:
-    """Give a function that returns the command of a run."""
+    """Return a function that builds the command of a run."""
 
-    def build(folder: Path, *more: str) -> list[str]:
+    def build(directory: Path, *arguments: str) -> list[str]:
         start = [sys.executable, "-m", "seq2see", "train", str(tiny_recipe)]
-        return [*start, "-o", str(folder), *more]
+        return [*start, "-o", str(directory), *arguments]
 
     return build
 
 
 @pytest.fixture(scope="session")
-def train_apart(command: Command) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Give a function that trains in a process of its own, as a person does."""
+def train_in_subprocess(command: Command) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that trains in a separate process with the command."""
 
-    def train(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    def train(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command(folder, *more), check=False, capture_output=True, text=True, timeout=600
+            command(directory, *arguments), check=False, capture_output=True, text=True, timeout=600
         )
 
     return train
 
 
-class Done(NamedTuple):
-    """What a command did."""
+class CommandResult(NamedTuple):
+    """Exit status and output of a command."""
 
     status: int
     out: str
@@ -125,7 +127,7 @@ class Done(NamedTuple):
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that has learnt nothing, and answers at once."""
+    """Return the directory of a small untrained model."""
     torch.manual_seed(7)
     cases = fables.load_fables("valid", short=True)[:400]
     sides = [case.source for case in cases], [case.target for case in cases]
@@ -133,18 +135,18 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sizes = {"d_model": 16, "d_ff": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
     config = ModelConfig(vocab_size=tokenizers.source.vocab_size, **sizes)
     weights = Transformer.from_config(config).state_dict()
-    folder = tmp_path_factory.mktemp("model")
-    Bundle(config, tokenizers, ("en", "fr"), weights, max_length=40).save(folder)
-    return folder
+    directory = tmp_path_factory.mktemp("model")
+    Bundle(config, tokenizers, ("en", "fr"), weights, max_length=40).save(directory)
+    return directory
 
 
 @pytest.fixture
 def run(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Iterator[Callable[..., Done]]:
-    """Run the command in this process, which has torch already."""
+) -> Iterator[Callable[..., CommandResult]]:
+    """Return a function that runs the command in this process, where torch is already imported."""
 
-    def run(*arguments: str | Path, stdin: bytes = b"") -> Done:
+    def run(*arguments: str | Path, stdin: bytes = b"") -> CommandResult:
         monkeypatch.setattr(sys, "argv", ["seq2see", *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capfd.readouterr()
@@ -152,7 +154,7 @@ def run(
             main()
         out, err = capfd.readouterr()
         assert "Traceback" not in err
-        return Done(int(end.value.code or 0), out, err)
+        return CommandResult(int(end.value.code or 0), out, err)
 
     yield run
-    gc.unfreeze()  # a command takes what it has loaded from the collector, and then ends
+    gc.unfreeze()  # a command freezes its objects in the garbage collector

@@ -1,4 +1,4 @@
-"""A run that is killed, starved or fed nonsense: it goes on to the same bits, or says why not."""
+"""Interrupted, diverging and failing runs: they resume bit-identically or report the reason."""
 
 from __future__ import annotations
 
@@ -27,43 +27,43 @@ from seq2see.training.training_log import read_training_log
 from seq2see.training.validation import ValidationResult
 
 UPDATES = 24
-SUICIDE = """
+KILL_AT_WRITE = """
 import os, signal, sys
 from seq2see.training import checkpoints
-left = int(sys.argv.pop(1))
-def dying(function):
+remaining = int(sys.argv.pop(1))
+def killing(function):
     def call(*arguments):
-        global left
-        left -= 1
-        if not left:
+        global remaining
+        remaining -= 1
+        if not remaining:
             os.kill(os.getpid(), signal.SIGKILL)
         return function(*arguments)
     return call
-checkpoints.save_file = dying(checkpoints.save_file)
-checkpoints.fsync_path = dying(checkpoints.fsync_path)
+checkpoints.save_file = killing(checkpoints.save_file)
+checkpoints.fsync_path = killing(checkpoints.fsync_path)
 from seq2see.cli import main
 main()
 """
-"""A run that kills itself at the n-th call while it writes checkpoints."""
-SIGNALLED = """
+"""A run that kills itself at the n-th call of a function that writes checkpoints."""
+SIGNAL_IN_UPDATE = """
 import signal, sys
 from seq2see.training.trainer import ModelUpdater
-number, step = int(sys.argv.pop(1)), ModelUpdater.__call__
-def signalled(self, update, batches):
+number, run_update = int(sys.argv.pop(1)), ModelUpdater.__call__
+def update_with_signal(self, update, batches):
     if update == 7:
         signal.raise_signal(number)
-    return step(self, update, batches)
-ModelUpdater.__call__ = signalled
+    return run_update(self, update, batches)
+ModelUpdater.__call__ = update_with_signal
 from seq2see.cli import main
 main()
 """
-"""A run that gets a signal in its seventh update, which is more than are made to measure."""
-CALLS = 9
-"""Of each checkpoint: three files of tensors, and the flushes of four files and two folders."""
+"""A run that receives a signal in its seventh update; the speed measurement has fewer updates."""
+CALLS_PER_CHECKPOINT = 9
+"""Three files of tensors, and flushes of four files and two directories."""
 
 
-def assert_same_bits(ours: Path, theirs: Path, update: int = UPDATES) -> None:
-    """Check weights, moments and moving average of the last update, and the model."""
+def assert_bit_identical(ours: Path, theirs: Path, update: int = UPDATES) -> None:
+    """Compare weights, moments and moving average of the last update, and the final model."""
     last = [f"checkpoints/{update:09d}/{name}" for name in ("model", "optimizer", "ema")]
     for file in (f"{name}.safetensors" for name in (*last, "model")):
         left, right = load_file(ours / file), load_file(theirs / file)
@@ -71,27 +71,27 @@ def assert_same_bits(ours: Path, theirs: Path, update: int = UPDATES) -> None:
         assert all(left[key].equal(right[key]) for key in left)
 
 
-def run_as(program: str, command: list[str], number: int) -> subprocess.CompletedProcess[str]:
-    """Let a run do something to itself."""
+def run_program(program: str, command: list[str], number: int) -> subprocess.CompletedProcess[str]:
+    """Run a command with a program that changes seq2see."""
     arguments = command[command.index("seq2see") + 1 :]
     run = [sys.executable, "-c", program, str(int(number)), *arguments]
     return subprocess.run(run, check=False, capture_output=True, text=True, timeout=600)
 
 
-def die(command: list[str], calls: int) -> int:
-    """Let a run kill itself while it writes; return how it ended."""
-    return run_as(SUICIDE, command, calls).returncode
+def kill_at_write(command: list[str], calls: int) -> int:
+    """Kill a run at a write call; return its exit status."""
+    return run_program(KILL_AT_WRITE, command, calls).returncode
 
 
 def kill_after(
     command: list[str],
     number: int,
-    enough: Callable[[], bool],
-    said: TextIO | int = subprocess.DEVNULL,
+    condition: Callable[[], bool],
+    stderr: TextIO | int = subprocess.DEVNULL,
 ) -> int:
-    """Start a run, and send a signal to all its processes once it is enough."""
-    process = subprocess.Popen(command, stderr=said, start_new_session=True)
-    while process.poll() is None and not enough():
+    """Start a run, and send a signal to all its processes when the condition holds."""
+    process = subprocess.Popen(command, stderr=stderr, start_new_session=True)
+    while process.poll() is None and not condition():
         time.sleep(0.01)
     if process.poll() is None:
         os.killpg(process.pid, number)
@@ -102,220 +102,223 @@ def kill_after(
         raise
 
 
-def has(folder: Path, update: int) -> Callable[[], bool]:
-    return (folder / "checkpoints" / f"{update:09d}").exists
+def has_checkpoint(directory: Path, update: int) -> Callable[[], bool]:
+    return (directory / "checkpoints" / f"{update:09d}").exists
 
 
-def test_killed_while_it_writes_it_is_the_same_to_the_bit(
-    train_here, command, undisturbed: Path, tmp_path: Path
+def test_resume_after_kill_during_checkpoint_is_bit_identical(
+    train_here, command, uninterrupted: Path, tmp_path: Path
 ) -> None:
-    """It dies in the middle of its third checkpoint, between two files."""
-    folder = tmp_path / "run"
-    assert die(command(folder), 2 * CALLS + 2) == -signal.SIGKILL
-    assert {p.name for p in (folder / "checkpoints").iterdir()} == {
+    """It is killed in its third checkpoint, between two files."""
+    directory = tmp_path / "run"
+    assert kill_at_write(command(directory), 2 * CALLS_PER_CHECKPOINT + 2) == -signal.SIGKILL
+    assert {p.name for p in (directory / "checkpoints").iterdir()} == {
         "000000004",
         "000000008",
         "000000012.partial",
     }
-    train_here(folder, resume=True)
-    assert_same_bits(folder, undisturbed)
+    train_here(directory, resume=True)
+    assert_bit_identical(directory, uninterrupted)
 
 
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
 )
-def test_a_signal_saves_and_leaves(
-    train_here, command, undisturbed: Path, tmp_path: Path, number: int
+def test_signal_saves_checkpoint_and_ends(
+    train_here, command, uninterrupted: Path, tmp_path: Path, number: int
 ) -> None:
-    folder = tmp_path / "run"
-    done = run_as(SIGNALLED, command(folder), number)
+    directory = tmp_path / "run"
+    done = run_program(SIGNAL_IN_UPDATE, command(directory), number)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         f"seq2see: stopped by {signal.Signals(number).name} after update 7, which was saved; "
-        "--resume goes on from there"
+        "use --resume to continue from there"
     )
-    assert last_of(folder) == 7
-    train_here(folder, resume=True)
-    assert_same_bits(folder, undisturbed)
+    assert last_checkpoint(directory) == 7
+    train_here(directory, resume=True)
+    assert_bit_identical(directory, uninterrupted)
 
 
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
 )
-def test_a_signal_to_several_processes_saves(command, tmp_path: Path, number: int) -> None:
-    """As a terminal sends it: to the agent, which passes it on, and to every worker."""
-    folder, never = tmp_path / "run", 10**6
+def test_signal_to_several_processes_saves_checkpoint(command, tmp_path: Path, number: int) -> None:
+    """A terminal sends the signal to every worker and to the agent, which forwards it."""
+    directory, never = tmp_path / "run", 10**6
     settings = (
         f"train.max_updates={never}",
         f"checkpoints.interval={never}",
         f"validation.interval={never}",
     )
-    run, said = command(folder, "train.processes=2", *settings), tmp_path / "said"
-    with said.open("w", encoding="utf-8") as file:
+    run, stderr = command(directory, "train.processes=2", *settings), tmp_path / "stderr"
+    with stderr.open("w", encoding="utf-8") as file:
         assert (
-            kill_after(run, number, lambda: any(read_training_log(folder / "log.jsonl")), file) == 1
+            kill_after(run, number, lambda: any(read_training_log(directory / "log.jsonl")), file)
+            == 1
         )
-    assert last_of(folder) >= 10
-    beginning, *rest = said.read_text("utf-8").splitlines()
-    assert beginning.startswith("Training to update")
+    assert last_checkpoint(directory) >= 10
+    first_line, *rest = stderr.read_text("utf-8").splitlines()
+    assert first_line.startswith("Training to update")
     name = signal.Signals(number).name
-    assert rest == [f"seq2see: stopped by {name}; --resume goes on from the last checkpoint"]
+    assert rest == [
+        f"seq2see: stopped by {name}; use --resume to continue from the last checkpoint"
+    ]
 
 
-def test_a_signal_while_it_saves_does_no_harm(train_here, tmp_path: Path, monkeypatch) -> None:
-    """A terminal sends the first to all, and torchrun's agent passes its own on a little later."""
+def test_signal_during_save_does_not_damage_checkpoint(
+    train_here, tmp_path: Path, monkeypatch
+) -> None:
+    """A terminal sends the signal to all, and torchrun's agent forwards its own a little later."""
     save = checkpoints_module.save_file
 
-    def disturbed(tensors, path: Path) -> None:
+    def save_with_signal(tensors, path: Path) -> None:
         if "000000005" in str(path):
             signal.raise_signal(signal.SIGINT)
         save(tensors, path)
 
-    def stop(self, number: int, batches: object):
-        if number == 5:
+    def update_with_signal(self, update: int, batches: object):
+        if update == 5:
             signal.raise_signal(signal.SIGINT)
-        return step(self, number, batches)
+        return run_update(self, update, batches)
 
-    step = ModelUpdater.__call__
-    monkeypatch.setattr(ModelUpdater, "__call__", stop)
-    monkeypatch.setattr(checkpoints_module, "save_file", disturbed)
+    run_update = ModelUpdater.__call__
+    monkeypatch.setattr(ModelUpdater, "__call__", update_with_signal)
+    monkeypatch.setattr(checkpoints_module, "save_file", save_with_signal)
     with pytest.raises(TrainingError, match="stopped by SIGINT after update 5, which was saved"):
         train_here(tmp_path / "run")
-    assert last_of(tmp_path / "run") == 5
+    assert last_checkpoint(tmp_path / "run") == 5
 
 
-def test_a_signal_before_the_first_update_is_one_line(
-    train_here, tmp_path: Path, monkeypatch
-) -> None:
+def test_signal_before_first_update_is_one_line(train_here, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(train_module, "plan_run", lambda *_: signal.raise_signal(signal.SIGTERM))
-    with pytest.raises(TrainingError, match="^stopped by SIGTERM; --resume goes on from"):
+    with pytest.raises(TrainingError, match="^stopped by SIGTERM; use --resume to continue from"):
         train_here(tmp_path / "run")
 
 
-def test_nonsense_leaves_the_last_good_state(
-    train_here, undisturbed: Path, tmp_path: Path, monkeypatch
+def test_divergence_leaves_last_good_checkpoint(
+    train_here, uninterrupted: Path, tmp_path: Path, monkeypatch
 ) -> None:
     forward, calls = Objective.forward, []
 
-    def sick(self, batch):
+    def diverge(self, batch):
         loss = forward(self, batch)
         calls.append(self.training)
         return loss._replace(total=loss.total * torch.nan) if calls.count(True) > 13 else loss
 
     closed = []
-    monkeypatch.setattr(Objective, "forward", sick)
+    monkeypatch.setattr(Objective, "forward", diverge)
     monkeypatch.setattr(TrainingProgressDisplay, "close", lambda _: closed.append(True))
-    with pytest.raises(TrainingError, match="the loss is nan .* it was not made. Try a lower"):
+    with pytest.raises(TrainingError, match="loss nan, .* the update was not applied. Try a lower"):
         train_here(tmp_path / "run")
     monkeypatch.undo()
     assert closed == [True]
     last = load_file(tmp_path / "run/checkpoints/000000008/model.safetensors")
     assert all(tensor.isfinite().all() for tensor in last.values())
     train_here(tmp_path / "run", resume=True)
-    assert_same_bits(tmp_path / "run", undisturbed)
+    assert_bit_identical(tmp_path / "run", uninterrupted)
 
 
-def test_a_full_disk_leaves_the_last_good_state(
-    train_here, undisturbed: Path, tmp_path: Path, monkeypatch
+def test_full_disk_leaves_last_good_checkpoint(
+    train_here, uninterrupted: Path, tmp_path: Path, monkeypatch
 ) -> None:
     save = checkpoints_module.save_file
 
-    def full(tensors, path: Path) -> None:
+    def raise_no_space(tensors, path: Path) -> None:
         if "000000012" in str(path):
             path.write_bytes(b"half")
             raise OSError(28, "No space left on device")
         save(tensors, path)
 
-    monkeypatch.setattr(checkpoints_module, "save_file", full)
+    monkeypatch.setattr(checkpoints_module, "save_file", raise_no_space)
     with pytest.raises(TrainingError, match="000000012 cannot be written: No space left on dev"):
         train_here(tmp_path / "run")
     names = {path.name for path in (tmp_path / "run/checkpoints").iterdir()}
     assert names == {"000000004", "000000008"}
     monkeypatch.undo()
     train_here(tmp_path / "run", resume=True)
-    assert_same_bits(tmp_path / "run", undisturbed)
+    assert_bit_identical(tmp_path / "run", uninterrupted)
 
 
-def test_stopped_early_and_killed_before_the_result_it_does_not_train_on(
+def test_finished_run_killed_before_result_does_not_train_again(
     train_here, tmp_path: Path, monkeypatch
 ) -> None:
     def killed(*_: object) -> None:
         raise TrainingError("killed")
 
-    early = ("validation.interval=2", "validation.patience=1")
+    overrides = ("validation.interval=2", "validation.patience=1")
     monkeypatch.setattr(ValidationResult, "metric_value", lambda *_: 1.0)
     with monkeypatch.context() as patched:
         patched.setattr(ResultWriter, "write", killed)
         with pytest.raises(TrainingError, match="killed"):
-            train_here(tmp_path / "run", *early)
-    train_here(tmp_path / "run", *early, resume=True)
-    assert last_of(tmp_path / "run") == 4
+            train_here(tmp_path / "run", *overrides)
+    train_here(tmp_path / "run", *overrides, resume=True)
+    assert last_checkpoint(tmp_path / "run") == 4
     assert (tmp_path / "run/config.json").exists()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
-def test_killed_a_dozen_times_it_is_the_same_to_the_bit(
-    train_apart, command, tmp_path: Path, processes: int
+def test_resume_after_random_kills_is_bit_identical(
+    train_in_subprocess, command, tmp_path: Path, processes: int
 ) -> None:
-    """At random moments: while it starts, trains, validates or writes."""
-    long = (f"train.processes={processes}", "train.max_updates=400", "validation.interval=50")
-    calm, disturbed = tmp_path / "calm", tmp_path / "disturbed"
-    assert train_apart(calm, *long).returncode == 0
-    moments = random.Random(processes)  # noqa: S311 a test must be the same each time
+    """The kills come at random times: while the run starts, trains, validates or writes."""
+    overrides = (f"train.processes={processes}", "train.max_updates=400", "validation.interval=50")
+    uninterrupted_run, interrupted = tmp_path / "uninterrupted_run", tmp_path / "interrupted"
+    assert train_in_subprocess(uninterrupted_run, *overrides).returncode == 0
+    generator = random.Random(processes)  # noqa: S311 deterministic
     for turn in range(12):
-        before = last_of(disturbed)
+        before = last_checkpoint(interrupted)
         until = [0.0]
 
-        def enough(before: int = before, until: list[float] = until, turn: int = turn) -> bool:
-            """Wait for a checkpoint more, and then a moment; now and then not even for that."""
-            if not until[0] and (turn % 4 == 0 or last_of(disturbed) > before):
-                until[0] = time.monotonic() + moments.uniform(0, 3 if turn % 4 == 0 else 0.3)
+        def is_due(before: int = before, until: list[float] = until, turn: int = turn) -> bool:
+            """Wait for the next checkpoint and a random time; sometimes only for the time."""
+            if not until[0] and (turn % 4 == 0 or last_checkpoint(interrupted) > before):
+                until[0] = time.monotonic() + generator.uniform(0, 3 if turn % 4 == 0 else 0.3)
             return 0 < until[0] < time.monotonic()
 
-        resumed = command(disturbed, *long, "--resume")
-        assert kill_after(resumed, signal.SIGKILL, enough) == -signal.SIGKILL
-    done = train_apart(disturbed, *long, "--resume")
+        resumed = command(interrupted, *overrides, "--resume")
+        assert kill_after(resumed, signal.SIGKILL, is_due) == -signal.SIGKILL
+    done = train_in_subprocess(interrupted, *overrides, "--resume")
     assert done.returncode == 0, done.stderr
-    assert_same_bits(disturbed, calm, 400)
+    assert_bit_identical(interrupted, uninterrupted_run, 400)
 
 
 @pytest.mark.slow
-def test_killed_with_shared_out_weights_it_is_the_same_to_the_bit(
-    train_apart, command, tmp_path: Path
-) -> None:
-    changes = ("train.processes=2", "train.fsdp=true", "train.max_updates=100")
-    calm, disturbed = tmp_path / "calm", tmp_path / "disturbed"
-    assert train_apart(calm, *changes).returncode == 0
-    killed = kill_after(command(disturbed, *changes), signal.SIGKILL, has(disturbed, 8))
+def test_resume_with_fsdp_is_bit_identical(train_in_subprocess, command, tmp_path: Path) -> None:
+    overrides = ("train.processes=2", "train.fsdp=true", "train.max_updates=100")
+    uninterrupted_run, interrupted = tmp_path / "uninterrupted_run", tmp_path / "interrupted"
+    assert train_in_subprocess(uninterrupted_run, *overrides).returncode == 0
+    killed = kill_after(
+        command(interrupted, *overrides), signal.SIGKILL, has_checkpoint(interrupted, 8)
+    )
     assert killed == -signal.SIGKILL
-    done = train_apart(disturbed, *changes, "--resume")
+    done = train_in_subprocess(interrupted, *overrides, "--resume")
     assert done.returncode == 0, done.stderr
-    assert_same_bits(disturbed, calm, 100)
+    assert_bit_identical(interrupted, uninterrupted_run, 100)
 
 
-def last_of(folder: Path) -> int:
-    """Return the update of the last whole checkpoint, or 0."""
-    names = [path.name for path in folder.glob("checkpoints/*")]
+def last_checkpoint(directory: Path) -> int:
+    """Return the update of the last complete checkpoint, or 0."""
+    names = [path.name for path in directory.glob("checkpoints/*")]
     return max((int(name) for name in names if name.isdecimal()), default=0)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("calls", range(1, 3 * CALLS + 1, 2))
-def test_killed_at_any_point_of_writing(
-    train_here, command, undisturbed: Path, tmp_path: Path, calls: int
+@pytest.mark.parametrize("calls", range(1, 3 * CALLS_PER_CHECKPOINT + 1, 2))
+def test_kill_at_any_write_keeps_run_resumable(
+    train_here, command, uninterrupted: Path, tmp_path: Path, calls: int
 ) -> None:
-    assert die(command(tmp_path / "run"), calls) == -signal.SIGKILL
+    assert kill_at_write(command(tmp_path / "run"), calls) == -signal.SIGKILL
     train_here(tmp_path / "run", resume=True)
-    assert_same_bits(tmp_path / "run", undisturbed)
+    assert_bit_identical(tmp_path / "run", uninterrupted)
 
 
 @pytest.mark.slow
-def test_a_lost_worker_is_started_again(train_apart, command, tmp_path: Path) -> None:
-    """torchrun's agent starts all workers anew, and they go on from the last checkpoint."""
-    assert train_apart(tmp_path / "calm", "train.processes=2").returncode == 0
-    folder = tmp_path / "run"
-    arguments = command(folder, "train.processes=2")[1:]
+def test_torchrun_restarts_killed_worker(train_in_subprocess, command, tmp_path: Path) -> None:
+    """torchrun's agent restarts all workers, which continue from the last checkpoint."""
+    assert train_in_subprocess(tmp_path / "uninterrupted_run", "train.processes=2").returncode == 0
+    directory = tmp_path / "run"
+    arguments = command(directory, "train.processes=2")[1:]
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--max-restarts=2"]
     process = subprocess.Popen(
         [*torchrun, "--nproc-per-node=2", *arguments],
@@ -323,42 +326,42 @@ def test_a_lost_worker_is_started_again(train_apart, command, tmp_path: Path) ->
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    while not has(folder, 8)() and process.poll() is None:
+    while not has_checkpoint(directory, 8)() and process.poll() is None:
         time.sleep(0.01)
-    os.kill(max(children(process.pid)), signal.SIGKILL)  # the last that was started
-    _, said = process.communicate(timeout=600)
-    assert process.returncode == 0, said
-    assert "Training from update" in said
-    assert_same_bits(folder, tmp_path / "calm")
+    os.kill(max(children(process.pid)), signal.SIGKILL)  # the worker that was started last
+    _, stderr = process.communicate(timeout=600)
+    assert process.returncode == 0, stderr
+    assert "Training from update" in stderr
+    assert_bit_identical(directory, tmp_path / "uninterrupted_run")
 
 
 @pytest.mark.slow
-def test_a_worker_lost_by_one_of_two_agents(train_apart, command, tmp_path: Path) -> None:
-    """As on two machines: the agent that lost none starts its own again too, with the leader."""
-    assert train_apart(tmp_path / "calm", "train.processes=2").returncode == 0
-    folder = tmp_path / "run"
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        meeting = f"127.0.0.1:{free.getsockname()[1]}"
+def test_two_agents_restart_killed_worker(train_in_subprocess, command, tmp_path: Path) -> None:
+    """As on two machines: the agent that lost no worker restarts its own worker too."""
+    assert train_in_subprocess(tmp_path / "uninterrupted_run", "train.processes=2").returncode == 0
+    directory = tmp_path / "run"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        endpoint = f"127.0.0.1:{server.getsockname()[1]}"
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1"]
-    where = ["--rdzv-backend=c10d", f"--rdzv-endpoint={meeting}", "--max-restarts=1"]
-    arguments = [*torchrun, *where, *command(folder, "train.processes=2")[1:]]
-    silent = {"stderr": subprocess.DEVNULL, "env": {**os.environ, "OMP_NUM_THREADS": "1"}}
-    agents = [subprocess.Popen(arguments, **silent) for _ in range(2)]
-    while not has(folder, 8)() and all(agent.poll() is None for agent in agents):
+    options = ["--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}", "--max-restarts=1"]
+    arguments = [*torchrun, *options, *command(directory, "train.processes=2")[1:]]
+    process_options = {"stderr": subprocess.DEVNULL, "env": {**os.environ, "OMP_NUM_THREADS": "1"}}
+    agents = [subprocess.Popen(arguments, **process_options) for _ in range(2)]
+    while not has_checkpoint(directory, 8)() and all(agent.poll() is None for agent in agents):
         time.sleep(0.01)
     workers = [worker for agent in agents for worker in children(agent.pid)]
     os.kill(next(worker for worker in workers if rank_of(worker) == 1), signal.SIGKILL)
     assert [agent.wait(timeout=600) for agent in agents] == [0, 0]
-    assert_same_bits(folder, tmp_path / "calm")
+    assert_bit_identical(directory, tmp_path / "uninterrupted_run")
 
 
 def rank_of(pid: int) -> int:
-    """Return the number of a worker."""
+    """Return the rank of a worker process."""
     variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     return int(next(v for v in variables if v.startswith(b"RANK=")).removeprefix(b"RANK="))
 
 
 def children(pid: int) -> list[int]:
-    """Return the processes that a process has started."""
+    """Return the child processes of a process."""
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii")
     return [int(child) for child in text.split()]

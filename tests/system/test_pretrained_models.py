@@ -1,4 +1,4 @@
-"""Runs that build on a model: fine-tuning, and learning from a teacher."""
+"""Runs with pretrained models: fine-tuning and distillation."""
 
 from __future__ import annotations
 
@@ -21,78 +21,78 @@ STUDENT = {
 }
 
 
-def losses(folder: Path) -> list[float]:
-    return [r["nll"] for r in read_training_log(folder / "log.jsonl") if r["kind"] == "train"]
+def training_losses(directory: Path) -> list[float]:
+    return [r["nll"] for r in read_training_log(directory / "log.jsonl") if r["kind"] == "train"]
 
 
 @pytest.fixture(scope="module")
 def base(train_here, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a model that has learnt a little."""
-    folder = tmp_path_factory.mktemp("base") / "run"
+    """Return the directory of a slightly trained model."""
+    directory = tmp_path_factory.mktemp("base") / "run"
     return train_here(
-        folder, "train.max_updates=60", "validation.interval=100", "checkpoints.interval=60"
+        directory, "train.max_updates=60", "validation.interval=100", "checkpoints.interval=60"
     )
 
 
-def test_fine_tuning_goes_on_from_a_model(train_here, base: Path, tmp_path: Path) -> None:
-    changes = ("train.max_updates=10", f"train.init_from={base}", "tokenizer.vocab_size=300")
-    folder = train_here(tmp_path / "run", *changes, "model.dropout.residual=0.25")
-    before, after = Bundle.load(base), Bundle.load(folder)
+def test_fine_tuning_starts_from_model(train_here, base: Path, tmp_path: Path) -> None:
+    overrides = ("train.max_updates=10", f"train.init_from={base}", "tokenizer.vocab_size=300")
+    directory = train_here(tmp_path / "run", *overrides, "model.dropout.residual=0.25")
+    before, after = Bundle.load(base), Bundle.load(directory)
     assert after.tokenizers.fingerprint == before.tokenizers.fingerprint
     assert after.config.dropout.residual == 0.25
     assert after.config == before.config.replace(dropout={"residual": 0.25})
-    assert losses(folder)[0] < losses(base)[0] - 0.5
+    assert training_losses(directory)[0] < training_losses(base)[0] - 0.5
     assert any(not t.equal(before.weights[n]) for n, t in after.weights.items())
 
 
-def test_a_rate_of_nothing_keeps_the_weights(train_here, base: Path, tmp_path: Path) -> None:
-    """Training begins with exactly the weights of the model."""
-    changes = ("train.max_updates=1", f"train.init_from={base}", "checkpoints.final_weights=last")
-    rate = ("schedule.kind=constant", "schedule.peak_lr=1e-30", "schedule.warmup_updates=0")
-    folder = train_here(tmp_path / "run", *changes, *rate)
-    before, after = Bundle.load(base).weights, Bundle.load(folder).weights
+def test_tiny_learning_rate_keeps_initial_weights(train_here, base: Path, tmp_path: Path) -> None:
+    """Training starts with exactly the weights of the model."""
+    overrides = ("train.max_updates=1", f"train.init_from={base}", "checkpoints.final_weights=last")
+    schedule = ("schedule.kind=constant", "schedule.peak_lr=1e-30", "schedule.warmup_updates=0")
+    directory = train_here(tmp_path / "run", *overrides, *schedule)
+    before, after = Bundle.load(base).weights, Bundle.load(directory).weights
     assert all(tensor.equal(before[name]) for name, tensor in after.items())
 
 
-def test_a_student_learns_from_a_teacher(train_here, base: Path, tmp_path: Path) -> None:
-    changes = ("train.max_updates=20", "loss.distillation_weight=0.7", f"loss.teacher={base}")
-    folder = train_here(tmp_path / "run", *changes, model=STUDENT)
-    student, teacher = Bundle.load(folder), Bundle.load(base)
+def test_student_learns_from_teacher(train_here, base: Path, tmp_path: Path) -> None:
+    overrides = ("train.max_updates=20", "loss.distillation_weight=0.7", f"loss.teacher={base}")
+    directory = train_here(tmp_path / "run", *overrides, model=STUDENT)
+    student, teacher = Bundle.load(directory), Bundle.load(base)
     assert student.config.d_model == 16
     assert student.tokenizers.fingerprint == teacher.tokenizers.fingerprint
-    assert losses(folder)[-1] < losses(folder)[0]
+    assert training_losses(directory)[-1] < training_losses(directory)[0]
 
 
-def test_another_teacher_midway_is_refused(train_here, base: Path, tmp_path: Path) -> None:
+def test_resume_rejects_changed_teacher(train_here, base: Path, tmp_path: Path) -> None:
     shutil.copytree(base, tmp_path / "teacher")
-    changes = (
+    overrides = (
         "train.max_updates=2",
         "loss.distillation_weight=0.7",
         f"loss.teacher={tmp_path / 'teacher'}",
     )
-    train_here(tmp_path / "run", *changes, model=STUDENT)
+    train_here(tmp_path / "run", *overrides, model=STUDENT)
     bundle = Bundle.load(base)
     weights = {name: 2 * tensor for name, tensor in bundle.weights.items()}
     other = Bundle(bundle.config, bundle.tokenizers, bundle.languages, weights)
     other.save(tmp_path / "teacher")
-    with pytest.raises(ConfigError, match="but `models.loss.teacher` was"):
-        train_here(tmp_path / "run", *changes, model=STUDENT, resume=True)
+    with pytest.raises(ConfigError, match="`models.loss.teacher` was"):
+        train_here(tmp_path / "run", *overrides, model=STUDENT, resume=True)
 
 
-def test_models_that_cannot_be_built_on(train_here, base: Path, tmp_path: Path) -> None:
+def test_unsuitable_pretrained_models_are_rejected(train_here, base: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="none` does not exist: give a model directory"):
         train_here(tmp_path / "run", "train.init_from=none")
     bundle = Bundle.load(base)
-    framed = Bundle(
+    other = Bundle(
         bundle.config,
         bundle.tokenizers,
         bundle.languages,
         bundle.weights,
         SpecialTokens(decoder_start_id=0),
     )
-    framed.save(tmp_path / "marian")
+    other.save(tmp_path / "marian")
     with pytest.raises(
-        InputError, match="`train.init_from` must be a model that seq2see has trained"
+        InputError, match="`train.init_from` must be a model that was trained by seq2see"
     ):
         train_here(tmp_path / "run", f"train.init_from={tmp_path / 'marian'}")
     advice = "leave it out, or add model.norm.placement=post"
@@ -106,17 +106,20 @@ def test_models_that_cannot_be_built_on(train_here, base: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("changes", "problem"),
+    ("overrides", "problem"),
     [
         (
             ["loss.distillation_weight=0.5"],
-            "`loss.teacher` must be given with `loss.distillation_weight`",
+            "`loss.teacher` must be given if and only if `loss.distillation_weight`",
         ),
-        (["loss.teacher=x"], "`loss.teacher` must be given with `loss.distillation_weight`"),
+        (
+            ["loss.teacher=x"],
+            "`loss.teacher` must be given if and only if `loss.distillation_weight`",
+        ),
     ],
 )
-def test_recipes_that_contradict_themselves(
-    tiny_recipe: Path, changes: list[str], problem: str
+def test_contradictory_recipes_are_rejected(
+    tiny_recipe: Path, overrides: list[str], problem: str
 ) -> None:
     with pytest.raises(ConfigError, match=problem):
-        Recipe.read(tiny_recipe, changes)
+        Recipe.read(tiny_recipe, overrides)

@@ -1,24 +1,23 @@
-"""`seq2see train`: from a recipe to a translator."""
+"""`seq2see train`: train a model from a recipe."""
 
 from __future__ import annotations
 
 import os
-import sys
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from seq2see.cli.inputs import check_run_directory
-from seq2see.errors import ConfigError, Seq2SeeError, TrainingError
+from seq2see.errors import ConfigError, TrainingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
+    from seq2see.cli.training_progress import TrainingProgressDisplay
     from seq2see.settings import Recipe
     from seq2see.training.config import RunConfig
-    from seq2see.training.run_directory import RunDirectory, RunPlan
+    from seq2see.training.run_directory import RunPlan
     from seq2see.training.trainer import TrainingProgress
 
 
@@ -57,15 +56,18 @@ def train(
 
     _check_is_recipe(recipe, overrides or [])
     settings = Recipe.read(recipe, overrides or [])
-    folder = output or Path("runs", recipe.stem if recipe.stem != "recipe" else recipe.parent.name)
-    check_run_directory(folder)
-    if resume and not RunDirectory(folder).has_run and _leads():  # a mistyped name costs hours
-        typer.echo(f"seq2see: {folder} has no run to resume: starting a new one", err=True)
-    train_from_recipe(settings, recipe.parent, folder, resume)
+    name = recipe.stem if recipe.stem != "recipe" else recipe.parent.name
+    run_directory = output or Path("runs", name)
+    check_run_directory(run_directory)
+    if (
+        resume and not RunDirectory(run_directory).has_run and _is_main_process()
+    ):  # a mistyped name costs hours
+        typer.echo(f"seq2see: {run_directory} has no run to resume: starting a new one", err=True)
+    train_from_recipe(settings, recipe.parent, run_directory, resume)
 
 
 def _check_is_recipe(recipe: Path, overrides: list[str]) -> None:
-    """Refuse what to learn from in the place of the recipe that names it."""
+    """Raise ConfigError if the arguments are corpus files instead of a recipe."""
     from seq2see.cli.inputs import infer_language
 
     names = [str(recipe), *(override for override in overrides if "=" not in override)]
@@ -78,105 +80,46 @@ def _check_is_recipe(recipe: Path, overrides: list[str]) -> None:
         )
 
 
-def _leads() -> bool:
-    """Tell if this process speaks for all: torchrun starts several."""
+def _is_main_process() -> bool:
+    """Return whether this process prints messages: torchrun may start several."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def train_from_recipe(
     recipe: Recipe, base_directory: Path, run_directory: Path, resume: bool = False
 ) -> None:
-    """Train by a recipe, in as many processes as it takes, and say how it ended."""
-    from seq2see.training.launch import is_torchrun_worker, launch_workers
-    from seq2see.training.run_directory import RunDirectory
-    from seq2see.training.trainer import signals_as_errors
-    from seq2see.training.workers import torchrun_agent_id
+    """Train a model from a recipe and print where it is; raise TrainingError if a signal came."""
+    from seq2see.training.launch import WorkerArguments, train_run
 
-    ingredients, home = recipe.build_run_config(base_directory), RunDirectory(run_directory)
-    arguments = recipe.model_dump(mode="json"), str(base_directory), str(run_directory)
-    if is_torchrun_worker():  # of torchrun, which starts a worker again with the same arguments
-        goes_on = resume or home.was_started_by(torchrun_agent_id())
-        results = [run_worker(*arguments, lambda: _prepared(ingredients, home, goes_on))]
-    else:
-        with signals_as_errors():
-            count = _prepared(ingredients, home, resume)
-            alone = count == 1
-            results = (
-                [run_worker(*arguments)]
-                if alone
-                else [*launch_workers(_work, count, *arguments).values()]
-            )
-    _tell(next(filter(None, results)), run_directory)
-
-
-def _prepared(ingredients: RunConfig, folder: RunDirectory, resume: bool) -> int:
-    """Make what workers need, say what of the text they will not see, and return their number."""
-    from seq2see.training.train import prepare_run
-
-    prepared = prepare_run(ingredients, folder, resume)
-    for note in prepared.notes:
-        typer.echo(note, err=True)
-    return prepared.processes
-
-
-def run_worker(
-    recipe: dict[str, Any],
-    base_directory: str,
-    run_directory: str,
-    first: Callable[[], object] | None = None,
-) -> dict[str, Any] | None:
-    """Train as one worker; the leader may have something to do first.
-
-    An error that a user can mend is returned, not raised.
-    """
-    from seq2see.cli.training_progress import TrainingProgressDisplay
-    from seq2see.settings import Recipe
-    from seq2see.training.launch import join_worker_group
-    from seq2see.training.run_directory import RunDirectory
-    from seq2see.training.train import run_training as train_worker
-
-    ingredients = Recipe(**recipe).build_run_config(Path(base_directory))
-    home = RunDirectory(Path(run_directory))
-    try:
-        with join_worker_group(ingredients.training.fsdp) as workers, ExitStack() as shown:
-            if first:
-                workers.run_on_main(first)
-
-            def watch(plan: RunPlan, progress: TrainingProgress) -> TrainingProgressDisplay:
-                every, warmup = ingredients.validation.interval, ingredients.schedule.warmup_updates
-                terminal = TrainingProgressDisplay(every, warmup, plan, progress)
-                shown.callback(terminal.close)
-                return terminal
-
-            outcome = train_worker(
-                ingredients, home, workers, watch, may_choose_processes=first is None
-            )
-    except Seq2SeeError as error:
-        return {"error": str(error), "is_use": isinstance(error, ConfigError)}
-    if outcome is None:
-        return None
-    return {"reason": outcome.reason, "update": outcome.update, "done": outcome.is_complete}
-
-
-def _work(*arguments: Any) -> dict[str, Any] | None:
-    """Train as one worker of several on this machine; end the process if a signal has stopped it.
-
-    Its agent, which had the signal too, waits for that, and takes no result any more.
-    """
-    result = run_worker(*arguments)
-    if result and not result.get("done", True):
-        sys.exit(1)
-    return result
-
-
-def _tell(result: dict[str, Any], folder: Path) -> None:
-    """Say how it ended."""
-    if error := result.get("error"):
-        raise ConfigError([error]) if result["is_use"] else TrainingError(error)
-    if not result["done"]:
+    arguments = WorkerArguments(
+        recipe.model_dump(mode="json"),
+        base_directory,
+        run_directory,
+        _build_run_config,
+        _create_display,
+    )
+    outcome = train_run(arguments, resume, lambda note: typer.echo(note, err=True))
+    if not outcome.is_complete:
         raise TrainingError(
-            f"stopped by {result['reason']} after update {result['update']:,}, which was saved; "
-            "--resume goes on from there"
+            f"stopped by {outcome.reason} after update {outcome.update:,}, which was saved; "
+            "use --resume to continue from there"
         )
-    if _leads():
-        typer.echo(f"The model is in {folder}.", err=True)
+    if _is_main_process():
+        typer.echo(f"The model is in {run_directory}.", err=True)
+
+
+def _build_run_config(recipe: Mapping[str, Any], base_directory: Path) -> RunConfig:
+    """Build the settings of a run from a recipe as JSON; called in each worker process."""
+    from seq2see.settings import Recipe
+
+    return Recipe(**recipe).build_run_config(base_directory)
+
+
+def _create_display(
+    run_config: RunConfig, plan: RunPlan, progress: TrainingProgress
+) -> TrainingProgressDisplay:
+    """Create the progress display; called in the main worker process."""
+    from seq2see.cli.training_progress import TrainingProgressDisplay
+
+    interval, warmup = run_config.validation.interval, run_config.schedule.warmup_updates
+    return TrainingProgressDisplay(interval, warmup, plan, progress)

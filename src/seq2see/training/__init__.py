@@ -25,7 +25,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use, so that `seq2see.training.config` stays cheap to import."""
+    """Import a public name on first use: the whole package takes a second to import."""
     if name not in _MODULES:
         raise AttributeError(f"module 'seq2see.training' has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)

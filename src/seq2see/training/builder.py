@@ -36,44 +36,47 @@ from seq2see.training.workers import WorkerGroup, choose_dtype
 
 @dataclass(frozen=True)
 class PretrainedModels:
-    """What a run builds on, if anything."""
+    """Models that a run starts from or learns from, if any."""
 
     init_from: Bundle | None = None
-    """Whose weights are trained on."""
+    """Model whose weights are fine-tuned."""
     teacher: Bundle | None = None
-    """Whose answers are learnt."""
+    """Model whose output distribution is learned (distillation)."""
 
     @classmethod
     def load(
         cls, init_from: str | None, teacher: str | None, base_directory: Path
     ) -> PretrainedModels:
-        """Read the directories, seen from the recipe's; refuse what does not go together."""
-        found = cls(
-            _trainable(init_from, base_directory, "train.init_from"),
-            _trainable(teacher, base_directory, "loss.teacher"),
+        """Load the model directories, which are relative to `base_directory`.
+
+        Raise InputError if a model was not trained by seq2see or the tokenizers differ.
+        """
+        models = cls(
+            _load_trainable(init_from, base_directory, "train.init_from"),
+            _load_trainable(teacher, base_directory, "loss.teacher"),
         )
-        prints = {bundle.tokenizers.fingerprint for bundle in found if bundle}
-        if len(prints) > 1:
+        fingerprints = {bundle.tokenizers.fingerprint for bundle in models if bundle}
+        if len(fingerprints) > 1:
             raise InputError(
-                "`train.init_from` and `loss.teacher` must have the same tokenizer, but do not"
+                "`train.init_from` and `loss.teacher` must have the same tokenizer, but differ"
             )
-        return found
+        return models
 
     def __iter__(self) -> Iterator[Bundle | None]:
         return iter((self.init_from, self.teacher))
 
     @property
     def tokenizers(self) -> TokenizerPair | None:
-        """Their tokenizers, which the run must take over."""
+        """Tokenizers of the models, which the run must use; None without models."""
         return next((bundle.tokenizers for bundle in self if bundle), None)
 
     def check_max_length(self, max_length: int) -> None:
-        """Refuse text that one of them could not take, which would show only midway."""
-        named = {"train.init_from": self.init_from, "loss.teacher": self.teacher}
+        """Raise ConfigError if a model supports only shorter sentences than `max_length`."""
+        models = {"train.init_from": self.init_from, "loss.teacher": self.teacher}
         problems = [
-            f"`batches.max_length` must be at most {limit - 1}, since `{key}` takes {limit} "
-            f"tokens with the sentence's end, but is {max_length} instead"
-            for key, bundle in named.items()
+            f"`batches.max_length` must be at most {limit - 1}, since `{key}` supports {limit} "
+            f"tokens including the end token, but is {max_length} instead"
+            for key, bundle in models.items()
             for limit in (model_length_limits(bundle.config).values() if bundle else ())
             if limit <= max_length
         ]
@@ -82,7 +85,7 @@ class PretrainedModels:
 
 
 def model_length_limits(config: ModelConfig) -> dict[str, int]:
-    """Return the tokens that a model can take at most, by what sets the limit."""
+    """Return the maximum number of tokens per sentence, by the part of the model that limits it."""
     attention = config.resolved_encoder_attention
     limits = {
         "positions": config.max_positions,
@@ -92,44 +95,47 @@ def model_length_limits(config: ModelConfig) -> dict[str, int]:
 
 
 def finetuning_config(config: ModelConfig, overrides: Mapping[str, Any]) -> ModelConfig:
-    """Return the config of a model to be trained on; only its dropout may become another."""
+    """Return the config of a model to fine-tune, with `overrides` applied.
+
+    Raise ConfigError if anything except dropout would change.
+    """
     changed = config.replace(**overrides)
-    before, now = dict(_leaves(config.model_dump())), dict(_leaves(changed.model_dump()))
+    old, new = dict(_flatten(config.model_dump())), dict(_flatten(changed.model_dump()))
     problems = [
-        f"`model.{path}` must be {before.get(path)} as in `train.init_from`, but is {value} instead: "
-        f"leave it out, or add model.{path}={before.get(path)}"
-        for path, value in now.items()
-        if before.get(path) != value and not path.startswith("dropout.")
+        f"`model.{path}` must be {old.get(path)} as in `train.init_from`, but is {value} instead: "
+        f"leave it out, or add model.{path}={old.get(path)}"
+        for path, value in new.items()
+        if old.get(path) != value and not path.startswith("dropout.")
     ]
     if problems:
         raise ConfigError(problems)
     return changed
 
 
-def _leaves(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values of a table and of those inside it, by their paths."""
+def _flatten(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted path and the value of each key of a nested table."""
     for name, value in table.items():
         if isinstance(value, Mapping):
-            yield from _leaves(value, f"{path}{name}.")
+            yield from _flatten(value, f"{path}{name}.")
         else:
             yield f"{path}{name}", value
 
 
-def _trainable(path: str | None, origin: Path, key: str) -> Bundle | None:
-    """Read a model that has its sentence ends where training puts them."""
+def _load_trainable(path: str | None, base_directory: Path, key: str) -> Bundle | None:
+    """Load a model directory; raise InputError if its special tokens are not those of training."""
     if path is None:
         return None
-    bundle = Bundle.load(resolve_model_path(path, origin, key))
+    bundle = Bundle.load(resolve_model_path(path, base_directory, key))
     if bundle.special_tokens != SpecialTokens() or bundle.config.pad_id != PAD_ID:
         raise InputError(
-            f"`{key}` must be a model that seq2see has trained, but {path} frames its sentences "
-            "in another way"
+            f"`{key}` must be a model that was trained by seq2see, but {path} uses other special "
+            "tokens"
         )
     return bundle
 
 
 class RunBuilder:
-    """Makes each part of a run, once. The leader makes files; the others wait and read them."""
+    """Builds the parts of a run. The main process writes files; the other workers read them."""
 
     def __init__(
         self, run_config: RunConfig, directory: RunDirectory, workers: WorkerGroup
@@ -140,23 +146,23 @@ class RunBuilder:
 
     @cached_property
     def training_corpora(self) -> list[Corpus]:
-        """The text to learn from."""
+        """Training corpora."""
         return [self._corpus(config) for config in self.run_config.data.train]
 
     @cached_property
     def validation_corpus(self) -> Corpus:
-        """The text to watch."""
+        """Validation set."""
         return self._corpus(self.run_config.data.valid)
 
     @cached_property
     def test_corpus(self) -> Corpus | None:
-        """The text to judge by, if there is one."""
+        """Test set, if the recipe has one."""
         test = self.run_config.data.test
         return self._corpus(test) if test else None
 
     @property
     def evaluation_corpora(self) -> list[Corpus]:
-        """The text to watch and, if there is one, the text to judge by."""
+        """Validation set and, if the recipe has one, test set."""
         return [corpus for corpus in (self.validation_corpus, self.test_corpus) if corpus]
 
     def _corpus(self, config: CorpusConfig) -> Corpus:
@@ -164,7 +170,7 @@ class RunBuilder:
 
     @property
     def corpus_fingerprints(self) -> dict[str, str]:
-        """The fingerprints of the corpora by their names, but for those that are built in."""
+        """Fingerprints of the corpora that are read from files, by name and recipe key."""
         data = self.run_config.data
         keys = [f"data.train.{number}" for number in range(len(data.train))]
         corpora = zip(
@@ -180,40 +186,39 @@ class RunBuilder:
 
     @cached_property
     def pretrained_models(self) -> PretrainedModels:
-        """The models that the run builds on."""
-        ingredients = self.run_config
+        """Models that the run starts from or learns from."""
+        config = self.run_config
         return PretrainedModels.load(
-            ingredients.training.init_from, ingredients.loss.teacher, ingredients.base_directory
+            config.training.init_from, config.loss.teacher, config.base_directory
         )
 
     def check_inputs(self) -> None:
-        """Refuse what cannot be trained with, before anything is written.
+        """Raise ConfigError or InputError for unusable models or corpora; write nothing.
 
-        A run that has begun goes on: its text was looked at by then.
+        The corpora of a run that is resumed were checked when it started.
         """
-        if start := self.pretrained_models.init_from:
-            finetuning_config(start.config, self.run_config.model_overrides)
+        if bundle := self.pretrained_models.init_from:
+            finetuning_config(bundle.config, self.run_config.model_overrides)
         if not self.directory.has_run:
             self.pretrained_models.check_max_length(self.run_config.batches.max_length)
             check_corpora(
                 self.training_corpora, self.evaluation_corpora, self.run_config.data.languages
             )
-            self._refuse_unfit()
+            self._check_usable_pairs()
 
-    def _refuse_unfit(self) -> None:
-        """Refuse a corpus of which nothing can be used with the tokenizers that the run will have,
-        and a tag that they do not know."""
+    def _check_usable_pairs(self) -> None:
+        """Raise an error if a corpus has no usable pair, or a tag that the tokenizer lacks."""
         tags = [config.tag for config in self.run_config.data.train]
-        learnt = zip(self.training_corpora, tags, strict=True)
-        for corpus, tag in (*learnt, *((corpus, "") for corpus in self.evaluation_corpora)):
-            encoding = EncodingOptions(
+        training = zip(self.training_corpora, tags, strict=True)
+        for corpus, tag in (*training, *((corpus, "") for corpus in self.evaluation_corpora)):
+            options = EncodingOptions(
                 self.initial_tokenizers, self.run_config.batches.max_length, tag
             )
-            if not has_usable_pairs(corpus, encoding):
-                raise _unfit(corpus)
+            if not has_usable_pairs(corpus, options):
+                raise _no_usable_pair(corpus)
 
     def prepare_files(self) -> None:
-        """Make all files that workers read. A run that has begun keeps its tokenizers."""
+        """Write all files that the workers read. A run that is resumed keeps its tokenizers."""
         if not self.directory.has_run:
             self.initial_tokenizers.save(self.directory.path)
         _ = self.model_config, self.batch_sampler
@@ -222,93 +227,98 @@ class RunBuilder:
 
     @cached_property
     def initial_tokenizers(self) -> TokenizerPair:
-        """Those that the run begins with: of the models it builds on, or learnt from the text."""
-        given = self.pretrained_models.tokenizers
-        return given or TokenizerPair.train(self._side(0), self._side(1), self.run_config.tokenizer)
+        """Tokenizers of a new run: those of the pretrained models, or trained on the corpora."""
+        pretrained = self.pretrained_models.tokenizers
+        return pretrained or TokenizerPair.train(
+            self._iterate_side(0), self._iterate_side(1), self.run_config.tokenizer
+        )
 
     @cached_property
     def tokenizers(self) -> TokenizerPair:
-        """The tokenizers of the folder."""
+        """Tokenizers stored in the run directory."""
         return TokenizerPair.load(self.directory.path)
 
-    def _side(self, side: int) -> Iterator[str]:
+    def _iterate_side(self, side: int) -> Iterator[str]:
         return (pair[side] for corpus in self.training_corpora for pair in corpus)
 
     @cached_property
     def encoded_corpora(self) -> list[EncodedCorpus]:
-        """The training corpora as ids."""
+        """Training corpora as token ids."""
         return [
-            self._encoded(corpus, config.tag)
+            self._encode(corpus, config.tag)
             for corpus, config in zip(
                 self.training_corpora, self.run_config.data.train, strict=True
             )
         ]
 
     def encode_evaluation_corpus(self, corpus: Corpus) -> EncodedCorpus:
-        """Return the pairs of a held-out text that its loss is over, as ids."""
-        return self._encoded(corpus, keep_text=False)
+        """Return the pairs of an evaluation set that its loss is computed on, as token ids."""
+        return self._encode(corpus, keep_text=False)
 
-    def _encoded(
+    def _encode(
         self, corpus: Corpus, tag: str = "", keep_text: bool | None = None
     ) -> EncodedCorpus:
+        """Encode a corpus in the main process and open the result in all workers.
+
+        `keep_text` stores the text too, which subword dropout needs.
+        """
         batches = self.run_config.batches
-        keep = batches.subword_dropout > 0 if keep_text is None else keep_text
-        encoding = EncodingOptions(self.tokenizers, batches.max_length, tag, keep)
+        if keep_text is None:
+            keep_text = batches.subword_dropout > 0
+        options = EncodingOptions(self.tokenizers, batches.max_length, tag, keep_text)
         if self.workers.is_main:
-            encode_corpus(corpus, encoding, self.directory.cache, torch.get_num_threads())
+            encode_corpus(corpus, options, self.directory.cache, torch.get_num_threads())
         self.workers.barrier()
-        encoded = encode_corpus(corpus, encoding, self.directory.cache)
+        encoded = encode_corpus(corpus, options, self.directory.cache)
         if not len(encoded):
-            raise _unfit(corpus)
+            raise _no_usable_pair(corpus)
         return encoded
 
     @cached_property
     def model_config(self) -> ModelConfig:
-        """The model's config."""
-        if start := self.pretrained_models.init_from:
-            return finetuning_config(start.config, self.run_config.model_overrides)
+        """Model config for the vocabulary of the tokenizers, or of the model to fine-tune."""
+        if bundle := self.pretrained_models.init_from:
+            return finetuning_config(bundle.config, self.run_config.model_overrides)
         source, target = self.tokenizers.source, self.tokenizers.target
-        joint = self.tokenizers.is_joint
-        return self.run_config.build_model_config(
-            source.vocab_size, None if joint else target.vocab_size
-        )
+        target_vocab_size = None if self.tokenizers.is_joint else target.vocab_size
+        return self.run_config.build_model_config(source.vocab_size, target_vocab_size)
 
     def build_model(self) -> Transformer:
-        """Make a model with its first weights, the same in every worker."""
+        """Build a model with its initial weights, which are the same in every worker."""
         torch.manual_seed(mix_seeds(self.run_config.training.seed))
         model = Transformer.from_config(self.model_config)
-        if start := self.pretrained_models.init_from:
-            model.load_state_dict(start.build_model().state_dict())
+        if bundle := self.pretrained_models.init_from:
+            model.load_state_dict(bundle.build_model().state_dict())
         return model
 
     def build_objective(self) -> Objective:
-        """Make what is trained."""
+        """Build the training objective: the model, its loss and, with distillation, the teacher."""
         if teacher := self.pretrained_models.teacher:
             model = teacher.build_model().to(self.workers.device)
-            return self._objective(model.requires_grad_(False))
-        return self._objective()
+            return self._build_objective(model.requires_grad_(False))
+        return self._build_objective()
 
-    def _objective(self, teacher: Transformer | None = None) -> Objective:
+    def _build_objective(self, teacher: Transformer | None = None) -> Objective:
         device = self.workers.device
-        precision = choose_dtype(self.run_config.training.precision, device)
+        dtype = choose_dtype(self.run_config.training.precision, device)
         loss = self.run_config.loss
-        return Objective(self.build_model().to(device), loss, PAD_ID, teacher, precision)
+        return Objective(self.build_model().to(device), loss, PAD_ID, teacher, dtype)
 
     def build_updater(self, objective: Objective, num_updates: int) -> ModelUpdater:
-        """Make what makes updates."""
-        ingredients = self.run_config
+        """Build what updates the weights, with a schedule for this number of updates."""
+        config = self.run_config
         return ModelUpdater(
             self.workers.wrap_module(objective),
-            build_optimizer(ingredients.optimizer, objective, self.workers),
-            build_schedule(ingredients.schedule, self.model_config.d_model, num_updates),
-            ingredients.optimizer.max_grad_norm,
-            ingredients.training.seed,
+            build_optimizer(config.optimizer, objective, self.workers),
+            build_schedule(config.schedule, self.model_config.d_model, num_updates),
+            config.optimizer.max_grad_norm,
+            config.training.seed,
             self.workers,
         )
 
     @cached_property
     def batch_sampler(self) -> BatchSampler:
-        """Which pairs go together."""
+        """Sampler that forms batches of sentence pairs."""
         data, training = self.run_config.data, self.run_config.training
         return BatchSampler(
             self.encoded_corpora,
@@ -320,11 +330,11 @@ class RunBuilder:
 
     @cached_property
     def updates_per_epoch(self) -> int:
-        """Updates of the first epoch; later ones differ little."""
+        """Number of updates of the first epoch; later epochs differ little."""
         return sum(1 for _ in self.batch_sampler.remaining_updates(DataPosition()))
 
     def build_loader(self) -> BatchLoader:
-        """Make what gives this worker its batches."""
+        """Build the loader of this worker's batches."""
         rate = self.run_config.batches.subword_dropout
         lookup = (
             SubwordDropoutLookup(rate, self.run_config.training.seed)
@@ -336,19 +346,19 @@ class RunBuilder:
         )
 
     def build_evaluator(self, corpus: Corpus) -> CorpusEvaluator:
-        """Make what looks at a held-out text."""
+        """Build the evaluator of a validation or test set."""
         return CorpusEvaluator(
             list(corpus),
             self.encode_evaluation_corpus(corpus),
             self.tokenizers,
             self.run_config.data.languages,
             self.workers,
-            self._objective,  # nobody is taught while being examined
+            self._build_objective,  # without the teacher
             self.run_config.batches,
         )
 
 
-def _unfit(corpus: Corpus) -> InputError:
+def _no_usable_pair(corpus: Corpus) -> InputError:
     return InputError(
-        f"{corpus.name} must have pairs of text, but has none that fits batches.max_length"
+        f"{corpus.name} has no usable pair: all are empty or longer than batches.max_length"
     )

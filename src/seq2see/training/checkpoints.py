@@ -1,4 +1,10 @@
-"""Checkpoints of a run: the state of its parts, saved atomically, and averages of weights."""
+"""Checkpoints: everything that a run needs to resume bit-exactly, and averages of weights.
+
+A checkpoint is a directory `checkpoints/000012000`, named after its update. It contains the tensors
+of each part (`model.safetensors`, `optimizer.safetensors`, …) and one `state.json`. It is written
+to a temporary directory, flushed and renamed, so that it is either complete or absent: killing the
+run at any time leaves the previous checkpoint intact.
+"""
 
 from __future__ import annotations
 
@@ -28,208 +34,223 @@ STATE_FILE = "state.json"
 _PARTIAL = ".partial"
 
 
-_LATE = 0.75
-"""Of a run: from here on, weights are good enough to take the mean of."""
+_AVERAGE_START = 0.75
+"""Fraction of the run after which checkpoints are averaged; earlier weights are too poor."""
 
 
 class HasState(Protocol):
-    """Something that has a state: tensors, and what JSON can hold."""
+    """Something with a state: tensors, and values that JSON can represent."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return its tensors, none of them twice; those that are shared out as they are."""
+        """Return the tensors by name, each once; sharded tensors are returned as they are."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """Return the rest."""
+        """Return the part of the state that is stored as JSON."""
         ...
 
 
 class Checkpointable(HasState, Protocol):
-    """Something that can take a state over, too."""
+    """Something whose state can also be restored."""
 
     def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Take over both."""
+        """Set the state."""
         ...
 
 
 class StateSnapshot:
-    """The state of a part as it is now, for those who keep it.
+    """Copy of the state of a part on the CPU.
 
-    What workers share out is put together by all of them, one tensor at a time: no device ever
-    holds more of it than its share and that.
+    Sharded tensors are gathered by all workers, one at a time, so that no device holds more than
+    its shards and one full tensor. Workers with `keep_tensors=False` take part in the gathering
+    but discard the result.
     """
 
     def __init__(self, part: HasState, keep_tensors: bool = True) -> None:
         self._tensors = {}
         for name, tensor in part.tensors().items():
-            together = full_tensor(tensor)
+            gathered = full_tensor(tensor)
             if keep_tensors:
-                self._tensors[name] = together.cpu()
+                self._tensors[name] = gathered.cpu()
         self._state = part.state()
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return its tensors."""
+        """Return the tensors by name."""
         return self._tensors
 
     def state(self) -> dict[str, Any]:
-        """Return the rest."""
+        """Return the part of the state that is stored as JSON."""
         return self._state
 
 
 class CheckpointDirectory:
-    """The checkpoints of a run: the last, the last `keep` that are due, and those that are named.
+    """Directory with the checkpoints of a run.
 
-    One is due at each multiple of `every`. One of an interruption is not: it lasts until the next.
+    It keeps the latest checkpoint, the last `keep_last` regular ones and the protected ones.
+    Checkpoints at multiples of `interval` are regular. The checkpoint of an interruption is not: it
+    is deleted when the next one is saved.
     """
 
     def __init__(self, directory: Path, keep_last: int, interval: int = 1) -> None:
         self.directory = directory
-        self._keep = keep_last
-        self._every = interval
+        self._keep_last = keep_last
+        self._interval = interval
 
     def save(
         self, update: int, parts: Mapping[str, HasState], protected_updates: Iterable[int] = ()
     ) -> Path:
-        """Write a checkpoint, and delete old ones that are not precious."""
-        home, aside = self.path(update), self._aside(update)
-        shutil.rmtree(aside, ignore_errors=True)
-        try:
-            self._write(update, parts, aside, home)
-        except (OSError, SafetensorError) as error:
-            shutil.rmtree(aside, ignore_errors=True)
-            raise TrainingError(
-                f"{home} cannot be written: {getattr(error, 'strerror', None) or error}; "
-                "the checkpoints before it are whole, and --resume goes on from the last"
-            ) from error
-        self._forget({*protected_updates, update})
-        return home
+        """Write a checkpoint and delete old ones; return its path.
 
-    def _write(self, update: int, parts: Mapping[str, HasState], aside: Path, home: Path) -> None:
-        """Write all of it aside, flush it, and give it its name: the one moment at which it is."""
-        aside.mkdir(parents=True)
+        Raise TrainingError if it cannot be written.
+        """
+        path, partial_path = self.path(update), self._partial_path(update)
+        shutil.rmtree(partial_path, ignore_errors=True)
+        try:
+            self._write(update, parts, partial_path, path)
+        except (OSError, SafetensorError) as error:
+            shutil.rmtree(partial_path, ignore_errors=True)
+            raise TrainingError(
+                f"{path} cannot be written: {getattr(error, 'strerror', None) or error}; "
+                "earlier checkpoints are intact, use --resume to continue from the last one"
+            ) from error
+        self._delete_old({*protected_updates, update})
+        return path
+
+    def _write(
+        self, update: int, parts: Mapping[str, HasState], partial_path: Path, path: Path
+    ) -> None:
+        """Write all files to a temporary directory, flush them and rename the directory."""
+        partial_path.mkdir(parents=True)
         files = []
         for name, part in parts.items():
             if tensors := part.tensors():
                 files.append(f"{name}.safetensors")
-                write_with_default_mode(aside / files[-1], partial(save_file, tensors))
+                write_with_default_mode(partial_path / files[-1], partial(save_file, tensors))
         state = {name: part.state() for name, part in parts.items()}
         content = {"update": update, "files": files, **state}
-        (aside / STATE_FILE).write_text(json.dumps(content), "utf-8")
-        _flush_all(aside)
-        shutil.rmtree(home, ignore_errors=True)
-        aside.rename(home)
+        (partial_path / STATE_FILE).write_text(json.dumps(content), "utf-8")
+        _fsync_directory(partial_path)
+        shutil.rmtree(path, ignore_errors=True)
+        partial_path.rename(path)
         fsync_path(self.directory)
 
     def restore(self, update: int, parts: Mapping[str, Checkpointable]) -> None:
-        """Give every part its state of this update."""
-        home = self.path(update)
-        with reading_checkpoint(home):
-            state = json.loads((home / STATE_FILE).read_text("utf-8"))
-            for missing in (f for f in state.get("files", ()) if not (home / f).exists()):
+        """Restore the state of every part from the checkpoint of this update.
+
+        Raise InputError if the checkpoint is damaged.
+        """
+        directory = self.path(update)
+        with reading_checkpoint(directory):
+            state = json.loads((directory / STATE_FILE).read_text("utf-8"))
+            for missing in (f for f in state.get("files", ()) if not (directory / f).exists()):
                 raise FileNotFoundError(f"{missing} is missing")
             for name, part in parts.items():
-                file = home / f"{name}.safetensors"
+                file = directory / f"{name}.safetensors"
                 part.restore(load_file(file) if file.exists() else {}, state[name])
 
     def saved_updates(self) -> list[int]:
-        """Return the updates of which there is a checkpoint, in order."""
-        folders = self.directory.glob("[0-9]*")
-        return sorted(int(f.name) for f in folders if f.name.isdecimal())
+        """Return the updates that have a checkpoint, in ascending order."""
+        names = [path.name for path in self.directory.glob("[0-9]*")]
+        return sorted(int(name) for name in names if name.isdecimal())
 
     def updates_to_average(self) -> list[int]:
-        """Return the last `keep` of a run that has ended, interrupted or not.
+        """Return the updates of the checkpoints to average at the end of a run.
 
-        All are of its last quarter: a short run has others that had not learnt much yet.
+        They are the last `keep_last` regular ones of its last quarter, and the last one. The result
+        does not depend on interruptions.
         """
         updates = self.saved_updates()
-        late = [update for update in updates[:-1] if update >= _LATE * updates[-1]]
-        return [*self._due(late), *updates[-1:]][-self._keep :]
+        late = [update for update in updates[:-1] if update >= _AVERAGE_START * updates[-1]]
+        return [*self._regular(late), *updates[-1:]][-self._keep_last :]
 
-    def _due(self, updates: Iterable[int]) -> list[int]:
-        return [update for update in updates if update % self._every == 0]
+    def _regular(self, updates: Iterable[int]) -> list[int]:
+        return [update for update in updates if update % self._interval == 0]
 
     def path(self, update: int) -> Path:
-        """Return where the checkpoint of this update is."""
+        """Return the path of the checkpoint of this update."""
         return self.directory / f"{update:09d}"
 
-    def _aside(self, update: int) -> Path:
+    def _partial_path(self, update: int) -> Path:
         return self.directory / f"{update:09d}{_PARTIAL}"
 
-    def _forget(self, precious: set[int]) -> None:
-        kept = {*self._due(self.saved_updates())[-self._keep :], *precious}
-        self._sweep()
+    def _delete_old(self, protected_updates: set[int]) -> None:
+        kept = {*self._regular(self.saved_updates())[-self._keep_last :], *protected_updates}
+        self._delete_partial()
         for update in self.saved_updates():
-            if update not in kept:  # killed in the middle of it, no half of one keeps its name
+            # Rename first: if the run is killed now, no incomplete checkpoint keeps a valid name.
+            if update not in kept:
                 with suppress(OSError):
-                    self.path(update).rename(self._aside(update))
-        self._sweep()
+                    self.path(update).rename(self._partial_path(update))
+        self._delete_partial()
 
-    def _sweep(self) -> None:
-        """Remove what is no whole checkpoint: none yet, when a run was killed, or no longer."""
-        for aside in self.directory.glob(f"*{_PARTIAL}"):
-            shutil.rmtree(aside, ignore_errors=True)
+    def _delete_partial(self) -> None:
+        """Delete incomplete checkpoints: not completely written, or to be deleted."""
+        for path in self.directory.glob(f"*{_PARTIAL}"):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 @contextmanager
 def reading_checkpoint(directory: Path) -> Iterator[None]:
-    """Say of a checkpoint that cannot be read that it is damaged, and what to do."""
+    """Convert errors of reading a checkpoint into an InputError that says what to do."""
     try:
         yield
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise InputError(
-            f"{directory} is damaged: {error}; delete it to go on from the one before"
+            f"{directory} is damaged: {error}; delete it to continue from the previous one"
         ) from None
 
 
-def _flush_all(folder: Path) -> None:
-    """Wait until the files of a folder are on the disk, and the folder too."""
-    for path in (*folder.iterdir(), folder):
+def _fsync_directory(directory: Path) -> None:
+    """Flush the files of a directory and the directory itself to the disk."""
+    for path in (*directory.iterdir(), directory):
         fsync_path(path)
 
 
 class CheckpointableModel:
-    """The weights, each under one name, although tied ones have several."""
+    """State of a model: its weights; tied weights are stored once."""
 
     def __init__(self, model: nn.Module) -> None:
         self._model = model
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the weights."""
+        """Return the weights by name."""
         return {
             name: tensor.detach() for name, tensor in state_without_duplicates(self._model).items()
         }
 
     def state(self) -> dict[str, Any]:
-        """Return nothing: the weights are all."""
+        """Return an empty state: the weights are all."""
         return {}
 
     def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Take over the weights."""
+        """Set the weights; raise InputError if the names are not those of the model."""
         del state
         own = state_without_duplicates(self._model)
         if own.keys() != tensors.keys():
             different = sorted(own.keys() ^ tensors.keys())
-            raise InputError(f"weights must be those of this model, but differ in {different[0]}")
+            raise InputError(
+                f"the weights are those of another model: they differ in {different[0]}"
+            )
         for name, tensor in own.items():
             copy_into(tensors[name], tensor)
 
 
 def state_without_duplicates(module: nn.Module) -> dict[str, Tensor]:
-    """Return the state of a module, what is shared under its first name only."""
+    """Return the state of a module; tied tensors appear only under their first name."""
     seen: set[int] = set()
     state = module.state_dict(keep_vars=True).items()
     return {name: t for name, t in state if id(t) not in seen and not seen.add(id(t))}  # type: ignore[func-returns-value]
 
 
 class CheckpointableOptimizer:
-    """The moments of every weight, by its name."""
+    """State of an optimizer: the moments of every weight, by the name of the weight."""
 
     def __init__(self, optimizer: Optimizer, model: nn.Module) -> None:
         self._optimizer = optimizer
         self._names = {id(parameter): name for name, parameter in model.named_parameters()}
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the moments."""
+        """Return the moments by name."""
         return {
             f"{self._names[id(parameter)]}/{key}": value
             for parameter, state in self._optimizer.state.items()
@@ -237,56 +258,56 @@ class CheckpointableOptimizer:
         }
 
     def state(self) -> dict[str, Any]:
-        """Return nothing: rates come from the schedule."""
+        """Return an empty state: learning rates come from the schedule."""
         return {}
 
     def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Take over the moments."""
+        """Set the moments."""
         del state
         for group in self._optimizer.param_groups:
             for parameter in group["params"]:
-                start = f"{self._names[id(parameter)]}/"
+                prefix = f"{self._names[id(parameter)]}/"
                 self._optimizer.state[parameter] = {
-                    name.removeprefix(start): shard_like(tensor, parameter)
+                    name.removeprefix(prefix): shard_like(tensor, parameter)
                     for name, tensor in tensors.items()
-                    if name.startswith(start)
+                    if name.startswith(prefix)
                 }
 
 
 class HasJsonState(Protocol):
-    """A part whose state JSON can hold."""
+    """Something whose state can be represented as JSON."""
 
     def state(self) -> dict[str, Any]:
-        """Return its state."""
+        """Return the state."""
         ...
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take it over."""
+        """Set the state."""
         ...
 
 
 class CheckpointableJson:
-    """A part without tensors."""
+    """Adapter for a part without tensors."""
 
     def __init__(self, part: HasJsonState) -> None:
         self._part = part
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return nothing."""
+        """Return no tensors."""
         return {}
 
     def state(self) -> dict[str, Any]:
-        """Return its state."""
+        """Return the state."""
         return self._part.state()
 
     def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Take it over."""
+        """Set the state."""
         del tensors
         self._part.restore(state)
 
 
 def average_checkpoints(files: Sequence[Path]) -> dict[str, Tensor]:
-    """Return the mean of the weights in these files, summed in float64."""
+    """Return the mean of the weights in these files, computed in float64."""
     total: dict[str, Tensor] = {}
     for file in files:
         with reading_checkpoint(file.parent):
@@ -297,9 +318,10 @@ def average_checkpoints(files: Sequence[Path]) -> dict[str, Tensor]:
 
 
 class ExponentialMovingAverage:
-    """An exponential moving average of the weights: each update keeps `decay` of what it was.
+    """Exponential moving average of the weights.
 
-    It starts as the plain mean of the first updates, so that it soon forgets the first weights.
+    The first updates are averaged with equal weights, so that the initial weights soon lose their
+    influence.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -310,7 +332,7 @@ class ExponentialMovingAverage:
         }
 
     def after_update(self, progress: TrainingProgress, report: UpdateReport) -> None:
-        """Take the new weights in."""
+        """Update the average with the current weights."""
         del report
         decay = min(self._decay, (progress.update - 1) / progress.update)
         for name, tensor in state_without_duplicates(self._model).items():
@@ -320,15 +342,15 @@ class ExponentialMovingAverage:
                 self._average[name].copy_(tensor.detach())
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the average."""
+        """Return the averaged weights by name."""
         return dict(self._average)
 
     def state(self) -> dict[str, Any]:
-        """Return nothing: the tensors are all."""
+        """Return an empty state: the tensors are all."""
         return {}
 
     def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Take an average over."""
+        """Set the averaged weights."""
         del state
         with torch.no_grad():
             for name, tensor in self._average.items():
@@ -336,7 +358,7 @@ class ExponentialMovingAverage:
 
 
 class Checkpointer:
-    """Saves every part of a run, now and then. It listens last, so that all others are in it."""
+    """Listener that saves checkpoints. It must come last: it saves the state of the others."""
 
     def __init__(
         self,
@@ -353,22 +375,22 @@ class Checkpointer:
         self._best_update = best_update
 
     def after_update(self, progress: TrainingProgress, report: UpdateReport) -> None:
-        """Save if it is time, or if this is the best so far."""
+        """Save a checkpoint at each interval and at the best update so far."""
         del report
         if progress.update % self._config.interval == 0 or progress.update == self._best_update():
             self.save(progress)
 
     def save(self, progress: TrainingProgress) -> None:
-        """Save now, unless it was done."""
-        saved = progress.update in self._checkpoints.saved_updates()
-        if not self._workers.broadcast(saved):
-            keep = self._workers.is_main
-            parts = {name: StateSnapshot(part, keep) for name, part in self._parts.items()}
+        """Save a checkpoint of this update, unless it exists."""
+        is_saved = progress.update in self._checkpoints.saved_updates()
+        if not self._workers.broadcast(is_saved):
+            is_main = self._workers.is_main
+            parts = {name: StateSnapshot(part, is_main) for name, part in self._parts.items()}
             best = {self._best_update()}
             self._workers.run_on_main(lambda: self._checkpoints.save(progress.update, parts, best))
 
     def final_weights(self) -> dict[str, Tensor]:
-        """Return the weights that become the model."""
+        """Return the weights of the final model, as `checkpoints.final_weights` selects them."""
         updates = self._checkpoints.saved_updates()
         best = self._best_update()
         match self._config.final_weights:

@@ -1,6 +1,4 @@
-"""Settings of a training run: the recipe's sections on training, and `RunConfig` with all of
-them.
-"""
+"""Settings of a run: the training sections of a recipe, and `RunConfig` with all sections."""
 
 from __future__ import annotations
 
@@ -26,41 +24,41 @@ from seq2see.training.schedule import ScheduleConfig
 
 
 class TrainingConfig(Config):
-    """How long to train. Whichever of the three limits comes first ends it."""
+    """Length of training and use of the machine. Training ends at the first limit reached."""
 
     seed: int = Field(default=1, ge=0, lt=2**63)
-    """Decides the first weights, the order of the data, and dropout: same seed, same run, if
-    `processes` and `threads` are set, for dropout and sums differ with their number."""
+    """Random seed for initialization, data order and dropout. Results are identical only with the
+    same `processes` and `threads`."""
     max_updates: int | None = Field(default=None, ge=1)
-    """Steps of the optimiser."""
+    """Maximum number of optimizer updates."""
     max_epochs: float | None = Field(default=None, gt=0)
-    """Times through the data."""
+    """Maximum number of epochs (passes over the training data)."""
     max_minutes: float | None = Field(default=None, gt=0)
-    """Time, on this machine: the speed is measured at the start, and the schedule planned so that
-    training, validations and the last scores end in time."""
+    """Maximum time in minutes, including validation and final scoring. The number of updates is
+    computed from the speed measured at the start."""
     batches_per_update: int = Field(default=1, ge=1)
-    """Batches whose gradients are summed for each update, over all processes."""
+    """Number of batches per update over all processes (gradient accumulation)."""
     processes: int | None = Field(default=None, ge=1)
-    """Workers on this machine; each gets its share of every update. Unset: on a CPU one a core (but
-    no more than have 1,024 tokens of a batch each), or one with a thread a core, whichever is
-    faster here; on other devices one a device."""
+    """Number of worker processes on this machine. Default: one per GPU; on a CPU, one per core
+    (with at least 1,024 tokens per batch each) or a single one with all threads, whichever is
+    faster."""
     threads: int | None = Field(default=None, ge=1)
-    """Threads of each worker. Unset: OMP_NUM_THREADS if that is set (under torchrun, if it is not
-    1, which torchrun sets), else all cores, shared."""
+    """Number of CPU threads per process. Default: OMP_NUM_THREADS (a 1 set by torchrun is ignored),
+    otherwise the number of cores divided by the number of processes."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Of matrix products; weights, sums and the optimiser stay in float32. `auto`: bfloat16 on
-    devices that have it, float32 on a CPU."""
+    """Data type of matrix products; weights and optimizer state are float32. `auto`: bfloat16 on
+    GPUs that support it, otherwise float32."""
     fsdp: bool = False
-    """Share weights, gradients and moments out among the workers (FSDP2) instead of giving each of
-    them a copy: for models that do not fit into the memory of one."""
+    """Shard weights, gradients and optimizer state across processes (FSDP2), for models that do not
+    fit into the memory of one device."""
     init_from: str | None = None
-    """Fine-tuning: a model directory to begin with, seen from the recipe. Its tokenizer and its
-    architecture are kept; only `model.dropout` may be another."""
+    """Fine-tuning: model directory to start from, relative to the recipe. Tokenizer and
+    architecture are taken from it; only `model.dropout` may differ."""
     tensorboard: bool = True
-    """Write events for TensorBoard too, if it is installed."""
+    """Write TensorBoard event files if tensorboard is installed."""
 
     def conflicts(self) -> Iterator[str]:
-        """Refuse a training without an end, and shares for nobody."""
+        """Yield a problem if training has no limit, or FSDP a single process."""
         if self.max_updates is None and self.max_epochs is None and self.max_minutes is None:
             yield "one of `max_updates`, `max_epochs` and `max_minutes` must be set"
         if self.fsdp and self.processes == 1:
@@ -68,40 +66,41 @@ class TrainingConfig(Config):
 
 
 class ValidationConfig(Config):
-    """How the model is watched while it learns."""
+    """Validation during training."""
 
     interval: int = Field(default=500, ge=1)
-    """Updates between two looks at the validation set."""
+    """Number of updates between validations."""
     metric: Literal["loss", "bleu", "chrf"] = "bleu"
-    """What the best checkpoint is the best by."""
+    """Metric that selects the best checkpoint."""
     patience: int | None = Field(default=None, ge=1)
-    """Stop after so many looks without a better score. Unset: never."""
+    """Stop after this number of validations without improvement. Default: never."""
     beam_size: int = Field(default=1, ge=1, le=100)
-    """How wide to search when translating the validation set."""
+    """Beam size for translating the validation set."""
     max_sentences: int = Field(default=1000, ge=1)
-    """Translate at most so many sentences of it; the loss is over all that fit max_length."""
+    """Maximum number of sentences to translate, from the start of the validation set. The loss uses
+    all pairs within `batches.max_length`."""
     num_examples: int = Field(default=3, ge=0)
-    """Translations to show each time."""
+    """Number of example translations to print per validation."""
 
 
 class CheckpointConfig(Config):
-    """What is kept, and what becomes the model in the end."""
+    """Checkpoints and the weights of the final model."""
 
     interval: int = Field(default=500, ge=1)
-    """Updates between two checkpoints."""
+    """Number of updates between checkpoints."""
     keep_last: int = Field(default=5, ge=1)
-    """How many of the last are kept; the best is kept too."""
+    """Number of recent checkpoints to keep, in addition to the best one."""
     final_weights: Literal["best", "last", "average", "ema"] = "average"
-    """The model: the best checkpoint, the last, the mean of the last that were kept, or the
-    exponential moving average."""
+    """Weights of the final model: `best` checkpoint, `last` checkpoint, `average` (of the kept
+    checkpoints from the last quarter of the run) or `ema` (exponential moving average)."""
     ema_decay: float = Field(default=0.0, ge=0, lt=1)
-    """How much of the moving average each update keeps, e.g. 0.999. 0: there is none."""
+    """Decay of the exponential moving average of the weights, for example 0.999. 0 disables it."""
     int8_probes: int = Field(default=32, ge=0)
-    """Sources of the validation set that are kept beside the model, as text: int8 is used only
-    where they come out as in float32. 0: none, and no int8."""
+    """Number of validation sentences that are stored with the model as plain text. int8 is used
+    only if it translates them nearly as float32 does. 0 disables int8."""
 
     def conflicts(self) -> Iterator[str]:
-        """Refuse a result that is never made."""
+        """Yield a problem if the final weights are an average that is not computed."""
         if self.final_weights == "ema" and not self.ema_decay:
             yield '`ema_decay` must be above 0 with final_weights = "ema", but is 0 instead'
 
@@ -109,23 +108,31 @@ class CheckpointConfig(Config):
 def compute_model_checksums(
     init_from: str | None, teacher: str | None, base_directory: Path
 ) -> dict[str, str]:
-    """Return what tells other weights in the same place: the SHA-256 of their files."""
-    named = {"train.init_from": init_from, "loss.teacher": teacher}
+    """Return the SHA-256 of the weights of each model that is set, by recipe key.
+
+    The checksums show whether a path contains other weights than when the run was started.
+    """
+    paths = {"train.init_from": init_from, "loss.teacher": teacher}
     return {
         key: _checksum(resolve_model_path(path, base_directory, key))
-        for key, path in named.items()
+        for key, path in paths.items()
         if path
     }
 
 
-def resolve_model_path(path: str, origin: Path, key: str) -> Path:
+def resolve_model_path(path: str, base_directory: Path, key: str) -> Path:
+    """Return the path of a model directory, with environment variables expanded.
+
+    Raise ConfigError for recipe key `key` if a variable is not defined.
+    """
     expanded = os.path.expandvars(path)
     if "$" in expanded:
-        raise ConfigError([f"`{key}` must name variables that are set, but is {expanded} instead"])
-    return origin / expanded
+        raise ConfigError([f"`{key}` contains an undefined environment variable: {expanded}"])
+    return base_directory / expanded
 
 
 def _checksum(directory: Path) -> str:
+    """Return the SHA-256 of the weights of a model directory."""
     try:
         with (directory / "model.safetensors").open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -134,12 +141,13 @@ def _checksum(directory: Path) -> str:
 
 
 ModelConfigFactory = Callable[[int, int | None], ModelConfig]
-"""The model's config, for a number of source pieces and, if it is another, of target pieces."""
+"""Builds the model config for a source vocabulary size and a target vocabulary size, which is None
+if both sides share a vocabulary."""
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What a recipe has, part by part."""
+    """All settings of a run: the sections of a recipe and what follows from its location."""
 
     data: DataConfig
     tokenizer: TokenizerConfig
@@ -152,17 +160,17 @@ class RunConfig:
     validation: ValidationConfig
     checkpoints: CheckpointConfig
     base_directory: Path
-    """The folder of the recipe, from which names of files are seen."""
+    """Directory of the recipe; file names are relative to it."""
     recipe: Mapping[str, Any]
-    """All of it as plain JSON, to be kept with the run."""
+    """The recipe as JSON, stored with the run and the model."""
     complete_recipe: RecipeCompleter = dict
-    """Gives such a recipe of an earlier version the keys that have come since."""
+    """Adds the defaults of missing keys to a recipe of an earlier version, as JSON."""
     model_overrides: Mapping[str, Any] = field(default_factory=dict)
-    """What the recipe says of the model beyond its preset. Fine-tuning may change dropout alone."""
+    """Keys of `[model]` except the preset. Fine-tuning may only change dropout."""
 
     @property
     def model_checksums(self) -> dict[str, str]:
-        """The checksums of the models that the run builds on."""
+        """SHA-256 of the weights that the run starts from and of the teacher, by recipe key."""
         return compute_model_checksums(
             self.training.init_from, self.loss.teacher, self.base_directory
         )

@@ -1,4 +1,8 @@
-"""Start worker processes with torchrun's elastic agent and join them to a process group."""
+"""Start worker processes with torchrun's elastic agent and join them to a process group.
+
+`train_run` is the entry point of the command: it prepares a run, starts its workers and returns how
+the run ended. `run_worker` is the entry point of each worker process.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,15 @@ import logging
 import os
 import secrets
 import signal
+import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
 from uuid import uuid4
 
 import torch
@@ -22,24 +30,160 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.distributed.rendezvous import rendezvous
 
-from seq2see.errors import TrainingError
-from seq2see.training.workers import DdpWorkerGroup, FsdpWorkerGroup, WorkerGroup
+from seq2see.errors import ConfigError, Seq2SeeError, TrainingError
+from seq2see.progress import MessageCallback
+from seq2see.training.config import RunConfig
+from seq2see.training.run_directory import RunDirectory, RunPlan
+from seq2see.training.train import RunOutcome, prepare_run, run_training
+from seq2see.training.trainer import TrainingProgress, signals_as_errors
+from seq2see.training.training_log import LogWriter
+from seq2see.training.workers import (
+    DdpWorkerGroup,
+    FsdpWorkerGroup,
+    WorkerGroup,
+    torchrun_agent_id,
+)
 
-_TO_SAVE = 600
-"""Seconds that the agent gives workers to finish a validation and to save, before it kills them."""
+_SHUTDOWN_SECONDS = 600
+"""Time that the agent gives the workers to validate and save before it kills them."""
+_MAX_RESTARTS = 3
+_POLL_SECONDS = 0.02
+"""Time between two reads of the rendezvous store."""
+_GROUP_TIMEOUT = timedelta(days=1)
+"""Time to wait for the other workers: the main process may have a large corpus to encode."""
+_GLOO_RELEASE_SECONDS = 0.3
+"""Time for the threads of gloo to release the last tensors before the process may end.
+
+They do so shortly after the waiting threads are woken, and need the interpreter for it. If the
+interpreter is shutting down by then, the process aborts (torch 2.13, without an event to wait for).
+"""
+
+
+class ProgressDisplay(LogWriter, Protocol):
+    """Shows the records of a run to the user."""
+
+    def close(self) -> None:
+        """Restore the terminal."""
+        ...
+
+
+@dataclass(frozen=True)
+class WorkerArguments:
+    """Arguments of a worker process. The functions must be picklable: defined in a module."""
+
+    recipe: Mapping[str, Any]
+    """The recipe as JSON."""
+    base_directory: Path
+    """Directory that file names of the recipe are relative to."""
+    run_directory: Path
+    build_run_config: Callable[[Mapping[str, Any], Path], RunConfig]
+    """Builds the settings from the recipe and the base directory."""
+    create_display: Callable[[RunConfig, RunPlan, TrainingProgress], ProgressDisplay]
+    """Creates the progress display of the main process."""
+
+
+@dataclass(frozen=True)
+class WorkerResult:
+    """What a worker process returns: the outcome of the run, or the error that ended it."""
+
+    outcome: RunOutcome | None = None
+    error: str = ""
+    is_config_error: bool = False
+
+    def get_outcome(self) -> RunOutcome:
+        """Return the outcome; raise ConfigError or TrainingError if there was an error."""
+        if self.error:
+            raise ConfigError([self.error]) if self.is_config_error else TrainingError(self.error)
+        assert self.outcome is not None
+        return self.outcome
+
+
+def train_run(arguments: WorkerArguments, resume: bool, on_message: MessageCallback) -> RunOutcome:
+    """Prepare a run, train it in as many processes as it needs, and return how it ended.
+
+    In a process that torchrun has started, train as one worker of torchrun's group. torchrun
+    restarts a failed worker with the same arguments, so a run that was started by the same agent
+    continues without `resume`.
+    """
+    run_config = arguments.build_run_config(arguments.recipe, arguments.base_directory)
+    directory = RunDirectory(arguments.run_directory)
+
+    if is_torchrun_worker():
+        continues = resume or directory.was_started_by(torchrun_agent_id())
+        prepare = partial(prepare_and_report, run_config, directory, continues, on_message)
+        results = [run_worker(arguments, prepare)]
+    else:
+        with signals_as_errors():
+            processes = prepare_and_report(run_config, directory, resume, on_message)
+            results = (
+                [run_worker(arguments)]
+                if processes == 1
+                else [*launch_workers(_run_launched_worker, processes, arguments).values()]
+            )
+    return next(result for result in results if result).get_outcome()
+
+
+def prepare_and_report(
+    run_config: RunConfig, directory: RunDirectory, resume: bool, on_message: MessageCallback
+) -> int:
+    """Prepare a run, report notes on its data and model, and return the number of processes."""
+    prepared = prepare_run(run_config, directory, resume)
+    for note in prepared.notes:
+        on_message(note)
+    return prepared.processes
+
+
+def run_worker(
+    arguments: WorkerArguments, prepare: Callable[[], object] | None = None
+) -> WorkerResult | None:
+    """Train as one worker; return None if the run continues without this worker.
+
+    `prepare` runs in the main process first; it is given in processes that torchrun has started,
+    whose number cannot change. An error that the user can fix is returned, not raised.
+    """
+    run_config = arguments.build_run_config(arguments.recipe, arguments.base_directory)
+    directory = RunDirectory(arguments.run_directory)
+    try:
+        with join_worker_group(run_config.training.fsdp) as workers, ExitStack() as displays:
+            if prepare:
+                workers.run_on_main(prepare)
+
+            def create_display(plan: RunPlan, progress: TrainingProgress) -> ProgressDisplay:
+                display = arguments.create_display(run_config, plan, progress)
+                displays.callback(display.close)
+                return display
+
+            outcome = run_training(
+                run_config, directory, workers, create_display, may_choose_processes=prepare is None
+            )
+    except Seq2SeeError as error:
+        return WorkerResult(error=str(error), is_config_error=isinstance(error, ConfigError))
+    return WorkerResult(outcome) if outcome else None
+
+
+def _run_launched_worker(arguments: WorkerArguments) -> WorkerResult | None:
+    """Train as one of several workers of `launch_workers`; exit with 1 if a signal stopped the run.
+
+    The agent has received the signal too: it waits for the exit and ignores results.
+    """
+    result = run_worker(arguments)
+    if result and result.outcome and not result.outcome.is_complete:
+        sys.exit(1)
+    return result
 
 
 def is_torchrun_worker() -> bool:
-    """Whether torchrun, or `launch`, has started this process."""
+    """Return whether torchrun or `launch_workers` started this process."""
     return "TORCHELASTIC_RUN_ID" in os.environ or "WORLD_SIZE" in os.environ
 
 
 def launch_workers(function: Callable[..., Any], processes: int, *arguments: Any) -> dict[int, Any]:
-    """Run a function of a module in so many processes; return what each of them returned.
+    """Run a picklable function in several processes and return the results by rank.
 
-    A process that dies is started again with the others, up to three times.
+    If a process dies, all of them are restarted, at most three times. Raise TrainingError if a
+    signal stops them or a process dies again.
     """
-    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(_TO_SAVE))
+    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(_SHUTDOWN_SECONDS))
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
@@ -47,27 +191,27 @@ def launch_workers(function: Callable[..., Any], processes: int, *arguments: Any
         run_id=uuid4().hex,
         rdzv_backend="c10d",
         rdzv_endpoint="127.0.0.1:0",
-        max_restarts=3,
+        max_restarts=_MAX_RESTARTS,
         monitor_interval=0.2,
     )
     try:
-        with _silent():
+        with _logging_disabled():
             return dict(elastic_launch(config, function)(*arguments))
     except SignalException as error:
         name = signal.Signals(error.sigval).name
         raise TrainingError(
-            f"stopped by {name}; --resume goes on from the last checkpoint"
+            f"stopped by {name}; use --resume to continue from the last checkpoint"
         ) from None
     except ChildFailedError as error:
         _, failure = error.get_first_failure()
-        raise TrainingError(f"a worker died: {failure.message}") from None
+        raise TrainingError(f"a worker process died: {failure.message}") from None
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
-    """Let the agent say nothing: what happens to workers becomes one line of ours.
+def _logging_disabled() -> Iterator[None]:
+    """Disable all logging, since failures of workers are reported in one line.
 
-    Each of torch's loggers has a level of its own, so that there is no one to ask but all.
+    Each of torch's loggers sets its own level, so they cannot be disabled by a common parent.
     """
     logging.disable(logging.CRITICAL)
     try:
@@ -76,66 +220,56 @@ def _silent() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
-_MOMENT = 0.02
-"""Seconds between two looks at the store."""
-
-
-def new_rendezvous_store(store: Store, rank: int, world_size: int) -> Store:
-    """Return a part of the store that is new, and the same for all workers of this start.
-
-    Each says hello with a name that it has just drawn. The leader answers with a list of the names
-    that it read. Only who finds the own name there believes it: all else is of an earlier start.
-    """
-    name = secrets.token_hex(8)
-    if rank == 0:
-        _lead(store, name, world_size)
-    else:
-        name = _follow(store, rank, name)
-    return PrefixStore(name, store)
-
-
-def _lead(store: Store, name: str, count: int) -> None:
-    others = range(1, count)
-    while not all(store.check([f"{name}/{rank}"]) for rank in others):
-        heard = {rank: store.get(f"hello/{rank}").decode() for rank in others}
-        store.set("list", json.dumps({"name": name, "heard": heard}))
-        time.sleep(_MOMENT)
-
-
-def _follow(store: Store, rank: int, own: str) -> str:
-    """Return the name of the leader that has heard of this worker."""
-    store.set(f"hello/{rank}", own)
-    while (said := json.loads(store.get("list")))["heard"].get(str(rank)) != own:
-        time.sleep(_MOMENT)
-    name = str(said["name"])
-    store.set(f"{name}/{rank}", "here")
-    return name
-
-
-_PATIENCE = timedelta(days=1)
-"""How long to wait for the others: the leader may have a large corpus to encode."""
-
-
-_TO_LET_GO = 0.3
-"""Seconds that gloo's threads get to let go of the last tensors before the process may end.
-
-They do so a moment after those who wait were woken, and need the interpreter for it. One that is
-about to end throws them out, and that aborts the process (torch 2.13; nothing says they are done).
-"""
-
-
 @contextmanager
 def join_worker_group(fsdp: bool = False) -> Iterator[WorkerGroup]:
-    """Give the workers that torchrun started, or this process alone."""
+    """Join the process group of torchrun's workers, or yield a group of this process only."""
     if "WORLD_SIZE" not in os.environ:
         yield WorkerGroup()
         return
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    store, rank, count = next(rendezvous("env://", timeout=_PATIENCE))
-    store = new_rendezvous_store(store, rank, count)
-    dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=_PATIENCE)
+    store, rank, world_size = next(rendezvous("env://", timeout=_GROUP_TIMEOUT))
+    store = new_rendezvous_store(store, rank, world_size)
+    dist.init_process_group(
+        backend, store=store, rank=rank, world_size=world_size, timeout=_GROUP_TIMEOUT
+    )
     try:
         yield FsdpWorkerGroup() if fsdp else DdpWorkerGroup()
     finally:
         dist.destroy_process_group()
-        time.sleep(_TO_LET_GO)
+        time.sleep(_GLOO_RELEASE_SECONDS)
+
+
+def new_rendezvous_store(store: Store, rank: int, world_size: int) -> Store:
+    """Return a part of the store that is unused and the same for all workers of this start.
+
+    torchrun's agent keeps one store for all starts of its workers (torch 2.13), which still holds
+    the addresses of dead workers. A worker that reads such an address before the new worker has
+    written its own cannot connect, and the restart fails. Therefore each worker first writes a
+    random name. The main process replies with the list of names that it has read, and a worker
+    accepts the reply only if its own name is in it: any other reply is from an earlier start.
+    """
+    name = secrets.token_hex(8)
+    if rank == 0:
+        _wait_for_workers(store, name, world_size)
+    else:
+        name = _register_worker(store, rank, name)
+    return PrefixStore(name, store)
+
+
+def _wait_for_workers(store: Store, name: str, world_size: int) -> None:
+    """Publish the names of all workers until each of them has accepted the list."""
+    other_ranks = range(1, world_size)
+    while not all(store.check([f"{name}/{rank}"]) for rank in other_ranks):
+        worker_names = {rank: store.get(f"name/{rank}").decode() for rank in other_ranks}
+        store.set("list", json.dumps({"main": name, "workers": worker_names}))
+        time.sleep(_POLL_SECONDS)
+
+
+def _register_worker(store: Store, rank: int, own_name: str) -> str:
+    """Publish the name of this worker; return the name of the main process that has read it."""
+    store.set(f"name/{rank}", own_name)
+    while (reply := json.loads(store.get("list")))["workers"].get(str(rank)) != own_name:
+        time.sleep(_POLL_SECONDS)
+    name = str(reply["main"])
+    store.set(f"{name}/{rank}", "accepted")
+    return name

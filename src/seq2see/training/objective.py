@@ -1,4 +1,4 @@
-"""What is trained: a module that takes a batch and gives its loss. DDP and FSDP wrap this."""
+"""The module that is trained: it returns the loss of a batch. DDP and FSDP wrap it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from seq2see.model.masks import BatchLayout
 from seq2see.text import PackedIds
 
 _EMPTY = PackedIds.from_lists([[]])
-"""A sentence of its end alone."""
+"""One sentence without words."""
 
-# B batch, T target tokens, N target tokens in a row without padding, M features
+# B batch, T target tokens, N target tokens without padding, M features
 
 
 class Objective(nn.Module):
@@ -40,63 +40,65 @@ class Objective(nn.Module):
         self.config = config
         self.pad_id = pad_id
         self.autocast_dtype = autocast_dtype
-        """Of matrix products."""
-        self._teacher = [teacher.eval()] if teacher else []  # in a list it is no submodule
+        """Data type of matrix products."""
+        self._teacher = [teacher.eval()] if teacher else []  # a list hides it from the submodules
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """Device of the parameters."""
         return next(self.parameters()).device
 
     def forward(self, batch: Batch) -> LossSum:
-        """Return the loss of a batch, for training or for validation as the module is set."""
+        """Return the loss of a batch: the training loss in training mode, else cross-entropy."""
         if not len(batch):
-            return self._nothing()
-        return self._computed(batch)
+            return self._zero_loss()
+        return self._autocast_loss(batch)
 
-    def _computed(self, batch: Batch) -> LossSum:
-        low = self.autocast_dtype != torch.float32
-        with torch.autocast(self.device.type, self.autocast_dtype if low else None, enabled=low):
-            return self._loss(
+    def _autocast_loss(self, batch: Batch) -> LossSum:
+        enabled = self.autocast_dtype != torch.float32
+        dtype = self.autocast_dtype if enabled else None
+        with torch.autocast(self.device.type, dtype, enabled=enabled):
+            return self._compute_loss(
                 Batch(*(x.to(self.device) for x in (batch.source_BS, batch.target_BT)))
             )
 
-    def _loss(self, batch: Batch) -> LossSum:
+    def _compute_loss(self, batch: Batch) -> LossSum:
         labels_BT = batch.labels_BT
         if self.training and self.config.r_drop_weight:
             batch, labels_BT = batch.duplicate_pairs(), labels_BT.repeat(2, 1)
         layout = BatchLayout.from_padding(labels_BT == self.pad_id)
         labels_N = layout.flatten(labels_BT.unsqueeze(-1)).squeeze(-1)
-        states_NM = self._states(self.model, batch, layout)
-        head = _head(self.model)
+        states_NM = self._decoder_states(self.model, batch, layout)
+        weights = _output_weights(self.model)
         if not self.training:
-            return cross_entropy(states_NM, head, labels_N)
-        return compute_training_loss(
-            self.config, states_NM, head, labels_N, self._taught(batch, layout)
-        )
+            return cross_entropy(states_NM, weights, labels_N)
+        teacher = self._teacher_states(batch, layout)
+        return compute_training_loss(self.config, states_NM, weights, labels_N, teacher)
 
-    def _states(self, model: Transformer, batch: Batch, layout: BatchLayout) -> Tensor:
+    def _decoder_states(self, model: Transformer, batch: Batch, layout: BatchLayout) -> Tensor:
         memory = model.encode(batch.source_BS)
         return layout.flatten(model.decode(batch.decoder_input_BT, memory))
 
-    def _taught(self, batch: Batch, layout: BatchLayout) -> TeacherStates | None:
+    def _teacher_states(self, batch: Batch, layout: BatchLayout) -> TeacherStates | None:
         for teacher in self._teacher:
             with torch.no_grad():
-                return TeacherStates(self._states(teacher, batch, layout), _head(teacher))
+                states_NM = self._decoder_states(teacher, batch, layout)
+                return TeacherStates(states_NM, _output_weights(teacher))
         return None
 
-    def _nothing(self) -> LossSum:
-        """Return no loss, with a gradient of zero for every parameter: the other workers wait.
+    def _zero_loss(self) -> LossSum:
+        """Return a zero loss that depends on every parameter.
 
-        Where weights are shared out, each layer waits for all workers, so that it must be run: not
-        as in training, where a batch norm would learn from a token that is no text.
+        The gradients of an empty batch can then be synchronized. With FSDP each layer waits for all
+        workers, so the model must be run; in evaluation mode, since batch normalization must not
+        use a token that is not in the text.
         """
-        before = self.training
+        was_training = self.training
         self.eval()
-        loss = self._computed(Batch.from_packed_ids(_EMPTY, _EMPTY))
-        self.train(before)
+        loss = self._autocast_loss(Batch.from_packed_ids(_EMPTY, _EMPTY))
+        self.train(was_training)
         return LossSum(loss.total * 0.0, torch.zeros_like(loss.nll), 0)
 
 
-def _head(model: Transformer) -> OutputWeights:
+def _output_weights(model: Transformer) -> OutputWeights:
     return OutputWeights(model.output.tokens.weight_VM, model.output.bias_V)

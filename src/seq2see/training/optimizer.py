@@ -18,25 +18,26 @@ from seq2see.training.workers import WorkerGroup, full_tensor
 # N matrices, R rows, C columns, R ≤ C
 
 NEWTON_SCHULZ_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""x ← a·x + b·x³ + c·x⁵ lifts small singular values fastest and leaves all of them in 0.7–1.2."""
-
-
+"""Coefficients of x ← a·x + b·x³ + c·x⁵, which raises small singular values fastest and brings all
+of them into 0.7–1.2."""
 NEWTON_SCHULZ_STEPS = 5
-
-
 UPDATE_RMS = 0.2
-"""The size of a step, that of Adam's usual one: a rate means the same for both (Liu et al., 2025,
-Muon is Scalable for LLM Training)."""
-
+"""Root mean square of a step, as of Adam, so that a learning rate has the same effect with both
+(Liu et al., 2025, Muon is Scalable for LLM Training)."""
 
 AllReduce = Callable[[Tensor], Tensor]
-"""Adds up what all workers have."""
+"""Returns the sum of a tensor over all workers."""
 
 
 class Muon(Optimizer):
-    """Moves matrices by their orthogonal momentum, and all the rest by another optimiser.
+    """Muon (Jordan et al., 2024): orthogonalized momentum for matrices, Adam for the rest.
 
-    Each worker makes its share of the matrices orthogonal, and gets those of the others.
+    The gradient of a matrix is dominated by a few directions. Muon sets all singular values of the
+    momentum to about one, so that rare directions are learned as fast as frequent ones. Each worker
+    orthogonalizes a part of the matrices and receives the others.
+
+    `torch.optim.Muon` does not support several matrices stacked in one weight, computes in
+    bfloat16, for which most CPUs have no matrix product, and lets every worker do all the work.
     """
 
     def __init__(
@@ -47,54 +48,57 @@ class Muon(Optimizer):
         own_matrices: slice = slice(None),
         all_reduce: AllReduce = lambda values: values,
     ) -> None:
-        """Take weights, each with the number of matrices that are stacked in it."""
+        """Create the optimizer for weights, each with the number of matrices stacked in it.
+
+        `own_matrices` selects the matrices that this worker orthogonalizes.
+        """
         super().__init__([{"params": [*matrices]}], {"lr": 0.0})
         self._blocks = dict(matrices)
         self._momentum = momentum
-        self._share = own_matrices
-        self._summed = all_reduce
-        self._rest = other_optimizer
-        # One state and one list of groups, whoever asks; `load_state_dict` would part them again.
+        self._own_matrices = own_matrices
+        self._all_reduce = all_reduce
+        self._other_optimizer = other_optimizer
+        # Both optimizers share one state and one list of groups (not after `load_state_dict`).
         other_optimizer.state = self.state
         self.param_groups += other_optimizer.param_groups
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        """Move everything by a step."""
-        assert closure is None, "nothing is computed anew"
-        rate = self.param_groups[0]["lr"]
+        """Update all weights."""
+        assert closure is None, "closures are not supported"
+        learning_rate = self.param_groups[0]["lr"]
         for shape, pairs in group_by_shape(self._directions()).items():
             size = UPDATE_RMS * max(shape) ** 0.5
             matrices, directions = zip(*pairs, strict=True)
-            orthogonal_NRC = self._orthogonal(
+            orthogonal_NRC = self._orthogonalize(
                 torch.stack([transpose_if_tall(d) for d in directions])
             )
             for matrix, step_RC in zip(matrices, orthogonal_NRC, strict=True):
-                matrix.sub_(step_RC.T if is_tall(matrix) else step_RC, alpha=rate * size)
-        self._rest.step()
+                matrix.sub_(step_RC.T if is_tall(matrix) else step_RC, alpha=learning_rate * size)
+        self._other_optimizer.step()
 
     def _directions(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield each matrix, and where its momentum leads it: a look ahead, as Nesterov's."""
+        """Yield each matrix with the direction of its step: Nesterov momentum."""
         for weight, blocks in self._blocks.items():
             if weight.grad is None:
                 continue
             state = self.state[weight]
             if "momentum" not in state:
                 state["momentum"] = torch.zeros_like(weight)
-            past = state["momentum"].lerp_(weight.grad, 1 - self._momentum)
-            direction = weight.grad.lerp(past, self._momentum)
+            momentum = state["momentum"].lerp_(weight.grad, 1 - self._momentum)
+            direction = weight.grad.lerp(momentum, self._momentum)
             yield from zip(weight.chunk(blocks), direction.chunk(blocks), strict=True)
 
-    def _orthogonal(self, matrices_NRC: Tensor) -> Tensor:
-        """Return all of them made orthogonal, each by one worker."""
+    def _orthogonalize(self, matrices_NRC: Tensor) -> Tensor:
+        """Orthogonalize all matrices, each in one worker."""
         result_NRC = torch.zeros_like(matrices_NRC)
-        if len(mine_NRC := matrices_NRC[self._share]):
-            result_NRC[self._share] = orthogonalize(mine_NRC)
-        return self._summed(result_NRC)  # exact: all but one add a zero
+        if len(own_NRC := matrices_NRC[self._own_matrices]):
+            result_NRC[self._own_matrices] = orthogonalize(own_NRC)
+        return self._all_reduce(result_NRC)  # exact: all workers except one add zero
 
 
 def orthogonalize(matrices_NRC: Tensor) -> Tensor:
-    """Return matrices with the same singular vectors, whose singular values are near one."""
+    """Return matrices with the same singular vectors and singular values close to one."""
     a, b, c = NEWTON_SCHULZ_COEFFICIENTS
     norms_N11 = torch.linalg.matrix_norm(matrices_NRC, keepdim=True)
     x_NRC: Tensor = matrices_NRC / norms_N11.clamp_min(1e-12)  # no singular value is above one
@@ -106,15 +110,15 @@ def orthogonalize(matrices_NRC: Tensor) -> Tensor:
 
 
 def find_linear_weights(model: nn.Module) -> dict[Tensor, int]:
-    """Return the weights of the linear layers, each with the matrices that are stacked in it.
+    """Return the weights of the linear layers, each with the number of matrices stacked in it.
 
-    Embeddings are matrices too, but a row of theirs is a word and has nothing to do with the next.
+    Embeddings are excluded: their rows are independent vectors.
     """
     return {m.weight: m.num_stacked for m in model.modules() if isinstance(m, XavierLinear)}
 
 
 def group_by_shape(pairs: Iterable[tuple[Tensor, Tensor]]) -> dict[tuple[int, int], list[Any]]:
-    """Return pairs of matrices by their shape, upright or not: one product can do all of a kind."""
+    """Group pairs of matrices by shape, up to transposition, for batched matrix products."""
     groups: dict[tuple[int, int], list[Any]] = defaultdict(list)
     for matrix, direction in pairs:
         groups[min(matrix.shape), max(matrix.shape)].append((matrix, direction))
@@ -122,74 +126,88 @@ def group_by_shape(pairs: Iterable[tuple[Tensor, Tensor]]) -> dict[tuple[int, in
 
 
 def is_tall(matrix: Tensor) -> bool:
-    """Whether it has more rows than columns."""
+    """Return whether a matrix has more rows than columns."""
     return matrix.size(0) > matrix.size(1)
 
 
 def transpose_if_tall(matrix: Tensor) -> Tensor:
-    """Return it with no more rows than columns, which makes its products smaller."""
+    """Return the matrix with at most as many rows as columns, which makes X·Xᵀ smaller."""
     return matrix.T if is_tall(matrix) else matrix
 
 
 class OptimizerConfig(Config):
-    """How gradients become steps."""
+    """Optimizer."""
 
     kind: Literal["adam", "adamw", "muon"] = "adam"
-    """`adamw` lets weights decay apart from the gradient. `muon` moves the matrices of the layers
-    by orthogonal steps, and the rest as `adam` does: fewer updates for the same loss."""
+    """`adam`, `adamw` (decoupled weight decay) or `muon` (orthogonalized momentum for weight
+    matrices, Adam for the rest; needs fewer updates for the same loss)."""
     beta1: float = Field(default=0.9, ge=0, lt=1)
-    """How long the mean of the gradients remembers."""
+    """Decay rate of the first moment (mean of the gradients)."""
     beta2: float = Field(default=0.98, ge=0, lt=1)
-    """How long the mean of their squares remembers."""
+    """Decay rate of the second moment (mean of the squared gradients)."""
     eps: float = Field(default=1e-9, gt=0)
-    """Added to the root of the squares."""
+    """Added to the denominator for numerical stability."""
     weight_decay: float = Field(default=0.0, ge=0)
-    """adamw: how fast weights shrink; norms and biases do not."""
+    """`adamw`: weight decay. Not applied to biases and normalization parameters."""
     max_grad_norm: float = Field(default=0.0, ge=0)
-    """The longest gradient, all weights together; a longer one is shortened. 0: as it comes."""
+    """Maximum norm of the gradient of all weights; 0 disables clipping."""
 
     def conflicts(self) -> Iterator[str]:
-        """Refuse a decay that nobody would see."""
+        """Yield a problem if weight decay is set for an optimizer without it."""
         if self.kind != "adamw" and self.weight_decay:
-            yield f"`weight_decay` must be 0 with {self.kind}: only adamw has it"
+            yield (
+                f"`weight_decay` must be 0 with {self.kind}, but is {self.weight_decay} instead: "
+                "only adamw supports it"
+            )
 
 
 def build_optimizer(
     config: OptimizerConfig, model: nn.Module, workers: WorkerGroup | None = None
 ) -> Optimizer:
-    """Make the optimiser; the rate comes with each update."""
+    """Build the optimizer; its learning rate is set before each update."""
     if config.kind != "muon":
-        return _adam(config, [*model.named_parameters()])
+        return _build_adam(config, [*model.named_parameters()])
     matrices = find_linear_weights(model)
     rest = [(name, p) for name, p in model.named_parameters() if p not in matrices]
     workers = workers or WorkerGroup()
-    share = slice(workers.rank, None, workers.world_size)
-    return Muon(matrices, _adam(config, rest), own_matrices=share, all_reduce=workers.all_reduce)
+    own_matrices = slice(workers.rank, None, workers.world_size)
+    return Muon(
+        matrices,
+        _build_adam(config, rest),
+        own_matrices=own_matrices,
+        all_reduce=workers.all_reduce,
+    )
 
 
-def _adam(config: OptimizerConfig, named: Sequence[tuple[str, nn.Parameter]]) -> Optimizer:
+def _build_adam(config: OptimizerConfig, named: Sequence[tuple[str, nn.Parameter]]) -> Optimizer:
     kind = AdamW if config.kind == "adamw" else Adam
     groups = [
-        {"params": [p for n, p in named if _decays(n, p)], "weight_decay": config.weight_decay},
-        {"params": [p for n, p in named if not _decays(n, p)], "weight_decay": 0.0},
+        {
+            "params": [p for n, p in named if _has_weight_decay(n, p)],
+            "weight_decay": config.weight_decay,
+        },
+        {"params": [p for n, p in named if not _has_weight_decay(n, p)], "weight_decay": 0.0},
     ]
     return kind(groups, lr=0.0, betas=(config.beta1, config.beta2), eps=config.eps, fused=True)
 
 
-def _decays(name: str, parameter: nn.Parameter) -> bool:
-    """Whether it is a weight. A norm has one axis; a bias may have two, where heads have theirs."""
+def _has_weight_decay(name: str, parameter: nn.Parameter) -> bool:
+    """Return whether a parameter is neither a normalization parameter nor a bias.
+
+    Normalization parameters have one axis; a bias has two if each head has its own.
+    """
     return parameter.dim() > 1 and not name.rpartition(".")[2].startswith("bias")
 
 
 def scale_gradients(parameters: Iterable[nn.Parameter], factor: float, max_norm: float) -> float:
-    """Multiply all gradients, and shorten them if they are longer then than this, all together
-    (0: never). Return how long they were.
+    """Multiply all gradients by a factor and clip their total norm to `max_norm` (0: no clipping).
 
-    Both in one pass, since at each update the gradients come from far.
+    Return the norm before clipping. Both are done in one pass, since the gradients are not in the
+    CPU cache.
     """
     gradients = [p.grad for p in parameters if p.grad is not None]
-    length = factor * float(full_tensor(nn.utils.get_total_norm(gradients)))
-    if max_norm and length > max_norm:
-        factor *= max_norm / length
+    norm = factor * float(full_tensor(nn.utils.get_total_norm(gradients)))
+    if max_norm and norm > max_norm:
+        factor *= max_norm / norm
     torch._foreach_mul_(gradients, factor)
-    return length
+    return norm

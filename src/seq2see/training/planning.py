@@ -18,30 +18,28 @@ from seq2see.training.run_directory import RunPlan
 from seq2see.training.workers import WorkerGroup
 
 MIN_TOKENS_PER_WORKER = 1024
-"""Tokens of a batch for each worker: with fewer they wait for each other more than they compute."""
+"""Minimum number of tokens per batch and worker: with fewer, synchronization dominates."""
 
 
 def choose_threads(requested: int | None, processes: int, may_choose_processes: bool = True) -> int:
-    """Return the threads of each of so many processes on this machine.
+    """Return the number of threads of each process on this machine.
 
-    What the recipe wants comes first, then what OMP_NUM_THREADS says, as everywhere. Unless it is
-    `free`, torchrun has started them, and sets that to 1 of its own accord.
+    The setting of the recipe comes first, then OMP_NUM_THREADS, then the number of cores per
+    process. Without `may_choose_processes`, torchrun has started the processes; it sets
+    OMP_NUM_THREADS to 1 by default, which is ignored.
     """
-    stated = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if (
-        requested is None
-        and stated.isdecimal()
-        and int(stated)
-        and (may_choose_processes or stated != "1")
-    ):
-        requested = int(stated)
+    variable = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    is_valid = variable.isdecimal() and int(variable) > 0
+    if requested is None and is_valid and (may_choose_processes or variable != "1"):
+        requested = int(variable)
     return requested or max(1, count_available_cores() // processes)
 
 
 def choose_processes(requested: int | None, batch_tokens: int) -> int:
-    """Return how many workers to start here: as wanted, or one a device, or one a core.
+    """Return the number of worker processes to start on this machine.
 
-    On a CPU each has enough tokens of a batch to be busy.
+    By default one per accelerator; on a CPU one per core, with at least MIN_TOKENS_PER_WORKER
+    tokens per batch each.
     """
     if requested:
         return requested
@@ -51,36 +49,28 @@ def choose_processes(requested: int | None, batch_tokens: int) -> int:
 
 
 def torchrun_world_size() -> int:
-    """Return how many workers torchrun has started on all machines; 0 if it has not."""
+    """Return the number of workers that torchrun started on all machines; 0 without torchrun."""
     return int(os.environ.get("WORLD_SIZE", "0"))
 
 
 MEASUREMENT_SECONDS = 4.0
-"""Measure updates about so long."""
-
-
-_MOST = 50
-"""Updates, at most."""
-
-
-_SHARE = 0.1
-"""Of the updates that are wanted, at most."""
-
-
-_END = 0.5
-"""Of the time that is given, what the last scores may take from training."""
-
+"""Approximate time to measure updates."""
+_MAX_MEASURED_UPDATES = 50
+_MAX_MEASURED_FRACTION = 0.1
+"""Maximum fraction of the updates of the run that are measured."""
+_MAX_EVALUATION_FRACTION = 0.5
+"""Maximum fraction of `train.max_minutes` that is reserved for the final scores."""
 
 FINAL_EVALUATION = ValidationConfig(beam_size=5, max_sentences=10**9)
-"""How the result is scored."""
+"""Settings of the final scores: beam search on the complete validation and test sets."""
 
 
 def plan_run(
     builder: RunBuilder, may_choose_processes: bool = True, seconds: float = MEASUREMENT_SECONDS
 ) -> RunPlan:
-    """Decide on processes, threads and updates, by measuring updates about so long.
+    """Choose processes, threads and updates by measuring updates for about `seconds`.
 
-    Unless it is `free`, the number of processes was decided by whoever started them.
+    Without `may_choose_processes`, the number of processes was set by torchrun.
     """
     start = time.perf_counter()
     training, workers = builder.run_config.training, builder.workers
@@ -88,86 +78,99 @@ def plan_run(
         choose_threads(training.threads, workers.local_world_size, may_choose_processes)
     )
     objective = builder.build_objective()
-    paces = {workers.world_size: measure_update_seconds(builder, objective, seconds)}
-    look, end = _looks(builder, objective)
+    update_seconds = {workers.world_size: measure_update_seconds(builder, objective, seconds)}
+    validation, final = _estimate_evaluations(builder, objective)
     if (
         may_choose_processes
         and training.processes is None
         and workers.world_size > 1
         and not training.fsdp
     ):
-        paces[1] = _alone(builder)
-    processes = min(paces, key=lambda count: paces[count])
-    here = workers.local_world_size if processes == workers.world_size else 1
-    measured = float(workers.broadcast(time.perf_counter() - start))
-    updates = _updates(builder, paces[processes], look, end, measured)
-    threads = choose_threads(training.threads, here, may_choose_processes)
-    shares = bool(workers.uses_shared_memory)
-    return RunPlan(updates, processes, threads, paces[processes], look, end, shares)
+        update_seconds[1] = _measure_single_process(builder)
+    processes = min(update_seconds, key=lambda count: update_seconds[count])
+    local_processes = workers.local_world_size if processes == workers.world_size else 1
+    elapsed = float(workers.broadcast(time.perf_counter() - start))
+    return RunPlan(
+        _plan_updates(builder, update_seconds[processes], validation, final, elapsed),
+        processes,
+        choose_threads(training.threads, local_processes, may_choose_processes),
+        update_seconds[processes],
+        validation,
+        final,
+        bool(workers.uses_shared_memory),
+    )
 
 
-def _alone(builder: RunBuilder) -> float:
-    """Return the pace of the leader with a thread a core, while the others wait."""
+def _measure_single_process(builder: RunBuilder) -> float:
+    """Return the seconds per update of the main process with all threads, while the others wait."""
     workers = builder.workers
     seconds = 0.0
     if workers.is_main:
-        alone = RunBuilder(builder.run_config, builder.directory, WorkerGroup())
-        torch.set_num_threads(choose_threads(alone.run_config.training.threads, 1))
-        seconds = measure_update_seconds(alone, alone.build_objective())
+        single = RunBuilder(builder.run_config, builder.directory, WorkerGroup())
+        torch.set_num_threads(choose_threads(single.run_config.training.threads, 1))
+        seconds = measure_update_seconds(single, single.build_objective())
     return float(workers.broadcast(seconds))
 
 
 def measure_update_seconds(
     builder: RunBuilder, objective: Objective, seconds: float = MEASUREMENT_SECONDS
 ) -> float:
-    """Return the seconds of an update, measured on a model that is thrown away."""
-    stepper = builder.build_updater(objective, num_updates=1)
-    wanted = builder.run_config.training.max_updates or 10**9
-    most = max(3, min(_MOST, math.ceil(_SHARE * wanted)))
+    """Return the seconds per update, measured on a model that is discarded."""
+    updater = builder.build_updater(objective, num_updates=1)
+    max_updates = builder.run_config.training.max_updates or 10**9
+    max_measured = min(_MAX_MEASURED_UPDATES, math.ceil(_MAX_MEASURED_FRACTION * max_updates))
     times = []
-    for number, update in enumerate(islice(builder.build_loader().updates(), most), 1):
+    updates = islice(builder.build_loader().updates(), max(3, max_measured))
+    for number, update in enumerate(updates, 1):
         start = time.perf_counter()
-        stepper(number, update.batches)
+        updater(number, update.batches)
         times.append(time.perf_counter() - start)
         if builder.workers.broadcast(number >= 2 and sum(times) >= seconds):
             break
-    return float(
-        builder.workers.broadcast(sum(times[1:]) / len(times[1:]))
-    )  # the first one warms up
+    mean_seconds = sum(times[1:]) / len(times[1:])  # the first update is a warm-up
+    return float(builder.workers.broadcast(mean_seconds))
 
 
-def _looks(builder: RunBuilder, objective: Objective) -> tuple[float, float]:
-    """Return the seconds of a validation, and of the last scores."""
-    agreed, validation = (
-        builder.workers.broadcast,
-        builder.build_evaluator(builder.validation_corpus),
-    )
-    look = validation.estimate_seconds(objective, builder.run_config.validation)
-    last = validation.estimate_seconds(objective, FINAL_EVALUATION)
-    times = 2.0  # by both stop rules
+def _estimate_evaluations(builder: RunBuilder, objective: Objective) -> tuple[float, float]:
+    """Return the seconds of one validation and of the final scores."""
+    broadcast = builder.workers.broadcast
+    evaluator = builder.build_evaluator(builder.validation_corpus)
+    validation_seconds = evaluator.estimate_seconds(objective, builder.run_config.validation)
+    final_seconds = evaluator.estimate_seconds(objective, FINAL_EVALUATION)
+    repetitions = 2.0  # one for each stop rule
     if builder.test_corpus:
-        times += (
-            builder.build_evaluator(builder.test_corpus).source_tokens / validation.source_tokens
-        )
-    return float(agreed(look)), float(agreed(times * last))
+        test_evaluator = builder.build_evaluator(builder.test_corpus)
+        repetitions += test_evaluator.source_tokens / evaluator.source_tokens
+    return float(broadcast(validation_seconds)), float(broadcast(repetitions * final_seconds))
 
 
-def _updates(
-    builder: RunBuilder, seconds: float, look: float, end: float, measured: float = 0.0
+def _plan_updates(
+    builder: RunBuilder,
+    update_seconds: float,
+    validation_seconds: float,
+    final_seconds: float,
+    elapsed: float = 0.0,
 ) -> int:
-    """Return how many there will be, where measuring has taken its part of the time."""
-    return math.ceil(min(_limits(builder, seconds, look, end, measured)))
+    """Return the number of updates; `elapsed` is the time that the measurement has taken."""
+    limits = _update_limits(builder, update_seconds, validation_seconds, final_seconds, elapsed)
+    return math.ceil(min(limits))
 
 
-def _limits(
-    builder: RunBuilder, seconds: float, look: float, end: float, measured: float
+def _update_limits(
+    builder: RunBuilder,
+    update_seconds: float,
+    validation_seconds: float,
+    final_seconds: float,
+    elapsed: float,
 ) -> Iterator[float]:
+    """Yield the number of updates that each limit of the recipe allows."""
     training = builder.run_config.training
     if training.max_updates:
         yield training.max_updates
     if training.max_epochs:
         yield training.max_epochs * builder.updates_per_epoch
     if training.max_minutes:
-        given = 60 * training.max_minutes - measured
-        of_an_update = seconds + look / builder.run_config.validation.interval
-        yield max(1.0, (given - min(end, _END * given)) / of_an_update)
+        available = 60 * training.max_minutes - elapsed
+        reserved = min(final_seconds, _MAX_EVALUATION_FRACTION * available)
+        per_update = update_seconds + validation_seconds / builder.run_config.validation.interval
+        yield max(1.0, (available - reserved) / per_update)

@@ -1,4 +1,8 @@
-"""The directory of a run: its files, its lock, and `run.json` with the recipe and the plan."""
+"""The directory of a run: its files, its lock, and `run.json` with the recipe and the plan.
+
+The plan contains the number of updates, processes and threads, which may have been chosen by
+measuring. A run that is resumed reads them from `run.json`, so that they do not change.
+"""
 
 from __future__ import annotations
 
@@ -17,48 +21,49 @@ from seq2see.bundle.files import CONFIG_FILE, RUN_FILE, atomic_write, fsync_path
 from seq2see.errors import ConfigError, InputError
 
 RecipeCompleter = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-
+"""Adds the defaults of missing keys to a recipe of an earlier version, as JSON."""
 
 LOCK_TIMEOUT = 5.0
-"""Seconds to wait for another run to leave the folder."""
+"""Seconds to wait until another run releases the lock of the directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """What was decided at the start."""
+    """What was decided at the start of a run."""
 
     num_updates: int
     processes: int
     threads: int
-    """Of each process."""
+    """Number of threads per process."""
     seconds_per_update: float | None = None
-    """As measured, if it was; so are the next two."""
+    """Measured at the start; None if it was not measured, as the next two."""
     seconds_per_validation: float | None = None
     final_evaluation_seconds: float | None = None
-    """Of the last scores."""
+    """Estimated time of the final scores."""
     uses_shared_memory: bool = False
-    """Whether the workers sum gradients through memory that they share."""
+    """Whether the workers sum gradients in shared memory."""
     initial_processes: int | None = None
-    """The processes that the run began with, if these are others."""
+    """Number of processes at the start of the run, if it has changed since."""
 
     def with_processes(self, processes: int, threads: int) -> RunPlan:
-        """Return it for another number of processes, whose speed was not measured."""
+        """Return the plan for another number of processes, whose speed was not measured."""
         if processes == self.processes:
             return self
         return RunPlan(self.num_updates, processes, threads, initial_processes=self.processes)
 
     def remaining_seconds(self, updates_done: int, validation_interval: int) -> float | None:
-        """Estimate how long it takes from here, if anything was measured."""
+        """Estimate the remaining time in seconds; return None if the speed was not measured."""
         if self.seconds_per_update is None:
             return None
-        left = self.num_updates - updates_done
-        looks = self.num_updates // validation_interval - updates_done // validation_interval
-        look, end = self.seconds_per_validation or 0.0, self.final_evaluation_seconds or 0.0
-        return left * self.seconds_per_update + looks * look + end
+        updates = self.num_updates - updates_done
+        validations = self.num_updates // validation_interval - updates_done // validation_interval
+        training_seconds = updates * self.seconds_per_update
+        validation_seconds = validations * (self.seconds_per_validation or 0.0)
+        return training_seconds + validation_seconds + (self.final_evaluation_seconds or 0.0)
 
 
 class RunDirectory:
-    """Where everything of a run is."""
+    """Directory with the files of a run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -70,36 +75,35 @@ class RunDirectory:
 
     @property
     def has_run(self) -> bool:
-        """Whether there is a run in it."""
+        """Whether a run was started in the directory."""
         return (self.path / RUN_FILE).exists()
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep all other runs out of the folder, which must be there.
+        """Lock the directory, which must exist; raise InputError if another run holds the lock.
 
-        The lock is the kernel's, on the folder itself: whoever holds it may be killed, and leaves
-        nothing behind.
+        The kernel releases the lock when the process ends, even if it is killed.
         """
-        folder = os.open(self.path, os.O_RDONLY)
+        descriptor = os.open(self.path, os.O_RDONLY)
         try:
-            if not _locked(folder):
+            if not _acquire_lock(descriptor):
                 raise InputError(
-                    f"another run is at work in {self.path}: wait until it has ended, or stop it"
+                    f"another run is using {self.path}: wait until it has ended, or stop it"
                 )
             yield
         finally:
-            os.close(folder)
+            os.close(descriptor)
 
     def check_can_start(self) -> None:
-        """Refuse a folder that has something which a new run would write over, or take for its own.
+        """Raise InputError if the directory has checkpoints or a model that are not of a run.
 
-        Its own `tokenizer.model` is no such thing: a run may be killed before it has begun.
+        A tokenizer is allowed: a run may have been killed before it wrote `run.json`.
         """
         for name in (self.checkpoints.name, CONFIG_FILE):
             if (self.path / name).exists():
                 raise InputError(
-                    f"{self.path} has {name}, but no {RUN_FILE}: it is not the folder of a run; "
-                    "name another folder, or remove it"
+                    f"{self.path} has {name}, but no {RUN_FILE}: it is not a run directory; name "
+                    f"another directory, or remove {name}"
                 )
 
     def write_start(
@@ -110,21 +114,21 @@ class RunDirectory:
         corpus_fingerprints: Mapping[str, str] | None = None,
         agents: Sequence[str] = (),
     ) -> None:
-        """Write down what was decided, checksums of models and texts, and who started it."""
-        sums = {"models": model_checksums or {}, "corpora": corpus_fingerprints or {}}
-        content = {"recipe": recipe, "plan": asdict(plan), **sums, "agents": [*agents]}
-        for tokenizer in self.path.glob("*.model"):  # no checkpoint is of use without it
+        """Write `run.json`: recipe, plan, checksums, and torchrun agents of the run."""
+        checksums = {"models": model_checksums or {}, "corpora": corpus_fingerprints or {}}
+        content = {"recipe": recipe, "plan": asdict(plan), **checksums, "agents": [*agents]}
+        for tokenizer in self.path.glob("*.model"):  # checkpoints are useless without it
             fsync_path(tokenizer)
         atomic_write(self.path / RUN_FILE, json.dumps(content, indent=1))
 
     def was_started_by(self, agent: str) -> bool:
-        """Whether there is a run in it that this agent of torchrun has begun."""
+        """Return whether this torchrun agent started the run of the directory."""
         try:
-            return agent in self._content().get("agents", ())
+            return agent in self._read_run_file().get("agents", ())
         except (OSError, ValueError):
             return False
 
-    def _content(self) -> dict[str, Any]:
+    def _read_run_file(self) -> dict[str, Any]:
         return dict(json.loads((self.path / RUN_FILE).read_text("utf-8")))
 
     def load_plan(
@@ -134,64 +138,66 @@ class RunDirectory:
         model_checksums: Mapping[str, str] | None = None,
         corpus_fingerprints: Mapping[str, str] | None = None,
     ) -> RunPlan:
-        """Return what was decided; refuse a recipe, models or texts that were others at the start.
+        """Return the plan of a run that is resumed.
 
-        `completed` gives a recipe of an earlier version the keys that have come since.
+        Raise ConfigError or InputError if the recipe, a model or a corpus has changed since its
+        start. `complete_recipe` adds missing keys to the stored recipe of an earlier version.
         """
         try:
-            content = self._content()
-            before, plan = complete_recipe(content["recipe"]), RunPlan(**content["plan"])
+            content = self._read_run_file()
+            stored_recipe = complete_recipe(content["recipe"])
+            plan = RunPlan(**content["plan"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{self.path / RUN_FILE} is damaged: {error}") from None
-        began = {"recipe": before, "models": content.get("models", {})}
-        now = {"recipe": recipe, "models": model_checksums or {}}
-        if found := list(_differences(json.loads(json.dumps(began)), json.loads(json.dumps(now)))):
-            raise ConfigError([f"a run must go on as it began, but {each}" for each in found])
-        _refuse_others(content.get("corpora", {}), corpus_fingerprints or {})
+        old = {"recipe": stored_recipe, "models": content.get("models", {})}
+        new = {"recipe": recipe, "models": model_checksums or {}}
+        if found := list(_differences(json.loads(json.dumps(old)), json.loads(json.dumps(new)))):
+            raise ConfigError([f"cannot resume with changed settings: {each}" for each in found])
+        _check_corpora_unchanged(content.get("corpora", {}), corpus_fingerprints or {})
         return plan
 
 
-def _locked(folder: int) -> bool:
-    """Lock a folder; one who was killed a moment ago may still hold it."""
-    until = time.monotonic() + LOCK_TIMEOUT
+def _acquire_lock(descriptor: int) -> bool:
+    """Lock a directory; wait, since a process that was just killed may still hold the lock."""
+    deadline = time.monotonic() + LOCK_TIMEOUT
     while True:
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 return False
             time.sleep(0.05)
-        except OSError:  # a file system without locks
+        except OSError:  # the file system does not support locks
             return True
         else:
             return True
 
 
-def _refuse_others(before: Mapping[str, str], now: Mapping[str, str]) -> None:
-    """Refuse texts of the same name that are others; a run of an earlier version knows none."""
-    if changed := [name for name, sum_ in now.items() if before.get(name, sum_) != sum_]:
+def _check_corpora_unchanged(old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    """Raise InputError if a corpus has another fingerprint; earlier versions stored none."""
+    if changed := [name for name, value in new.items() if old.get(name, value) != value]:
         raise InputError(
-            f"a run must go on as it began, but the text of {', '.join(changed)} is another now: "
-            "put the old one back, or begin a new run"
+            f"cannot resume: {', '.join(changed)} has changed since the start of the run; restore "
+            "the old text, or start a new run"
         )
 
 
-def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
-    """Yield each key that is another."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        for key in sorted(before.keys() | now.keys()):
-            inner = f"{path}.{key}" if path not in {"", "recipe"} else str(key)
-            yield from _differences(before.get(key), now.get(key), inner)
-    elif before != now:
-        then, today = ("unset" if value is None else json.dumps(value) for value in (before, now))
-        yield f"`{path}` was {then} and is {today}{_advice(path, before)}"
+def _differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
+    """Yield a description of each key whose value differs."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() | new.keys()):
+            inner_path = f"{path}.{key}" if path not in {"", "recipe"} else str(key)
+            yield from _differences(old.get(key), new.get(key), inner_path)
+    elif old != new:
+        old_text, new_text = ("unset" if x is None else json.dumps(x) for x in (old, new))
+        yield f"`{path}` was {old_text}, but is {new_text} instead{_advice(path, old)}"
 
 
-def _advice(path: str, before: Any) -> str:
-    """Say how a setting becomes what it was; it may have been given on the command line."""
-    has_tables = isinstance(before, list) and any(isinstance(each, dict) for each in before)
-    if path.startswith("models.") or isinstance(before, dict) or has_tables:
+def _advice(path: str, old: Any) -> str:
+    """Return how to restore a setting, which may have been set on the command line."""
+    has_tables = isinstance(old, list) and any(isinstance(each, dict) for each in old)
+    if path.startswith("models.") or isinstance(old, dict) or has_tables:
         return ""
-    if before is None:
+    if old is None:
         return ": leave it out"
-    return f": add {shlex.quote(f'{path}={json.dumps(before, ensure_ascii=False)}')}"
+    return f": add {shlex.quote(f'{path}={json.dumps(old, ensure_ascii=False)}')}"

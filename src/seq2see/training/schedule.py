@@ -14,113 +14,120 @@ ScheduleKind = Literal["noam", "inverse_sqrt", "linear", "cosine", "constant", "
 
 
 class ScheduleConfig(Config):
-    """How the learning rate rises and falls."""
+    """Learning rate schedule."""
 
     kind: ScheduleKind = "inverse_sqrt"
-    """Behind the warm-up: `paper`: d_model^-0.5 · update^-0.5. `inverse_sqrt`: the same shape from
-    `peak` down. `linear` and `cosine`: from `peak` to `end` at the last update. `constant`: `peak`.
-    `plateau`: `peak`, times `factor` when validation has not got better."""
+    """Schedule after the warm-up. `noam`: d_model^-0.5 · update^-0.5. `inverse_sqrt`: the same
+    shape from `peak_lr`. `linear`, `cosine`: from `peak_lr` to `final_lr` at the last update.
+    `constant`: `peak_lr`. `plateau`: `peak_lr`, multiplied by `factor` when validation does not
+    improve."""
     peak_lr: float = Field(default=0.001, gt=0, le=10)
-    """The highest rate. `paper` has its own."""
+    """Learning rate at the end of the warm-up; ignored by `noam`."""
     warmup_updates: int = Field(default=2000, ge=0)
-    """Updates in which the rate rises from 0, in a line."""
+    """Number of updates over which the learning rate increases linearly from 0."""
     final_lr: float = Field(default=0.0, ge=0)
-    """linear, cosine: the last rate."""
+    """Final learning rate of `linear` and `cosine`."""
     factor: float = Field(default=0.5, gt=0, lt=1)
-    """plateau: what the rate is multiplied by."""
+    """`plateau`: factor of each reduction."""
     patience: int = Field(default=3, ge=1)
-    """plateau: validations without a better score before it is."""
+    """`plateau`: number of validations without improvement before a reduction."""
 
     def conflicts(self) -> Iterator[str]:
-        """Refuse a rate that would rise instead of fall."""
+        """Yield a problem for a missing warm-up or a final learning rate above the peak."""
         if self.kind == "noam" and self.warmup_updates == 0:
             yield '`warmup_updates` must be at least 1 with kind = "noam", but is 0 instead'
         if self.final_lr > self.peak_lr:
-            yield f"`final_lr` must be at most peak_lr = {self.peak_lr}, but is {self.final_lr} instead"
+            yield (
+                f"`final_lr` must be at most peak_lr = {self.peak_lr}, "
+                f"but is {self.final_lr} instead"
+            )
 
 
 class LearningRateSchedule:
-    """The rate as a function of the update's number, from 1, and of nothing else."""
+    """Learning rate as a function of the number of the update, counted from 1."""
 
     def __init__(self, config: ScheduleConfig, d_model: int, num_updates: int) -> None:
         self.config = config
         self.num_updates = num_updates
-        """The planned number, which `linear` and `cosine` end with."""
-        self._peak = self._paper_peak(d_model) if config.kind == "noam" else config.peak_lr
+        """Planned number of updates, at which `linear` and `cosine` reach `final_lr`."""
+        self._peak_lr = self._noam_peak(d_model) if config.kind == "noam" else config.peak_lr
 
     def learning_rate(self, update: int) -> float:
-        """Return the rate of this update."""
+        """Return the learning rate of this update."""
         if update < self.config.warmup_updates:
-            return self._peak * update / self.config.warmup_updates
-        return self._falling(update)
+            return self._peak_lr * update / self.config.warmup_updates
+        return self._after_warmup(update)
 
     def after_validation(self, improved: bool) -> None:
-        """Hear whether the last validation was the best so far."""
+        """Report whether the last validation was the best so far. Only `plateau` uses it."""
 
     def state(self) -> dict[str, int]:
-        """Return what must be remembered over a stop."""
+        """Return the state to store in a checkpoint."""
         return {}
 
     def restore(self, state: Mapping[str, int]) -> None:
-        """Take over what was remembered."""
+        """Set the state."""
 
-    def _falling(self, update: int) -> float:
+    def _after_warmup(self, update: int) -> float:
         match self.config.kind:
             case "noam" | "inverse_sqrt":
-                return self._peak * math.sqrt(max(self.config.warmup_updates, 1) / max(update, 1))
+                return self._peak_lr * math.sqrt(
+                    max(self.config.warmup_updates, 1) / max(update, 1)
+                )
             case "linear":
-                return self._between(1 - self._progress(update))
+                return self._interpolate(1 - self._progress(update))
             case "cosine":
-                return self._between((1 + math.cos(math.pi * self._progress(update))) / 2)
+                return self._interpolate((1 + math.cos(math.pi * self._progress(update))) / 2)
             case _:
-                return self._peak
+                return self._peak_lr
 
-    def _paper_peak(self, d_model: int) -> float:
+    def _noam_peak(self, d_model: int) -> float:
         return float((d_model * self.config.warmup_updates) ** -0.5)
 
-    def _between(self, share: float) -> float:
-        return self.config.final_lr + (self._peak - self.config.final_lr) * share
+    def _interpolate(self, fraction: float) -> float:
+        """Return a learning rate between `final_lr` (0) and the peak (1)."""
+        return self.config.final_lr + (self._peak_lr - self.config.final_lr) * fraction
 
     def _progress(self, update: int) -> float:
-        """Return how much of the way from the warm-up's end to the last update is done."""
+        """Return the fraction of the updates after the warm-up that are done."""
         length = max(self.num_updates - self.config.warmup_updates, 1)
         return min(1.0, (update - self.config.warmup_updates) / length)
 
 
 def build_schedule(config: ScheduleConfig, d_model: int, num_updates: int) -> LearningRateSchedule:
-    """Make the schedule that the config names, for so many updates."""
+    """Build the schedule of a config for a planned number of updates."""
     kind = PlateauSchedule if config.kind == "plateau" else LearningRateSchedule
     return kind(config, d_model, num_updates)
 
 
 class PlateauSchedule(LearningRateSchedule):
-    """Falls when validation stops getting better: the one schedule that remembers something."""
+    """Reduces the learning rate when validation stops improving. The only schedule with a state."""
 
     def __init__(self, config: ScheduleConfig, d_model: int, num_updates: int) -> None:
         super().__init__(config, d_model, num_updates)
         self.num_reductions = 0
-        """How often it fell."""
+        """Number of reductions so far."""
         self.validations_since_best = 0
-        """Validations since the best one, or since it last fell."""
+        """Number of validations since the best one or the last reduction."""
 
     def after_validation(self, improved: bool) -> None:
-        """Fall if nothing got better for too long."""
+        """Reduce the learning rate after `patience` validations without improvement."""
         self.validations_since_best = 0 if improved else self.validations_since_best + 1
         if self.validations_since_best >= self.config.patience:
             self.num_reductions, self.validations_since_best = self.num_reductions + 1, 0
 
-    def _falling(self, update: int) -> float:
-        return super()._falling(update) * self.config.factor**self.num_reductions
+    def _after_warmup(self, update: int) -> float:
+        return super()._after_warmup(update) * self.config.factor**self.num_reductions
 
     def state(self) -> dict[str, int]:
-        """Return what must be remembered over a stop."""
+        """Return the state to store in a checkpoint."""
         return {
             "num_reductions": self.num_reductions,
             "validations_since_best": self.validations_since_best,
         }
 
     def restore(self, state: Mapping[str, int]) -> None:
-        """Take over what was remembered."""
+        """Set the state."""
         self.num_reductions, self.validations_since_best = (
             state["num_reductions"],
             state["validations_since_best"],

@@ -1,4 +1,8 @@
-"""All-reduce through shared memory between the worker processes of one machine."""
+"""All-reduce in shared memory between the worker processes of one machine.
+
+gloo sends all values through sockets, even between processes of one machine, which costs two
+workers more time than the sum itself.
+"""
 
 import math
 import os
@@ -13,55 +17,56 @@ from torch import Tensor
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
-# No `from __future__ import annotations`: DDP reads the types of its hook.
-# W workers, N numbers
+# No `from __future__ import annotations`: DDP inspects the annotations of its hook.
+# W workers, N values
 
-SHM_DIRECTORY = Path("/dev/shm")  # noqa: S108 files with names that nobody can guess
-"""Where files are memory. Linux has it; elsewhere gloo does the sums."""
+SHM_DIRECTORY = Path("/dev/shm")  # noqa: S108 the file names are random
+"""Directory of files in memory. It exists on Linux; elsewhere gloo is used."""
 
 
 MAX_WORKERS = 4
-"""Workers, at most: each reads what all have written, and gloo's share of it gets no larger."""
+"""Maximum number of workers: each reads the values of all others, which scales worse than gloo."""
 
 
 class Collectives(Protocol):
-    """What it takes to agree on a file."""
+    """Collective operations that are needed to create a shared file."""
 
     rank: int
     world_size: int
 
     def broadcast(self, value: Any) -> Any:
-        """Return what the leader has."""
+        """Return the value of the main process."""
         ...
 
     def all_gather(self, value: Any) -> list[Any]:
-        """Return what each worker has."""
+        """Return the values of all workers."""
         ...
 
 
 class ShmAllReduce:
-    """Adds up tensors of all workers, each of which has a row to write its own into."""
+    """Sums tensors over all workers; each writes its values into its row of shared memory."""
 
     def __init__(self, rows_WN: Tensor, rank: int) -> None:
         self._rows_WN = rows_WN
         self._rank = rank
         self._read: dist.Work | None = None
-        """Is over once all have read the last sum, so that the rows are free again."""
-        self._travelling: list[tuple[Future[Tensor], Tensor]] = []
+        """Barrier that ends when all workers have read the last sum: the rows can be reused."""
+        self._buckets: list[tuple[Future[Tensor], Tensor]] = []
 
     @property
     def capacity(self) -> int:
-        """How many can be added up at once."""
+        """Maximum number of values per all-reduce."""
         return self._rows_WN.size(1)
 
     def can_reduce(self, values: Tensor) -> bool:
-        """Whether they can be added up here."""
+        """Return whether the values have the data type of the memory and fit into it."""
         return values.dtype == self._rows_WN.dtype and values.numel() <= self.capacity
 
     def all_reduce(self, tensors: Sequence[Tensor], factor: float = 1.0) -> None:
-        """Put into each tensor the sum over the workers of its values times the factor.
+        """Replace each tensor by the sum over the workers of its values times the factor.
 
-        The order of a sum is that of the workers: all of them get the same to the bit.
+        Values are summed in the order of the ranks, so that the result is bit-identical in all
+        workers.
         """
         if self._read:
             self._read.wait()
@@ -69,34 +74,39 @@ class ShmAllReduce:
         rows_WN = self._rows_WN[:, : sum(sizes)]
         for tensor, own in zip(tensors, rows_WN[self._rank].split(sizes), strict=True):
             torch.mul(tensor.view(-1), factor, out=own)
-        dist.barrier()  # all is written
+        dist.barrier()  # all workers have written their rows
         for tensor, rows in zip(tensors, rows_WN.split(sizes, dim=1), strict=True):
             total = tensor.view(-1)
             total.copy_(rows[0])
             for row in rows[1:]:
                 total.add_(row)
-        self._read = dist.barrier(async_op=True)  # nobody waits for it before the next sum
+        self._read = dist.barrier(async_op=True)  # the next call waits for it
 
     def register_on(self, module: DistributedDataParallel) -> None:
-        """Make the means of the gradients of a module, instead of gloo."""
-        module.register_comm_hook(None, self._gather)
+        """Average the gradients of a DDP module in shared memory instead of with gloo."""
+        module.register_comm_hook(None, self._reduce_bucket)
 
-    def _gather(self, _: object, bucket: dist.GradBucket) -> Future[Tensor]:  # type: ignore[name-defined]
-        """Keep a bucket of gradients until the last is there: one meeting does for all of them."""
+    def _reduce_bucket(self, _: object, bucket: dist.GradBucket) -> Future[Tensor]:  # type: ignore[name-defined]
+        """Collect the buckets of gradients and reduce all of them with the last one.
+
+        One synchronization is faster than one per bucket.
+        """
         future: Future[Tensor] = Future()
-        self._travelling.append((future, bucket.buffer()))
+        self._buckets.append((future, bucket.buffer()))
         if bucket.is_last():
-            buffers = [buffer for _, buffer in self._travelling]
+            buffers = [buffer for _, buffer in self._buckets]
             self.all_reduce(buffers, 1 / len(self._rows_WN))
-            for kept, buffer in self._travelling:
-                kept.set_result(buffer)
-            self._travelling.clear()
+            for bucket_future, buffer in self._buckets:
+                bucket_future.set_result(buffer)
+            self._buckets.clear()
         return future
 
 
 def create_shm_allreduce(workers: Collectives, parameters: Iterable[Tensor]) -> ShmAllReduce | None:
-    """Return sums large enough for all parameters; nothing where they are no plain numbers in
-    memory, where the workers have no memory in common, or where there are too many of them.
+    """Return an all-reduce with memory for the gradients of all parameters.
+
+    Return None if the parameters are not float32 on the CPU, if there are too many workers, or if
+    the workers share no memory.
     """
     parameters = list(parameters)
     if workers.world_size > MAX_WORKERS or any(
@@ -104,25 +114,25 @@ def create_shm_allreduce(workers: Collectives, parameters: Iterable[Tensor]) -> 
     ):
         return None
     shape = workers.world_size, sum(p.numel() for p in parameters)
-    path = workers.broadcast(_reserved(4 * math.prod(shape)) if workers.rank == 0 else None)
+    path = workers.broadcast(_reserve_memory(4 * math.prod(shape)) if workers.rank == 0 else None)
     if path is None:
         return None
     try:
-        # Its name is random, so that nobody on another machine has one like it.
+        # The name is random, so that no file of another machine has the same name.
         if not all(workers.all_gather(Path(path).exists())):
             return None
         rows_WN = torch.from_file(path, shared=True, size=math.prod(shape)).view(shape)
         workers.all_gather(None)
     finally:
         if workers.rank == 0:
-            Path(path).unlink()  # the memory lives as long as anybody uses it, and no longer
+            Path(path).unlink()  # the memory is freed when no process uses it any more
     return ShmAllReduce(rows_WN, workers.rank)
 
 
-def _reserved(size: int) -> str | None:
-    """Return a file of so many bytes of memory, if there are as many.
+def _reserve_memory(size: int) -> str | None:
+    """Create a file of `size` bytes in memory; return its path, or None if there is no space.
 
-    Whoever writes into memory that is not there is killed without a word, so it is reserved here.
+    The space is reserved, since a process that writes into missing memory is killed by a signal.
     """
     try:
         file, path = mkstemp(prefix="seq2see-", dir=SHM_DIRECTORY)

@@ -1,6 +1,4 @@
-"""Prepare a run, train it from the start or from its last checkpoint, and write the model
-directory.
-"""
+"""Prepare a run, train it from the start or its last checkpoint, and write the model directory."""
 
 from __future__ import annotations
 
@@ -63,11 +61,11 @@ from seq2see.training.validation import ValidationListener, ValidationResult, to
 from seq2see.training.workers import WorkerGroup
 
 MAX_BLEU_LOSS = 0.2
-"""BLEU that a faster search may cost."""
+"""Largest loss of BLEU for which the faster stop rule is stored with the model."""
 
 
 class ResultWriter:
-    """Scores the weights that were chosen, and writes them down."""
+    """Scores the final weights and writes the model directory."""
 
     def __init__(
         self,
@@ -82,90 +80,98 @@ class ResultWriter:
         self._progress = progress
 
     def write(self, weights: Mapping[str, Tensor]) -> None:
-        """Write the model directory and the picture. The workers share the translating."""
+        """Score these weights, and write the model directory and the plot of the training curves.
+
+        All workers must call it: they share the translation of the evaluation sets.
+        """
         CheckpointableModel(self._objective.model).restore(weights, {})
-        origin, builder = self._origin(), self._builder
+        provenance, builder = self._build_provenance(), self._builder
         bundle = Bundle(
             builder.model_config,
             builder.tokenizers,
             builder.run_config.data.languages,
             weights,
             max_length=builder.run_config.batches.max_length,
-            provenance=origin,
+            provenance=provenance,
         )
         builder.workers.run_on_main(lambda: self._save(bundle))
 
     def _save(self, bundle: Bundle) -> None:
-        folder = self._builder.directory
-        bundle.save(folder.path)
-        self._keep_probes()
+        directory = self._builder.directory
+        bundle.save(directory.path)
+        self._write_int8_probes()
         draw_training_curves(
-            read_training_log(folder.log), folder.curves, " → ".join(bundle.languages)
+            read_training_log(directory.log), directory.curves, " → ".join(bundle.languages)
         )
 
-    def _keep_probes(self) -> None:
-        """Leave some sentences that int8 can be checked by, on any CPU."""
-        count = self._builder.run_config.checkpoints.int8_probes
-        lines = [pair.source for pair in islice(self._builder.validation_corpus, count)]
+    def _write_int8_probes(self) -> None:
+        """Store source sentences by which int8 inference is checked on the user's CPU."""
+        num_probes = self._builder.run_config.checkpoints.int8_probes
+        lines = [pair.source for pair in islice(self._builder.validation_corpus, num_probes)]
         path = self._builder.directory.path / PROBE_FILE
         if lines:
             path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
         else:
             path.unlink(missing_ok=True)
 
-    def _origin(self) -> Provenance:
+    def _build_provenance(self) -> Provenance:
+        """Score the model and return how it was made."""
         builder = self._builder
-        valid = self._examined("validation set", builder.validation_corpus)
-        test = self._examined("test set", builder.test_corpus) if builder.test_corpus else None
-        stop = self._stop(valid)
-        named = (*builder.training_corpora, builder.validation_corpus, builder.test_corpus)
+        valid = self._score("validation set", builder.validation_corpus)
+        test = self._score("test set", builder.test_corpus) if builder.test_corpus else None
+        stop_rule = self._choose_stop_rule(valid)
+        corpora = (*builder.training_corpora, builder.validation_corpus, builder.test_corpus)
         return Provenance(
             recipe=dict(builder.run_config.recipe),
             data=[
                 DatasetInfo(name=corpus.name, fingerprint=corpus.fingerprint)
-                for corpus in named
+                for corpus in corpora
                 if corpus
             ],
-            scores=[*_signed("validation set", valid), *_signed("test set", test)],
-            notes={STOP_RULE_NOTE: stop},
+            scores=[
+                *_reported_scores("validation set", valid),
+                *_reported_scores("test set", test),
+            ],
+            notes={STOP_RULE_NOTE: stop_rule},
             date=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=self._progress.seconds,
             updates=self._progress.update,
         )
 
-    def _examined(self, name: str, corpus: Corpus) -> ValidationResult:
-        """Score the result, by beam search."""
-        found = self._look(corpus, "exact")
-        self._log.write("result", self._progress, {"data": name, **to_log_record(found)})
-        return found
+    def _score(self, name: str, corpus: Corpus) -> ValidationResult:
+        """Score the model on an evaluation set by beam search, and log the result."""
+        result = self._evaluate(corpus, "exact")
+        self._log.write("result", self._progress, {"data": name, **to_log_record(result)})
+        return result
 
-    def _look(self, corpus: Corpus, stop: StopRule) -> ValidationResult:
+    def _evaluate(self, corpus: Corpus, stop_rule: StopRule) -> ValidationResult:
         start = time.perf_counter()
-        found = self._builder.build_evaluator(corpus).evaluate(
-            self._objective, FINAL_EVALUATION, stop
+        result = self._builder.build_evaluator(corpus).evaluate(
+            self._objective, FINAL_EVALUATION, stop_rule
         )
         self._progress.seconds += time.perf_counter() - start
-        return found
+        return result
 
-    def _stop(self, exact: ValidationResult) -> StopRule:
-        """Return the faster stop rule if it loses next to nothing on the validation set.
+    def _choose_stop_rule(self, exact: ValidationResult) -> StopRule:
+        """Return the faster stop rule if it loses almost no BLEU on the validation set.
 
-        A model that is sure of itself, with few pieces, fills its beam with wrong endings first.
+        An overconfident model with a small vocabulary finishes wrong hypotheses first, which fill
+        the beam.
         """
-        fast = self._look(self._builder.validation_corpus, "beam_full")
-        lost = exact.metric_value("bleu") - fast.metric_value("bleu")
-        return "beam_full" if lost <= MAX_BLEU_LOSS else "exact"
+        fast = self._evaluate(self._builder.validation_corpus, "beam_full")
+        lost_bleu = exact.metric_value("bleu") - fast.metric_value("bleu")
+        return "beam_full" if lost_bleu <= MAX_BLEU_LOSS else "exact"
 
 
-def _signed(name: str, found: ValidationResult | None) -> Iterator[ReportedScore]:
-    for score in found.scores.values() if found else ():
+def _reported_scores(name: str, result: ValidationResult | None) -> Iterator[ReportedScore]:
+    for score in result.scores.values() if result else ():
         yield ReportedScore(
             data=name, metric=score.name, value=score.value, signature=score.signature
         )
 
 
 ProgressDisplayFactory = Callable[[RunPlan, TrainingProgress], LogWriter]
-"""Makes what shows a run to a person."""
+"""Creates the writer that shows the progress of a run to the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,58 +179,65 @@ class RunOutcome:
     """How a run ended."""
 
     reason: str
+    """Why it ended: the signal, or the limit reached."""
     update: int
+    """Number of the last update."""
     is_complete: bool
-    """Whether there is a model now."""
+    """Whether the model directory was written; otherwise the run can be resumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedRun:
-    """What is known before the workers start."""
+    """What is known about a run before its workers start."""
 
     processes: int
-    """How many of them to start here."""
+    """Number of worker processes to start on this machine."""
     notes: list[str]
-    """What a person should know of the data and the model."""
+    """Remarks for the user on the data and the model."""
 
 
 def prepare_run(run_config: RunConfig, directory: RunDirectory, resume: bool) -> PreparedRun:
-    """Check and make all that workers will read: a mistake shows here, before anything starts."""
+    """Check the settings and the data, and write all files that the workers read.
+
+    Raise ConfigError or InputError if the run cannot be started or resumed.
+    """
     if directory.has_run and not resume:
         raise InputError(
-            f"{directory.path} has a run already: go on with --resume, or name another folder"
+            f"{directory.path} already has a run: continue it with --resume, or name another "
+            "directory"
         )
     if not directory.has_run:
         directory.check_can_start()
     builder = RunBuilder(run_config, directory, WorkerGroup())
     builder.check_inputs()
-    before = _begun(builder) if directory.has_run else None
+    plan = _load_plan(builder) if directory.has_run else None
     directory.path.mkdir(parents=True, exist_ok=True)
     with directory.lock():
         builder.prepare_files()
-    processes = before.processes if before else _processes(builder)
+    processes = plan.processes if plan else _choose_processes(builder)
     return PreparedRun(processes, [*_notes(builder, torchrun_world_size() or processes)])
 
 
 def _notes(builder: RunBuilder, processes: int) -> Iterator[str]:
-    for corpus, text in zip(builder.training_corpora, builder.encoded_corpora, strict=True):
-        if str(text.skipped):
-            yield f"{corpus.name}: {text.skipped}."
+    """Yield remarks on skipped pairs and on batch normalization in several processes."""
+    for corpus, encoded in zip(builder.training_corpora, builder.encoded_corpora, strict=True):
+        if str(encoded.skipped):
+            yield f"{corpus.name}: {encoded.skipped}."
     for corpus in builder.evaluation_corpora:
-        if said := str(builder.encode_evaluation_corpus(corpus).skipped):
-            yield f"{corpus.name}, in its loss alone: {said}."
+        if skipped := str(builder.encode_evaluation_corpus(corpus).skipped):
+            yield f"{corpus.name} (validation loss only): {skipped}."
     if processes > 1 and builder.model_config.norm.kind == "batch":
         yield (
-            f"Batch norm is over the share of each of the {processes} processes, which is another "
-            "training than with train.processes = 1."
+            f"Batch normalization uses the statistics of each of the {processes} processes; "
+            "results differ from train.processes = 1."
         )
 
 
-def _processes(builder: RunBuilder) -> int:
-    ingredients = builder.run_config
-    if ingredients.training.processes is None and builder.model_config.norm.kind == "batch":
-        return 1  # more of them would change what is learnt
-    return choose_processes(ingredients.training.processes, ingredients.batches.max_tokens)
+def _choose_processes(builder: RunBuilder) -> int:
+    config = builder.run_config
+    if config.training.processes is None and builder.model_config.norm.kind == "batch":
+        return 1  # several processes would change the batch statistics
+    return choose_processes(config.training.processes, config.batches.max_tokens)
 
 
 @gc_frozen()
@@ -235,65 +248,65 @@ def run_training(
     create_display: ProgressDisplayFactory,
     may_choose_processes: bool = True,
 ) -> RunOutcome | None:
-    """Train as one of the workers, from the last checkpoint on if there is one.
+    """Train as one of the workers, from the start or from the last checkpoint.
 
-    Unless the number of workers is `free`, all of them are needed. Return None if this one is not.
+    With `may_choose_processes`, the main process continues alone if that is faster; the other
+    workers then return None. Otherwise the number of processes was set by torchrun.
     """
-    with ExitStack() as claim:
-        workers.run_on_main(lambda: claim.enter_context(directory.lock()))
-        return _trained(run_config, directory, workers, create_display, may_choose_processes)
+    with ExitStack() as locks:
+        workers.run_on_main(lambda: locks.enter_context(directory.lock()))
+        return _run_training(run_config, directory, workers, create_display, may_choose_processes)
 
 
-def _trained(
-    ingredients: RunConfig,
-    folder: RunDirectory,
+def _run_training(
+    run_config: RunConfig,
+    directory: RunDirectory,
     workers: WorkerGroup,
-    watch: ProgressDisplayFactory,
-    free: bool,
+    create_display: ProgressDisplayFactory,
+    may_choose_processes: bool,
 ) -> RunOutcome | None:
     tune_malloc()
-    threads = choose_threads(ingredients.training.threads, workers.local_world_size, free)
+    threads = choose_threads(
+        run_config.training.threads, workers.local_world_size, may_choose_processes
+    )
     torch.set_num_threads(threads)
-    builder = RunBuilder(ingredients, folder, workers)
-    plan = _plan(builder, free)
-    if not free:
+    builder = RunBuilder(run_config, directory, workers)
+    plan = _load_or_make_plan(builder, may_choose_processes)
+    if not may_choose_processes:
         plan = plan.with_processes(workers.world_size, threads)
-    if free and plan.processes < workers.world_size:  # the leader with several threads is faster
+    elif plan.processes < workers.world_size:  # one process with several threads is faster
         if not workers.is_main:
             return None
         workers.free_shared_memory()
         workers = WorkerGroup()
-        builder = RunBuilder(ingredients, folder, workers)
+        builder = RunBuilder(run_config, directory, workers)
     workers.uses_shared_memory = plan.uses_shared_memory
     torch.set_num_threads(plan.threads)
-    return TrainingSession(builder, plan, watch).run()
+    return TrainingSession(builder, plan, create_display).run()
 
 
-def _plan(builder: RunBuilder, free: bool) -> RunPlan:
-    """Return the plan of the run, made now or when it began."""
+def _load_or_make_plan(builder: RunBuilder, may_choose_processes: bool) -> RunPlan:
+    """Return the plan of a run that is resumed, or make and store the plan of a new run."""
     if builder.workers.broadcast(builder.directory.has_run):
-        return _begun(builder)
-    plan, ingredients = plan_run(builder, free), builder.run_config
-    known = (
-        ingredients.model_checksums,
-        builder.corpus_fingerprints,
-        builder.workers.torchrun_agents(),
-    )
+        return _load_plan(builder)
+    plan, run_config = plan_run(builder, may_choose_processes), builder.run_config
+    checksums = run_config.model_checksums, builder.corpus_fingerprints
+    agents = builder.workers.torchrun_agents()
     builder.workers.run_on_main(
-        lambda: builder.directory.write_start(ingredients.recipe, plan, *known)
+        lambda: builder.directory.write_start(run_config.recipe, plan, *checksums, agents)
     )
     return plan
 
 
-def _begun(builder: RunBuilder) -> RunPlan:
-    """Return the plan of a run that has begun, if it may go on with this recipe."""
-    ingredients = builder.run_config
-    sums = ingredients.model_checksums, builder.corpus_fingerprints
-    return builder.directory.load_plan(ingredients.recipe, ingredients.complete_recipe, *sums)
+def _load_plan(builder: RunBuilder) -> RunPlan:
+    """Return the plan of a run that is resumed; raise an error if recipe or data have changed."""
+    run_config = builder.run_config
+    checksums = run_config.model_checksums, builder.corpus_fingerprints
+    return builder.directory.load_plan(run_config.recipe, run_config.complete_recipe, *checksums)
 
 
 class TrainingSession:
-    """The parts of a run, alive."""
+    """All parts of a running training, restored from the last checkpoint if there is one."""
 
     def __init__(
         self, builder: RunBuilder, plan: RunPlan, create_display: ProgressDisplayFactory
@@ -320,10 +333,10 @@ class TrainingSession:
             [self.updater.schedule.after_validation],
             lambda progress, record: self.log.write("validation", progress, record),
         )
-        self.state_parts = self._parts()
+        self.state_parts = self._build_state_parts()
         if updates := self.checkpoints.saved_updates():
             self.checkpoints.restore(updates[-1], self.state_parts)
-        self.log = TrainingLog(self._sinks(create_display))
+        self.log = TrainingLog(self._build_log_writers(create_display))
         self.checkpointer = Checkpointer(
             self.checkpoints,
             config,
@@ -333,32 +346,32 @@ class TrainingSession:
         )
 
     def run(self) -> RunOutcome:
-        """Train to the end, or to an interruption, and keep what was reached."""
-        reason = self._ended() or self._trained()
+        """Train until the end or an interruption; at the end, write the model directory."""
+        reason = self._already_ended() or self._train()
         if reason.is_final:
             result = ResultWriter(self.builder, self.objective, self.log, self.progress)
             result.write(self.checkpointer.final_weights())
         return RunOutcome(reason.text, self.progress.update, reason.is_final)
 
-    def _ended(self) -> StopReason | None:
-        """Return why there is nothing left to train: it may have been killed before the result."""
+    def _already_ended(self) -> StopReason | None:
+        """Return the stop reason of a run that was interrupted after its last update."""
         return (
             ALL_UPDATES_DONE
             if self.progress.update >= self.plan.num_updates
             else self.validator.stop_reason
         )
 
-    def _trained(self) -> StopReason:
-        """Train, save, and return why it ended."""
+    def _train(self) -> StopReason:
+        """Run the training loop, save a checkpoint and return why the loop ended."""
         trainer = Trainer(
             self.updater, self.builder.build_loader(), self.progress, self._listeners()
         )
         with self.signals.handle_signals():
             reason = trainer.run()
-            self.checkpointer.save(self.progress)  # whole, though a signal comes twice
+            self.checkpointer.save(self.progress)  # a second signal does not interrupt it
         return reason
 
-    def _parts(self) -> dict[str, Checkpointable]:
+    def _build_state_parts(self) -> dict[str, Checkpointable]:
         parts: dict[str, Checkpointable] = {
             "model": CheckpointableModel(self.objective.model),
             "optimizer": CheckpointableOptimizer(self.updater.optimizer, self.objective.model),
@@ -371,19 +384,20 @@ class TrainingSession:
         return parts
 
     def _listeners(self) -> list[UpdateListener]:
-        """Return them in their order: the checkpoint must hold what all others remember."""
+        """Return the listeners in order: the checkpoint must contain the state of all others."""
         average: list[UpdateListener] = [self.moving_average] if self.moving_average else []
-        ends: list[UpdateListener] = [UpdateLimit(self.plan.num_updates), self.signals]
-        return [self.log, *average, self.validator, *ends, self.checkpointer]
+        limits: list[UpdateListener] = [UpdateLimit(self.plan.num_updates), self.signals]
+        return [self.log, *average, self.validator, *limits, self.checkpointer]
 
-    def _sinks(self, watch: ProgressDisplayFactory) -> list[LogWriter]:
+    def _build_log_writers(self, create_display: ProgressDisplayFactory) -> list[LogWriter]:
+        """Return the log writers of the main process; the other workers have none."""
         if not self.builder.workers.is_main:
             return []
-        folder, update = self.builder.directory, self.progress.update
-        sinks: list[LogWriter] = [
-            JsonlLogWriter(folder.log, update),
-            watch(self.plan, self.progress),
+        directory, update = self.builder.directory, self.progress.update
+        writers: list[LogWriter] = [
+            JsonlLogWriter(directory.log, update),
+            create_display(self.plan, self.progress),
         ]
         if self.builder.run_config.training.tensorboard and is_tensorboard_installed():
-            sinks.append(TensorBoardWriter(folder.tensorboard, update))
-        return sinks
+            writers.append(TensorBoardWriter(directory.tensorboard, update))
+        return writers

@@ -26,49 +26,51 @@ from seq2see.training.workers import WorkerGroup
 
 @dataclass(slots=True)
 class TrainingProgress:
-    """How far a run has come."""
+    """Progress of a run; it is part of each checkpoint."""
 
     update: int = 0
-    """Updates done."""
+    """Number of finished updates."""
     epoch: int = 0
-    """The epoch of the last one, from 0."""
+    """Epoch of the last update, counted from 0."""
     position: DataPosition = START_POSITION
-    """Where the data goes on."""
+    """Position in the training data after the last update."""
     tokens: int = 0
-    """Tokens seen, source and target."""
+    """Number of source and target tokens trained on."""
     seconds: float = 0.0
-    """Time spent, over all stops."""
+    """Training time in seconds, including validations, over all interruptions."""
 
     def state(self) -> dict[str, Any]:
-        """Return all of it."""
+        """Return the fields as JSON."""
         return asdict(self)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take it over."""
+        """Set the fields from a state."""
         for name, value in state.items():
             setattr(self, name, DataPosition(*value) if name == "position" else value)
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateReport:
-    """What an update did."""
+    """Result of one update of the weights, over all workers."""
 
     loss: float
-    """The mean over all tokens of all workers, smoothing and extra terms included."""
+    """Mean training loss per token, including label smoothing and extra terms."""
     nll: float
-    """The mean of −log p of the right token."""
+    """Mean negative log-likelihood per token."""
     target_tokens: int
-    """Target tokens of all workers."""
     source_tokens: int
     gradient_norm: float
-    """Before clipping."""
+    """Gradient norm before clipping."""
     learning_rate: float
     seconds: float = 0.0
-    """Time that it took with its batches, but without those who hear of it."""
+    """Time of the update, including loading its batches and excluding the listeners."""
 
 
 class ModelUpdater:
-    """Updates a model. All that is random follows from seed, update, batch and worker."""
+    """Updates the weights of a model.
+
+    All random numbers are a function of seed, update, batch and worker.
+    """
 
     def __init__(
         self,
@@ -82,81 +84,91 @@ class ModelUpdater:
         self.objective = objective
         self.optimizer = optimizer
         self.schedule = schedule
-        self._clip = max_grad_norm
+        self._max_grad_norm = max_grad_norm
         self._seed = seed
         self._workers = workers
         self._parameters = [p for p in objective.parameters() if p.requires_grad]
 
     def __call__(self, update: int, batches: Sequence[Batch]) -> UpdateReport:
-        """Make the update of this number, from 1, out of this worker's batches."""
+        """Update the weights with this worker's batches; `update` is its number, counted from 1.
+
+        Raise TrainingError without an update if the loss or the gradient is not finite.
+        """
         self.objective.train()
         self.optimizer.zero_grad()
-        loss, nll, tokens, *of_text = self._gradients(update, batches)
-        # Behind the last batch the gradients are the mean over the workers of sums over tokens.
-        norm = scale_gradients(self._parameters, self._workers.world_size / tokens, self._clip)
-        rate = self.schedule.learning_rate(update)
-        self._refuse_nonsense(update, loss / tokens, norm, rate)
-        self._step(rate)
-        targets, sources = map(int, of_text)
-        return UpdateReport(loss / tokens, nll / tokens, targets, sources, norm, rate)
+        loss, nll, num_tokens, *text_tokens = self._compute_gradients(update, batches)
+        # The gradients are the mean over the workers of the sums over tokens.
+        factor = self._workers.world_size / num_tokens
+        norm = scale_gradients(self._parameters, factor, self._max_grad_norm)
+        learning_rate = self.schedule.learning_rate(update)
+        self._check_finite(update, loss / num_tokens, norm, learning_rate)
+        self._step(learning_rate)
+        target_tokens, source_tokens = map(int, text_tokens)
+        return UpdateReport(
+            loss / num_tokens, nll / num_tokens, target_tokens, source_tokens, norm, learning_rate
+        )
 
-    def _gradients(self, number: int, batches: Sequence[Batch]) -> list[float]:
-        """Make them, and return what everything sums up to, over all workers: loss and nll, the
-        tokens that these are of (R-Drop has each twice), target and source tokens."""
+    def _compute_gradients(self, update: int, batches: Sequence[Batch]) -> list[float]:
+        """Compute the gradients of all batches and return sums over all workers.
+
+        The sums are: loss, negative log-likelihood, the number of tokens of both (R-Drop counts
+        each token twice), target tokens and source tokens.
+        """
         sums = torch.zeros(5, dtype=torch.float64)
-        for place, batch in enumerate(batches):
-            is_last = place + 1 == len(batches)
+        for index, batch in enumerate(batches):
+            is_last = index + 1 == len(batches)
             with self._workers.gradient_sync(self.objective, is_last):
-                loss = self._loss(number, place, batch)
-                of_text = batch.num_target_tokens, batch.num_source_tokens
-                parts = loss.total.detach(), loss.nll, loss.num_tokens, *of_text
-                sums += torch.tensor([float(part) for part in parts], dtype=torch.float64)
-                if is_last:  # the sums travel while the gradients are made
-                    arrived = self._workers.all_reduce_async(sums)
+                loss = self._compute_loss(update, index, batch)
+                text_tokens = batch.num_target_tokens, batch.num_source_tokens
+                summands = loss.total.detach(), loss.nll, loss.num_tokens, *text_tokens
+                sums += torch.tensor([float(x) for x in summands], dtype=torch.float64)
+                if is_last:  # the sums are reduced while the gradients are computed
+                    wait_for_sums = self._workers.all_reduce_async(sums)
                 loss.total.backward()
-        return arrived().tolist()
+        return wait_for_sums().tolist()
 
-    def _loss(self, number: int, place: int, batch: Batch) -> LossSum:
-        # Counted over all workers, so that no two of them drop the same places.
-        overall = place * self._workers.world_size + self._workers.rank
-        torch.manual_seed(mix_seeds(self._seed, number, overall))
+    def _compute_loss(self, update: int, index: int, batch: Batch) -> LossSum:
+        # Batches are counted over all workers, so that no two of them have the same dropout mask.
+        overall_index = index * self._workers.world_size + self._workers.rank
+        torch.manual_seed(mix_seeds(self._seed, update, overall_index))
         loss: LossSum = self.objective(batch)
         return loss
 
-    def _step(self, rate: float) -> None:
+    def _step(self, learning_rate: float) -> None:
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = learning_rate
         self.optimizer.step()
 
-    def _refuse_nonsense(self, number: int, loss: float, norm: float, rate: float) -> None:
+    def _check_finite(self, update: int, loss: float, norm: float, learning_rate: float) -> None:
+        """Raise TrainingError with advice if the loss or the gradient norm is not finite."""
         if math.isfinite(loss) and math.isfinite(norm):
             return
-        # The paper's schedule has no peak of its own: a longer warm-up makes it lower.
+        # The noam schedule has no peak_lr: a longer warm-up lowers its peak.
         peak = "" if self.schedule.config.kind == "noam" else "a lower schedule.peak_lr, "
         raise TrainingError(
-            f"the loss is {loss:g} and the gradient {norm:g} in update {number}, at the rate "
-            f"{rate:g}; it was not made. Try {peak}a longer schedule.warmup_updates, "
-            "or optimizer.max_grad_norm = 1"
+            f"training diverged at update {update} (loss {loss:g}, gradient norm {norm:g}, "
+            f"learning rate {learning_rate:g}); the update was not applied. Try {peak}a longer "
+            "schedule.warmup_updates, or optimizer.max_grad_norm = 1"
         )
 
 
 def mix_seeds(*seeds: int) -> int:
-    """Return a seed that follows from all of these."""
+    """Combine several integers into one 64-bit seed (SplitMix64)."""
     state = 0
-    for number in seeds:
-        state = (state ^ number) & _WORD
-        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 + 0x9E3779B97F4A7C15) & _WORD
-        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _WORD
+    for seed in seeds:
+        state = (state ^ seed) & _UINT64_MASK
+        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 + 0x9E3779B97F4A7C15) & _UINT64_MASK
+        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _UINT64_MASK
         state ^= state >> 31
     return state
 
 
-_WORD = 2**64 - 1
+_UINT64_MASK = 2**64 - 1
 
 
 REPEAT_SECONDS = 3.0
-"""Seconds in which further signals are the first once more: a terminal sends one to each process
-of a run, and torchrun's agent passes its own on."""
+"""Time in which further signals are ignored as repetitions of the first one: a terminal sends the
+signal to each process of a run, and torchrun's agent forwards its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,78 +177,79 @@ class StopReason:
 
     text: str
     is_final: bool
-    """Whether it has come to its end, so that there is a result; or else it may go on."""
+    """Whether training is finished and a model is written; otherwise the run can be resumed."""
 
 
 ALL_UPDATES_DONE = StopReason("done", is_final=True)
 
 
 class UpdateLimit:
-    """Stops after so many updates."""
+    """Listener that stops after a number of updates."""
 
     def __init__(self, num_updates: int) -> None:
-        self._updates = num_updates
+        self._num_updates = num_updates
 
     def after_update(self, progress: TrainingProgress, report: UpdateReport) -> StopReason | None:
-        """Stop if that was the last."""
+        """Return a stop reason after the last update."""
         del report
-        return ALL_UPDATES_DONE if progress.update >= self._updates else None
+        return ALL_UPDATES_DONE if progress.update >= self._num_updates else None
 
 
 class SignalHandler:
-    """Stops after the update in which SIGINT or SIGTERM came to any worker."""
+    """Listener that stops after the update in which a worker received SIGINT or SIGTERM."""
 
     def __init__(self, workers: WorkerGroup) -> None:
         self._workers = workers
-        self._came: str | None = None
-        self._since = 0.0
+        self._signal_name: str | None = None
+        self._received_at = 0.0
 
     @contextmanager
     def handle_signals(self) -> Iterator[None]:
-        """Hear signals; another one, some seconds later, does what it always does."""
-        before = {number: signal.signal(number, self._hear) for number in _SIGNALS}
+        """Handle signals within the context; a second one, some seconds later, ends the process."""
+        previous = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
         try:
             yield
         finally:
-            for number, handler in before.items():
+            for number, handler in previous.items():
                 signal.signal(number, handler)
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         del frame
-        if self._came is None:
-            self._came, self._since = signal.Signals(number).name, time.monotonic()
-        elif time.monotonic() - self._since >= REPEAT_SECONDS:
+        if self._signal_name is None:
+            self._signal_name = signal.Signals(number).name
+            self._received_at = time.monotonic()
+        elif time.monotonic() - self._received_at >= REPEAT_SECONDS:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
 
     def after_update(self, progress: TrainingProgress, report: UpdateReport) -> StopReason | None:
-        """Stop if one has come."""
+        """Return a stop reason if any worker has received a signal."""
         del progress, report
-        came = next(filter(None, self._workers.all_gather(self._came)), None)
-        return StopReason(came, is_final=False) if came else None
+        name = next(filter(None, self._workers.all_gather(self._signal_name)), None)
+        return StopReason(name, is_final=False) if name else None
 
 
-class _Stopped(BaseException):
-    """A signal that came, as KeyboardInterrupt is one: nobody takes it for an error of theirs."""
+class _SignalReceived(BaseException):
+    """Raised by a signal. Like KeyboardInterrupt, it is not caught by `except Exception`."""
 
 
 @contextmanager
 def signals_as_errors() -> Iterator[None]:
-    """Make a signal one line wherever it comes, but for updates, behind which `Signals` saves."""
+    """Raise TrainingError on SIGINT or SIGTERM, outside the updates that SignalHandler covers."""
 
-    def stop(number: int, frame: FrameType | None) -> None:
+    def raise_received(number: int, frame: FrameType | None) -> None:
         del frame
-        raise _Stopped(signal.Signals(number).name)
+        raise _SignalReceived(signal.Signals(number).name)
 
-    before = {number: signal.signal(number, stop) for number in _SIGNALS}
+    previous = {number: signal.signal(number, raise_received) for number in _SIGNALS}
     try:
         yield
-    except _Stopped as error:
+    except _SignalReceived as error:
         raise TrainingError(
-            f"stopped by {error}; --resume goes on from the last checkpoint"
+            f"stopped by {error}; use --resume to continue from the last checkpoint"
         ) from None
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
 
@@ -244,15 +257,15 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class UpdateListener(Protocol):
-    """Something that happens between updates: a log, a validation, a checkpoint."""
+    """Called after each update: a log, a validation, a checkpoint."""
 
     def after_update(self, progress: TrainingProgress, report: UpdateReport) -> StopReason | None:
-        """Hear of an update; return a reason to stop, if there is one."""
+        """Process the report of an update; return a reason to stop training, or None."""
         ...
 
 
 class Trainer:
-    """Trains until a listener gives a reason to stop."""
+    """Training loop: updates until a listener returns a reason to stop."""
 
     def __init__(
         self,
@@ -261,27 +274,28 @@ class Trainer:
         progress: TrainingProgress,
         listeners: Sequence[UpdateListener],
     ) -> None:
-        self._stepper = updater
+        self._updater = updater
         self._loader = loader
         self._progress = progress
         self._listeners = listeners
 
     def run(self) -> StopReason:
-        """Go on from where the progress stands; return why it ended."""
+        """Train from the current progress on; return why training ended."""
         start = ready = time.perf_counter()
         for update in self._loader.updates(self._progress.position):
-            report = self._stepper(self._progress.update + 1, update.batches)
+            report = self._updater(self._progress.update + 1, update.batches)
             report = replace(report, seconds=time.perf_counter() - ready)
             start = self._advance(update, report, start)
-            # Every listener hears of it, also behind one that wants to stop.
-            reasons = [each.after_update(self._progress, report) for each in self._listeners]
-            if found := [reason for reason in reasons if reason]:
+            # All listeners are called, even after one of them has returned a reason to stop.
+            results = [each.after_update(self._progress, report) for each in self._listeners]
+            if reasons := [reason for reason in results if reason]:
                 self._progress.seconds += time.perf_counter() - start
-                return min(found, key=lambda reason: reason.is_final)  # a signal cannot wait
+                return min(reasons, key=lambda reason: reason.is_final)  # signals come first
             ready = time.perf_counter()
-        raise AssertionError("updates have no end")
+        raise AssertionError("the loader must yield updates without end")
 
     def _advance(self, update: UpdateBatches, report: UpdateReport, start: float) -> float:
+        """Add an update and the time since `start` to the progress; return the current time."""
         progress, now = self._progress, time.perf_counter()
         progress.update += 1
         progress.epoch = update.epoch

@@ -15,54 +15,57 @@ from seq2see.training.trainer import TrainingProgress, UpdateReport
 
 
 class LogWriter(Protocol):
-    """Something that takes records: a file, a terminal."""
+    """Destination of log records, for example a file or a terminal."""
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """Take a record; `kind` says what it is of, `update` when it was."""
+        """Write a record. Its keys `kind` and `update` are always set."""
         ...
 
 
 class JsonlLogWriter:
-    """A file with one JSON object a line. What is behind the update to go on from is cut off, and
-    so is a result, which is made anew."""
+    """Log file with one JSON object per line.
+
+    Records after the update from which a run is resumed are removed, and so are results, which are
+    computed again.
+    """
 
     def __init__(self, path: Path, resume_update: int) -> None:
-        kept = [line for line in _lines(path) if _is_before(line, resume_update)]
-        aside = path.with_suffix(".partial")
-        aside.write_text("".join(kept), "utf-8")
-        aside.replace(path)
+        lines = [line for line in _read_lines(path) if _is_kept(line, resume_update)]
+        partial_path = path.with_suffix(".partial")
+        partial_path.write_text("".join(lines), "utf-8")
+        partial_path.replace(path)
         self._path = path
-        self._before = ""
+        self._line_prefix = ""
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """Add a line. A full disk ends a run at its next checkpoint, in good order, not here."""
+        """Append a line. Errors are ignored: a full disk ends the run at its next checkpoint."""
         line = json.dumps(record, ensure_ascii=False) + "\n"
         try:
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(self._before + line)
+                file.write(self._line_prefix + line)
         except OSError:
-            self._before = "\n"  # there may be half a line
+            self._line_prefix = "\n"  # the last line may be incomplete
         else:
-            self._before = ""
+            self._line_prefix = ""
 
 
 def read_training_log(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the records of a log, whole lines only."""
-    for line in _lines(path):
+    """Yield the records of a log; incomplete lines are skipped."""
+    for line in _read_lines(path):
         try:
             yield json.loads(line)
-        except ValueError:  # a run was killed here, or its disk was full
+        except ValueError:  # the run was killed, or the disk was full
             continue
 
 
-def _lines(path: Path) -> list[str]:
-    # Not by splitlines(): JSON leaves U+2028 and others of its line ends as they are.
+def _read_lines(path: Path) -> list[str]:
+    # Not splitlines(): JSON does not escape U+2028 and other characters that it splits at.
     text = path.read_text("utf-8", errors="replace") if path.exists() else ""
     return [f"{line}\n" for line in text.split("\n") if line]
 
 
-def _is_before(line: str, update: int) -> bool:
-    """Whether a record stays when the run goes on from an update."""
+def _is_kept(line: str, update: int) -> bool:
+    """Return whether a record is kept when the run is resumed from this update."""
     try:
         record = json.loads(line)
         return bool(record["update"] <= update and record.get("kind") != "result")
@@ -71,30 +74,30 @@ def _is_before(line: str, update: int) -> bool:
 
 
 class TrainingLog:
-    """Writes the mean of some updates into every sink."""
+    """Listener that writes the mean of every few updates to all writers."""
 
     def __init__(self, writers: list[LogWriter], interval: int = 10) -> None:
-        self._sinks = writers
-        self._every = interval
+        self._writers = writers
+        self._interval = interval
         self._reports: list[UpdateReport] = []
 
     def after_update(self, progress: TrainingProgress, report: UpdateReport) -> None:
-        """Take an update in; write when there are enough."""
+        """Collect the report of an update; write a record at each interval."""
         self._reports.append(report)
-        if progress.update % self._every == 0:
-            self.write("train", progress, _mean(self._reports))
+        if progress.update % self._interval == 0:
+            self.write("train", progress, _summarize(self._reports))
             self._reports = []
 
     def write(self, kind: str, progress: TrainingProgress, record: Mapping[str, Any]) -> None:
-        """Write a record of any kind."""
+        """Write a record of this kind to all writers."""
         head = {"kind": kind, "update": progress.update, "epoch": progress.epoch}
-        whole = {**head, "seconds": round(progress.seconds, 3), **record}
-        for sink in self._sinks:
-            sink.write(whole)
+        full_record = {**head, "seconds": round(progress.seconds, 3), **record}
+        for writer in self._writers:
+            writer.write(full_record)
 
 
-def _mean(reports: list[UpdateReport]) -> dict[str, float]:
-    """Return means over tokens, and the speed."""
+def _summarize(reports: list[UpdateReport]) -> dict[str, float]:
+    """Return the values of a train record: means over tokens, and the speed."""
     seconds = sum(r.seconds for r in reports)
     tokens = sum(r.target_tokens for r in reports)
     return {
@@ -106,73 +109,74 @@ def _mean(reports: list[UpdateReport]) -> dict[str, float]:
     }
 
 
-_NUMBERS: Mapping[str, tuple[str, ...]] = {
+_SCALARS: Mapping[str, tuple[str, ...]] = {
     "train": ("loss", "nll", "gradient_norm", "learning_rate", "tokens_per_second"),
     "validation": ("nll", "bleu", "chrf"),
 }
 
 
 def is_tensorboard_installed() -> bool:
-    """Tell if the extra is there."""
+    """Return whether the optional package tensorboard is installed."""
     return find_spec("tensorboard") is not None
 
 
 class TensorBoardWriter:
-    """Writes events. What is behind the update to go on from is hidden."""
+    """Writes TensorBoard events. Events after the update of a resume are hidden."""
 
     def __init__(self, directory: Path, resume_update: int) -> None:
-        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 an extra, slow to import
+        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 optional, slow to import
 
         self._writer = SummaryWriter(str(directory), purge_step=resume_update + 1)
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """Add what a record has. A full disk ends a run at its next checkpoint, not here."""
+        """Write a record. Errors are ignored: a full disk ends the run at its next checkpoint."""
         with suppress(OSError):
             self._add(record)
 
     def _add(self, record: Mapping[str, Any]) -> None:
-        """Add a record's numbers, and of a validation its translations."""
+        """Write the scalars of a record and the examples of a validation."""
         kind, update = record["kind"], record["update"]
-        for name in _NUMBERS.get(kind, ()):
+        for name in _SCALARS.get(kind, ()):
             self._writer.add_scalar(f"{kind}/{name}", record[name], update)
         if kind == "validation":
-            for number, sample in enumerate(record["examples"], 1):
-                text = "  \n".join(sample)  # Markdown: two spaces end a line
-                self._writer.add_text(f"sample {number}", text, update)
-        self._writer.flush()  # a run may be killed at any moment
+            for number, example in enumerate(record["examples"], 1):
+                text = "  \n".join(example)  # Markdown: two spaces end a line
+                self._writer.add_text(f"example {number}", text, update)
+        self._writer.flush()  # the run may be killed at any time
 
 
-_USUAL = 0.99
-"""The share of the norms that their panel is high enough for: one spike would flatten the rest."""
+_SHOWN_QUANTILE = 0.99
+"""Quantile of the gradient norms that the chart shows; a single spike would flatten the curve."""
 
 
 def draw_training_curves(records: Iterable[Mapping[str, Any]], path: Path, title: str) -> None:
-    """Draw what a log has."""
-    known = list(records)
-    train = [record for record in known if record["kind"] == "train"]
-    looks = [record for record in known if record["kind"] == "validation"]
-    nll = {"training": _line(train, "nll"), "validation": _line(looks, "nll")}
-    scores = {"BLEU": _line(looks, "bleu"), "chrF": _line(looks, "chrf")}
+    """Plot loss, scores, learning rate and gradient norm of a log."""
+    records = list(records)
+    train = [record for record in records if record["kind"] == "train"]
+    validations = [record for record in records if record["kind"] == "validation"]
+    nll = {"training": _line(train, "nll"), "validation": _line(validations, "nll")}
+    scores = {"BLEU": _line(validations, "bleu"), "chrF": _line(validations, "chrf")}
     norm = draw.LineChart(
-        "Norm of the gradient, before clipping",
+        "Gradient norm before clipping",
         "updates",
         {"norm": _line(train, "gradient_norm")},
-        y_max=_usual([record["gradient_norm"] for record in train]),
+        y_max=_max_shown_norm([record["gradient_norm"] for record in train]),
     )
-    panels = [
-        draw.LineChart("Loss: −log p of a token", "updates", nll),
+    charts = [
+        draw.LineChart("Loss: negative log-likelihood per token", "updates", nll),
         draw.LineChart("Scores on the validation set", "updates", scores),
         draw.LineChart(
             "Learning rate", "updates", {"learning rate": _line(train, "learning_rate")}
         ),
         norm,
     ]
-    draw.draw_charts(path, title, panels)
+    draw.draw_charts(path, title, charts)
 
 
 def _line(records: Sequence[Mapping[str, Any]], key: str) -> tuple[list[float], list[float]]:
+    """Return the updates and the values of a key."""
     return [record["update"] for record in records], [record[key] for record in records]
 
 
-def _usual(norms: Sequence[float]) -> float | None:
-    return 1.1 * sorted(norms)[math.ceil(_USUAL * (len(norms) - 1))] if norms else None
+def _max_shown_norm(norms: Sequence[float]) -> float | None:
+    return 1.1 * sorted(norms)[math.ceil(_SHOWN_QUANTILE * (len(norms) - 1))] if norms else None

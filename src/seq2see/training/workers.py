@@ -28,7 +28,7 @@ from seq2see.training.shm_allreduce import SHM_DIRECTORY, ShmAllReduce, create_s
 
 
 def worker_device() -> torch.device:
-    """Return where this worker computes."""
+    """Return the device of this worker: the accelerator of its local rank, or the CPU."""
     if not torch.accelerator.is_available():
         return torch.device("cpu")
     index = int(os.environ.get("LOCAL_RANK", "0"))
@@ -39,63 +39,64 @@ def worker_device() -> torch.device:
 
 
 def choose_dtype(precision: str, device: torch.device) -> torch.dtype:
-    """Return the type of matrix products."""
+    """Return the data type of matrix products for a setting of `train.precision`."""
     if precision == "auto":
-        has_it = device.type == "cuda" and torch.cuda.is_bf16_supported()
-        return torch.bfloat16 if has_it else torch.float32
+        supports_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
+        return torch.bfloat16 if supports_bfloat16 else torch.float32
     return torch.bfloat16 if precision == "bfloat16" else torch.float32
 
 
 def apply_fsdp(objective: Objective, device: str) -> Objective:
-    """Share the weights out, layer by layer: each is whole only while it computes."""
-    # Keys and values come as views, which nobody writes into.
+    """Shard the weights layer by layer (FSDP2): a layer is gathered only while it is computed."""
+    # Keys and values are returned as views, but they are never modified in place.
     warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
     mesh = init_device_mesh(device, (dist.get_world_size(),))
     model = objective.model
     for layer in (*model.encoder.layers, *model.decoder.layers):
         fully_shard(layer, mesh=mesh)
     for layer in model.decoder.layers:
-        register_fsdp_forward_method(layer, "remember")  # it computes outside of `forward`
+        register_fsdp_forward_method(layer, "init_cache")  # it uses weights outside of `forward`
     fully_shard(objective, mesh=mesh)
     return objective
 
 
 def full_tensor(tensor: Tensor) -> Tensor:
-    """Return a tensor with the shares of all workers; all of them must ask for it."""
+    """Gather a sharded tensor from all workers, which must all call it; return others unchanged."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def shard_like(values: Tensor, like: Tensor) -> Tensor:
-    """Return values shared out in the way of another tensor of their shape, if that is."""
-    if isinstance(like, DTensor) and values.dim():  # but for counters, which each worker has
+    """Shard values as another tensor of the same shape is sharded, and move them to its device."""
+    if isinstance(like, DTensor) and values.dim():  # scalars, such as counters, are replicated
         return distribute_tensor(values.to(like.device), like.device_mesh, like.placements)
     return values.to(like.device)
 
 
 def copy_into(values: Tensor, target: Tensor) -> None:
-    """Copy values into a tensor; of one that is shared out, each worker takes its share."""
+    """Copy values into a tensor; if it is sharded, each worker copies its own shard."""
     target.detach().copy_(shard_like(values, target))
 
 
 def copy_full_weights(model: nn.Module, target: nn.Module) -> None:
-    """Fill a plain model with the weights of one that is shared out."""
-    for values, place in zip(
+    """Copy the weights of a sharded model into an unsharded one."""
+    for values, tensor in zip(
         model.state_dict().values(), target.state_dict().values(), strict=True
     ):
-        copy_into(full_tensor(values), place)
+        copy_into(full_tensor(values), tensor)
 
 
 class WorkerGroup:
-    """This process alone."""
+    """The worker processes of a run and their collectives. This base class has one process."""
 
     rank = 0
     world_size = 1
     local_world_size = 1
-    """How many of them are on this machine."""
+    """Number of workers on this machine."""
     uses_shared_memory: bool | None = None
-    """Whether they sum gradients through memory that they share; None: wherever they can.
+    """Whether gradients are summed in shared memory; None: if possible.
 
-    The order of a sum over three or more differs, so that a run must go on as it began.
+    The order of summation of three or more workers depends on it, so that it must not change when
+    a run is resumed.
     """
 
     def __init__(self) -> None:
@@ -103,202 +104,206 @@ class WorkerGroup:
 
     @property
     def data_shard(self) -> WorkerShard:
-        """Which share of the data is ours."""
+        """Part of each batch that this worker trains on."""
         return WorkerShard(self.rank, self.world_size)
 
     @property
     def is_main(self) -> bool:
-        """Whether this is the one that writes and speaks."""
+        """Whether this is the main process, which writes files and messages."""
         return self.rank == 0
 
     def wrap_module(self, objective: Objective) -> nn.Module:
-        """Return the module to be trained, so that its gradients are the mean over the workers."""
+        """Return the module to train; its gradients are the mean over the workers."""
         return objective
 
     def unsharded_copy(
         self, objective: Objective, build_unsharded: Callable[[], Objective]
     ) -> Objective:
-        """Return the objective in a form that this worker can use without the others."""
+        """Return the objective in a form that this worker can compute without the others."""
         del build_unsharded
         return objective
 
     def gradient_sync(self, objective: nn.Module, is_last: bool) -> Any:
-        """Let gradients travel only behind the last batch of an update."""
+        """Synchronize gradients only in the last batch of an update."""
         del objective, is_last
         return nullcontext()
 
     def all_reduce_async(self, values: Tensor) -> Callable[[], Tensor]:
-        """Begin to sum over the workers, in the memory of the values; return what waits for it."""
+        """Start to sum values over the workers in place; return a function that waits for it."""
         return lambda: values
 
     def all_reduce(self, values: Tensor) -> Tensor:
-        """Return the sum over the workers."""
+        """Return the sum of the values over all workers."""
         return self.all_reduce_async(values)()
 
     def all_gather(self, value: Any) -> list[Any]:
-        """Return what each worker has, in their order."""
+        """Return the values of all workers, ordered by rank."""
         return [value]
 
     def broadcast(self, value: Any) -> Any:
-        """Return what the leader has."""
+        """Return the value of the main process."""
         return value
 
     def run_on_main(self, function: Callable[[], object]) -> None:
-        """Let the leader do something, while the others wait; all of them raise his error."""
+        """Call a function in the main process; the others wait. All workers raise its error."""
         problem: Seq2SeeError | None = None
         if self.is_main:
             try:
                 function()
             except Seq2SeeError as error:
                 problem = error
-            except OSError as error:  # a full disk
+            except OSError as error:  # for example a full disk
                 where = f"{error.filename}: " if error.filename else ""
                 problem = TrainingError(f"{where}{error.strerror or error}")
         if problem := self.broadcast(problem):
             raise problem
 
     def barrier(self) -> None:
-        """Wait until all are here."""
+        """Wait until all workers have reached this point."""
 
     def free_shared_memory(self) -> None:
-        """Let go of what was kept for working together."""
+        """Free the memory for sums of gradients."""
 
     def torchrun_agents(self) -> list[str]:
-        """Return who started them, if anybody did."""
+        """Return the ids of the torchrun agents that started the workers; none without torchrun."""
         return []
 
 
 class DdpWorkerGroup(WorkerGroup):
-    """Several processes, each with its share of every update."""
+    """Several processes with a copy of the model each (DistributedDataParallel)."""
 
     def __init__(self) -> None:
         super().__init__()
         self.rank = dist.get_rank()
         self.world_size = dist.get_world_size()
         self.local_world_size = int(os.environ.get("LOCAL_WORLD_SIZE", self.world_size))
-        self._sums: ShmAllReduce | None = None
+        self._shm_allreduce: ShmAllReduce | None = None
 
     def wrap_module(self, objective: Objective) -> nn.Module:
-        """Return the module in DDP."""
+        """Return the module wrapped in DistributedDataParallel."""
         module = DistributedDataParallel(objective, gradient_as_bucket_view=True)
-        self._share_memory(module)
-        _settle(module)
+        self._register_shm_allreduce(module)
+        _build_ddp_buckets(module)
         return module
 
-    def _share_memory(self, module: DistributedDataParallel) -> None:
-        wanted, parameters = self.uses_shared_memory, [*module.parameters()]
-        numbers = sum(p.numel() for p in parameters)
-        if wanted is False:
-            self._sums = None
-        elif not self._sums or self._sums.capacity != numbers:  # or else that of the measuring
-            self._sums = create_shm_allreduce(self, parameters)
-        self.uses_shared_memory = bool(self._sums)
-        if self._sums:
-            self._sums.register_on(module)
-        elif wanted and self.world_size > 2:  # two numbers have one sum
-            size = math.ceil(4 * self.world_size * numbers / 2**20)
+    def _register_shm_allreduce(self, module: DistributedDataParallel) -> None:
+        """Sum gradients in shared memory if possible; raise TrainingError if required and not."""
+        requested, parameters = self.uses_shared_memory, [*module.parameters()]
+        num_weights = sum(p.numel() for p in parameters)
+        if requested is False:
+            self._shm_allreduce = None
+        elif not self._shm_allreduce or self._shm_allreduce.capacity != num_weights:
+            # Otherwise the memory of the speed measurement is used again.
+            self._shm_allreduce = create_shm_allreduce(self, parameters)
+        self.uses_shared_memory = bool(self._shm_allreduce)
+        if self._shm_allreduce:
+            self._shm_allreduce.register_on(module)
+        elif requested and self.world_size > 2:  # the order matters for three or more summands
+            size = math.ceil(4 * self.world_size * num_weights / 2**20)
             raise TrainingError(
-                "the workers shared memory when the run began, and must go on so to be exact: on "
-                f"the CPU of one machine, with {size:,} MB free in {SHM_DIRECTORY}"
+                "this run sums gradients in shared memory: to resume it, run all processes on the "
+                f"CPU of one machine with {size:,} MB free in {SHM_DIRECTORY}"
             )
 
     def free_shared_memory(self) -> None:
-        """Let go of memory that was kept for sums."""
-        self._sums = None
+        """Free the memory for sums of gradients."""
+        self._shm_allreduce = None
 
     def gradient_sync(self, objective: nn.Module, is_last: bool) -> Any:
-        """Let gradients travel only behind the last batch of an update."""
+        """Synchronize gradients only in the last batch of an update."""
         assert isinstance(objective, DistributedDataParallel)
         return nullcontext() if is_last else objective.no_sync()
 
     def all_reduce_async(self, values: Tensor) -> Callable[[], Tensor]:
-        """Begin to sum over the workers, in the memory of the values; return what waits for it."""
-        travelling = dist.all_reduce(values, async_op=True)
+        """Start to sum values over the workers in place; return a function that waits for it."""
+        work = dist.all_reduce(values, async_op=True)
 
-        def arrived() -> Tensor:
-            travelling.wait()
+        def wait() -> Tensor:
+            work.wait()
             return values
 
-        return arrived
+        return wait
 
     def all_reduce(self, values: Tensor) -> Tensor:
-        """Return the sum over the workers."""
-        if self._sums and self._sums.can_reduce(values):
-            self._sums.all_reduce([values])
+        """Return the sum of the values over all workers."""
+        if self._shm_allreduce and self._shm_allreduce.can_reduce(values):
+            self._shm_allreduce.all_reduce([values])
             return values
         return super().all_reduce(values)
 
     def all_gather(self, value: Any) -> list[Any]:
-        """Return what each worker has, in their order."""
+        """Return the values of all workers, ordered by rank."""
         values = [None] * self.world_size
         dist.all_gather_object(values, value)
         return values
 
     def broadcast(self, value: Any) -> Any:
-        """Return what the leader has."""
-        box = [value]
-        dist.broadcast_object_list(box, src=0)
-        return box[0]
+        """Return the value of the main process."""
+        values = [value]
+        dist.broadcast_object_list(values, src=0)
+        return values[0]
 
     def barrier(self) -> None:
-        """Wait until all are here."""
+        """Wait until all workers have reached this point."""
         dist.barrier()
 
     def torchrun_agents(self) -> list[str]:
-        """Return torchrun's agents that started them, one on each machine."""
+        """Return the ids of the torchrun agents that started the workers, one per machine."""
         return sorted(set(self.all_gather(torchrun_agent_id())))
 
 
-def _settle(module: DistributedDataParallel) -> None:
-    """Let DDP choose where gradients lie before the first update, not behind it.
+def _build_ddp_buckets(module: DistributedDataParallel) -> None:
+    """Make DDP assign gradients to buckets before the first update instead of after it.
 
-    A sum over three workers depends on that, so that a run that goes on would make its first update
-    otherwise than one that was not stopped.
+    The order of summation of three or more workers depends on the buckets. Otherwise the first
+    update of a resumed run would differ from that of an uninterrupted run.
     """
-    module.eval()  # no running means change
-    nothing = PackedIds.from_lists([])
-    module(Batch.from_packed_ids(nothing, nothing)).total.backward()
+    module.eval()  # running statistics do not change
+    empty = PackedIds.from_lists([])
+    module(Batch.from_packed_ids(empty, empty)).total.backward()
     module.zero_grad()
 
 
 class FsdpWorkerGroup(DdpWorkerGroup):
-    """Several processes, each with its share of the weights as well."""
+    """Several processes with a shard of the weights each (FSDP2)."""
 
     def wrap_module(self, objective: Objective) -> nn.Module:
-        """Return the module, its weights shared out."""
+        """Return the module with sharded weights."""
         return apply_fsdp(objective, self.device.type)
 
     def unsharded_copy(
         self, objective: Objective, build_unsharded: Callable[[], Objective]
     ) -> Objective:
-        """Return a plain one with the same weights: workers search at their own pace."""
+        """Return an unsharded copy: workers decode at different speeds."""
         copy = build_unsharded()
         copy_full_weights(objective.model, copy.model)
         return copy
 
     def gradient_sync(self, objective: nn.Module, is_last: bool) -> Any:
-        """Let gradients travel only behind the last batch of an update."""
+        """Synchronize gradients only in the last batch of an update."""
         assert isinstance(objective, FSDPModule)
         objective.set_requires_gradient_sync(is_last)
         return nullcontext()
 
 
 def torchrun_agent_id() -> str:
-    """Return what tells torchrun's agent that started this worker from all others.
+    """Return an id of the torchrun agent that started this worker.
 
-    The name of a launch does not: unless it is given, it is always the same. Nor does a count of
-    restarts: an agent that lost no worker itself starts its own again without counting.
+    The run id of torchrun is not sufficient, since its default is constant. The number of restarts
+    is not either: an agent that lost no worker restarts its workers without counting.
     """
     parent = os.getppid()
-    started = _started(Path(f"/proc/{parent}/stat"))
-    name = f"{platform.node()} {parent} {started} {os.environ.get('TORCHELASTIC_RUN_ID')}"
+    start_time = _read_start_time(Path(f"/proc/{parent}/stat"))
+    name = f"{platform.node()} {parent} {start_time} {os.environ.get('TORCHELASTIC_RUN_ID')}"
     return hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
-def _started(status: Path) -> str:
-    """Return when a process was started, where that can be told: in a container, numbers of
-    processes are the same each time."""
+def _read_start_time(stat_file: Path) -> str:
+    """Return the start time of a process, or an empty string on systems without /proc.
+
+    In a container, process ids are the same at each start.
+    """
     try:
-        return status.read_text("utf-8").rpartition(")")[2].split()[19]
+        return stat_file.read_text("utf-8").rpartition(")")[2].split()[19]
     except OSError:
         return ""

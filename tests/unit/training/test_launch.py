@@ -1,4 +1,4 @@
-"""Workers find each other, whatever those before them left in the store."""
+"""The rendezvous store is separate for each start of the workers."""
 
 from __future__ import annotations
 
@@ -13,32 +13,35 @@ from torch.distributed.distributed_c10d import Store
 from seq2see.training.launch import new_rendezvous_store
 
 
-def meet(store: Store, delays: list[float]) -> list[str]:
-    """Start a worker after each delay; return what each finds where the others have written."""
-    count = len(delays)
+def read_addresses(store: Store, delays: list[float]) -> list[str]:
+    """Start a worker after each delay; return the addresses that each of them reads."""
+    world_size = len(delays)
 
     def work(rank: int) -> str:
         time.sleep(delays[rank])
-        own = new_rendezvous_store(store, rank, count)
+        own = new_rendezvous_store(store, rank, world_size)
         own.set(f"address {rank}", f"{rank} of {delays}")
-        return " | ".join(own.get(f"address {other}").decode() for other in range(count))
+        return " | ".join(own.get(f"address {other}").decode() for other in range(world_size))
 
-    with ThreadPoolExecutor(count) as pool:
-        return [*pool.map(work, range(count))]
+    with ThreadPoolExecutor(world_size) as pool:
+        return [*pool.map(work, range(world_size))]
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_no_address_of_an_earlier_start_is_read(count: int) -> None:
-    store, chance = HashStore(), random.Random(count)  # noqa: S311 a test must be the same each time
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_addresses_of_earlier_starts_are_ignored(world_size: int) -> None:
+    store, generator = HashStore(), random.Random(world_size)  # noqa: S311 deterministic
     for _ in range(12):
-        delays = [chance.choice([0.0, 0.03, 0.08]) + chance.random() / 1000 for _ in range(count)]
-        expected = " | ".join(f"{rank} of {delays}" for rank in range(count))
-        assert meet(store, delays) == [expected] * count
+        delays = [
+            generator.choice([0.0, 0.03, 0.08]) + generator.random() / 1000
+            for _ in range(world_size)
+        ]
+        expected = " | ".join(f"{rank} of {delays}" for rank in range(world_size))
+        assert read_addresses(store, delays) == [expected] * world_size
 
 
-def test_who_died_at_the_meeting_is_forgotten() -> None:
+def test_worker_killed_during_rendezvous_is_ignored() -> None:
     store = HashStore()
-    store.set("hello/1", "of a worker that was killed")
-    store.set("list", '{"name": "old", "heard": {"1": "of a worker that was killed"}}')
-    first, second = meet(store, [0.0, 0.1])
+    store.set("name/1", "killed worker")
+    store.set("list", '{"main": "old", "workers": {"1": "killed worker"}}')
+    first, second = read_addresses(store, [0.0, 0.1])
     assert first == second

@@ -1,4 +1,4 @@
-"""Muon beside torch's own, by blocks, and by several workers."""
+"""Muon: comparison with torch, stacked matrices, several workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from seq2see.training.optimizer import (
 SMALL = ModelConfig(vocab_size=12, d_model=16, d_ff=24, heads=2, encoder_layers=1, decoder_layers=1)
 
 
-def rest() -> torch.optim.Optimizer:
+def other_optimizer() -> torch.optim.Optimizer:
     return torch.optim.Adam([nn.Parameter(torch.zeros(1))])
 
 
@@ -31,7 +31,7 @@ def with_gradients(*shapes: tuple[int, int], seed: int = 1) -> list[nn.Parameter
     return weights
 
 
-def stepped(optimizer: torch.optim.Optimizer, rate: float = 0.1, steps: int = 2) -> None:
+def take_steps(optimizer: torch.optim.Optimizer, rate: float = 0.1, steps: int = 2) -> None:
     for group in optimizer.param_groups:
         group["lr"] = rate
     for _ in range(steps):
@@ -39,7 +39,7 @@ def stepped(optimizer: torch.optim.Optimizer, rate: float = 0.1, steps: int = 2)
 
 
 @pytest.mark.parametrize("shape", [(16, 16), (16, 40)])
-def test_every_direction_becomes_as_long(shape: tuple[int, int]) -> None:
+def test_orthogonalize_brings_singular_values_close_to_one(shape: tuple[int, int]) -> None:
     torch.manual_seed(2)
     left, _, right = torch.linalg.svd(torch.randn(3, *shape), full_matrices=False)
     matrices = left * torch.logspace(-2, 0, shape[0]) @ right
@@ -50,55 +50,55 @@ def test_every_direction_becomes_as_long(shape: tuple[int, int]) -> None:
     torch.testing.assert_close(inner, torch.diag_embed(lengths), rtol=0, atol=1e-4)
 
 
-def test_no_gradient_is_no_step() -> None:
+def test_zero_or_missing_gradient_makes_no_step() -> None:
     assert not orthogonalize(torch.zeros(2, 3, 4)).any()
     (weight,) = with_gradients((3, 4))
     weight.grad = None
     before = weight.detach().clone()
-    stepped(Muon({weight: 1}, rest()))
+    take_steps(Muon({weight: 1}, other_optimizer()))
     assert weight.equal(before)
 
 
 @pytest.mark.parametrize("shape", [(16, 16), (16, 40), (40, 16)])
-def test_it_steps_as_torchs_own(shape: tuple[int, int]) -> None:
+def test_muon_step_equals_torch_muon(shape: tuple[int, int]) -> None:
     (ours,), (theirs,) = with_gradients(shape), with_gradients(shape)
-    stepped(Muon({ours: 1}, rest()))
-    stepped(torch.optim.Muon([theirs], weight_decay=0.0, adjust_lr_fn="match_rms_adamw"))
-    torch.testing.assert_close(ours, theirs, rtol=0, atol=5e-3)  # theirs is in bfloat16
+    take_steps(Muon({ours: 1}, other_optimizer()))
+    take_steps(torch.optim.Muon([theirs], weight_decay=0.0, adjust_lr_fn="match_rms_adamw"))
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=5e-3)  # torch computes in bfloat16
 
 
-def test_stacked_matrices_step_as_if_each_stood_alone() -> None:
+def test_stacked_matrices_step_like_separate_matrices() -> None:
     parts = with_gradients((8, 8), (8, 8), (8, 8))
     stacked = nn.Parameter(torch.cat([part.detach() for part in parts]))
     stacked.grad = torch.cat([part.grad for part in parts if part.grad is not None])
-    stepped(Muon({stacked: 3}, rest()))
-    stepped(Muon(dict.fromkeys(parts, 1), rest()))
+    take_steps(Muon({stacked: 3}, other_optimizer()))
+    take_steps(Muon(dict.fromkeys(parts, 1), other_optimizer()))
     torch.testing.assert_close(stacked, torch.cat(parts), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("workers", [2, 3, 9])
-def test_workers_share_the_work(workers: int) -> None:
-    """Each makes its own part; the sum over all of them is what one worker makes."""
+def test_sum_over_workers_equals_single_worker(workers: int) -> None:
+    """Each worker updates a part of the matrices; the sum of all steps is that of one worker."""
     shapes = (8, 8), (12, 8), (8, 12), (8, 8), (8, 8)
-    alone = with_gradients(*shapes)
-    stepped(Muon(dict.fromkeys(alone, 1), rest()), steps=1)
+    single = with_gradients(*shapes)
+    take_steps(Muon(dict.fromkeys(single, 1), other_optimizer()), steps=1)
     moved = []
     for rank in range(workers):
         mine = with_gradients(*shapes)
-        stepped(
-            Muon(dict.fromkeys(mine, 1), rest(), own_matrices=slice(rank, None, workers)), steps=1
-        )
+        own_matrices = slice(rank, None, workers)
+        optimizer = Muon(dict.fromkeys(mine, 1), other_optimizer(), own_matrices=own_matrices)
+        take_steps(optimizer, steps=1)
         moved.append(
             [a.detach() - b.detach() for a, b in zip(mine, with_gradients(*shapes), strict=True)]
         )
     for weight, start, moves in zip(
-        alone, with_gradients(*shapes), zip(*moved, strict=True), strict=True
+        single, with_gradients(*shapes), zip(*moved, strict=True), strict=True
     ):
         torch.testing.assert_close(weight.detach(), start.detach() + sum(moves), rtol=0, atol=1e-6)
         assert sum(bool(move.any()) for move in moves) == 1
 
 
-def test_it_moves_the_matrices_of_the_layers_and_adam_the_rest() -> None:
+def test_muon_updates_linear_weights_and_adam_the_other_optimizer() -> None:
     model = Transformer.from_config(SMALL)
     matrices = find_linear_weights(model)
     names = {name: matrices[p] for name, p in model.named_parameters() if p in matrices}
@@ -109,7 +109,7 @@ def test_it_moves_the_matrices_of_the_layers_and_adam_the_rest() -> None:
     for parameter in model.parameters():
         parameter.grad = torch.randn_like(parameter)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    stepped(optimizer)
+    take_steps(optimizer)
     assert not any(p.equal(before[name]) for name, p in model.named_parameters())
     kept = {name: set(optimizer.state[p]) for name, p in model.named_parameters()}
     adams = {"step", "exp_avg", "exp_avg_sq"}

@@ -1,4 +1,4 @@
-"""Sums through memory that workers share, beside gloo's."""
+"""All-reduce in shared memory, compared with gloo."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from seq2see.training.workers import DdpWorkerGroup
 SMALL = ModelConfig(
     vocab_size=100, d_model=128, d_ff=128, heads=2, encoder_layers=3, decoder_layers=3
 )
-"""Small, but with gradients for more than one of DDP's buckets."""
+"""A small model whose gradients fill more than one DDP bucket."""
 SIZES = 7, 1, 30
 MEMORY = "memory"
-"""A folder that nobody else writes into; on a disk it is as good, but slow."""
-REASONS = ["no folder", "no room", "another machine", "other numbers", "too many"]
+"""Directory that replaces /dev/shm in the tests; on a disk it works too, but is slower."""
+REASONS = ["no directory", "no space", "another machine", "other dtype", "too many workers"]
 
 
-class Alone:
-    """A worker of two, the other of which agrees with all it says but sees other files."""
+class FakeCollectives:
+    """One of two workers; the other one sees the file or not."""
 
     rank = 0
 
@@ -66,7 +66,7 @@ def own_values(rank: int) -> list[Tensor]:
 
 
 def gradients(group: DdpWorkerGroup) -> list[Tensor]:
-    """Return what a worker has behind two batches of its own, the first of which stays here."""
+    """Return the gradients of a worker after two batches, of which the second is synchronized."""
     torch.manual_seed(1)
     objective = Objective(Transformer.from_config(SMALL), LossConfig(), 0)
     wrapped = group.wrap_module(objective).train()
@@ -79,8 +79,8 @@ def gradients(group: DdpWorkerGroup) -> list[Tensor]:
     return [p.grad for p in wrapped.parameters() if p.grad is not None]
 
 
-def counted(kind: type[ShmAllReduce]) -> list[int]:
-    """Let sums tell how many tensors each of them has."""
+def record_sizes(kind: type[ShmAllReduce]) -> list[int]:
+    """Return a list to which each all-reduce appends its number of tensors."""
     sizes, sum_ = [], kind.all_reduce
 
     def count(self: ShmAllReduce, tensors: Sequence[Tensor], factor: float = 1.0) -> None:
@@ -91,77 +91,77 @@ def counted(kind: type[ShmAllReduce]) -> list[int]:
     return sizes
 
 
-def as_it_began(group: DdpWorkerGroup) -> list[str]:
-    """Return what a run that began otherwise gets here, where no memory is shared any more."""
-    objective, said = Objective(Transformer.from_config(SMALL), LossConfig(), 0), []
-    for began in (False, True):
-        group.uses_shared_memory = began
+def resume_errors(group: DdpWorkerGroup) -> list[str]:
+    """Return the errors of resuming a run without shared memory that started with or without it."""
+    objective, errors = Objective(Transformer.from_config(SMALL), LossConfig(), 0), []
+    for used_at_start in (False, True):
+        group.uses_shared_memory = used_at_start
         try:
             group.wrap_module(objective)
         except TrainingError as error:
-            said.append(str(error))
-    return said
+            errors.append(str(error))
+    return errors
 
 
 def work(rank: int, count: int, store: str, results: str) -> None:
-    """Do all that is compared below, in one worker."""
+    """Compute everything that the tests compare, in one worker."""
     module.SHM_DIRECTORY = Path(results) / MEMORY
     with group_of(count, rank, store) as group:
         by_gloo = own_values(rank)
         sums = create_shm_allreduce(group, [torch.empty(sum(SIZES))])
         assert sums
-        mine = own_values(rank)
-        sums.all_reduce(mine, 0.5)
+        own = own_values(rank)
+        sums.all_reduce(own, 0.5)
         again = own_values(rank + 1)
         sums.all_reduce(again[:2])
         for values in by_gloo:
             dist.all_reduce(values)
-        sizes = counted(ShmAllReduce)
+        sizes = record_sizes(ShmAllReduce)
         shared = gradients(group)
         assert group.uses_shared_memory
-        assert sizes[-1] > 1  # buckets in one sum
-        before = group._sums
+        assert sizes[-1] > 1  # several buckets in one all-reduce
+        before = group._shm_allreduce
         assert all(a.equal(b) for a, b in zip(shared, gradients(group), strict=True))
-        assert group._sums is before  # the same memory for the model that was measured
+        assert group._shm_allreduce is before  # the memory is used again for the next model
         left = [path.name for path in module.SHM_DIRECTORY.iterdir()]
         module.SHM_DIRECTORY = Path("/nowhere")
         group.free_shared_memory()
         group.uses_shared_memory = None
         sockets = gradients(group)
         assert group.uses_shared_memory is False
-        said = as_it_began(group)
-        outcome = mine, again, by_gloo, shared, sockets, left, said
+        errors = resume_errors(group)
+        outcome = own, again, by_gloo, shared, sockets, left, errors
     torch.save(outcome, Path(results) / str(rank))
 
 
 @pytest.fixture(scope="module", params=[2, 3])
 def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    """Give what each of several workers has at the end."""
-    folder = tmp_path_factory.mktemp("sums")
-    (folder / MEMORY).mkdir()
-    arguments = request.param, str(folder / "store"), str(folder)
+    """Return the results of each of several workers."""
+    directory = tmp_path_factory.mktemp("sums")
+    (directory / MEMORY).mkdir()
+    arguments = request.param, str(directory / "store"), str(directory)
     torch.multiprocessing.spawn(work, arguments, nprocs=request.param)
-    return [torch.load(folder / str(rank)) for rank in range(request.param)]
+    return [torch.load(directory / str(rank)) for rank in range(request.param)]
 
 
-def test_sums_are_those_of_the_workers_in_their_order(outcomes: list[Any]) -> None:
+def test_sum_is_computed_in_order_of_ranks(outcomes: list[Any]) -> None:
     workers = range(len(outcomes))
-    for place in range(len(SIZES)):
-        wanted = sum(own_values(rank)[place] * 0.5 for rank in workers)
-        assert all(outcome[0][place].equal(wanted) for outcome in outcomes)
-    for place in range(2):  # the same memory, used anew
-        wanted = sum(own_values(rank + 1)[place] for rank in workers)
-        assert all(outcome[1][place].equal(wanted) for outcome in outcomes)
+    for index in range(len(SIZES)):
+        expected = sum(own_values(rank)[index] * 0.5 for rank in workers)
+        assert all(outcome[0][index].equal(expected) for outcome in outcomes)
+    for index in range(2):  # the same memory, used again
+        expected = sum(own_values(rank + 1)[index] for rank in workers)
+        assert all(outcome[1][index].equal(expected) for outcome in outcomes)
     assert all(o[1][2].equal(own_values(r + 1)[2]) for r, o in enumerate(outcomes))
 
 
-def test_sums_are_those_of_gloo(outcomes: list[Any]) -> None:
+def test_sum_equals_sum_of_gloo(outcomes: list[Any]) -> None:
     for outcome in outcomes:
         for ours, theirs in zip(outcome[0], outcome[2], strict=True):
             torch.testing.assert_close(2 * ours, theirs)
 
 
-def test_gradients_are_the_same_through_memory_and_through_sockets(outcomes: list[Any]) -> None:
+def test_gradients_in_shared_memory_equal_gradients_of_gloo(outcomes: list[Any]) -> None:
     for *_, shared, sockets, _, _ in outcomes:
         torch.testing.assert_close(shared, sockets)
         if len(outcomes) == 2:
@@ -171,41 +171,43 @@ def test_gradients_are_the_same_through_memory_and_through_sockets(outcomes: lis
     assert any(bool(gradient.any()) for gradient in outcomes[0][3])
 
 
-def test_no_file_is_left(outcomes: list[Any]) -> None:
+def test_workers_leave_no_file(outcomes: list[Any]) -> None:
     assert all(not outcome[-2] for outcome in outcomes)
 
 
-def test_a_run_of_three_goes_on_with_memory_or_not_at_all(outcomes: list[Any]) -> None:
-    """The order of their sums would be another; two numbers have one sum."""
-    for *_, said in outcomes:
-        assert len(said) == (len(outcomes) > 2)
+def test_three_workers_require_shared_memory_to_resume(outcomes: list[Any]) -> None:
+    """The order of summation would change; the sum of two values does not depend on it."""
+    for *_, errors in outcomes:
+        assert len(errors) == (len(outcomes) > 2)
         assert all(
-            "to be exact: on the CPU of one machine, with 10 MB free in /dev/shm" in s for s in said
+            "to resume it, run all processes on the CPU of one machine with 10 MB free in /dev/shm"
+            in s
+            for s in errors
         )
 
 
-def full(file: int, start: int, size: int) -> None:
+def raise_no_space(file: int, start: int, size: int) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.mark.parametrize("reason", REASONS)
-def test_who_shares_no_memory_has_no_such_sums(
+def test_no_allreduce_without_shared_memory(
     reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        module, "SHM_DIRECTORY", tmp_path / "no" if reason == "no folder" else tmp_path
+        module, "SHM_DIRECTORY", tmp_path / "no" if reason == "no directory" else tmp_path
     )
-    if reason == "no room":
-        monkeypatch.setattr(os, "posix_fallocate", full)
-    dtype = torch.float64 if reason == "other numbers" else torch.float32
-    workers = Alone(reason != "another machine", 5 if reason == "too many" else 2)
+    if reason == "no space":
+        monkeypatch.setattr(os, "posix_fallocate", raise_no_space)
+    dtype = torch.float64 if reason == "other dtype" else torch.float32
+    workers = FakeCollectives(reason != "another machine", 5 if reason == "too many workers" else 2)
     assert create_shm_allreduce(workers, [torch.zeros(3, dtype=dtype)]) is None
     assert not any(tmp_path.iterdir())
 
 
-def test_who_shares_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_created_allreduce_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SHM_DIRECTORY", tmp_path)
-    sums = create_shm_allreduce(Alone(), [torch.zeros(2, 2), torch.zeros(3)])
+    sums = create_shm_allreduce(FakeCollectives(), [torch.zeros(2, 2), torch.zeros(3)])
     assert isinstance(sums, ShmAllReduce)
     assert not any(tmp_path.iterdir())
     assert sums.can_reduce(torch.zeros(7))

@@ -1,4 +1,4 @@
-"""Reasons to stop."""
+"""Reasons to stop: update limit, patience and signals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REPORT = UpdateReport(0, 0, 1, 1, 0, 0)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_that_comes_twice_at_once_is_one(number: signal.Signals) -> None:
+def test_repeated_signal_counts_once(number: signal.Signals) -> None:
     signals = trainer.SignalHandler(WorkerGroup())
     with signals.handle_signals():
         assert signals.after_update(TrainingProgress(), REPORT) is None
@@ -35,44 +35,44 @@ def test_a_signal_that_comes_twice_at_once_is_one(number: signal.Signals) -> Non
         )
 
 
-def test_a_plan_is_done_with_its_last_update() -> None:
-    planned = UpdateLimit(3)
-    assert planned.after_update(TrainingProgress(update=2), REPORT) is None
-    assert planned.after_update(TrainingProgress(update=3), REPORT) == ALL_UPDATES_DONE
+def test_update_limit_stops_at_last_update() -> None:
+    limit = UpdateLimit(3)
+    assert limit.after_update(TrainingProgress(update=2), REPORT) is None
+    assert limit.after_update(TrainingProgress(update=3), REPORT) == ALL_UPDATES_DONE
     assert ALL_UPDATES_DONE.is_final
 
 
-def test_a_run_that_gets_no_better_is_done() -> None:
-    """It has its result, whatever the words are that tell why."""
+def test_patience_ends_the_run() -> None:
+    """The stop is final: a model is written."""
     unused: Any = None
     config = ValidationConfig(metric="chrf", patience=2)
-    validator = ValidationListener(unused, unused, config, [], unused)
-    validator.restore({"best_value": 30.0, "best_update": 100, "validations_since_best": 1})
-    assert validator.stop_reason is None
-    validator.restore({"best_value": 30.0, "best_update": 100, "validations_since_best": 2})
-    assert validator.stop_reason == StopReason(
-        "chrf has not got better for 2 validations", is_final=True
+    listener = ValidationListener(unused, unused, config, [], unused)
+    listener.restore({"best_value": 30.0, "best_update": 100, "validations_since_best": 1})
+    assert listener.stop_reason is None
+    listener.restore({"best_value": 30.0, "best_update": 100, "validations_since_best": 2})
+    assert listener.stop_reason == StopReason(
+        "chrf has not improved for 2 validations", is_final=True
     )
 
 
-def test_a_signal_some_seconds_later_ends_at_once(monkeypatch) -> None:
+def test_later_second_signal_ends_process(monkeypatch) -> None:
     monkeypatch.setattr(trainer, "REPEAT_SECONDS", 0.0)
     signals = trainer.SignalHandler(WorkerGroup())
     with signals.handle_signals():
         signal.raise_signal(signal.SIGTERM)
-        heard = []
-        monkeypatch.setattr(signal, "raise_signal", heard.append)
-        signals._hear(signal.SIGTERM, None)
-        assert heard == [signal.SIGTERM]
+        raised = []
+        monkeypatch.setattr(signal, "raise_signal", raised.append)
+        signals._on_signal(signal.SIGTERM, None)
+        assert raised == [signal.SIGTERM]
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_outside_of_updates_is_one_line(number: signal.Signals) -> None:
-    before = signal.getsignal(number)
+def test_signal_outside_updates_raises_training_error(number: signal.Signals) -> None:
+    previous = signal.getsignal(number)
     with (
-        pytest.raises(TrainingError, match=f"^stopped by {number.name}; --resume goes on"),
+        pytest.raises(TrainingError, match=f"^stopped by {number.name}; use --resume to continue"),
         trainer.signals_as_errors(),
     ):
         signal.raise_signal(number)
-    assert signal.getsignal(number) == before
+    assert signal.getsignal(number) == previous

@@ -1,4 +1,4 @@
-"""The loop, and what is told of it."""
+"""The training loop, and the log of its updates."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from seq2see.data.batch_sampler import START_POSITION, DataPosition
 from seq2see.training.trainer import StopReason, Trainer, TrainingProgress, UpdateReport
 from seq2see.training.training_log import TrainingLog
 
-ENOUGH = StopReason("enough", is_final=True)
+STOP = StopReason("stop", is_final=True)
 
 
 class Records(list[Mapping[str, Any]]):
-    """A sink that keeps all."""
+    """A log writer that keeps all records."""
 
     write = list.append
 
 
-class Slow:
-    """A listener that takes its time, and stops at an update."""
+class SlowListener:
+    """A listener that sleeps and stops at an update."""
 
     def __init__(self, last: int, seconds: float) -> None:
         self.last = last
@@ -33,7 +33,7 @@ class Slow:
     def after_update(self, progress: TrainingProgress, report: UpdateReport) -> StopReason | None:
         del report
         time.sleep(self.seconds)
-        return ENOUGH if progress.update >= self.last else None
+        return STOP if progress.update >= self.last else None
 
 
 def updates(position: DataPosition) -> Iterator[UpdateBatches]:
@@ -41,35 +41,35 @@ def updates(position: DataPosition) -> Iterator[UpdateBatches]:
         yield UpdateBatches([], 0, position)
 
 
-def test_the_speed_is_that_of_updates_alone() -> None:
-    """Validations and checkpoints come between them."""
+def test_tokens_per_second_excludes_listeners() -> None:
+    """Validations and checkpoints are not counted."""
     records, progress = Records(), TrainingProgress(position=START_POSITION)
     log = TrainingLog([records], interval=2)
     loader: Any = SimpleNamespace(updates=updates)
-    stepper: Any = lambda *_: UpdateReport(1.0, 1.0, 60, 40, 1.0, 0.1)  # noqa: E731
-    assert Trainer(stepper, loader, progress, [log, Slow(4, 0.1)]).run() == ENOUGH
+    updater: Any = lambda *_: UpdateReport(1.0, 1.0, 60, 40, 1.0, 0.1)  # noqa: E731
+    assert Trainer(updater, loader, progress, [log, SlowListener(4, 0.1)]).run() == STOP
     assert [record["update"] for record in records] == [2, 4]
     assert all(record["tokens_per_second"] > 200 / 0.1 for record in records)
     assert progress.seconds > 0.3
 
 
-def test_a_signal_in_the_last_update_is_heard() -> None:
-    """Scoring may take longer than a machine that is to be turned off will wait."""
+def test_signal_in_last_update_takes_precedence() -> None:
+    """Final scoring may take longer than the time until the machine is shut down."""
     signal = StopReason("SIGTERM", is_final=False)
     loader: Any = SimpleNamespace(updates=updates)
-    stepper: Any = lambda *_: UpdateReport(1.0, 1.0, 60, 40, 1.0, 0.1)  # noqa: E731
+    updater: Any = lambda *_: UpdateReport(1.0, 1.0, 60, 40, 1.0, 0.1)  # noqa: E731
     late: Any = SimpleNamespace(after_update=lambda *_: signal)
-    assert Trainer(stepper, loader, TrainingProgress(), [Slow(1, 0), late]).run() == signal
+    assert Trainer(updater, loader, TrainingProgress(), [SlowListener(1, 0), late]).run() == signal
 
 
-def test_the_time_has_what_comes_behind_the_last_update() -> None:
+def test_progress_includes_time_of_last_listeners() -> None:
     progress, loader = TrainingProgress(), SimpleNamespace(updates=updates)
-    stepper: Any = lambda *_: UpdateReport(1.0, 1.0, 60, 40, 1.0, 0.1)  # noqa: E731
-    Trainer(stepper, loader, progress, [Slow(1, 0.1)]).run()  # type: ignore[arg-type]
+    updater: Any = lambda *_: UpdateReport(1.0, 1.0, 60, 40, 1.0, 0.1)  # noqa: E731
+    Trainer(updater, loader, progress, [SlowListener(1, 0.1)]).run()  # type: ignore[arg-type]
     assert progress.seconds > 0.1
 
 
-def test_the_mean_of_some_updates() -> None:
+def test_log_record_is_mean_over_tokens() -> None:
     records, progress = Records(), TrainingProgress()
     log = TrainingLog([records], interval=2)
     for progress.update, tokens in enumerate((10, 30), 1):

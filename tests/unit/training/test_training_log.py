@@ -57,12 +57,14 @@ def validation_record(update: int, seconds: float = 0.0) -> dict[str, Any]:
         ),
     ],
 )
-def test_the_beginning(plan: RunPlan, progress: TrainingProgress, words: str, capsys) -> None:
+def test_first_message_states_length_and_processes(
+    plan: RunPlan, progress: TrainingProgress, words: str, capsys
+) -> None:
     TrainingProgressDisplay(25, 10, plan, progress)
     assert capsys.readouterr().err.strip() == words
 
 
-def test_another_number_of_processes_is_told(capsys) -> None:
+def test_changed_number_of_processes_is_reported(capsys) -> None:
     plan = RunPlan(100, 2, 1, 1.0, 10.0, 20.0)
     assert plan.with_processes(2, 7) == plan
     TrainingProgressDisplay(25, 10, plan.with_processes(4, 3), TrainingProgress(update=50))
@@ -72,7 +74,7 @@ def test_another_number_of_processes_is_told(capsys) -> None:
     ]
 
 
-def test_without_a_terminal_there_are_scores_alone(capsys) -> None:
+def test_without_terminal_only_scores_are_printed(capsys) -> None:
     watch = TrainingProgressDisplay(25, 10, RunPlan(100, 1, 1), TrainingProgress())
     watch.write(train_record(10))
     watch.write(validation_record(20))
@@ -81,7 +83,7 @@ def test_without_a_terminal_there_are_scores_alone(capsys) -> None:
     assert said[1:] == [expected]
 
 
-def test_without_a_terminal_a_long_run_says_a_line_now_and_then(capsys) -> None:
+def test_without_terminal_long_run_prints_regular_lines(capsys) -> None:
     watch = TrainingProgressDisplay(25, 10, RunPlan(1000, 1, 1), TrainingProgress(seconds=100.0))
     for update, seconds in [(10, 129.0), (20, 130.0), (30, 159.0), (40, 161.0)]:
         watch.write(train_record(update, seconds))
@@ -97,12 +99,12 @@ def test_without_a_terminal_a_long_run_says_a_line_now_and_then(capsys) -> None:
 
 
 @pytest.mark.parametrize(("warmup", "is_told"), [(99, False), (100, True)])
-def test_a_warm_up_as_long_as_the_run_is_told(warmup: int, is_told: bool, capsys) -> None:
+def test_warmup_as_long_as_run_is_reported(warmup: int, is_told: bool, capsys) -> None:
     TrainingProgressDisplay(25, warmup, RunPlan(100, 1, 1), TrainingProgress())
     assert ("Set schedule.warmup_updates lower" in capsys.readouterr().err) == is_told
 
 
-def test_a_terminal_shows_translations(capsys, monkeypatch) -> None:
+def test_terminal_shows_example_translations(capsys, monkeypatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "dumb")
     TrainingProgressDisplay(25, 10, RunPlan(100, 1, 1), TrainingProgress()).write(
@@ -112,7 +114,7 @@ def test_a_terminal_shows_translations(capsys, monkeypatch) -> None:
     assert "  a [dog]\n    → ein Hund\n  a cat\n    → ein Hund\n    = eine Katze\n" in said
 
 
-def test_the_cursor_comes_back(capsys, monkeypatch) -> None:
+def test_close_restores_cursor(capsys, monkeypatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     watch = TrainingProgressDisplay(25, 10, RunPlan(100, 1, 1), TrainingProgress())
@@ -123,7 +125,7 @@ def test_the_cursor_comes_back(capsys, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("updates", [0, 200])
-def test_curves_are_drawn_of_any_log(tmp_path: Path, updates: int) -> None:
+def test_curves_are_drawn_for_any_log(tmp_path: Path, updates: int) -> None:
     records = [train_record(n) for n in range(updates)]
     draw_training_curves([*records, validation_record(5)], tmp_path / "curves.png", "en → de")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
@@ -131,7 +133,7 @@ def test_curves_are_drawn_of_any_log(tmp_path: Path, updates: int) -> None:
 
 @pytest.mark.skipif(not is_tensorboard_installed(), reason="needs seq2see[tensorboard]")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
+def test_tensorboard_reads_written_events(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: PLC0415
 
     board = TensorBoardWriter(tmp_path, 0)
@@ -140,11 +142,11 @@ def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
     events = EventAccumulator(str(tmp_path)).Reload()
     assert [(e.step, e.value) for e in events.Scalars("train/nll")] == [(10, 2.5), (20, 2.5)]
     assert [(e.step, e.value) for e in events.Scalars("validation/bleu")] == [(20, 12.5)]
-    assert "sample 2/text_summary" in events.Tags()["tensors"]
+    assert "example 2/text_summary" in events.Tags()["tensors"]
 
 
 @pytest.mark.skipif(not is_tensorboard_installed(), reason="needs seq2see[tensorboard]")
-def test_tensorboard_on_a_full_disk_stops_no_run(tmp_path: Path, monkeypatch) -> None:
+def test_tensorboard_ignores_full_disk(tmp_path: Path, monkeypatch) -> None:
     """The next checkpoint does, in good order."""
 
     def full(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""What workers do together, each seen from one process."""
+"""Collective operations of worker groups, in one process."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ SMALL = ModelConfig(vocab_size=12, d_model=16, d_ff=16, heads=2, encoder_layers=
 
 @pytest.fixture
 def group(tmp_path: Path) -> Iterator[DdpWorkerGroup]:
-    """Give a group of one."""
+    """Return a DDP group of one process."""
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
     yield DdpWorkerGroup()
     dist.destroy_process_group()
 
 
-def full() -> None:
+def raise_no_space() -> None:
     raise OSError(28, "No space left on device", "run.json")
 
 
-def damaged() -> None:
+def raise_damaged() -> None:
     raise InputError("damaged")
 
 
-def test_all_workers_hear_of_the_leaders_error() -> None:
+def test_error_of_main_process_is_raised() -> None:
     with pytest.raises(TrainingError, match="^run.json: No space left on device$"):
-        WorkerGroup().run_on_main(full)
+        WorkerGroup().run_on_main(raise_no_space)
     with pytest.raises(InputError, match="damaged"):
-        WorkerGroup().run_on_main(damaged)
+        WorkerGroup().run_on_main(raise_damaged)
 
 
-def test_gradients_lie_where_they_stay_from_the_first_update_on(group: DdpWorkerGroup) -> None:
-    """DDP lays them out anew behind its first pass, and so does a run that goes on."""
+def test_ddp_buckets_are_built_before_first_update(group: DdpWorkerGroup) -> None:
+    """Otherwise DDP would rebuild its buckets after the first update of a resumed run."""
     objective = Objective(Transformer.from_config(SMALL), LossConfig(), 0)
     before = [parameter.detach().clone() for parameter in objective.parameters()]
     module = group.wrap_module(objective)
@@ -52,5 +52,5 @@ def test_gradients_lie_where_they_stay_from_the_first_update_on(group: DdpWorker
     assert all(a.equal(b) for a, b in zip(before, objective.parameters(), strict=True))
     one = PackedIds.from_lists([[5, 6]])
     module.train()(Batch.from_packed_ids(one, one)).total.backward()
-    assert not module.reducer._rebuild_buckets()  # it is done
+    assert not module.reducer._rebuild_buckets()  # already built
     assert all(torch.isfinite(p.grad).all() for p in module.parameters())

@@ -1,11 +1,9 @@
-"""The small parts of training, each by itself."""
+"""The objective, single updates, checkpoints and precision."""
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -24,10 +22,8 @@ from seq2see.training.checkpoints import (
     ExponentialMovingAverage,
     average_checkpoints,
 )
-from seq2see.training.config import TrainingConfig, ValidationConfig
 from seq2see.training.objective import Objective
 from seq2see.training.optimizer import OptimizerConfig, build_optimizer
-from seq2see.training.planning import _updates
 from seq2see.training.schedule import ScheduleConfig, build_schedule
 from seq2see.training.trainer import ModelUpdater, TrainingProgress, UpdateReport, mix_seeds
 from seq2see.training.workers import WorkerGroup, choose_dtype
@@ -42,12 +38,12 @@ def batch_of(pairs: list[tuple[list[int], list[int]]]) -> Batch:
     return Batch.from_packed_ids(PackedIds.from_lists(sources), PackedIds.from_lists(targets))
 
 
-def make(config: ModelConfig = NO_DROPOUT, loss: LossConfig | None = None) -> Objective:
+def build_objective(config: ModelConfig = NO_DROPOUT, loss: LossConfig | None = None) -> Objective:
     torch.manual_seed(1)
     return Objective(Transformer.from_config(config), loss or LossConfig(), 0)
 
 
-def make_stepper(
+def build_updater(
     objective: Objective, clip: float = 0.0, optimizer: str = "adam", **schedule
 ) -> ModelUpdater:
     settings = {"kind": "constant", "peak_lr": 0.01, "warmup_updates": 0, **schedule}
@@ -65,66 +61,12 @@ def weights(objective: Objective) -> list[torch.Tensor]:
     return [parameter.detach().clone() for parameter in objective.parameters()]
 
 
-# The schedule
-
-
-def test_the_papers_schedule_is_its_formula() -> None:
-    schedule = build_schedule(ScheduleConfig(kind="noam", warmup_updates=4000), 512, 10**5)
-    for step in (1, 100, 3999, 4000, 4001, 10**5):
-        formula = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
-        assert schedule.learning_rate(step) == pytest.approx(formula, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("kind", "rates"),
-    [
-        ("inverse_sqrt", {50: 0.5, 100: 1.0, 400: 0.5, 900: 1 / 3}),
-        ("linear", {50: 0.5, 100: 1.0, 550: 0.6, 1000: 0.2, 2000: 0.2}),
-        (
-            "cosine",
-            {50: 0.5, 100: 1.0, 550: 0.6, 1000: 0.2, 325: 0.2 + 0.4 * (1 + math.cos(math.pi / 4))},
-        ),
-        ("constant", {50: 0.5, 100: 1.0, 1000: 1.0}),
-        ("plateau", {50: 0.5, 100: 1.0, 1000: 1.0}),
-    ],
-)
-def test_schedules(kind: str, rates: dict[int, float]) -> None:
-    config = ScheduleConfig(kind=kind, peak_lr=1.0, warmup_updates=100, final_lr=0.2)
-    schedule = build_schedule(config, 16, 1000)
-    for step, rate in rates.items():
-        assert schedule.learning_rate(step) == pytest.approx(rate, rel=1e-12)
-
-
-def test_a_plateau_falls_and_remembers() -> None:
-    config = ScheduleConfig(kind="plateau", peak_lr=1.0, warmup_updates=0, factor=0.1, patience=2)
-    schedule, later = build_schedule(config, 16, 9), build_schedule(config, 16, 9)
-    for improved in (True, False, True, False):
-        schedule.after_validation(improved)
-    assert schedule.learning_rate(5) == 1.0
-    later.restore(json.loads(json.dumps(schedule.state())))
-    for each in (schedule, later):
-        each.after_validation(False)
-        assert each.learning_rate(5) == pytest.approx(0.1)
-
-
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        ({"kind": "noam", "warmup_updates": 0}, "`warmup_updates` must be at least 1"),
-        ({"peak_lr": 0.1, "final_lr": 0.2}, "`final_lr` must be at most peak_lr"),
-    ],
-)
-def test_schedules_refused(settings: dict, problem: str) -> None:
-    with pytest.raises(ConfigError, match=problem):
-        ScheduleConfig(**settings)
-
-
 # The objective
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_the_objective_is_the_plain_loss(smoothing: float) -> None:
-    objective = make(loss=LossConfig(label_smoothing=smoothing)).train()
+def test_objective_equals_torch_cross_entropy(smoothing: float) -> None:
+    objective = build_objective(loss=LossConfig(label_smoothing=smoothing)).train()
     batch = batch_of(PAIRS)
     ours = objective(batch)
     logits = objective.model(batch.source_BS, batch.target_BT[:, :-1]).flatten(0, 1)
@@ -139,32 +81,32 @@ def test_the_objective_is_the_plain_loss(smoothing: float) -> None:
     assert ours.total.item() == pytest.approx(theirs.item(), rel=1e-5)
 
 
-def test_validation_has_neither_smoothing_nor_dropout() -> None:
-    objective = make(SMALL).eval()
+def test_evaluation_mode_has_no_smoothing_and_no_dropout() -> None:
+    objective = build_objective(SMALL).eval()
     batch = batch_of(PAIRS)
     first, second = objective(batch), objective(batch)
     assert first.total == second.total == first.nll
 
 
-def test_a_pair_counts_the_same_alone_and_padded() -> None:
-    objective = make().train()
+def test_loss_of_padded_batch_equals_sum_of_single_pairs() -> None:
+    objective = build_objective().train()
     together = objective(batch_of(PAIRS)).total.item()
     assert together == pytest.approx(
         sum(objective(batch_of([p])).total.item() for p in PAIRS), rel=1e-5
     )
 
 
-def test_nothing_gives_a_gradient_of_zero() -> None:
-    objective = make().train()
+def test_empty_batch_has_zero_gradients() -> None:
+    objective = build_objective().train()
     loss = objective(batch_of([]))
     loss.total.backward()
     assert loss.num_tokens == 0
     assert all(p.grad is not None and not p.grad.any() for p in objective.parameters())
 
 
-def test_nothing_is_no_token_to_batch_norm() -> None:
-    """A worker without a pair has one token, which stands for none."""
-    objective = make(NO_DROPOUT.replace(norm={"kind": "batch"})).train()
+def test_empty_batch_does_not_change_batch_norm() -> None:
+    """The model is run on one token, which must not enter the statistics."""
+    objective = build_objective(NO_DROPOUT.replace(norm={"kind": "batch"})).train()
     before = {name: buffer.clone() for name, buffer in objective.named_buffers()}
     objective(batch_of([])).total.backward()
     assert all(p.grad is not None and not p.grad.any() for p in objective.parameters())
@@ -173,17 +115,17 @@ def test_nothing_is_no_token_to_batch_norm() -> None:
     assert all(module.training for module in objective.modules())
 
 
-def test_nothing_runs_every_layer() -> None:
-    """Where weights are shared out, the layers of the other workers wait for it."""
-    objective, ran = make().train(), []
+def test_empty_batch_runs_every_layer() -> None:
+    """With FSDP, the layers of the other workers wait for it."""
+    objective, executed = build_objective().train(), []
     layers = [*objective.model.encoder.layers, *objective.model.decoder.layers]
     for layer in layers:
-        layer.register_forward_hook(lambda layer, *_: ran.append(layer))
+        layer.register_forward_hook(lambda layer, *_: executed.append(layer))
     objective(batch_of([]))
-    assert ran == layers
+    assert executed == layers
 
 
-def test_r_drop_and_distillation_learn() -> None:
+def test_r_drop_and_distillation_reduce_loss() -> None:
     for config, teacher in [
         (LossConfig(r_drop_weight=5.0), None),
         (LossConfig(distillation_weight=0.5), Transformer.from_config(NO_DROPOUT).eval()),
@@ -193,48 +135,48 @@ def test_r_drop_and_distillation_learn() -> None:
         assert sum(1 for _ in objective.parameters()) == sum(
             1 for _ in objective.model.parameters()
         )
-        stepper = make_stepper(objective)
-        reports = [stepper(n, [batch_of(PAIRS)]) for n in range(1, 30)]
+        updater = build_updater(objective)
+        reports = [updater(n, [batch_of(PAIRS)]) for n in range(1, 30)]
         assert reports[-1].loss < reports[0].loss
-        # R-Drop goes through them twice; they are as many as they are.
+        # R-Drop computes each pair twice, but counts its tokens once.
         assert (reports[0].target_tokens, reports[0].source_tokens) == (13, 14)
 
 
-# The step
+# Updates
 
 
-def test_accumulating_is_one_large_batch() -> None:
-    one, many = make(), make()
-    whole = make_stepper(one, clip=0.5)(1, [batch_of(PAIRS)])
-    parts = make_stepper(many, clip=0.5)(
+def test_gradient_accumulation_equals_one_large_batch() -> None:
+    one, many = build_objective(), build_objective()
+    full = build_updater(one, clip=0.5)(1, [batch_of(PAIRS)])
+    parts = build_updater(many, clip=0.5)(
         1, [batch_of(PAIRS[:1]), batch_of([]), batch_of(PAIRS[1:])]
     )
-    assert parts.loss == pytest.approx(whole.loss, rel=1e-6)
+    assert parts.loss == pytest.approx(full.loss, rel=1e-6)
     assert (
         (parts.target_tokens, parts.source_tokens)
-        == (whole.target_tokens, whole.source_tokens)
+        == (full.target_tokens, full.source_tokens)
         == (13, 14)
     )
-    assert parts.gradient_norm == pytest.approx(whole.gradient_norm, rel=1e-5)
+    assert parts.gradient_norm == pytest.approx(full.gradient_norm, rel=1e-5)
     gradients = [[p.grad for p in objective.parameters()] for objective in (one, many)]
-    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-7)  # Adam makes much of little
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-7)  # Adam amplifies small differences
 
 
-def test_an_update_follows_from_its_number_alone() -> None:
-    """What was drawn before does not change dropout."""
-    first, second = make(SMALL), make(SMALL)
-    make_stepper(first)(7, [batch_of(PAIRS)])
+def test_update_depends_only_on_its_number() -> None:
+    """Random numbers drawn before do not change dropout."""
+    first, second = build_objective(SMALL), build_objective(SMALL)
+    build_updater(first)(7, [batch_of(PAIRS)])
     torch.rand(3)
-    make_stepper(second)(7, [batch_of(PAIRS)])
+    build_updater(second)(7, [batch_of(PAIRS)])
     assert all(a.equal(b) for a, b in zip(weights(first), weights(second), strict=True))
-    third = make(SMALL)
-    make_stepper(third)(8, [batch_of(PAIRS)])
+    third = build_objective(SMALL)
+    build_updater(third)(8, [batch_of(PAIRS)])
     assert not all(a.equal(b) for a, b in zip(weights(first), weights(third), strict=True))
 
 
-def test_clipping_shortens_the_gradient() -> None:
-    objective = make()
-    report = make_stepper(objective, clip=1e-3)(1, [batch_of(PAIRS)])
+def test_clipping_limits_gradient_norm() -> None:
+    objective = build_objective()
+    report = build_updater(objective, clip=1e-3)(1, [batch_of(PAIRS)])
     norm = math.sqrt(sum(float(p.grad.square().sum()) for p in objective.parameters()))
     assert report.gradient_norm > 1e-2
     assert norm == pytest.approx(1e-3, rel=1e-3)
@@ -243,38 +185,45 @@ def test_clipping_shortens_the_gradient() -> None:
 @pytest.mark.parametrize(
     ("kind", "advice"), [("constant", "Try a lower schedule.peak_lr, a"), ("noam", "Try a longer")]
 )
-def test_the_advice_is_of_use(kind: str, advice: str) -> None:
-    objective = make()
+def test_divergence_error_advises_settings_of_the_schedule(kind: str, advice: str) -> None:
+    objective = build_objective()
     with torch.no_grad():
         objective.model.output.tokens.weight_VM[3] = torch.nan
     with pytest.raises(
         TrainingError, match=f"{advice}.*schedule.warmup_updates, or optimizer.max_grad_norm = 1"
     ):
-        make_stepper(objective, kind=kind, warmup_updates=9)(4, [batch_of(PAIRS)])
+        build_updater(objective, kind=kind, warmup_updates=9)(4, [batch_of(PAIRS)])
 
 
-def test_nonsense_stops_before_it_does_harm() -> None:
-    objective = make()
+def test_divergence_leaves_weights_unchanged() -> None:
+    objective = build_objective()
     with torch.no_grad():
         objective.model.output.tokens.weight_VM[3] = torch.nan
     before = weights(objective)
-    with pytest.raises(TrainingError, match="the loss is nan and the gradient nan in update 4"):
-        make_stepper(objective)(4, [batch_of(PAIRS)])
+    with pytest.raises(
+        TrainingError,
+        match=r"diverged at update 4 \(loss nan, gradient norm nan, learning rate 0.01\)",
+    ):
+        build_updater(objective)(4, [batch_of(PAIRS)])
     for a, b in zip(before, weights(objective), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
 
 
-def test_the_optimizer_is_the_papers() -> None:
-    groups = build_optimizer(OptimizerConfig(kind="adamw", weight_decay=0.1), make()).param_groups
+def test_adam_has_parameters_of_paper() -> None:
+    groups = build_optimizer(
+        OptimizerConfig(kind="adamw", weight_decay=0.1), build_objective()
+    ).param_groups
     assert [group["weight_decay"] for group in groups] == [0.1, 0.0]
     assert all(group["betas"] == (0.9, 0.98) and group["eps"] == 1e-9 for group in groups)
     for kind in ("adam", "muon"):
-        with pytest.raises(ConfigError, match=f"must be 0 with {kind}: only adamw has it"):
+        with pytest.raises(
+            ConfigError, match=f"must be 0 with {kind}, but is 0.1 instead: only adamw supports it"
+        ):
             OptimizerConfig(kind=kind, weight_decay=0.1)
 
 
-def test_weights_decay_but_no_norm_and_no_bias() -> None:
-    model = make(NO_DROPOUT.replace(attention={"kind": "additive"})).model
+def test_weight_decay_excludes_norms_and_biases() -> None:
+    model = build_objective(NO_DROPOUT.replace(attention={"kind": "additive"})).model
     groups = build_optimizer(OptimizerConfig(kind="adamw", weight_decay=0.1), model).param_groups
     decaying, others = ({id(p) for p in group["params"]} for group in groups)
     names = {name: id(p) for name, p in model.named_parameters()}
@@ -285,8 +234,8 @@ def test_weights_decay_but_no_norm_and_no_bias() -> None:
     assert "encoder.layers.0.attention.attention.bias_HD" in spared
 
 
-def test_seeds_are_spread() -> None:
-    seeds = {mix_seeds(1, update, place) for update in range(100) for place in range(100)}
+def test_mixed_seeds_are_distinct() -> None:
+    seeds = {mix_seeds(1, update, index) for update in range(100) for index in range(100)}
     assert len(seeds) == 10_000
     assert all(0 <= seed < 2**64 for seed in seeds)
 
@@ -294,33 +243,33 @@ def test_seeds_are_spread() -> None:
 # Checkpoints
 
 
-def parts_of(objective: Objective, stepper: ModelUpdater, progress: TrainingProgress) -> dict:
+def parts_of(objective: Objective, updater: ModelUpdater, progress: TrainingProgress) -> dict:
     return {
         "model": CheckpointableModel(objective.model),
-        "optimizer": CheckpointableOptimizer(stepper.optimizer, objective.model),
+        "optimizer": CheckpointableOptimizer(updater.optimizer, objective.model),
         "progress": CheckpointableJson(progress),
     }
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
-def test_going_on_is_the_same_to_the_bit(tmp_path: Path, optimizer: str) -> None:
+def test_resumed_training_is_bit_identical(tmp_path: Path, optimizer: str) -> None:
     checkpoints = CheckpointDirectory(tmp_path, keep_last=2)
-    undisturbed = make(SMALL)
-    stepper = make_stepper(undisturbed, optimizer=optimizer)
+    uninterrupted = build_objective(SMALL)
+    updater = build_updater(uninterrupted, optimizer=optimizer)
     for number in range(1, 7):
-        stepper(number, [batch_of(PAIRS)])
+        updater(number, [batch_of(PAIRS)])
         if number == 3:
-            checkpoints.save(3, parts_of(undisturbed, stepper, TrainingProgress(update=3)))
-    resumed, progress = make(SMALL.replace(d_ff=16)), TrainingProgress()
-    later = make_stepper(resumed, optimizer=optimizer)
+            checkpoints.save(3, parts_of(uninterrupted, updater, TrainingProgress(update=3)))
+    resumed, progress = build_objective(SMALL.replace(d_ff=16)), TrainingProgress()
+    later = build_updater(resumed, optimizer=optimizer)
     checkpoints.restore(3, parts_of(resumed, later, progress))
     for number in range(progress.update + 1, 7):
         later(number, [batch_of(PAIRS)])
-    assert all(a.equal(b) for a, b in zip(weights(undisturbed), weights(resumed), strict=True))
+    assert all(a.equal(b) for a, b in zip(weights(uninterrupted), weights(resumed), strict=True))
 
 
-def test_the_last_and_the_precious_are_kept(tmp_path: Path) -> None:
-    checkpoints, objective = CheckpointDirectory(tmp_path, keep_last=2), make()
+def test_last_and_protected_checkpoints_are_kept(tmp_path: Path) -> None:
+    checkpoints, objective = CheckpointDirectory(tmp_path, keep_last=2), build_objective()
     for update in range(1, 6):
         checkpoints.save(
             update, {"model": CheckpointableModel(objective.model)}, protected_updates={2}
@@ -328,11 +277,13 @@ def test_the_last_and_the_precious_are_kept(tmp_path: Path) -> None:
     assert checkpoints.saved_updates() == [2, 4, 5]
 
 
-def test_a_half_written_checkpoint_is_no_checkpoint(tmp_path: Path, monkeypatch) -> None:
-    checkpoints, objective = CheckpointDirectory(tmp_path, keep_last=2), make()
+def test_incomplete_checkpoint_is_ignored(tmp_path: Path, monkeypatch) -> None:
+    checkpoints, objective = CheckpointDirectory(tmp_path, keep_last=2), build_objective()
     checkpoints.save(1, {"model": CheckpointableModel(objective.model)})
     monkeypatch.setattr(Path, "rename", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(TrainingError, match="000000002 cannot be written: disk full; the check"):
+    with pytest.raises(
+        TrainingError, match="000000002 cannot be written: disk full; earlier check"
+    ):
         checkpoints.save(2, {"model": CheckpointableModel(objective.model)})
     assert checkpoints.saved_updates() == [1]
     monkeypatch.undo()
@@ -340,18 +291,18 @@ def test_a_half_written_checkpoint_is_no_checkpoint(tmp_path: Path, monkeypatch)
     assert checkpoints.saved_updates() == [1, 2]
 
 
-def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
-    checkpoints, objective = CheckpointDirectory(tmp_path, keep_last=2), make()
-    home = checkpoints.save(1, {"model": CheckpointableModel(objective.model)})
-    (home / "state.json").write_text("{")
+def test_damaged_checkpoint_is_named_in_error(tmp_path: Path) -> None:
+    checkpoints, objective = CheckpointDirectory(tmp_path, keep_last=2), build_objective()
+    directory = checkpoints.save(1, {"model": CheckpointableModel(objective.model)})
+    (directory / "state.json").write_text("{")
     with pytest.raises(
-        InputError, match="000000001 is damaged: .*; delete it to go on from the one"
+        InputError, match="000000001 is damaged: .*; delete it to continue from the previous"
     ):
         checkpoints.restore(1, {"model": CheckpointableModel(objective.model)})
 
 
-def test_the_mean_of_checkpoints(tmp_path: Path) -> None:
-    checkpoints, objective = CheckpointDirectory(tmp_path, keep_last=3), make()
+def test_average_of_checkpoints(tmp_path: Path) -> None:
+    checkpoints, objective = CheckpointDirectory(tmp_path, keep_last=3), build_objective()
     files = []
     for update in (1, 2, 3):
         with torch.no_grad():
@@ -365,8 +316,8 @@ def test_the_mean_of_checkpoints(tmp_path: Path) -> None:
     assert mean["encoder.embeddings.tokens.weight_VM"].dtype == torch.float32
 
 
-def test_a_moving_average_follows() -> None:
-    objective = make()
+def test_moving_average_equals_formula() -> None:
+    objective = build_objective()
     average = ExponentialMovingAverage(objective.model, decay=0.5)
     name = "encoder.embeddings.tokens.weight_VM"
     expected = 0.0
@@ -379,37 +330,23 @@ def test_a_moving_average_follows() -> None:
         assert average.tensors()[name].eq(expected).all()
 
 
-# The plan
+# Precision
 
 
-def test_minutes_are_planned_with_validations_and_the_end() -> None:
-    settings = SimpleNamespace(
-        training=TrainingConfig(max_minutes=10.0), validation=ValidationConfig(interval=100)
-    )
-    builder = SimpleNamespace(run_config=settings)
-    assert _updates(builder, seconds=1.0, look=50.0, end=60.0) == 540 / 1.5
-    assert _updates(builder, seconds=1.0, look=0.0, end=1e4) == 300  # half of the time is kept
-    assert _updates(builder, seconds=1.0, look=0.0, end=60.0, measured=40.0) == 500
-    assert _updates(builder, seconds=1.0, look=0.0, end=60.0, measured=700.0) == 1
-
-
-# The precision
-
-
-def test_bfloat16_only_where_a_device_has_it() -> None:
+def test_auto_precision_on_cpu_is_float32() -> None:
     cpu = torch.device("cpu")
     wanted = ("auto", "float32", "bfloat16")
     expected = [torch.float32, torch.float32, torch.bfloat16]
     assert [choose_dtype(each, cpu) for each in wanted] == expected
 
 
-def test_bfloat16_learns_what_float32_learns() -> None:
+def test_bfloat16_loss_is_close_to_float32() -> None:
     losses = []
     for precision in (torch.float32, torch.bfloat16):
         torch.manual_seed(1)
         objective = Objective(Transformer.from_config(NO_DROPOUT), LossConfig(), 0, None, precision)
-        stepper = make_stepper(objective)
-        losses.append([stepper(n, [batch_of(PAIRS)]).loss for n in range(1, 20)])
+        updater = build_updater(objective)
+        losses.append([updater(n, [batch_of(PAIRS)]).loss for n in range(1, 20)])
         assert all(p.dtype == p.grad.dtype == torch.float32 for p in objective.parameters())
     assert losses[0] != losses[1]
     assert losses[0] == pytest.approx(losses[1], rel=0.03)
