@@ -1,1 +1,1 @@
-"""Measurements, side by side with others in one run: `python -m benchmarks.NAME`."""
+"""Benchmarks that compare seq2see with other systems: `python -m benchmarks.NAME`."""

@@ -1,15 +1,15 @@
 """Training speed against the size of a batch, the length of a sentence and the size of the model.
 
-    python -m benchmarks.growth [--rounds 5] [--picture docs/growth.png] [--most 16384]
+    python -m benchmarks.growth [--rounds 5] [--plot docs/growth.png] [--max-tokens 16384]
 
-One process, all its threads. Random ids, all sentences of a batch equally long, so that nothing is
-padding; whole updates with the optimiser's step. Each round goes through all points, and a point's
-figure is the median of its rounds. A token is one of source or target.
+One process with all its threads. The ids are random, and all sentences of a batch have the same
+length, so that there is no padding; updates include the optimizer step. Each round measures all
+points, and the result of a point is the median of its rounds. Source and target tokens are counted.
 
-What to expect where it bends: an update has a fixed cost (the optimiser's pass over all weights,
-and some thousand calls into torch), which small batches share among few tokens; attention's work
-grows with the square of the length, everything else in proportion; and larger matrices come closer
-to the machine's peak, while the work of a token grows with the weights.
+Expected shape of the curves: an update has a fixed cost (the optimizer's pass over all weights, and
+some thousand calls of torch), which matters for small batches; the work of attention grows with the
+square of the length, all other work linearly; and larger matrices come closer to the peak of the
+machine, while the work per token grows with the number of weights.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from seq2see.training.workers import WorkerGroup
 
 VOCABULARY = 8000
 TOKENS, LENGTH, PRESET = 4096, 24, "tiny"
-"""Where two of the three stay while the third grows."""
+"""Values of two of the parameters while the third one is varied."""
 BATCHES = [256, 512, 1024, 2048, 4096, 8192, 16384]
 LENGTHS = [8, 16, 32, 64, 128, 256, 512, 1024]
 PRESETS = ["tiny", "small", "base", "big"]
@@ -46,36 +46,36 @@ PRESETS = ["tiny", "small", "base", "big"]
 
 @dataclass(frozen=True)
 class Point:
-    """What an update is made of."""
+    """Model preset, tokens per batch and sentence length of a measurement."""
 
     preset: str
     tokens: int
     length: int
 
     def batch(self) -> Batch:
-        """Draw sentences of one length, as many as the tokens are enough for."""
-        count = max(1, self.tokens // (2 * self.length))
-        source_BS = torch.randint(4, VOCABULARY, (count, self.length))
-        return Batch(source_BS, torch.randint(4, VOCABULARY, (count, self.length + 1)))
+        """Return random sentences of one length with about this number of tokens."""
+        num_sentences = max(1, self.tokens // (2 * self.length))
+        source_BS = torch.randint(4, VOCABULARY, (num_sentences, self.length))
+        return Batch(source_BS, torch.randint(4, VOCABULARY, (num_sentences, self.length + 1)))
 
 
 class Bench:
-    """Times updates; models are kept, one a preset."""
+    """Times updates; it keeps one model per preset."""
 
     def __init__(self) -> None:
-        self._steppers: dict[str, ModelUpdater] = {}
+        self._updaters: dict[str, ModelUpdater] = {}
 
     def speed(self, point: Point) -> float:
-        """Return tokens a second."""
-        batch, stepper = point.batch(), self.stepper(point.preset)
-        return batch.num_tokens / seconds(lambda: stepper(1, [batch]))
+        """Return the number of tokens per second."""
+        batch, updater = point.batch(), self.updater(point.preset)
+        return batch.num_tokens / seconds(lambda: updater(1, [batch]))
 
-    def stepper(self, preset: str) -> ModelUpdater:
-        """Return what makes updates of this model."""
-        if preset not in self._steppers:
+    def updater(self, preset: str) -> ModelUpdater:
+        """Return the updater of this model."""
+        if preset not in self._updaters:
             model = Transformer.from_config(ModelConfig.from_preset(preset, vocab_size=VOCABULARY))
             objective = Objective(model, LossConfig(), pad_id=0)
-            self._steppers[preset] = ModelUpdater(
+            self._updaters[preset] = ModelUpdater(
                 objective,
                 build_optimizer(OptimizerConfig(), objective),
                 build_schedule(ScheduleConfig(kind="constant", peak_lr=1e-4), 1, 1),
@@ -83,65 +83,65 @@ class Bench:
                 seed=1,
                 workers=WorkerGroup(),
             )
-        return self._steppers[preset]
+        return self._updaters[preset]
 
     def parameters(self, preset: str) -> int:
-        """Return how many weights the model has."""
-        return count_parameters(self.stepper(preset).objective)
+        """Return the number of weights of the model."""
+        return count_parameters(self.updater(preset).objective)
 
 
-def points(most: int, presets: list[str]) -> Iterator[Point]:
+def points(max_tokens: int, presets: list[str]) -> Iterator[Point]:
     """Yield every point once."""
-    every = (
-        *(Point(PRESET, tokens, LENGTH) for tokens in BATCHES if tokens <= most),
-        *(Point(PRESET, TOKENS, length) for length in LENGTHS if 2 * length <= most),
+    all_points = (
+        *(Point(PRESET, tokens, LENGTH) for tokens in BATCHES if tokens <= max_tokens),
+        *(Point(PRESET, TOKENS, length) for length in LENGTHS if 2 * length <= max_tokens),
         *(Point(preset, TOKENS, LENGTH) for preset in presets),
     )
-    yield from dict.fromkeys(every)
+    yield from dict.fromkeys(all_points)
 
 
-def measured(bench: Bench, every: list[Point], rounds: int) -> tuple[dict[Point, float], float]:
-    """Return the speed of each point, and the matmul peak in GFLOP/s, measured between them."""
-    product, operations = matmul_work()
-    for point in every:
-        bench.speed(point)  # the first one warms up
-    speeds: dict[Point, list[float]] = {point: [] for point in every}
+def measure(bench: Bench, points: list[Point], rounds: int) -> tuple[dict[Point, float], float]:
+    """Return the speed of each point, and the matmul peak in GFLOP/s, measured in each round."""
+    matmul, operations = matmul_work()
+    for point in points:
+        bench.speed(point)  # warm-up
+    speeds: dict[Point, list[float]] = {point: [] for point in points}
     peaks = []
     for number in range(rounds):
-        peaks.append(operations / seconds(product) / 1e9)
-        for point in every:
+        peaks.append(operations / seconds(matmul) / 1e9)
+        for point in points:
             speeds[point].append(bench.speed(point))
         print(f"round {number + 1} of {rounds}", file=sys.stderr)
     return {point: median(values) for point, values in speeds.items()}, median(peaks)
 
 
 def report(bench: Bench, speeds: Mapping[Point, float], peak: float) -> None:
-    """Print a table; the share of the peak counts 6 operations for each weight that is passed."""
+    """Print a table. The fraction of the peak counts 6 operations per weight and token."""
     print(f"matmul peak {peak:.0f} GFLOP/s, {torch.get_num_threads()} threads\n")
-    print("| model | weights | tokens of a batch | length | tokens/s | of the peak |")
+    print("| model | weights | tokens per batch | length | tokens/s | of the peak |")
     print("|---|---|---|---|---|---|")
     for point, speed in speeds.items():
         size = f"{bench.parameters(point.preset) / 1e6:.1f}M"
-        share = speed * work_of_a_token(point.preset) / 1e9 / peak
+        fraction = speed * operations_per_token(point.preset) / 1e9 / peak
         print(
             f"| {point.preset} | {size} | {point.tokens:,} | {point.length} | {speed:,.0f} "
-            f"| {share:.0%} |"
+            f"| {fraction:.0%} |"
         )
 
 
-def work_of_a_token(preset: str) -> float:
-    """Return the operations of a token, half of them of a source and half of a target."""
+def operations_per_token(preset: str) -> float:
+    """Return the mean number of operations per source or target token."""
     one = torch.ones(1, 1, dtype=torch.int64)
     pair = Pair(one, torch.ones(1, 2, dtype=torch.int64), torch.empty(0))
     return flops(ModelConfig.from_preset(preset, vocab_size=VOCABULARY), [pair]) / 2
 
 
-def picture(bench: Bench, speeds: Mapping[Point, float], peak: float, path: Path) -> None:
-    """Draw the speed by each of the three, and by the size also the share of the peak."""
+def plot(bench: Bench, speeds: Mapping[Point, float], peak: float, path: Path) -> None:
+    """Plot the speed by each parameter, and the fraction of the peak by model size."""
 
     def curve(title: str, label: str, xs: Mapping[float, Point]) -> draw.LineChart:
-        found = {x: speeds[point] for x, point in xs.items() if point in speeds}
-        line = list(found), list(found.values())
+        measured = {x: speeds[point] for x, point in xs.items() if point in speeds}
+        line = list(measured), list(measured.values())
         return draw.LineChart(title, label, {"tokens/s": line}, has_log_x=True)
 
     sizes = {
@@ -149,53 +149,55 @@ def picture(bench: Bench, speeds: Mapping[Point, float], peak: float, path: Path
         for preset in PRESETS
         if Point(preset, TOKENS, LENGTH) in speeds
     }
-    shares = [
-        100 * speeds[Point(preset, TOKENS, LENGTH)] * work_of_a_token(preset) / 1e9 / peak
+    percentages = [
+        100 * speeds[Point(preset, TOKENS, LENGTH)] * operations_per_token(preset) / 1e9 / peak
         for preset in sizes
     ]
     by_size = f"weights (batches of {TOKENS:,}, length {LENGTH})"
-    parts = [
+    charts = [
         curve(
-            "Tokens a second, by tokens of a batch",
-            f"tokens of a batch ({PRESET}, length {LENGTH})",
+            "Tokens per second by batch size",
+            f"tokens per batch ({PRESET}, length {LENGTH})",
             {tokens: Point(PRESET, tokens, LENGTH) for tokens in BATCHES},
         ),
         curve(
-            "Tokens a second, by length",
-            f"tokens of a sentence ({PRESET}, batches of {TOKENS:,})",
+            "Tokens per second by sentence length",
+            f"tokens per sentence ({PRESET}, batches of {TOKENS:,})",
             {length: Point(PRESET, TOKENS, length) for length in LENGTHS},
         ),
         curve(
-            "Tokens a second, by size of the model",
+            "Tokens per second by model size",
             by_size,
             {size: Point(preset, TOKENS, LENGTH) for preset, size in sizes.items()},
         ),
         draw.LineChart(
-            "Percent of the matmul peak, by size of the model",
+            "Percent of the matmul peak by model size",
             by_size,
-            {"percent": (list(sizes.values()), shares)},
+            {"percent": (list(sizes.values()), percentages)},
             has_log_x=True,
         ),
     ]
-    draw.draw_charts(path, "How training speed grows", parts)
+    draw.draw_charts(path, "Training speed", charts)
 
 
 def main() -> None:
-    """Measure, print and draw."""
+    """Measure, print the table and draw the plot."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--picture", type=Path)
-    parser.add_argument("--most", type=int, default=BATCHES[-1], help="tokens of a batch")
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default 5)")
+    parser.add_argument("--plot", type=Path, help="PNG file to write")
+    parser.add_argument(
+        "--max-tokens", type=int, default=BATCHES[-1], help="maximum tokens per batch"
+    )
     parser.add_argument("--presets", nargs="+", default=PRESETS, choices=PRESETS)
     options = parser.parse_args()
     tune_malloc()
     torch.manual_seed(1)
     bench = Bench()
-    every = list(points(options.most, options.presets))
-    speeds, peak = measured(bench, every, options.rounds)
+    all_points = list(points(options.max_tokens, options.presets))
+    speeds, peak = measure(bench, all_points, options.rounds)
     report(bench, speeds, peak)
-    if options.picture:
-        picture(bench, speeds, peak, options.picture)
+    if options.plot:
+        plot(bench, speeds, peak, options.plot)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""The fused cross-entropy beside the plain one: time of forward and backward, and peak memory.
+"""Compare the fused cross-entropy with torch's: time of forward and backward, and peak memory.
 
     python -m benchmarks.loss [--rounds 15]
 
-Both go from the states of the decoder to the label-smoothed loss and back to the gradients of
-states and output matrix; the plain one is torch's linear layer and torch's cross-entropy. Both keep
-freed memory. They take turns, and the figures are medians. Memory is what a process needs above
-what it has before, each measured in a process of its own.
+Both compute the label-smoothed loss from the decoder states, and the gradients of the states and of
+the output matrix; the plain version uses torch's linear layer and cross-entropy. Both keep freed
+memory. The runs alternate, and all figures are medians. Memory is the increase of the peak,
+measured in a separate process for each version.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ SMOOTHING = 0.1
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
-# N tokens in a row, M features, V vocabulary
+# N tokens, M features, V vocabulary
 
 
 def fused(states_NM: Tensor, weight_VM: Tensor, labels_N: Tensor) -> Tensor:
-    """Return our loss."""
+    """Return the fused loss of seq2see."""
     return cross_entropy(states_NM, OutputWeights(weight_VM), labels_N, SMOOTHING).total
 
 
 def plain(states_NM: Tensor, weight_VM: Tensor, labels_N: Tensor) -> Tensor:
-    """Return torch's."""
+    """Return the loss of torch."""
     logits_NV = F.linear(states_NM, weight_VM)
     return F.cross_entropy(logits_NV, labels_N, reduction="sum", label_smoothing=SMOOTHING)
 
 
 def inputs(vocabulary: int, features: int, tokens: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw states, weights and labels."""
+    """Return random states, weights and labels."""
     states_NM = torch.randn(tokens, features).requires_grad_()
     weight_VM = torch.randn(vocabulary, features).mul_(features**-0.5).requires_grad_()
     return states_NM, weight_VM, torch.randint(vocabulary, (tokens,))
@@ -58,38 +58,38 @@ def step(loss: Loss, states_NM: Tensor, weight_VM: Tensor, labels_N: Tensor) -> 
 
 
 def peak_memory(loss: Loss, size: tuple[int, int, int]) -> float:
-    """Return the MB by which two steps raise the peak of this process."""
-    given = inputs(*size)
-    step(loss, *inputs(10, size[1], 10))  # what threads and libraries take for themselves
-    before = highest_memory()
+    """Return by how many MB two steps raise the peak memory of this process."""
+    tensors = inputs(*size)
+    step(loss, *inputs(10, size[1], 10))  # memory of threads and libraries
+    before = read_peak_memory()
     for _ in range(2):
-        step(loss, *given)
-    return highest_memory() - before
+        step(loss, *tensors)
+    return read_peak_memory() - before
 
 
-def highest_memory() -> float:
-    """Return the peak of this process in MB, or NaN where the system is not Linux.
+def read_peak_memory() -> float:
+    """Return the peak memory of this process in MB, or NaN if the system is not Linux.
 
-    `resource.getrusage` would begin with the peak of the process that started this one.
+    `resource.getrusage` would start with the peak of the parent process.
     """
     status = Path("/proc/self/status")
     lines = status.read_text(encoding="utf-8").splitlines() if status.exists() else []
     return next((int(x.split()[1]) / 1024 for x in lines if x.startswith("VmHWM")), float("nan"))
 
 
-def times(size: tuple[int, int, int], rounds: int) -> tuple[float, float]:
-    """Let the two take turns, each going first as often as the other."""
-    given = inputs(*size)
-    rows: dict[Loss, list[float]] = {fused: [], plain: []}
-    for turn in range(rounds + 1):
-        for loss in (fused, plain) if turn % 2 else (plain, fused):
-            rows[loss].append(seconds(partial(step, loss, *given)))
-    return median(rows[fused][1:]), median(rows[plain][1:])  # the first warms up
+def measure_seconds(size: tuple[int, int, int], rounds: int) -> tuple[float, float]:
+    """Return the median seconds of both losses; their order alternates."""
+    tensors = inputs(*size)
+    times: dict[Loss, list[float]] = {fused: [], plain: []}
+    for number in range(rounds + 1):
+        for loss in (fused, plain) if number % 2 else (plain, fused):
+            times[loss].append(seconds(partial(step, loss, *tensors)))
+    return median(times[fused][1:]), median(times[plain][1:])  # without the warm-up
 
 
 def compare(size: tuple[int, int, int], rounds: int) -> None:
-    """Print a row."""
-    ours, theirs = times(size, rounds)
+    """Measure one size and print its row."""
+    ours, theirs = measure_seconds(size, rounds)
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         our_mb, their_mb = pool.starmap(peak_memory, [(fused, size), (plain, size)], chunksize=1)
     vocabulary, features, tokens = size

@@ -1,12 +1,12 @@
-"""Forward and backward of our Transformer beside `torch.nn.Transformer` of the same size.
+"""Compare forward and backward of the Transformer with `torch.nn.Transformer` of the same size.
 
     python -m benchmarks.model [--presets tiny base] [--rounds 15]
 
-Both go from ids to the logits of all target tokens that are not padding, and back from the same
-gradient of these logits: the loss is not the model. Both get the same batches, the same dropout at
-the same places (embeddings and residuals, as in the paper) and three-way tied embeddings. Each runs
-in its best form: fused attention, the causal hint, freed memory kept. They take turns batch by
-batch, and the matmul peak with them; the figures are medians.
+Both compute the logits of all target tokens except padding, and all gradients from the same
+gradient of these logits, without a loss. Both get the same batches, the same dropout (on embeddings
+and residual connections, as in the paper) and three-way tied embeddings. Each runs in its fastest
+form: fused attention, the causal hint, freed memory kept. The runs alternate batch by batch, with a
+matrix product that measures the peak; all figures are medians.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from benchmarks.machine import matmul_work, seconds
 from seq2see.cpu import tune_malloc
 from seq2see.model import ModelConfig, Transformer, compute_sinusoids
 
-# Lengths in SentencePiece pieces (joint BPE of 8,000, end symbol included) of the 29,000 training
-# pairs of multi30k en–de: source, target, how often.
+# Lengths in tokens (joint BPE of 8,000, end token included) of the 29,000 training pairs of
+# multi30k en–de: source length, target length, count.
 LENGTHS = Path(__file__).parent / "data" / "multi30k-lengths.tsv"
 VOCABULARY = {"tiny": 8_000, "small": 8_000, "base": 37_000, "big": 37_000}
-BATCHES = {"tiny": 4, "small": 4, "base": 1, "big": 1}  # a round
+BATCHES = {"tiny": 4, "small": 4, "base": 1, "big": 1}  # per round
 PAD = 0
 
 Run = Callable[["Pair"], object]
@@ -43,21 +43,21 @@ Run = Callable[["Pair"], object]
 
 
 class Pair(NamedTuple):
-    """A source and a target batch; the target has its start symbol in front."""
+    """A source and a target batch; the target begins with the start token."""
 
     src_BS: Tensor
     tgt_BT: Tensor
     gradient_NV: Tensor
-    """What the loss would send back."""
+    """Gradient of the logits."""
 
     @property
     def tokens(self) -> tuple[int, int]:
-        """Tokens that are not padding: source, and target to be predicted."""
+        """Number of source tokens and of target tokens to predict, without padding."""
         return int((self.src_BS != PAD).sum()), int((self.tgt_BT[:, 1:] != PAD).sum())
 
 
 def ragged_batches(vocab_size: int, budget: int, count: int, bucketed: bool) -> Iterator[Pair]:
-    """Draw batches of real lengths: similar ones together, as in training, or as they come."""
+    """Yield random batches with lengths of a real corpus, sorted by length if `bucketed`."""
     rng = random.Random(1)
     with LENGTHS.open(encoding="utf-8") as file:
         rows = [tuple(map(int, row)) for row in csv.reader(file, delimiter="\t")]
@@ -76,11 +76,11 @@ def ragged_batches(vocab_size: int, budget: int, count: int, bucketed: bool) -> 
 
 
 def within(budget: int, pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield pairs as long as all of them, padded to the longest, fit the budget of tokens."""
-    longest = (0, 0)
+    """Yield pairs while all of them, padded to the longest, have at most `budget` tokens."""
+    max_lengths = (0, 0)
     for i, pair in enumerate(pairs, 1):
-        longest = (max(longest[0], pair[0]), max(longest[1], pair[1]))
-        if i * sum(longest) > budget:
+        max_lengths = (max(max_lengths[0], pair[0]), max(max_lengths[1], pair[1]))
+        if i * sum(max_lengths) > budget:
             return
         yield pair
 
@@ -94,7 +94,7 @@ def _pad(sentences: list[Tensor]) -> Tensor:
 
 
 class TorchTransformer(nn.Module):
-    """`torch.nn.Transformer` with what it lacks: embeddings, positions, the output layer."""
+    """`torch.nn.Transformer` with embeddings, positions and an output layer."""
 
     table_NM: Tensor
 
@@ -115,8 +115,8 @@ class TorchTransformer(nn.Module):
             layer_norm_eps=config.norm.eps,
             batch_first=True,
         )
-        # Its post-norm stacks end with one norm more than the paper's; and its dropout sits at two
-        # further places, one of which would keep it from the fused attention kernel.
+        # Its post-norm stacks end with one more norm than in the paper, and it has two more
+        # dropouts, one of which would prevent the fused attention kernel.
         self.stacks.encoder.norm = self.stacks.decoder.norm = None
         for module in self.stacks.modules():
             if isinstance(module, nn.MultiheadAttention):
@@ -125,11 +125,11 @@ class TorchTransformer(nn.Module):
                 module.dropout.p = config.dropout.activation
 
     def embed(self, ids_BT: Tensor) -> Tensor:
-        """Embed tokens."""
+        """Return the embeddings of tokens with positions."""
         return self.dropout(self.tokens(ids_BT) * self.scale + self.table_NM[: ids_BT.size(1)])
 
     def forward(self, src_BS: Tensor, tgt_BT: Tensor) -> Tensor:
-        """Return the states of the target."""
+        """Return the decoder states."""
         padding_BS = src_BS == PAD
         return self.stacks(
             self.embed(src_BS),
@@ -142,17 +142,17 @@ class TorchTransformer(nn.Module):
 
 
 def step(states: Callable[[Tensor, Tensor], Tensor], weight_VM: Tensor, pair: Pair) -> None:
-    """Run forward and backward once; only real target tokens pass the output layer."""
+    """Run forward and backward once; the output layer is applied to tokens without padding only."""
     real_BT = pair.tgt_BT[:, 1:] != PAD
     states_NM = states(pair.src_BS, pair.tgt_BT[:, :-1])[real_BT]
     F.linear(states_NM, weight_VM).backward(pair.gradient_NV)
 
 
 def flops(config: ModelConfig, pairs: list[Pair]) -> float:
-    """Return 6 × the weights that each token passes, summed over the tokens of all batches."""
+    """Return 6 × the number of weights that each token uses, summed over all tokens."""
     square, feed_forward = config.d_model**2, 2 * config.d_model * config.d_ff
     source = config.encoder_layers * (4 * square + feed_forward)
-    source += config.decoder_layers * 2 * square  # the memory's keys and values
+    source += config.decoder_layers * 2 * square  # keys and values of the encoder output
     target = config.decoder_layers * (6 * square + feed_forward)
     target += config.d_model * config.output_vocab_size
     sources, targets = (sum(n) for n in zip(*(pair.tokens for pair in pairs), strict=True))
@@ -160,7 +160,7 @@ def flops(config: ModelConfig, pairs: list[Pair]) -> float:
 
 
 class Times(NamedTuple):
-    """Medians over the rounds, in seconds: of both systems over all batches, and of the matmul."""
+    """Median seconds of both systems over all batches, and of the matrix product."""
 
     ours: float
     theirs: float
@@ -168,14 +168,14 @@ class Times(NamedTuple):
 
 
 def alternate(ours: Run, theirs: Run, matmul: Run, pairs: list[Pair], rounds: int) -> Times:
-    """Let the two take turns batch by batch, each going first as often as the other."""
-    rows: dict[tuple[int, str], list[float]] = defaultdict(list)
-    for turn in range(rounds + 1):
+    """Run both systems alternately on each batch; the order alternates as well."""
+    times: dict[tuple[int, str], list[float]] = defaultdict(list)
+    for number in range(rounds + 1):
         for i, pair in enumerate(pairs):
             order = [("ours", ours), ("theirs", theirs), ("matmul", matmul)]
-            for name, run in order if (turn + i) % 2 else reversed(order):
-                rows[i, name].append(seconds(partial(run, pair)))
-    medians = {key: median(times[1:]) for key, times in rows.items()}  # the first warms up
+            for name, run in order if (number + i) % 2 else reversed(order):
+                times[i, name].append(seconds(partial(run, pair)))
+    medians = {key: median(values[1:]) for key, values in times.items()}  # without the warm-up
     total = {n: sum(medians[i, n] for i in range(len(pairs))) for n in ("ours", "theirs", "matmul")}
     return Times(total["ours"], total["theirs"], total["matmul"] / len(pairs))
 
@@ -214,7 +214,9 @@ def main() -> None:
     )
     parser.add_argument("--presets", nargs="+", default=["tiny", "base"], choices=list(VOCABULARY))
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--tokens", type=int, default=4096, help="of source and target, a batch")
+    parser.add_argument(
+        "--tokens", type=int, default=4096, help="source and target tokens per batch (default 4096)"
+    )
     args = parser.parse_args()
     torch.manual_seed(1)
     tune_malloc()

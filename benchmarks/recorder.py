@@ -1,11 +1,11 @@
-"""What explaining costs when nobody asks for it: a recorder that is present and listens nowhere.
+"""Measure the cost of the recorder interface when nothing is recorded.
 
     python -m benchmarks.recorder MODEL FILE [--lines 300] [--rounds 9] [--threads 2]
 
-Four forms of the torch engine take turns: with every question to the recorder cut out of the
-model's code; the same once more, which shows the noise; as it is, with the silent recorder; and
-with a recorder of the sort that a trace has, which looks at each place before it declines. The
-figures are medians over rounds of the time against the first form in the same round.
+Four variants of the torch engine alternate: with all recorder calls removed from the code of the
+model; the same again, which shows the noise; unchanged, with the null recorder; and with an idle
+recorder, which looks up each attention site and layer and records none. The figures are medians
+over the rounds of the time relative to the first variant in the same round.
 """
 
 from __future__ import annotations
@@ -38,34 +38,35 @@ from seq2see.model.layers import Decoder, Encoder
 from seq2see.search import SearchConfig
 
 BEAMS = (1, 5)
-ASKED: tuple[tuple[type, str], ...] = (
+RECORDING_METHODS: tuple[tuple[type, str], ...] = (
     (Encoder, "encode_embeddings"),
     (Decoder, "forward"),
     (MultiHeadAttention, "attend"),
     (CrossAttention, "forward"),
 )
-"""Where the model asks the recorder."""
-UNASKED, AGAIN, AS_IT_IS, IDLE = "not asked", "not asked, again", "as it is", "idle recorder"
+"""Methods of the model that call the recorder."""
+REMOVED, REMOVED_AGAIN = "calls removed", "calls removed, again"
+UNCHANGED, IDLE = "unchanged", "idle recorder"
 
 
-class Idle:
-    """Keeps the places that it was asked to hear, which are none."""
+class IdleRecorder:
+    """Recorder that looks up attention sites and layers in empty tables."""
 
     def __init__(self) -> None:
         self.sites: dict[AttentionSite, AttentionListener] = {}
         self.layers: dict[tuple[StackName, int], LayerListener] = {}
 
     def attention_listener(self, site: AttentionSite) -> AttentionListener | None:
-        """Look the place up."""
+        """Look up an attention site."""
         return self.sites.get(site)
 
     def layer_listener(self, stack: StackName, layer: int) -> LayerListener | None:
-        """Look the layer up."""
+        """Look up a layer."""
         return self.layers.get((stack, layer))
 
 
-class IdlyHeard(TorchEngine):
-    """The engine with a recorder that hears nothing."""
+class IdleRecorderEngine(TorchEngine):
+    """Torch engine with an idle recorder."""
 
     def _build_decoder(
         self,
@@ -75,101 +76,105 @@ class IdlyHeard(TorchEngine):
     ) -> TorchDecoder:
         del config
         source_BS = pad_sequences(rows, self.pad_id).to(self.device)
-        return TorchDecoder(self.model, source_BS, Idle(), output_projection=outputs[0])
+        return TorchDecoder(self.model, source_BS, IdleRecorder(), output_projection=outputs[0])
 
 
-class _NoQuestions(ast.NodeTransformer):
-    """Puts None in the place of what a recorder answers."""
+class _RemoveRecorderCalls(ast.NodeTransformer):
+    """Replaces the calls of recorder methods by None."""
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
-        asks = isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_listener")
-        return ast.copy_location(ast.Constant(None), node) if asks else node
+        is_recorder_call = isinstance(node.func, ast.Attribute) and node.func.attr.endswith(
+            "_listener"
+        )
+        return ast.copy_location(ast.Constant(None), node) if is_recorder_call else node
 
 
 @cache
-def without_questions(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of the model whose code has no recorder."""
+def without_recorder_calls(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of the model without its recorder calls."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    changed = ast.fix_missing_locations(_NoQuestions().visit(tree))
-    lazy = __future__.annotations.compiler_flag
+    changed = ast.fix_missing_locations(_RemoveRecorderCalls().visit(tree))
+    flags = __future__.annotations.compiler_flag
     names = dict(function.__globals__)
-    exec(compile(changed, inspect.getfile(function), "exec", lazy), names)  # noqa: S102
-    made: Callable[..., Any] = names[function.__name__]
-    return made
+    exec(compile(changed, inspect.getfile(function), "exec", flags), names)  # noqa: S102
+    compiled: Callable[..., Any] = names[function.__name__]
+    return compiled
 
 
 @contextmanager
-def nobody_asks() -> Iterator[None]:
-    """Give the model the code without questions meanwhile."""
-    before = [(owner, name, getattr(owner, name)) for owner, name in ASKED]
-    for owner, name, function in before:
-        setattr(owner, name, without_questions(function))
+def recorder_calls_removed() -> Iterator[None]:
+    """Remove the recorder calls from the model within the context."""
+    originals = [(owner, name, getattr(owner, name)) for owner, name in RECORDING_METHODS]
+    for owner, name, function in originals:
+        setattr(owner, name, without_recorder_calls(function))
     try:
         yield
     finally:
-        for owner, name, function in before:
+        for owner, name, function in originals:
             setattr(owner, name, function)
 
 
-def refuse_questions(model: Transformer) -> None:
-    """Fail if the code still asks: what it is given has no answers."""
+def check_calls_removed(model: Transformer) -> None:
+    """Fail if the model still calls the recorder: the object given has no methods."""
     ids = torch.ones(2, 3, dtype=torch.long)
-    nothing: Any = object()
-    with nobody_asks(), torch.inference_mode():
-        model(ids, ids, nothing)
+    invalid_recorder: Any = object()
+    with recorder_calls_removed(), torch.inference_mode():
+        model(ids, ids, invalid_recorder)
 
 
-def measure(home: Path, lines: list[str], rounds: int, threads: int) -> None:
-    """Print a table for each beam."""
-    translator = seq2see.load(home, "torch", threads=threads)
+def measure(model_directory: Path, lines: list[str], rounds: int, threads: int) -> None:
+    """Print a table for each beam size."""
+    translator = seq2see.load(model_directory, "torch", threads=threads)
     engine = translator.engine
     assert isinstance(engine, TorchEngine)
-    refuse_questions(engine.model)
-    heard = copy(translator)
-    heard.engine = copy(engine)
-    heard.engine.__class__ = IdlyHeard  # its stop rule and batches are the same
+    check_calls_removed(engine.model)
+    idle_translator = copy(translator)
+    idle_translator.engine = copy(engine)
+    idle_translator.engine.__class__ = IdleRecorderEngine  # with the same stop rule and batches
     for beam in BEAMS:
-        times = _times(translator, heard, lines, beam, rounds)
+        times = _measure_rounds(translator, idle_translator, lines, beam, rounds)
         print(f"\nbeam {beam}, {len(lines):,} lines, {threads} threads, {rounds} rounds\n")
         print("| recorder | sentences/s | time | quartiles |\n|---|---|---|---|")
-        for name in (UNASKED, AGAIN, AS_IT_IS, IDLE):
+        for name in (REMOVED, REMOVED_AGAIN, UNCHANGED, IDLE):
             speed = median(len(lines) / spent[name] for spent in times)
-            shares = [spent[name] / spent[UNASKED] for spent in times]
-            low, middle, high = quantiles(shares, n=4)
+            ratios = [spent[name] / spent[REMOVED] for spent in times]
+            low, middle, high = quantiles(ratios, n=4)
             print(f"| {name} | {speed:,.0f} | {middle:.3f} | {low:.3f}–{high:.3f} |")
 
 
-def _times(
+def _measure_rounds(
     translator: seq2see.Translator,
-    heard: seq2see.Translator,
+    idle_translator: seq2see.Translator,
     lines: list[str],
     beam: int,
     rounds: int,
 ) -> list[dict[str, float]]:
-    """Return the seconds of each form in each round; each round begins with another."""
+    """Return the seconds of each variant in each round; the order rotates."""
 
-    def plain() -> list[str]:
-        return [found.text for found in translator.translate(lines, beam_size=beam)]
+    def unchanged() -> list[str]:
+        return [result.text for result in translator.translate(lines, beam_size=beam)]
 
     def idle() -> list[str]:
-        return [found.text for found in heard.translate(lines, beam_size=beam)]
+        return [result.text for result in idle_translator.translate(lines, beam_size=beam)]
 
-    def unasked() -> list[str]:
-        with nobody_asks():
-            return plain()
+    def removed() -> list[str]:
+        with recorder_calls_removed():
+            return unchanged()
 
-    forms = [(UNASKED, unasked), (AS_IT_IS, plain), (AGAIN, unasked), (IDLE, idle)]
-    assert plain() == idle() == unasked(), "the forms must say the same"
+    variants = [(REMOVED, removed), (UNCHANGED, unchanged), (REMOVED_AGAIN, removed), (IDLE, idle)]
+    assert unchanged() == idle() == removed(), "all variants must give the same translations"
     times = []
     for number in range(rounds):
-        turn = number % len(forms)
-        times.append({name: seconds(work) for name, work in (*forms[turn:], *forms[:turn])})
+        offset = number % len(variants)
+        times.append(
+            {name: seconds(work) for name, work in (*variants[offset:], *variants[:offset])}
+        )
     return times
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Parse the command line and measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("file", type=Path)

@@ -1,12 +1,12 @@
-"""The service beside its own engine: throughput, latency, CPU time a request, memory.
+"""Measure the HTTP service: throughput, latency, CPU time per request and memory.
 
     python -m benchmarks.serving MODEL LINES [--clients 64] [--requests 256] [--soak 10000]
 
 MODEL is a model directory, LINES a text file (.gz too) in its source language. The service runs in
-a process of its own; the load comes from this one, over loopback, from so many clients that each
-wait for an answer before they send again: bounded in number and in count. The engine's own speed is
-taken in this process on the same lines by one call, and the two take turns, so that both share the
-cores with the same neighbours. A text has one sentence, as lines of a corpus do.
+a separate process. This process sends the requests over loopback with a fixed number of clients,
+each of which waits for a response before it sends the next request. The speed of the engine without
+the service is measured in this process on the same lines, alternating with the service. Each text
+of a request is one line.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SENTENCES = 16
 
 @dataclass
 class Load:
-    """What a burst of requests came to."""
+    """Result of a burst of requests."""
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -47,17 +47,17 @@ class Load:
 
     @property
     def p50(self) -> float:
-        """The median latency."""
+        """Median latency in seconds."""
         return median(self.latencies)
 
     @property
     def p95(self) -> float:
-        """What 95 of 100 requests stay below."""
+        """95th percentile of the latency in seconds."""
         return quantiles(self.latencies, n=20)[-1]
 
 
 class Server:
-    """`seq2see serve` in a process of its own."""
+    """`seq2see serve` in a separate process."""
 
     def __init__(self, model: Path, engine: str) -> None:
         command = [sys.executable, "-m", "seq2see", "serve", str(model), "--port", "0"]
@@ -76,27 +76,27 @@ class Server:
         self.port = int(self._process.stdout.readline().strip().rsplit(":", 1)[1])
 
     def cpu_seconds(self) -> float:
-        """Return the processor time that it has taken."""
+        """Return the CPU time of the service in seconds."""
         fields = (
             Path(f"/proc/{self._process.pid}/stat").read_text("ascii").rsplit(") ", 1)[1].split()
         )
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self) -> float:
-        """Return the MB that it holds."""
+        """Return the resident memory of the service in MB."""
         status = Path(f"/proc/{self._process.pid}/status").read_text("ascii")
-        found = re.search(r"VmRSS:\s+(\d+)", status)
-        return int(found[1]) / 1024 if found else float("nan")
+        match = re.search(r"VmRSS:\s+(\d+)", status)
+        return int(match[1]) / 1024 if match else float("nan")
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the service."""
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(60)
 
 
 @contextmanager
 def serving(model: Path, engine: str) -> Iterator[Server]:
-    """Give a running service."""
+    """Run the service within the context."""
     server = Server(model, engine)
     try:
         yield server
@@ -105,7 +105,7 @@ def serving(model: Path, engine: str) -> Iterator[Server]:
 
 
 def message(texts: Sequence[str], source: str, target: str) -> bytes:
-    """Return a request as it goes over the wire."""
+    """Return the bytes of an HTTP request."""
     body = json.dumps({"q": list(texts), "source": source, "target": target}).encode()
     head = "POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
@@ -114,7 +114,7 @@ def message(texts: Sequence[str], source: str, target: str) -> bytes:
 async def exchange(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes
 ) -> int:
-    """Send a request, read its answer whole, and return the status."""
+    """Send a request, read the complete response and return its status."""
     writer.write(request)
     head = await reader.readuntil(b"\r\n\r\n")
     length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
@@ -123,7 +123,7 @@ async def exchange(
 
 
 async def client(port: int, requests: Iterator[bytes], load: Load) -> None:
-    """Send what is left, one request after the other, on one connection."""
+    """Send the remaining requests one after another on one connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     for request in requests:
         start = time.perf_counter()
@@ -135,11 +135,11 @@ async def client(port: int, requests: Iterator[bytes], load: Load) -> None:
 
 
 def burst(server: Server, requests: Sequence[bytes], clients: int) -> Load:
-    """Let so many clients share the requests, and return what came of it."""
-    load, rest = Load(), iter(requests)
+    """Send the requests with a number of clients and return the result."""
+    load, remaining = Load(), iter(requests)
 
     async def run() -> None:
-        await asyncio.gather(*(client(server.port, rest, load) for _ in range(clients)))
+        await asyncio.gather(*(client(server.port, remaining, load) for _ in range(clients)))
 
     before = server.cpu_seconds()
     load.seconds = seconds(lambda: asyncio.run(run()))
@@ -147,39 +147,44 @@ def burst(server: Server, requests: Sequence[bytes], clients: int) -> Load:
     return load
 
 
-def grouped(lines: Sequence[str], size: int, count: int) -> list[list[str]]:
-    """Return so many groups of lines, from the beginning again when they end."""
-    rest = cycle(lines)
-    return [list(islice(rest, size)) for _ in range(count)]
+def group_lines(lines: Sequence[str], size: int, num_groups: int) -> list[list[str]]:
+    """Return groups of `size` lines, which repeat when all lines are used."""
+    repeated = cycle(lines)
+    return [list(islice(repeated, size)) for _ in range(num_groups)]
 
 
-def batches(args: argparse.Namespace, server: Server, translator: Any) -> None:
-    """Print the throughput of requests with many sentences beside the engine's own."""
-    groups = grouped(args.text, SENTENCES, args.requests)
+def measure_batches(args: argparse.Namespace, server: Server, translator: Any) -> None:
+    """Print the throughput of requests with many sentences, and of the engine without service."""
+    groups = group_lines(args.text, SENTENCES, args.requests)
     lines = [line for group in groups for line in group]
     requests = [message(group, *translator.languages) for group in groups]
     ratios = []
-    print("sentences/s: engine  served  ratio   p50 s   p95 s   CPU ms a sentence: engine  served")
+    print(
+        "sentences/s: engine  served  ratio   p50 s   p95 s   CPU ms per sentence: engine  served"
+    )
     burst(server, requests[: args.clients], args.clients)
     for _ in range(args.rounds):
         cpu = time.process_time()
-        alone = seconds(lambda: translator.translate(lines, beam_size=BEAM_SIZE))
+        engine_seconds = seconds(lambda: translator.translate(lines, beam_size=BEAM_SIZE))
         cpu = time.process_time() - cpu
         load = burst(server, requests, args.clients)
-        ratios.append(alone / load.seconds)
+        ratios.append(engine_seconds / load.seconds)
         per_line = 1000 / len(lines)
+        speeds = [len(lines) / spent for spent in (engine_seconds, load.seconds)]
         print(
-            f"{len(lines) / alone:>19.0f} {len(lines) / load.seconds:>7.0f} {ratios[-1]:>6.2f} "
+            f"{speeds[0]:>19.0f} {speeds[1]:>7.0f} {ratios[-1]:>6.2f} "
             f"{load.p50:>7.2f} {load.p95:>7.2f} {cpu * per_line:>27.2f} "
             f"{load.cpu_seconds * per_line:>7.2f}  {load.statuses}"
         )
-    print(f"the ratio's median: {median(ratios):.2f}")
+    print(f"median ratio: {median(ratios):.2f}")
 
 
-def singles(args: argparse.Namespace, server: Server, languages: tuple[str, str]) -> None:
+def measure_single_sentences(
+    args: argparse.Namespace, server: Server, languages: tuple[str, str]
+) -> None:
     """Print latency and CPU time of requests with one sentence."""
-    requests = [message(group, *languages) for group in grouped(args.text, 1, args.singles)]
-    print("one sentence: clients requests/s  p50 ms  p95 ms  CPU ms a request  statuses")
+    requests = [message(group, *languages) for group in group_lines(args.text, 1, args.singles)]
+    print("one sentence: clients requests/s  p50 ms  p95 ms  CPU ms per request  statuses")
     for clients in (1, args.clients):
         load = burst(server, requests, clients)
         print(
@@ -189,18 +194,18 @@ def singles(args: argparse.Namespace, server: Server, languages: tuple[str, str]
         )
 
 
-def soak(args: argparse.Namespace, server: Server, languages: tuple[str, str]) -> None:
-    """Print how memory goes over many requests."""
+def measure_memory(args: argparse.Namespace, server: Server, languages: tuple[str, str]) -> None:
+    """Print the memory of the service after increasing numbers of requests."""
     step = max(1, args.soak // 10)
     print("memory: requests      MB")
     for done in range(0, args.soak + 1, step):
         print(f"{done:>16,} {server.memory():>7.0f}")
         if done < args.soak:
-            groups = grouped(args.text[done % 500 :], 1, step)
+            groups = group_lines(args.text[done % 500 :], 1, step)
             burst(server, [message(group, *languages) for group in groups], args.clients)
 
 
-def read(path: str) -> list[str]:
+def read_text(path: str) -> list[str]:
     """Return the lines of a text file."""
     content = Path(path).read_bytes()
     text = (gzip.decompress(content) if path.endswith(".gz") else content).decode()
@@ -213,7 +218,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("model", type=Path)
-    parser.add_argument("text", type=read)
+    parser.add_argument("text", type=read_text)
     parser.add_argument("--engine", default="ctranslate2")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--requests", type=int, default=256)
@@ -224,10 +229,10 @@ def main() -> None:
     translator = load(args.model, engine=args.engine)
     with serving(args.model, args.engine) as server:
         print(f"engine: {translator.engine.name}")
-        batches(args, server, translator)
-        singles(args, server, translator.languages)
+        measure_batches(args, server, translator)
+        measure_single_sentences(args, server, translator.languages)
         if args.soak:
-            soak(args, server, translator.languages)
+            measure_memory(args, server, translator.languages)
 
 
 if __name__ == "__main__":

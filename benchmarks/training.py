@@ -1,12 +1,11 @@
-"""Training beside JoeyNMT 2.3 and a plain `torch.nn.Transformer` loop: same model, same batches.
+"""Compare training with JoeyNMT 2.3 and a plain `torch.nn.Transformer` loop on the same batches.
 
     scripts/peers && python -m benchmarks.training [--presets tiny base] [--rounds 9]
 
-A turn is one update on each of the batches, from ids to new weights: forward, loss with smoothing,
-backward, Adam. The systems take turns, each in a process of its own with two threads; ours also in
-its other form, one process a core. The machine's matmul peak (2048³, float32) is measured between
-them, so that a noisy machine is the same for all. Figures are medians over the rounds; the first
-turn of each warms up.
+A turn is one update on each of the batches: forward, loss with label smoothing, backward, Adam. The
+systems alternate, each in its own process with one thread per core; seq2see also runs with one
+process per core. The matmul peak of the machine (2048³, float32) is measured between the turns. All
+figures are medians over the rounds; the first turn of each system is a warm-up.
 """
 
 from __future__ import annotations
@@ -31,32 +30,32 @@ from seq2see.text import EOS_ID
 
 BATCHES = {"tiny": 6, "base": 1}
 PEERS = Path(".peers/bin/python")
-OURS = ("seq2see, a process a core", "seq2see, a thread a core")
+OURS = ("seq2see, one process per core", "seq2see, one thread per core")
 
 
 def write_batches(path: Path, preset: str, tokens: int) -> list[Pair]:
-    """Write batches of real lengths, similar ones together, for every system to read."""
+    """Write batches of pairs of similar length for all systems."""
     pairs = list(ragged_batches(VOCABULARY[preset], tokens, BATCHES[preset], bucketed=True))
     tensors = {}
     for number, pair in enumerate(pairs):
-        tensors[f"source.{number}"] = ended(pair.src_BS)
-        tensors[f"target.{number}"] = ended(pair.tgt_BT)
+        tensors[f"source.{number}"] = replace_last_by_eos(pair.src_BS)
+        tensors[f"target.{number}"] = replace_last_by_eos(pair.tgt_BT)
     save_file(tensors, path)
     return pairs
 
 
-def ended(ids_BT: Tensor) -> Tensor:
-    """Return sentences whose last token is the end symbol."""
+def replace_last_by_eos(ids_BT: Tensor) -> Tensor:
+    """Return the sentences with the end token as last token."""
     last_B1 = (ids_BT != PAD).sum(1, keepdim=True) - 1
     return ids_BT.scatter(1, last_B1, EOS_ID)
 
 
 def systems(batches: Path, preset: str) -> Iterator[tuple[str, System]]:
-    """Start every system that is here."""
+    """Start all systems that are installed."""
     arguments = [str(batches), preset, str(VOCABULARY[preset])]
     here, cores = [sys.executable, "-m"], torch.get_num_threads()
     ours = [*here, "benchmarks.trainers.ours", *arguments]
-    passive = {"OMP_WAIT_POLICY": "passive"}  # as the program sets it for itself
+    passive = {"OMP_WAIT_POLICY": "passive"}  # as the seq2see command does
     yield OURS[0], System(ours, threads=1, processes=cores, environment=passive)
     yield OURS[1], System(ours, threads=cores, environment=passive)
     yield "torch.nn.Transformer", System([*here, "benchmarks.trainers.plain", *arguments], cores)
@@ -64,11 +63,11 @@ def systems(batches: Path, preset: str) -> Iterator[tuple[str, System]]:
         joeynmt = [str(PEERS), "-m", "benchmarks.trainers.joeynmt", *arguments]
         yield "JoeyNMT 2.3", System(joeynmt, cores)
     else:
-        print("JoeyNMT is left out: run scripts/peers first", file=sys.stderr)
+        print("JoeyNMT is skipped: run scripts/peers first", file=sys.stderr)
 
 
 def alternate(running: dict[str, System], rounds: int) -> tuple[dict[str, list[Turn]], list[float]]:
-    """Let all take turns; also return the seconds of the matmul between them."""
+    """Run all systems alternately; return their turns and the seconds of the matrix products."""
     matmul, _ = matmul_work()
     turns: dict[str, list[Turn]] = {name: [] for name in running}
     peaks = []
@@ -81,9 +80,9 @@ def alternate(running: dict[str, System], rounds: int) -> tuple[dict[str, list[T
 
 
 def compare(preset: str, tokens: int, rounds: int) -> None:
-    """Measure one size of model and print its table."""
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        batches = Path(folder, "batches.safetensors")
+    """Measure one model size and print its table."""
+    with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
+        batches = Path(directory, "batches.safetensors")
         pairs = write_batches(batches, preset, tokens)
         running = {name: stack.enter_context(system) for name, system in systems(batches, preset)}
         turns, peaks = alternate(running, rounds)
@@ -98,20 +97,20 @@ def report(
     pairs: list[Pair],
     config: ModelConfig,
 ) -> None:
-    """Print tokens per second, source and target, and what our best form is to each system."""
+    """Print tokens per second and the ratio to the faster form of seq2see."""
     times = {name: median(turn.seconds for turn in taken) for name, taken in turns.items()}
     best = min(OURS, key=lambda name: times[name])
     work, total = flops(config, pairs), sum(sum(pair.tokens) for pair in pairs)
     print(f"\n{preset}: {len(pairs)} batches, {total:,} tokens; matmul {peak / 1e9:.0f} GFLOP/s")
-    print("| system | tokens/s | of the peak | memory, MB | ours is faster by |")
+    print("| system | tokens/s | of the peak | memory, MB | seq2see is faster by |")
     print("|---|---|---|---|---|")
     for name, taken in turns.items():
         ratio = median(
             theirs.seconds / ours.seconds for ours, theirs in zip(turns[best], taken, strict=True)
         )
         memory = max(turn.megabytes for turn in taken)
-        speed, share = total / times[name], work / times[name] / peak
-        print(f"| {name} | {speed:,.0f} | {share:.1%} | {memory:,.0f} | {ratio:.2f} |")
+        speed, fraction = total / times[name], work / times[name] / peak
+        print(f"| {name} | {speed:,.0f} | {fraction:.1%} | {memory:,.0f} | {ratio:.2f} |")
 
 
 def main() -> None:
@@ -121,7 +120,9 @@ def main() -> None:
     )
     parser.add_argument("--presets", nargs="+", default=["tiny", "base"], choices=list(BATCHES))
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--tokens", type=int, default=4096, help="of source and target, a batch")
+    parser.add_argument(
+        "--tokens", type=int, default=4096, help="source and target tokens per batch"
+    )
     arguments = parser.parse_args()
     torch.manual_seed(1)
     for preset in arguments.presets:

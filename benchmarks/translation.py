@@ -1,14 +1,14 @@
-"""Translation beside `transformers`, JoeyNMT 2.3 and ctranslate2 itself: the same weights for all.
+"""Compare translation with `transformers`, JoeyNMT 2.3 and CTranslate2 with the same weights.
 
     scripts/peers && python -m benchmarks.translation MARIAN [FILE] [--reference FILE]
         [--lines 1000] [--rounds 5] [--threads 2]
 
-MARIAN is a model in Hugging Face's form, which is converted for each system. Text goes in and text
-comes out; ctranslate2 itself gets ready-made tokens instead. They take turns, so that a busy
-machine is unfair to none; the figures are medians. Each has sorted batches of the size that suits
-it best, tried out first, and ctranslate2 a worker for each thread. Latency is that of one sentence
-after the other. `transformers` and JoeyNMT have processes of their own, JoeyNMT also its own
-environment; where there is none, it is left out.
+MARIAN is a Marian model in the Hugging Face format, which is converted for each system. Input and
+output are text, except for CTranslate2 alone, which gets tokens. The systems alternate, and all
+figures are medians. Each uses sorted batches of its fastest size, which is measured first, and
+CTranslate2 one worker per thread. Latency is measured with one sentence at a time. `transformers`
+and JoeyNMT run in separate processes, JoeyNMT in its own environment; it is skipped if that is
+missing.
 """
 
 from __future__ import annotations
@@ -40,56 +40,56 @@ BEAMS = (1, 5)
 LATENCY_LINES = 60
 PROBES = 16
 TRIED_LINES = 512
-"""On so many the best size of a batch is found, for systems that are slow."""
-OURS, FAST, QUICK = "ours, torch", "ours, ctranslate2", "ours, ctranslate2 int8"
-READY = "ctranslate2, ready tokens"
+"""Number of lines to find the fastest batch size of slow systems."""
+OURS, OURS_CT2, OURS_INT8 = "seq2see torch", "seq2see ctranslate2", "seq2see ctranslate2 int8"
+TOKENS_ONLY = "ctranslate2 on tokens"
 
 
 def test_set(language: str) -> Path:
-    """Return a side of multi30k's test set."""
+    """Return the path of one side of the multi30k test set."""
     data = Path(os.environ.get("SEQ2SEE_DATA", "../shared/data"))
     return data / f"multi30k/test_2016_flickr.{language}.gz"
 
 
 def systems(
-    marian: Path, home: Path, beam: int, threads: int, lines: list[str], stack: ExitStack
+    marian: Path, model_directory: Path, beam: int, threads: int, lines: list[str], stack: ExitStack
 ) -> Iterator[tuple[str, Translate]]:
-    """Yield each system by its name, at its best size of batch."""
-    own = seq2see.load(home, "torch", threads=threads)
-    fast = seq2see.load(home, "ctranslate2", threads=threads)
-    quick = seq2see.load(home, "ctranslate2", threads=threads, precision="int8")
-    yield OURS, texts(own, beam)
-    yield FAST, texts(fast, beam)
-    yield ", ".join((QUICK, *quick.engine_notes)), texts(quick, beam)
-    yield best(READY, partial(ready.translator, fast, beam), ready.SIZES, lines)
-    peer = hugging_face.HuggingFace(marian, own, beam, threads)
+    """Yield the name and the translation function of each system, with its fastest batch size."""
+    ours = seq2see.load(model_directory, "torch", threads=threads)
+    ours_ct2 = seq2see.load(model_directory, "ctranslate2", threads=threads)
+    ours_int8 = seq2see.load(model_directory, "ctranslate2", threads=threads, precision="int8")
+    yield OURS, texts(ours, beam)
+    yield OURS_CT2, texts(ours_ct2, beam)
+    yield ", ".join((OURS_INT8, *ours_int8.engine_notes)), texts(ours_int8, beam)
+    yield best(TOKENS_ONLY, partial(ready.translator, ours_ct2, beam), ready.SIZES, lines)
+    peer = hugging_face.HuggingFace(marian, ours, beam, threads)
     stack.enter_context(peer.process)
-    few = lines[:TRIED_LINES]
-    yield best("transformers", peer.translator, hugging_face.SIZES, few)
+    sample = lines[:TRIED_LINES]
+    yield best("transformers", peer.translator, hugging_face.SIZES, sample)
     if PEERS.exists():
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        joeynmt = JoeyNMT(own, folder, beam, threads)
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        joeynmt = JoeyNMT(ours, directory, beam, threads)
         stack.enter_context(joeynmt.system)
-        yield best("JoeyNMT 2.3", joeynmt.translator, SIZES, few)
+        yield best("JoeyNMT 2.3", joeynmt.translator, SIZES, sample)
     else:
-        print("JoeyNMT is left out: run scripts/peers first", file=sys.stderr)
+        print("JoeyNMT is skipped: run scripts/peers first", file=sys.stderr)
 
 
 def texts(translator: seq2see.Translator, beam: int) -> Translate:
-    """Return our own translation as a function from lines to texts."""
+    """Return a function that translates lines with seq2see."""
     return lambda lines: [t.text for t in translator.translate(lines, beam_size=beam)]
 
 
 def best(
     name: str, make: Callable[[int], Translate], sizes: Sequence[int], lines: list[str]
 ) -> tuple[str, Translate]:
-    """Return a system in batches of the size with which it is fastest."""
-    made = {size: make(size) for size in sizes}
-    for translate in made.values():
+    """Return a system with its fastest batch size."""
+    candidates = {size: make(size) for size in sizes}
+    for translate in candidates.values():
         translate(lines[:32])
-    times = {s: seconds(lambda t=t: t(lines)) for s, t in made.items()}  # type: ignore[misc]
+    times = {s: seconds(lambda t=t: t(lines)) for s, t in candidates.items()}  # type: ignore[misc]
     size = min(times, key=lambda size: times[size])
-    return f"{name}, batches of {size}", made[size]
+    return f"{name}, batches of {size}", candidates[size]
 
 
 def measure(
@@ -99,47 +99,51 @@ def measure(
     rounds: int,
     tokenizer: Tokenizer,
 ) -> None:
-    """Let all take turns and print their table; tokens are those of our own translations."""
-    found = {name: translate(lines) for name, translate in chosen.items()}
-    tokens = sum(map(len, tokenizer.encode_batch(found[OURS]))) / len(lines)
+    """Run all systems alternately and print their table; tokens are counted in our translations."""
+    outputs = {name: translate(lines) for name, translate in chosen.items()}
+    tokens = sum(map(len, tokenizer.encode_batch(outputs[OURS]))) / len(lines)
     times = [
         {name: seconds(lambda t=t: t(lines)) for name, t in chosen.items()}  # type: ignore[misc]
         for _ in range(rounds)
     ]
-    print("| | sentences/s | tokens/s | torch is faster by | p50, ms | p95, ms | BLEU | as torch |")
+    print(
+        "| | sentences/s | tokens/s | seq2see torch is faster by | p50, ms | p95, ms | BLEU "
+        "| same as torch |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     for name, translate in chosen.items():
         speed = median(len(lines) / spent[name] for spent in times)
         ratio = median(spent[name] / spent[OURS] for spent in times)
         middle, high = latency(translate, lines[:LATENCY_LINES])
-        quality = judged(found[name], found[OURS], reference)
+        quality = format_quality(outputs[name], outputs[OURS], reference)
         pace = f"{speed:,.0f} | {speed * tokens:,.0f} | {ratio:.2f}"
         print(f"| {name} | {pace} | {middle:.1f} | {high:.1f} | {quality} |")
-    ready_name = next(name for name in chosen if name.startswith(READY))
-    ratio = median(spent[ready_name] / spent[FAST] for spent in times)
-    print(f"\nours on ctranslate2 has {ratio:.2f} of its speed on ready tokens")
+    tokens_name = next(name for name in chosen if name.startswith(TOKENS_ONLY))
+    ratio = median(spent[tokens_name] / spent[OURS_CT2] for spent in times)
+    print(f"\nseq2see with ctranslate2 has {ratio:.2f} of the speed of ctranslate2 on tokens")
 
 
-def judged(found: Any, ours: list[str], reference: list[str] | None) -> str:
-    """Return BLEU and the share of lines that are those of our own engine, where there is text."""
-    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+def format_quality(outputs: Any, ours: list[str], reference: list[str] | None) -> str:
+    """Return BLEU and the fraction of lines equal to those of seq2see; empty without text."""
+    if not isinstance(outputs, list) or not all(isinstance(text, str) for text in outputs):
         return " | "
-    same = sum(map(str.__eq__, found, ours)) / len(ours)
-    score = f"{corpus_bleu(found, [reference]).score:.2f}" if reference else ""
+    same = sum(map(str.__eq__, outputs, ours)) / len(ours)
+    score = f"{corpus_bleu(outputs, [reference]).score:.2f}" if reference else ""
     return f"{score} | {same:.1%}"
 
 
 def latency(translate: Translate, lines: Sequence[str]) -> tuple[float, float]:
-    """Return median and 95th percentile of one sentence at a time, in milliseconds."""
+    """Return median and 95th percentile of the latency of one sentence, in milliseconds."""
     times = [1000 * seconds(lambda line=line: translate([line])) for line in lines]  # type: ignore[misc]
     return median(times), quantiles(times, n=20)[-1]
 
 
-def measure_start(home: Path, line: str) -> None:
-    """Print how long a process takes to its first translation, and its peak memory."""
+def measure_start(model_directory: Path, line: str) -> None:
+    """Print the time from process start to the first translation, and the peak memory."""
     for engine in ("torch", "ctranslate2"):
         code = (
-            f"import seq2see; seq2see.load({str(home)!r}, {engine!r}).translate({line!r});"
+            "import seq2see;"
+            f"seq2see.load({str(model_directory)!r}, {engine!r}).translate({line!r});"
             "print(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
         )
         command = [sys.executable, "-c", code]
@@ -153,8 +157,8 @@ def measure_start(home: Path, line: str) -> None:
         print(f"{engine}: first translation after {spent:.1f} s, {max(peaks) / 1000:,.0f} MB")
 
 
-def options() -> argparse.Namespace:
-    """Return what was asked for."""
+def parse_arguments() -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -169,25 +173,25 @@ def options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Print a table for each beam."""
-    asked = options()
-    source = asked.file or test_set(asked.languages[0])
-    target = asked.reference or (None if asked.file else test_set(asked.languages[1]))
-    lines = list(read_lines(str(source)))[: asked.lines]
-    reference = list(read_lines(str(target)))[: asked.lines] if target else None
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder, "model")
-        bundle = interop.import_marian(asked.marian, tuple(asked.languages))
-        bundle.save(home)
-        pieces = bundle.tokenizers.target
-        Path(home, "probes.txt").write_text("\n".join(lines[-PROBES:]))  # for int8's check
+    """Print a table for each beam size."""
+    args = parse_arguments()
+    source = args.file or test_set(args.languages[0])
+    target = args.reference or (None if args.file else test_set(args.languages[1]))
+    lines = list(read_lines(str(source)))[: args.lines]
+    reference = list(read_lines(str(target)))[: args.lines] if target else None
+    with tempfile.TemporaryDirectory() as directory:
+        model_directory = Path(directory, "model")
+        bundle = interop.import_marian(args.marian, tuple(args.languages))
+        bundle.save(model_directory)
+        tokenizer = bundle.tokenizers.target
+        Path(model_directory, "probes.txt").write_text("\n".join(lines[-PROBES:]))  # to check int8
         for beam in BEAMS:
-            print(f"\nbeam {beam}, {len(lines):,} lines, {asked.threads} threads\n", flush=True)
+            print(f"\nbeam {beam}, {len(lines):,} lines, {args.threads} threads\n", flush=True)
             with ExitStack() as stack:
-                made = systems(asked.marian, home, beam, asked.threads, lines, stack)
-                measure(dict(made), lines, reference, asked.rounds, pieces)
+                available = systems(args.marian, model_directory, beam, args.threads, lines, stack)
+                measure(dict(available), lines, reference, args.rounds, tokenizer)
         print()
-        measure_start(home, lines[0])
+        measure_start(model_directory, lines[0])
 
 
 if __name__ == "__main__":

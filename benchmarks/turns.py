@@ -1,7 +1,7 @@
-"""Systems that take turns, each in a process of its own: another Python, threads of its own.
+"""Systems that run alternately, each in its own process, with its own Python and threads.
 
-A system reads a line for each turn, does its work once and answers with the seconds it took and the
-peak of its memory in MB. Needs nothing but Python, so that any environment can run it.
+A system reads one line per turn, does its work once and replies with the seconds and its peak
+memory in MB. This module imports only the standard library, so that it runs in any environment.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import NamedTuple, Self
 
 
 class Turn(NamedTuple):
-    """What a system did once."""
+    """Result of one turn of a system."""
 
     seconds: float
     megabytes: float
-    """The peak of its memory so far, all its processes together."""
+    """Peak memory so far, summed over the processes of the system."""
 
 
 def take_turns(work: Callable[[], object]) -> None:
-    """Do the work whenever the benchmark asks for it."""
+    """Do the work once for each line on standard input, and reply with time and memory."""
     for _ in sys.stdin:
         start = time.perf_counter()
         work()
@@ -34,7 +34,7 @@ def take_turns(work: Callable[[], object]) -> None:
 
 
 class System:
-    """A system at work in one process, or in several that share each turn."""
+    """A running system: one process, or several that share each turn."""
 
     def __init__(
         self,
@@ -44,25 +44,28 @@ class System:
         environment: dict[str, str] | None = None,
     ) -> None:
         common = {**os.environ, "OMP_NUM_THREADS": str(threads), **(environment or {})}
-        ranks = [_rank(number, processes) if processes > 1 else {} for number in range(processes)]
+        variables = [
+            _rank_variables(number, processes) if processes > 1 else {}
+            for number in range(processes)
+        ]
         self._workers = [
             subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                env={**common, **rank},
+                env={**common, **own},
             )
-            for rank in ranks
+            for own in variables
         ]
 
     def turn(self) -> Turn:
-        """Let it work once; several processes are as fast as the slowest."""
+        """Let the system do its work once; the slowest process determines the time."""
         for worker in self._workers:
             assert worker.stdin
             worker.stdin.write("go\n")
             worker.stdin.flush()
-        turns = [_answer(worker) for worker in self._workers]
+        turns = [_read_reply(worker) for worker in self._workers]
         return Turn(max(t.seconds for t in turns), sum(t.megabytes for t in turns))
 
     def __enter__(self) -> Self:
@@ -76,8 +79,8 @@ class System:
             worker.wait()
 
 
-def _rank(number: int, processes: int) -> dict[str, str]:
-    """Return what torch.distributed reads, for a process on this machine."""
+def _rank_variables(number: int, processes: int) -> dict[str, str]:
+    """Return the environment variables of torch.distributed for a process on this machine."""
     return {
         "RANK": str(number),
         "WORLD_SIZE": str(processes),
@@ -87,7 +90,7 @@ def _rank(number: int, processes: int) -> dict[str, str]:
     }
 
 
-def _answer(worker: subprocess.Popen[str]) -> Turn:
+def _read_reply(worker: subprocess.Popen[str]) -> Turn:
     assert worker.stdout
     for line in worker.stdout:
         if line.startswith("turn "):

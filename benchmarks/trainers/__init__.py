@@ -1,4 +1,4 @@
-"""The systems of `benchmarks.training`, a program each: the same model, the same batches.
+"""The systems of `benchmarks.training`, one program each: same model, same batches.
 
 python -m benchmarks.trainers.NAME BATCHES PRESET
 """

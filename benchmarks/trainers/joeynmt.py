@@ -1,4 +1,4 @@
-"""JoeyNMT 2.3: its own model, batch and loss, and the steps of its trainer; runs in .peers."""
+"""JoeyNMT 2.3 with its own model, batch, loss and training step; runs in .peers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from benchmarks.turns import take_turns
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 SIZES = {"tiny": (4, 4, 128, 256), "base": (6, 8, 512, 2048)}
-"""Layers, heads, features, and features inside the feed-forward network, of our presets."""
+"""Layers, heads, model size and feed-forward size of the presets of seq2see."""
 
 
-class Words(Vocabulary):  # type: ignore[misc]
-    """Ids alone; its own wants the special ones in another order."""
+class IdVocabulary(Vocabulary):  # type: ignore[misc]
+    """Vocabulary of ids with the special ids of seq2see, whose order JoeyNMT's class rejects."""
 
     def __init__(self, size: int) -> None:
         self.specials = ["<unk>", "<pad>", "<s>", "</s>"]
@@ -30,8 +30,8 @@ class Words(Vocabulary):  # type: ignore[misc]
         self.sep_index = None
 
 
-def stack(layers: int, heads: int, features: int, inner: int) -> dict[str, Any]:
-    """Return the settings of a stack."""
+def stack_settings(layers: int, heads: int, features: int, inner: int) -> dict[str, Any]:
+    """Return the settings of an encoder or decoder."""
     return {
         "type": "transformer",
         "num_layers": layers,
@@ -45,20 +45,20 @@ def stack(layers: int, heads: int, features: int, inner: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Train on the batches, turn by turn."""
+    """Train on the batches once per turn."""
     path, preset, vocabulary = sys.argv[1:]
     torch.manual_seed(1)
-    words = Words(int(vocabulary))
+    vocab = IdVocabulary(int(vocabulary))
     settings = {
         "tied_embeddings": True,
         "tied_softmax": True,
-        "encoder": stack(*SIZES[preset]),
-        "decoder": stack(*SIZES[preset]),
+        "encoder": stack_settings(*SIZES[preset]),
+        "decoder": stack_settings(*SIZES[preset]),
     }
-    model = build_model(settings, words, words)
+    model = build_model(settings, vocab, vocab)
     model.loss_function = ("crossentropy", 0.1)
     model.train()
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
     tensors = load_file(path)
     pairs = [(tensors[f"source.{i}"], tensors[f"target.{i}"]) for i in range(len(tensors) // 2)]
 
@@ -73,8 +73,8 @@ def main() -> None:
         loss, _, _, correct = model(return_type="loss", **vars(batch))
         loss = batch.normalize(loss, normalization="tokens")
         loss.backward()
-        optimiser.step()
-        optimiser.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
         return float(loss.item() + 0 * correct.item())
 
     take_turns(lambda: [step(*pair) for pair in pairs])

@@ -1,4 +1,4 @@
-"""seq2see: the step of its own trainer, on one process or on as many as were started."""
+"""seq2see with its own training step, in one or several processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from seq2see.training.trainer import ModelUpdater
 
 
 def main() -> None:
-    """Train on the batches, turn by turn."""
+    """Train on the batches once per turn."""
     path, preset, vocabulary = sys.argv[1:]
     tune_malloc()
     torch.manual_seed(1)
@@ -38,13 +38,13 @@ def main() -> None:
             Transformer.from_config(config), LossConfig(label_smoothing=0.1), PAD_ID
         )
         wrapped = workers.wrap_module(objective)
-        optimiser = build_optimizer(OptimizerConfig(), wrapped)
+        optimizer = build_optimizer(OptimizerConfig(), wrapped)
         schedule = build_schedule(ScheduleConfig(), config.d_model, 1000)
-        stepper = ModelUpdater(
-            wrapped, optimiser, schedule, max_grad_norm=0.0, seed=1, workers=workers
+        updater = ModelUpdater(
+            wrapped, optimizer, schedule, max_grad_norm=0.0, seed=1, workers=workers
         )
         numbers = count(1)
-        take_turns(lambda: [stepper(next(numbers), [batch]) for batch in batches])
+        take_turns(lambda: [updater(next(numbers), [batch]) for batch in batches])
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""The systems that `benchmarks.translation` compares with: functions from lines to texts."""
+"""The systems that `benchmarks.translation` compares with: functions from lines to translations."""

@@ -1,7 +1,7 @@
-"""`transformers`: its own `generate` over sorted batches, with our tokenizer at both ends.
+"""`transformers` with its own `generate` on sorted batches and the tokenizer of seq2see.
 
-It works in a process of its own: our engine asks the allocator to keep memory, and what speaks for
-our engine should not help another.
+It runs in a separate process: the torch engine of seq2see tunes malloc, which would also speed up
+`transformers`.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from seq2see.engines.batching import add_special_tokens, batch_by_length, pad_se
 SIZES = (32, 64, 128, 256)
 
 _model: Any = None
-"""Of the process that translates."""
+"""Model of the worker process."""
 
 
 class HuggingFace:
-    """A MarianMT model at work in a process of its own."""
+    """A MarianMT model in a separate process."""
 
     def __init__(self, marian: Path, ours: seq2see.Translator, beam: int, threads: int) -> None:
         self._tokenizers, self._beam = ours.tokenizers, beam
         self.process = ProcessPoolExecutor(1, get_context("spawn"), _load, (marian, threads))
 
     def translator(self, batch: int) -> Callable[[list[str]], list[str]]:
-        """Return what translates in batches of this size."""
+        """Return a function that translates in batches of this size."""
 
         def translate(lines: list[str]) -> list[str]:
             rows = [add_special_tokens(ids) for ids in self._tokenizers.source.encode_batch(lines)]
-            found = self.process.submit(_generated, rows, self._beam, batch).result()
-            return [self._tokenizers.target.decode(tokens) for tokens in found]
+            outputs = self.process.submit(_generate, rows, self._beam, batch).result()
+            return [self._tokenizers.target.decode(tokens) for tokens in outputs]
 
         return translate
 
@@ -53,18 +53,18 @@ def _load(marian: Path, threads: int) -> None:
 
 
 @torch.inference_mode()
-def _generated(rows: list[list[int]], beam: int, batch: int) -> list[list[int]]:
+def _generate(rows: list[list[int]], beam: int, batch: int) -> list[list[int]]:
     pad = _model.config.pad_token_id
-    found: list[list[int]] = [[] for _ in rows]
+    outputs: list[list[int]] = [[] for _ in rows]
     lengths = [*map(len, rows)]
-    for places in batch_by_length(lengths, batch * max(lengths), batch):
-        ids = pad_sequences([rows[place] for place in places], pad)
+    for indices in batch_by_length(lengths, batch * max(lengths), batch):
+        ids = pad_sequences([rows[index] for index in indices], pad)
         tokens = _model.generate(
             input_ids=ids,
             attention_mask=(ids != pad).long(),
             num_beams=beam,
             max_new_tokens=2 * ids.size(1) + 20,
         )
-        for place, emitted in zip(places, tokens.tolist(), strict=True):
-            found[place] = emitted
-    return found
+        for index, output in zip(indices, tokens.tolist(), strict=True):
+            outputs[index] = output
+    return outputs

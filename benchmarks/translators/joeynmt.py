@@ -1,9 +1,9 @@
-"""JoeyNMT 2.3: its own model and search on our weights; runs in .peers.
+"""JoeyNMT 2.3 with its own model and search, and the weights of seq2see; runs in .peers.
 
     joeynmt.py WEIGHTS JOB
 
-For each turn it reads the job anew (ids of sentences, the beam, the size of a batch) and writes
-the ids that it found behind it.
+For each turn it reads the job file (ids of the sentences, beam size, batch size) and writes the ids
+of the translations to a file with the extension .found.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from joeynmt.model import build_model  # type: ignore[import-not-found]
 from joeynmt.search import search  # type: ignore[import-not-found]
 from safetensors.torch import load_file
 
-from benchmarks.trainers.joeynmt import Words, stack
+from benchmarks.trainers.joeynmt import IdVocabulary, stack_settings
 from benchmarks.turns import take_turns
 
 
 def build(weights: dict[str, torch.Tensor], job: dict[str, Any]) -> Any:
-    """Return its model with these weights; of its own it has no bias at the output."""
+    """Return its model with these weights and, if they have one, an output bias."""
     size, features = weights["src_embed.lut.weight"].shape
-    words = Words(size)
-    words.bos_index, words.eos_index, words.pad_index = job["start"], job["end"], job["pad"]
-    shape = stack(job["layers"], job["heads"], features, job["inner"])
+    vocab = IdVocabulary(size)
+    vocab.bos_index, vocab.eos_index, vocab.pad_index = job["start"], job["end"], job["pad"]
+    shape = stack_settings(job["layers"], job["heads"], features, job["inner"])
     settings = {
         "tied_embeddings": True,
         "tied_softmax": True,
         "encoder": shape,
         "decoder": shape,
     }
-    model = build_model(settings, words, words)
+    model = build_model(settings, vocab, vocab)
     if "decoder.output_layer.bias" in weights:
         model.decoder.output_layer.bias = torch.nn.Parameter(torch.zeros(size))
-    longest = weights["encoder.pe.pe"].size(1)
+    max_length = weights["encoder.pe.pe"].size(1)
     for part in (model.encoder, model.decoder):
-        part.pe.pe = torch.zeros(1, longest, features)
+        part.pe.pe = torch.zeros(1, max_length, features)
     for module in model.modules():
         if isinstance(module, torch.nn.LayerNorm):
             module.eps = job["eps"]
@@ -48,14 +48,14 @@ def build(weights: dict[str, torch.Tensor], job: dict[str, Any]) -> Any:
     return model.eval()
 
 
-def translated(model: Any, job: dict[str, Any]) -> list[list[int]]:
-    """Return what it finds for each sentence."""
+def translate(model: Any, job: dict[str, Any]) -> list[list[int]]:
+    """Return the ids of the translation of each sentence."""
     sentences = job["sentences"]
-    found: list[list[int]] = [[] for _ in sentences]
-    order = sorted(range(len(sentences)), key=lambda place: -len(sentences[place]))
+    translations: list[list[int]] = [[] for _ in sentences]
+    order = sorted(range(len(sentences)), key=lambda index: -len(sentences[index]))
     for first in range(0, len(order), job["batch"]):
-        places = order[first : first + job["batch"]]
-        rows = [sentences[place] for place in places]
+        indices = order[first : first + job["batch"]]
+        rows = [sentences[index] for index in indices]
         width = max(map(len, rows))
         source = torch.tensor([[*row, *[job["pad"]] * (width - len(row))] for row in rows])
         lengths = torch.tensor([*map(len, rows)])
@@ -73,19 +73,19 @@ def translated(model: Any, job: dict[str, Any]) -> list[list[int]]:
         )
         with torch.inference_mode():
             output, _, _ = search(model, batch, 2 * width + 20, job["beam"], job["alpha"])
-        for place, tokens in zip(places, output.tolist(), strict=True):
-            found[place] = tokens
-    return found
+        for index, tokens in zip(indices, output.tolist(), strict=True):
+            translations[index] = tokens
+    return translations
 
 
 def main() -> None:
-    """Translate what the job says, turn by turn."""
+    """Translate the sentences of the job once per turn."""
     weights, job = load_file(sys.argv[1]), Path(sys.argv[2])
     model = build(weights, json.loads(job.read_text()))
 
     def work() -> None:
-        found = translated(model, json.loads(job.read_text()))
-        job.with_suffix(".found").write_text(json.dumps(found))
+        translations = translate(model, json.loads(job.read_text()))
+        job.with_suffix(".found").write_text(json.dumps(translations))
 
     take_turns(work)
 

@@ -1,4 +1,4 @@
-"""ctranslate2 itself: `translate_batch` on tokens that are ready, with a worker for each thread."""
+"""CTranslate2 without seq2see: `translate_batch` on tokens that are computed in advance."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SIZES = (16, 32, 64, 128)
 
 
 def translator(ours: seq2see.Translator, beam: int, batch: int) -> Callable[[list[str]], Any]:
-    """Return its loop in batches of this size; tokens are made when lines are seen first."""
+    """Return a function that translates in batches of this size; tokens are cached per input."""
     engine, tokenizer = ours.engine, ours.tokenizers.source
     assert isinstance(engine, FallbackEngine)
-    model, known = engine.ctranslate2_engine.model, dict[tuple[str, ...], list[list[str]]]()
+    model, cache = engine.ctranslate2_engine.model, dict[tuple[str, ...], list[list[str]]]()
 
     def tokens(lines: tuple[str, ...]) -> list[list[str]]:
         return [
@@ -26,9 +26,9 @@ def translator(ours: seq2see.Translator, beam: int, batch: int) -> Callable[[lis
 
     def translate(lines: list[str]) -> Any:
         key = tuple(lines)
-        if key not in known:
-            known[key] = tokens(key)
+        if key not in cache:
+            cache[key] = tokens(key)
         settings = {"beam_size": beam, "max_batch_size": batch, "max_input_length": 0}
-        return model.translate_batch(known[key], return_scores=True, **settings)
+        return model.translate_batch(cache[key], return_scores=True, **settings)
 
     return translate
