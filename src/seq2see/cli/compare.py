@@ -96,7 +96,7 @@ def compare(
     _, (corpus, all_references), scoring, translation_options = collect_errors(
         lambda: _check_model_options(systems, {**search, **loading}),
         lambda: _assign_files(files, test_files, references, systems, build_corpus),
-        lambda: options.build_scoring_config(metrics or DEFAULT_METRICS, tokenize, lowercase),
+        lambda: options.build_metrics_config(metrics or DEFAULT_METRICS, tokenize, lowercase),
         lambda: options.build_translation_options(search),
     )
     with options.exit_on_interrupt(), show_sentence_progress() as on_progress:

@@ -21,7 +21,7 @@ from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from seq2see.data.corpus import CorpusConfig
-    from seq2see.evaluate import Evaluation, EvaluationSet, ScoringConfig
+    from seq2see.evaluate import Evaluation, EvaluationSet, MetricsConfig
     from seq2see.metrics import MetricName
     from seq2see.progress import ProgressCallback
     from seq2see.translator import TranslationOptions, Translator
@@ -102,7 +102,7 @@ def evaluate(
         lambda: _parse_arguments(
             list(arguments or ()), hypotheses, test_files, references, model_options, build_corpus
         ),
-        lambda: options.build_scoring_config(metrics, tokenize, lowercase, resamples),
+        lambda: options.build_metrics_config(metrics, tokenize, lowercase, resamples),
         lambda: options.build_translation_options(search, search_settings=search_settings or ()),
         lambda: inputs.check_plot_path(plot),
     )
@@ -175,7 +175,7 @@ def _evaluate_model(
     translator: Translator,
     test_set: EvaluationSet,
     translation_options: TranslationOptions,
-    scoring: ScoringConfig,
+    scoring: MetricsConfig,
     on_progress: ProgressCallback,
 ) -> Evaluation:
     """Translate and score a test set; with known alignments, also score the model's alignment."""
@@ -196,7 +196,7 @@ def _evaluate_model(
     return replace(report, alignment=alignment)
 
 
-def _evaluate_file(name: str, test_set: EvaluationSet, scoring: ScoringConfig) -> Evaluation:
+def _evaluate_file(name: str, test_set: EvaluationSet, scoring: MetricsConfig) -> Evaluation:
     """Score the translations in a file."""
     from seq2see.evaluate import score_translations
 

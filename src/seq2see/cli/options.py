@@ -16,7 +16,7 @@ from seq2see.cli.usage import option_name
 from seq2see.errors import ConfigError
 
 if TYPE_CHECKING:
-    from seq2see.evaluate import ScoringConfig
+    from seq2see.evaluate import MetricsConfig
     from seq2see.translator import TranslationOptions, Translator
 
 # --- corpora ---
@@ -242,14 +242,14 @@ def exit_on_interrupt(partial_output: Path | None = None) -> Iterator[None]:
         os.kill(os.getpid(), signal.SIGINT)
 
 
-def build_scoring_config(
+def build_metrics_config(
     metrics: list[str] | None,
     tokenize: str | None,
     lowercase: bool | None,
     resamples: int | None = None,
-) -> ScoringConfig:
+) -> MetricsConfig:
     """Return the scoring config with the given options; None keeps a default."""
-    from seq2see.evaluate import ScoringConfig
+    from seq2see.evaluate import MetricsConfig
 
     settings: dict[str, Any] = {
         "metrics": tuple(metrics) if metrics else None,
@@ -257,7 +257,7 @@ def build_scoring_config(
         "lowercase": lowercase,
         "resamples": resamples,
     }
-    return ScoringConfig(**{name: value for name, value in settings.items() if value is not None})
+    return MetricsConfig(**{name: value for name, value in settings.items() if value is not None})
 
 
 def build_translation_options(

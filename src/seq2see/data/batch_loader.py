@@ -19,7 +19,7 @@ from seq2see.config import Config
 from seq2see.data.batch_sampler import START_POSITION, BatchSampler, DataPosition, PairIndices
 from seq2see.data.encoded_corpus import EncodedCorpus
 from seq2see.text import BOS_ID, EOS_ID, PAD_ID, PackedIds
-from seq2see.text.batch_encoding import IntArray
+from seq2see.text.packed_ids import IntArray
 
 # B batch size, S source length, T target length
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2see.errors import InputError
-from seq2see.text.batch_encoding import IntArray
+from seq2see.text.packed_ids import IntArray
 
 UintArray = NDArray[np.uint64]
 

@@ -28,7 +28,7 @@ from seq2see.data.corpus import Corpus
 from seq2see.data.readers import PairBlock
 from seq2see.errors import ConfigError, InputError
 from seq2see.text import PackedIds, TokenizerPair
-from seq2see.text.batch_encoding import IntArray
+from seq2see.text.packed_ids import IntArray
 
 FORMAT_VERSION = 1
 METADATA_FILE = "metadata.json"

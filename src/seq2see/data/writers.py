@@ -18,7 +18,7 @@ from seq2see.data.quality.analysis import AcceptedPair, RejectedPair
 from seq2see.data.quality.words import compute_match_key
 from seq2see.data.readers import SentencePair, SplitName, replace_line_breaks
 from seq2see.errors import InputError
-from seq2see.text.batch_encoding import IntArray
+from seq2see.text.packed_ids import IntArray
 
 
 @contextmanager

@@ -90,9 +90,7 @@ def tag_in_same_namespace(element: etree._Element, name: str) -> str:
     return str(etree.QName(etree.QName(element).namespace, name))
 
 
-def parse_inline_elements(
-    container: etree._Element, classify: InlineClassifier
-) -> Iterator[MarkupNode]:
+def parse_inline_xml(container: etree._Element, classify: InlineClassifier) -> Iterator[MarkupNode]:
     """Yield the text of an element and the elements inside it as nodes."""
     if container.text:
         yield container.text
@@ -107,7 +105,7 @@ def _to_nodes(child: etree._Element, classify: InlineClassifier) -> Iterator[Mar
     match inline.kind:
         case "paired":
             yield OpenTag(key := _PairedKey(child), child)
-            yield from parse_inline_elements(child, classify)
+            yield from parse_inline_xml(child, classify)
             yield CloseTag(key, child)
         case "open":
             yield OpenTag(inline.pair_key, child)

@@ -11,7 +11,7 @@ from seq2see.documents.inline_xml import (
     has_text,
     insert_element_after,
     local_name,
-    parse_inline_elements,
+    parse_inline_xml,
     parse_xml,
     serialize_xml,
     set_inline_content,
@@ -39,9 +39,7 @@ def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> by
         if source is not None and _needs_translation(unit, translator)
     ]
     text_units = [
-        TextUnit.from_nodes(
-            parse_inline_elements(_get_segment(source), _classify), f"unit {number}"
-        )
+        TextUnit.from_nodes(parse_inline_xml(_get_segment(source), _classify), f"unit {number}")
         for _, source, number in rows
     ]
     for (unit, source, _), result in zip(rows, translator.translate(text_units), strict=True):

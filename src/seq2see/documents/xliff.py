@@ -14,7 +14,7 @@ from seq2see.documents.inline_xml import (
     has_text,
     insert_element_after,
     local_name,
-    parse_inline_elements,
+    parse_inline_xml,
     parse_xml,
     serialize_xml,
     set_inline_content,
@@ -121,7 +121,7 @@ def _build_unit_v1(parent: etree._Element) -> _TranslationUnit:
 
 
 def _build_text_unit(element: etree._Element, location: str) -> TextUnit:
-    return TextUnit.from_nodes(parse_inline_elements(element, _classify), location)
+    return TextUnit.from_nodes(parse_inline_xml(element, _classify), location)
 
 
 def _copy_segments(segmented: etree._Element, target: etree._Element) -> list[etree._Element]:

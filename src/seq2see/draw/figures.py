@@ -108,7 +108,7 @@ def wrap_text(text: str, width: float, size: float, weight: str = "normal") -> l
     return [line.rstrip() for line in lines]
 
 
-def draw_light_frame(axes: Axes) -> None:
+def style_axes_frame(axes: Axes) -> None:
     """Replace the lines of the axes by a light frame without ticks."""
     axes.tick_params(length=0)
     for spine in axes.spines.values():

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from seq2see.draw.figures import BLUE, draw_light_frame, measure_text_width, new_figure, wrap_text
+from seq2see.draw.figures import BLUE, measure_text_width, new_figure, style_axes_frame, wrap_text
 
 _TITLE, _CAPTION, _LABEL, _SMALL = 11, 10, 9, 7
 """Font sizes in points."""
@@ -93,7 +93,7 @@ def draw_diverging_heatmaps(
             axes.imshow(heatmap.values, cmap="RdBu_r", vmin=-max_size, vmax=max_size, aspect="auto")
             axes.set_xticks(range(len(heatmap.column_labels)), heatmap.column_labels)
             axes.set_yticks(range(len(heatmap.row_labels)), heatmap.row_labels)
-            draw_light_frame(axes)
+            style_axes_frame(axes)
             for r, row in enumerate(heatmap.values):
                 for c, value in enumerate(row):
                     if not math.isnan(value):
@@ -266,7 +266,7 @@ def _draw_heatmap(axes: Axes, heatmap: Heatmap) -> None:
     for label in axes.get_xticklabels():
         label.set(rotation=math.degrees(_LABEL_ANGLE), ha="left", rotation_mode="anchor")
     axes.set_yticks(range(len(heatmap.row_labels)), heatmap.row_labels)
-    draw_light_frame(axes)
+    style_axes_frame(axes)
 
 
 def _draw_bars(axes: Axes, bars: RowBars) -> None:
@@ -275,7 +275,7 @@ def _draw_bars(axes: Axes, bars: RowBars) -> None:
     for row, value in zip(rows, bars.values, strict=True):
         axes.text(1.03, row, f"{value:.1%}", va="center", fontsize=_SMALL)
     axes.set(xlim=(0, 1), ylim=(len(bars.values) - 0.5, -0.5), xticks=[], yticks=[])
-    draw_light_frame(axes)
+    style_axes_frame(axes)
 
 
 def _draw_thumbnails(figure: Figure, thumbnails: HeatmapThumbnails, box: _Box) -> None:
@@ -291,4 +291,4 @@ def _draw_thumbnails(figure: Figure, thumbnails: HeatmapThumbnails, box: _Box) -
             axes = _Box(left + c * across, top + r * down, width, height).add_axes(figure)
             axes.imshow(values, cmap="Blues", vmin=0, vmax=1, aspect="auto")
             axes.set(xticks=[], yticks=[])
-            draw_light_frame(axes)
+            style_axes_frame(axes)

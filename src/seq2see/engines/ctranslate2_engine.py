@@ -58,7 +58,7 @@ def read_probe_sentences(model_directory: Path) -> list[str]:
         return []
 
 
-def int8_problem(
+def int8_quality_problem(
     model_directory: Path,
     converted_directory: Path,
     translate_float32: ProbeTranslator,

@@ -298,7 +298,7 @@ def _load_ctranslate2(
     translators = [
         _build_probe_translator(engine, bundle.config.max_positions) for engine in (float32, int8)
     ]
-    reason = ctranslate2_engine.int8_problem(directory, float32.directory, *translators)
+    reason = ctranslate2_engine.int8_quality_problem(directory, float32.directory, *translators)
     return (float32, (f"int8 is not used: {reason}",)) if reason else (int8, ())
 
 

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from typing import Any, Literal, NamedTuple
 
 from seq2see import metrics
-from seq2see.evaluate.evaluation import ScoringConfig, score_to_json
+from seq2see.evaluate.evaluation import MetricsConfig, score_to_json
 from seq2see.evaluate.evaluation_set import EvaluationSet
 from seq2see.metrics import (
     MetricComparison,
@@ -102,7 +102,7 @@ def compare_systems(
     first: Sequence[str],
     second: Sequence[str],
     evaluation_set: EvaluationSet,
-    scoring: ScoringConfig | None = None,
+    scoring: MetricsConfig | None = None,
     resamples: int | None = None,
 ) -> SystemComparison:
     """Compare the translations of two systems by every metric and both significance tests.
@@ -110,7 +110,7 @@ def compare_systems(
     `systems` are the names of the systems, `first` and `second` their translations. `resamples` is
     the number of resamples per test, by default 1,000 (bootstrap) and 10,000 (randomization).
     """
-    scoring = scoring or ScoringConfig()
+    scoring = scoring or MetricsConfig()
     options = scoring.metric_options(evaluation_set.target_language)
     statistics = {
         metric: MetricStatistics(metric, [first, second], evaluation_set.references, options)

@@ -32,7 +32,7 @@ MAX_LENGTH_BUCKETS = 5
 """Maximum number of buckets, which have about the same number of sentences."""
 
 
-class ScoringConfig(Config):
+class MetricsConfig(Config):
     """Metrics of an evaluation and their settings."""
 
     metrics: tuple[MetricName, ...] = Field(default=("bleu", "chrf", "ter", "exact"), min_length=1)
@@ -133,7 +133,7 @@ def evaluate(
     translator: Translator,
     evaluation_set: EvaluationSet,
     options: TranslationOptions | None = None,
-    scoring: ScoringConfig | None = None,
+    scoring: MetricsConfig | None = None,
     on_progress: ProgressCallback = lambda _done, _total: None,
 ) -> Evaluation:
     """Translate the sources of an evaluation set and score the translations.
@@ -141,7 +141,7 @@ def evaluate(
     `on_progress` is called with the number of translated sentences and their total number.
     Raises InputError before the translation if a metric cannot be computed.
     """
-    scoring = scoring or ScoringConfig()
+    scoring = scoring or MetricsConfig()
     metrics.check_metrics(scoring.metrics, **scoring.metric_options(evaluation_set.target_language))
     start = time.perf_counter()
     translations = translate_evaluation_set(translator, evaluation_set, options, on_progress)
@@ -171,10 +171,10 @@ def translate_evaluation_set(
 
 
 def score_translations(
-    translations: Sequence[str], evaluation_set: EvaluationSet, scoring: ScoringConfig | None = None
+    translations: Sequence[str], evaluation_set: EvaluationSet, scoring: MetricsConfig | None = None
 ) -> Evaluation:
     """Score existing translations of an evaluation set."""
-    scoring = scoring or ScoringConfig()
+    scoring = scoring or MetricsConfig()
     options = scoring.metric_options(evaluation_set.target_language)
     statistics = {
         metric: MetricStatistics(metric, [translations], evaluation_set.references, options)

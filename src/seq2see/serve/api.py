@@ -19,8 +19,8 @@ from seq2see.serve.errors import (
     TextTooLong,
 )
 from seq2see.serve.executor import RequestExecutor, check_api_key
-from seq2see.serve.inspection_routes import add_model_routes, add_run_routes
 from seq2see.serve.lab_runner import LabRunner, list_experiments, list_lab_notes
+from seq2see.serve.model_and_run_routes import add_model_routes, add_run_routes
 from seq2see.serve.openapi import (
     ENGINE_ERROR_STATUSES,
     NUMBER_SCHEMA,

@@ -1,7 +1,7 @@
 """Text processing without torch: normalization, tokenizers, sentences, languages."""
 
-from seq2see.text.batch_encoding import IntArray, PackedIds
 from seq2see.text.normalization import Normalization, normalize
+from seq2see.text.packed_ids import IntArray, PackedIds
 from seq2see.text.sentence_splitting import (
     TextSpan,
     join_sentences,

@@ -23,13 +23,13 @@ from sentencepiece import SentencePieceProcessor
 from seq2see.errors import InputError
 from seq2see.progress import MessageCallback
 from seq2see.text import sentencepiece_file
-from seq2see.text.batch_encoding import CachedWordEncoder, PackedIds
 from seq2see.text.normalization import (
     check_surrogates,
     normalize,
     normalize_and_escape,
     unescape_meta_space,
 )
+from seq2see.text.packed_ids import CachedWordEncoder, PackedIds
 from seq2see.text.subword_sampling import (
     BpeSegmenter,
     Segmenter,

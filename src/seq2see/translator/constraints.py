@@ -75,7 +75,7 @@ class PhrasePattern:
         return re.compile(r"\s+".join(map(re.escape, self._words)), self._flags)
 
 
-def compile_smart_case_phrase(phrase: str) -> PhrasePattern:
+def compile_smart_case_pattern(phrase: str) -> PhrasePattern:
     """Return a pattern that ignores case if the phrase is in lower case."""
     return PhrasePattern(phrase, ignore_case=phrase == phrase.lower())
 
@@ -165,7 +165,7 @@ class LexicalConstraints:
         self._forbidden_patterns = [PhrasePattern(phrase) for phrase in self._forbidden_phrases]
         self._find_forbidden = PhraseIndex(self._forbidden_patterns).find_matches
         self._find_glossary_sources = PhraseIndex(
-            [compile_smart_case_phrase(source) for source in options.glossary]
+            [compile_smart_case_pattern(source) for source in options.glossary]
         ).find_matches
         texts = list(options.glossary.values())
         self._glossary_entries = [

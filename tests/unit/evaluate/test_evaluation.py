@@ -21,7 +21,7 @@ from seq2see.errors import InputError
 from seq2see.evaluate import (
     EvaluationSet,
     HeadAlignmentScorer,
-    ScoringConfig,
+    MetricsConfig,
     compare_systems,
     compute_bleu_and_chrf,
     compute_pronoun_accuracy,
@@ -38,7 +38,7 @@ from seq2see.translator import Translation, TranslationFlag, Translator
 
 SOURCES = ["a dog", "the cat sat on a mat", "yes", "two men are walking in a park"]
 REFERENCES = ["ein Hund", "die Katze saß auf einer Matte", "ja", "zwei Männer gehen im Park"]
-QUICK = ScoringConfig(resamples=20)
+QUICK = MetricsConfig(resamples=20)
 
 
 class FixedTranslator:
@@ -286,7 +286,7 @@ def test_similar_systems_have_no_significant_difference() -> None:
 
 def test_interval_with_0_is_not_significant() -> None:
     clear = compare_systems(
-        ("good", "bad"), MANY, BROKEN, build_large_test_set(), ScoringConfig(metrics=("bleu",)), 100
+        ("good", "bad"), MANY, BROKEN, build_large_test_set(), MetricsConfig(metrics=("bleu",)), 100
     )
     (tests,) = clear.metrics.values()
     touching = {test: replace(one, interval=(-9.0, 0.0)) for test, one in tests.items()}
@@ -296,7 +296,7 @@ def test_interval_with_0_is_not_significant() -> None:
 
 def test_verdict_names_metrics_that_disagree() -> None:
     """One system is always nearly correct; the other is correct or completely wrong."""
-    scoring = ScoringConfig(metrics=("exact", "bleu"))
+    scoring = MetricsConfig(metrics=("exact", "bleu"))
     nearly = [f"{line} ja" for line in MANY]
     half = [line if n % 4 else "x" for n, line in enumerate(MANY)]
     found = compare_systems(("nearly", "half"), nearly, half, build_large_test_set(), scoring, 100)

@@ -11,7 +11,7 @@ from seq2see.translator import constraints
 from seq2see.translator.constraints import (
     PhraseIndex,
     PhrasePattern,
-    compile_smart_case_phrase,
+    compile_smart_case_pattern,
     compute_index_keys,
 )
 
@@ -40,7 +40,7 @@ def test_matches_equal_those_of_one_regular_expression(phrase: str, text: str) -
     ours, theirs = PhrasePattern(phrase).find_all(text), plain(phrase).finditer(text)
     assert list(ours) == [match.span() for match in theirs]
     ours, theirs = (
-        compile_smart_case_phrase(phrase).find_all(text),
+        compile_smart_case_pattern(phrase).find_all(text),
         plain(phrase, True).finditer(text),
     )
     assert list(ours) == [match.span() for match in theirs]
@@ -51,7 +51,7 @@ def test_index_finds_every_phrase(some: list[str], left: str, right: str) -> Non
     text = left + "".join(some[:1]).upper() + right
     expected = [place for place, phrase in enumerate(some) if plain(phrase, True).search(text)]
     assert (
-        PhraseIndex([compile_smart_case_phrase(phrase) for phrase in some]).find_matches(text)
+        PhraseIndex([compile_smart_case_pattern(phrase) for phrase in some]).find_matches(text)
         == expected
     )
 
@@ -75,7 +75,7 @@ def test_keys_fold_case_as_patterns_do() -> None:
     ],
 )
 def test_phrase_is_not_found_inside_a_word(phrase: str, text: str) -> None:
-    finder = compile_smart_case_phrase(phrase.lower())
+    finder = compile_smart_case_pattern(phrase.lower())
     assert finder.index_key in compute_index_keys(text)
     assert finder.find_first(text) is not None
 

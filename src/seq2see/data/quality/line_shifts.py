@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from seq2see.data.quality.words import FloatArray
-from seq2see.text.batch_encoding import IntArray
+from seq2see.text.packed_ids import IntArray
 
 _BLOCK_SIZE = 32
 """Number of lines that share an offset at first; boundaries are then located to the line."""

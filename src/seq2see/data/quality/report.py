@@ -15,7 +15,7 @@ from seq2see.data.quality.languages import LanguageChecker
 from seq2see.data.quality.line_shifts import LineShift
 from seq2see.data.quality.words import FloatArray
 from seq2see.data.readers import SentencePair
-from seq2see.text.batch_encoding import IntArray
+from seq2see.text.packed_ids import IntArray
 
 Severity = Literal["fault", "warning", "note"]
 """`fault`: correct it before training. `warning`: clean the corpus. `note`: for information."""

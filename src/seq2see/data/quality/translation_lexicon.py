@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from seq2see.data.quality.words import FloatArray, PackedWordIds
-from seq2see.text.batch_encoding import IntArray
+from seq2see.text.packed_ids import IntArray
 
 _EM_ITERATIONS = 5
 _MAX_LINKS = 8_000_000
