@@ -26,15 +26,15 @@ import torch
 from benchmarks.machine import matmul_work, seconds
 from benchmarks.model import Pair, flops
 from seq2see import draw
-from seq2see.cpu import tune_malloc
+from seq2see.cpu_performance import tune_malloc
 from seq2see.data.batch_loader import Batch
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer, count_parameters
+from seq2see.training.distributed import WorkerGroup
 from seq2see.training.objective import Objective
 from seq2see.training.optimizer import OptimizerConfig, build_optimizer
 from seq2see.training.schedule import ScheduleConfig, build_schedule
 from seq2see.training.trainer import ModelUpdater
-from seq2see.training.workers import WorkerGroup
 
 VOCABULARY = 8000
 TOKENS, LENGTH, PRESET = 4096, 24, "tiny"

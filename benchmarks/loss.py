@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from benchmarks.machine import seconds
-from seq2see.cpu import tune_malloc
+from seq2see.cpu_performance import tune_malloc
 from seq2see.loss import OutputWeights, cross_entropy
 
 SIZES = [(8_000, 128, 2048), (8_000, 128, 4096), (32_000, 512, 2048)]

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from benchmarks.turns import take_turns
-from seq2see.cpu import gc_frozen, tune_malloc
+from seq2see.cpu_performance import gc_frozen, tune_malloc
 from seq2see.data.batch_loader import Batch
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer

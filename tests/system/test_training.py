@@ -17,11 +17,11 @@ from seq2see.bundle.files import RUN_FILE
 from seq2see.errors import ConfigError, InputError, TrainingError
 from seq2see.settings import Recipe
 from seq2see.training import planning, run_directory
+from seq2see.training.distributed import torchrun_agent_id
 from seq2see.training.launch import prepare_and_report
 from seq2see.training.run_directory import RunDirectory
 from seq2see.training.train import prepare_run
 from seq2see.training.training_log import read_training_log
-from seq2see.training.workers import torchrun_agent_id
 
 WITHOUT_DROPOUT = (
     "model.dropout.residual=0.0",

@@ -13,16 +13,16 @@ from weakref import ref
 
 import pytest
 
-from seq2see.cpu import gc_frozen
+from seq2see.cpu_performance import gc_frozen
+from seq2see.training.distributed import WorkerGroup
 from seq2see.training.run_directory import RunDirectory
 from seq2see.training.train import run_training
-from seq2see.training.workers import WorkerGroup
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 PROGRAM = """
 import resource
 import torch
-from seq2see.cpu import tune_malloc
+from seq2see.cpu_performance import tune_malloc
 
 tune_malloc()
 faults = []

@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 
 from seq2see.bundle import Bundle
-from seq2see.cpu import resolve_threads, tune_malloc
+from seq2see.cpu_performance import resolve_threads, tune_malloc
 from seq2see.engines import ctranslate2_conversion, ctranslate2_engine
 from seq2see.engines.base import (
     BatchResult,

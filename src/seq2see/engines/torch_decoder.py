@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seq2see.config import Config
-from seq2see.cpu import PackedLinear, supports_onednn
+from seq2see.cpu_performance import PackedLinear, supports_onednn
 from seq2see.model import (
     NULL_RECORDER,
     AttentionListener,

@@ -24,7 +24,7 @@ from safetensors.torch import load_model, save_model
 from torch import Generator
 
 from seq2see.bundle import Bundle
-from seq2see.cpu import tune_malloc
+from seq2see.cpu_performance import tune_malloc
 from seq2see.data import digit_tasks
 from seq2see.data.batch_loader import Batch
 from seq2see.data.digit_tasks import DigitTask
@@ -36,11 +36,11 @@ from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import SearchConfig, SearchInput
 from seq2see.text import PAD_ID, PackedIds
+from seq2see.training.distributed import WorkerGroup
 from seq2see.training.objective import Objective
 from seq2see.training.optimizer import OptimizerConfig, build_optimizer
 from seq2see.training.schedule import ScheduleConfig, build_schedule
 from seq2see.training.trainer import ModelUpdater, mix_seeds
-from seq2see.training.workers import WorkerGroup
 
 ZERO = 4
 """The id of the digit 0, behind the special ids."""

@@ -14,11 +14,11 @@ from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig
 from seq2see.text import TokenizerConfig
 from seq2see.training.config import CheckpointConfig, RunConfig, TrainingConfig, ValidationConfig
+from seq2see.training.distributed import WorkerGroup
 from seq2see.training.optimizer import OptimizerConfig
 from seq2see.training.run_directory import RunDirectory
 from seq2see.training.schedule import ScheduleConfig
 from seq2see.training.train import prepare_run, run_training
-from seq2see.training.workers import WorkerGroup
 
 NAME = "builtin:fables-short"
 FORMAT = 1

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from seq2see.cpu import matmul
+from seq2see.cpu_performance import matmul
 from seq2see.errors import InputError
 from seq2see.loss.reference import LossSum, OutputWeights, TeacherStates, clamp_log_probs
 

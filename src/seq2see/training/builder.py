@@ -25,13 +25,13 @@ from seq2see.errors import ConfigError, InputError
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PAD_ID, TokenizerPair
 from seq2see.training.config import RunConfig, resolve_model_path
+from seq2see.training.distributed import WorkerGroup, choose_dtype
 from seq2see.training.objective import Objective
 from seq2see.training.optimizer import build_optimizer
 from seq2see.training.run_directory import RunDirectory
 from seq2see.training.schedule import build_schedule
 from seq2see.training.trainer import ModelUpdater, mix_seeds
 from seq2see.training.validation import CorpusEvaluator
-from seq2see.training.workers import WorkerGroup, choose_dtype
 
 
 @dataclass(frozen=True)

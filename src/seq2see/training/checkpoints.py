@@ -25,8 +25,8 @@ from torch.optim import Optimizer
 from seq2see.bundle.files import fsync_path, write_with_default_mode
 from seq2see.errors import InputError, TrainingError
 from seq2see.training.config import CheckpointConfig
+from seq2see.training.distributed import WorkerGroup, copy_into, full_tensor, shard_like
 from seq2see.training.trainer import TrainingProgress, UpdateReport
-from seq2see.training.workers import WorkerGroup, copy_into, full_tensor, shard_like
 
 STATE_FILE = "state.json"
 

@@ -33,16 +33,16 @@ from torch.distributed.rendezvous import rendezvous
 from seq2see.errors import ConfigError, Seq2SeeError, TrainingError
 from seq2see.progress import MessageCallback
 from seq2see.training.config import RunConfig
-from seq2see.training.run_directory import RunDirectory, RunPlan
-from seq2see.training.train import RunOutcome, prepare_run, run_training
-from seq2see.training.trainer import TrainingProgress, signals_as_errors
-from seq2see.training.training_log import LogWriter
-from seq2see.training.workers import (
+from seq2see.training.distributed import (
     DdpWorkerGroup,
     FsdpWorkerGroup,
     WorkerGroup,
     torchrun_agent_id,
 )
+from seq2see.training.run_directory import RunDirectory, RunPlan
+from seq2see.training.train import RunOutcome, prepare_run, run_training
+from seq2see.training.trainer import TrainingProgress, signals_as_errors
+from seq2see.training.training_log import LogWriter
 
 _SHUTDOWN_SECONDS = 600
 """Time that the agent gives the workers to validate and save before it kills them."""

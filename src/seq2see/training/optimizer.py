@@ -13,7 +13,7 @@ from torch.optim import Adam, AdamW, Optimizer
 
 from seq2see.config import Config
 from seq2see.model.modules import XavierLinear
-from seq2see.training.workers import WorkerGroup, full_tensor
+from seq2see.training.distributed import WorkerGroup, full_tensor
 
 # N matrices, R rows, C columns, R ≤ C
 

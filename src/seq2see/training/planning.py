@@ -10,12 +10,12 @@ from itertools import islice
 
 import torch
 
-from seq2see.cpu import count_available_cores
+from seq2see.cpu_performance import count_available_cores
 from seq2see.training.builder import RunBuilder
 from seq2see.training.config import ValidationConfig
+from seq2see.training.distributed import WorkerGroup
 from seq2see.training.objective import Objective
 from seq2see.training.run_directory import RunPlan
-from seq2see.training.workers import WorkerGroup
 
 MIN_TOKENS_PER_WORKER = 1024
 """Minimum number of tokens per batch and worker: with fewer, synchronization dominates."""

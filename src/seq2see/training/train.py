@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from seq2see.bundle import Bundle, DatasetInfo, Provenance, ReportedScore
-from seq2see.cpu import gc_frozen, tune_malloc
+from seq2see.cpu_performance import gc_frozen, tune_malloc
 from seq2see.data.corpus import Corpus
 from seq2see.engines.ctranslate2_engine import PROBE_FILE
 from seq2see.engines.loading import STOP_RULE_NOTE
@@ -30,6 +30,7 @@ from seq2see.training.checkpoints import (
     ExponentialMovingAverage,
 )
 from seq2see.training.config import RunConfig
+from seq2see.training.distributed import WorkerGroup
 from seq2see.training.objective import Objective
 from seq2see.training.planning import (
     FINAL_EVALUATION,
@@ -58,7 +59,6 @@ from seq2see.training.training_log import (
     read_training_log,
 )
 from seq2see.training.validation import ValidationListener, ValidationResult, to_log_record
-from seq2see.training.workers import WorkerGroup
 
 MAX_BLEU_LOSS = 0.2
 """Largest loss of BLEU for which the faster stop rule is stored with the model."""

@@ -19,9 +19,9 @@ from seq2see.data.batch_loader import Batch, BatchLoader, UpdateBatches
 from seq2see.data.batch_sampler import START_POSITION, DataPosition
 from seq2see.errors import TrainingError
 from seq2see.loss import LossSum
+from seq2see.training.distributed import WorkerGroup
 from seq2see.training.optimizer import scale_gradients
 from seq2see.training.schedule import LearningRateSchedule
-from seq2see.training.workers import WorkerGroup
 
 
 @dataclass(slots=True)

@@ -20,9 +20,9 @@ from seq2see.evaluate import compute_bleu_and_chrf
 from seq2see.search import LengthConfig, SearchConfig, StopRule
 from seq2see.text import PackedIds, TokenizerPair
 from seq2see.training.config import ValidationConfig
+from seq2see.training.distributed import WorkerGroup
 from seq2see.training.objective import Objective
 from seq2see.training.trainer import StopReason, TrainingProgress, UpdateReport
-from seq2see.training.workers import WorkerGroup
 from seq2see.translator import Translator
 
 _TIMING_SENTENCES = (10, 50)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, overload
 
 from seq2see.bundle import Bundle, files
-from seq2see.cpu import resolve_threads
+from seq2see.cpu_performance import resolve_threads
 from seq2see.engines.base import BatchResult, Engine, collect_in_order
 from seq2see.engines.batching import add_special_tokens
 from seq2see.engines.ctranslate2_engine import Precision

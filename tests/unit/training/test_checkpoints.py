@@ -18,8 +18,8 @@ from seq2see.training.checkpoints import (
     StateSnapshot,
 )
 from seq2see.training.config import CheckpointConfig
+from seq2see.training.distributed import WorkerGroup
 from seq2see.training.trainer import TrainingProgress, UpdateReport
-from seq2see.training.workers import WorkerGroup
 
 
 class Run:

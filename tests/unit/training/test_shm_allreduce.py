@@ -20,9 +20,9 @@ from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PackedIds
 from seq2see.training import shm_allreduce as module
+from seq2see.training.distributed import DdpWorkerGroup
 from seq2see.training.objective import Objective
 from seq2see.training.shm_allreduce import ShmAllReduce, create_shm_allreduce
-from seq2see.training.workers import DdpWorkerGroup
 
 SMALL = ModelConfig(
     vocab_size=100, d_model=128, d_ff=128, heads=2, encoder_layers=3, decoder_layers=3

@@ -10,6 +10,7 @@ import pytest
 from seq2see.errors import TrainingError
 from seq2see.training import trainer
 from seq2see.training.config import ValidationConfig
+from seq2see.training.distributed import WorkerGroup
 from seq2see.training.trainer import (
     ALL_UPDATES_DONE,
     StopReason,
@@ -18,7 +19,6 @@ from seq2see.training.trainer import (
     UpdateReport,
 )
 from seq2see.training.validation import ValidationListener
-from seq2see.training.workers import WorkerGroup
 
 REPORT = UpdateReport(0, 0, 1, 1, 0, 0)
 

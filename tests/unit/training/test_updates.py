@@ -22,11 +22,11 @@ from seq2see.training.checkpoints import (
     ExponentialMovingAverage,
     average_checkpoints,
 )
+from seq2see.training.distributed import WorkerGroup, choose_dtype
 from seq2see.training.objective import Objective
 from seq2see.training.optimizer import OptimizerConfig, build_optimizer
 from seq2see.training.schedule import ScheduleConfig, build_schedule
 from seq2see.training.trainer import ModelUpdater, TrainingProgress, UpdateReport, mix_seeds
-from seq2see.training.workers import WorkerGroup, choose_dtype
 
 PAIRS = [([5, 6, 7], [8, 9]), ([5], [6, 7, 8, 9]), ([9, 8, 7, 6], [5]), ([6, 6], [7, 7])]
 SMALL = ModelConfig(vocab_size=12, d_model=16, d_ff=16, heads=2, encoder_layers=1, decoder_layers=1)

@@ -16,9 +16,9 @@ from seq2see.settings import Recipe
 from seq2see.text import PAD_ID, TokenizerConfig, TokenizerPair
 from seq2see.training.builder import RunBuilder
 from seq2see.training.config import ValidationConfig
+from seq2see.training.distributed import WorkerGroup
 from seq2see.training.run_directory import RunDirectory
 from seq2see.training.train import PreparedRun, prepare_run
-from seq2see.training.workers import WorkerGroup
 
 LEARNED = {"positions": {"kind": "learned", "max_length": 24}}
 LINFORMER = {"encoder_attention": {"kind": "linformer", "max_length": 24, "rank": 4}}

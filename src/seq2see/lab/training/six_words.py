@@ -20,11 +20,11 @@ from seq2see.loss import LossConfig, smoothed_cross_entropy
 from seq2see.model import EmbeddingsConfig, ModelConfig, Transformer
 from seq2see.search import SearchConfig, SearchInput
 from seq2see.text import EOS_ID, PAD_ID
+from seq2see.training.distributed import WorkerGroup
 from seq2see.training.objective import Objective
 from seq2see.training.optimizer import OptimizerConfig, build_optimizer
 from seq2see.training.schedule import ScheduleConfig, build_schedule
 from seq2see.training.trainer import ModelUpdater
-from seq2see.training.workers import WorkerGroup
 
 # B batch, T target tokens, V vocabulary
 

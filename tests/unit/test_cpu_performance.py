@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seq2see import cpu
-from seq2see.cpu import PackedLinear, matmul
+from seq2see.cpu_performance import PackedLinear, matmul
 
 # N rows, I inputs, O outputs
 
@@ -25,13 +24,13 @@ def random_transposed(*shape: int) -> Tensor:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[torch.Size]:
     """Return the list of shapes that oneDNN multiplies."""
-    shapes, linear = [], cpu._linear
+    shapes, linear = [], cpu_performance._linear
 
     def recording_linear(x_NI: Tensor, *others: Tensor | None) -> Tensor:
         shapes.append(x_NI.shape)
         return linear(x_NI, *others)
 
-    monkeypatch.setattr(cpu, "_linear", recording_linear)
+    monkeypatch.setattr(cpu_performance, "_linear", recording_linear)
     return shapes
 
 

@@ -14,8 +14,8 @@ from seq2see.errors import InputError, TrainingError
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PackedIds
+from seq2see.training.distributed import DdpWorkerGroup, WorkerGroup
 from seq2see.training.objective import Objective
-from seq2see.training.workers import DdpWorkerGroup, WorkerGroup
 
 SMALL = ModelConfig(vocab_size=12, d_model=16, d_ff=16, heads=2, encoder_layers=1, decoder_layers=1)
 
