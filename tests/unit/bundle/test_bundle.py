@@ -635,7 +635,7 @@ def test_load_finds_a_file_renamed_meanwhile(old, tmp_path, monkeypatch) -> None
     old.save(tmp_path)
     path = tmp_path / files.JOINT_TOKENIZER_FILE
     checksum = files._compute_checksum(path)
-    aside = path.replace(files._aside(tmp_path, files.JOINT_TOKENIZER_FILE, checksum))
+    aside = path.replace(files._temporary_path(tmp_path, files.JOINT_TOKENIZER_FILE, checksum))
     real = files._compute_checksum
 
     def late(candidate: Path) -> str:
