@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from seq2see import cpu_performance
 from seq2see.cpu_performance import PackedLinear, matmul
 
 # N rows, I inputs, O outputs
