@@ -98,7 +98,7 @@ def test_sum_over_workers_equals_single_worker(workers: int) -> None:
         assert sum(bool(move.any()) for move in moves) == 1
 
 
-def test_muon_updates_linear_weights_and_adam_the_other_optimizer() -> None:
+def test_muon_updates_linear_weights_and_adam_the_rest() -> None:
     model = Transformer.from_config(SMALL)
     matrices = find_linear_weights(model)
     names = {name: matrices[p] for name, p in model.named_parameters() if p in matrices}
@@ -111,9 +111,11 @@ def test_muon_updates_linear_weights_and_adam_the_other_optimizer() -> None:
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     take_steps(optimizer)
     assert not any(p.equal(before[name]) for name, p in model.named_parameters())
-    kept = {name: set(optimizer.state[p]) for name, p in model.named_parameters()}
+    state_keys = {name: set(optimizer.state[p]) for name, p in model.named_parameters()}
     adams = {"step", "exp_avg", "exp_avg_sq"}
-    assert all(kept[name] == ({"momentum"} if name in names else adams) for name in kept)
+    assert all(
+        state_keys[name] == ({"momentum"} if name in names else adams) for name in state_keys
+    )
     optimizer.zero_grad()
     assert all(p.grad is None for p in model.parameters())
     assert sum(len(group["params"]) for group in optimizer.param_groups) == len(before)

@@ -33,12 +33,12 @@ def test_resume_replaces_result_record(tmp_path: Path) -> None:
 
 
 def test_record_with_unicode_line_separators_is_one_record(tmp_path: Path) -> None:
-    path, odd = tmp_path / "log.jsonl", "a\u2028b\u2029c\u0085d\x0ce"
-    JsonlLogWriter(path, 0).write({"update": 1, "examples": [odd]})
+    path, text = tmp_path / "log.jsonl", "a\u2028b\u2029c\u0085d\x0ce"
+    JsonlLogWriter(path, 0).write({"update": 1, "examples": [text]})
     with path.open("ab") as file:
         file.write('{"examples": ["é'.encode()[:-1])  # killed in the middle of a character
     JsonlLogWriter(path, 1).write({"update": 2})
-    assert list(read_training_log(path)) == [{"update": 1, "examples": [odd]}, {"update": 2}]
+    assert list(read_training_log(path)) == [{"update": 1, "examples": [text]}, {"update": 2}]
 
 
 def test_line_cut_by_full_disk_does_not_hide_next_record(tmp_path: Path, monkeypatch) -> None:
@@ -46,13 +46,13 @@ def test_line_cut_by_full_disk_does_not_hide_next_record(tmp_path: Path, monkeyp
     log = JsonlLogWriter(path, 0)
     log.write({"update": 1})
 
-    def full(*_: object, **__: object) -> None:
+    def raise_no_space(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     with path.open("a") as file:
         file.write('{"upd')
     with monkeypatch.context() as patched:
-        patched.setattr(type(path), "open", full)
+        patched.setattr(type(path), "open", raise_no_space)
         log.write({"update": 2})
     log.write({"update": 3})
     assert [record["update"] for record in read_training_log(path)] == [1, 3]

@@ -1,4 +1,4 @@
-"""What is seen of a run: the words at its beginning, its curves, and TensorBoard's events."""
+"""Training curves and TensorBoard events."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from seq2see.cli.training_progress import TrainingProgressDisplay
-from seq2see.training.run_directory import RunPlan
-from seq2see.training.trainer import TrainingProgress
 from seq2see.training.training_log import (
     TensorBoardWriter,
     draw_training_curves,
@@ -35,95 +32,6 @@ def validation_record(update: int, seconds: float = 0.0) -> dict[str, Any]:
     return {**head, "examples": examples, **scores}
 
 
-@pytest.mark.parametrize(
-    ("plan", "progress", "words"),
-    [
-        (
-            RunPlan(100, 1, 1),
-            TrainingProgress(),
-            "Training to update 100; 1 process with 1 thread.",
-        ),
-        (
-            RunPlan(100, 2, 1, 1.0, 10.0, 20.0),
-            TrainingProgress(update=50),
-            "Training from update 50 to update 100, about 90 seconds with all validations; "
-            "2 processes with 1 thread each.",
-        ),
-        (
-            RunPlan(10_000, 1, 4, 2.0),
-            TrainingProgress(),
-            "Training to update 10,000, about 5.6 hours with all validations; "
-            "1 process with 4 threads.",
-        ),
-    ],
-)
-def test_first_message_states_length_and_processes(
-    plan: RunPlan, progress: TrainingProgress, words: str, capsys
-) -> None:
-    TrainingProgressDisplay(25, 10, plan, progress)
-    assert capsys.readouterr().err.strip() == words
-
-
-def test_changed_number_of_processes_is_reported(capsys) -> None:
-    plan = RunPlan(100, 2, 1, 1.0, 10.0, 20.0)
-    assert plan.with_processes(2, 7) == plan
-    TrainingProgressDisplay(25, 10, plan.with_processes(4, 3), TrainingProgress(update=50))
-    assert capsys.readouterr().err.splitlines() == [
-        "Training from update 50 to update 100; 4 processes with 3 threads each.",
-        "The run was started with 2 processes: the batches are the same, dropout differs.",
-    ]
-
-
-def test_without_terminal_only_scores_are_printed(capsys) -> None:
-    watch = TrainingProgressDisplay(25, 10, RunPlan(100, 1, 1), TrainingProgress())
-    watch.write(train_record(10))
-    watch.write(validation_record(20))
-    said = capsys.readouterr().err.strip().splitlines()
-    expected = "update 20, epoch 1: nll 2.000  BLEU 12.50  chrF 30.00  best so far"
-    assert said[1:] == [expected]
-
-
-def test_without_terminal_long_run_prints_regular_lines(capsys) -> None:
-    watch = TrainingProgressDisplay(25, 10, RunPlan(1000, 1, 1), TrainingProgress(seconds=100.0))
-    for update, seconds in [(10, 129.0), (20, 130.0), (30, 159.0), (40, 161.0)]:
-        watch.write(train_record(update, seconds))
-    watch.write(validation_record(50, 180.0))
-    watch.write(train_record(60, 209.0))  # the validation spoke less than 30 s before
-    lines = capsys.readouterr().err.splitlines()[1:]
-    assert [line.partition(":")[0] for line in lines] == [
-        "update 20 of 1,000",
-        "update 40 of 1,000",
-        "update 50, epoch 1",
-    ]
-    assert lines[0].endswith("loss 3.000  9 tokens/s  learning rate 0.1")
-
-
-@pytest.mark.parametrize(("warmup", "is_told"), [(99, False), (100, True)])
-def test_warmup_as_long_as_run_is_reported(warmup: int, is_told: bool, capsys) -> None:
-    TrainingProgressDisplay(25, warmup, RunPlan(100, 1, 1), TrainingProgress())
-    assert ("Set schedule.warmup_updates lower" in capsys.readouterr().err) == is_told
-
-
-def test_terminal_shows_example_translations(capsys, monkeypatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "dumb")
-    TrainingProgressDisplay(25, 10, RunPlan(100, 1, 1), TrainingProgress()).write(
-        validation_record(20)
-    )
-    said = capsys.readouterr().err
-    assert "  a [dog]\n    → ein Hund\n  a cat\n    → ein Hund\n    = eine Katze\n" in said
-
-
-def test_close_restores_cursor(capsys, monkeypatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    watch = TrainingProgressDisplay(25, 10, RunPlan(100, 1, 1), TrainingProgress())
-    watch.close()
-    hidden, shown = "\x1b[?25l", "\x1b[?25h"
-    said = capsys.readouterr().err
-    assert -1 < said.find(hidden) < said.find(shown)
-
-
 @pytest.mark.parametrize("updates", [0, 200])
 def test_curves_are_drawn_for_any_log(tmp_path: Path, updates: int) -> None:
     records = [train_record(n) for n in range(updates)]
@@ -147,11 +55,11 @@ def test_tensorboard_reads_written_events(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not is_tensorboard_installed(), reason="needs seq2see[tensorboard]")
 def test_tensorboard_ignores_full_disk(tmp_path: Path, monkeypatch) -> None:
-    """The next checkpoint does, in good order."""
+    """A full disk ends the run at its next checkpoint."""
 
-    def full(*_: object) -> None:
+    def raise_no_space(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     board = TensorBoardWriter(tmp_path, 0)
-    monkeypatch.setattr(board._writer, "flush", full)
+    monkeypatch.setattr(board._writer, "flush", raise_no_space)
     board.write(train_record(10))

@@ -335,9 +335,9 @@ def test_moving_average_equals_formula() -> None:
 
 def test_auto_precision_on_cpu_is_float32() -> None:
     cpu = torch.device("cpu")
-    wanted = ("auto", "float32", "bfloat16")
+    settings = ("auto", "float32", "bfloat16")
     expected = [torch.float32, torch.float32, torch.bfloat16]
-    assert [choose_dtype(each, cpu) for each in wanted] == expected
+    assert [choose_dtype(each, cpu) for each in settings] == expected
 
 
 def test_bfloat16_loss_is_close_to_float32() -> None:
