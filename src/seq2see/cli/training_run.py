@@ -1,21 +1,70 @@
-"""Progress of a training run on the terminal: a progress bar and one line per validation."""
+"""Training from a recipe, with its progress on the terminal."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from seq2see.cli.progress import format_duration
+from seq2see.errors import TrainingError
 
 if TYPE_CHECKING:
+    from seq2see.settings import Recipe
+    from seq2see.training.config import RunConfig
     from seq2see.training.run_directory import RunPlan
     from seq2see.training.trainer import TrainingProgress
 
 LOG_INTERVAL_SECONDS = 30.0
 """Without a terminal, a line is printed at least this often, to show that the run is alive."""
+
+
+def is_main_process() -> bool:
+    """Return whether this process prints messages: torchrun may start several."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def train_from_recipe(
+    recipe: Recipe, base_directory: Path, run_directory: Path, resume: bool = False
+) -> None:
+    """Train a model from a recipe and print where it is; raise TrainingError if a signal came."""
+    from seq2see.training.launch import WorkerArguments, train_run
+
+    arguments = WorkerArguments(
+        recipe.model_dump(mode="json"),
+        base_directory,
+        run_directory,
+        _build_run_config,
+        _create_display,
+    )
+    outcome = train_run(arguments, resume, lambda note: typer.echo(note, err=True))
+    if not outcome.is_complete:
+        raise TrainingError(
+            f"stopped by {outcome.reason} after update {outcome.update:,}, which was saved; "
+            "use --resume to continue from there"
+        )
+    if is_main_process():
+        typer.echo(f"The model is in {run_directory}.", err=True)
+
+
+def _build_run_config(recipe: Mapping[str, Any], base_directory: Path) -> RunConfig:
+    """Build the settings of a run from a recipe as JSON; called in each worker process."""
+    from seq2see.settings import Recipe
+
+    return Recipe(**recipe).build_run_config(base_directory)
+
+
+def _create_display(
+    run_config: RunConfig, plan: RunPlan, progress: TrainingProgress
+) -> TrainingProgressDisplay:
+    """Create the progress display; called in the main worker process."""
+    interval, warmup = run_config.validation.interval, run_config.schedule.warmup_updates
+    return TrainingProgressDisplay(interval, warmup, plan, progress)
 
 
 class TrainingProgressDisplay:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from seq2see.cli.training_progress import TrainingProgressDisplay
+from seq2see.cli.training_run import TrainingProgressDisplay
 from seq2see.training.run_directory import RunPlan
 from seq2see.training.trainer import TrainingProgress
 
