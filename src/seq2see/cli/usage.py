@@ -69,6 +69,12 @@ class Command(_UsageErrors, TyperCommand):
         parsed: list[str] = super().parse_args(ctx, join_language_pair(args))
         return parsed
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the parts of the usage line: options, then arguments as `MODEL [FILES]...`."""
+        parameters = self.get_params(ctx)
+        arguments = (each for each in parameters if each.param_type_name == "argument")
+        return [self.options_metavar or "", *map(_format_argument, arguments)]
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command; errors name its own options, wherever they are raised."""
         option_names = {option for parameter in self.params for option in parameter.opts}
@@ -95,6 +101,18 @@ class CommandGroup(_UsageErrors, TyperGroup):
         groups = {n: each for n, each in self.commands.items() if isinstance(each, CommandGroup)}
         nested = [f"{n} {path}" for n, group in groups.items() for path in group.command_paths()]
         return [*self.commands, *nested]
+
+
+def _format_argument(argument: Any) -> str:
+    """Return an argument as in a usage line; a metavar with brackets is used as it is."""
+    name = str(argument.metavar or argument.name.upper())
+    if name.startswith("["):
+        return name
+    if not argument.required:
+        name = f"[{name}]"
+    elif "|" in name:
+        name = f"{{{name}}}"
+    return name if argument.nargs == 1 else f"{name}..."
 
 
 def join_language_pair(arguments: Sequence[str]) -> list[str]:
@@ -267,7 +285,7 @@ def _parameter_name(error: Any) -> str:
         return str(error.param_hint or "the value")
     if parameter.param_type_name == "option":
         return f"`{max(parameter.opts, key=len)}`"
-    return str(parameter.metavar or parameter.name.upper()).rstrip("…")
+    return str(parameter.metavar or parameter.name.upper())
 
 
 def _format_bad_value(error: Any) -> str:
