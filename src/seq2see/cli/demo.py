@@ -46,11 +46,21 @@ def demo(
     ] = Path("runs/demo"),
     max_epochs: Annotated[
         float | None,
-        typer.Option(min=0.001, max=1000, help="Number of training epochs.", show_default="8"),
+        typer.Option(
+            min=0.001,
+            max=1000,
+            help="Number of epochs after which training stops. Default: 8. If the run directory "
+            "has a model already, it must have been trained with this number.",
+        ),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, max=2**63 - 1, help="Random seed of training.", show_default="1"),
+        typer.Option(
+            min=0,
+            max=2**63 - 1,
+            help="Random seed of training. Default: 1. If the run directory has a model already, "
+            "it must have been trained with this seed.",
+        ),
     ] = None,
 ) -> None:
     """Train a small English-French model on the built-in corpus and test how it translates "it".

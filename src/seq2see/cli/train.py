@@ -19,8 +19,10 @@ def train(
     overrides: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[section.key=value]…",
-            help="Override settings of the recipe, for example train.seed=2.",
+            metavar="section.key=value",
+            help="Override settings of the recipe, for example train.seed=2 or model.preset=small. "
+            "Values are written as in TOML, but strings need no quotes. With --resume, the "
+            "settings must be the same as at the start of the run.",
         ),
     ] = None,
     output: Annotated[
@@ -29,14 +31,17 @@ def train(
             "--output",
             "-o",
             metavar="DIRECTORY",
-            help="Run directory: checkpoints, log and trained model. Default: runs/NAME, where "
-            "NAME is the name of the recipe file without .toml (of its directory for recipe.toml).",
+            help="Run directory for checkpoints, log and trained model. If it has a run already, "
+            "--resume is required. Default: runs/NAME, where NAME is the name of the recipe file "
+            "without .toml, or for recipe.toml the name of its directory.",
         ),
     ] = None,
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume", help="Continue the run in the run directory from its last checkpoint."
+            "--resume",
+            help="Continue the run in the run directory from its last checkpoint, with the same "
+            "settings and data. If there is no run, a new one starts.",
         ),
     ] = False,
 ) -> None:
