@@ -31,13 +31,23 @@ _DIFF_MARKS = {"both": ("", ""), "first": ("[-", "-]"), "second": ("{+", "+}")}
 """Marks around words of one translation only, as in wdiff, for terminals without color."""
 _DIFF_STYLES = {"both": "", "first": "red strike", "second": "green bold"}
 
+_MetricOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        metavar="bleu|chrf|ter|exact",
+        help="Metric to compute; `exact` is the percentage of translations that equal a reference. "
+        "May be repeated; the first one decides which system is better. Default: bleu, chrf and "
+        "ter.",
+    ),
+]
 _ResamplesOption = Annotated[
     int | None,
     typer.Option(
         min=1,
         max=1_000_000,
-        help="Number of resamples per significance test. Default: 1,000 for the paired bootstrap, "
-        "10,000 for approximate randomization.",
+        help="Number of resamples in each of the two significance tests, which are both run. "
+        "Default: 1,000 in the paired bootstrap test, 10,000 in approximate randomization.",
     ),
 ]
 _NumExamplesOption = Annotated[
@@ -65,14 +75,17 @@ def compare(
     ],
     files: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FILES…", help="Further files of --test-set or --reference."),
+        typer.Argument(
+            metavar="FILES",
+            help="Further files of --test-set or, without --test-set, of --reference.",
+        ),
     ] = None,
     test_files: options.TestSetOption = None,
     references: options.ReferencesOption = None,
     columns: options.TestColumnsOption = None,
     format_name: options.TestFormatOption = None,
     language: options.ReferenceLanguageOption = None,
-    metrics: options.MetricOption = None,
+    metrics: _MetricOption = None,
     tokenize: options.TokenizeOption = None,
     lowercase: options.LowercaseOption = None,
     resamples: _ResamplesOption = None,

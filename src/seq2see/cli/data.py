@@ -16,12 +16,11 @@ from seq2see.cli.inputs import (
     side_suffixes,
 )
 from seq2see.cli.options import (
+    LANGUAGES_HELP,
     ColumnsOption,
     CorpusFilesArgument,
     FormatOption,
     JsonOption,
-    LanguagesOption,
-    PlotOption,
 )
 from seq2see.cli.progress import show_corpus_progress
 from seq2see.cli.usage import Command, CommandGroup
@@ -43,33 +42,28 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-_OutputOption = Annotated[
-    Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="DIRECTORY",
-        help="Output directory. Existing files are not overwritten.",
-    ),
-]
-_TestSetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--test-set",
-        metavar="FILE",
-        help="Test set that must not overlap with the corpus; overlapping pairs are reported "
-        "(`check`) or removed (`clean`). One file, or two text files (give the option twice).",
-    ),
-]
-
 
 @app.command(cls=Command)
 def check(
     files: CorpusFilesArgument,
-    languages: LanguagesOption = None,
+    languages: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SOURCE,TARGET",
+            help=f"{LANGUAGES_HELP}detected in the text if lingua is installed.",
+        ),
+    ] = None,
     columns: ColumnsOption = None,
     format_name: FormatOption = None,
-    test_files: _TestSetOption = None,
+    test_files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--test-set",
+            metavar="FILE",
+            help="Test set: pairs of the corpus whose source is in it are reported. One file, or "
+            "two text files (give the option twice).",
+        ),
+    ] = None,
     tokenizer: Annotated[
         Path | None,
         typer.Option(
@@ -89,11 +83,19 @@ def check(
         ),
     ] = True,
     as_json: JsonOption = False,
-    plot: PlotOption = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also plot histograms of sentence lengths and length ratios, and the number of "
+            "pairs per finding, to this file (.png, .svg or .pdf).",
+        ),
+    ] = None,
 ) -> None:
-    """Report problems of a parallel corpus and suggest a model size.
+    """Report findings on the quality of a parallel corpus, and suggest a model size.
 
-    The exit status is 1 if the corpus has faults that must be fixed before training.
+    Each finding is a fault, a warning or a note. The exit status is 1 if there is a fault, which
+    must be fixed before training.
     """
     from seq2see.cli import corpus_report
     from seq2see.data.quality.analysis import analyze_corpus
@@ -133,11 +135,35 @@ def _estimate_seconds(
 @app.command(cls=Command)
 def clean(
     files: CorpusFilesArgument,
-    output: _OutputOption,
-    languages: LanguagesOption = None,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIRECTORY",
+            help="Output directory for clean.SOURCE and clean.TARGET, for example clean.en and "
+            "clean.de, and for rejected.tsv. If one of these files exists, this is an error.",
+        ),
+    ],
+    languages: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SOURCE,TARGET",
+            help=f"{LANGUAGES_HELP}detected in the text if lingua is installed, and the output "
+            "files are clean.source and clean.target.",
+        ),
+    ] = None,
     columns: ColumnsOption = None,
     format_name: FormatOption = None,
-    test_files: _TestSetOption = None,
+    test_files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--test-set",
+            metavar="FILE",
+            help="Test set: pairs of the corpus whose source is in it are removed. One file, or "
+            "two text files (give the option twice).",
+        ),
+    ] = None,
 ) -> None:
     """Write the pairs that pass all rules, and the rejected pairs with their reasons."""
     from seq2see.data.quality import analysis
@@ -159,8 +185,24 @@ def clean(
 @app.command(cls=Command)
 def split(
     files: CorpusFilesArgument,
-    output: _OutputOption,
-    languages: LanguagesOption = None,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIRECTORY",
+            help="Output directory for two files per set, for example train.en, train.de, "
+            "valid.en, valid.de, test.en and test.de. If one of these files exists, this is an "
+            "error.",
+        ),
+    ],
+    languages: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SOURCE,TARGET",
+            help=f"{LANGUAGES_HELP}the output files are train.source, train.target and so on.",
+        ),
+    ] = None,
     columns: ColumnsOption = None,
     format_name: FormatOption = None,
     valid_size: Annotated[

@@ -35,9 +35,9 @@ _LABELS: dict[MetricName, str] = {
 _Arguments = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="MODEL FILES…",
-        help="Model directory (leave it out with --hypotheses). Further arguments are further "
-        "files of --test-set or --reference.",
+        metavar="[MODEL] [FILES]...",
+        help="MODEL is a model directory; leave it out with --hypotheses. FILES are further files "
+        "of --test-set or, with --hypotheses and without --test-set, of --reference.",
     ),
 ]
 _HypothesesOption = Annotated[
@@ -46,6 +46,23 @@ _HypothesesOption = Annotated[
         metavar="FILE",
         help="Text file with one translation per line to score instead of translating with a "
         "model.",
+    ),
+]
+_MetricOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        metavar="bleu|chrf|ter|exact",
+        help="Metric to compute; `exact` is the percentage of translations that equal a reference. "
+        "May be repeated. Default: all four.",
+    ),
+]
+_PlotOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Also plot the scores, and each metric by sentence length, to this file (.png, .svg "
+        "or .pdf).",
     ),
 ]
 _ResamplesOption = Annotated[
@@ -73,7 +90,7 @@ def evaluate(
     columns: options.TestColumnsOption = None,
     format_name: options.TestFormatOption = None,
     language: options.ReferenceLanguageOption = None,
-    metrics: options.MetricOption = None,
+    metrics: _MetricOption = None,
     tokenize: options.TokenizeOption = None,
     lowercase: options.LowercaseOption = None,
     resamples: _ResamplesOption = 1000,
@@ -87,7 +104,7 @@ def evaluate(
     search_settings: options.SearchOption = None,
     output: _OutputOption = None,
     as_json: options.JsonOption = False,
-    plot: options.PlotOption = None,
+    plot: _PlotOption = None,
 ) -> None:
     """Score a model on a test set, or a file with translations against references."""
     from seq2see.cli.progress import show_sentence_progress

@@ -15,10 +15,10 @@ import typer
 from seq2see.cli.inputs import check_extension, check_output_path
 from seq2see.cli.options import (
     BeamSizeOption,
-    DeviceOption,
     LengthPenaltyOption,
     ModelArgument,
     ThreadsOption,
+    TorchDeviceOption,
     build_translation_options,
     exit_on_interrupt,
     load_translator,
@@ -47,7 +47,7 @@ _LAYER_NAME = re.compile(r"(encoder|decoder)\.\d+")
 _TextArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="[TEXT]",
+        metavar="TEXT",
         help="Source sentence to translate; `-` reads it from standard input. Required unless "
         "--pronoun-test or --head-importance is given.",
     ),
@@ -74,25 +74,29 @@ _AblateOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="ADDRESS",
-        help="Ablate a part of the model: a head (decoder.1.cross.3), a sublayer "
-        "(decoder.1.feed_forward), a layer (decoder.1) or the positional encoding "
-        "(decoder.positions). Indices start at 0. May be repeated.",
+        help="Ablate a part of the model. The address of a head is STACK.LAYER.KIND.HEAD, for "
+        "example decoder.1.cross.3: STACK is encoder or decoder, KIND is self or, in the decoder, "
+        "cross; indices start at 0. The output of a head, or of a sublayer (decoder.1.cross, "
+        "decoder.1.feed_forward), is set to zero; a layer (decoder.1) is skipped; the positional "
+        "encoding of a stack (decoder.positions) is removed. May be repeated.",
     ),
 ]
 _ScaleScoresOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="ADDRESS=FACTOR",
-        help="Multiply the attention scores (before the softmax) by a factor, for example "
-        "decoder.1.cross.3=0.5. May be repeated.",
+        help="Multiply the attention scores, before the softmax, by a factor. ADDRESS is a head "
+        "(decoder.1.cross.3=0.5) or all heads of an attention (decoder.1.cross=0.5). May be "
+        "repeated.",
     ),
 ]
 _MaskKeysOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="ADDRESS=I,J",
-        help="Mask the keys at these token positions (from 0) in attention, for example "
-        "decoder.cross=4,5. May be repeated.",
+        help="Mask the keys at these token positions, which start at 0, in attention. ADDRESS is a "
+        "head (decoder.1.cross.3=4,5), an attention (decoder.1.cross=4,5) or the attention of all "
+        "layers (decoder.cross=4,5). May be repeated.",
     ),
 ]
 _ShiftPositionsOption = Annotated[
@@ -122,9 +126,9 @@ _LayersOption = Annotated[
 _AttributionOption = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="|".join((*ATTRIBUTION_METHODS, "all")),
-        help="Attribution method: compute how much each source word contributes to each target "
-        "token. May be repeated. Default: none.",
+        metavar="METHOD",
+        help="Compute how much each source word contributes to each target token, by this method: "
+        f"{', '.join(ATTRIBUTION_METHODS)} or all. May be repeated. Default: none is computed.",
     ),
 ]
 _WordAlternativesOption = Annotated[
@@ -137,8 +141,8 @@ _PlotAttentionOption = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="Plot only this attention, for example all heads of decoder.1.cross or the head "
-        "decoder.1.cross.3. Requires --output with a figure.",
+        help="Plot only the attention weights at this address: of a head (decoder.1.cross.3), or "
+        "the mean over all heads (decoder.1.cross). Requires --output with a figure.",
     ),
 ]
 _PronounTestOption = Annotated[
@@ -169,8 +173,9 @@ _MaxSentencesOption = Annotated[
 _EngineOption = Annotated[
     Literal["torch", "ctranslate2"],
     typer.Option(
-        help="Inference backend that produces the translation. A translation of ctranslate2 is "
-        "traced by forced decoding in torch."
+        help="Inference backend that finds the translation. A translation of ctranslate2 is traced "
+        "by forced decoding in torch. With --target or an intervention (--ablate, --scale-scores, "
+        "--mask-keys, --shift-positions, --force-continuation), torch is used."
     ),
 ]
 _JsonOption = Annotated[
@@ -196,7 +201,7 @@ def explain(
     head_importance: _HeadImportanceOption = None,
     max_sentences: _MaxSentencesOption = None,
     engine: _EngineOption = "torch",
-    device: DeviceOption = "auto",
+    device: TorchDeviceOption = "auto",
     threads: ThreadsOption = None,
     beam_size: BeamSizeOption = None,
     length_penalty: LengthPenaltyOption = None,

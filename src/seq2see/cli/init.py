@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2see.cli.inputs import format_corpus_name, open_corpus, side_suffixes
-from seq2see.cli.options import ColumnsOption, CorpusFilesArgument, FormatOption, LanguagesOption
+from seq2see.cli.options import LANGUAGES_HELP, ColumnsOption, CorpusFilesArgument, FormatOption
 from seq2see.cli.progress import show_corpus_progress
 from seq2see.errors import ConfigError, InputError
 
@@ -35,25 +35,33 @@ def init(
             "--output",
             "-o",
             metavar="DIRECTORY",
-            help="Output directory; must not exist. Default: the language codes, for example "
-            "en-de.",
+            help="Directory to create for recipe.toml and the three sets; must not exist. Default: "
+            "the language codes, for example en-de.",
         ),
     ] = None,
-    languages: LanguagesOption = None,
+    languages: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SOURCE,TARGET",
+            help=f"{LANGUAGES_HELP}detected in the text if lingua is installed. Required if they "
+            "cannot be detected.",
+        ),
+    ] = None,
     columns: ColumnsOption = None,
     format_name: FormatOption = None,
     evaluation_size: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Number of pairs in the validation set, and also in the test set. Default: 5 % of "
-            "the corpus, at most 1,000.",
+            help="Number of pairs of the validation set, and the same number for the test set. "
+            "Ignored for built-in corpora, which have their own sets. Default: 5 % of the corpus, "
+            "at most 1,000.",
         ),
     ] = None,
     clean: Annotated[
         bool,
         typer.Option(
-            help="Remove the pairs that `seq2see data clean` removes before the corpus is split."
+            help="Before the corpus is split, remove the pairs that `seq2see data clean` removes."
         ),
     ] = False,
 ) -> None:

@@ -24,21 +24,17 @@ if TYPE_CHECKING:
 CorpusFilesArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="FILES…",
+        metavar="FILES",
         help="Parallel corpus: two text files with the same number of lines, or one .tsv, .jsonl "
         "or .tmx file, optionally compressed (.gz, .xz, .zst). `-` reads TSV from standard input; "
         "`builtin:fables` is the built-in English-French corpus.",
     ),
 ]
-LanguagesOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SOURCE,TARGET",
-        help="Language codes of source and target, for example en,de. Default: the extensions of "
-        "the files if they are language codes (train.en, train.de), otherwise detected where "
-        "needed.",
-    ),
-]
+LANGUAGES_HELP = (
+    "Language codes of source and target, for example en,de. Default: the extensions of two text "
+    "files if they are language codes (train.en, train.de); otherwise "
+)
+"""Start of the help of `--languages`; each command adds its own default."""
 ColumnsOption = Annotated[
     str | None,
     typer.Option(
@@ -63,18 +59,20 @@ TestSetOption = Annotated[
     list[str] | None,
     typer.Option(
         "--test-set",
-        metavar="FILES…",
-        help="Test set with sources and references: two text files, one .tsv, .jsonl or .tmx file "
-        "(optionally compressed), or `builtin:fables/test`.",
+        metavar="FILES",
+        help="Test set with sources and references: two text files (--test-set test.en test.de), "
+        "one .tsv, .jsonl or .tmx file, optionally compressed, or `builtin:fables/test`. Required "
+        "to translate with a model.",
     ),
 ]
 ReferencesOption = Annotated[
     list[str] | None,
     typer.Option(
         "--reference",
-        metavar="FILES…",
-        help="Text file with one reference translation per line, instead of or in addition to "
-        "those of --test-set. Several files give several references per sentence.",
+        metavar="FILES",
+        help="Text files with one reference per line; several files give several references per "
+        "sentence. They are added to the references of --test-set. Without --test-set, they are "
+        "the only references.",
     ),
 ]
 TestColumnsOption = Annotated[
@@ -109,15 +107,6 @@ TokenizeOption = Annotated[
         "references, 13a for most languages."
     ),
 ]
-MetricOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metric",
-        metavar="bleu|chrf|ter|exact",
-        help="Metric to compute. May be repeated; in `compare` the first one decides which system "
-        "is better. Default: bleu, chrf and ter; in `evaluate` also exact.",
-    ),
-]
 LowercaseOption = Annotated[
     bool | None,
     typer.Option(
@@ -130,10 +119,6 @@ LowercaseOption = Annotated[
 # --- results ---
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-PlotOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Also write a plot to this file (.png, .svg or .pdf)."),
-]
 
 # --- models and search ---
 
@@ -142,16 +127,26 @@ EngineName = Literal["auto", "torch", "ctranslate2"]
 EngineOption = Annotated[
     EngineName,
     typer.Option(
-        help="Inference backend. `auto` uses ctranslate2 where it gives the same result, otherwise "
-        "torch."
+        help="Inference backend. `auto` uses ctranslate2 where its result is that of torch: on a "
+        "CPU, for models and search settings that it supports, with beam search only if the stop "
+        "rule is `beam_full`. Otherwise it uses torch. `ctranslate2` reports an error if it does "
+        "not support them."
     ),
 ]
 DeviceOption = Annotated[
     str,
     typer.Option(
         metavar="DEVICE",
-        help="Device of the torch engine, for example cpu or cuda:0. `auto` uses cuda if it is "
-        "available, otherwise cpu.",
+        help="Device, for example cpu or cuda:0. `auto` uses cuda if it is available, otherwise "
+        "cpu. On devices other than cpu, `--engine auto` uses torch.",
+    ),
+]
+TorchDeviceOption = Annotated[
+    str,
+    typer.Option(
+        metavar="DEVICE",
+        help="Device, for example cpu or cuda:0. `auto` uses cuda if it is available, otherwise "
+        "cpu.",
     ),
 ]
 ThreadsOption = Annotated[
@@ -161,8 +156,10 @@ ThreadsOption = Annotated[
 PrecisionOption = Annotated[
     Literal["float32", "int8"],
     typer.Option(
-        help="Number format of the weights in the ctranslate2 engine. int8 is faster and slightly "
-        "less accurate; it is used only if a quality check passes on this CPU, otherwise float32."
+        help="Number format of the weights in ctranslate2; torch ignores it and uses float32. int8 "
+        "is faster and slightly less accurate. It is used only if its translations of probes.txt "
+        "in the model directory are close to those of float32 on this CPU (chrF of at least 80); "
+        "otherwise float32 is used, with a message on standard error."
     ),
 ]
 EnsembleOption = Annotated[
@@ -197,8 +194,9 @@ StopRuleOption = Annotated[
     Literal["exact", "beam_full"] | None,
     typer.Option(
         help="When beam search stops. `exact`: when no unfinished hypothesis can still reach the "
-        "n-best list. `beam_full`: when beam-size hypotheses are finished. Default: set in the "
-        "model directory, otherwise `exact`."
+        "n-best list. `beam_full`: when the number of finished hypotheses is the beam size (with "
+        "length penalty 0: when the most likely hypothesis is finished). Default: the rule stored "
+        "with the model, otherwise `exact`; with --engine ctranslate2 `beam_full`."
     ),
 ]
 

@@ -14,11 +14,11 @@ import typer
 from seq2see.cli.inputs import STANDARD_INPUT, build_corpus_config, check_files_exist
 from seq2see.cli.options import (
     ColumnsOption,
-    DeviceOption,
-    EngineOption,
+    EngineName,
     FormatOption,
     ModelArgument,
     ThreadsOption,
+    TorchDeviceOption,
     exit_on_interrupt,
     load_translator,
 )
@@ -37,7 +37,7 @@ def score(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FILES…",
+            metavar="FILES",
             help="Sentence pairs to score: two text files with the same number of lines, or one "
             ".tsv, .jsonl or .tmx file, optionally compressed (.gz, .xz, .zst). Default: TSV on "
             "standard input.",
@@ -45,8 +45,14 @@ def score(
     ] = None,
     columns: ColumnsOption = None,
     format_name: FormatOption = None,
-    engine: EngineOption = "auto",
-    device: DeviceOption = "auto",
+    engine: Annotated[
+        EngineName,
+        typer.Option(
+            help="Inference backend. It does not change the scores, which torch always computes; "
+            "`ctranslate2` reports an error if ctranslate2 does not support the model."
+        ),
+    ] = "auto",
+    device: TorchDeviceOption = "auto",
     threads: ThreadsOption = None,
     as_json: Annotated[
         bool,
@@ -56,10 +62,11 @@ def score(
         ),
     ] = False,
 ) -> None:
-    """Print the log-probability of the target of each sentence pair, its mean and token count.
+    """Print the log-probability of the target sentence of each pair.
 
-    One line per pair has three columns, separated by tabs: the log-probability of the target given
-    the source, its mean per token, and the number of target tokens.
+    The output has one line per pair, with three columns separated by tabs: the log-probability of
+    the target given the source, the log-probability divided by the number of target tokens, and
+    this number.
     """
     from seq2see.data.corpus import Corpus
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2see.cli.inputs import check_directories_exist
-from seq2see.cli.options import EngineName, PrecisionOption
+from seq2see.cli.options import EngineOption, PrecisionOption
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 def serve(
     models: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="MODEL…", help="Directories of the models to serve."),
+        typer.Argument(
+            metavar="MODEL",
+            help="Directories of the models to serve. At least one is required, except with "
+            "--create-key. If several models have the same language pair, the first one "
+            "translates it.",
+        ),
     ] = None,
     host: Annotated[
         str,
@@ -57,13 +62,7 @@ def serve(
             "characters per request. docs/serving.md lists all limits. May be repeated.",
         ),
     ] = None,
-    engine: Annotated[
-        EngineName,
-        typer.Option(
-            help="Inference backend. `auto` uses ctranslate2 where it gives the same result, "
-            "otherwise torch."
-        ),
-    ] = "auto",
+    engine: EngineOption = "auto",
     threads: Annotated[
         int | None, typer.Option(min=1, help="Number of CPU threads. Default: all available cores.")
     ] = None,
@@ -83,8 +82,9 @@ def serve(
         str | None,
         typer.Option(
             metavar="URL",
-            help="URL under which clients reach the service if it runs behind a proxy. Default: "
-            "the URL of each request.",
+            help="URL under which clients reach the service through a reverse proxy, for example "
+            "https://translate.example.org. It is used in the links to translated files and in "
+            "/docs, and requests to its host name are accepted. Default: the URL of each request.",
         ),
     ] = None,
     files: Annotated[
