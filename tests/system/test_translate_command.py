@@ -558,7 +558,7 @@ INVALID_USE = {
     "several problems": (
         ["translate", "{m}", "--beam-size", "0", "--top-k", "3", "--alignment", "--resume"],
         2,
-        "`--resume` needs a text file as FILE, and --output; `--alignment` needs --json; "
+        "`--resume` needs a text file as INPUT, and --output; `--alignment` needs --json; "
         "`--top-k` needs --sample; `--beam-size` must be at least 1, but is 0 instead",
     ),
     "repeated term": (

@@ -47,7 +47,7 @@ TranslationFormatter = Callable[["Translation"], str]
 _FileArgument = Annotated[
     str,
     typer.Argument(
-        metavar="FILE",
+        metavar="INPUT",
         help="Text file, which is translated line by line, or document (.html, .srt, .vtt, .po, "
         ".docx, .tmx, .xliff), which requires --output. `-` is standard input.",
     ),
@@ -57,21 +57,27 @@ _OutputOption = Annotated[
     typer.Option(
         "--output",
         "-o",
-        metavar="FILE",
-        help="Output file. It is written as FILE.partial and renamed when it is complete. Default: "
-        "standard output.",
+        metavar="OUTPUT",
+        help="Output file; an existing file is replaced. Lines are written to OUTPUT.partial, "
+        "which is renamed to OUTPUT when it is complete. Default: standard output.",
     ),
 ]
 _ResumeOption = Annotated[
     bool,
     typer.Option(
         "--resume",
-        help="Continue an interrupted run after the last complete line of the output file. "
-        "Requires FILE and --output.",
+        help="Continue an interrupted run after the last complete line of OUTPUT.partial. Input, "
+        "model and settings must be the same. Requires a text file as INPUT, not a document or "
+        "standard input, and --output.",
     ),
 ]
 _NBestOption = Annotated[
-    int | None, typer.Option(help="Number of translations per line, best first. Default: 1.")
+    int | None,
+    typer.Option(
+        help="Number of translations per line, best first, separated by tabs on one output line; "
+        "with --json, all but the best are in `alternatives`. At most the beam size, except with "
+        "--sample. Not for documents. Default: 1."
+    ),
 ]
 _SampleOption = Annotated[
     bool, typer.Option("--sample", help="Sample each token at random instead of using beam search.")
@@ -102,29 +108,35 @@ _SeedOption = Annotated[
 _PrefixOption = Annotated[
     str,
     typer.Option(
-        metavar="TEXT", help="Text that every translation must start with. Default: none."
+        metavar="TEXT",
+        help="Text that the translation of each line must start with. Default: none.",
     ),
 ]
 _ForbiddenOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TEXT",
-        help="Word or phrase that must not appear in a translation. May be repeated.",
+        help="Word or phrase that must not appear in a translation. It is matched as whole words "
+        "and with case. May be repeated.",
     ),
 ]
 _GlossaryOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Glossary file with one source term, a tab and its required translation per line.",
+        help="Glossary file with one source term, a tab and its required translation per line. "
+        "Terms are matched as whole words; terms in lower case are matched in any case. A required "
+        "translation that could not be used is reported on standard error, and with --json in "
+        "`unmet_constraints`.",
     ),
 ]
 _SplitOption = Annotated[
     Literal["long", "always", "never"] | None,
     typer.Option(
         help="Which lines are split into sentences before translation. `long`: lines that exceed "
-        "the model's maximum length. `always`: all lines. `never`: none; lines that are too long "
-        "fail. Default: long."
+        "the model's maximum length. `always`: all lines. `never`: none; a line that is too long "
+        "gets an empty translation and a message on standard error, and the exit status is 1. "
+        "Default: long."
     ),
 ]
 _WithScoresOption = Annotated[
@@ -132,13 +144,17 @@ _WithScoresOption = Annotated[
     typer.Option(
         "--with-scores",
         help="Print the score (log-probability / length^α, see --length-penalty) before each "
-        "translation, separated by a tab; with --json, add the log-probability of each token.",
+        "translation, separated by a tab; with --json, add the log-probability of each token. Not "
+        "for documents.",
     ),
 ]
 _AlignmentOption = Annotated[
     bool, typer.Option("--alignment", help="Add word alignments to the output. Requires --json.")
 ]
-_JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+_JsonOption = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON object per input line. Not for documents."),
+]
 
 
 def translate(
@@ -223,7 +239,7 @@ class _TranslationTask:
             yield problem
         is_resumable = self.output and self.file != STANDARD_INPUT and not self._is_document
         if self.resume and not is_resumable:
-            yield "`--resume` needs a text file as FILE, and --output"
+            yield "`--resume` needs a text file as INPUT, and --output"
         if alignment and self.output_format != "json":
             yield "`--alignment` needs --json"
         if self._is_document and self.output is None:
