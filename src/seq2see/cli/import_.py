@@ -31,7 +31,7 @@ def import_(
         typer.Option(
             metavar="SOURCE,TARGET",
             help="Language codes of source and target, for example en,de. Default: read from the "
-            "configuration of the model.",
+            "configuration or the name of the model.",
         ),
     ] = None,
 ) -> None:

@@ -33,7 +33,11 @@ def info(
     ] = 37_000,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the card of a model and its available engines, or the modules of a preset."""
+    """Describe a model and the engines that can run it, or the architecture of a preset.
+
+    For a model: architecture, number of parameters, training data and scores. For a preset: the
+    modules with their numbers of parameters.
+    """
     if Path(model).is_dir():
         _print_model(Path(model), as_json)
     elif model in get_args(PresetName):

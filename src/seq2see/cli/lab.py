@@ -18,12 +18,6 @@ if TYPE_CHECKING:
     from seq2see.lab.runner import Outcome
 
 OutputLanguage = Literal["en", "zh"]
-_LanguageOption = Annotated[
-    OutputLanguage,
-    typer.Option(
-        "--language", help="Language of the output and of the HTML report: English or Chinese."
-    ),
-]
 HTML_EXTENSIONS = (".html", ".htm")
 
 app = typer.Typer(
@@ -35,7 +29,12 @@ app = typer.Typer(
 
 
 @app.command("list", cls=Command)
-def list_(language: _LanguageOption = "en", as_json: JsonOption = False) -> None:
+def list_(
+    language: Annotated[
+        OutputLanguage, typer.Option(help="Language of the output: English or Chinese.")
+    ] = "en",
+    as_json: JsonOption = False,
+) -> None:
     """List the experiments."""
     from seq2see.lab.registry import experiments
     from seq2see.lab.words import NEEDS_FULL, TRAINS
@@ -56,7 +55,7 @@ def run(
     names: Annotated[
         list[str],
         typer.Argument(
-            metavar="NUMBER… | all", help="Numbers of the experiments (see `lab list`), or `all`."
+            metavar="NUMBER|all", help="Numbers of the experiments (see `lab list`), or `all`."
         ),
     ],
     full: Annotated[
@@ -65,7 +64,10 @@ def run(
             "--full", help="Run the full version, which takes longer: more seeds, larger sizes."
         ),
     ] = False,
-    language: _LanguageOption = "en",
+    language: Annotated[
+        OutputLanguage,
+        typer.Option(help="Language of the output and of the HTML report: English or Chinese."),
+    ] = "en",
     html: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Also write a report with figures to this HTML file."),
@@ -81,8 +83,9 @@ def run(
         Path | None,
         typer.Option(
             metavar="MODEL",
-            help="Directory of an English-French model trained on builtin:fables that experiments "
-            "analyze. Default: a small model is trained.",
+            help="Model directory. Experiments that analyze a trained model use this one, which "
+            "must be an English-French model trained on builtin:fables. Default: a small model is "
+            "trained.",
         ),
     ] = None,
     cache: Annotated[
