@@ -48,6 +48,28 @@ def test_help_shows_no_value_for_flags(command: list[str]) -> None:
     assert "<bool>" not in seq2see(*command, "--help").stdout
 
 
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        ("init", "init [OPTIONS] FILES..."),
+        ("train", "train [OPTIONS] RECIPE [section.key=value]..."),
+        ("translate", "translate [OPTIONS] MODEL [INPUT]"),
+        ("evaluate", "evaluate [OPTIONS] [MODEL] [FILES]..."),
+        ("explain", "explain [OPTIONS] MODEL [TEXT]"),
+        ("lab run", "lab run [OPTIONS] {NUMBER|all}..."),
+    ],
+)
+def test_usage_marks_optional_and_repeated_arguments(command: str, usage: str) -> None:
+    lines = [line.strip() for line in seq2see(*command.split(), "--help").stdout.splitlines()]
+    assert f"Usage: seq2see {usage}" in lines
+
+
+def test_help_shows_default_without_brackets() -> None:
+    help_text = " ".join(seq2see("demo", "--help").stdout.replace("│", " ").split())
+    assert "Default: 8." in help_text
+    assert "(8)" not in help_text
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(command: str) -> None:
     done = seq2see(command, "--help")
