@@ -22,7 +22,7 @@ from seq2see.documents.placeholders import (
 )
 from seq2see.documents.protected_translation import (
     translate_with_alignment,
-    translate_with_fallbacks,
+    translate_preserving_placeholders,
 )
 from seq2see.documents.word_alignment import (
     CopiedSpan,
@@ -171,7 +171,7 @@ class DocumentTranslator:
         def translate(texts: Sequence[str]) -> list[Translation]:
             return translate_with_alignment(self._translator, texts, self._options)
 
-        return translate_with_fallbacks(lines, translate, keep_numbers=self._keep_numbers)
+        return translate_preserving_placeholders(lines, translate, keep_numbers=self._keep_numbers)
 
     def _build_unit(
         self,

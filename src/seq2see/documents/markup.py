@@ -59,7 +59,7 @@ class IndexRange(NamedTuple):
     end: int
 
 
-class TagPosition(NamedTuple):
+class TargetTagPosition(NamedTuple):
     """Position of a tag in a translation, and the index of the pair of tags around it."""
 
     start: int
@@ -136,23 +136,23 @@ class TextUnit:
         """Ranges of the text that the model sees but must not change."""
         return tuple(IndexRange(tag.start, tag.end) for tag in self.tags if tag.is_protected)
 
-    def to_nodes(self, text: str, positions: Sequence[TagPosition]) -> Iterator[MarkupNode]:
+    def to_nodes(self, text: str, positions: Sequence[TargetTagPosition]) -> Iterator[MarkupNode]:
         """Yield the nodes of a translation, in which `positions` are the positions of the tags."""
         children: dict[int, list[int]] = {}
         for index, position in enumerate(positions):
             children.setdefault(position.parent, []).append(index)
         for siblings in children.values():
             siblings.sort(key=lambda index: (positions[index].start, positions[index].end, index))
-        outermost = TagPosition(0, len(text), ROOT)
+        outermost = TargetTagPosition(0, len(text), ROOT)
         yield from self._content_nodes(text, outermost, ROOT, children, positions)
 
     def _content_nodes(
         self,
         text: str,
-        bounds: TagPosition,
+        bounds: TargetTagPosition,
         parent: int,
         children: Mapping[int, Sequence[int]],
-        positions: Sequence[TagPosition],
+        positions: Sequence[TargetTagPosition],
     ) -> Iterator[MarkupNode]:
         """Yield the nodes inside a pair of tags, whose content has these bounds."""
         done = bounds.start

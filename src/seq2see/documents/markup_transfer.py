@@ -19,7 +19,7 @@ from seq2see.documents.markup import (
     IndexRange,
     InlineTag,
     StandaloneTag,
-    TagPosition,
+    TargetTagPosition,
     TextUnit,
 )
 from seq2see.documents.word_alignment import (
@@ -42,7 +42,7 @@ def transfer_tags(
     target: str,
     links: Sequence[WeightedLink],
     copied_spans: Sequence[CopiedSpan] = (),
-) -> list[TagPosition]:
+) -> list[TargetTagPosition]:
     """Return the position of each tag of a unit in its translation.
 
     Each protected range of the unit must be inside one of the copied spans.
@@ -232,11 +232,11 @@ class _TagTransfer:
         """Index of the innermost pair of tags that contains each token."""
         self._allocations = {ROOT: TokenAllocation(IndexRange(0, len(self._tokens)))}
         """The tokens of each pair of tags."""
-        self._positions: list[TagPosition] = [TagPosition(0, 0, ROOT)] * len(unit.tags)
+        self._positions: list[TargetTagPosition] = [TargetTagPosition(0, 0, ROOT)] * len(unit.tags)
         self._used_spaces = set[int]()
         """Offsets of the white space at the ends of a pair."""
 
-    def compute_positions(self) -> list[TagPosition]:
+    def compute_positions(self) -> list[TargetTagPosition]:
         self._place_children(ROOT, IndexRange(0, len(self._target)))
         for index, tag in enumerate(self._tags):
             if tag.is_protected:
@@ -252,7 +252,7 @@ class _TagTransfer:
                 tokens = self._choose_tokens(tag)
                 self._assign(index, tokens)
                 characters = self._to_characters(tag, tokens, bounds)
-                self._positions[index] = TagPosition(*characters, parent)
+                self._positions[index] = TargetTagPosition(*characters, parent)
                 self._place_children(index, characters)
             elif not tag.is_protected:
                 empty.append(index)
@@ -325,7 +325,7 @@ class _TagTransfer:
         """Place a standalone tag, or a pair of tags without text and the tags inside it."""
         tag = self._tags[index]
         offset = self._find_empty_offset(tag, bounds)
-        self._positions[index] = TagPosition(offset, offset, tag.parent)
+        self._positions[index] = TargetTagPosition(offset, offset, tag.parent)
         if tag.is_pair:
             end = self._allocations[tag.parent].token_range.end
             self._allocations[index] = TokenAllocation(IndexRange(end, end))
@@ -378,7 +378,7 @@ class _TagTransfer:
             owner = self._tags[owner].parent
         return owner
 
-    def _protected_position(self, tag: InlineTag) -> TagPosition:
+    def _protected_position(self, tag: InlineTag) -> TargetTagPosition:
         """Return the position of protected text, which is inside a copied span."""
         index = bisect_right(self._copied_spans, tag.start, key=lambda span: span.source.start)
         source, target = self._copied_spans[index - 1]
@@ -386,7 +386,7 @@ class _TagTransfer:
         assert tag.end <= source.end
         start = target.start + tag.start - source.start
         token = bisect_right(self._tokens, start, key=lambda token: token.start) - 1
-        return TagPosition(start, start + tag.end - tag.start, self._owners[token])
+        return TargetTagPosition(start, start + tag.end - tag.start, self._owners[token])
 
 
 class _SourceUnit:

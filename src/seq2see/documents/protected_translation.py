@@ -70,7 +70,7 @@ def translate_protected(
         return translate_with_alignment(translator, texts, options)
 
     protected_lines = [ProtectedLine(text) for text in lines]
-    results = translate_with_fallbacks(protected_lines, translate, keep_numbers=keep_numbers)
+    results = translate_preserving_placeholders(protected_lines, translate, keep_numbers=keep_numbers)
     translations = [result.translation for result in results]
     if options and options.alignment:
         return translations
@@ -90,7 +90,7 @@ def translate_with_alignment(
     return translator.translate(list(texts), options, alignment=True)
 
 
-def translate_with_fallbacks(
+def translate_preserving_placeholders(
     lines: Sequence[ProtectedLine], translate: TranslateWithAlignment, *, keep_numbers: bool = False
 ) -> list[ProtectedTranslation]:
     """Translate lines by the first strategy that preserves their protected text."""

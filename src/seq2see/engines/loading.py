@@ -210,7 +210,7 @@ def load_engine(
     load_torch = partial(load_torch_engine, bundle, device, num_threads)
     if reason:
         return LoadedEngine(load_torch(), (f"ctranslate2 is not used: {reason}",))
-    stop_rule = "beam_full" if requires_ctranslate2 else read_stop_rule(bundle)
+    stop_rule = "beam_full" if requires_ctranslate2 else read_default_stop_rule(bundle)
     max_positions = bundle.config.max_positions
     return LoadedEngine(
         FallbackEngine(
@@ -236,7 +236,7 @@ def load_torch_engine(
         bundle.build_model().to(device),
         bundle.special_tokens,
         read_alignment_config(bundle),
-        read_stop_rule(bundle) if not ensemble else "exact",
+        read_default_stop_rule(bundle) if not ensemble else "exact",
         threads=threads if device == "cpu" else 1,
         ensemble=[other.build_model().to(device) for other in ensemble],
     )
@@ -264,7 +264,7 @@ def read_alignment_config(bundle: Bundle) -> AlignmentConfig:
     return config
 
 
-def read_stop_rule(bundle: Bundle) -> StopRule:
+def read_default_stop_rule(bundle: Bundle) -> StopRule:
     """Return the default stop rule stored with a model."""
     return "beam_full" if bundle.provenance.notes.get(STOP_RULE_NOTE) == "beam_full" else "exact"
 

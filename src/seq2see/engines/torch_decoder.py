@@ -215,7 +215,7 @@ class PackedOutputProjection:
         return torch.log_softmax(logits_RV, -1, out=logits_RV)
 
 
-class StepDecoder(Protocol):
+class DecoderStateStepper(Protocol):
     """Decodes the hypotheses of one batch of sources, one token per step."""
 
     def step(self, tokens_R: Tensor) -> Tensor:
@@ -228,9 +228,9 @@ class StepDecoder(Protocol):
         """
 
 
-def create_step_decoder(
+def create_state_stepper(
     model: Transformer, memory: EncoderOutput, recorder: Recorder = NULL_RECORDER
-) -> StepDecoder:
+) -> DecoderStateStepper:
     """Return the fastest step decoder that supports the model, its device and the recorder."""
     supports_fast_step = (
         recorder is NULL_RECORDER
@@ -240,9 +240,9 @@ def create_step_decoder(
         and supports_fast_cpu_step(model)
     )
     return (
-        FastCpuStepDecoder(model, memory)
+        FastCpuStateStepper(model, memory)
         if supports_fast_step
-        else ModelStepDecoder(model, memory, recorder)
+        else ModelStateStepper(model, memory, recorder)
     )
 
 
@@ -269,7 +269,7 @@ def _is_modified(module: nn.Module) -> bool:
     return bool(is_shared or is_hooked or module.training)
 
 
-class ModelStepDecoder:
+class ModelStateStepper:
     """Decodes with `Transformer.step`, for every model, device and recorder."""
 
     def __init__(
@@ -288,7 +288,7 @@ class ModelStepDecoder:
         self._cache.reorder(sources_B, parents_BK)
 
 
-class FastCpuStepDecoder:
+class FastCpuStateStepper:
     """Decodes with direct calls of torch functions; see the docstring of this module.
 
     The model must satisfy `supports_fast_cpu_step`. An instance that was created in inference mode
@@ -480,7 +480,7 @@ class TorchDecoder:
     ) -> None:
         self._output: SupportsLogProbabilities = output_projection or model.output
         self._attention_recorder = attention_recorder
-        self._step_decoder = create_step_decoder(
+        self._step_decoder = create_state_stepper(
             model, encode_in_groups(model, source_BS, recorder), attention_recorder or recorder
         )
 

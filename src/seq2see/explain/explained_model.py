@@ -11,7 +11,7 @@ from torch import Tensor
 from seq2see.bundle import Bundle, SpecialTokens
 from seq2see.engines.base import resolve_search_config
 from seq2see.engines.batching import DEFAULT_SPECIAL_TOKENS, add_special_tokens
-from seq2see.engines.loading import read_alignment_config, read_stop_rule
+from seq2see.engines.loading import read_alignment_config, read_default_stop_rule
 from seq2see.engines.torch_decoder import AlignmentConfig, CrossAttentionRecorder, TorchDecoder
 from seq2see.errors import InputError
 from seq2see.explain.interventions import Intervention
@@ -230,7 +230,7 @@ class ExplainedModel:
             bundle.languages,
             bundle.special_tokens,
             read_alignment_config(bundle),
-            read_stop_rule(bundle),
+            read_default_stop_rule(bundle),
             bundle.max_length,
         )
 

@@ -248,7 +248,7 @@ def parse_scale_scores(text: str) -> Intervention:
         raise _syntax_error("scale_scores", "ADDRESS=NUMBER", text) from None
 
 
-def parse_key_masking(text: str) -> Intervention:
+def parse_mask_keys(text: str) -> Intervention:
     """Parse an attention address and key positions: `decoder.cross=4,5`."""
     address, keys = _split_value(text, "mask", "decoder.cross=4,5")
     if not re.fullmatch(r"\d+(,\d+)*", keys):

@@ -57,7 +57,7 @@ class ExactMatch(Metric):
         return self._compute_score_from_stats(np.sum(stats, axis=0))
 
 
-class CharacterLevelTER(TER):
+class CharacterTokenTER(TER):
     """TER on characters, for languages whose words Tercom cannot find."""
 
     def __init__(self, case_sensitive: bool = False) -> None:
@@ -275,7 +275,7 @@ def _build_ter(language: str | None, case_sensitive: bool) -> TER:
     if not is_written_without_spaces(language):
         return TER(case_sensitive=case_sensitive)
     if primary_language(language) not in _TOKENIZATIONS:
-        return CharacterLevelTER(case_sensitive)
+        return CharacterTokenTER(case_sensitive)
     return TER(case_sensitive=case_sensitive, normalized=True, asian_support=True)
 
 

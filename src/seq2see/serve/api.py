@@ -19,7 +19,7 @@ from seq2see.serve.errors import (
     TextTooLong,
 )
 from seq2see.serve.executor import RequestExecutor, check_api_key
-from seq2see.serve.lab_runner import LabRunner, list_experiments, list_lab_notes
+from seq2see.serve.lab_runner import LabRunner, list_experiments, list_claim_sources
 from seq2see.serve.model_and_run_routes import add_model_routes, add_run_routes
 from seq2see.serve.openapi import (
     ENGINE_ERROR_STATUSES,
@@ -219,7 +219,7 @@ def _add_lab_routes(router: APIRouter, service: Service, executor: RequestExecut
     def experiments(request: Request) -> Response:
         check_api_key(request, service)
         return FiniteJSONResponse(
-            {"experiments": list_experiments(), "notes": list_lab_notes(), "can_run": can_run}
+            {"experiments": list_experiments(), "notes": list_claim_sources(), "can_run": can_run}
         )
 
     @router.post(

@@ -29,7 +29,7 @@ def list_experiments() -> list[dict[str, Any]]:
     return [each.record() for each in _load_experiments()]
 
 
-def list_lab_notes() -> dict[str, dict[Language, str]]:
+def list_claim_sources() -> dict[str, dict[Language, str]]:
     """Return the subject of each note whose claims are tested, by note and language."""
     from seq2see.lab.words import NOTES  # noqa: PLC0415 as slow to import as the experiments
 

@@ -234,7 +234,7 @@ class Service:
         route = self.resolve_route(request.source, request.target, request.model, request.text)
         model = _require_single_model(route)
         return self._log_engine_errors(
-            lambda: unbatched.ablate_heads(self.queue, context, model, request)
+            lambda: unbatched.measure_head_effects(self.queue, context, model, request)
         )
 
     def stream(

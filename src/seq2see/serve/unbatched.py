@@ -77,7 +77,7 @@ def explain_text(
     return run_unbatched(queue, context, run, _compute_trace_cost(model, request.text, weight))
 
 
-def ablate_heads(
+def measure_head_effects(
     queue: WorkQueue, context: RequestContext, model: ServedModel, request: HeadAblationRequest
 ) -> AblationResults:
     """Return the effect of ablating each attention head on a contrastive pair.

@@ -228,7 +228,7 @@ def join_worker_group(fsdp: bool = False) -> Iterator[WorkerGroup]:
         return
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     store, rank, world_size = next(rendezvous("env://", timeout=_GROUP_TIMEOUT))
-    store = new_rendezvous_store(store, rank, world_size)
+    store = choose_unused_store_prefix(store, rank, world_size)
     dist.init_process_group(
         backend, store=store, rank=rank, world_size=world_size, timeout=_GROUP_TIMEOUT
     )
@@ -239,7 +239,7 @@ def join_worker_group(fsdp: bool = False) -> Iterator[WorkerGroup]:
         time.sleep(_GLOO_RELEASE_SECONDS)
 
 
-def new_rendezvous_store(store: Store, rank: int, world_size: int) -> Store:
+def choose_unused_store_prefix(store: Store, rank: int, world_size: int) -> Store:
     """Return a part of the store that is unused and the same for all workers of this start.
 
     torchrun's agent keeps one store for all starts of its workers (torch 2.13), which still holds

@@ -20,7 +20,7 @@ from seq2see.data.quality.languages import find_other_script
 from seq2see.data.quality.line_shifts import find_line_shifts
 from seq2see.data.quality.model_suggestion import suggest_model
 from seq2see.data.quality.report import CorpusFinding, CorpusReport, Distribution
-from seq2see.data.quality.rules import encoding_problem, find_unmatched_markup, numbers_differ
+from seq2see.data.quality.rules import encoding_problem, find_unmatched_markup, have_conflicting_numbers
 from seq2see.data.quality.words import compute_match_key, extract_words
 from seq2see.data.readers import SentencePair
 from seq2see.errors import ConfigError, InputError
@@ -631,7 +631,7 @@ def test_unmatched_markup_is_found(source: str, target: str, expected: str | Non
     ],
 )
 def test_number_mismatches_are_found(source: str, target: str, differ: bool) -> None:
-    assert numbers_differ(source, target) is differ
+    assert have_conflicting_numbers(source, target) is differ
 
 
 def test_other_scripts_are_found() -> None:

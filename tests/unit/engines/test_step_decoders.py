@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from seq2see.engines.torch_decoder import (
     INITIAL_CACHE_LENGTH,
-    FastCpuStepDecoder,
-    ModelStepDecoder,
-    StepDecoder,
-    create_step_decoder,
+    FastCpuStateStepper,
+    ModelStateStepper,
+    DecoderStateStepper,
+    create_state_stepper,
     supports_fast_cpu_step,
 )
 from seq2see.explain.patched import replace_modules
@@ -67,7 +67,7 @@ def model(**settings: Any) -> Transformer:
     return net
 
 
-def run(taken: StepDecoder, turns: Sequence[tuple[Tensor, Tensor] | None]) -> list[Tensor]:
+def run(taken: DecoderStateStepper, turns: Sequence[tuple[Tensor, Tensor] | None]) -> list[Tensor]:
     """Take one step per turn, and reorder the hypotheses after it if the turn says so."""
     rows, generator, states = len(SOURCES), torch.Generator().manual_seed(2), []
     for turn in turns:
@@ -98,9 +98,9 @@ def same(net: Transformer, turns: Sequence[tuple[Tensor, Tensor] | None]) -> Non
     """Decode with both step decoders, and compare each state."""
     with torch.inference_mode():
         memory = net.encode(SOURCES)
-        lean = create_step_decoder(net, memory)
-        assert isinstance(lean, FastCpuStepDecoder)
-        wanted, found = run(ModelStepDecoder(net, memory), turns), run(lean, turns)
+        lean = create_state_stepper(net, memory)
+        assert isinstance(lean, FastCpuStateStepper)
+        wanted, found = run(ModelStateStepper(net, memory), turns), run(lean, turns)
     for own, other in zip(wanted, found, strict=True):
         torch.testing.assert_close(other, own, rtol=1e-10, atol=1e-10)
 
@@ -119,7 +119,7 @@ def test_reordering_before_the_first_step() -> None:
     tokens_R = torch.tensor([1, 5, 6, 7])
     with torch.inference_mode():
         memory = net.encode(SOURCES[:2])
-        for kind in (ModelStepDecoder, FastCpuStepDecoder):
+        for kind in (ModelStateStepper, FastCpuStateStepper):
             taken = kind(net, memory)
             taken.reorder(torch.tensor([0, 0, 1, 1]), torch.zeros(4, 1, dtype=torch.long))
             states.append(taken.step(tokens_R))
@@ -128,7 +128,7 @@ def test_reordering_before_the_first_step() -> None:
 
 def test_fast_steps_compute_no_gradients() -> None:
     net = model()
-    taken = FastCpuStepDecoder(net, net.encode(SOURCES))
+    taken = FastCpuStateStepper(net, net.encode(SOURCES))
     assert not taken.step(torch.tensor([1, 2, 3])).requires_grad
 
 
@@ -136,7 +136,7 @@ def test_fast_steps_compute_no_gradients() -> None:
 def test_unsupported_models_use_the_model_step(kind: str) -> None:
     net = model(**OTHERS[kind])
     with torch.inference_mode():
-        assert isinstance(create_step_decoder(net, net.encode(SOURCES)), ModelStepDecoder)
+        assert isinstance(create_state_stepper(net, net.encode(SOURCES)), ModelStateStepper)
 
 
 class Louder(nn.Module):
@@ -218,7 +218,7 @@ def test_different_numbers_of_heads_are_not_supported() -> None:
 def test_autocast_uses_the_model_step() -> None:
     net = model()
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
-        assert isinstance(create_step_decoder(net, net.encode(SOURCES)), ModelStepDecoder)
+        assert isinstance(create_state_stepper(net, net.encode(SOURCES)), ModelStateStepper)
 
 
 def test_recorder_uses_the_model_step() -> None:
@@ -228,20 +228,20 @@ def test_recorder_uses_the_model_step() -> None:
 
     net = model()
     with torch.inference_mode():
-        assert isinstance(create_step_decoder(net, net.encode(SOURCES), Ear()), ModelStepDecoder)
+        assert isinstance(create_state_stepper(net, net.encode(SOURCES), Ear()), ModelStateStepper)
         assert isinstance(
-            create_step_decoder(net, net.encode(SOURCES), NULL_RECORDER), FastCpuStepDecoder
+            create_state_stepper(net, net.encode(SOURCES), NULL_RECORDER), FastCpuStateStepper
         )
 
 
 def test_model_in_training_mode_uses_the_model_step() -> None:
     net = model().train()
     with torch.inference_mode():
-        assert isinstance(create_step_decoder(net, net.encode(SOURCES)), ModelStepDecoder)
+        assert isinstance(create_state_stepper(net, net.encode(SOURCES)), ModelStateStepper)
 
 
 def test_source_of_only_padding_gives_no_nan() -> None:
     net = model()
     with torch.inference_mode():
-        taken = create_step_decoder(net, net.encode(torch.tensor([[3, 4, 2], [0, 0, 0]])))
+        taken = create_state_stepper(net, net.encode(torch.tensor([[3, 4, 2], [0, 0, 0]])))
         assert taken.step(torch.tensor([1, 1])).isfinite().all()

@@ -27,7 +27,7 @@ from seq2see.data.fables.phrases import (
 from seq2see.data.fables.pronoun_pairs import (
     MinimalPairSentence,
     build_textbook_pair,
-    generate_minimal_pair,
+    generate_pronoun_sentence_pair,
     is_reserved_pair,
 )
 from seq2see.data.fables.simple_sentences import CONSTRUCTIONS
@@ -156,7 +156,7 @@ SentenceDraft = MinimalPairSentence | tuple[str, BilingualPhrase]
 
 def _draw_unseen(chooser: WordChooser, short: bool) -> Iterator[tuple[SentenceDraft, ...]]:
     while True:
-        yield generate_minimal_pair(chooser, short, unseen=True)
+        yield generate_pronoun_sentence_pair(chooser, short, unseen=True)
 
 
 def _draw_sentences(
@@ -168,7 +168,7 @@ def _draw_sentences(
     while True:
         drafts: tuple[SentenceDraft, ...]
         if chooser.chance(sizes.pronoun_share):
-            drafts = generate_minimal_pair(chooser, short)
+            drafts = generate_pronoun_sentence_pair(chooser, short)
         else:
             construction = chooser.pick(weighted)
             drafts = ((construction.name, construction.build(chooser)),)

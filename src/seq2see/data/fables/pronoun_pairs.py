@@ -409,7 +409,7 @@ def find_noun_adjective_pairs(
     )
 
 
-def generate_minimal_pair(
+def generate_pronoun_sentence_pair(
     chooser: WordChooser, short: bool = False, unseen: bool = False
 ) -> tuple[MinimalPairSentence, MinimalPairSentence]:
     """Return two sentences that differ only in the predicate of "it".

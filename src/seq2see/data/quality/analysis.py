@@ -286,7 +286,7 @@ def _build_findings(
 ) -> Iterator[CorpusFinding]:
     counts, examples, num_pairs = counter.counts, counter.examples, statistics.num_pairs
     yield from report.empty_corpus_findings(num_pairs)
-    yield from report.language_findings(model.languages, num_pairs)
+    yield from report.side_language_findings(model.languages, num_pairs)
     yield from report.unrelated_sides_findings(model.is_unrelated, num_pairs)
     yield from report.shift_findings(model.shifts, examples, num_pairs)
     if model.languages.is_swapped:

@@ -292,7 +292,7 @@ def shift_findings(
         yield CorpusFinding("shifted", "fault", count, count / num_pairs, text, tuple(inside))
 
 
-def language_findings(checker: LanguageChecker, num_pairs: int) -> Iterator[CorpusFinding]:
+def side_language_findings(checker: LanguageChecker, num_pairs: int) -> Iterator[CorpusFinding]:
     """Yield a finding if most lines of a side are not in the declared language."""
     if checker.is_swapped:
         source, target = (side.declared for side in checker.sides)

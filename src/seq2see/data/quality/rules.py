@@ -84,7 +84,7 @@ def find_unmatched_markup(source: str, target: str) -> str | None:
     return next(iter((in_source - in_target) + (in_target - in_source)), None)
 
 
-def numbers_differ(source: str, target: str) -> bool:
+def have_conflicting_numbers(source: str, target: str) -> bool:
     """Return whether both sides have numbers, but none that could be the same.
 
     The comparison is lenient: 10,000 may be 1万, and 2:30 p.m. may be 14 h 30.
@@ -297,7 +297,7 @@ def _check_alignment(inputs: RuleInputs) -> list[str]:
 
 def _check_numbers(inputs: RuleInputs) -> list[str]:
     return inputs.reasons_per_pair(
-        lambda pair: "the numbers differ" if numbers_differ(pair.source, pair.target) else ""
+        lambda pair: "the numbers differ" if have_conflicting_numbers(pair.source, pair.target) else ""
     )
 
 
