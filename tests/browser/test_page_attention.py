@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from seq2see.explain.trace import decode_tensor
+from seq2see.explain.trace_format import decode_tensor
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import torch
 
-from seq2see.explain.trace import decode_tensor
+from seq2see.explain.trace_format import decode_tensor
 from seq2see.model.embeddings import SinusoidFrequencies, SinusoidLayout, compute_sinusoids
 
 

@@ -22,7 +22,7 @@ from seq2see.explain import (
     trace_translation,
 )
 from seq2see.explain.attribution import average_ranks
-from seq2see.explain.trace import decode_tensor, encode_tensor
+from seq2see.explain.trace_format import decode_tensor, encode_tensor
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import LengthConfig, SearchConfig, SearchInput
 from seq2see.text import TokenizerConfig, TokenizerPair

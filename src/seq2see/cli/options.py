@@ -210,7 +210,7 @@ def load_translator(
     ensemble: Sequence[Path] | None = None,
 ) -> Translator:
     """Load a model, or several as an ensemble, and print the notes on its engine."""
-    from seq2see.cpu_performance import freeze_gc
+    from seq2see.process_tuning import freeze_gc
     from seq2see.translator import load
 
     directories = [model, *(ensemble or ())]

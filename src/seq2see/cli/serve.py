@@ -124,7 +124,7 @@ def _serve(
     runs: Path | None,
 ) -> None:
     """Load the models, print the URL and serve until the process is stopped."""
-    from seq2see.cpu_performance import freeze_gc
+    from seq2see.process_tuning import freeze_gc
     from seq2see.serve.auth import ApiKeyStore
     from seq2see.serve.model_registry import ModelRegistry, load_served_model
     from seq2see.serve.monitoring import JsonLog

@@ -21,8 +21,8 @@ from seq2see.documents.placeholders import (
     merge_overlapping_ranges,
 )
 from seq2see.documents.protected_translation import (
-    translate_with_alignment,
     translate_preserving_placeholders,
+    translate_with_alignment,
 )
 from seq2see.documents.word_alignment import (
     CopiedSpan,

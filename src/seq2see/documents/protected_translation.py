@@ -70,7 +70,9 @@ def translate_protected(
         return translate_with_alignment(translator, texts, options)
 
     protected_lines = [ProtectedLine(text) for text in lines]
-    results = translate_preserving_placeholders(protected_lines, translate, keep_numbers=keep_numbers)
+    results = translate_preserving_placeholders(
+        protected_lines, translate, keep_numbers=keep_numbers
+    )
     translations = [result.translation for result in results]
     if options and options.alignment:
         return translations

@@ -12,7 +12,6 @@ from typing import Literal
 import torch
 
 from seq2see.bundle import Bundle
-from seq2see.cpu_performance import resolve_threads, tune_malloc
 from seq2see.engines import ctranslate2_conversion, ctranslate2_engine
 from seq2see.engines.base import (
     BatchResult,
@@ -28,6 +27,7 @@ from seq2see.engines.ctranslate2_engine import CTranslate2Engine, Precision
 from seq2see.engines.torch_decoder import AlignmentConfig
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError
+from seq2see.process_tuning import resolve_threads, tune_malloc
 from seq2see.search import SearchConfig, SearchInput, StopRule
 
 EngineName = Literal["auto", "torch", "ctranslate2"]

@@ -7,10 +7,10 @@ The encoder gets groups of sources of similar length. A search runs faster on la
 sources of any length, but the encoder gains nothing from more than a few hundred tokens and loses
 by padding: attention computes all positions, and removing padding elsewhere needs copies.
 
-`FastCpuStepDecoder` returns the same values as `Transformer.step`, with less overhead per call:
+`FastCpuStateStepper` returns the same values as `Transformer.step`, with less overhead per call:
 modules are bypassed, and the key/value cache is preallocated with time as the first axis, so that a
 new token is appended without copies and the cache is copied only when hypotheses are reordered.
-`ModelStepDecoder` is the reference implementation and supports every model, device and recorder.
+`ModelStateStepper` is the reference implementation and supports every model, device and recorder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seq2see.config import Config
-from seq2see.cpu_performance import PackedLinear, supports_onednn
 from seq2see.model import (
     NULL_RECORDER,
     AttentionListener,
@@ -43,7 +42,7 @@ from seq2see.model import (
 )
 from seq2see.model.attention import CrossAttention, MultiHeadAttention, SelfAttention
 from seq2see.model.embeddings import OutputProjection
-from seq2see.model.layers import DecoderLayer
+from seq2see.model.encoder_decoder import DecoderLayer
 from seq2see.model.modules import (
     Dropout,
     FeedForward,
@@ -53,6 +52,7 @@ from seq2see.model.modules import (
     Sublayer,
     XavierLinear,
 )
+from seq2see.onednn import PackedLinear, supports_onednn
 from seq2see.search import StepOutput
 
 # B sources, K beams, R = B·K hypotheses, T target tokens so far, C capacity of the cache, S source
@@ -78,7 +78,7 @@ SUPPORTED_MODULES = {
     nn.Identity,
     nn.LayerNorm,
 }
-"""Modules of a decoder layer that `FastCpuStepDecoder` implements."""
+"""Modules of a decoder layer that `FastCpuStateStepper` implements."""
 
 
 class AlignmentConfig(Config):
@@ -284,7 +284,7 @@ class ModelStateStepper:
         return self._model.step(tokens_R[:, None], self._cache, self._recorder).squeeze(1)
 
     def reorder(self, sources_B: Tensor, parents_BK: Tensor) -> None:
-        """Reorder the cache of the model; see `StepDecoder.reorder`."""
+        """Reorder the cache of the model; see `DecoderStateStepper.reorder`."""
         self._cache.reorder(sources_B, parents_BK)
 
 
@@ -326,7 +326,7 @@ class FastCpuStateStepper:
 
     @torch.no_grad()
     def reorder(self, sources_B: Tensor, parents_BK: Tensor) -> None:
-        """Reorder the cached keys and values; see `StepDecoder.reorder`."""
+        """Reorder the cached keys and values; see `DecoderStateStepper.reorder`."""
         index_R = (sources_B[:, None] * self._num_beams + parents_BK).flatten()
         self._num_beams = parents_BK.size(1)
         if len(sources_B) != self._num_sources:
@@ -480,13 +480,13 @@ class TorchDecoder:
     ) -> None:
         self._output: SupportsLogProbabilities = output_projection or model.output
         self._attention_recorder = attention_recorder
-        self._step_decoder = create_state_stepper(
+        self._state_stepper = create_state_stepper(
             model, encode_in_groups(model, source_BS, recorder), attention_recorder or recorder
         )
 
     def step(self, tokens_BK: Tensor) -> StepOutput:
         """Append one token to each hypothesis, and return the scores of the next token."""
-        states_RM = self._step_decoder.step(tokens_BK.flatten())
+        states_RM = self._state_stepper.step(tokens_BK.flatten())
         log_probs_RV = self._output.log_probabilities(states_RM)
         log_probs_BKV = log_probs_RV.view(*tokens_BK.shape, -1)
         if self._attention_recorder is None:
@@ -497,4 +497,4 @@ class TorchDecoder:
 
     def reorder(self, rows_B: Tensor, parents_BK: Tensor) -> None:
         """Keep the given sentences and the surviving beams of each."""
-        self._step_decoder.reorder(rows_B, parents_BK)
+        self._state_stepper.reorder(rows_B, parents_BK)

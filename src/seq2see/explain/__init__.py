@@ -25,7 +25,7 @@ from seq2see.explain.interventions import (
 )
 from seq2see.explain.patched import patch_model
 from seq2see.explain.pronoun_test import PronounReport, run_pronoun_test
-from seq2see.explain.trace import AttentionMap, Attribution, BeamNode, DecodingStep, Trace
+from seq2see.explain.trace_format import AttentionMap, Attribution, BeamNode, DecodingStep, Trace
 
 
 class _Callable(ModuleType):

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from seq2see.errors import InputError
 from seq2see.explain.explained_model import ExplainedModel
-from seq2see.explain.trace import (
+from seq2see.explain.trace_format import (
     AttentionMap,
     Attribution,
     AttributionMethod,

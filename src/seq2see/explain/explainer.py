@@ -24,7 +24,7 @@ from seq2see.explain.interventions import (
     find_ablated_heads,
     has_scaled_scores,
 )
-from seq2see.explain.trace import (
+from seq2see.explain.trace_format import (
     AttentionMap,
     Attribution,
     AttributionMethod,

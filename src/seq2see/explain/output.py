@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from seq2see import draw
 from seq2see.draw import DivergingHeatmap
 from seq2see.errors import InputError
-from seq2see.explain.trace import AttentionMap, Trace
+from seq2see.explain.trace_format import AttentionMap, Trace
 
 TRACE_FORMATS = (".json", ".html", *draw.FIGURE_FORMATS)
 MIN_COLOR_SCALE_MAX = 0.25

@@ -32,7 +32,7 @@ from seq2see.model import RelativeAttention, Transformer
 from seq2see.model.attention import Attention, AttentionInputs, MultiHeadAttention
 from seq2see.model.cache import LayerCache
 from seq2see.model.embeddings import PositionalEncoding
-from seq2see.model.layers import DecoderLayer
+from seq2see.model.encoder_decoder import DecoderLayer
 from seq2see.model.masks import AttentionMask, BatchLayout
 from seq2see.model.modules import Residual, Sublayer
 from seq2see.model.recorder import NULL_RECORDER, Recorder

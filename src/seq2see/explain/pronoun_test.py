@@ -30,7 +30,7 @@ from seq2see.explain.head_ablation import (
     find_first_difference,
 )
 from seq2see.explain.output import render_heat_table, render_report, render_table
-from seq2see.explain.trace import TraceBaseModel
+from seq2see.explain.trace_format import TraceBaseModel
 from seq2see.explain.words import build_source_sentence
 from seq2see.model import AttentionRecord, AttentionSite, StackName
 from seq2see.text.tokenizer import find_source_offsets

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seq2see.explain.explained_model import RecordedStep, StepAttention, TraceRecorder
-from seq2see.explain.trace import (
+from seq2see.explain.trace_format import (
     AttentionMap,
     BeamLayerAttention,
     BeamNode,

@@ -36,7 +36,7 @@ from seq2see.model.embeddings import (
     TokenEmbedding,
     compute_sinusoids,
 )
-from seq2see.model.layers import Decoder, DecoderLayer, Encoder, EncoderLayer
+from seq2see.model.encoder_decoder import Decoder, DecoderLayer, Encoder, EncoderLayer
 from seq2see.model.masks import (
     CAUSAL_MASK,
     NO_MASK,

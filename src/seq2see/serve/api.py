@@ -19,7 +19,7 @@ from seq2see.serve.errors import (
     TextTooLong,
 )
 from seq2see.serve.executor import RequestExecutor, check_api_key
-from seq2see.serve.lab_runner import LabRunner, list_experiments, list_claim_sources
+from seq2see.serve.lab_runner import LabRunner, list_claim_sources, list_experiments
 from seq2see.serve.model_and_run_routes import add_model_routes, add_run_routes
 from seq2see.serve.openapi import (
     ENGINE_ERROR_STATUSES,

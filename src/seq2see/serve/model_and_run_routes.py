@@ -15,7 +15,7 @@ from starlette.responses import Response
 from torch import nn
 
 from seq2see.engines.torch_engine import TorchEngine
-from seq2see.explain.trace import encode_tensor, to_numpy
+from seq2see.explain.trace_format import encode_tensor, to_numpy
 from seq2see.model import Transformer, count_parameters
 from seq2see.model.embeddings import LearnedPositions
 from seq2see.serve.config import ServeConfig

@@ -29,7 +29,7 @@ from seq2see.text.normalization import (
     normalize_and_escape,
     unescape_meta_space,
 )
-from seq2see.text.packed_ids import CachedWordEncoder, PackedIds
+from seq2see.text.packed_ids import PackedIds
 from seq2see.text.subword_sampling import (
     BpeSegmenter,
     Segmenter,
@@ -42,6 +42,7 @@ from seq2see.text.tokenizer_training import (
     TokenizerConfig,
     train_sentencepiece,
 )
+from seq2see.text.word_encoding_cache import CachedWordEncoder
 
 _SEGMENTERS: dict[str, Callable[[SubwordVocabulary], Segmenter]] = {
     "bpe": BpeSegmenter,

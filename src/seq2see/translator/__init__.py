@@ -1,5 +1,6 @@
 """Translation of text: combines tokenizers, an engine and options."""
 
+from seq2see.translator.options import TranslationOptions
 from seq2see.translator.translation import (
     AlignmentLink,
     PairScore,
@@ -7,7 +8,6 @@ from seq2see.translator.translation import (
     SentenceAlignment,
     Translation,
     TranslationFlag,
-    TranslationOptions,
 )
 from seq2see.translator.translator import Translator, load
 

@@ -17,7 +17,7 @@ from seq2see.search.processors import PHRASE_PAD, pad_phrases
 from seq2see.text import Tokenizer
 from seq2see.text.languages import UNSPACED_CHARACTERS, continues_word, is_written_without_spaces
 from seq2see.text.tokenizer import find_piece_offsets
-from seq2see.translator.translation import TranslationOptions
+from seq2see.translator.options import TranslationOptions
 
 # B rows, K beams, V vocabulary, E emitted tokens, S sources, P required phrases of a source,
 # L tokens of a phrase, W windows, N matches

@@ -13,14 +13,9 @@ from seq2see.text import Tokenizer, TokenizerPair
 from seq2see.text.languages import find_word_offsets
 from seq2see.text.tokenizer import Offsets, find_piece_offsets, find_source_offsets
 from seq2see.translator.constraints import LexicalConstraints
+from seq2see.translator.options import TranslationOptions
 from seq2see.translator.segmentation import Segment
-from seq2see.translator.translation import (
-    AlignmentLink,
-    ScoredToken,
-    Translation,
-    TranslationFlag,
-    TranslationOptions,
-)
+from seq2see.translator.translation import AlignmentLink, ScoredToken, Translation, TranslationFlag
 
 # E target tokens with the end-of-sentence token, S source tokens without special tokens
 

@@ -9,11 +9,11 @@ from seq2see.errors import InputError
 from seq2see.text import TextSpan, Tokenizer, join_sentences, split_long_sentence, split_sentences
 from seq2see.text.languages import is_written_without_spaces
 from seq2see.text.normalization import check_surrogates
+from seq2see.translator.options import SplitMode
 from seq2see.translator.translation import (
     AlignmentLink,
     ScoredToken,
     SentenceAlignment,
-    SplitMode,
     Translation,
     TranslationFlag,
 )

@@ -9,18 +9,19 @@ from pathlib import Path
 from typing import Any, NamedTuple, overload
 
 from seq2see.bundle import Bundle, files
-from seq2see.cpu_performance import resolve_threads
 from seq2see.engines.base import BatchResult, Engine, collect_in_order
 from seq2see.engines.batching import add_special_tokens
 from seq2see.engines.ctranslate2_engine import Precision
 from seq2see.engines.loading import EngineName, load_engine
 from seq2see.errors import InputError
+from seq2see.process_tuning import resolve_threads
 from seq2see.search import Hypothesis, SearchInput
 from seq2see.text import TokenizerPair
 from seq2see.translator.constraints import MAX_FORBIDDEN_SEARCHES, LexicalConstraints
+from seq2see.translator.options import TranslationOptions
 from seq2see.translator.results import ResultBuilder, build_scored_tokens
 from seq2see.translator.segmentation import LineSplitter, Segment, SegmentedLine
-from seq2see.translator.translation import PairScore, Translation, TranslationOptions
+from seq2see.translator.translation import PairScore, Translation
 
 DEFAULT_OPTIONS = TranslationOptions()
 DEFAULT_MAX_TOKENS = 512

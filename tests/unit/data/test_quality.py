@@ -20,7 +20,11 @@ from seq2see.data.quality.languages import find_other_script
 from seq2see.data.quality.line_shifts import find_line_shifts
 from seq2see.data.quality.model_suggestion import suggest_model
 from seq2see.data.quality.report import CorpusFinding, CorpusReport, Distribution
-from seq2see.data.quality.rules import encoding_problem, find_unmatched_markup, have_conflicting_numbers
+from seq2see.data.quality.rules import (
+    encoding_problem,
+    find_unmatched_markup,
+    have_conflicting_numbers,
+)
 from seq2see.data.quality.words import compute_match_key, extract_words
 from seq2see.data.readers import SentencePair
 from seq2see.errors import ConfigError, InputError

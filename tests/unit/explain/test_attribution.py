@@ -18,7 +18,7 @@ from seq2see.explain.attribution import (
     compute_rank_correlation,
     sum_by_word,
 )
-from seq2see.explain.trace import Attribution, AttributionMethod
+from seq2see.explain.trace_format import Attribution, AttributionMethod
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import TokenizerConfig, TokenizerPair
 

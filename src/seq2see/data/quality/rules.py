@@ -297,7 +297,9 @@ def _check_alignment(inputs: RuleInputs) -> list[str]:
 
 def _check_numbers(inputs: RuleInputs) -> list[str]:
     return inputs.reasons_per_pair(
-        lambda pair: "the numbers differ" if have_conflicting_numbers(pair.source, pair.target) else ""
+        lambda pair: (
+            "the numbers differ" if have_conflicting_numbers(pair.source, pair.target) else ""
+        )
     )
 
 

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from seq2see.engines.torch_decoder import (
     INITIAL_CACHE_LENGTH,
+    DecoderStateStepper,
     FastCpuStateStepper,
     ModelStateStepper,
-    DecoderStateStepper,
     create_state_stepper,
     supports_fast_cpu_step,
 )

@@ -87,11 +87,17 @@ JsonTensor = Annotated[
 ]
 """A NumPy array that is encoded by `encode_tensor` in JSON."""
 
+
 TRACE_FORMAT: Literal["seq2see-trace"] = "seq2see-trace"
+
+
 TRACE_VERSION = 2
+
 
 TokenAxis = Literal["source", "decoder_input", "target", "projection"]
 """Tokens along an axis of an attention map; `projection`: projected keys of Linformer."""
+
+
 AttributionMethod = Literal[
     "attention", "rollout", "gradient_x_input", "integrated_gradients", "occlusion"
 ]
