@@ -79,8 +79,8 @@ def test_a_model_that_forgets_its_scale_is_found_out(
     def fused(self: DotProductAttention, inputs: object) -> None:
         return None
 
-    monkeypatch.setattr(DotProductAttention, "scores", unscaled)
-    monkeypatch.setattr(DotProductAttention, "fused", fused)
+    monkeypatch.setattr(DotProductAttention, "compute_scores", unscaled)
+    monkeypatch.setattr(DotProductAttention, "fused_forward", fused)
     assert not found(number, tmp_path).met
 
 

@@ -201,7 +201,7 @@ def test_a_translator_of_another_recipe_is_not_taken_for_this_one(
     for name, other in {
         "NAME": "builtin:fables",
         "FORMAT": 2,
-        "ScheduleConfig": lambda **settings: ScheduleConfig(**settings | {"peak": 0.001}),
+        "ScheduleConfig": lambda **settings: ScheduleConfig(**settings | {"peak_lr": 0.001}),
         "TokenizerConfig": lambda **_: TokenizerConfig(vocab_size=800),
         "_architecture": lambda *_: DIGITS,
     }.items():
@@ -209,7 +209,7 @@ def test_a_translator_of_another_recipe_is_not_taken_for_this_one(
             changed.setattr(fables, name, other)
             found.add(Bench(tmp_path).fables())
     with monkeypatch.context() as changed:
-        changed.setattr("seq2see.data.corpus.Corpus.current_fingerprint", lambda _: "other text")
+        changed.setattr("seq2see.data.corpus.Corpus.compute_fingerprint", lambda _: "other text")
         found.add(Bench(tmp_path).fables())
     assert len(found) == 9
 
