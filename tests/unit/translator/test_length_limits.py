@@ -123,8 +123,8 @@ def test_long_validation_line_is_split_as_in_translation(home: Path) -> None:
 def test_validation_loss_skips_and_counts_long_pairs(home: Path) -> None:
     write(home, long_and_short())
     run = Run(home, 23)
-    said = "1 pair skipped: 1 longer than batches.max_length (first: pair 2)."
-    assert run.prepared().notes[-1] == f"valid.tsv, in its loss alone: {said}"
+    skipped = "1 pair skipped: 1 longer than batches.max_length (first: pair 2)."
+    assert run.prepared().notes[-1] == f"valid.tsv (validation loss only): {skipped}"
     nll = []
     for pairs in (long_and_short(), [p for p in long_and_short() if len(p[0]) < 99]):
         write(home, pairs)
