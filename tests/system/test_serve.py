@@ -252,7 +252,7 @@ def _classify(error: BaseException) -> str:
 @pytest.mark.parametrize(
     ("arguments", "status", "line"),
     [
-        ([], 2, "give a model directory"),
+        ([], 2, "at least one model directory"),
         (["x", "--limit", "characters"], 2, "NAME=VALUE"),
         (["x", "--limit", "charakters=5"], 2, "did you mean"),
         (["x", "--create-key", "alice"], 2, "--api-keys"),

@@ -612,4 +612,4 @@ def test_invalid_options_exit_with_2_missing_files_with_1(
         assert done.err.startswith("seq2see: `--device` must be available here (auto, cpu")
         assert done.err.endswith("), but is gpu instead\n")
     if "ctranslate2" in arguments:
-        assert "seq2see: `--engine` must be auto or torch, not ctranslate2: its " in done.err
+        assert "seq2see: `--engine` must be auto or torch, not ctranslate2: it" in done.err

@@ -566,7 +566,7 @@ def test_suggested_vocabulary_covers_all_characters() -> None:
     many = "".join(chr(0x4E00 + i) for i in range(3000))
     suggestion = suggest_model(1_000, 20_000, [SentencePair(many, many)])
     assert suggestion.vocab_size >= 260 + 3000
-    assert "different characters need pieces" in suggestion.reason
+    assert "characters each need a subword" in suggestion.reason
 
 
 @pytest.mark.parametrize(

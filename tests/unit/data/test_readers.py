@@ -33,7 +33,8 @@ COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
     ".gz": gzip.compress,
     ".xz": lzma.compress,
-    ".zst": zstd.compress,
+    # With a checksum, as the zstd program writes it: without one, damage may go unnoticed.
+    ".zst": lambda data: zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: 1}),
 }
 TMX = """<?xml version="1.0"?>
 <tmx version="1.4"><header/><body>
