@@ -60,20 +60,28 @@ def check(
         typer.Option(
             "--test-set",
             metavar="FILE",
-            help="Test set: pairs of the corpus whose source is in it are reported. One file, or "
-            "two text files (give the option twice).",
+            help="Test set: pairs of the corpus whose source is in it, apart from case, "
+            "punctuation and spaces, are reported. One file, or two text files (give the option "
+            "twice).",
         ),
     ] = None,
     tokenizer: Annotated[
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Model directory or SentencePiece file: also report characters of the corpus that "
-            "this tokenizer does not cover.",
+            help="Model directory or SentencePiece file: also report characters of the corpus for "
+            "which this tokenizer has no piece. They are encoded as bytes or, without byte "
+            "fallback, as unknown tokens.",
         ),
     ] = None,
     num_examples: Annotated[
-        int, typer.Option(min=0, max=100, help="Number of example pairs to show per finding.")
+        int,
+        typer.Option(
+            min=0,
+            max=100,
+            help="Number of example pairs to print per finding. --json has at least 5, if there "
+            "are as many.",
+        ),
     ] = 2,
     estimate_time: Annotated[
         bool,
@@ -149,8 +157,8 @@ def clean(
         str | None,
         typer.Option(
             metavar="SOURCE,TARGET",
-            help=f"{LANGUAGES_HELP}detected in the text if lingua is installed, and the output "
-            "files are clean.source and clean.target.",
+            help=f"{LANGUAGES_HELP}detected in the text if lingua is installed; the output files "
+            "are then clean.source and clean.target.",
         ),
     ] = None,
     columns: ColumnsOption = None,
@@ -160,8 +168,9 @@ def clean(
         typer.Option(
             "--test-set",
             metavar="FILE",
-            help="Test set: pairs of the corpus whose source is in it are removed. One file, or "
-            "two text files (give the option twice).",
+            help="Test set: pairs of the corpus whose source is in it, apart from case, "
+            "punctuation and spaces, are removed. One file, or two text files (give the option "
+            "twice).",
         ),
     ] = None,
 ) -> None:

@@ -76,7 +76,8 @@ def run(
         Path | None,
         typer.Option(
             metavar="DIRECTORY",
-            help="Also write lab.md and lab.zh.md to this directory. Requires `all`.",
+            help="Also write the results as Markdown pages, lab.md (English) and lab.zh.md "
+            "(Chinese), to this directory. Requires `all`.",
         ),
     ] = None,
     model: Annotated[

@@ -72,7 +72,7 @@ ReferencesOption = Annotated[
         metavar="FILES",
         help="Text files with one reference per line; several files give several references per "
         "sentence. They are added to the references of --test-set. Without --test-set, they are "
-        "the only references.",
+        "the only references. May be repeated.",
     ),
 ]
 TestColumnsOption = Annotated[
@@ -129,8 +129,8 @@ EngineOption = Annotated[
     typer.Option(
         help="Inference backend. `auto` uses ctranslate2 where its result is that of torch: on a "
         "CPU, for models and search settings that it supports, with beam search only if the stop "
-        "rule is `beam_full`. Otherwise it uses torch. `ctranslate2` reports an error if it does "
-        "not support them."
+        "rule (stored with the model, or --stop-rule) is `beam_full`. Otherwise it uses torch. "
+        "`ctranslate2` reports an error if it does not support them."
     ),
 ]
 DeviceOption = Annotated[

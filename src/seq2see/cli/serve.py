@@ -41,8 +41,9 @@ def serve(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="File with the names and hashes of API keys (TOML). If given, every request needs "
-            "one of these keys.",
+            help="File with the names and hashes of API keys (TOML). If given, requests need one "
+            "of these keys, except for the web page, /docs, /spec, /languages, "
+            "/frontend/settings, /health, /ready and downloads of translated files.",
         ),
     ] = None,
     create_key: Annotated[

@@ -52,12 +52,11 @@ def train(
 
     _check_is_recipe(recipe, overrides or [])
     settings = Recipe.read(recipe, overrides or [])
-    name = recipe.stem if recipe.stem != "recipe" else recipe.parent.name
+    name = recipe.stem if recipe.stem != "recipe" else recipe.resolve().parent.name
     run_directory = output or Path("runs", name)
     check_run_directory(run_directory)
-    if (
-        resume and not RunDirectory(run_directory).has_run and is_main_process()
-    ):  # a mistyped name costs hours
+    # A mistyped name would cost hours of training.
+    if resume and not RunDirectory(run_directory).has_run and is_main_process():
         typer.echo(f"seq2see: {run_directory} has no run to resume: starting a new one", err=True)
     train_from_recipe(settings, recipe.parent, run_directory, resume)
 

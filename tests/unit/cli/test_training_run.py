@@ -1,14 +1,20 @@
-"""The progress display of `seq2see train`."""
+"""The run directory and the progress display of `seq2see train`."""
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from seq2see.cli import training_run
+from seq2see.cli.train import train
 from seq2see.cli.training_run import TrainingProgressDisplay
 from seq2see.training.run_directory import RunPlan
 from seq2see.training.trainer import TrainingProgress
+
+RECIPES = Path(__file__).parents[3] / "recipes"
 
 
 def train_record(update: int, seconds: float = 0.0) -> dict[str, Any]:
@@ -116,3 +122,26 @@ def test_close_restores_cursor(capsys, monkeypatch) -> None:
     hidden, shown = "\x1b[?25l", "\x1b[?25h"
     stderr = capsys.readouterr().err
     assert -1 < stderr.find(hidden) < stderr.find(shown)
+
+
+@pytest.mark.parametrize(
+    ("start", "recipe", "name"),
+    [
+        ("", "fox/recipe.toml", "fox"),
+        ("fox", "recipe.toml", "fox"),
+        ("fox/sub", "../recipe.toml", "fox"),
+        ("", "fox/small.toml", "small"),
+    ],
+)
+def test_default_run_directory_is_named_after_recipe(
+    tmp_path: Path, monkeypatch, start: str, recipe: str, name: str
+) -> None:
+    directories = []
+    monkeypatch.setattr(
+        training_run, "train_from_recipe", lambda *args: directories.append(args[2])
+    )
+    (tmp_path / "fox/sub").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / start)
+    shutil.copy(RECIPES / "fables.toml", recipe)
+    train(Path(recipe))
+    assert directories == [Path("runs", name)]
