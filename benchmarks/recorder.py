@@ -34,7 +34,7 @@ from seq2see.engines.torch_decoder import SupportsLogProbabilities, TorchDecoder
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.model import AttentionListener, AttentionSite, LayerListener, StackName, Transformer
 from seq2see.model.attention import CrossAttention, MultiHeadAttention
-from seq2see.model.encoder_decoder import Decoder, Encoder
+from seq2see.model.encoder_and_decoder import Decoder, Encoder
 from seq2see.search import SearchConfig
 
 BEAMS = (1, 5)

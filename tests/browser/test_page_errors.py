@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from seq2see.serve.api import find_error_code
+from seq2see.serve.api_v1_routes import find_error_code
 from seq2see.serve.errors import (
     DirectModelRequired,
     Overloaded,
@@ -14,7 +14,7 @@ from seq2see.serve.errors import (
     UnsupportedFileFormat,
 )
 from seq2see.serve.queued_translator import ENGINE_FAILED_MESSAGE
-from seq2see.translator.results import NO_TRANSLATION_MESSAGE
+from seq2see.translator.result_builder import NO_TRANSLATION_MESSAGE
 
 LONG = " ".join(["the old animal didn't cross the wide street because it slept"] * 4)
 """Longer than the limit for full detail: scores are loaded for one layer."""

@@ -14,6 +14,7 @@ import polib
 from hypothesis import given, strategies as st
 
 from seq2see.documents import translate_html, translate_protected, translate_text
+from seq2see.documents.alignment_links import WeightedLink
 from seq2see.documents.html_tokenizer import tokenize_html
 from seq2see.documents.markup import (
     CloseTag,
@@ -26,7 +27,6 @@ from seq2see.documents.markup import (
 from seq2see.documents.markup_transfer import transfer_tags
 from seq2see.documents.placeholders import find_placeholders
 from seq2see.documents.po import format_po_field, parse_po_entries
-from seq2see.documents.word_alignment import WeightedLink
 from seq2see.translator import AlignmentLink, Translation
 
 WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")

@@ -21,9 +21,9 @@ from seq2see.cli.training_run import TrainingProgressDisplay
 from seq2see.errors import TrainingError
 from seq2see.training import checkpoints as checkpoints_module, train as train_module
 from seq2see.training.objective import Objective
-from seq2see.training.train import ResultWriter
 from seq2see.training.trainer import ModelUpdater
 from seq2see.training.training_log import read_training_log
+from seq2see.training.training_session import ResultWriter
 from seq2see.training.validation import ValidationResult
 
 UPDATES = 24

@@ -31,17 +31,17 @@ from hypothesis.errors import Unsatisfiable
 
 from seq2see.bundle import Bundle, Provenance, files
 from seq2see.engines.torch_engine import TorchEngine
-from seq2see.explain import explainer
+from seq2see.explain import tracing
 from seq2see.explain.explained_model import TraceRecorder
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search.observer import StepRecord
-from seq2see.serve import lab_runner, server as serving, unbatched
+from seq2see.serve import lab_experiment_runner, server as serving, unbatched_work
 from seq2see.serve.config import LimitsConfig, ServeConfig
 from seq2see.serve.errors import DeadlineExceeded
+from seq2see.serve.layout_preserving_translation import RequestOptions
 from seq2see.serve.model_registry import LoadedModel, ModelRegistry, ServedModel, load_served_model
 from seq2see.serve.server import create_server, open_socket
 from seq2see.serve.service import Service
-from seq2see.serve.text_translation import RequestOptions
 from seq2see.serve.work_queue import RequestContext
 from seq2see.text import TokenizerConfig, TokenizerPair
 from seq2see.translator import Translation, TranslationOptions
@@ -421,14 +421,14 @@ def test_work_of_disconnected_client_never_enters_a_batch() -> None:
 
 def test_disconnect_ends_a_stream(model_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[object] = []
-    step = unbatched._ObservedEngine.step
+    step = unbatched_work._ObservedEngine.step
 
     def slow_step(self: Any, record: StepRecord) -> None:
         steps.append(record)
         time.sleep(0.02)
         step(self, record)
 
-    monkeypatch.setattr(unbatched._ObservedEngine, "step", slow_step)
+    monkeypatch.setattr(unbatched_work._ObservedEngine, "step", slow_step)
     num_sentences = 50
     text = " ".join(["The animal crossed the street."] * num_sentences)
     body = json.dumps({"text": text, "source": "en", "target": "de"}).encode()
@@ -491,7 +491,7 @@ def test_trace_ends_at_its_deadline(
     if stage == "step":
         monkeypatch.setattr(TraceRecorder, "step", pass_deadline)
     else:
-        monkeypatch.setattr(explainer, "compute_attributions", pass_deadline)
+        monkeypatch.setattr(tracing, "compute_attributions", pass_deadline)
     methods = ("attention", "rollout", "occlusion")
     request = explain_request(translation="The animal.", trace_options={"attributions": methods})
     with pytest.raises(DeadlineExceeded):
@@ -692,7 +692,9 @@ def operations(
     service = Service(config, models, runs_directory=runs)
     with running(service) as port, pytest.MonkeyPatch.context() as patch:
         # An experiment takes minutes.
-        patch.setattr(lab_runner, "_run_subprocess", lambda _, number: {"number": number})
+        patch.setattr(
+            lab_experiment_runner, "_run_subprocess", lambda _, number: {"number": number}
+        )
         schema = schemathesis.openapi.from_url(f"http://127.0.0.1:{port}/spec")
         yield {each.ok().label: each.ok() for each in schema.get_all_operations()}
 

@@ -20,8 +20,8 @@ from seq2see.training import planning, run_directory
 from seq2see.training.distributed import torchrun_agent_id
 from seq2see.training.launch import prepare_and_report
 from seq2see.training.run_directory import RunDirectory
-from seq2see.training.train import prepare_run
 from seq2see.training.training_log import read_training_log
+from seq2see.training.training_session import prepare_run
 
 WITHOUT_DROPOUT = (
     "model.dropout.residual=0.0",

@@ -263,7 +263,7 @@ PARSED = {
     ),
     "no integer": (
         "translate m --beam-size x",
-        "`--beam-size` must be a whole number, but is x instead",
+        "`--beam-size` must be an integer, but is x instead",
     ),
     "no number": (
         "translate m --length-penalty x",

@@ -39,11 +39,11 @@ INVALID: dict[str, tuple[dict[str, Any], str]] = {
     "empty vocabulary": ({"vocab_size": 0}, "`vocab_size` must be at least 1, but is 0 instead"),
     "not a number": (
         {"d_model": "wide"},
-        "`d_model` must be a whole number, but is 'wide' instead",
+        "`d_model` must be an integer, but is 'wide' instead",
     ),
     "fractional layers": (
         {"encoder_layers": 1.5},
-        "`encoder_layers` must be a whole number, but is 1.5 instead",
+        "`encoder_layers` must be an integer, but is 1.5 instead",
     ),
     "not a table": ({"norm": 3}, "`norm` must be a table of settings, but is 3 instead"),
     "rate above one": (
@@ -103,7 +103,7 @@ def test_config_error_can_be_pickled() -> None:
 
 @pytest.mark.parametrize("value", [True, "8", 8.0, None])
 def test_integer_field_rejects_other_types(value: object) -> None:
-    with pytest.raises(ConfigError, match="`heads` must be a whole number, but is "):
+    with pytest.raises(ConfigError, match="`heads` must be an integer, but is "):
         ModelConfig(vocab_size=100, heads=value)
 
 
@@ -225,13 +225,13 @@ LISTS: dict[str, tuple[dict[str, Any], str]] = {
     "not a dict": ({"table": "x"}, "`table` must be a table, but is 'x' instead"),
     "several types": (
         {"columns": [1.5, "b"]},
-        "`columns.0` must be a whole number or a text, but is 1.5 instead",
+        "`columns.0` must be an integer or a string, but is 1.5 instead",
     ),
     "inside a list of tables": (
         {"parts": [{"weight": -1}]},
         "`parts.0.weight` must be above 0.0, but is -1 instead",
     ),
-    "inside a list": ({"files": [1]}, "`files.0` must be a text, but is 1 instead"),
+    "inside a list": ({"files": [1]}, "`files.0` must be a string, but is 1 instead"),
 }
 
 

@@ -21,7 +21,7 @@ from seq2see.bundle.manifest import (
     format_model_card,
     parse_manifest,
 )
-from seq2see.bundle.weights import build_model_with_weights, cast_weights, check_weights
+from seq2see.bundle.weight_conversion import build_model_with_weights, cast_weights, check_weights
 from seq2see.errors import InputError
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import Tokenizer, TokenizerPair

@@ -29,7 +29,7 @@ from seq2see.cli.score import score
 from seq2see.cli.serve import serve
 from seq2see.cli.train import train
 from seq2see.cli.translate import translate
-from seq2see.cli.usage import USAGE_ERROR_STATUS, Command, CommandGroup
+from seq2see.cli.usage_errors import USAGE_ERROR_STATUS, Command, CommandGroup
 from seq2see.errors import ConfigError, Seq2SeeError
 
 _STANDARD_OUTPUT = 1

@@ -15,14 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 from seq2see.cli import inputs, options
-from seq2see.cli.usage import collect_errors, format_given_options
+from seq2see.cli.usage_errors import collect_errors, format_given_options
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from seq2see.data.corpus import CorpusConfig
     from seq2see.evaluate import EvaluationSet, SystemComparison
     from seq2see.evaluate.comparison import SentenceDifference
-    from seq2see.progress import ProgressCallback
+    from seq2see.progress_callbacks import ProgressCallback
     from seq2see.translator import TranslationOptions, Translator
 
 DEFAULT_METRICS = ["bleu", "chrf", "ter"]

@@ -23,7 +23,7 @@ from seq2see.cli.options import (
     JsonOption,
 )
 from seq2see.cli.progress import show_corpus_progress
-from seq2see.cli.usage import Command, CommandGroup
+from seq2see.cli.usage_errors import Command, CommandGroup
 from seq2see.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from seq2see.data.corpus import Corpus
     from seq2see.data.quality.report import CorpusReport
     from seq2see.data.readers import SentencePair
-    from seq2see.progress import StageCallback
+    from seq2see.progress_callbacks import StageCallback
     from seq2see.text import TokenizerPair
 
 app = typer.Typer(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2see.cli.inputs import check_run_directory
-from seq2see.cli.usage import option_name
+from seq2see.cli.usage_errors import option_name
 from seq2see.errors import InputError
 
 if TYPE_CHECKING:

@@ -16,14 +16,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from seq2see.cli import inputs, options
-from seq2see.cli.usage import collect_errors, format_given_options
+from seq2see.cli.usage_errors import collect_errors, format_given_options
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from seq2see.data.corpus import CorpusConfig
     from seq2see.evaluate import Evaluation, EvaluationSet, MetricsConfig
     from seq2see.metrics import MetricName
-    from seq2see.progress import ProgressCallback
+    from seq2see.progress_callbacks import ProgressCallback
     from seq2see.translator import TranslationOptions, Translator
 
 _LABELS: dict[MetricName, str] = {

@@ -23,7 +23,7 @@ from seq2see.cli.options import (
     exit_on_interrupt,
     load_translator,
 )
-from seq2see.cli.usage import collect_errors, format_given_options
+from seq2see.cli.usage_errors import collect_errors, format_given_options
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -287,10 +287,10 @@ def _check_conflicts(
 def _check_output_extension(path: Path | None, plot_attention: str | None) -> None:
     """Raise ConfigError if the output is not a supported file, or not a figure to plot to."""
     from seq2see import draw
-    from seq2see.explain import output
+    from seq2see.explain import rendering
 
     if path:
-        check_extension(path, output.TRACE_FORMATS, "--output")
+        check_extension(path, rendering.TRACE_FORMATS, "--output")
     if plot_attention and (path is None or path.suffix.lower() not in draw.FIGURE_FORMATS):
         raise ConfigError(
             ["`--plot-attention` needs --output with a figure, for example attention.svg"]
@@ -330,7 +330,7 @@ class ExplainArguments:
         """Yield a message for each part that this model, or this sentence, does not have."""
         from seq2see.engines.batching import add_special_tokens
         from seq2see.explain.interventions import check_masked_keys
-        from seq2see.explain.patched import patch_model
+        from seq2see.explain.patched_model import patch_model
 
         source_ids = explained.encode_source(sentence)
         num_tokens = len(add_special_tokens(source_ids, explained.special_tokens))
@@ -454,13 +454,13 @@ def _trace_sentence(
     arguments: ExplainArguments,
 ) -> Trace:
     """Trace the translation of a sentence; errors name the options of the command."""
-    from seq2see.explain import explainer
+    from seq2see.explain import tracing
 
-    explained = explainer.build_explained_model(translator, sentence)
+    explained = tracing.build_explained_model(translator, sentence)
     if problems := list(arguments.find_problems(explained, sentence)):
         raise ConfigError(problems)
     try:
-        return explainer.explain(
+        return tracing.explain(
             translator,
             sentence,
             target,

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seq2see.cli.usage import LANGUAGE_CODE
+from seq2see.cli.usage_errors import LANGUAGE_CODE
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import typer
 
 from seq2see.cli.inputs import check_directories_exist, check_extension, check_output_path
 from seq2see.cli.options import JsonOption
-from seq2see.cli.usage import Command, CommandGroup
+from seq2see.cli.usage_errors import Command, CommandGroup
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from seq2see.cli.usage import option_name
+from seq2see.cli.usage_errors import option_name
 from seq2see.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from seq2see.progress import ProgressCallback, StageCallback
+    from seq2see.progress_callbacks import ProgressCallback, StageCallback
     from seq2see.translator import Translation
 
 FLAG_DESCRIPTIONS = {

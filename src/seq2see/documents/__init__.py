@@ -1,12 +1,5 @@
 """Translate documents without changing their structure: HTML, subtitles, PO, Word, TMX, XLIFF."""
 
-from seq2see.documents.document_translator import (
-    DocumentReport,
-    DocumentTranslator,
-    Issue,
-    TranslatedUnit,
-    find_sentences,
-)
 from seq2see.documents.html import translate_html_text
 from seq2see.documents.markup import IndexRange, TextUnit
 from seq2see.documents.placeholders import find_placeholders
@@ -21,6 +14,13 @@ from seq2see.documents.translate import (
     translate_document,
     translate_html,
     translate_text,
+)
+from seq2see.documents.unit_translator import (
+    DocumentReport,
+    DocumentTranslator,
+    Issue,
+    TranslatedUnit,
+    find_sentences,
 )
 
 __all__ = [

@@ -19,8 +19,6 @@ from itertools import groupby
 
 from lxml import etree
 
-from seq2see.documents.document_translator import DocumentTranslator
-from seq2see.documents.inline_xml import append_text, parse_xml, serialize_xml
 from seq2see.documents.markup import (
     CloseTag,
     MarkupNode,
@@ -29,6 +27,8 @@ from seq2see.documents.markup import (
     TextUnit,
     has_letter,
 )
+from seq2see.documents.unit_translator import DocumentTranslator
+from seq2see.documents.xml_files import append_text, parse_xml, serialize_xml
 from seq2see.errors import InputError
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"

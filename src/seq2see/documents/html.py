@@ -11,7 +11,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from seq2see.documents.document_translator import DocumentTranslator, TranslatedUnit
 from seq2see.documents.html_tokenizer import HtmlToken, parse_attributes, tokenize_html
 from seq2see.documents.markup import (
     CloseTag,
@@ -22,6 +21,7 @@ from seq2see.documents.markup import (
     has_letter,
 )
 from seq2see.documents.plain_text import DecodedText
+from seq2see.documents.unit_translator import DocumentTranslator, TranslatedUnit
 from seq2see.text.languages import is_same_language
 
 

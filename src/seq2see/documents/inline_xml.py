@@ -1,9 +1,7 @@
-"""Parse untrusted XML without entities and network access; convert inline elements to tags."""
+"""Convert inline elements of XML to markup nodes and back."""
 
 from __future__ import annotations
 
-import codecs
-import re
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
@@ -12,11 +10,7 @@ from typing import Literal
 from lxml import etree
 
 from seq2see.documents.markup import CloseTag, MarkupNode, OpenTag, StandaloneTag
-from seq2see.errors import InputError
-
-XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
-_DECLARATION = re.compile(rb"\s*<\?xml[^>]*\?>\s*")
-_INVALID_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+from seq2see.documents.xml_files import append_text, get_inner_text
 
 InlineKind = Literal["paired", "open", "close", "standalone", "protected"]
 """How an element inside a text is treated.
@@ -38,56 +32,6 @@ class InlineElementType:
 
 
 InlineClassifier = Callable[[etree._Element], InlineElementType]
-
-
-def parse_xml(data: bytes, file_name: str, expected_type: str) -> etree._ElementTree:
-    """Parse XML.
-
-    Raises InputError if it is not well-formed, or if it declares entities, which could exhaust the
-    memory or include other files.
-    """
-    parser = etree.XMLParser(
-        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, remove_pis=False
-    )
-    try:
-        tree = etree.ElementTree(etree.fromstring(data, parser))
-    except etree.XMLSyntaxError as error:
-        raise InputError(f"{file_name} must be {expected_type}, but: {error.msg}") from None
-    dtd = tree.docinfo.internalDTD
-    if dtd is not None and any(dtd.iterentities()):  # type: ignore[attr-defined]
-        raise InputError(
-            f"{file_name} must not declare entities, but does: replace them by their text"
-        )
-    return tree
-
-
-def serialize_xml(tree: etree._ElementTree, original: bytes) -> bytes:
-    """Return XML in the encoding and with the declaration of the original file."""
-    encoding = tree.docinfo.encoding or "UTF-8"
-    body = original.removeprefix(codecs.BOM_UTF8)
-    bom = original[: len(original) - len(body)]
-    declaration = _DECLARATION.match(body)
-    if declaration is None and encoding.upper() != "UTF-8":  # UTF-16: the bytes cannot be split
-        return _to_bytes(tree, encoding, declaration=True)
-    content = _to_bytes(tree, encoding, declaration=False)
-    end = b"\n" if body.endswith(b"\n") else b""
-    return bom + (declaration[0] if declaration else b"") + content.rstrip(b"\n") + end
-
-
-def _to_bytes(tree: etree._ElementTree, encoding: str, *, declaration: bool) -> bytes:
-    content = etree.tostring(tree, encoding=encoding, xml_declaration=declaration)
-    assert isinstance(content, bytes)
-    return content
-
-
-def local_name(element: etree._Element) -> str:
-    """Return the name of an element without its namespace, or "" for a comment."""
-    return etree.QName(element).localname if isinstance(element.tag, str) else ""
-
-
-def tag_in_same_namespace(element: etree._Element, name: str) -> str:
-    """Return the qualified name of a tag in the namespace of an element."""
-    return str(etree.QName(etree.QName(element).namespace, name))
 
 
 def parse_inline_xml(container: etree._Element, classify: InlineClassifier) -> Iterator[MarkupNode]:
@@ -112,7 +56,7 @@ def _to_nodes(child: etree._Element, classify: InlineClassifier) -> Iterator[Mar
         case "close":
             yield CloseTag(inline.pair_key, child)
         case "protected":
-            yield StandaloneTag(child, " ".join(_get_text(child).split()))
+            yield StandaloneTag(child, " ".join(get_inner_text(child).split()))
         case "standalone":
             yield StandaloneTag(child)
 
@@ -142,32 +86,3 @@ def set_inline_content(container: etree._Element, nodes: Iterable[MarkupNode]) -
             parents.append(etree.SubElement(parents[-1], old.tag, dict(old.attrib), old.nsmap))
         else:
             parents.pop()
-
-
-def append_text(element: etree._Element, text: str) -> None:
-    """Append text to the content of an element, without characters that XML does not allow."""
-    text = _INVALID_CHARACTERS.sub("", text)
-    last = next(element.iterchildren(reversed=True), None)  # len() would count all children
-    if last is not None:
-        last.tail = (last.tail or "") + text
-    else:
-        element.text = (element.text or "") + text
-
-
-def insert_element_after(element: etree._Element, new: etree._Element) -> None:
-    """Insert an element after its sibling, with the same white space before it."""
-    parent = element.getparent()
-    assert parent is not None
-    new.tail = element.tail
-    previous = element.getprevious()
-    element.tail = parent.text if previous is None else previous.tail
-    parent.insert(parent.index(element) + 1, new)
-
-
-def has_text(element: etree._Element | None) -> bool:
-    """Return whether an element exists and contains text."""
-    return element is not None and bool(_get_text(element).strip())
-
-
-def _get_text(element: etree._Element) -> str:
-    return "".join(map(str, element.itertext()))

@@ -14,15 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from seq2see.documents.markup import (
-    ROOT,
-    IndexRange,
-    InlineTag,
-    StandaloneTag,
-    TargetTagPosition,
-    TextUnit,
-)
-from seq2see.documents.word_alignment import (
+from seq2see.documents.alignment_links import (
     WORD_PATTERN,
     CopiedSpan,
     WeightedLink,
@@ -30,6 +22,14 @@ from seq2see.documents.word_alignment import (
     split_alignment_links,
     split_range_around_core,
     strip_punctuation,
+)
+from seq2see.documents.markup import (
+    ROOT,
+    IndexRange,
+    InlineTag,
+    StandaloneTag,
+    TargetTagPosition,
+    TextUnit,
 )
 
 _UNALIGNED_SCORE = -0.1

@@ -6,7 +6,7 @@ import codecs
 import re
 from dataclasses import dataclass
 
-from seq2see.documents.document_translator import DocumentTranslator
+from seq2see.documents.unit_translator import DocumentTranslator
 from seq2see.errors import InputError
 
 _UTF16_32_BOMS = (

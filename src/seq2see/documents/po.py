@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from seq2see.documents.document_translator import DocumentTranslator, TranslatedUnit
 from seq2see.documents.markup import TextUnit, parse_inline_tags, render_inline_tags
 from seq2see.documents.plain_text import DecodedText
+from seq2see.documents.unit_translator import DocumentTranslator, TranslatedUnit
 from seq2see.errors import InputError
 
 _CHARSET = re.compile(rb'^"Content-Type:[^"\n]*charset=([\w:.-]+)', re.MULTILINE)

@@ -21,6 +21,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from seq2see.documents.alignment_links import (
+    CopiedSpan,
+    WeightedLink,
+    extract_alignment_links,
+    reweight_alignment_links,
+)
 from seq2see.documents.markup import IndexRange, has_letter
 from seq2see.documents.markup_transfer import find_insertion_offsets
 from seq2see.documents.placeholders import (
@@ -32,12 +38,6 @@ from seq2see.documents.placeholders import (
     find_remaining_offsets,
     include_surrounding_brackets,
     select_ranges_starting_in,
-)
-from seq2see.documents.word_alignment import (
-    CopiedSpan,
-    WeightedLink,
-    extract_alignment_links,
-    reweight_alignment_links,
 )
 from seq2see.translator import AlignmentLink, Translation
 

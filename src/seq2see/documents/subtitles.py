@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from seq2see.documents.document_translator import DocumentTranslator
 from seq2see.documents.markup import MarkupNode, TextUnit, parse_inline_tags, render_inline_tags
 from seq2see.documents.plain_text import DecodedText
+from seq2see.documents.unit_translator import DocumentTranslator
 from seq2see.errors import InputError
 
 _TIMES = re.compile(r"\s*(?:\d+:)?\d+:\d+[.,]\d+\s*-->\s*(?:\d+:)?\d+:\d+[.,]\d+")

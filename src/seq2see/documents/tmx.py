@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from lxml import etree
 
-from seq2see.documents.document_translator import DocumentTranslator
-from seq2see.documents.inline_xml import (
+from seq2see.documents.inline_xml import InlineElementType, parse_inline_xml, set_inline_content
+from seq2see.documents.markup import TextUnit
+from seq2see.documents.unit_translator import DocumentTranslator
+from seq2see.documents.xml_files import (
     XML_LANGUAGE,
-    InlineElementType,
     has_text,
     insert_element_after,
     local_name,
-    parse_inline_xml,
     parse_xml,
     serialize_xml,
-    set_inline_content,
     tag_in_same_namespace,
 )
-from seq2see.documents.markup import TextUnit
 from seq2see.errors import InputError
 from seq2see.text.languages import is_same_language
 

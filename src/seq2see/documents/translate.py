@@ -10,13 +10,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from seq2see.documents.document_translator import DocumentReport, DocumentTranslator
 from seq2see.documents.html import translate_html_text
 from seq2see.documents.plain_text import translate_plain_text
+from seq2see.documents.unit_translator import DocumentReport, DocumentTranslator
 from seq2see.errors import InputError
 
 if TYPE_CHECKING:
-    from seq2see.progress import ProgressCallback
+    from seq2see.progress_callbacks import ProgressCallback
     from seq2see.translator import TranslationOptions, Translator
 
 MAX_DOCUMENT_BYTES = 256 * 1024 * 1024

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
-from seq2see.draw.figures import BLUE, GRAY, GREEN, ORANGE, RED, new_figure
+from seq2see.draw.figure_setup import BLUE, GRAY, GREEN, ORANGE, RED, new_figure
 
 _HISTOGRAM_COLORS = (BLUE, ORANGE)
 

@@ -14,7 +14,13 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from seq2see.draw.figures import BLUE, measure_text_width, new_figure, style_axes_frame, wrap_text
+from seq2see.draw.figure_setup import (
+    BLUE,
+    measure_text_width,
+    new_figure,
+    style_axes_frame,
+    wrap_text,
+)
 
 _TITLE, _CAPTION, _LABEL, _SMALL = 11, 10, 9, 7
 """Font sizes in points."""

@@ -42,7 +42,7 @@ from seq2see.model import (
 )
 from seq2see.model.attention import CrossAttention, MultiHeadAttention, SelfAttention
 from seq2see.model.embeddings import OutputProjection
-from seq2see.model.encoder_decoder import DecoderLayer
+from seq2see.model.encoder_and_decoder import DecoderLayer
 from seq2see.model.modules import (
     Dropout,
     FeedForward,
@@ -52,7 +52,7 @@ from seq2see.model.modules import (
     Sublayer,
     XavierLinear,
 )
-from seq2see.onednn import PackedLinear, supports_onednn
+from seq2see.onednn_matmul import PackedLinear, supports_onednn
 from seq2see.search import StepOutput
 
 # B sources, K beams, R = B·K hypotheses, T target tokens so far, C capacity of the cache, S source

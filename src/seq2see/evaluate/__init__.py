@@ -12,7 +12,7 @@ with_best_alignment_head   stores the head that aligns words best in a model
 
 from __future__ import annotations
 
-from seq2see.evaluate.alignment import (
+from seq2see.evaluate.alignment_error_rate import (
     AlignmentReport,
     AlignmentScore,
     HeadAlignmentScorer,

@@ -15,7 +15,7 @@ from seq2see import metrics
 from seq2see.config import Config
 from seq2see.data import fables
 from seq2see.data.fables import Fable
-from seq2see.evaluate.alignment import AlignmentReport
+from seq2see.evaluate.alignment_error_rate import AlignmentReport
 from seq2see.evaluate.evaluation_set import EvaluationSet
 from seq2see.metrics import (
     DEFAULT_SEED,
@@ -25,7 +25,7 @@ from seq2see.metrics import (
     MetricStatistics,
     Tokenization,
 )
-from seq2see.progress import ProgressCallback
+from seq2see.progress_callbacks import ProgressCallback
 from seq2see.translator import Translation, TranslationOptions, Translator
 
 MAX_LENGTH_BUCKETS = 5

@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any
 
 from seq2see.explain.explained_model import ExplainedModel
-from seq2see.explain.explainer import TraceOptions, explain, trace_translation
 from seq2see.explain.head_ablation import HeadImportanceReport, measure_head_importance
 from seq2see.explain.interventions import (
     AblateHeads,
@@ -23,9 +22,10 @@ from seq2see.explain.interventions import (
     ShiftPositions,
     list_head_ablations,
 )
-from seq2see.explain.patched import patch_model
+from seq2see.explain.patched_model import patch_model
 from seq2see.explain.pronoun_test import PronounReport, run_pronoun_test
 from seq2see.explain.trace_format import AttentionMap, Attribution, BeamNode, DecodingStep, Trace
+from seq2see.explain.tracing import TraceOptions, explain, trace_translation
 
 
 class _Callable(ModuleType):

@@ -15,7 +15,7 @@ from seq2see.engines.loading import read_alignment_config, read_default_stop_rul
 from seq2see.engines.torch_decoder import AlignmentConfig, CrossAttentionRecorder, TorchDecoder
 from seq2see.errors import InputError
 from seq2see.explain.interventions import Intervention
-from seq2see.explain.patched import patch_model
+from seq2see.explain.patched_model import patch_model
 from seq2see.model import (
     NULL_RECORDER,
     AttentionListener,

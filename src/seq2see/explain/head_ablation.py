@@ -12,10 +12,10 @@ from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.interventions import Intervention, list_head_ablations
-from seq2see.explain.output import render_heat_table, render_report
+from seq2see.explain.rendering import render_heat_table, render_report
 from seq2see.explain.trace_format import TraceBaseModel
 from seq2see.metrics import MetricScore, score
-from seq2see.progress import ProgressCallback
+from seq2see.progress_callbacks import ProgressCallback
 from seq2see.search import SearchConfig
 from seq2see.translator import TranslationOptions, Translator
 

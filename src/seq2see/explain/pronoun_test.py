@@ -18,7 +18,7 @@ from torch import Tensor
 from seq2see import draw
 from seq2see.data import fables
 from seq2see.data.fables import ContrastivePair, Fable
-from seq2see.data.fables.phrases import WORD_PATTERN
+from seq2see.data.fables.phrases_and_clauses import WORD_PATTERN
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.explain.explained_model import ExplainedModel
@@ -29,9 +29,9 @@ from seq2see.explain.head_ablation import (
     encode_targets,
     find_first_difference,
 )
-from seq2see.explain.output import render_heat_table, render_report, render_table
+from seq2see.explain.rendering import render_heat_table, render_report, render_table
 from seq2see.explain.trace_format import TraceBaseModel
-from seq2see.explain.words import build_source_sentence
+from seq2see.explain.words_and_alternatives import build_source_sentence
 from seq2see.model import AttentionRecord, AttentionSite, StackName
 from seq2see.text.tokenizer import find_source_offsets
 

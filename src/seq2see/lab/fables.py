@@ -18,7 +18,7 @@ from seq2see.training.distributed import WorkerGroup
 from seq2see.training.optimizer import OptimizerConfig
 from seq2see.training.run_directory import RunDirectory
 from seq2see.training.schedule import ScheduleConfig
-from seq2see.training.train import prepare_run, run_training
+from seq2see.training.training_session import prepare_run, run_training
 
 NAME = "builtin:fables-short"
 FORMAT = 1

@@ -16,13 +16,6 @@ weights, or that of autocast.
 """
 
 from seq2see.loss.chunked import default_chunk_size
-from seq2see.loss.loss import (
-    LossConfig,
-    compute_training_loss,
-    cross_entropy,
-    distillation_loss,
-    r_drop_loss,
-)
 from seq2see.loss.reference import (
     LossSum,
     OutputWeights,
@@ -30,6 +23,13 @@ from seq2see.loss.reference import (
     kl_divergence,
     smoothed_cross_entropy,
     symmetric_kl,
+)
+from seq2see.loss.training_losses import (
+    LossConfig,
+    compute_training_loss,
+    cross_entropy,
+    distillation_loss,
+    r_drop_loss,
 )
 
 __all__ = [

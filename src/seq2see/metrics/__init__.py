@@ -23,7 +23,7 @@ from seq2see.metrics.metric import (
     check_metrics,
     find_fallback_tokenization,
 )
-from seq2see.metrics.scoring import (
+from seq2see.metrics.scores_and_significance import (
     DEFAULT_SEED,
     MetricComparison,
     SignificanceTest,

@@ -36,8 +36,8 @@ from seq2see.model.embeddings import (
     TokenEmbedding,
     compute_sinusoids,
 )
-from seq2see.model.encoder_decoder import Decoder, DecoderLayer, Encoder, EncoderLayer
-from seq2see.model.masks import (
+from seq2see.model.encoder_and_decoder import Decoder, DecoderLayer, Encoder, EncoderLayer
+from seq2see.model.masks_and_padding import (
     CAUSAL_MASK,
     NO_MASK,
     AttentionMask,

@@ -30,7 +30,7 @@ from seq2see.model.embeddings import (
     SinusoidalPositions,
     TokenEmbedding,
 )
-from seq2see.model.encoder_decoder import Decoder, DecoderLayer, Encoder, EncoderLayer
+from seq2see.model.encoder_and_decoder import Decoder, DecoderLayer, Encoder, EncoderLayer
 from seq2see.model.modules import (
     ACTIVATIONS,
     BatchNorm,

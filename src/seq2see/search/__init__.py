@@ -15,15 +15,15 @@ from seq2see.search.config import (
     SearchInput,
     StopRule,
 )
-from seq2see.search.decoder import (
+from seq2see.search.hypotheses import Beam, Candidates, Hypothesis
+from seq2see.search.incremental_decoder import (
     EnsembleDecoder,
     IncrementalDecoder,
     StepOutput,
     log_mean_probability,
 )
-from seq2see.search.hypotheses import Beam, Candidates, Hypothesis
 from seq2see.search.observer import CandidateStatus, SearchObserver, StepRecord
-from seq2see.search.processors import PHRASE_PAD, StepProcessor, pad_phrases
+from seq2see.search.step_processors import PHRASE_PAD, StepProcessor, pad_phrases
 
 __all__ = [
     "PHRASE_PAD",

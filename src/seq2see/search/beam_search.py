@@ -15,8 +15,13 @@ import torch
 from torch import Tensor
 
 from seq2see.errors import InputError
+from seq2see.search.candidate_selection import (
+    CandidateSelector,
+    DiverseBeamSelector,
+    SamplingSelector,
+    TopKSelector,
+)
 from seq2see.search.config import SearchConfig, SearchInput, check_search_inputs
-from seq2see.search.decoder import IncrementalDecoder
 from seq2see.search.hypotheses import (
     Beam,
     Candidates,
@@ -27,21 +32,16 @@ from seq2see.search.hypotheses import (
     normalize_by_length,
     score_upper_bound,
 )
+from seq2see.search.incremental_decoder import IncrementalDecoder
 from seq2see.search.lexical_constraints import DynamicBeamAllocation, build_beam_allocation
 from seq2see.search.observer import CandidateStatus, SearchObserver, StepRecord
-from seq2see.search.processors import (
+from seq2see.search.step_processors import (
     ForbiddenPhrases,
     ForcedPrefix,
     MinLength,
     NoRepeatNgram,
     RepetitionPenalty,
     StepProcessor,
-)
-from seq2see.search.selectors import (
-    CandidateSelector,
-    DiverseBeamSelector,
-    SamplingSelector,
-    TopKSelector,
 )
 
 # B rows, K beams, C candidates, V vocabulary, S inputs

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from seq2see.search.candidate_selection import stable_topk
 from seq2see.search.config import Phrase, SearchInput
 from seq2see.search.hypotheses import Beam, Candidates, gather_parent_histories
-from seq2see.search.processors import PHRASE_PAD, StepProcessor, pad_phrases
-from seq2see.search.selectors import stable_topk
+from seq2see.search.step_processors import PHRASE_PAD, StepProcessor, pad_phrases
 
 # B rows, K beams, C candidates, N candidates of one beam, V vocabulary, E output tokens,
 # S inputs, P phrases of an input, L tokens of a phrase, W windows, F matches

@@ -17,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from seq2see import __version__
-from seq2see.serve import api, libretranslate
+from seq2see.serve import api_v1_routes, libretranslate
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.errors import (
     INTERNAL_ERROR_MESSAGE,
@@ -79,7 +79,7 @@ def create_fastapi_app(service: Service) -> FastAPI:
         redirect_slashes=False,
     )
     app.include_router(libretranslate.create_router(service, executor))
-    app.include_router(api.create_router(service, executor))
+    app.include_router(api_v1_routes.create_router(service, executor))
     _add_service_routes(app, service)
     _add_exception_handlers(app)
     app.router.routes.append(_PageMount(app.router.routes))

@@ -14,8 +14,8 @@ from starlette.responses import FileResponse, JSONResponse, Response
 
 from seq2see.serve.errors import BadRequest, EngineError, Forbidden
 from seq2see.serve.executor import RequestExecutor, check_api_key
-from seq2see.serve.file_translation import format_content_disposition, sanitize_filename
-from seq2see.serve.monitoring import METRICS_CONTENT_TYPE
+from seq2see.serve.layout_preserving_translation import RequestOptions
+from seq2see.serve.log_and_metrics import METRICS_CONTENT_TYPE
 from seq2see.serve.openapi import (
     COUNT_SCHEMA,
     ENGINE_ERROR_STATUSES,
@@ -39,7 +39,7 @@ from seq2see.serve.requests import (
     read_parameters,
 )
 from seq2see.serve.service import Service, TranslatedFile, TranslatedText
-from seq2see.serve.text_translation import RequestOptions
+from seq2see.serve.uploaded_file_translation import format_content_disposition, sanitize_filename
 from seq2see.serve.work_queue import RequestContext
 from seq2see.text.language_detection import DetectedLanguage
 from seq2see.text.languages import language_name

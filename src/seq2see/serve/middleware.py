@@ -25,7 +25,7 @@ from seq2see.serve.errors import (
     ServiceError,
     encode_error,
 )
-from seq2see.serve.monitoring import JsonLog, ServiceMetrics
+from seq2see.serve.log_and_metrics import JsonLog, ServiceMetrics
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -19,8 +19,8 @@ from starlette.requests import Request
 
 from seq2see.config import Config
 from seq2see.errors import ConfigError
-from seq2see.explain.explainer import TraceOptions
 from seq2see.explain.interventions import Intervention
+from seq2see.explain.tracing import TraceOptions
 from seq2see.serve.config import LimitsConfig, ServeConfig
 from seq2see.serve.errors import BadRequest, TextTooLong
 from seq2see.translator import TranslationOptions

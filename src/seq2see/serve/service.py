@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from seq2see.errors import Seq2SeeError
 from seq2see.explain.head_ablation import AblationResults
-from seq2see.serve import unbatched
-from seq2see.serve.auth import ApiKeyStore, RateLimiter
+from seq2see.serve import unbatched_work
+from seq2see.serve.api_keys_and_rate_limits import ApiKeyStore, RateLimiter
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.errors import (
     BadRequest,
@@ -20,7 +20,13 @@ from seq2see.serve.errors import (
     Overloaded,
     UnsupportedLanguagePair,
 )
-from seq2see.serve.file_translation import (
+from seq2see.serve.layout_preserving_translation import RequestOptions, translate_texts
+from seq2see.serve.log_and_metrics import JsonLog, ServiceMetrics
+from seq2see.serve.model_registry import LanguageRoute, ModelRegistry, ServedModel
+from seq2see.serve.queued_translator import create_route_translator
+from seq2see.serve.requests import ExplainRequest, HeadAblationRequest
+from seq2see.serve.unbatched_work import PartialTextCallback
+from seq2see.serve.uploaded_file_translation import (
     DownloadStore,
     check_file,
     extract_file_text,
@@ -29,12 +35,6 @@ from seq2see.serve.file_translation import (
     make_translated_filename,
     translate_file,
 )
-from seq2see.serve.model_registry import LanguageRoute, ModelRegistry, ServedModel
-from seq2see.serve.monitoring import JsonLog, ServiceMetrics
-from seq2see.serve.queued_translator import create_route_translator
-from seq2see.serve.requests import ExplainRequest, HeadAblationRequest
-from seq2see.serve.text_translation import RequestOptions, translate_texts
-from seq2see.serve.unbatched import PartialTextCallback
 from seq2see.serve.work_queue import RequestContext, WorkerThreads, WorkQueue
 from seq2see.text.language_detection import DetectedLanguage, LanguageIdentifier
 from seq2see.text.languages import language_name, match_language
@@ -224,7 +224,7 @@ class Service:
         route = self.resolve_route(request.source, request.target, request.model, request.text)
         model = _require_single_model(route)
         return self._log_engine_errors(
-            lambda: unbatched.explain_text(self.queue, context, model, request, self.config)
+            lambda: unbatched_work.explain_text(self.queue, context, model, request, self.config)
         )
 
     def ablate_heads(
@@ -234,7 +234,7 @@ class Service:
         route = self.resolve_route(request.source, request.target, request.model, request.text)
         model = _require_single_model(route)
         return self._log_engine_errors(
-            lambda: unbatched.measure_head_effects(self.queue, context, model, request)
+            lambda: unbatched_work.measure_head_effects(self.queue, context, model, request)
         )
 
     def stream(
@@ -248,7 +248,7 @@ class Service:
         """Translate a text and report partial translations; raises without a direct model."""
         model = _require_single_model(route)
         translation = self._log_engine_errors(
-            lambda: unbatched.stream_translation(
+            lambda: unbatched_work.stream_translation(
                 self.queue, context, model, text, options, on_partial_text, self.config
             )
         )

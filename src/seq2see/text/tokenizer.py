@@ -21,7 +21,7 @@ from typing import Self
 from sentencepiece import SentencePieceProcessor
 
 from seq2see.errors import InputError
-from seq2see.progress import MessageCallback
+from seq2see.progress_callbacks import MessageCallback
 from seq2see.text import sentencepiece_file
 from seq2see.text.normalization import (
     check_surrogates,

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from seq2see.config import Config
 from seq2see.errors import ConfigError, InputError
-from seq2see.progress import MessageCallback
+from seq2see.progress_callbacks import MessageCallback
 from seq2see.text.normalization import (
     Normalization,
     check_surrogates,

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from seq2see.training.config import RunConfig
     from seq2see.training.run_directory import RunDirectory
-    from seq2see.training.train import prepare_run, run_training
+    from seq2see.training.training_session import prepare_run, run_training
 
 __all__ = ["RunConfig", "RunDirectory", "prepare_run", "run_training"]
 
 _MODULES = {
     "RunConfig": "seq2see.training.config",
     "RunDirectory": "seq2see.training.run_directory",
-    "prepare_run": "seq2see.training.train",
-    "run_training": "seq2see.training.train",
+    "prepare_run": "seq2see.training.training_session",
+    "run_training": "seq2see.training.training_session",
 }
 
 

@@ -20,7 +20,7 @@ from seq2see.data.encoded_corpus import (
     encode_corpus,
     has_usable_pairs,
 )
-from seq2see.data.quality.preflight import check_corpora
+from seq2see.data.quality.empty_or_swapped_corpora import check_corpora
 from seq2see.errors import ConfigError, InputError
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PAD_ID, TokenizerPair

@@ -31,7 +31,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.distributed.rendezvous import rendezvous
 
 from seq2see.errors import ConfigError, Seq2SeeError, TrainingError
-from seq2see.progress import MessageCallback
+from seq2see.progress_callbacks import MessageCallback
 from seq2see.training.config import RunConfig
 from seq2see.training.distributed import (
     DdpWorkerGroup,
@@ -40,9 +40,9 @@ from seq2see.training.distributed import (
     torchrun_agent_id,
 )
 from seq2see.training.run_directory import RunDirectory, RunPlan
-from seq2see.training.train import RunOutcome, prepare_run, run_training
 from seq2see.training.trainer import TrainingProgress, signals_as_errors
 from seq2see.training.training_log import LogWriter
+from seq2see.training.training_session import RunOutcome, prepare_run, run_training
 
 _SHUTDOWN_SECONDS = 600
 """Time that the agent gives the workers to validate and save before it kills them."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from seq2see.search import Beam, Phrase, SearchInput, StepProcessor
-from seq2see.search.processors import PHRASE_PAD, pad_phrases
+from seq2see.search.step_processors import PHRASE_PAD, pad_phrases
 from seq2see.text import Tokenizer
 from seq2see.text.languages import UNSPACED_CHARACTERS, continues_word, is_written_without_spaces
 from seq2see.text.tokenizer import find_piece_offsets

@@ -152,7 +152,7 @@ class LineSplitter:
 def _find_error(line: str) -> str | None:
     """Return why a line is not valid text, or None."""
     if not isinstance(line, str):
-        return f"a line must be a text, but is {type(line).__name__} instead"
+        return f"a line must be a string, but is {type(line).__name__} instead"
     try:
         check_surrogates(line)
     except InputError as error:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class TranslationFlag(StrEnum):
-    """Possible defect of a translation; `seq2see.translator.results` defines the rules."""
+    """Possible defect of a translation; `seq2see.translator.result_builder` defines the rules."""
 
     COPIED_SOURCE = "copied_source"
     """The translation is a copy of the source."""

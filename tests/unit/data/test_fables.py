@@ -19,14 +19,17 @@ from seq2see.data.fables import (
     load_fables,
     load_pronoun_cases,
     load_unseen_pairs,
-    phrases,
     split_words,
 )
 from seq2see.data.fables.lexicon import ADJECTIVES, NOUNS
 from seq2see.data.fables.morphology import conjugate
-from seq2see.data.fables.phrases import aligned_words
+from seq2see.data.fables.phrases_and_clauses import (
+    aligned_words,
+    contract_and_elide,
+    use_prevocalic_forms,
+)
 from seq2see.data.fables.pronoun_pairs import PRONOUN_FRAMES
-from seq2see.data.fables.simple_sentences import CONSTRUCTIONS
+from seq2see.data.fables.statements import CONSTRUCTIONS
 from seq2see.data.fables.verbs import (
     GIVING_VERBS,
     INFINITIVE_VERBS,
@@ -235,7 +238,7 @@ def test_english_has_no_article_or_auxiliary_errors(mistake: str) -> None:
     ],
 )
 def test_elision_and_contraction(plain: str, right: str) -> None:
-    assert " ".join(word.text for word in phrases.contract_and_elide(aligned_words(plain))) == right
+    assert " ".join(word.text for word in contract_and_elide(aligned_words(plain))) == right
 
 
 @pytest.mark.parametrize(
@@ -250,9 +253,7 @@ def test_elision_and_contraction(plain: str, right: str) -> None:
     ],
 )
 def test_prevocalic_forms(plain: str, right: str) -> None:
-    assert (
-        " ".join(word.text for word in phrases.use_prevocalic_forms(aligned_words(plain))) == right
-    )
+    assert " ".join(word.text for word in use_prevocalic_forms(aligned_words(plain))) == right
 
 
 def test_ne_has_a_second_negation_word() -> None:

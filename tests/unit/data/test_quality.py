@@ -15,7 +15,6 @@ import pytest
 from seq2see.data import digit_tasks, fables
 from seq2see.data.quality.analysis import AcceptedPair, RejectedPair, analyze_corpus, filter_corpus
 from seq2see.data.quality.config import RULES, QualityConfig
-from seq2see.data.quality.corpus_model import LengthRatioModel, collect_statistics
 from seq2see.data.quality.languages import find_other_script
 from seq2see.data.quality.line_shifts import find_line_shifts
 from seq2see.data.quality.model_suggestion import suggest_model
@@ -25,6 +24,7 @@ from seq2see.data.quality.rules import (
     find_unmatched_markup,
     have_conflicting_numbers,
 )
+from seq2see.data.quality.statistics_and_models import LengthRatioModel, collect_statistics
 from seq2see.data.quality.words import compute_match_key, extract_words
 from seq2see.data.readers import SentencePair
 from seq2see.errors import ConfigError, InputError

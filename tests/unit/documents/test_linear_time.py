@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from seq2see.documents import docx, po, subtitles, translate_html, translate_text, xliff
-from seq2see.documents.document_translator import DocumentTranslator
 from seq2see.documents.markup import IndexRange
 from seq2see.documents.markup_transfer import TokenAllocation
 from seq2see.documents.placeholders import find_placeholders
+from seq2see.documents.unit_translator import DocumentTranslator
 from seq2see.errors import InputError
 from seq2see.text import split_sentences
 from seq2see.translator import AlignmentLink, Translation

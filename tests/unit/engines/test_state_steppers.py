@@ -17,7 +17,7 @@ from seq2see.engines.torch_decoder import (
     create_state_stepper,
     supports_fast_cpu_step,
 )
-from seq2see.explain.patched import replace_modules
+from seq2see.explain.patched_model import replace_modules
 from seq2see.model import (
     NULL_RECORDER,
     AttentionConfig,

@@ -29,7 +29,7 @@ from seq2see.evaluate import (
     score_translations,
     with_best_alignment_head,
 )
-from seq2see.evaluate.alignment import AlignmentScore
+from seq2see.evaluate.alignment_error_rate import AlignmentScore
 from seq2see.evaluate.comparison import diff_words
 from seq2see.evaluate.evaluation import split_into_length_buckets
 from seq2see.model import ModelConfig, Transformer

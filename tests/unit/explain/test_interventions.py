@@ -31,8 +31,8 @@ from seq2see.explain import (
     patch_model,
     trace_translation,
 )
-from seq2see.explain.explainer import diff_words
 from seq2see.explain.head_ablation import measure_head_importance
+from seq2see.explain.tracing import diff_words
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import LengthConfig, SearchConfig
 from seq2see.text import TokenizerConfig, TokenizerPair

@@ -22,7 +22,7 @@ from seq2see.metrics import (
     score_metrics,
     score_sentences,
 )
-from seq2see.metrics.scoring import bootstrap_differences
+from seq2see.metrics.scores_and_significance import bootstrap_differences
 
 WORDS = ["A", "the", "Dog", "dog", "runs", "over", ",", ".", "Straße", "läuft", "!", "3.5", "don't"]
 
@@ -217,7 +217,7 @@ def test_combined_tests_resample_once(monkeypatch) -> None:
         drawn.append(samples)
         return bootstrap_differences(judge, samples, seed)
 
-    monkeypatch.setattr("seq2see.metrics.scoring.bootstrap_differences", counted)
+    monkeypatch.setattr("seq2see.metrics.scores_and_significance.bootstrap_differences", counted)
     compare_statistics(MetricStatistics("exact", [GOOD, BAD], REFERENCES, {}), samples=20)
     assert drawn == [1000]
 

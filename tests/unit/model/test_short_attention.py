@@ -12,7 +12,7 @@ from torch import Tensor
 
 from seq2see.model import ModelConfig, Transformer
 from seq2see.model.attention import AttentionInputs, DotProductAttention
-from seq2see.model.masks import CAUSAL_MASK, NO_MASK, AttentionMask, build_padding_mask
+from seq2see.model.masks_and_padding import CAUSAL_MASK, NO_MASK, AttentionMask, build_padding_mask
 from seq2see.model.modules import Dropout
 from seq2see.model.short_attention import MAX_KEYS, short_attention, supports_short_attention
 

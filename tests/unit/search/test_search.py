@@ -33,6 +33,14 @@ from seq2see.search.beam_search import (
     prune_candidates,
     select_active_rows,
 )
+from seq2see.search.candidate_selection import (
+    BLOCK_SIZE,
+    TopKSelector,
+    keyed_uniform,
+    sample_indices,
+    stable_topk,
+    stable_topk_sums,
+)
 from seq2see.search.hypotheses import (
     FinishedHypotheses,
     NewlyFinishedHypotheses,
@@ -49,21 +57,13 @@ from seq2see.search.lexical_constraints import (
     rank_within_bank,
     select_feasible_phrases,
 )
-from seq2see.search.processors import (
+from seq2see.search.step_processors import (
     ForbiddenPhrases,
     ForcedPrefix,
     MinLength,
     NoRepeatNgram,
     RepetitionPenalty,
     pad_phrases,
-)
-from seq2see.search.selectors import (
-    BLOCK_SIZE,
-    TopKSelector,
-    keyed_uniform,
-    sample_indices,
-    stable_topk,
-    stable_topk_sums,
 )
 
 BOS, EOS, PAD = 0, 1, 0

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from seq2see.serve.auth import create_key
+from seq2see.serve.api_keys_and_rate_limits import create_key
 
 HELLO = {"q": "hello world", "source": "en", "target": "de"}
 JSON = {"content-type": "application/json"}

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from seq2see.serve.api_keys_and_rate_limits import create_key
 from seq2see.serve.app import PAGE_DIRECTORY
-from seq2see.serve.auth import create_key
 from seq2see.serve.errors import ServiceError
 from seq2see.serve.middleware import CONTENT_SECURITY_POLICY
 

@@ -101,7 +101,7 @@ def test_all_problems_are_reported_together(tmp_path: Path) -> None:
         "`tokenizer.vocab_size` must be above 260",
         "`batches.max_tokens` must be at least 514",
         "`model.d_modle` is not a setting; did you mean `model.d_model`?",
-        "`model.heads` must be a whole number",
+        "`model.heads` must be an integer",
     ]:
         assert text.count(problem) == 1
     assert str(path) in text

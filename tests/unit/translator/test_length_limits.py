@@ -18,7 +18,7 @@ from seq2see.training.builder import RunBuilder
 from seq2see.training.config import ValidationConfig
 from seq2see.training.distributed import WorkerGroup
 from seq2see.training.run_directory import RunDirectory
-from seq2see.training.train import PreparedRun, prepare_run
+from seq2see.training.training_session import PreparedRun, prepare_run
 
 LEARNED = {"positions": {"kind": "learned", "max_length": 24}}
 LINFORMER = {"encoder_attention": {"kind": "linformer", "max_length": 24, "rank": 4}}

@@ -8,8 +8,11 @@ from typing import Any, cast
 import pytest
 
 from seq2see.documents import translate_protected
+from seq2see.serve.layout_preserving_translation import (
+    find_translatable_spans,
+    join_span_translations,
+)
 from seq2see.serve.queued_translator import PivotTranslator, QueuedTranslator
-from seq2see.serve.text_translation import find_translatable_spans, join_span_translations
 from seq2see.text import TokenizerConfig, TokenizerPair
 from seq2see.translator import (
     AlignmentLink,

@@ -26,7 +26,12 @@ from seq2see.text.languages import find_word_offsets
 from seq2see.text.tokenizer import find_piece_offsets, find_source_offsets
 from seq2see.translator import Translation, TranslationFlag, TranslationOptions, Translator
 from seq2see.translator.constraints import LexicalConstraints, PhrasePattern, WordBoundaryProcessor
-from seq2see.translator.results import FlagInputs, build_alignment_links, find_flags, has_repetition
+from seq2see.translator.result_builder import (
+    FlagInputs,
+    build_alignment_links,
+    find_flags,
+    has_repetition,
+)
 
 LIMIT = 24
 FEW = {"length": {"max_ratio": 0.5, "max_extra": 6}}
@@ -114,7 +119,7 @@ def test_blank_lines_are_copied_and_invalid_lines_are_errors(translator: Transla
 def test_line_of_another_type_is_an_error(translator: Translator) -> None:
     found = translator.translate([LINES[0], None])  # type: ignore[list-item]
     assert found[0].error is None
-    assert found[1].error == "a line must be a text, but is NoneType instead"
+    assert found[1].error == "a line must be a string, but is NoneType instead"
 
 
 @pytest.mark.parametrize(

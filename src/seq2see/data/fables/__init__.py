@@ -25,7 +25,7 @@ from seq2see.data.fables.corpus import (
     load_pronoun_cases,
     load_unseen_pairs,
 )
-from seq2see.data.fables.phrases import split_words
+from seq2see.data.fables.phrases_and_clauses import split_words
 from seq2see.data.fables.pronoun_pairs import MASKED
 from seq2see.data.readers import SplitName
 

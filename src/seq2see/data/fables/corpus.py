@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from random import Random
 
-import seq2see.data.fables.complex_sentences  # noqa: F401 registers its constructions
+import seq2see.data.fables.questions_and_complex_sentences  # noqa: F401 registers its constructions
 from seq2see.data.fables import morphology
 from seq2see.data.fables.lexicon import ADJECTIVES, NOUNS
-from seq2see.data.fables.phrases import (
+from seq2see.data.fables.phrases_and_clauses import (
     AlignedWord,
     BilingualPhrase,
     PronounRole,
@@ -30,7 +30,7 @@ from seq2see.data.fables.pronoun_pairs import (
     generate_pronoun_sentence_pair,
     is_reserved_pair,
 )
-from seq2see.data.fables.simple_sentences import CONSTRUCTIONS
+from seq2see.data.fables.statements import CONSTRUCTIONS
 from seq2see.data.fables.word_choice import FULL_LEXICON, SHORT_LEXICON, WordChooser
 from seq2see.data.readers import SplitName
 

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from seq2see.data.fables.complex_sentences import question_clause
 from seq2see.data.fables.lexicon import (
     ADJECTIVES,
     MY,
@@ -26,7 +25,7 @@ from seq2see.data.fables.lexicon import (
     NounKind,
 )
 from seq2see.data.fables.morphology import Gender, Tense
-from seq2see.data.fables.phrases import (
+from seq2see.data.fables.phrases_and_clauses import (
     EMPTY_PHRASE,
     NEVER,
     NOT,
@@ -45,7 +44,8 @@ from seq2see.data.fables.phrases import (
     subject_pronoun,
     verb_group,
 )
-from seq2see.data.fables.simple_sentences import TOO, VERY, could_not_phrase
+from seq2see.data.fables.questions_and_complex_sentences import question_clause
+from seq2see.data.fables.statements import TOO, VERY, could_not_phrase
 from seq2see.data.fables.verbs import INFINITIVE_VERBS, TRANSITIVE_VERBS, Verb, parse_verb
 from seq2see.data.fables.word_choice import FableLexicon, WordChooser
 

@@ -21,7 +21,7 @@ from seq2see.data.fables.lexicon import (
     NounKind,
 )
 from seq2see.data.fables.morphology import Tense
-from seq2see.data.fables.phrases import (
+from seq2see.data.fables.phrases_and_clauses import (
     EMPTY_PHRASE,
     BilingualPhrase,
     NounPhrase,

@@ -13,13 +13,6 @@ import numpy as np
 
 from seq2see.data.quality import report
 from seq2see.data.quality.config import QualityConfig, RuleName
-from seq2see.data.quality.corpus_model import (
-    CorpusModel,
-    CorpusStatistics,
-    PairChunk,
-    collect_statistics,
-    read_chunks,
-)
 from seq2see.data.quality.languages import LINGUA_EXTRA
 from seq2see.data.quality.model_suggestion import suggest_model
 from seq2see.data.quality.report import (
@@ -34,9 +27,16 @@ from seq2see.data.quality.report import (
     format_count,
 )
 from seq2see.data.quality.rules import RuleViolation, apply_rules
+from seq2see.data.quality.statistics_and_models import (
+    CorpusModel,
+    CorpusStatistics,
+    PairChunk,
+    collect_statistics,
+    read_chunks,
+)
 from seq2see.data.quality.words import BoolArray, compute_match_key
 from seq2see.data.readers import SentencePair
-from seq2see.progress import StageCallback
+from seq2see.progress_callbacks import StageCallback
 from seq2see.text import Tokenizer, TokenizerPair
 
 LanguagePair = tuple[str, str] | None

@@ -10,9 +10,9 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from seq2see.data.quality.config import RULES, QualityConfig
-from seq2see.data.quality.corpus_model import SIDE_NAMES, CorpusStatistics
 from seq2see.data.quality.languages import LanguageChecker
 from seq2see.data.quality.line_shifts import LineShift
+from seq2see.data.quality.statistics_and_models import SIDE_NAMES, CorpusStatistics
 from seq2see.data.quality.words import FloatArray
 from seq2see.data.readers import SentencePair
 from seq2see.text.packed_ids import IntArray

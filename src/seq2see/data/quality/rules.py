@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from seq2see.data.quality.config import RULES, RuleName
-from seq2see.data.quality.corpus_model import SIDE_NAMES, CorpusModel, PairChunk
+from seq2see.data.quality.statistics_and_models import SIDE_NAMES, CorpusModel, PairChunk
 from seq2see.data.quality.translation_lexicon import assign_folds
 from seq2see.data.quality.words import (
     BoolArray,

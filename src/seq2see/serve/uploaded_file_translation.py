@@ -21,8 +21,8 @@ from typing import NoReturn, cast
 from urllib.parse import quote
 
 from seq2see.documents import html, supported_formats
-from seq2see.documents.document_translator import DocumentReport, DocumentTranslator
 from seq2see.documents.translate import find_document_format
+from seq2see.documents.unit_translator import DocumentReport, DocumentTranslator
 from seq2see.errors import Seq2SeeError
 from seq2see.serve.errors import BadRequest, EngineError, NotFound, UnsupportedFileFormat
 from seq2see.serve.queued_translator import ENGINE_FAILED_MESSAGE

@@ -31,7 +31,7 @@ from seq2see.data.fables.lexicon import (
     NounKind,
 )
 from seq2see.data.fables.morphology import Person, Tense
-from seq2see.data.fables.phrases import (
+from seq2see.data.fables.phrases_and_clauses import (
     AFFIRMATIVE,
     EMPTY_PHRASE,
     NEVER,

@@ -9,14 +9,14 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, strategies as st
 
-from seq2see.serve.service import Service
-from seq2see.serve.text_translation import (
+from seq2see.serve.layout_preserving_translation import (
     RequestOptions,
     find_translatable_spans,
     join_span_translations,
     translate_texts,
 )
-from seq2see.serve.unbatched import translate_incrementally
+from seq2see.serve.service import Service
+from seq2see.serve.unbatched_work import translate_incrementally
 from seq2see.serve.work_queue import RequestContext
 from seq2see.translator import (
     AlignmentLink,

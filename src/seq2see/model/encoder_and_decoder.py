@@ -15,7 +15,12 @@ from seq2see.errors import InputError
 from seq2see.model.attention import CrossAttention, SelfAttention
 from seq2see.model.cache import DecoderCache, EncoderOutput, LayerCache
 from seq2see.model.embeddings import Embeddings
-from seq2see.model.masks import CAUSAL_MASK, AttentionMask, BatchLayout, build_padding_mask
+from seq2see.model.masks_and_padding import (
+    CAUSAL_MASK,
+    AttentionMask,
+    BatchLayout,
+    build_padding_mask,
+)
 from seq2see.model.modules import FeedForward, Residual
 from seq2see.model.recorder import NULL_RECORDER, Recorder
 

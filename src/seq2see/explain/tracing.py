@@ -34,7 +34,7 @@ from seq2see.explain.trace_format import (
     TokenizedSentence,
     Trace,
 )
-from seq2see.explain.words import (
+from seq2see.explain.words_and_alternatives import (
     build_source_sentence,
     build_start_token,
     build_target_sentence,

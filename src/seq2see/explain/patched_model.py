@@ -32,8 +32,8 @@ from seq2see.model import RelativeAttention, Transformer
 from seq2see.model.attention import Attention, AttentionInputs, MultiHeadAttention
 from seq2see.model.cache import LayerCache
 from seq2see.model.embeddings import PositionalEncoding
-from seq2see.model.encoder_decoder import DecoderLayer
-from seq2see.model.masks import AttentionMask, BatchLayout
+from seq2see.model.encoder_and_decoder import DecoderLayer
+from seq2see.model.masks_and_padding import AttentionMask, BatchLayout
 from seq2see.model.modules import Residual, Sublayer
 from seq2see.model.recorder import NULL_RECORDER, Recorder
 

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from starlette.testclient import TestClient
 
 from seq2see.serve.errors import BadRequest, NotFound
-from seq2see.serve.file_translation import (
+from seq2see.serve.uploaded_file_translation import (
     DownloadStore,
     check_archive_size,
     format_content_disposition,

@@ -29,7 +29,7 @@ from seq2see.data.quality.words import (
 )
 from seq2see.data.readers import SentencePair
 from seq2see.errors import InputError
-from seq2see.progress import StageCallback
+from seq2see.progress_callbacks import StageCallback
 from seq2see.text.packed_ids import IntArray
 
 SIDE_NAMES = SentencePair._fields

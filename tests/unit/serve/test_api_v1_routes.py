@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from seq2see.serve import api
+from seq2see.serve import api_v1_routes
 from seq2see.serve.errors import Overloaded
 
 Serving = Callable[..., TestClient]
@@ -45,7 +45,7 @@ def test_translation_names_models_and_pivot(serving: Serving) -> None:
     [
         ({"target": ""}, "`target` must be given, or `model`"),
         ({"tarket": "de"}, "`tarket` is not a setting; did you mean `target`?"),
-        ({"text": 3}, "`text` must be a text, but is 3 instead"),
+        ({"text": 3}, "`text` must be a string, but is 3 instead"),
         ({"beam_size": 21}, "`beam_size` must be at most 20"),
         ({"n_best": 7}, "`n_best` must be at most 6"),
         ({"model": "nobody"}, "model nobody not found"),
@@ -167,7 +167,7 @@ def test_engine_error_ends_stream_with_error_event(serving: Serving) -> None:
 def test_internal_error_ends_stream_with_error_event(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api, "format_translation", lambda _: 1 / 0)
+    monkeypatch.setattr(api_v1_routes, "format_translation", lambda _: 1 / 0)
     log = io.StringIO()
     kind, data = stream_events(serving(log=log), "Hello there.")[-1]
     assert (kind, data["error_code"]) == ("error", "internal_error")

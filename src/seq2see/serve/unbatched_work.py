@@ -14,19 +14,19 @@ from seq2see.data.fables import ContrastivePair
 from seq2see.engines.base import BatchResult, ProcessorFactory, TargetScores, TokenIds
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, Seq2SeeError
-from seq2see.explain.explainer import build_explained_model, explain
 from seq2see.explain.head_ablation import AblationResults, ablate_each_head
+from seq2see.explain.tracing import build_explained_model, explain
 from seq2see.search import SearchConfig, SearchInput
 from seq2see.search.observer import StepRecord
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.errors import BadRequest, EngineError, ServiceError, TooManyTokens
-from seq2see.serve.model_registry import ServedModel
-from seq2see.serve.requests import ExplainRequest, HeadAblationRequest, build_search_settings
-from seq2see.serve.text_translation import (
+from seq2see.serve.layout_preserving_translation import (
     TranslatableSpan,
     find_translatable_spans,
     join_span_translations,
 )
+from seq2see.serve.model_registry import ServedModel
+from seq2see.serve.requests import ExplainRequest, HeadAblationRequest, build_search_settings
 from seq2see.serve.work_queue import RequestContext, UnbatchedTask, WorkQueue
 from seq2see.text import Tokenizer, split_sentences
 from seq2see.translator import Translation, TranslationOptions, Translator

@@ -19,7 +19,9 @@ from seq2see.serve.errors import (
     TextTooLong,
 )
 from seq2see.serve.executor import RequestExecutor, check_api_key
-from seq2see.serve.lab_runner import LabRunner, list_claim_sources, list_experiments
+from seq2see.serve.json_and_event_responses import FiniteJSONResponse, create_event_response
+from seq2see.serve.lab_experiment_runner import LabRunner, list_claim_sources, list_experiments
+from seq2see.serve.layout_preserving_translation import RequestOptions
 from seq2see.serve.model_and_run_routes import add_model_routes, add_run_routes
 from seq2see.serve.openapi import (
     ENGINE_ERROR_STATUSES,
@@ -40,13 +42,11 @@ from seq2see.serve.requests import (
     check_text_limits,
     parse_body,
 )
-from seq2see.serve.responses import FiniteJSONResponse, create_event_response
 from seq2see.serve.service import Service, TranslatedText
-from seq2see.serve.text_translation import RequestOptions
-from seq2see.serve.unbatched import PartialTextCallback
+from seq2see.serve.unbatched_work import PartialTextCallback
 from seq2see.serve.work_queue import RequestContext
 from seq2see.translator import TranslationOptions
-from seq2see.translator.results import NO_TRANSLATION_MESSAGE
+from seq2see.translator.result_builder import NO_TRANSLATION_MESSAGE
 
 _TRANSLATION_SCHEMA = object_schema(
     text=STRING_SCHEMA,

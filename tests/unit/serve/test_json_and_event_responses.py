@@ -6,7 +6,7 @@ import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
 
-from seq2see.serve.responses import FiniteJSONResponse, LatestText
+from seq2see.serve.json_and_event_responses import FiniteJSONResponse, LatestText
 
 
 def test_slow_reader_gets_only_the_latest_text() -> None:

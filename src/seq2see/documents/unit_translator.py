@@ -12,6 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from seq2see.documents.alignment_links import (
+    CopiedSpan,
+    WeightedLink,
+    align_diagonally,
+    extract_alignment_links,
+    reweight_alignment_links,
+)
 from seq2see.documents.markup import IndexRange, MarkupNode, TextUnit, has_letter
 from seq2see.documents.markup_transfer import transfer_tags
 from seq2see.documents.placeholders import (
@@ -24,18 +31,11 @@ from seq2see.documents.protected_translation import (
     translate_preserving_placeholders,
     translate_with_alignment,
 )
-from seq2see.documents.word_alignment import (
-    CopiedSpan,
-    WeightedLink,
-    align_diagonally,
-    extract_alignment_links,
-    reweight_alignment_links,
-)
 from seq2see.text import TextSpan, split_sentences
 from seq2see.text.languages import is_written_without_spaces
 
 if TYPE_CHECKING:
-    from seq2see.progress import ProgressCallback
+    from seq2see.progress_callbacks import ProgressCallback
     from seq2see.translator import Translation, TranslationOptions, Translator
 
 _BATCH_SIZE = 256

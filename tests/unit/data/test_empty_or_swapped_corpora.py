@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from seq2see.data.corpus import Corpus, CorpusConfig
-from seq2see.data.quality import preflight
-from seq2see.data.quality.preflight import SAMPLE_SIZE, check_corpora, sample_pairs
+from seq2see.data.quality import empty_or_swapped_corpora
+from seq2see.data.quality.empty_or_swapped_corpora import SAMPLE_SIZE, check_corpora, sample_pairs
 from seq2see.errors import InputError
 from seq2see.text import language_detection
 
@@ -19,7 +19,7 @@ RUSSIAN = [f"животное номер {n} перешло улицу и теп
 
 @pytest.fixture
 def no_lingua(monkeypatch) -> None:
-    monkeypatch.setattr(preflight, "is_lingua_installed", lambda: False)
+    monkeypatch.setattr(empty_or_swapped_corpora, "is_lingua_installed", lambda: False)
 
 
 def corpus(directory: Path, name: str, *sides: list[str], extensions: tuple[str, str] = ("a", "b")):

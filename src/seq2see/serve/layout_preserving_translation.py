@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from seq2see.documents import html, translate_protected
-from seq2see.documents.document_translator import DocumentTranslator, find_sentences
 from seq2see.documents.markup import IndexRange
 from seq2see.documents.placeholders import find_placeholders
 from seq2see.documents.plain_text import find_list_marker
+from seq2see.documents.unit_translator import DocumentTranslator, find_sentences
 from seq2see.translator import TranslationOptions, Translator
 from seq2see.translator.translation import (
     AlignmentLink,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from seq2see.data.fables.lexicon import MY, THE, THIS, YOUR, A
 from seq2see.data.fables.morphology import Tense
-from seq2see.data.fables.phrases import (
+from seq2see.data.fables.phrases_and_clauses import (
     AFFIRMATIVE,
     EMPTY_PHRASE,
     NO_SUBJECT,
@@ -26,7 +26,7 @@ from seq2see.data.fables.phrases import (
     personal_pronoun,
     verb_group,
 )
-from seq2see.data.fables.simple_sentences import (
+from seq2see.data.fables.statements import (
     COMMA,
     FULL_STOP,
     SO,

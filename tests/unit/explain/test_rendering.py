@@ -34,8 +34,8 @@ from seq2see.explain.head_ablation import (
     HeadImportanceReport,
     compute_contrastive_scores,
 )
-from seq2see.explain.output import draw_attention_map
 from seq2see.explain.pronoun_test import PronounReport, Proportion, run_pronoun_test
+from seq2see.explain.rendering import draw_attention_map
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import LengthConfig, SearchConfig
 from seq2see.text import TokenizerConfig, TokenizerPair
