@@ -18,7 +18,7 @@ from seq2see.data.readers import read_lines
 from seq2see.engines.base import collect_in_order
 from seq2see.engines.ctranslate2_engine import CTranslate2Engine, Precision
 from seq2see.engines.torch_engine import TorchEngine
-from seq2see.search import Hypothesis, SearchConfig, SearchInput
+from seq2see.search import Hypothesis, SearchConfig, SentenceSearchInput
 
 SIZES = (1, 7, 64)
 SEED = 1
@@ -31,7 +31,7 @@ EngineFactory = Callable[[int | None], Engine]
 
 def engine_factories(directory: Path) -> Iterator[tuple[str, EngineFactory]]:
     """Yield each engine with its name."""
-    bundle, config = Bundle.load(directory), files.read_config(directory)
+    bundle, config = Bundle.load(directory), files.read_config_bytes(directory)
 
     def ctranslate2(precision: Precision) -> EngineFactory:
         return lambda size: CTranslate2Engine.from_bundle(
@@ -48,7 +48,7 @@ def engine_factories(directory: Path) -> Iterator[tuple[str, EngineFactory]]:
 
 def translate(engine: Engine, ids: Sequence[Sequence[int]], beam: int) -> list[Hypothesis]:
     """Return the best hypothesis of each sentence."""
-    sources = [SearchInput(len(sentence) + 1, line) for line, sentence in enumerate(ids)]
+    sources = [SentenceSearchInput(len(sentence) + 1, line) for line, sentence in enumerate(ids)]
     config = SearchConfig(beam_size=beam, stop_rule="beam_full")
     return [hypotheses[0] for hypotheses in collect_in_order(engine.search(ids, sources, config))]
 

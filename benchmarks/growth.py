@@ -177,7 +177,7 @@ def plot(bench: Bench, speeds: Mapping[Point, float], peak: float, path: Path) -
             has_log_x=True,
         ),
     ]
-    draw.draw_charts(path, "Training speed", charts)
+    draw.save_charts(path, "Training speed", charts)
 
 
 def main() -> None:

@@ -30,9 +30,15 @@ from benchmarks.machine import seconds
 from seq2see.data.readers import read_lines
 from seq2see.engines.base import TokenIds
 from seq2see.engines.batching import pad_sequences
-from seq2see.engines.torch_decoder import SupportsLogProbabilities, TorchDecoder
+from seq2see.engines.torch_decoder import LogProbabilityProjection, TorchDecoder
 from seq2see.engines.torch_engine import TorchEngine
-from seq2see.model import AttentionListener, AttentionSite, LayerListener, StackName, Transformer
+from seq2see.model import (
+    AttentionListener,
+    AttentionModuleId,
+    LayerListener,
+    StackName,
+    Transformer,
+)
 from seq2see.model.attention import CrossAttention, MultiHeadAttention
 from seq2see.model.encoder_and_decoder import Decoder, Encoder
 from seq2see.search import SearchConfig
@@ -53,10 +59,10 @@ class IdleRecorder:
     """Recorder that looks up attention sites and layers in empty tables."""
 
     def __init__(self) -> None:
-        self.sites: dict[AttentionSite, AttentionListener] = {}
+        self.sites: dict[AttentionModuleId, AttentionListener] = {}
         self.layers: dict[tuple[StackName, int], LayerListener] = {}
 
-    def attention_listener(self, site: AttentionSite) -> AttentionListener | None:
+    def attention_listener(self, site: AttentionModuleId) -> AttentionListener | None:
         """Look up an attention site."""
         return self.sites.get(site)
 
@@ -72,7 +78,7 @@ class IdleRecorderEngine(TorchEngine):
         self,
         rows: Sequence[TokenIds],
         config: SearchConfig,
-        outputs: Sequence[SupportsLogProbabilities],
+        outputs: Sequence[LogProbabilityProjection],
     ) -> TorchDecoder:
         del config
         source_BS = pad_sequences(rows, self.pad_id).to(self.device)

@@ -78,7 +78,7 @@ def deep_merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
     return result
 
 
-def parse_override(text: str) -> dict[str, Any]:
+def parse_override_as_dict(text: str) -> dict[str, Any]:
     """Parse `a.b=value` into a nested dict.
 
     The value is parsed as TOML; if that fails, it is a string. Raises `ConfigError` if the text has
@@ -132,7 +132,7 @@ def _problems(config: type[BaseModel], details: Sequence[ErrorDetails]) -> Itera
     path = ".".join(str(key) for key in _location(detail))
     cause = detail.get("ctx", {}).get("error")
     if isinstance(cause, ConfigError):  # from a nested config or from `conflicts`
-        yield from (with_prefix(path, problem) for problem in cause.problems)
+        yield from (prefix_field_names(path, problem) for problem in cause.problems)
     elif detail["type"] == "extra_forbidden":
         yield f"`{path}` is not a setting{_suggest(path, config.model_fields)}"
     elif detail["type"] == "json_invalid":
@@ -149,7 +149,7 @@ def _problems(config: type[BaseModel], details: Sequence[ErrorDetails]) -> Itera
         yield f"`{path}` must be {types}, but is {_format_value(detail['input'])} instead"
 
 
-def with_prefix(prefix: str, problem: str) -> str:
+def prefix_field_names(prefix: str, problem: str) -> str:
     """Return the problem with `prefix` and a dot before each field name that it quotes."""
     if not prefix:
         return problem

@@ -16,7 +16,7 @@ from torch import Tensor
 @torch.no_grad()
 def matmul(x_NI: Tensor, weight_IO: Tensor, bias_O: Tensor | None = None) -> Tensor:
     """Return x · weight + bias, [N, O], computed by oneDNN where it is available."""
-    if supports_onednn(x_NI, weight_IO) and len(x_NI) > 0:
+    if can_multiply_with_onednn(x_NI, weight_IO) and len(x_NI) > 0:
         return _linear(x_NI, weight_IO.t(), bias_O)
     return x_NI @ weight_IO if bias_O is None else torch.addmm(bias_O, x_NI, weight_IO)
 
@@ -38,7 +38,7 @@ class PackedLinear:
         return _linear(x_NI, self._packed, self._bias_O)
 
 
-def supports_onednn(*tensors: Tensor) -> bool:
+def can_multiply_with_onednn(*tensors: Tensor) -> bool:
     """Return whether oneDNN can multiply these tensors."""
     return torch.backends.mkldnn.is_available() and all(
         tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from seq2see.serve.api_v1_routes import find_error_code
+from seq2see.serve.api_v1_routes import find_translation_error_code
 from seq2see.serve.errors import (
     DirectModelRequired,
     Overloaded,
@@ -219,7 +219,7 @@ def test_errors_of_a_translation_are_localized(open_browser: Any) -> None:
     def failed(route: Any) -> None:
         (translation,) = route.fetch().json()["translations"]
         error = errors.pop(0)
-        failure = {"text": "", "error": error, "error_code": find_error_code(error)}
+        failure = {"text": "", "error": error, "error_code": find_translation_error_code(error)}
         route.fulfill(json={"translations": [{**translation, **failure, "alternatives": []}]})
 
     view = open_browser()

@@ -23,14 +23,14 @@ from seq2see.engines.base import collect_in_order
 from seq2see.engines.ctranslate2_engine import QUEUED_BATCHES_PER_THREAD, CTranslate2Engine
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError
-from seq2see.interop import import_marian
+from seq2see.interop import load_marian_as_bundle
 from seq2see.model import ModelConfig, Transformer
-from seq2see.search import Hypothesis, SearchConfig, SearchInput
+from seq2see.search import Hypothesis, SearchConfig, SentenceSearchInput
 from seq2see.text import EOS_ID, TokenizerConfig, TokenizerPair
 
 pytest.importorskip("ctranslate2")
 
-LINES = [fable.source for fable in fables.load_fables("test")[:24]]
+LINES = [fable.source for fable in fables.load_fables_split("test")[:24]]
 PIECES = 400
 SHORT = {"max_ratio": 0.7, "max_extra": 4}
 
@@ -50,7 +50,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def tokenizers() -> TokenizerPair:
-    texts = fables.load_fables("valid")
+    texts = fables.load_fables_split("valid")
     config = TokenizerConfig(vocab_size=PIECES)
     return TokenizerPair.train((f.source for f in texts), (f.target for f in texts), config)
 
@@ -73,13 +73,13 @@ def bundle_of(tokenizers: TokenizerPair, settings: dict[str, Any], seed: int = 1
 
 def both(bundle: Bundle, home: Path, **more: Any) -> tuple[TorchEngine, CTranslate2Engine]:
     bundle.save(home)
-    fast = CTranslate2Engine.from_bundle(bundle, home, files.read_config(home), **more)
+    fast = CTranslate2Engine.from_bundle(bundle, home, files.read_config_bytes(home), **more)
     return TorchEngine(bundle.build_model()), fast
 
 
-def sources_of(bundle: Bundle) -> tuple[list[list[int]], list[SearchInput]]:
+def sources_of(bundle: Bundle) -> tuple[list[list[int]], list[SentenceSearchInput]]:
     ids = bundle.tokenizers.source.encode_batch(LINES)
-    return ids, [SearchInput(len(sentence) + 1, line) for line, sentence in enumerate(ids)]
+    return ids, [SentenceSearchInput(len(sentence) + 1, line) for line, sentence in enumerate(ids)]
 
 
 def compare(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
@@ -207,23 +207,23 @@ def test_retries_run_before_new_batches(tokenizers, tmp_path: Path, monkeypatch)
 def test_unsupported_searches(search, reason, tokenizers: TokenizerPair, tmp_path: Path) -> None:
     bundle = bundle_of(tokenizers, {})
     _, fast = both(bundle, tmp_path)
-    refusal = fast.unsupported_reason(SearchConfig(**search), SearchInput(5))
+    refusal = fast.unsupported_reason(SearchConfig(**search), SentenceSearchInput(5))
     assert refusal is None if reason is None else reason in str(refusal)
     if refusal:
         with pytest.raises(InputError, match="ctranslate2 does not support this search"):
-            next(fast.search([[5]], [SearchInput(2)], SearchConfig(**search)))
+            next(fast.search([[5]], [SentenceSearchInput(2)], SearchConfig(**search)))
 
 
 @pytest.mark.parametrize(
     "source",
     [
-        SearchInput(5, prefix=(7,)),
-        SearchInput(5, forbidden=((7,),)),
-        SearchInput(5, required=((7,),)),
-        SearchInput(1025),
+        SentenceSearchInput(5, prefix=(7,)),
+        SentenceSearchInput(5, forbidden=((7,),)),
+        SentenceSearchInput(5, required=((7,),)),
+        SentenceSearchInput(1025),
     ],
 )
-def test_unsupported_inputs(source: SearchInput, tokenizers, tmp_path: Path) -> None:
+def test_unsupported_inputs(source: SentenceSearchInput, tokenizers, tmp_path: Path) -> None:
     _, fast = both(bundle_of(tokenizers, {}), tmp_path)
     assert fast.unsupported_reason(SearchConfig(stop_rule="beam_full"), source)
 
@@ -242,7 +242,9 @@ def test_unsupported_inputs(source: SearchInput, tokenizers, tmp_path: Path) -> 
 )
 def test_unsupported_models(settings, reason, tokenizers, tmp_path: Path) -> None:
     bundle = bundle_of(tokenizers, settings)
-    assert reason in " ".join(ctranslate2_conversion.unsupported_features(bundle.config))
+    assert reason in " ".join(
+        ctranslate2_conversion.find_ctranslate2_unsupported_features(bundle.config)
+    )
     bundle.save(tmp_path)
     translator = seq2see.load(tmp_path)
     assert translator.engine.name == "torch"
@@ -396,7 +398,9 @@ def test_too_long_probe_sentences_are_ignored(tokenizers, tmp_path: Path) -> Non
 
 
 def test_torch_is_used_without_ctranslate2(home: Path, monkeypatch) -> None:
-    monkeypatch.setattr(ctranslate2_engine, "import_problem", lambda: "it is not installed")
+    monkeypatch.setattr(
+        ctranslate2_engine, "find_ctranslate2_import_problem", lambda: "it is not installed"
+    )
     translator = seq2see.load(home)
     assert translator.engine.name == "torch"
     assert translator.engine_notes == ("ctranslate2 is not used: it is not installed",)
@@ -434,7 +438,7 @@ TEST = SHARED / "multi30k/test_2016_flickr.en.gz"
 )
 def test_multi30k_translations_match_torch(beam: int, count: int, tmp_path: Path) -> None:
     """At least 99.5 % of the texts are equal, and scores differ by at most 1e-3."""
-    import_marian(MODEL, ("en", "de")).save(tmp_path)
+    load_marian_as_bundle(MODEL, ("en", "de")).save(tmp_path)
     with gzip.open(TEST, "rt", encoding="utf-8") as file:
         lines = file.read().splitlines()[:count]
     engines = (seq2see.load(tmp_path, name) for name in ("torch", "ctranslate2"))

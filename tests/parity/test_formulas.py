@@ -18,7 +18,7 @@ from seq2see.model import (
     QKNormAttention,
     RelativeAttention,
     RelativePositionEmbeddings,
-    build_padding_mask,
+    build_padded_key_mask,
     compute_sinusoids,
 )
 from seq2see.model.modules import Dropout
@@ -76,7 +76,7 @@ def test_linformer_equals_formula_without_padding() -> None:
             for i in range(LENGTH):
                 weights = torch.stack([0.5 * q[b, h, i] @ keys[r] for r in range(rank)]).softmax(0)
                 expected[b, h, i] = sum(weights[r] * values[r] for r in range(rank))
-    close(attention(q, k, v, build_padding_mask(padding)), expected)
+    close(attention(q, k, v, build_padded_key_mask(padding)), expected)
 
 
 def test_additive_attention_equals_formula_of_bahdanau() -> None:

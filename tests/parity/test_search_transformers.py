@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import MarianMTModel
 
-from seq2see.search import Hypothesis, SearchConfig, SearchInput, StepOutput, search
+from seq2see.search import Hypothesis, SearchConfig, SentenceSearchInput, StepOutput, search
 
 VOCABULARY, EOS, PAD = 23, 0, 22  # the start symbol of Marian is its pad id
 SENTENCES, MAX_LENGTH = 16, 14
@@ -54,7 +54,7 @@ class UncachedDecoder:
 
 
 def run_search(model: MarianMTModel, src: Tensor, config: SearchConfig) -> list[list[Hypothesis]]:
-    inputs = [SearchInput(int(length)) for length in (src != PAD).sum(1)]
+    inputs = [SentenceSearchInput(int(length)) for length in (src != PAD).sum(1)]
     return search(UncachedDecoder(model, src), inputs, config, bos=PAD, eos=EOS, pad=PAD)
 
 

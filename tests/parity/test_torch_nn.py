@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 from seq2see.model import (
     CAUSAL_MASK,
-    AttentionSite,
+    AttentionModuleId,
     BatchLayout,
     ModelBuilder,
     ModelConfig,
-    build_padding_mask,
+    build_padded_key_mask,
 )
 from seq2see.model.attention import CrossAttention, SelfAttention
 from seq2see.model.encoder_and_decoder import DecoderLayer, EncoderLayer
@@ -113,12 +113,12 @@ def test_self_attention_equals_torch(dtype: torch.dtype) -> None:
     x, padding = source(dtype)
     theirs = nn.MultiheadAttention(D_MODEL, HEADS, batch_first=True, dtype=dtype)
     randomize(theirs)
-    site = AttentionSite("encoder", 0, "self")
+    site = AttentionModuleId("encoder", 0, "self")
     ours = ModelBuilder(config()).build_self_attention(config().attention, site).to(dtype)
     copy_attention(theirs, ours)
     expected, _ = theirs(x, x, x, key_padding_mask=padding)
     for layout in layouts(padding):
-        actual, _ = ours(layout.flatten(x), layout, build_padding_mask(padding))
+        actual, _ = ours(layout.flatten(x), layout, build_padded_key_mask(padding))
         assert_close_at_tokens(layout.unflatten(actual), expected, padding)
 
 
@@ -128,7 +128,7 @@ def test_cross_attention_and_its_weights_equal_torch(dtype: torch.dtype) -> None
     x = torch.randn(BATCH, TARGET, D_MODEL, dtype=dtype)
     theirs = nn.MultiheadAttention(D_MODEL, HEADS, batch_first=True, dtype=dtype)
     randomize(theirs)
-    site = AttentionSite("decoder", 0, "cross")
+    site = AttentionModuleId("decoder", 0, "cross")
     ours = ModelBuilder(config()).build_cross_attention(config().attention, site).to(dtype)
     copy_attention(theirs, ours)
     expected, expected_weights = theirs(
@@ -137,7 +137,7 @@ def test_cross_attention_and_its_weights_equal_torch(dtype: torch.dtype) -> None
     weights = []
 
     class WeightsRecorder:
-        def attention_listener(self, site: AttentionSite) -> object:
+        def attention_listener(self, site: AttentionModuleId) -> object:
             return lambda record: weights.append(record.weights_BHTS)
 
     target_layout = BatchLayout(BATCH, TARGET)
@@ -148,7 +148,7 @@ def test_cross_attention_and_its_weights_equal_torch(dtype: torch.dtype) -> None
                 target_layout.flatten(x),
                 key_values,
                 target_layout,
-                build_padding_mask(padding),
+                build_padded_key_mask(padding),
                 **recorder,
             )
             torch.testing.assert_close(
@@ -168,7 +168,7 @@ def test_encoder_layer_equals_torch(dtype: torch.dtype, placement: str, activati
     copy_layer(theirs, ours)
     expected = theirs(x, src_key_padding_mask=padding)
     for layout in layouts(padding):
-        actual = ours(layout.flatten(x), layout, build_padding_mask(padding))
+        actual = ours(layout.flatten(x), layout, build_padded_key_mask(padding))
         assert_close_at_tokens(layout.unflatten(actual), expected, padding)
 
 
@@ -186,7 +186,7 @@ def test_decoder_layer_equals_torch(dtype: torch.dtype, placement: str, activati
     expected = theirs(x, memory, tgt_mask=causal_mask, memory_key_padding_mask=padding)
     source_layout, layout = BatchLayout.from_padding(padding), BatchLayout(BATCH, TARGET)
     cache = ours.init_cache(source_layout.flatten(memory), source_layout)
-    actual, _ = ours(layout.flatten(x), layout, cache, build_padding_mask(padding))
+    actual, _ = ours(layout.flatten(x), layout, cache, build_padded_key_mask(padding))
     expected = expected.flatten(0, 1)
     torch.testing.assert_close(actual, expected, rtol=0, atol=TOLERANCE[dtype])
 
@@ -196,10 +196,12 @@ def test_decoder_layer_equals_torch(dtype: torch.dtype, placement: str, activati
 def test_fused_attention_equals_plain_attention(dtype: torch.dtype, causal: bool) -> None:
     _, padding = source(dtype)
     q, k, v = (torch.randn(BATCH, HEADS, SOURCE, 8, dtype=dtype, requires_grad=True) for _ in "qkv")
-    attention = ModelBuilder(config()).build_attention(
-        config().attention, AttentionSite("decoder", 0, "self")
+    attention = ModelBuilder(config()).build_attention_function(
+        config().attention, AttentionModuleId("decoder", 0, "self")
     )
-    mask = build_padding_mask(padding) | CAUSAL_MASK if causal else build_padding_mask(padding)
+    mask = (
+        build_padded_key_mask(padding) | CAUSAL_MASK if causal else build_padded_key_mask(padding)
+    )
     fused = attention(q, k, v, mask)
     plain = attention(q, k, v, mask, listener=lambda record: None)
     torch.testing.assert_close(fused, plain, rtol=0, atol=TOLERANCE[dtype])

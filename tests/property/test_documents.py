@@ -14,7 +14,7 @@ import polib
 from hypothesis import given, strategies as st
 
 from seq2see.documents import translate_html, translate_protected, translate_text
-from seq2see.documents.alignment_links import WeightedLink
+from seq2see.documents.alignment_links import WeightedRangeLink
 from seq2see.documents.html_tokenizer import tokenize_html
 from seq2see.documents.markup import (
     CloseTag,
@@ -24,7 +24,7 @@ from seq2see.documents.markup import (
     StandaloneTag,
     TextUnit,
 )
-from seq2see.documents.markup_transfer import transfer_tags
+from seq2see.documents.markup_transfer import compute_target_tag_positions
 from seq2see.documents.placeholders import find_placeholders
 from seq2see.documents.po import format_po_field, parse_po_entries
 from seq2see.translator import AlignmentLink, Translation
@@ -240,10 +240,10 @@ def test_nodes_occur_once_and_stay_nested(
     ranges = lambda size: st.tuples(st.integers(0, size - 1), st.integers(1, size)).map(  # noqa: E731
         lambda ends: IndexRange(min(ends), max(ends) + (ends[0] == ends[1]))
     )
-    links: list[WeightedLink] = []
+    links: list[WeightedRangeLink] = []
     if unit.text and target:
         all_links = st.builds(
-            WeightedLink,
+            WeightedRangeLink,
             ranges(len(unit.text)),
             ranges(len(target)),
             st.floats(0, 1, allow_nan=False),
@@ -254,7 +254,7 @@ def test_nodes_occur_once_and_stay_nested(
             for link in links
             if link.source.end <= len(unit.text) and link.target.end <= len(target)
         ]
-    output = list(unit.to_nodes(target, transfer_tags(unit, target, links)))
+    output = list(unit.to_nodes(target, compute_target_tag_positions(unit, target, links)))
     text = "".join(node for node in output if isinstance(node, str))
     assert text.replace(" ", "") == target.replace(" ", "")
     input_tags = [node for node in nodes if not isinstance(node, str)]

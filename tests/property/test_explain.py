@@ -18,13 +18,13 @@ from seq2see.explain import (
     ScaleScores,
     Trace,
     TraceOptions,
-    patch_model,
+    copy_model_with_interventions,
     trace_translation,
 )
 from seq2see.explain.attribution import average_ranks
 from seq2see.explain.trace_format import decode_tensor, encode_tensor
 from seq2see.model import ModelConfig, Transformer
-from seq2see.search import LengthConfig, SearchConfig, SearchInput
+from seq2see.search import LengthConfig, SearchConfig, SentenceSearchInput
 from seq2see.text import TokenizerConfig, TokenizerPair
 
 LINES = ["the cat sleeps .", "a dog runs and the cat sleeps .", "l'eau coule !", "我喜欢猫。"]
@@ -75,7 +75,9 @@ def test_trace_matches_engine_and_survives_json(
 ) -> None:
     trace = trace_translation(explained, text, search=search, options=TraceOptions(layers="all"))
     ids = explained.encode_source(text)
-    results = TorchEngine(explained.model).search([ids], [SearchInput(len(ids) + 1)], search)
+    results = TorchEngine(explained.model).search(
+        [ids], [SentenceSearchInput(len(ids) + 1)], search
+    )
     (best,) = collect_in_order(results)
     assert tuple(token.id for token in trace.target.tokens) == best[0].tokens
     np.testing.assert_allclose(trace.translation.log_prob, best[0].log_prob, atol=1e-3)
@@ -96,15 +98,19 @@ def test_neutral_interventions_change_nothing(explained: ExplainedModel, text: s
     model, source = explained.model, explained.build_source_BS(explained.encode_source(text))
     target = torch.tensor([[2, 9, 8]])
     with torch.inference_mode():
-        plain = patch_model(model, [])(source, target)
+        plain = copy_model_with_interventions(model, [])(source, target)
         for neutral in (
             ScaleScores(stack="encoder", layer=0, attention="self", factor=1.0),
             MaskKeys(stack="decoder", attention="cross", keys=(999,)),
         ):
-            assert torch.equal(patch_model(model, [neutral])(source, target), plain)
+            assert torch.equal(
+                copy_model_with_interventions(model, [neutral])(source, target), plain
+            )
         ablation = AblateHeads(stack="decoder", layer=0, attention="cross")
-        twice = patch_model(patch_model(model, [ablation]), [])(source, target)
-        assert torch.equal(twice, patch_model(model, [ablation])(source, target))
+        twice = copy_model_with_interventions(copy_model_with_interventions(model, [ablation]), [])(
+            source, target
+        )
+        assert torch.equal(twice, copy_model_with_interventions(model, [ablation])(source, target))
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=8), st.sampled_from(["<f4", "u1"]))

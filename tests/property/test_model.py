@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from torch import Tensor
 
 from seq2see.model import (
-    AttentionSite,
+    AttentionModuleId,
     ModelBuilder,
     ModelConfig,
     Transformer,
@@ -194,8 +194,8 @@ def test_parameter_count_does_not_depend_on_heads(heads: int) -> None:
     config = ModelConfig(vocab_size=8, heads=heads, attention={"bias": False})
     builder = ModelBuilder(config)
     attentions = [
-        builder.build_self_attention(config.attention, AttentionSite("encoder", 0, "self")),
-        builder.build_cross_attention(config.attention, AttentionSite("decoder", 0, "cross")),
+        builder.build_self_attention(config.attention, AttentionModuleId("encoder", 0, "self")),
+        builder.build_cross_attention(config.attention, AttentionModuleId("decoder", 0, "cross")),
     ]
     assert [count_parameters(a) for a in attentions] == [1_048_576] * 2
 

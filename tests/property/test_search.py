@@ -21,7 +21,7 @@ from seq2see.search import (
     Hypothesis,
     Phrase,
     SearchConfig,
-    SearchInput,
+    SentenceSearchInput,
     StepOutput,
     StepRecord,
     beam_search,
@@ -75,10 +75,12 @@ class RandomDecoder:
 def run(
     sources: Sequence[int],
     config: SearchConfig,
-    inputs: Sequence[SearchInput] | None = None,
+    inputs: Sequence[SentenceSearchInput] | None = None,
     **settings: Any,
 ) -> list[list[Hypothesis]]:
-    inputs = inputs or [SearchInput(SOURCE_LENGTH, line_number=source) for source in sources]
+    inputs = inputs or [
+        SentenceSearchInput(SOURCE_LENGTH, line_number=source) for source in sources
+    ]
     return search(RandomDecoder(sources), inputs, config, bos=BOS, eos=EOS, pad=BOS, **settings)
 
 
@@ -229,9 +231,9 @@ phrases = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(tuple)
 
 
 @st.composite
-def search_inputs(draw: st.DrawFn, required: bool = False) -> SearchInput:
+def search_inputs(draw: st.DrawFn, required: bool = False) -> SentenceSearchInput:
     """Draw an input with any length, prefix and forbidden phrases, and with required phrases."""
-    return SearchInput(
+    return SentenceSearchInput(
         source_length=draw(st.integers(1, SOURCE_LENGTH)),
         line_number=draw(st.integers(0, 3)),
         prefix=draw(st.just(()) | phrases),
@@ -265,7 +267,7 @@ def test_result_is_independent_of_batch(kind: str, data: st.DataObject) -> None:
 @settings(max_examples=20)
 @given(source=source_numbers, search_input=search_inputs())
 def test_scores_equal_those_of_forced_decoding(
-    kind: str, source: int, search_input: SearchInput
+    kind: str, source: int, search_input: SentenceSearchInput
 ) -> None:
     """`log_prob` equals that of forced decoding; `score` follows from it by definition."""
     config = make_config(kind)
@@ -284,7 +286,7 @@ def test_scores_equal_those_of_forced_decoding(
 @searches
 @settings(max_examples=20)
 @given(source=source_numbers, search_input=search_inputs())
-def test_all_constraints_hold(kind: str, source: int, search_input: SearchInput) -> None:
+def test_all_constraints_hold(kind: str, source: int, search_input: SentenceSearchInput) -> None:
     config = make_config(kind)
     max_length = search_input.max_target_length(config.length)
     min_length = search_input.min_target_length(config.length)
@@ -387,7 +389,7 @@ def test_diversity_penalty_makes_groups_differ() -> None:
 def test_finished_sentences_are_removed_from_batch(batch: list[int]) -> None:
     decoder = RandomDecoder(batch)
     config = SearchConfig(beam_size=2, length=limit_length(12))
-    inputs = [SearchInput(SOURCE_LENGTH)] * len(batch)
+    inputs = [SentenceSearchInput(SOURCE_LENGTH)] * len(batch)
     results = search(decoder, inputs, config, bos=BOS, eos=EOS, pad=BOS)
     num_steps = []
     for source in batch:
@@ -467,7 +469,7 @@ def test_observer_receives_complete_search_tree(kind: str, batch: list[int]) -> 
         )
 
 
-def fits(search_input: SearchInput, config: SearchConfig) -> bool:
+def fits(search_input: SentenceSearchInput, config: SearchConfig) -> bool:
     """Return whether prefix, required phrases and end symbol fit into the maximum length."""
     phrase_length = sum(len(phrase) for phrase in set(search_input.required))
     needed = phrase_length + len(search_input.prefix) + 1
@@ -487,7 +489,7 @@ def test_required_phrases_always_appear(
     batch = data.draw(st.lists(source_numbers, min_size=1, max_size=4))
     required = st.lists(phrases, max_size=3).map(tuple)
     inputs = [
-        SearchInput(
+        SentenceSearchInput(
             SOURCE_LENGTH, prefix=data.draw(st.just(()) | phrases), required=data.draw(required)
         )
         for _ in batch
@@ -507,7 +509,7 @@ def test_required_phrases_always_appear(
 def test_wide_beam_finds_best_translation_with_required_phrases(source: int) -> None:
     required = ((2, 3), (4,))
     config = SearchConfig(beam_size=200, length=limit_length(5))
-    (result,) = run([source], config, [SearchInput(SOURCE_LENGTH, required=required)])
+    (result,) = run([source], config, [SentenceSearchInput(SOURCE_LENGTH, required=required)])
     ranked = search_exhaustively(source, config, 5)
     expected = next(tokens for _, tokens in ranked if not missing_phrases(required, tokens))
     assert result[0].tokens == expected
@@ -515,9 +517,9 @@ def test_wide_beam_finds_best_translation_with_required_phrases(source: int) -> 
 
 def test_infeasible_required_phrases_are_skipped() -> None:
     inputs = [
-        SearchInput(SOURCE_LENGTH, required=((2, 3, 4), (3, 3))),  # only one fits
-        SearchInput(SOURCE_LENGTH, required=((2, 3),), forbidden=((3,),)),
-        SearchInput(SOURCE_LENGTH, required=((4,), (4,))),
+        SentenceSearchInput(SOURCE_LENGTH, required=((2, 3, 4), (3, 3))),  # only one fits
+        SentenceSearchInput(SOURCE_LENGTH, required=((2, 3),), forbidden=((3,),)),
+        SentenceSearchInput(SOURCE_LENGTH, required=((4,), (4,))),
     ]
     results = run([1, 2, 3], SearchConfig(beam_size=4, length=limit_length(4)), inputs)
     missing = [
@@ -535,7 +537,7 @@ def test_samples_follow_the_distribution(sampling: dict[str, Any]) -> None:
     below 20 in all but one case in 5,000."""
     lines, source = 3000, 77
     config = SearchConfig(sampling={"seed": 1, **sampling}, length=limit_length(1))
-    inputs = [SearchInput(SOURCE_LENGTH, line_number=line) for line in range(lines)]
+    inputs = [SentenceSearchInput(SOURCE_LENGTH, line_number=line) for line in range(lines)]
     results = run([source] * lines, config, inputs)
     counts = torch.bincount(torch.tensor([h[0].tokens[0] for h in results]), minlength=VOCABULARY)
     log_probs = RandomDecoder([source]).step(torch.tensor([[BOS]])).log_probs_BKV[0, 0]
@@ -559,7 +561,8 @@ def test_samples_depend_on_seed_line_and_index() -> None:
             sampling={"seed": seed, "temperature": 3.0}, n_best=n_best, length=limit_length(12)
         )
         return [
-            h.tokens for h in run([5], config, [SearchInput(SOURCE_LENGTH, line_number=line)])[0]
+            h.tokens
+            for h in run([5], config, [SentenceSearchInput(SOURCE_LENGTH, line_number=line)])[0]
         ]
 
     assert sample(1, 1) == sample(1, 1)

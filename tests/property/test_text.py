@@ -13,13 +13,13 @@ from seq2see.text import (
     TextSpan,
     Tokenizer,
     TokenizerConfig,
-    join_sentences,
-    normalize,
+    normalize_unicode_and_spaces,
+    replace_sentence_spans,
     split_long_sentence,
     split_sentences,
 )
 from seq2see.text.normalization import escape_meta_space, normalize_and_escape, unescape_meta_space
-from seq2see.text.subword_sampling import SubwordVocabulary, UnigramSegmenter
+from seq2see.text.subword_sampling import SegmenterVocabulary, UnigramDropoutSegmenter
 
 SYMBOLS = ("⟦0⟧", "<x>", "<x>y")
 NASTY = [
@@ -101,7 +101,9 @@ def test_decoding_returns_the_normalized_text(
 
 @given(unicode | texts, normalisations)
 def test_normalization_is_idempotent(text: str, how: str) -> None:
-    assert normalize(normalize(text, how), how) == normalize(text, how)
+    assert normalize_unicode_and_spaces(
+        normalize_unicode_and_spaces(text, how), how
+    ) == normalize_unicode_and_spaces(text, how)
 
 
 @given(texts)
@@ -112,7 +114,7 @@ def test_escaping_is_reversible(text: str) -> None:
 
 @given(st.lists(texts), normalisations)
 def test_batch_normalization_equals_single_normalization(lines: list[str], how: str) -> None:
-    alone = [escape_meta_space(normalize(line, how)) for line in lines]
+    alone = [escape_meta_space(normalize_unicode_and_spaces(line, how)) for line in lines]
     assert normalize_and_escape(lines, how) == alone
     copies = 300 // len(alone) + 1 if alone else 0  # above one block
     assert normalize_and_escape(lines * copies, how) == alone * copies
@@ -191,7 +193,7 @@ def test_unigram_finds_the_best_segmentation(
 ) -> None:
     ids = {piece: number for number, piece in enumerate(scores)}
     unknown = len(ids)
-    segmenter = UnigramSegmenter(SubwordVocabulary(ids, scores, [], unknown))
+    segmenter = UnigramDropoutSegmenter(SegmenterVocabulary(ids, scores, [], unknown))
     count, found = segmenter.segment(word, iter(sorted(drops)))
     spans = [(a, b) for a, b in combinations(range(len(word) + 1), 2)]
     decisions = [(a, b) for a, b in spans if b > a + 1 and word[a:b] in scores]
@@ -248,7 +250,7 @@ def check_spans(text: str, start: int, spans: list[TextSpan]) -> None:
 def test_sentences_and_gaps_form_the_text(text: str, language: str) -> None:
     spans = split_sentences(text, language)
     check_spans(text, 0, spans)
-    assert join_sentences(text, spans, [span.text for span in spans]) == text
+    assert replace_sentence_spans(text, spans, [span.text for span in spans]) == text
 
 
 @many

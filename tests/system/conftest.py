@@ -129,7 +129,7 @@ class CommandResult(NamedTuple):
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the directory of a small untrained model."""
     torch.manual_seed(7)
-    cases = fables.load_fables("valid", short=True)[:400]
+    cases = fables.load_fables_split("valid", short=True)[:400]
     sides = [case.source for case in cases], [case.target for case in cases]
     tokenizers = TokenizerPair.train(*sides, TokenizerConfig(vocab_size=400))
     sizes = {"d_model": 16, "d_ff": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}

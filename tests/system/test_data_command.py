@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2see.data.fables import load_fables
+from seq2see.data.fables import load_fables_split
 from seq2see.data.readers import read_lines
 from seq2see.settings import Recipe
 
@@ -26,7 +26,9 @@ def seq2see(*arguments: str, stdin: str | None = None) -> subprocess.CompletedPr
 def corpus_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Directory of a corpus with faults in known lines."""
     corpus_directory = tmp_path_factory.mktemp("corpus")
-    pairs = [(fable.source, fable.target) for fable in load_fables("train", short=True)[:3000]]
+    pairs = [
+        (fable.source, fable.target) for fable in load_fables_split("train", short=True)[:3000]
+    ]
     pairs[99] = ("", pairs[99][1])
     pairs[199] = pairs[0]
     pairs[299] = ("This sentence was never translated at all.",) * 2
@@ -224,7 +226,7 @@ def test_init_for_one_language_keeps_identical_pairs(
     run, tmp_path: Path, clean: list[str], languages: list[str]
 ) -> None:
     """Text correction: pairs with identical sides are pairs_of_splits."""
-    right = [fable.source for fable in load_fables("train", short=True)[:300]]
+    right = [fable.source for fable in load_fables_split("train", short=True)[:300]]
     ending = "txt" if languages else "en"
     files = [tmp_path / f"{name}.{ending}" for name in ("careless", "careful")]
     changed = [t if i % 2 else t.lower().removesuffix(".") for i, t in enumerate(right)]

@@ -22,7 +22,7 @@ SHORT_SEARCH = SearchConfig(beam_size=5, length=LengthConfig(max_ratio=1.0, max_
 
 @pytest.fixture(scope="module")
 def base() -> ExplainedModel:
-    text = [f"{fable.source} {fable.target}" for fable in fables.load_fables("test", True)]
+    text = [f"{fable.source} {fable.target}" for fable in fables.load_fables_split("test", True)]
     tokenizers = TokenizerPair.train(text, text, TokenizerConfig(vocab_size=700))
     torch.manual_seed(1)
     config = ModelConfig.from_preset("base", vocab_size=tokenizers.source.vocab_size)

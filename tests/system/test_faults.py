@@ -23,7 +23,7 @@ from seq2see.training import checkpoints as checkpoints_module, train as train_m
 from seq2see.training.objective import Objective
 from seq2see.training.trainer import ModelUpdater
 from seq2see.training.training_log import read_training_log
-from seq2see.training.training_session import ResultWriter
+from seq2see.training.training_session import FinalModelWriter
 from seq2see.training.validation import ValidationResult
 
 UPDATES = 24
@@ -248,7 +248,7 @@ def test_finished_run_killed_before_result_does_not_train_again(
     overrides = ("validation.interval=2", "validation.patience=1")
     monkeypatch.setattr(ValidationResult, "metric_value", lambda *_: 1.0)
     with monkeypatch.context() as patched:
-        patched.setattr(ResultWriter, "write", killed)
+        patched.setattr(FinalModelWriter, "write", killed)
         with pytest.raises(TrainingError, match="killed"):
             train_here(tmp_path / "run", *overrides)
     train_here(tmp_path / "run", *overrides, resume=True)

@@ -38,7 +38,7 @@ from seq2see.search.observer import StepRecord
 from seq2see.serve import lab_experiment_runner, server as serving, unbatched_work
 from seq2see.serve.config import LimitsConfig, ServeConfig
 from seq2see.serve.errors import DeadlineExceeded
-from seq2see.serve.layout_preserving_translation import RequestOptions
+from seq2see.serve.layout_preserving_translation import TextTranslationOptions
 from seq2see.serve.model_registry import LoadedModel, ModelRegistry, ServedModel, load_served_model
 from seq2see.serve.server import create_server, open_socket
 from seq2see.serve.service import Service
@@ -341,7 +341,7 @@ def test_batched_translation_equals_single_translation(model_directory: Path, en
 
     def translate(number: int, some_texts: Sequence[str]) -> list[Translation]:
         context = RequestContext.with_timeout(300, str(number % 3))
-        request_options = RequestOptions(options[number % 2])
+        request_options = TextTranslationOptions(options[number % 2])
         results = service.translate(context, some_texts, "en", "de", request_options)
         return [result.translation for result in results]
 
@@ -491,7 +491,7 @@ def test_trace_ends_at_its_deadline(
     if stage == "step":
         monkeypatch.setattr(TraceRecorder, "step", pass_deadline)
     else:
-        monkeypatch.setattr(tracing, "compute_attributions", pass_deadline)
+        monkeypatch.setattr(tracing, "compute_attributions_per_method", pass_deadline)
     methods = ("attention", "rollout", "occlusion")
     request = explain_request(translation="The animal.", trace_options={"attributions": methods})
     with pytest.raises(DeadlineExceeded):
@@ -511,9 +511,9 @@ def test_batch_that_outlives_the_shutdown_is_abandoned(
     service.start()
     context = RequestContext.with_timeout(0.1 if is_stuck else 9)
     with suppress(DeadlineExceeded):
-        service.translate(context, ["a"], "en", "de", RequestOptions(SETTINGS))
+        service.translate(context, ["a"], "en", "de", TextTranslationOptions(SETTINGS))
     service.close()
-    serving.exit_if_stuck(service)
+    serving.exit_if_batch_running(service)
     assert exits == [0] * is_stuck
 
 
@@ -627,7 +627,7 @@ def test_model_directory_is_replaced_or_damaged_while_serving(
     (model,) = service.models
 
     def translate() -> str:
-        options = RequestOptions(SETTINGS.with_settings({"beam_size": 1}))
+        options = TextTranslationOptions(SETTINGS.with_settings({"beam_size": 1}))
         context = RequestContext.with_timeout(30)
         (result,) = service.translate(context, [TEXTS[0]], "en", "de", options)
         assert result.translation.error is None

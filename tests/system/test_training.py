@@ -18,10 +18,10 @@ from seq2see.errors import ConfigError, InputError, TrainingError
 from seq2see.settings import Recipe
 from seq2see.training import planning, run_directory
 from seq2see.training.distributed import torchrun_agent_id
-from seq2see.training.launch import prepare_and_report
+from seq2see.training.launch import prepare_run_and_choose_processes
 from seq2see.training.run_directory import RunDirectory
 from seq2see.training.training_log import read_training_log
-from seq2see.training.training_session import prepare_run
+from seq2see.training.training_session import prepare_run_files
 
 WITHOUT_DROPOUT = (
     "model.dropout.residual=0.0",
@@ -73,7 +73,7 @@ def test_skipped_pairs_are_reported(tiny_recipe: Path, tmp_path: Path) -> None:
     recipe = Recipe.read(tiny_recipe, ["batches.max_length=7"])
     run_config = recipe.build_run_config(tiny_recipe.parent)
     messages: list[str] = []
-    prepare_and_report(run_config, RunDirectory(tmp_path), False, messages.append)
+    prepare_run_and_choose_processes(run_config, RunDirectory(tmp_path), False, messages.append)
     train, valid = messages
     assert train.startswith("builtin:reverse: ")
     assert valid.startswith("valid.tsv (validation loss only): ")
@@ -88,7 +88,7 @@ def test_batch_norm_uses_one_process_or_is_reported(
     settings = Recipe.read(tiny_recipe, ["batches.max_tokens=8192", "model.norm.kind=batch"])
     training = settings.train.replace(processes=requested)
     recipe = settings.replace(train=training.model_dump())
-    prepared = prepare_run(
+    prepared = prepare_run_files(
         recipe.build_run_config(tiny_recipe.parent), RunDirectory(tmp_path), resume=False
     )
     assert prepared.processes == processes

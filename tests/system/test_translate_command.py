@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from seq2see.cli.resumable_output import OutputTarget, prepare_output
-from seq2see.cli.translate import format_text, translate_lines
+from seq2see.cli.resumable_output import OutputTarget, prepare_resumable_output
+from seq2see.cli.translate import format_translation_text, translate_lines
 from seq2see.data import fables
 from seq2see.translator import Translation, TranslationOptions, load
 
@@ -221,14 +221,14 @@ class LineTranslation:
     def prepare(
         cls, model: Path, text: Path, output: Path, resume: bool = False
     ) -> LineTranslation:
-        return cls(text, *prepare_output(str(text), output, model, {}, resume))
+        return cls(text, *prepare_resumable_output(str(text), output, model, {}, resume))
 
     def run(self, translator: InterruptedTranslator) -> bool:
         return translate_lines(
             translator,  # type: ignore[arg-type]
             str(self.text),
             self.target,
-            format_text,
+            format_translation_text,
             TranslationOptions(),
             self.num_done,
         )
@@ -296,7 +296,7 @@ def test_resumed_sampling_gives_the_same_samples(run, model, text, tmp_path) -> 
     options = TranslationOptions(search={"sampling": {"top_k": 5}})
     settings = {"format": "text", "engine": "auto", "precision": "float32", "ensemble": []}
     settings |= options.model_dump(mode="json")
-    target, _ = prepare_output(str(text), tmp_path / "out.txt", model, settings, False)
+    target, _ = prepare_resumable_output(str(text), tmp_path / "out.txt", model, settings, False)
     with suppress(KeyboardInterrupt), target.open() as file:
         file.writelines(uninterrupted[:3])
         raise KeyboardInterrupt
@@ -402,7 +402,7 @@ def wait(condition: Callable[[], bool]) -> None:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("files")
-    cases = fables.load_fables("test", short=True)[:60]
+    cases = fables.load_fables_split("test", short=True)[:60]
     sides = {
         "src.en": [case.source for case in cases],
         "ref.fr": [case.target for case in cases],
@@ -472,15 +472,17 @@ def test_evaluate_scores_plots_and_writes_translations(run, model, files, tmp_pa
 
 
 def test_evaluate_reports_pronouns_and_alignment_on_fables(run, model, monkeypatch) -> None:
-    load_all = fables.load_fables
+    load_all = fables.load_fables_split
     monkeypatch.setattr(
-        fables, "load_fables", lambda split, short=False: load_all(split, short)[:60]
+        fables, "load_fables_split", lambda split, short=False: load_all(split, short)[:60]
     )
     arguments = ["evaluate", model, "--test-set", "builtin:fables-short/test", "--beam-size", "1"]
     arguments += ["--metric", "exact", "--resamples", "0"]
     report = json.loads(run(*arguments, "--json").out)
     ambiguous = [
-        f for f in fables.load_fables("test", True) if f.pronoun and f.pronoun.contrastive_pair
+        f
+        for f in fables.load_fables_split("test", True)
+        if f.pronoun and f.pronoun.contrastive_pair
     ]
     assert list(report["scores"]) == ["exact"]
     assert report["pronoun_accuracy"]["total"] == len(ambiguous) > 0

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from seq2see.bundle import Bundle
-from seq2see.cli.resumable_output import prepare_output
+from seq2see.cli.resumable_output import prepare_resumable_output
 from seq2see.errors import InputError
 
 # --- input and output files ---
@@ -34,11 +34,11 @@ def test_output_must_differ_from_redirected_standard_input(model, tmp_path, monk
     text.write_text("The dog sleeps.\n", "utf-8")
     with text.open(encoding="utf-8") as opened:
         monkeypatch.setattr(sys, "stdin", opened)
-        prepare_output("-", tmp_path / "out.txt", model, {}, resume=False)
+        prepare_resumable_output("-", tmp_path / "out.txt", model, {}, resume=False)
         with pytest.raises(
             InputError, match="must be another file than the text to translate, standard"
         ):
-            prepare_output("-", text, model, {}, resume=False)
+            prepare_resumable_output("-", text, model, {}, resume=False)
 
 
 @pytest.fixture

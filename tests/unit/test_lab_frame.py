@@ -35,7 +35,7 @@ from seq2see.lab.registry import chosen, experiments
 from seq2see.lab.report import report
 from seq2see.lab.runner import Outcome, run, run_one
 from seq2see.lab.table import markdown, plain
-from seq2see.model import AttentionSite, ModelConfig, Transformer
+from seq2see.model import AttentionModuleId, ModelConfig, Transformer
 from seq2see.text import TokenizerConfig
 from seq2see.training.schedule import ScheduleConfig
 
@@ -267,7 +267,7 @@ def test_a_line_that_is_cut_carries_nothing() -> None:
     for record in ear.encoder():
         assert (record.weights_BHTS[0, :, 1, 2] == 0).all()
         torch.testing.assert_close(record.weights_BHTS.sum(-1), torch.ones(1, 4, 4))
-    assert ear.attention.keys() >= {AttentionSite("encoder", 0, "self")}
+    assert ear.attention.keys() >= {AttentionModuleId("encoder", 0, "self")}
     assert torch.equal(model.encode(ids_BS).states_BSM, before.states_BSM)
 
 

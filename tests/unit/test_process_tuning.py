@@ -16,7 +16,7 @@ import pytest
 from seq2see.process_tuning import gc_frozen
 from seq2see.training.distributed import WorkerGroup
 from seq2see.training.run_directory import RunDirectory
-from seq2see.training.training_session import run_training
+from seq2see.training.training_session import train_as_worker
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 PROGRAM = """
@@ -99,7 +99,7 @@ def test_training_runs_with_frozen_gc(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("seq2see.training.training_session.tune_malloc", start)
     with pytest.raises(InterruptedError):
-        run_training(unused, RunDirectory(tmp_path), WorkerGroup(), unused)
+        train_as_worker(unused, RunDirectory(tmp_path), WorkerGroup(), unused)
     assert frozen == [True]
     assert gc.get_freeze_count() < 100_000
 

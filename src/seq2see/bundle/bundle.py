@@ -14,14 +14,18 @@ from torch import Tensor
 
 from seq2see.bundle import files
 from seq2see.bundle.manifest import (
+    BundleMetadata,
     Manifest,
-    ModelInfo,
     Provenance,
     SpecialTokens,
     format_model_card,
     parse_manifest,
 )
-from seq2see.bundle.weight_conversion import build_model_with_weights, cast_weights, check_weights
+from seq2see.bundle.weight_conversion import (
+    build_model_with_weights,
+    cast_weights,
+    check_and_deduplicate_weights,
+)
 from seq2see.errors import InputError
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import Tokenizer, TokenizerPair
@@ -48,10 +52,12 @@ class Bundle:
     provenance: Provenance = field(default_factory=Provenance)
 
     def __post_init__(self) -> None:
-        ModelInfo(**self._manifest_fields())
+        BundleMetadata(**self._manifest_fields())
         if problems := list(self._find_problems()):
             raise InputError("; ".join(problems))
-        object.__setattr__(self, "weights", check_weights(self.config, self.weights))
+        object.__setattr__(
+            self, "weights", check_and_deduplicate_weights(self.config, self.weights)
+        )
 
     @classmethod
     def load(cls, directory: Path | str) -> Self:
@@ -64,17 +70,17 @@ class Bundle:
         """
         path = Path(directory)
         while True:
-            stamp = files.read_config_stamp(path)
-            config = files.read_config(path)
+            stamp = files.stat_config_file(path)
+            config = files.read_config_bytes(path)
             try:
                 bundle = cls._read(path, config)
             except FileNotFoundError:
                 continue  # the temporary file has got its final name in the meantime
             except InputError:
-                if stamp == files.read_config_stamp(path):
+                if stamp == files.stat_config_file(path):
                     raise
             else:
-                if stamp == files.read_config_stamp(path):
+                if stamp == files.stat_config_file(path):
                     return bundle
             # The model was replaced in the meantime.
 
@@ -104,7 +110,9 @@ class Bundle:
 
     def format_card(self) -> str:
         """Return the model card in Markdown."""
-        return format_model_card(ModelInfo(**self._manifest_fields()), self.tokenizers.is_joint)
+        return format_model_card(
+            BundleMetadata(**self._manifest_fields()), self.tokenizers.is_joint
+        )
 
     def _find_problems(self) -> Iterator[str]:
         sides = (
@@ -126,7 +134,7 @@ class Bundle:
     def _read(cls, directory: Path, config: bytes) -> Self:
         manifest = parse_manifest(directory / files.CONFIG_FILE, config)
         paths = {
-            name: files.find_file(directory, name, checksum)
+            name: files.find_file_by_checksum(directory, name, checksum)
             for name, checksum in manifest.checksums.items()
         }
         tokenizers = _load_tokenizers(paths)
@@ -147,7 +155,8 @@ class Bundle:
         writers = _tokenizer_writers(self.tokenizers)
         writers[files.WEIGHTS_FILE] = lambda path: save_file(weights, path)
         checksums = {
-            name: files.write_temporary(directory, name, write) for name, write in writers.items()
+            name: files.write_temporary_and_checksum(directory, name, write)
+            for name, write in writers.items()
         }
         manifest = Manifest(**self._manifest_fields(), checksums=checksums)
         files.atomic_write(directory / files.CONFIG_FILE, manifest.model_dump_json(indent=1) + "\n")
@@ -191,7 +200,7 @@ def _tokenizer_writers(tokenizers: TokenizerPair) -> dict[str, files.FileWriter]
 def _remove_leftovers(directory: Path) -> None:
     """Remove temporary files of interrupted saves, except those that `config.json` refers to."""
     try:
-        manifest = parse_manifest(directory / files.CONFIG_FILE, files.read_config(directory))
+        manifest = parse_manifest(directory / files.CONFIG_FILE, files.read_config_bytes(directory))
         checksums = manifest.checksums
     except InputError:
         checksums = {}

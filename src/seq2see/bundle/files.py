@@ -38,7 +38,7 @@ _LEFTOVER = re.compile(
 FileWriter = Callable[[Path], object]
 
 
-def read_config(directory: Path) -> bytes:
+def read_config_bytes(directory: Path) -> bytes:
     """Return the content of `config.json`.
 
     Raises:
@@ -62,7 +62,7 @@ def read_config(directory: Path) -> bytes:
         raise InputError(f"`{directory / CONFIG_FILE}` cannot be read: {error.strerror}") from None
 
 
-def read_config_stamp(directory: Path) -> tuple[int, int] | None:
+def stat_config_file(directory: Path) -> tuple[int, int] | None:
     """Return a value that changes with every save, or None if there is no `config.json`.
 
     It also changes if the same model is saved again.
@@ -74,7 +74,7 @@ def read_config_stamp(directory: Path) -> tuple[int, int] | None:
     return status.st_ino, status.st_mtime_ns
 
 
-def find_file(directory: Path, name: str, checksum: str) -> Path:
+def find_file_by_checksum(directory: Path, name: str, checksum: str) -> Path:
     """Return the path of the file with this checksum: its final or its temporary name.
 
     Raises:
@@ -101,17 +101,17 @@ def error_context(path: Path) -> Iterator[None]:
         raise InputError(f"`{path}` cannot be used: {error}; {DAMAGED_HINT}") from None
 
 
-def write_temporary(directory: Path, name: str, write: FileWriter) -> str:
+def write_temporary_and_checksum(directory: Path, name: str, write: FileWriter) -> str:
     """Write a file under its temporary name, and return its checksum."""
     path = directory / f"{name}.partial"
-    write_with_default_mode(path, write)
+    write_with_default_permissions(path, write)
     fsync_path(path)
     checksum = _compute_checksum(path)
     path.replace(_temporary_path(directory, name, checksum))
     return checksum
 
 
-def write_with_default_mode(path: Path, write: FileWriter) -> None:
+def write_with_default_permissions(path: Path, write: FileWriter) -> None:
     """Write a file with the default permissions of new files; safetensors sets stricter ones."""
     path.unlink(missing_ok=True)
     path.touch()

@@ -96,7 +96,7 @@ class Provenance(Config):
     """Further information, for example the system that the model was imported from."""
 
 
-class ModelInfo(Config):
+class BundleMetadata(Config):
     """All information about a model except its files."""
 
     format: int = FORMAT_VERSION
@@ -107,7 +107,7 @@ class ModelInfo(Config):
     provenance: Provenance
 
 
-class Manifest(ModelInfo):
+class Manifest(BundleMetadata):
     """Content of `config.json`."""
 
     checksums: dict[str, Checksum]
@@ -188,7 +188,7 @@ Not stated. Before you share this model, state its license and the licenses of t
 """
 
 
-def format_model_card(info: ModelInfo, is_joint: bool) -> str:
+def format_model_card(info: BundleMetadata, is_joint: bool) -> str:
     """Return the model card in Markdown."""
     source, target = info.languages
     provenance = info.provenance
@@ -201,7 +201,7 @@ def format_model_card(info: ModelInfo, is_joint: bool) -> str:
     )
 
 
-def _describe_model(info: ModelInfo, is_joint: bool) -> Iterator[tuple[str, str]]:
+def _describe_model(info: BundleMetadata, is_joint: bool) -> Iterator[tuple[str, str]]:
     """Yield name and value of each row of the table."""
     config = info.model
     source_size = f"{config.vocab_size:,} pieces"

@@ -43,7 +43,7 @@ def build_meta_model(config: ModelConfig) -> Transformer:
 
 
 def build_model_with_weights(config: ModelConfig, weights: Mapping[str, Tensor]) -> Transformer:
-    """Return a model with copies of weights that `check_weights` has returned."""
+    """Return a model with copies of weights that `check_and_deduplicate_weights` has returned."""
     model = build_meta_model(config)
     copies = {name: weight.clone() for name, weight in weights.items()}
     state = {name: copies[first] for name, first in _find_first_names(model).items()}
@@ -51,7 +51,9 @@ def build_model_with_weights(config: ModelConfig, weights: Mapping[str, Tensor])
     return model
 
 
-def check_weights(config: ModelConfig, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def check_and_deduplicate_weights(
+    config: ModelConfig, weights: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
     """Return each weight once, in order, as float32.
 
     Raises:

@@ -29,13 +29,13 @@ from seq2see.cli.score import score
 from seq2see.cli.serve import serve
 from seq2see.cli.train import train
 from seq2see.cli.translate import translate
-from seq2see.cli.usage_errors import USAGE_ERROR_STATUS, Command, CommandGroup
+from seq2see.cli.usage_errors import USAGE_ERROR_STATUS, OneLineErrorCommand, OneLineErrorGroup
 from seq2see.errors import ConfigError, Seq2SeeError
 
 _STANDARD_OUTPUT = 1
 app = typer.Typer(
     name="seq2see",
-    cls=CommandGroup,
+    cls=OneLineErrorGroup,
     help="Train, run, serve and inspect Transformer translation models.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"]},
@@ -43,11 +43,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for command in (demo, init, train, translate, evaluate, compare, score, explain, serve):
-    app.command(cls=Command)(command)
+    app.command(cls=OneLineErrorCommand)(command)
 app.add_typer(data)
 app.add_typer(lab)
-app.command(cls=Command)(info)
-app.command("import", cls=Command)(import_)
+app.command(cls=OneLineErrorCommand)(info)
+app.command("import", cls=OneLineErrorCommand)(import_)
 
 
 def _print_version(is_requested: bool) -> None:

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from seq2see.cli import inputs, options
-from seq2see.cli.usage_errors import collect_errors, format_given_options
+from seq2see.cli.usage_errors import call_all_collecting_errors, format_given_option_names
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def compare(
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
     loading: dict[str, Any] = {"engine": engine, "device": device, "threads": threads}
     build_corpus = partial(inputs.build_test_set_config, columns=columns, format_name=format_name)
-    _, (corpus, all_references), scoring, translation_options = collect_errors(
+    _, (corpus, all_references), scoring, translation_options = call_all_collecting_errors(
         lambda: _check_model_options(systems, {**search, **loading}),
         lambda: _assign_files(files, test_files, references, systems, build_corpus),
         lambda: options.build_metrics_config(metrics or DEFAULT_METRICS, tokenize, lowercase),
@@ -147,7 +147,7 @@ def _is_model(system: str) -> bool:
 def _check_model_options(systems: Sequence[str], model_options: Mapping[str, object]) -> None:
     """Raise ConfigError if options that require a model are given for two files."""
     given = {option: value != "auto" and value for option, value in model_options.items()}
-    if not any(map(_is_model, systems)) and (unused := format_given_options(given)):
+    if not any(map(_is_model, systems)) and (unused := format_given_option_names(given)):
         raise ConfigError([f"{unused} must be left out with two files: nothing is translated"])
 
 

@@ -139,7 +139,7 @@ def plot_corpus_report(report: CorpusReport, name: str, path: Path) -> None:
     # Of findings with the same name, the most severe one is plotted, which comes first.
     findings = {f.name.replace("_", " "): f for f in reversed(report.findings) if f.count}
     findings = dict(reversed(findings.items()))
-    draw.draw_charts(
+    draw.save_charts(
         path,
         f"{name}: {_format_num_pairs(report)}",
         [

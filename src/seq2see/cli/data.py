@@ -23,7 +23,7 @@ from seq2see.cli.options import (
     JsonOption,
 )
 from seq2see.cli.progress import show_corpus_progress
-from seq2see.cli.usage_errors import Command, CommandGroup
+from seq2see.cli.usage_errors import OneLineErrorCommand, OneLineErrorGroup
 from seq2see.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="data",
-    cls=CommandGroup,
+    cls=OneLineErrorGroup,
     help="Check, clean and split parallel corpora.",
     no_args_is_help=True,
 )
 
 
-@app.command(cls=Command)
+@app.command(cls=OneLineErrorCommand)
 def check(
     files: CorpusFilesArgument,
     languages: Annotated[
@@ -140,7 +140,7 @@ def _estimate_seconds(
     return estimate_training_seconds(report, corpus)
 
 
-@app.command(cls=Command)
+@app.command(cls=OneLineErrorCommand)
 def clean(
     files: CorpusFilesArgument,
     output: Annotated[
@@ -176,22 +176,24 @@ def clean(
 ) -> None:
     """Write the pairs that pass all rules, and the rejected pairs with their reasons."""
     from seq2see.data.quality import analysis
-    from seq2see.data.writers import REJECTED_FILE, write_filtered_corpus
+    from seq2see.data.writers import REJECTED_FILE, write_accepted_and_rejected_pairs
 
     with (
         open_corpus(files, languages, columns, format_name) as corpus,
         show_corpus_progress() as on_stage,
     ):
         test_set = _read_test_set(test_files, corpus)
-        results = analysis.filter_corpus(corpus, None, corpus.languages, test_set, on_stage)
-        counts = write_filtered_corpus(results, output, side_suffixes(corpus.languages))
+        results = analysis.accept_or_reject_pairs(
+            corpus, None, corpus.languages, test_set, on_stage
+        )
+        counts = write_accepted_and_rejected_pairs(results, output, side_suffixes(corpus.languages))
     for rule, count in counts.most_common():
         typer.echo(f"{count:>12,}  {rule.replace('_', ' ')}", err=True)
     clean_files, rejected_file = output / "clean.*", output / REJECTED_FILE
     typer.echo(f"Accepted pairs: {clean_files}, rejected pairs: {rejected_file}.", err=True)
 
 
-@app.command(cls=Command)
+@app.command(cls=OneLineErrorCommand)
 def split(
     files: CorpusFilesArgument,
     output: Annotated[

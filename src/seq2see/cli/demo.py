@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.inputs import check_run_directory
+from seq2see.cli.inputs import check_run_path_not_file
 from seq2see.cli.usage_errors import option_name
 from seq2see.errors import InputError
 
@@ -22,9 +22,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from seq2see.bundle import Bundle
-    from seq2see.data.fables import Fable
+    from seq2see.data.fables import FableSentencePair
     from seq2see.evaluate import PronounAccuracy
-    from seq2see.model import AttentionListener, AttentionRecord, AttentionSite, StackName
+    from seq2see.model import (
+        AttentionIntermediates,
+        AttentionListener,
+        AttentionModuleId,
+        StackName,
+    )
     from seq2see.translator import Translator
 
 # B batch, H heads, T queries, S keys
@@ -67,13 +72,13 @@ def demo(
 
     Training takes about two minutes. If the run directory already has the model, it is only tested.
     """
-    check_run_directory(output)
+    check_run_path_not_file(output)
     if (output / "config.json").exists():
-        check_existing_model(output, {"max_epochs": max_epochs, "seed": seed})
+        check_reusable_demo_model(output, {"max_epochs": max_epochs, "seed": seed})
     else:
         epochs = 8.0 if max_epochs is None else max_epochs
         train_demo_model(output, epochs, 1 if seed is None else seed)
-    store_alignment_head(output)
+    store_best_alignment_head(output)
     print_demo_results(output)
 
 
@@ -108,7 +113,9 @@ def train_demo_model(run_directory: Path, max_epochs: float, seed: int) -> None:
     train_from_recipe(recipe, Path(), run_directory, resume=True)
 
 
-def check_existing_model(directory: Path, expected_settings: Mapping[str, float | None]) -> None:
+def check_reusable_demo_model(
+    directory: Path, expected_settings: Mapping[str, float | None]
+) -> None:
     """Raise InputError if the directory has a model of another corpus or with other settings."""
     from seq2see.bundle import Bundle
 
@@ -128,7 +135,7 @@ def check_existing_model(directory: Path, expected_settings: Mapping[str, float 
             )
 
 
-def store_alignment_head(directory: Path) -> None:
+def store_best_alignment_head(directory: Path) -> None:
     """Store in the model directory which head aligns words best, unless it is known already."""
     from seq2see.bundle import Bundle
     from seq2see.data import fables
@@ -136,7 +143,7 @@ def store_alignment_head(directory: Path) -> None:
 
     bundle = Bundle.load(directory)
     if _was_trained_on_short_fables(bundle) and "alignment" not in bundle.provenance.notes:
-        aligned_fables = fables.load_fables("valid", short=True)[:NUM_ALIGNMENT_FABLES]
+        aligned_fables = fables.load_fables_split("valid", short=True)[:NUM_ALIGNMENT_FABLES]
         with_best_alignment_head(bundle, aligned_fables).save(directory)
 
 
@@ -152,10 +159,13 @@ def print_demo_results(directory: Path) -> None:
     bundle = Bundle.load(directory)
     translator = Translator(TorchEngine(bundle.build_model()), bundle.tokenizers)
     short = _was_trained_on_short_fables(bundle)
-    test, unseen_pairs = fables.load_fables("test", short), fables.load_unseen_pairs(short)
+    test, unseen_pairs = (
+        fables.load_fables_split("test", short),
+        fables.load_unseen_pronoun_cases(short),
+    )
     texts = _translate_fables(translator, test)
     exact = [text == fable.target for text, fable in zip(texts, test, strict=True)]
-    bleu = metrics.score(texts, [fable.target for fable in test])
+    bleu = metrics.compute_metric_score(texts, [fable.target for fable in test])
     pronouns = compute_pronoun_accuracy(test, texts)
     unseen = compute_pronoun_accuracy(unseen_pairs, _translate_fables(translator, unseen_pairs))
     masked = _score_masked_pairs(translator, [*test, *unseen_pairs])
@@ -181,12 +191,14 @@ def _was_trained_on(bundle: Bundle, corpus_name: str) -> bool:
     return corpus_name in json.dumps(bundle.provenance.recipe)
 
 
-def _translate_fables(translator: Translator, fables: Sequence[Fable]) -> list[str]:
+def _translate_fables(translator: Translator, fables: Sequence[FableSentencePair]) -> list[str]:
     sources = [fable.source for fable in fables]
     return [translation.text for translation in translator.translate(sources, beam_size=1)]
 
 
-def _score_masked_pairs(translator: Translator, fables: Sequence[Fable]) -> PronounAccuracy:
+def _score_masked_pairs(
+    translator: Translator, fables: Sequence[FableSentencePair]
+) -> PronounAccuracy:
     """Return how often the correct pronoun is more likely although the predicate is masked.
 
     The pairs are balanced, so any model is correct in half of them.
@@ -206,10 +218,10 @@ class _EncoderAttentionRecorder:
     def __init__(self) -> None:
         self.weights_BHTS: list[Tensor] = []
 
-    def attention_listener(self, site: AttentionSite) -> AttentionListener | None:
+    def attention_listener(self, site: AttentionModuleId) -> AttentionListener | None:
         return self._append if site.stack == "encoder" else None
 
-    def _append(self, record: AttentionRecord) -> None:
+    def _append(self, record: AttentionIntermediates) -> None:
         self.weights_BHTS.append(record.weights_BHTS)
 
     def layer_listener(self, stack: StackName, layer: int) -> None: ...
@@ -239,4 +251,4 @@ def _plot_it_attention(bundle: Bundle, sentences: list[str], path: Path) -> None
         heads = torch.cat([weights[0, :, it_index] for weights in recorder.weights_BHTS])
         columns = [piece.replace("▁", " ").strip() or "·" for piece in pieces] + ["end"]
         heatmaps.append(draw.Heatmap(sentence, names, columns, heads.tolist()))
-    draw.draw_heatmaps(path, 'Attention of "it" in each head of the encoder', heatmaps)
+    draw.save_heatmaps(path, 'Attention of "it" in each head of the encoder', heatmaps)

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from seq2see.cli import inputs, options
-from seq2see.cli.usage_errors import collect_errors, format_given_options
+from seq2see.cli.usage_errors import call_all_collecting_errors, format_given_option_names
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def evaluate(
     model_options |= {"engine": engine != "auto", "device": device != "auto", "threads": threads}
     build_corpus = partial(inputs.build_test_set_config, columns=columns, format_name=format_name)
     task: _EvaluationTask
-    task, scoring, translation_options, _ = collect_errors(
+    task, scoring, translation_options, _ = call_all_collecting_errors(
         lambda: _parse_arguments(
             list(arguments or ()), hypotheses, test_files, references, model_options, build_corpus
         ),
@@ -184,7 +184,7 @@ def _hypotheses_conflicts(
     for name in arguments:
         if Path(name).is_dir():
             yield f"the MODEL {name} must be left out with `--hypotheses`"
-    if names := format_given_options(model_options):
+    if names := format_given_option_names(model_options):
         yield f"{names} must be left out with `--hypotheses`: nothing is translated"
 
 
@@ -327,4 +327,4 @@ def _plot_report(report: Evaluation, path: Path) -> None:
         }
         title = f"{_LABELS[metric]} by sentence length"
         charts.append(draw.BarChart(title, values, [draw.ORANGE] * len(values)))
-    draw.draw_charts(path, f"{report.test_set}: {_format_size(report)}", charts)
+    draw.save_charts(path, f"{report.test_set}: {_format_size(report)}", charts)

@@ -23,7 +23,7 @@ from seq2see.cli.options import (
     exit_on_interrupt,
     load_translator,
 )
-from seq2see.cli.usage_errors import collect_errors, format_given_options
+from seq2see.cli.usage_errors import call_all_collecting_errors, format_given_option_names
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def explain(
         "plot_attention": plot_attention,
         **search,
     }
-    _, interventions, trace_options, address, _, options = collect_errors(
+    _, interventions, trace_options, address, _, options = call_all_collecting_errors(
         lambda: _check_conflicts(text, pronoun_test, head_importance, max_sentences, trace_only),
         lambda: parse_interventions(
             ablate, scale_scores, mask_keys, shift_positions, force_continuation
@@ -238,9 +238,9 @@ def explain(
     with exit_on_interrupt():
         translator = load_translator(model, engine, device, threads)
         if pronoun_test:
-            explain_output.output_pronoun_test(translator, max_sentences, output, as_json)
+            explain_output.run_and_print_pronoun_test(translator, max_sentences, output, as_json)
         elif head_importance:
-            explain_output.output_head_importance(
+            explain_output.measure_and_print_head_importance(
                 translator, head_importance, max_sentences, output, as_json
             )
         else:
@@ -273,7 +273,7 @@ def _check_conflicts(
         problems.append("TEXT, `--pronoun-test` or `--head-importance` must be given")
     if max_sentences is not None and not given:
         problems.append("`--max-sentences` needs --pronoun-test or --head-importance")
-    if given and (names := format_given_options(trace_only)):
+    if given and (names := format_given_option_names(trace_only)):
         problems.append(f"{names} must be left out with `{given[0]}`")
     if trace_only["target"] is not None and trace_only["force_continuation"] is not None:
         problems.append(
@@ -329,15 +329,15 @@ class ExplainArguments:
     def find_problems(self, explained: ExplainedModel, sentence: str) -> Iterator[str]:
         """Yield a message for each part that this model, or this sentence, does not have."""
         from seq2see.engines.batching import add_special_tokens
-        from seq2see.explain.interventions import check_masked_keys
-        from seq2see.explain.patched_model import patch_model
+        from seq2see.explain.interventions import check_masked_key_indices
+        from seq2see.explain.patched_model import copy_model_with_interventions
 
         source_ids = explained.encode_source(sentence)
         num_tokens = len(add_special_tokens(source_ids, explained.special_tokens))
         for parsed in self.parsed_interventions:
             try:
-                patch_model(explained.model, [parsed.intervention])
-                check_masked_keys([parsed.intervention], num_tokens)
+                copy_model_with_interventions(explained.model, [parsed.intervention])
+                check_masked_key_indices([parsed.intervention], num_tokens)
             except InputError as error:
                 yield f"`{parsed.option_text}`: {str(error).replace('`', '')}"
         encoder, decoder = explained.model.encoder, explained.model.decoder
@@ -396,7 +396,7 @@ def parse_interventions(
         ("--shift-positions", interventions.parse_shift_positions, shift_positions),
         ("--force-continuation", interventions.parse_force_continuation, forced),
     ]
-    return collect_errors(
+    return call_all_collecting_errors(
         *(
             partial(_parse_intervention, option, parse, value)
             for option, parse, values in options
@@ -422,7 +422,7 @@ def parse_trace_options(
     from seq2see.explain import TraceOptions
 
     methods = _expand_methods(attributions)
-    layer_names, _ = collect_errors(
+    layer_names, _ = call_all_collecting_errors(
         lambda: _parse_layers(layers), lambda: TraceOptions(attributions=methods)
     )
     return TraceOptions(
@@ -456,7 +456,7 @@ def _trace_sentence(
     """Trace the translation of a sentence; errors name the options of the command."""
     from seq2see.explain import tracing
 
-    explained = tracing.build_explained_model(translator, sentence)
+    explained = tracing.wrap_model_for_explaining(translator, sentence)
     if problems := list(arguments.find_problems(explained, sentence)):
         raise ConfigError(problems)
     try:

@@ -16,7 +16,7 @@ from seq2see.errors import InputError
 from seq2see.explain import ExplainedModel, Trace
 from seq2see.explain.head_ablation import HeadImportanceReport, measure_head_importance
 from seq2see.explain.pronoun_test import DEFAULT_CASES, PronounReport, run_pronoun_test
-from seq2see.explain.rendering import draw_attention_map
+from seq2see.explain.rendering import save_attention_map_figure
 from seq2see.translator import Translator
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def output_trace(
     """Write the trace or a plot to a file if requested, and print the trace."""
     if path and plot_attention:
         stack, layer, kind, head = plot_attention
-        draw_attention_map(trace, path, trace.attention_map(stack, layer, kind), head)
+        save_attention_map_figure(trace, path, trace.attention_map(stack, layer, kind), head)
     elif path:
         trace.save(path)
     if as_json:
@@ -53,7 +53,7 @@ def _format_trace(trace: Trace) -> Iterator[str]:
     yield from _format_attributions(trace)
 
 
-def output_pronoun_test(
+def run_and_print_pronoun_test(
     translator: Translator, cases: int | None, path: Path | None, as_json: bool
 ) -> None:
     """Run the pronoun test, write its report to a file if requested, and print it."""
@@ -63,7 +63,7 @@ def output_pronoun_test(
     _output_report(report, path, as_json, report.summary_lines())
 
 
-def output_head_importance(
+def measure_and_print_head_importance(
     translator: Translator,
     files: list[str],
     max_sentences: int | None,

@@ -40,7 +40,7 @@ def import_(
     from seq2see.data.writers import check_not_existing
 
     check_not_existing([output])
-    bundle = interop.import_marian(directory, parse_languages(languages))
+    bundle = interop.load_marian_as_bundle(directory, parse_languages(languages))
     bundle.save(output)
     source, target = bundle.languages
     typer.echo(f"{output}: {source} → {target}", err=True)

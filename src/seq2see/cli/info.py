@@ -49,10 +49,10 @@ def info(
 
 def _print_model(directory: Path, as_json: bool) -> None:
     from seq2see.bundle import Bundle
-    from seq2see.engines.loading import ctranslate2_problem
+    from seq2see.engines.loading import find_ctranslate2_problem
 
     bundle = Bundle.load(directory)
-    problem = ctranslate2_problem(bundle)
+    problem = find_ctranslate2_problem(bundle)
     if as_json:
         typer.echo(json.dumps(_model_to_json(bundle, problem), ensure_ascii=False))
         return

@@ -68,7 +68,7 @@ def init(
     """Check a parallel corpus, split it into training, validation and test sets, write a recipe."""
     from seq2see.cli import corpus_report
     from seq2see.data.quality.analysis import analyze_corpus
-    from seq2see.data.writers import check_not_existing, create_directory
+    from seq2see.data.writers import check_not_existing, create_directory_atomically
     from seq2see.settings import suggest_recipe
     from seq2see.settings.toml_writer import format_toml_value
 
@@ -87,7 +87,7 @@ def init(
             name=format_toml_value(format_corpus_name(files)),
             path=format_toml_value(str(directory / RECIPE_FILE)),
         )
-        with create_directory(directory) as new_directory:
+        with create_directory_atomically(directory) as new_directory:
             (new_directory / RECIPE_FILE).write_text(header + recipe.to_toml(), "utf-8")
             if corpus.config.resolved_format != "builtin":
                 kept = _filter_corpus(corpus, sides, new_directory) if clean else corpus
@@ -138,11 +138,13 @@ def _filter_corpus(corpus: Corpus, sides: tuple[str, str], directory: Path) -> C
     """Write the accepted and the rejected pairs, and return the corpus of accepted pairs."""
     from seq2see.data.corpus import Corpus, CorpusConfig
     from seq2see.data.quality import analysis
-    from seq2see.data.writers import write_filtered_corpus
+    from seq2see.data.writers import write_accepted_and_rejected_pairs
 
     with show_corpus_progress() as on_stage:
-        results = analysis.filter_corpus(corpus, languages=corpus.languages, on_stage=on_stage)
-        write_filtered_corpus(results, directory, side_suffixes(sides))
+        results = analysis.accept_or_reject_pairs(
+            corpus, languages=corpus.languages, on_stage=on_stage
+        )
+        write_accepted_and_rejected_pairs(results, directory, side_suffixes(sides))
     files = [f"clean.{suffix}" for suffix in side_suffixes(sides)]
     return Corpus(CorpusConfig(files=files), sides, directory)
 

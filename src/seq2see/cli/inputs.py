@@ -243,18 +243,18 @@ def _document_format(path: Path) -> str | None:
     return next((each.name for each in supported_formats() if extension in each.extensions), None)
 
 
-def check_argument_order(model: Path, file: str) -> None:
+def check_model_path_not_file(model: Path, file: str) -> None:
     """Raise InputError if a file is given in the place of the model."""
     if model.is_file():
         hint = f", for example seq2see translate {file} {model}" if Path(file).is_dir() else ""
         raise InputError(f"{model} is a file: give a model directory first, then the text{hint}")
 
 
-def check_translation_input(file: str, model: Path) -> None:
+def check_file_to_translate(file: str, model: Path) -> None:
     """Raise InputError if a file does not exist, or is neither text nor a supported document."""
-    from seq2see.data.readers import READ_BYTES, open_decompressed
+    from seq2see.data.readers import READ_BYTES, open_decompressed_binary
     from seq2see.documents.plain_text import check_is_text
-    from seq2see.documents.translate import check_document_extension
+    from seq2see.documents.translate import check_not_unsupported_document
 
     if file == STANDARD_INPUT:
         return
@@ -268,9 +268,9 @@ def check_translation_input(file: str, model: Path) -> None:
         raise InputError(f"{file} cannot be read: {os.strerror(errno.EISDIR)}")
     if is_compressed(file) and is_document(path.stem):
         raise InputError(f"{file} must be decompressed first: compressed documents are not read")
-    check_document_extension(path)
+    check_not_unsupported_document(path)
     if path.is_file() and not is_document(file):  # a pipe can be read only once
-        with open_decompressed(file) as opened:
+        with open_decompressed_binary(file) as opened:
             check_is_text(opened.read(READ_BYTES), file)
 
 
@@ -315,7 +315,7 @@ def check_output_path(path: Path | None) -> None:
         raise InputError(f"{path} cannot be written: there is no directory {directory}")
 
 
-def check_run_directory(directory: Path) -> None:
+def check_run_path_not_file(directory: Path) -> None:
     """Raise InputError if the path of a run directory is a file."""
     if directory.exists() and not directory.is_dir():
         raise InputError(

@@ -10,7 +10,7 @@ import typer
 
 from seq2see.cli.inputs import check_directories_exist, check_extension, check_output_path
 from seq2see.cli.options import JsonOption
-from seq2see.cli.usage_errors import Command, CommandGroup
+from seq2see.cli.usage_errors import OneLineErrorCommand, OneLineErrorGroup
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ HTML_EXTENSIONS = (".html", ".htm")
 
 app = typer.Typer(
     name="lab",
-    cls=CommandGroup,
+    cls=OneLineErrorGroup,
     help="Run experiments that test claims about the Transformer.",
     no_args_is_help=True,
 )
 
 
-@app.command("list", cls=Command)
-def list_(
+@app.command("list", cls=OneLineErrorCommand)
+def print_lab_experiments(
     language: Annotated[
         OutputLanguage, typer.Option(help="Language of the output: English or Chinese.")
     ] = "en",
@@ -50,8 +50,8 @@ def list_(
         typer.echo(f"{title}  ({remarks})" if remarks else title)
 
 
-@app.command(cls=Command)
-def run(
+@app.command("run", cls=OneLineErrorCommand)
+def run_lab_experiments(
     names: Annotated[
         list[str],
         typer.Argument(
@@ -133,10 +133,10 @@ def run(
 
 def _check_model_languages(model: Path) -> None:
     """Raise InputError if the model does not translate from English to French, as fables do."""
-    from seq2see.bundle.files import CONFIG_FILE, read_config
+    from seq2see.bundle.files import CONFIG_FILE, read_config_bytes
     from seq2see.bundle.manifest import parse_manifest
 
-    languages = parse_manifest(model / CONFIG_FILE, read_config(model)).languages
+    languages = parse_manifest(model / CONFIG_FILE, read_config_bytes(model)).languages
     if tuple(language[:2] for language in languages) != ("en", "fr"):
         raise InputError(
             f"the model must translate from en to fr for experiments on fables, "

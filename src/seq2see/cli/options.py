@@ -278,7 +278,7 @@ def build_translation_options(
 
     Raises ConfigError with all problems.
     """
-    from seq2see.config import deep_merge, parse_override
+    from seq2see.config import deep_merge, parse_override_as_dict
     from seq2see.translator import TranslationOptions
 
     sampling = _drop_unset(sampling or {})
@@ -290,7 +290,7 @@ def build_translation_options(
         table["search"]["sampling"] = sampling
     for setting in search_settings:
         try:
-            table["search"] = deep_merge(table["search"], parse_override(setting))
+            table["search"] = deep_merge(table["search"], parse_override_as_dict(setting))
         except ConfigError:
             problems.append(f"`--search {setting}` must be KEY=VALUE")
     if glossary:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from seq2see.bundle.files import read_config
+from seq2see.bundle.files import read_config_bytes
 from seq2see.cli.inputs import STANDARD_INPUT, check_output_path
 from seq2see.data.readers import READ_BYTES
 from seq2see.errors import InputError
@@ -119,7 +119,7 @@ OutputTarget = ResumableOutput | Path | None
 """A file that is renamed when complete; an existing pipe or device; standard output."""
 
 
-def prepare_output(
+def prepare_resumable_output(
     file: str, output: Path | None, model: Path, settings: dict[str, Any], resume: bool
 ) -> tuple[OutputTarget, int]:
     """Return the target of the translations and the number of lines that it already has.
@@ -130,7 +130,7 @@ def prepare_output(
     if output is None or (output.exists() and not output.is_file() and not output.is_dir()):
         return output, 0
     _check_differs_from_input(file, output)
-    checksum = hashlib.sha256(read_config(model)).hexdigest()  # contains those of all files
+    checksum = hashlib.sha256(read_config_bytes(model)).hexdigest()  # contains those of all files
     dependencies = {"model": checksum, "settings": settings}
     if file != STANDARD_INPUT and Path(file).is_file():
         target = ResumableOutput(output, {"input": compute_sha256(Path(file)), **dependencies})

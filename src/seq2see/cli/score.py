@@ -72,7 +72,7 @@ def score(
 
     check_files_exist(files or [])
     config = build_corpus_config(files or [STANDARD_INPUT], columns, format_name)
-    format_score = format_score_json if as_json else format_score_text
+    format_score = format_pair_score_json if as_json else format_pair_score_text
     log_prob, num_tokens, num_failed = 0.0, 0, 0
     with exit_on_interrupt():
         translator = load_translator(model, engine, device, threads)
@@ -107,14 +107,14 @@ def _score_pairs(
                     yield str(error)
 
 
-def format_score_text(result: PairScore | str) -> str:
+def format_pair_score_text(result: PairScore | str) -> str:
     """Return log-probability, mean per token and number of tokens; empty for an error message."""
     if isinstance(result, str):
         return ""
     return f"{result.log_prob:.4f}\t{result.score:.4f}\t{len(result.tokens)}"
 
 
-def format_score_json(result: PairScore | str) -> str:
+def format_pair_score_json(result: PairScore | str) -> str:
     """Return the score as a JSON object, with the key `error` for an error message."""
     if isinstance(result, str):
         return json.dumps({"error": result}, ensure_ascii=False)

@@ -165,11 +165,11 @@ def _parse_limits(texts: list[str]) -> dict[str, float]:
 
 
 def _create_key(path: Path | None, name: str) -> None:
-    from seq2see.serve.api_keys_and_rate_limits import create_key
+    from seq2see.serve.api_keys_and_rate_limits import add_api_key
 
     if path is None:
         raise ConfigError(["`--create-key` needs --api-keys"])
-    typer.echo(create_key(path, name))
+    typer.echo(add_api_key(path, name))
     typer.echo(f"Save the key: only its hash is stored in {path}.", err=True)
 
 

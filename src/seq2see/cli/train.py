@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from seq2see.cli.inputs import check_run_directory
+from seq2see.cli.inputs import check_run_path_not_file
 from seq2see.errors import ConfigError
 
 
@@ -54,7 +54,7 @@ def train(
     settings = Recipe.read(recipe, overrides or [])
     name = recipe.stem if recipe.stem != "recipe" else recipe.resolve().parent.name
     run_directory = output or Path("runs", name)
-    check_run_directory(run_directory)
+    check_run_path_not_file(run_directory)
     # A mistyped name would cost hours of training.
     if resume and not RunDirectory(run_directory).has_run and is_main_process():
         typer.echo(f"seq2see: {run_directory} has no run to resume: starting a new one", err=True)

@@ -16,8 +16,8 @@ import typer
 
 from seq2see.cli.inputs import (
     STANDARD_INPUT,
-    check_argument_order,
-    check_translation_input,
+    check_file_to_translate,
+    check_model_path_not_file,
     is_document,
     output_format_problem,
 )
@@ -186,8 +186,8 @@ def translate(
     as_json: _JsonOption = False,
 ) -> None:
     """Translate lines of text or a document."""
-    check_argument_order(model, file)
-    check_translation_input(file, model)
+    check_model_path_not_file(model, file)
+    check_file_to_translate(file, model)
     search = {
         "beam_size": beam_size,
         "n_best": n_best,
@@ -258,14 +258,14 @@ class _TranslationTask:
         `settings` has the settings beside `options` that influence the translations: a run that
         resumes must have the same.
         """
-        from seq2see.cli.resumable_output import prepare_output
+        from seq2see.cli.resumable_output import prepare_resumable_output
 
         with exit_on_interrupt(self._partial_output):
             if self._is_document:
                 assert self.output
                 return translate_document_file(load(), self.file, self.output, options)
             settings |= {"format": self.output_format, **options.model_dump(mode="json")}
-            target, num_done = prepare_output(
+            target, num_done = prepare_resumable_output(
                 self.file, self.output, self.model, settings, self.resume
             )
             formatter = FORMATTERS[self.output_format]
@@ -364,7 +364,7 @@ def _format_issues(report: DocumentReport) -> Iterator[str]:
         yield f"{issue.location} may be wrong: {issue.message}"
 
 
-def format_text(translation: Translation) -> str:
+def format_translation_text(translation: Translation) -> str:
     """Return the text; alternatives follow it, separated by tabs."""
     from seq2see.data.readers import replace_line_breaks
 
@@ -372,21 +372,21 @@ def format_text(translation: Translation) -> str:
     return replace_line_breaks(texts[0]) if len(texts) == 1 else "\t".join(map(_format_cell, texts))
 
 
-def format_with_scores(translation: Translation) -> str:
+def format_translation_with_scores(translation: Translation) -> str:
     """Return score and text of the translation and of its alternatives, separated by tabs."""
     all_translations = (translation, *translation.alternatives)
     return "\t".join(f"{each.score:.4f}\t{_format_cell(each.text)}" for each in all_translations)
 
 
-def format_json(translation: Translation) -> str:
+def format_translation_json(translation: Translation) -> str:
     """Return the translation as a JSON object."""
     return json.dumps(dict(_json_fields(translation)), ensure_ascii=False)
 
 
 FORMATTERS: Mapping[str, TranslationFormatter] = {
-    "json": format_json,
-    "scores": format_with_scores,
-    "text": format_text,
+    "json": format_translation_json,
+    "scores": format_translation_with_scores,
+    "text": format_translation_text,
 }
 """Functions that format a translation: for `--json`, for `--with-scores`, and by default."""
 

@@ -61,12 +61,12 @@ class _UsageErrors:
         return parameters
 
 
-class Command(_UsageErrors, TyperCommand):
+class OneLineErrorCommand(_UsageErrors, TyperCommand):
     """A command whose usage errors are one line."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; `--languages en de` is accepted for `--languages en,de`."""
-        parsed: list[str] = super().parse_args(ctx, join_language_pair(args))
+        parsed: list[str] = super().parse_args(ctx, join_languages_option(args))
         return parsed
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -82,7 +82,7 @@ class Command(_UsageErrors, TyperCommand):
             return super().invoke(ctx)
 
 
-class CommandGroup(_UsageErrors, TyperGroup):
+class OneLineErrorGroup(_UsageErrors, TyperGroup):
     """A group of commands whose usage errors are one line."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -98,7 +98,9 @@ class CommandGroup(_UsageErrors, TyperGroup):
 
     def command_paths(self) -> list[str]:
         """Return the names of all commands, with those of groups as `data check`."""
-        groups = {n: each for n, each in self.commands.items() if isinstance(each, CommandGroup)}
+        groups = {
+            n: each for n, each in self.commands.items() if isinstance(each, OneLineErrorGroup)
+        }
         nested = [f"{n} {path}" for n, group in groups.items() for path in group.command_paths()]
         return [*self.commands, *nested]
 
@@ -115,7 +117,7 @@ def _format_argument(argument: Any) -> str:
     return name if argument.nargs == 1 else f"{name}..."
 
 
-def join_language_pair(arguments: Sequence[str]) -> list[str]:
+def join_languages_option(arguments: Sequence[str]) -> list[str]:
     """Join the two languages of `--languages en de` with a comma."""
     result: list[str] = []
     for word in arguments:
@@ -157,7 +159,7 @@ def report_usage_errors() -> Iterator[None]:
     raise typer.Exit(USAGE_ERROR_STATUS)
 
 
-def collect_errors(*functions: Callable[[], Any]) -> list[Any]:
+def call_all_collecting_errors(*functions: Callable[[], Any]) -> list[Any]:
     """Call all functions and return their results.
 
     Raises one ConfigError with the problems of all functions that raise a ConfigError.
@@ -174,7 +176,7 @@ def collect_errors(*functions: Callable[[], Any]) -> list[Any]:
     return results
 
 
-def format_given_options(settings: Mapping[str, object]) -> str:
+def format_given_option_names(settings: Mapping[str, object]) -> str:
     """Return the names of the options whose values are neither None, False nor an empty list."""
     names = (n for n, value in settings.items() if value is not None and value is not False)
     given = (name for name in names if settings[name] != [])  # 0 is a given value

@@ -49,9 +49,11 @@ _FORMATS_BY_EXTENSION: Mapping[str, CorpusFormat] = {
     ".tmx": "tmx",
 }
 _BUILTIN_CORPORA: Mapping[str, Callable[[SplitName], list[SentencePair]]] = {
-    "fables": lambda split: [SentencePair(f.source, f.target) for f in fables.load_fables(split)],
+    "fables": lambda split: [
+        SentencePair(f.source, f.target) for f in fables.load_fables_split(split)
+    ],
     "fables-short": lambda split: [
-        SentencePair(f.source, f.target) for f in fables.load_fables(split, True)
+        SentencePair(f.source, f.target) for f in fables.load_fables_split(split, True)
     ],
     "copy": lambda split: [SentencePair(*pair) for pair in load_digit_pairs("copy", split)],
     "reverse": lambda split: [SentencePair(*pair) for pair in load_digit_pairs("reverse", split)],

@@ -239,7 +239,7 @@ def encode_corpus(
     return EncodedCorpus(directory, skipped, options)
 
 
-def has_usable_pairs(corpus: Corpus, options: EncodingOptions) -> bool:
+def has_pairs_within_limits(corpus: Corpus, options: EncodingOptions) -> bool:
     """Return whether the encoded corpus would have a pair; nothing is written."""
     return any(chunk.is_usable.any() for chunk in map(_Encoder(options, 1), corpus.read_blocks()))
 

@@ -60,7 +60,7 @@ class PairBlock(NamedTuple):
 
 
 @contextmanager
-def open_decompressed(path: str) -> Iterator[IO[bytes]]:
+def open_decompressed_binary(path: str) -> Iterator[IO[bytes]]:
     """Open a file for reading; decompress it if its extension is .gz, .xz or .zst.
 
     `-` is standard input, which is never decompressed. Raises InputError if the file cannot be
@@ -139,7 +139,7 @@ def read_lines(path: str) -> Iterator[str]:
 
 def _read_numbered_lines(path: str) -> Iterator[tuple[int, list[str]]]:
     """Yield lists of lines, each with the number of its first line."""
-    with open_decompressed(path) as file:
+    with open_decompressed_binary(path) as file:
         number = 1
         for block in _read_complete_lines(file):
             lines = _decode(block.removeprefix(BOM) if number == 1 else block, path, number)
@@ -300,7 +300,7 @@ def read_tmx(
 
 def _read_tmx_units(path: str) -> Iterator[dict[str, str]]:
     """Yield the texts of each unit by language."""
-    with open_decompressed(path) as file:
+    with open_decompressed_binary(path) as file:
         units = etree.iterparse(
             file, tag="{*}tu", resolve_entities=False, no_network=True, load_dtd=False
         )
@@ -385,7 +385,7 @@ class TolerantLineReader:
         self._skip = skip
 
     def __iter__(self) -> Iterator[str]:
-        with open_decompressed(self.path) as file:
+        with open_decompressed_binary(self.path) as file:
             for number, raw in enumerate(file, 1):
                 if number > self._skip:
                     yield self._decode(raw.removeprefix(BOM) if number == 1 else raw, number)
@@ -405,7 +405,7 @@ def count_lines(path: str) -> int | None:
     if path == STANDARD_INPUT or not Path(path).is_file():
         return None
     newlines, last = 0, b"\n"
-    with open_decompressed(path) as file:
+    with open_decompressed_binary(path) as file:
         while block := file.read(READ_BYTES):
             newlines, last = newlines + block.count(b"\n"), block[-1:]
     return newlines + (last != b"\n")

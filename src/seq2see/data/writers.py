@@ -22,7 +22,7 @@ from seq2see.text.packed_ids import IntArray
 
 
 @contextmanager
-def create_files(directory: Path, names: Sequence[str]) -> Iterator[list[TextIO]]:
+def open_new_files_atomically(directory: Path, names: Sequence[str]) -> Iterator[list[TextIO]]:
     """Open new text files for writing; all of them are created, or none.
 
     The files are written to a temporary directory and moved when all are complete. Raises
@@ -39,7 +39,7 @@ def create_files(directory: Path, names: Sequence[str]) -> Iterator[list[TextIO]
 
 
 @contextmanager
-def create_directory(path: Path) -> Iterator[Path]:
+def create_directory_atomically(path: Path) -> Iterator[Path]:
     """Yield a temporary directory that is renamed to `path` when the block has succeeded.
 
     Raises InputError if `path` exists or its parent cannot be written.
@@ -139,7 +139,7 @@ def write_splits(
     """
     names = [f"{split}.{extension}" for split in SPLIT_NAMES for extension in extensions]
     counts = dict.fromkeys(SPLIT_NAMES, 0)
-    with create_files(directory, names) as files:
+    with open_new_files_atomically(directory, names) as files:
         files_by_split = {split: files[2 * i : 2 * i + 2] for i, split in enumerate(SPLIT_NAMES)}
         for pair in pairs:
             split = choose_split(pair)
@@ -163,7 +163,7 @@ def _source_key(source: str) -> int:
 REJECTED_FILE = "rejected.tsv"
 
 
-def write_filtered_corpus(
+def write_accepted_and_rejected_pairs(
     results: Iterable[AcceptedPair | RejectedPair], directory: Path, extensions: Sequence[str]
 ) -> Counter[str]:
     """Write `clean.en`, `clean.de`, and `rejected.tsv` with line, rule, reason, source and target.
@@ -173,7 +173,7 @@ def write_filtered_corpus(
     """
     counts = Counter[str]()
     names = [*(f"clean.{extension}" for extension in extensions), REJECTED_FILE]
-    with create_files(directory, names) as (source, target, rejected):
+    with open_new_files_atomically(directory, names) as (source, target, rejected):
         for result in results:
             if isinstance(result, RejectedPair):
                 rejected.write(_format_row(result))

@@ -3,12 +3,12 @@
 from seq2see.documents.html import translate_html_text
 from seq2see.documents.markup import IndexRange, TextUnit
 from seq2see.documents.placeholders import find_placeholders
-from seq2see.documents.plain_text import check_is_text, find_list_marker
+from seq2see.documents.plain_text import check_is_text, extract_list_marker
 from seq2see.documents.protected_translation import translate_protected
 from seq2see.documents.translate import (
     UNSUPPORTED_EXTENSIONS,
     DocumentFormat,
-    check_document_extension,
+    check_not_unsupported_document,
     find_document_format,
     supported_formats,
     translate_document,
@@ -17,9 +17,9 @@ from seq2see.documents.translate import (
 )
 from seq2see.documents.unit_translator import (
     DocumentReport,
-    DocumentTranslator,
-    Issue,
+    TextUnitTranslator,
     TranslatedUnit,
+    UnitIssue,
     find_sentences,
 )
 
@@ -27,15 +27,15 @@ __all__ = [
     "UNSUPPORTED_EXTENSIONS",
     "DocumentFormat",
     "DocumentReport",
-    "DocumentTranslator",
     "IndexRange",
-    "Issue",
     "TextUnit",
+    "TextUnitTranslator",
     "TranslatedUnit",
-    "check_document_extension",
+    "UnitIssue",
     "check_is_text",
+    "check_not_unsupported_document",
+    "extract_list_marker",
     "find_document_format",
-    "find_list_marker",
     "find_placeholders",
     "find_sentences",
     "supported_formats",

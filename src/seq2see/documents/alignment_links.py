@@ -22,7 +22,7 @@ _DIAGONAL_TENSION = 4
 e^4 times as likely as one between opposite ends of the sentences."""
 
 
-class WeightedLink(NamedTuple):
+class WeightedRangeLink(NamedTuple):
     """A link between a range of the source and a range of the target."""
 
     source: IndexRange
@@ -37,10 +37,10 @@ class CopiedSpan(NamedTuple):
     target: IndexRange
 
 
-def extract_alignment_links(translation: Translation) -> list[WeightedLink]:
+def convert_to_weighted_links(translation: Translation) -> list[WeightedRangeLink]:
     """Return the word alignment of a translation, without links to empty ranges."""
     return [
-        WeightedLink(
+        WeightedRangeLink(
             IndexRange(link.source_start, link.source_end),
             IndexRange(link.target_start, link.target_end),
             link.weight,
@@ -50,21 +50,21 @@ def extract_alignment_links(translation: Translation) -> list[WeightedLink]:
     ]
 
 
-def align_diagonally(source: str, target: str) -> list[WeightedLink]:
+def align_diagonally(source: str, target: str) -> list[WeightedRangeLink]:
     """Link words at the same relative position, for engines that return no alignment."""
     sources = [IndexRange(*match.span()) for match in WORD_PATTERN.finditer(source)]
     targets = [IndexRange(*match.span()) for match in WORD_PATTERN.finditer(target)]
     if not sources:
         return []
     return [
-        WeightedLink(sources[index * len(sources) // len(targets)], word)
+        WeightedRangeLink(sources[index * len(sources) // len(targets)], word)
         for index, word in enumerate(targets)
     ]
 
 
 def reweight_alignment_links(
-    links: Sequence[WeightedLink], source: str, target: str
-) -> list[WeightedLink]:
+    links: Sequence[WeightedRangeLink], source: str, target: str
+) -> list[WeightedRangeLink]:
     """Return the links with weights that sum to 1 for each target word.
 
     Attention puts weight on some source words in every step (full stops, "not"), so each weight is
@@ -80,10 +80,10 @@ def reweight_alignment_links(
         distance = abs(_middle(link.source) / len(source) - _middle(link.target) / len(target))
         weight = link.weight / (source_totals[link.source] or 1)
         weight *= exp(-_DIAGONAL_TENSION * distance)
-        reweighted.append(WeightedLink(link.source, link.target, weight))
+        reweighted.append(WeightedRangeLink(link.source, link.target, weight))
         target_totals[link.target] += weight
     return [
-        WeightedLink(link.source, link.target, link.weight / (target_totals[link.target] or 1))
+        WeightedRangeLink(link.source, link.target, link.weight / (target_totals[link.target] or 1))
         for link in reweighted
     ]
 
@@ -92,42 +92,44 @@ def _middle(index_range: IndexRange) -> float:
     return (index_range.start + index_range.end) / 2
 
 
-def split_alignment_links(
-    source: str, target: str, links: Iterable[WeightedLink], tag_offsets: Sequence[int] = ()
-) -> Iterator[WeightedLink]:
+def split_links_at_punctuation(
+    source: str, target: str, links: Iterable[WeightedRangeLink], tag_offsets: Sequence[int] = ()
+) -> Iterator[WeightedRangeLink]:
     """Split each link into links of the words and of the punctuation around them, as in "dog,".
 
     A word that is the same in source and target is also split at the offsets of tags inside it, so
     that the 2 of H2O stays a subscript.
     """
     for link in links:
-        source_core = strip_punctuation(source, link.source)
-        target_core = strip_punctuation(target, link.target)
+        source_core = trim_punctuation_from_range(source, link.source)
+        target_core = trim_punctuation_from_range(target, link.target)
         pairs = zip(
             split_range_around_core(link.source, source_core),
             split_range_around_core(link.target, target_core),
             strict=True,
         )
         parts = [
-            WeightedLink(s, t, link.weight) for s, t in pairs if s.start < s.end and t.start < t.end
+            WeightedRangeLink(s, t, link.weight)
+            for s, t in pairs
+            if s.start < s.end and t.start < t.end
         ]
         for part in parts or [link]:
             yield from _split_at(part, tag_offsets) if _is_copy(source, target, part) else [part]
 
 
-def _is_copy(source: str, target: str, link: WeightedLink) -> bool:
+def _is_copy(source: str, target: str, link: WeightedRangeLink) -> bool:
     return source[slice(*link.source)] == target[slice(*link.target)]
 
 
-def _split_at(link: WeightedLink, offsets: Sequence[int]) -> Iterator[WeightedLink]:
+def _split_at(link: WeightedRangeLink, offsets: Sequence[int]) -> Iterator[WeightedRangeLink]:
     (start, end), shift = link.source, link.target.start - link.source.start
     inside = offsets[bisect_right(offsets, start) : bisect_left(offsets, end)]
     for first, last in pairwise([start, *inside, end]):
         source, target = IndexRange(first, last), IndexRange(first + shift, last + shift)
-        yield WeightedLink(source, target, link.weight)
+        yield WeightedRangeLink(source, target, link.weight)
 
 
-def strip_punctuation(text: str, index_range: IndexRange) -> IndexRange:
+def trim_punctuation_from_range(text: str, index_range: IndexRange) -> IndexRange:
     """Return a range without the punctuation at its ends, or all of it if nothing else is left."""
     start, end = index_range
     while start < end and is_space_or_punctuation(text[start]):

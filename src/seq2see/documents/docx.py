@@ -27,7 +27,7 @@ from seq2see.documents.markup import (
     TextUnit,
     has_letter,
 )
-from seq2see.documents.unit_translator import DocumentTranslator
+from seq2see.documents.unit_translator import TextUnitTranslator
 from seq2see.documents.xml_files import append_text, parse_xml, serialize_xml
 from seq2see.errors import InputError
 
@@ -51,7 +51,7 @@ _SPACE_ATTRIBUTE = "{http://www.w3.org/XML/1998/namespace}space"
 _MEGABYTE = 1024 * 1024
 
 
-def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> bytes:
+def translate_file_content(data: bytes, file_name: str, translator: TextUnitTranslator) -> bytes:
     """Translate the paragraphs of a document, also in tables, notes, headers and footers."""
     archive = ZipArchive.from_bytes(data, file_name, _FILE_TYPE)
     if _MAIN_PART not in archive.files:
@@ -134,7 +134,7 @@ class TextRun:
 
 
 @dataclass(frozen=True, slots=True)
-class RunElement:
+class NonTextElement:
     """An element in a run that is not text, or an element between runs."""
 
     element: etree._Element
@@ -169,7 +169,7 @@ class RunContainer:
 class TextUnitBreak:
     """An element that ends a unit: a tab, a line break, or part of an unfinished field."""
 
-    run_element: RunElement
+    run_element: NonTextElement
 
 
 def _qualified_names(names: str) -> frozenset[str]:
@@ -252,12 +252,12 @@ def _read_items(parent: etree._Element, *, is_outermost: bool) -> Iterator[_Para
         index = end
 
 
-def _read_run(child: etree._Element) -> Iterator[TextRun | RunElement]:
+def _read_run(child: etree._Element) -> Iterator[TextRun | NonTextElement]:
     """Yield the elements of a run, or the element itself if it is not a run."""
     if child.tag in _PROPERTIES | _SOURCE_TEXT_MARKS:
         return
     if child.tag != f"{W}r":
-        yield RunElement(child)
+        yield NonTextElement(child)
         return
     run_format = RunFormat.from_run(child)
     for element in child:
@@ -266,10 +266,10 @@ def _read_run(child: etree._Element) -> Iterator[TextRun | RunElement]:
         elif element.tag == f"{W}noBreakHyphen":
             yield TextRun("\u2011", run_format)
         elif element.tag not in _PROPERTIES | _SOURCE_TEXT_MARKS:
-            yield RunElement(element, run_format)
+            yield NonTextElement(element, run_format)
 
 
-def _read_element(run_element: RunElement, *, is_outermost: bool) -> Iterator[_ParagraphItem]:
+def _read_element(run_element: NonTextElement, *, is_outermost: bool) -> Iterator[_ParagraphItem]:
     tag, identifier = run_element.element.tag, run_element.element.get(f"{W}id")
     if tag in _CONTAINERS:
         container = RunContainer(run_element.element)
@@ -286,7 +286,7 @@ def _read_element(run_element: RunElement, *, is_outermost: bool) -> Iterator[_P
         yield StandaloneTag([run_element])
 
 
-def _find_field_ends(elements: Sequence[TextRun | RunElement]) -> dict[int, int]:
+def _find_field_ends(elements: Sequence[TextRun | NonTextElement]) -> dict[int, int]:
     """Return for the start of each field the index after its end, if it ends in this list."""
     ends: dict[int, int] = {}
     open_fields: list[int] = []
@@ -299,7 +299,7 @@ def _find_field_ends(elements: Sequence[TextRun | RunElement]) -> dict[int, int]
     return ends
 
 
-def _get_field_type(element: TextRun | RunElement) -> str:
+def _get_field_type(element: TextRun | NonTextElement) -> str:
     """Return the type of a field character: begin, separate or end; of others an empty string."""
     if isinstance(element, TextRun) or element.element.tag != f"{W}fldChar":
         return ""
@@ -307,19 +307,19 @@ def _get_field_type(element: TextRun | RunElement) -> str:
 
 
 def _read_field(
-    elements: Sequence[TextRun | RunElement], *, is_outermost: bool
+    elements: Sequence[TextRun | NonTextElement], *, is_outermost: bool
 ) -> Iterator[_ParagraphItem]:
     """Yield a field. The text of a hyperlink is translated, the results of other fields are not."""
     if len(elements) == 1:
         (element,) = elements
-        assert isinstance(element, RunElement)
+        assert isinstance(element, NonTextElement)
         yield TextUnitBreak(element) if is_outermost else StandaloneTag([element])
         return
     field_types = [_get_field_type(element) for element in elements]
     code = "".join(
         one.element.text or ""
         for one in elements
-        if isinstance(one, RunElement) and one.element.tag == f"{W}instrText"
+        if isinstance(one, NonTextElement) and one.element.tag == f"{W}instrText"
     )
     is_simple = field_types.count("begin") == field_types.count("separate") == 1
     if not code.strip().upper().startswith("HYPERLINK") or not is_simple:

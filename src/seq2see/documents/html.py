@@ -21,7 +21,7 @@ from seq2see.documents.markup import (
     has_letter,
 )
 from seq2see.documents.plain_text import DecodedText
-from seq2see.documents.unit_translator import DocumentTranslator, TranslatedUnit
+from seq2see.documents.unit_translator import TextUnitTranslator, TranslatedUnit
 from seq2see.text.languages import is_same_language
 
 
@@ -54,13 +54,13 @@ _MAX_PROTECTED_CHARACTERS = 60
 """Maximum length of untranslated text that is shown to the model; longer text confuses it."""
 
 
-def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> bytes:
+def translate_file_content(data: bytes, file_name: str, translator: TextUnitTranslator) -> bytes:
     """Translate an HTML file; the encoding is the one that the page declares."""
     decoded = DecodedText.from_bytes(data, file_name, _find_charset(data))
     return decoded.encode(translate_html_text(decoded.text, translator), errors="xmlcharrefreplace")
 
 
-def translate_html_text(html: str, translator: DocumentTranslator) -> str:
+def translate_html_text(html: str, translator: TextUnitTranslator) -> str:
     """Translate a page or a fragment."""
     parser = _HtmlParser(translator)
     parser.parse(html)
@@ -124,7 +124,7 @@ _PagePart = _RawHtml | int
 class _HtmlParser:
     """Splits a page into text units and the HTML between them."""
 
-    def __init__(self, translator: DocumentTranslator) -> None:
+    def __init__(self, translator: TextUnitTranslator) -> None:
         self._source_language = translator.source_language
         self._target_language = translator.target_language
         self.parts: list[_PagePart] = []

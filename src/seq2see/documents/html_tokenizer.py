@@ -26,7 +26,7 @@ class HtmlToken:
     """Name of a tag in lower case."""
 
 
-class HtmlAttribute(NamedTuple):
+class HtmlAttributeSpan(NamedTuple):
     """An attribute of a tag, with the offsets of its value in the HTML of the tag."""
 
     name: str
@@ -66,9 +66,9 @@ def tokenize_html(html: str) -> Iterator[HtmlToken]:
             offset += len(content.raw)
 
 
-def parse_attributes(tag: str) -> list[HtmlAttribute]:
+def parse_attributes(tag: str) -> list[HtmlAttributeSpan]:
     """Return the attributes of a tag that have a value."""
-    attributes: list[HtmlAttribute] = []
+    attributes: list[HtmlAttributeSpan] = []
     if "=" in tag:
         _find_tag_end(tag, 0, attributes)
     return attributes
@@ -98,7 +98,7 @@ def _read_text(html: str, offset: int) -> HtmlToken:
     return HtmlToken("text", match[0])
 
 
-def _find_tag_end(html: str, offset: int, attributes: list[HtmlAttribute]) -> int | None:
+def _find_tag_end(html: str, offset: int, attributes: list[HtmlAttributeSpan]) -> int | None:
     """Return the offset after a tag, or None if it is not closed; append its attributes."""
     name = _TAG_NAME.match(html, offset)
     assert name
@@ -117,7 +117,7 @@ def _find_tag_end(html: str, offset: int, attributes: list[HtmlAttribute]) -> in
             end = html.find(quote, begin) if quote else _skip(_UNQUOTED_VALUE, html, begin)
             if end < 0:
                 return None
-            attributes.append(HtmlAttribute(key.lower(), begin - start, end - start, quote))
+            attributes.append(HtmlAttributeSpan(key.lower(), begin - start, end - start, quote))
             offset = end + len(quote)
 
 

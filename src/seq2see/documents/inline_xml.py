@@ -24,17 +24,19 @@ protected   copied; its text is shown to the model
 
 
 @dataclass(frozen=True, slots=True)
-class InlineElementType:
+class InlineClassification:
     """The kind of an inline element, and the key that it shares with its other half."""
 
     kind: InlineKind
     pair_key: object = None
 
 
-InlineClassifier = Callable[[etree._Element], InlineElementType]
+InlineClassifier = Callable[[etree._Element], InlineClassification]
 
 
-def parse_inline_xml(container: etree._Element, classify: InlineClassifier) -> Iterator[MarkupNode]:
+def read_markup_nodes(
+    container: etree._Element, classify: InlineClassifier
+) -> Iterator[MarkupNode]:
     """Yield the text of an element and the elements inside it as nodes."""
     if container.text:
         yield container.text
@@ -45,11 +47,11 @@ def parse_inline_xml(container: etree._Element, classify: InlineClassifier) -> I
 
 
 def _to_nodes(child: etree._Element, classify: InlineClassifier) -> Iterator[MarkupNode]:
-    inline = classify(child) if isinstance(child.tag, str) else InlineElementType("standalone")
+    inline = classify(child) if isinstance(child.tag, str) else InlineClassification("standalone")
     match inline.kind:
         case "paired":
             yield OpenTag(key := _PairedKey(child), child)
-            yield from parse_inline_xml(child, classify)
+            yield from read_markup_nodes(child, classify)
             yield CloseTag(key, child)
         case "open":
             yield OpenTag(inline.pair_key, child)
@@ -68,7 +70,7 @@ class _PairedKey:
     element: etree._Element
 
 
-def set_inline_content(container: etree._Element, nodes: Iterable[MarkupNode]) -> None:
+def write_markup_nodes(container: etree._Element, nodes: Iterable[MarkupNode]) -> None:
     """Replace the content of an element by text and copies of the inline elements."""
     for child in list(container):
         container.remove(child)

@@ -215,7 +215,7 @@ _TAG = re.compile(
 _VOID_ELEMENTS = frozenset({"br", "hr", "img", "input", "wbr"})
 
 
-def parse_inline_tags(text: str) -> Iterator[MarkupNode]:
+def parse_markup_nodes(text: str) -> Iterator[MarkupNode]:
     """Yield the nodes of a plain string that contains tags, as in PO files and subtitles."""
     done = 0
     for match in _TAG.finditer(text):
@@ -234,6 +234,6 @@ def _to_node(match: re.Match[str]) -> MarkupNode:
     return (CloseTag if match["close"] else OpenTag)(name.lower(), match[0])
 
 
-def render_inline_tags(nodes: Iterable[MarkupNode]) -> str:
-    """Return the string of nodes that `parse_inline_tags` has parsed."""
+def render_markup_nodes(nodes: Iterable[MarkupNode]) -> str:
+    """Return the string of nodes that `parse_markup_nodes` has parsed."""
     return "".join(node if isinstance(node, str) else node.payload for node in nodes)

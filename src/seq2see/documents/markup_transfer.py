@@ -17,11 +17,11 @@ from typing import NamedTuple
 from seq2see.documents.alignment_links import (
     WORD_PATTERN,
     CopiedSpan,
-    WeightedLink,
+    WeightedRangeLink,
     is_space_or_punctuation,
-    split_alignment_links,
+    split_links_at_punctuation,
     split_range_around_core,
-    strip_punctuation,
+    trim_punctuation_from_range,
 )
 from seq2see.documents.markup import (
     ROOT,
@@ -37,10 +37,10 @@ _UNALIGNED_SCORE = -0.1
 but negative, so that a range never ends with one."""
 
 
-def transfer_tags(
+def compute_target_tag_positions(
     unit: TextUnit,
     target: str,
-    links: Sequence[WeightedLink],
+    links: Sequence[WeightedRangeLink],
     copied_spans: Sequence[CopiedSpan] = (),
 ) -> list[TargetTagPosition]:
     """Return the position of each tag of a unit in its translation.
@@ -52,35 +52,38 @@ def transfer_tags(
     return _TagTransfer(unit, target, links, copied_spans).compute_positions()
 
 
-def find_insertion_offsets(
-    source: str, target: str, links: Sequence[WeightedLink], offsets: Sequence[int]
+def transfer_offsets(
+    source: str, target: str, links: Sequence[WeightedRangeLink], offsets: Sequence[int]
 ) -> list[int]:
     """Return the target offsets that correspond to these source offsets."""
     tags = tuple(InlineTag(offset, offset, ROOT, StandaloneTag()) for offset in offsets)
-    return [position.start for position in transfer_tags(TextUnit(source, tags), target, links)]
+    return [
+        position.start
+        for position in compute_target_tag_positions(TextUnit(source, tags), target, links)
+    ]
 
 
-class AlignedToken(NamedTuple):
+class TokenLink(NamedTuple):
     """A token of the translation and one of the links to it."""
 
-    link: WeightedLink
+    link: WeightedRangeLink
     token_index: int
 
 
 class AlignedTokenTable:
     """The tokens of a translation, indexed by the source offsets that they are aligned to."""
 
-    def __init__(self, tokens: Sequence[IndexRange], links: Sequence[WeightedLink]) -> None:
+    def __init__(self, tokens: Sequence[IndexRange], links: Sequence[WeightedRangeLink]) -> None:
         rows = sorted(
-            AlignedToken(link, token)
+            TokenLink(link, token)
             for link in links
             for token in _overlapping_tokens(tokens, link.target)
         )
-        self._by_size = defaultdict[int, list[AlignedToken]](list)
+        self._by_size = defaultdict[int, list[TokenLink]](list)
         """Rows by the length of their source range, in powers of two. Otherwise one long link among
         many short ones would make every search look at all rows."""
         self._totals = [0.0] * len(tokens)
-        strongest: dict[int, AlignedToken] = {}
+        strongest: dict[int, TokenLink] = {}
         for row in rows:
             self._by_size[_size_class(row.link)].append(row)
             self._totals[row.token_index] += row.link.weight
@@ -108,7 +111,7 @@ class AlignedTokenTable:
             scores.setdefault(token, -1 if self._totals[token] else _UNALIGNED_SCORE)
         return scores
 
-    def find_neighbors(self, offset: int) -> tuple[AlignedToken | None, AlignedToken | None]:
+    def find_neighbors(self, offset: int) -> tuple[TokenLink | None, TokenLink | None]:
         """Return the tokens aligned to the words before and after a source offset."""
         index = bisect_left(self._strongest, offset, key=_source_start)
         before = self._strongest[index - 1] if index else None
@@ -118,11 +121,11 @@ class AlignedTokenTable:
         return before, self._strongest[index] if index < len(self._strongest) else None
 
 
-def _source_start(row: AlignedToken) -> int:
+def _source_start(row: TokenLink) -> int:
     return row.link.source.start
 
 
-def _size_class(link: WeightedLink) -> int:
+def _size_class(link: WeightedRangeLink) -> int:
     """Return the exponent of the smallest power of two above the length of the source range."""
     return (link.source.end - link.source.start).bit_length()
 
@@ -139,13 +142,13 @@ def _fraction_inside(index_range: IndexRange, tag: InlineTag) -> float:
 
 
 def tokenize_target(
-    text: str, links: Iterable[WeightedLink], protected: Sequence[IndexRange]
+    text: str, links: Iterable[WeightedRangeLink], protected: Sequence[IndexRange]
 ) -> list[IndexRange]:
     """Split a text into words and punctuation; each protected range is one token."""
     boundaries = {0, len(text)}
     for match in WORD_PATTERN.finditer(text):
         word = IndexRange(*match.span())
-        for part in split_range_around_core(word, strip_punctuation(text, word)):
+        for part in split_range_around_core(word, trim_punctuation_from_range(text, word)):
             boundaries.update(part)
     for link in links:
         boundaries.update(link.target)
@@ -166,7 +169,7 @@ def _strip_spaces(text: str, index_range: IndexRange) -> IndexRange:
     return IndexRange(start, start + len(part.strip()))
 
 
-class TokenAllocation:
+class TokenRangeAllocator:
     """The tokens of a pair of tags, and which of them are allocated to its inner pairs."""
 
     def __init__(self, token_range: IndexRange) -> None:
@@ -217,20 +220,20 @@ class _TagTransfer:
         self,
         unit: TextUnit,
         target: str,
-        links: Sequence[WeightedLink],
+        links: Sequence[WeightedRangeLink],
         copied_spans: Sequence[CopiedSpan],
     ) -> None:
         self._source, self._target = _SourceUnit(unit), target
         self._tags, self._copied_spans = unit.tags, sorted(copied_spans)
-        copied_links = [WeightedLink(span.source, span.target) for span in copied_spans]
+        copied_links = [WeightedRangeLink(span.source, span.target) for span in copied_spans]
         tag_offsets = sorted({offset for tag in unit.tags for offset in (tag.start, tag.end)})
-        split_links = split_alignment_links(unit.text, target, links, tag_offsets)
+        split_links = split_links_at_punctuation(unit.text, target, links, tag_offsets)
         all_links = [*split_links, *copied_links]
         self._tokens = tokenize_target(target, all_links, [span.target for span in copied_spans])
         self._aligned = AlignedTokenTable(self._tokens, all_links)
         self._owners = [ROOT] * len(self._tokens)
         """Index of the innermost pair of tags that contains each token."""
-        self._allocations = {ROOT: TokenAllocation(IndexRange(0, len(self._tokens)))}
+        self._allocations = {ROOT: TokenRangeAllocator(IndexRange(0, len(self._tokens)))}
         """The tokens of each pair of tags."""
         self._positions: list[TargetTagPosition] = [TargetTagPosition(0, 0, ROOT)] * len(unit.tags)
         self._used_spaces = set[int]()
@@ -262,7 +265,7 @@ class _TagTransfer:
     def _assign(self, index: int, tokens: IndexRange) -> None:
         """Assign tokens of the parent pair to a pair of tags."""
         self._allocations[self._tags[index].parent].allocate(tokens)
-        self._allocations[index] = TokenAllocation(tokens)
+        self._allocations[index] = TokenRangeAllocator(tokens)
         self._owners[tokens.start : tokens.end] = [index] * (tokens.end - tokens.start)
 
     def _choose_tokens(self, tag: InlineTag) -> IndexRange:
@@ -328,7 +331,7 @@ class _TagTransfer:
         self._positions[index] = TargetTagPosition(offset, offset, tag.parent)
         if tag.is_pair:
             end = self._allocations[tag.parent].token_range.end
-            self._allocations[index] = TokenAllocation(IndexRange(end, end))
+            self._allocations[index] = TokenRangeAllocator(IndexRange(end, end))
             self._place_children(index, IndexRange(offset, offset))
 
     def _find_empty_offset(self, tag: InlineTag, bounds: IndexRange) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from seq2see.documents.alignment_links import CopiedSpan
 from seq2see.documents.markup import IndexRange, has_letter
-from seq2see.text.languages import continues_word
+from seq2see.text.languages import is_word_character
 from seq2see.translator import Translation, TranslationFlag
 
 _NESTED_BRACES = r"\{[^{}]*(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}[^{}]*)*\}"
@@ -49,7 +49,7 @@ def find_placeholders(text: str, *, include_numbers: bool = False) -> tuple[Inde
 
 
 @dataclass(frozen=True, slots=True)
-class ProtectedLine:
+class LineWithProtectedRanges:
     """A line to translate, with the ranges besides placeholders that must not change."""
 
     text: str
@@ -67,7 +67,7 @@ class ProtectedTranslation:
 class ProtectedLineTask:
     """A line with its protected ranges, and its translation as soon as one is accepted."""
 
-    def __init__(self, line: ProtectedLine, *, keep_numbers: bool) -> None:
+    def __init__(self, line: LineWithProtectedRanges, *, keep_numbers: bool) -> None:
         self.text = line.text
         self._keep_numbers = keep_numbers
         placeholders = find_placeholders(line.text, include_numbers=keep_numbers)
@@ -107,7 +107,7 @@ def _count_placeholders(text: str, *, include_numbers: bool = False) -> Counter[
     return Counter(text[start:end] for start, end in placeholders)
 
 
-def find_occurrences(text: str, literals: Iterable[str]) -> dict[str, list[IndexRange]]:
+def find_ranges_by_literal(text: str, literals: Iterable[str]) -> dict[str, list[IndexRange]]:
     """Return the ranges of each literal in a text.
 
     Longer literals take precedence over literals inside them; a literal inside a word is ignored.
@@ -172,7 +172,7 @@ def _extend_over_brackets(text: str, index_range: IndexRange) -> IndexRange:
     return IndexRange(start, end)
 
 
-def find_remaining_offsets(text: str, removed: Sequence[IndexRange]) -> list[int]:
+def find_offsets_outside_ranges(text: str, removed: Sequence[IndexRange]) -> list[int]:
     """Return the offsets of the characters that remain when ranges are removed.
 
     One of two spaces around a removed range is removed too, and the space before punctuation.
@@ -260,4 +260,4 @@ def _needs_space(new: str, old: str, adjacent: str) -> bool:
         return False
     if old.isspace():
         return new not in adjacent
-    return continues_word(new) and not (old and continues_word(old))
+    return is_word_character(new) and not (old and is_word_character(old))

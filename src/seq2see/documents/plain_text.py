@@ -6,7 +6,7 @@ import codecs
 import re
 from dataclasses import dataclass
 
-from seq2see.documents.unit_translator import DocumentTranslator
+from seq2see.documents.unit_translator import TextUnitTranslator
 from seq2see.errors import InputError
 
 _UTF16_32_BOMS = (
@@ -91,17 +91,17 @@ def _find_encoding(label: str, file_name: str) -> str:
     return encoding
 
 
-def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> bytes:
+def translate_file_content(data: bytes, file_name: str, translator: TextUnitTranslator) -> bytes:
     """Translate a text file."""
     decoded = DecodedText.from_bytes(data, file_name)
     return decoded.encode(translate_plain_text(decoded.text, translator))
 
 
-def translate_plain_text(text: str, translator: DocumentTranslator) -> str:
+def translate_plain_text(text: str, translator: TextUnitTranslator) -> str:
     """Translate each line of a text; line ends, indentation and list markers are preserved."""
     parts = _LINE_END.split(text)
     lines, ends = parts[::2], [*parts[1::2], ""]
-    markers = [find_list_marker(line) for line in lines]
+    markers = [extract_list_marker(line) for line in lines]
     contents = [line[len(marker) :] for line, marker in zip(lines, markers, strict=True)]
     locations = [f"line {number}" for number in range(1, len(lines) + 1)]
     translated = translator.translate_texts(contents, locations)
@@ -109,7 +109,7 @@ def translate_plain_text(text: str, translator: DocumentTranslator) -> str:
     return "".join(part for row in rows for part in row)
 
 
-def find_list_marker(line: str) -> str:
+def extract_list_marker(line: str) -> str:
     """Return the marker at the beginning of a list item, or an empty string."""
     match = _LIST_MARKER.match(line)
     return match[0] if match else ""

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from seq2see.documents.markup import TextUnit, parse_inline_tags, render_inline_tags
+from seq2see.documents.markup import TextUnit, parse_markup_nodes, render_markup_nodes
 from seq2see.documents.plain_text import DecodedText
-from seq2see.documents.unit_translator import DocumentTranslator, TranslatedUnit
+from seq2see.documents.unit_translator import TextUnitTranslator, TranslatedUnit
 from seq2see.errors import InputError
 
 _CHARSET = re.compile(rb'^"Content-Type:[^"\n]*charset=([\w:.-]+)', re.MULTILINE)
@@ -23,7 +23,7 @@ LineEdit = tuple[tuple[int, int], list[str]]
 """A half-open range of line numbers, and the lines that replace it."""
 
 
-def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> bytes:
+def translate_file_content(data: bytes, file_name: str, translator: TextUnitTranslator) -> bytes:
     """Translate the messages of a file that have no translation."""
     decoded = DecodedText.from_bytes(data, file_name, _find_charset(data))
     line_end = "\r\n" if "\r\n" in decoded.text else "\n"
@@ -46,7 +46,7 @@ def _find_charset(data: bytes) -> str:
     return "utf-8" if label == "CHARSET" else label
 
 
-def _needs_translation(entry: PoEntry, translator: DocumentTranslator) -> bool:
+def _needs_translation(entry: PoEntry, translator: TextUnitTranslator) -> bool:
     """Return whether a message is translated; count messages that have a translation already."""
     if entry.is_header or entry.is_obsolete or not entry.translations:
         return False
@@ -82,7 +82,7 @@ def _translate_messages(
     messages: Sequence[PoEntry],
     num_plurals: int,
     lines: Sequence[str],
-    translator: DocumentTranslator,
+    translator: TextUnitTranslator,
 ) -> list[LineEdit]:
     """Translate messages and return the edits of the file."""
     singulars = [entry.get_text("msgid") or "" for entry in messages]
@@ -107,7 +107,7 @@ def _fill_plural_forms(entry: PoEntry, singular: str, plural: str, num_plurals: 
 
 
 def _translate_strings(
-    texts: Sequence[str], locations: Sequence[str], translator: DocumentTranslator
+    texts: Sequence[str], locations: Sequence[str], translator: TextUnitTranslator
 ) -> list[str | None]:
     """Translate strings line by line, because programs use line breaks on purpose.
 
@@ -116,7 +116,7 @@ def _translate_strings(
     stripped = [strip_menu_accelerator(text) for text in texts]
     lines_of_texts = [text.split("\n") for text, _ in stripped]
     units = [
-        TextUnit.from_nodes(parse_inline_tags(line), location)
+        TextUnit.from_nodes(parse_markup_nodes(line), location)
         for lines, location in zip(lines_of_texts, locations, strict=True)
         for line in lines
     ]
@@ -129,7 +129,7 @@ def _translate_strings(
 def _join_lines(lines: Sequence[TranslatedUnit], accelerator: str) -> str | None:
     if any(line.has_failed for line in lines):
         return None
-    text = "\n".join(render_inline_tags(line.nodes) for line in lines)
+    text = "\n".join(render_markup_nodes(line.nodes) for line in lines)
     return insert_menu_accelerator(text, accelerator)
 
 

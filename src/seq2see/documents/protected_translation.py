@@ -23,19 +23,19 @@ from typing import TYPE_CHECKING
 
 from seq2see.documents.alignment_links import (
     CopiedSpan,
-    WeightedLink,
-    extract_alignment_links,
+    WeightedRangeLink,
+    convert_to_weighted_links,
     reweight_alignment_links,
 )
 from seq2see.documents.markup import IndexRange, has_letter
-from seq2see.documents.markup_transfer import find_insertion_offsets
+from seq2see.documents.markup_transfer import transfer_offsets
 from seq2see.documents.placeholders import (
+    LineWithProtectedRanges,
     PlaceholderInserter,
-    ProtectedLine,
     ProtectedLineTask,
     ProtectedTranslation,
-    find_occurrences,
-    find_remaining_offsets,
+    find_offsets_outside_ranges,
+    find_ranges_by_literal,
     include_surrounding_brackets,
     select_ranges_starting_in,
 )
@@ -69,7 +69,7 @@ def translate_protected(
     def translate(texts: Sequence[str]) -> list[Translation]:
         return translate_with_alignment(translator, texts, options)
 
-    protected_lines = [ProtectedLine(text) for text in lines]
+    protected_lines = [LineWithProtectedRanges(text) for text in lines]
     results = translate_preserving_placeholders(
         protected_lines, translate, keep_numbers=keep_numbers
     )
@@ -93,7 +93,10 @@ def translate_with_alignment(
 
 
 def translate_preserving_placeholders(
-    lines: Sequence[ProtectedLine], translate: TranslateWithAlignment, *, keep_numbers: bool = False
+    lines: Sequence[LineWithProtectedRanges],
+    translate: TranslateWithAlignment,
+    *,
+    keep_numbers: bool = False,
 ) -> list[ProtectedTranslation]:
     """Translate lines by the first strategy that preserves their protected text."""
     tasks = [ProtectedLineTask(line, keep_numbers=keep_numbers) for line in lines]
@@ -155,8 +158,8 @@ class _TranslateUnchanged(_Strategy):
             return ProtectedTranslation(translation)
         if _CONFUSION_FLAGS & set(translation.flags):
             return None
-        in_source = find_occurrences(task.text, task.protected_texts)
-        in_target = find_occurrences(translation.text, task.protected_texts)
+        in_source = find_ranges_by_literal(task.text, task.protected_texts)
+        in_target = find_ranges_by_literal(translation.text, task.protected_texts)
         if {k: len(v) for k, v in in_source.items()} != {k: len(v) for k, v in in_target.items()}:
             return None
         target_ranges = {
@@ -176,17 +179,17 @@ class _RemoveAndReinsert(_Strategy):
     def __init__(self, task: ProtectedLineTask) -> None:
         super().__init__(task)
         self._removed = include_surrounding_brackets(task.text, task.protected_ranges)
-        self._remaining = find_remaining_offsets(task.text, self._removed)
+        self._remaining = find_offsets_outside_ranges(task.text, self._removed)
         self._rest = "".join(task.text[offset] for offset in self._remaining)
         self.texts = [self._rest]
 
     def _restore(self, translation: Translation) -> ProtectedTranslation | None:
-        links = extract_alignment_links(translation)
+        links = convert_to_weighted_links(translation)
         links = reweight_alignment_links(links, self._rest, translation.text)
         if not links:
             return None
         source_offsets = [bisect_left(self._remaining, one.start) for one in self._removed]
-        offsets = find_insertion_offsets(self._rest, translation.text, links, source_offsets)
+        offsets = transfer_offsets(self._rest, translation.text, links, source_offsets)
         inserter = PlaceholderInserter(self.task.text, translation.text)
         inserted = [
             inserter.insert(offset, source_range)
@@ -198,7 +201,7 @@ class _RemoveAndReinsert(_Strategy):
         self,
         translation: Translation,
         inserter: PlaceholderInserter,
-        links: Sequence[WeightedLink],
+        links: Sequence[WeightedRangeLink],
         inserted: list[CopiedSpan],
     ) -> ProtectedTranslation:
         """Return the translation with inserted text; map its tokens and links to the new text."""
@@ -209,14 +212,14 @@ class _RemoveAndReinsert(_Strategy):
         )
         source_offsets = [*self._remaining, len(self.task.text)]
         mapped_links = [
-            WeightedLink(
+            WeightedRangeLink(
                 _map_range(link.source, source_offsets),
                 inserter.map_range(link.target),
                 link.weight,
             )
             for link in links
         ]
-        copied_links = [WeightedLink(span.source, span.target) for span in copied_spans]
+        copied_links = [WeightedRangeLink(span.source, span.target) for span in copied_spans]
         tokens = [
             replace(token, start=mapped.start, end=mapped.end)
             for token in translation.tokens
@@ -259,7 +262,7 @@ class _TranslateBetween(_Strategy):
             CopiedSpan(one, _shift_range(one, _find_shift(shifts, one.start)))
             for one in self.task.protected_ranges
         ]
-        links = [WeightedLink(span.source, span.target) for span in copied_spans]
+        links = [WeightedRangeLink(span.source, span.target) for span in copied_spans]
         joined = Translation(
             text,
             sum(one.score for one in translations) / len(translations),
@@ -303,5 +306,5 @@ def _map_range(index_range: IndexRange, offsets: Sequence[int]) -> IndexRange:
     return IndexRange(offsets[index_range.start], offsets[index_range.end - 1] + 1)
 
 
-def _to_alignment_link(link: WeightedLink) -> AlignmentLink:
+def _to_alignment_link(link: WeightedRangeLink) -> AlignmentLink:
     return AlignmentLink(*link.source, *link.target, link.weight)

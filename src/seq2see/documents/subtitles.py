@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from seq2see.documents.markup import MarkupNode, TextUnit, parse_inline_tags, render_inline_tags
+from seq2see.documents.markup import MarkupNode, TextUnit, parse_markup_nodes, render_markup_nodes
 from seq2see.documents.plain_text import DecodedText
-from seq2see.documents.unit_translator import DocumentTranslator
+from seq2see.documents.unit_translator import TextUnitTranslator
 from seq2see.errors import InputError
 
 _TIMES = re.compile(r"\s*(?:\d+:)?\d+:\d+[.,]\d+\s*-->\s*(?:\d+:)?\d+:\d+[.,]\d+")
@@ -39,7 +39,7 @@ class _Speech:
     unit: TextUnit
 
 
-def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> bytes:
+def translate_file_content(data: bytes, file_name: str, translator: TextUnitTranslator) -> bytes:
     """Translate the cues of a file."""
     decoded = DecodedText.from_bytes(data, file_name)
     is_webvtt = decoded.text.startswith("WEBVTT")
@@ -95,7 +95,7 @@ def _split_speakers(lines: Sequence[str], start: int, end: int, location: str) -
         text = " ".join(lines[first:last])
         match = _DASH.match(text)
         dash = match[0] if match else ""
-        unit = TextUnit.from_nodes(parse_inline_tags(text[len(dash) :]), location)
+        unit = TextUnit.from_nodes(parse_markup_nodes(text[len(dash) :]), location)
         yield _Speech(first, last, dash, unit)
 
 
@@ -168,8 +168,8 @@ def _wrap(words: Sequence[tuple[int, int]], max_length: int) -> set[int]:
 def _render_cue(nodes: Iterable[MarkupNode], *, is_webvtt: bool) -> str:
     """Return the text of a cue; in WebVTT, text is escaped so that it cannot contain tags."""
     if not is_webvtt:
-        return render_inline_tags(nodes)
-    return render_inline_tags(_escape(node) if isinstance(node, str) else node for node in nodes)
+        return render_markup_nodes(nodes)
+    return render_markup_nodes(_escape(node) if isinstance(node, str) else node for node in nodes)
 
 
 def _escape(text: str) -> str:

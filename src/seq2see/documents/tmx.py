@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from lxml import etree
 
-from seq2see.documents.inline_xml import InlineElementType, parse_inline_xml, set_inline_content
+from seq2see.documents.inline_xml import InlineClassification, read_markup_nodes, write_markup_nodes
 from seq2see.documents.markup import TextUnit
-from seq2see.documents.unit_translator import DocumentTranslator
+from seq2see.documents.unit_translator import TextUnitTranslator
 from seq2see.documents.xml_files import (
     XML_LANGUAGE,
     has_text,
@@ -23,7 +23,7 @@ CREATION_ID = "seq2see"
 """Author of a translation, which marks it as machine translation."""
 
 
-def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> bytes:
+def translate_file_content(data: bytes, file_name: str, translator: TextUnitTranslator) -> bytes:
     """Translate the units of a memory that have no translation."""
     tree = parse_xml(data, file_name, "TMX")
     units = list(tree.getroot().iter("{*}tu"))
@@ -37,17 +37,17 @@ def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> by
         if source is not None and _needs_translation(unit, translator)
     ]
     text_units = [
-        TextUnit.from_nodes(parse_inline_xml(_get_segment(source), _classify), f"unit {number}")
+        TextUnit.from_nodes(read_markup_nodes(_get_segment(source), _classify), f"unit {number}")
         for _, source, number in rows
     ]
     for (unit, source, _), result in zip(rows, translator.translate(text_units), strict=True):
         if not result.has_failed:
             target = _get_target(unit, source, target_language)
-            set_inline_content(_get_segment(target), result.nodes)
+            write_markup_nodes(_get_segment(target), result.nodes)
     return serialize_xml(tree, data)
 
 
-def _needs_translation(unit: etree._Element, translator: DocumentTranslator) -> bool:
+def _needs_translation(unit: etree._Element, translator: TextUnitTranslator) -> bool:
     """Return whether a unit is translated; count units that have a translation already."""
     target = _find_variant(unit, translator.target_language)
     has_translation = target is not None and has_text(_get_segment(target))
@@ -86,14 +86,14 @@ def _get_target(unit: etree._Element, source: etree._Element, language: str) -> 
     return new
 
 
-def _classify(element: etree._Element) -> InlineElementType:
+def _classify(element: etree._Element) -> InlineClassification:
     """Return the type of an element inside a segment."""
     match local_name(element):
         case "hi":
-            return InlineElementType("paired")
+            return InlineClassification("paired")
         case "bpt":
-            return InlineElementType("open", element.get("i"))
+            return InlineClassification("open", element.get("i"))
         case "ept":
-            return InlineElementType("close", element.get("i"))
+            return InlineClassification("close", element.get("i"))
         case _:
-            return InlineElementType("standalone")
+            return InlineClassification("standalone")

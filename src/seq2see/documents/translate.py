@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from seq2see.documents.html import translate_html_text
 from seq2see.documents.plain_text import translate_plain_text
-from seq2see.documents.unit_translator import DocumentReport, DocumentTranslator
+from seq2see.documents.unit_translator import DocumentReport, TextUnitTranslator
 from seq2see.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
 """Maximum size of a document in bytes."""
 
-TranslateFunction = Callable[[bytes, str, DocumentTranslator], bytes]
+TranslateFunction = Callable[[bytes, str, TextUnitTranslator], bytes]
 """Takes the content and the name of a file and returns the translated content.
 
 The name is only used in error messages.
@@ -37,12 +37,12 @@ class DocumentFormat:
     extensions: tuple[str, ...]
     mime_type: str
     module: str
-    """Module of this package that has the function `translate` for the format."""
+    """Module of this package that has the function `translate_file_content` for the format."""
 
     def load_translate_function(self) -> TranslateFunction:
         """Import the function that translates files of this format."""
         module = import_module(f"seq2see.documents.{self.module}")
-        translate: TranslateFunction = module.translate
+        translate: TranslateFunction = module.translate_file_content
         return translate
 
 
@@ -85,7 +85,7 @@ def find_document_format(path: Path, name: str | None = None) -> DocumentFormat:
     raise InputError(f"the document format must be one of {names}, but is {actual} instead")
 
 
-def check_document_extension(path: Path) -> None:
+def check_not_unsupported_document(path: Path) -> None:
     """Raise InputError if a file has the extension of an unsupported document format."""
     if path.suffix.lower() in UNSUPPORTED_EXTENSIONS:
         extensions = ", ".join(one for document in _FORMATS for one in document.extensions)
@@ -124,7 +124,7 @@ def translate_document(
     translate = find_document_format(source, format_name).load_translate_function()
     data = _read(source)
     _check_target(target, source)
-    document_translator = DocumentTranslator(
+    document_translator = TextUnitTranslator(
         translator, options, keep_numbers=keep_numbers, overwrite=overwrite, on_progress=on_progress
     )
     _write(target, translate(data, str(source), document_translator))
@@ -139,7 +139,7 @@ def translate_text(
     keep_numbers: bool = False,
 ) -> str:
     """Translate a text line by line; white space between sentences and lines is preserved."""
-    document_translator = DocumentTranslator(translator, options, keep_numbers=keep_numbers)
+    document_translator = TextUnitTranslator(translator, options, keep_numbers=keep_numbers)
     return translate_plain_text(text, document_translator)
 
 
@@ -151,7 +151,7 @@ def translate_html(
     keep_numbers: bool = False,
 ) -> str:
     """Translate an HTML page or fragment; inline tags are placed by word alignment."""
-    document_translator = DocumentTranslator(translator, options, keep_numbers=keep_numbers)
+    document_translator = TextUnitTranslator(translator, options, keep_numbers=keep_numbers)
     return translate_html_text(html, document_translator)
 
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from seq2see.documents.alignment_links import (
     CopiedSpan,
-    WeightedLink,
+    WeightedRangeLink,
     align_diagonally,
-    extract_alignment_links,
+    convert_to_weighted_links,
     reweight_alignment_links,
 )
 from seq2see.documents.markup import IndexRange, MarkupNode, TextUnit, has_letter
-from seq2see.documents.markup_transfer import transfer_tags
+from seq2see.documents.markup_transfer import compute_target_tag_positions
 from seq2see.documents.placeholders import (
-    ProtectedLine,
+    LineWithProtectedRanges,
     ProtectedTranslation,
     find_placeholders,
     merge_overlapping_ranges,
@@ -45,7 +45,7 @@ _WORD = re.compile(r"\S+")
 
 
 @dataclass(frozen=True, slots=True)
-class Issue:
+class UnitIssue:
     """A remark on a unit of a document, with the location of the unit."""
 
     location: str
@@ -61,11 +61,11 @@ class DocumentReport:
     num_sentences: int = 0
     num_already_translated: int = 0
     """Number of units that were skipped because they have a translation."""
-    flags: list[Issue] = field(default_factory=list)
+    flags: list[UnitIssue] = field(default_factory=list)
     """Translations that may be wrong, with the flag as message."""
-    unmet_constraints: list[Issue] = field(default_factory=list)
+    unmet_constraints: list[UnitIssue] = field(default_factory=list)
     """Glossary terms that are missing in a translation."""
-    errors: list[Issue] = field(default_factory=list)
+    errors: list[UnitIssue] = field(default_factory=list)
     """Sentences that could not be translated and were copied."""
 
 
@@ -83,7 +83,7 @@ class TranslatedUnit:
         return "".join(node for node in self.nodes if isinstance(node, str))
 
 
-class DocumentTranslator:
+class TextUnitTranslator:
     """Translates the text units of one document and collects the report.
 
     `keep_numbers` preserves numbers like placeholders. `overwrite` also translates units that have
@@ -130,14 +130,14 @@ class DocumentTranslator:
 
     def _translate_sentences(
         self, sentences_of_units: Sequence[Sequence[_Sentence]], has_tags: Sequence[bool]
-    ) -> dict[ProtectedLine, ProtectedTranslation]:
+    ) -> dict[LineWithProtectedRanges, ProtectedTranslation]:
         """Translate each different sentence once, with word alignment only where it is needed."""
-        in_tagged_unit: dict[ProtectedLine, bool] = {}
+        in_tagged_unit: dict[LineWithProtectedRanges, bool] = {}
         for sentences, is_tagged in zip(sentences_of_units, has_tags, strict=True):
             for sentence in sentences:
                 line = sentence.line
                 in_tagged_unit[line] = in_tagged_unit.get(line, False) or is_tagged
-        with_alignment, plain = list[ProtectedLine](), list[ProtectedLine]()
+        with_alignment, plain = list[LineWithProtectedRanges](), list[LineWithProtectedRanges]()
         for line, is_tagged in in_tagged_unit.items():
             needs_alignment = is_tagged or self._has_protected_text(line)
             (with_alignment if needs_alignment else plain).append(line)
@@ -146,15 +146,15 @@ class DocumentTranslator:
         translations.update(self._translate_batches(with_alignment, self._translate_protected))
         return translations
 
-    def _has_protected_text(self, line: ProtectedLine) -> bool:
+    def _has_protected_text(self, line: LineWithProtectedRanges) -> bool:
         placeholders = find_placeholders(line.text, include_numbers=self._keep_numbers)
         return bool(line.protected or placeholders)
 
     def _translate_batches(
         self,
-        lines: Sequence[ProtectedLine],
-        translate: Callable[[Sequence[ProtectedLine]], list[ProtectedTranslation]],
-    ) -> Iterable[tuple[ProtectedLine, ProtectedTranslation]]:
+        lines: Sequence[LineWithProtectedRanges],
+        translate: Callable[[Sequence[LineWithProtectedRanges]], list[ProtectedTranslation]],
+    ) -> Iterable[tuple[LineWithProtectedRanges, ProtectedTranslation]]:
         size = _BATCH_SIZE if self._on_progress else max(len(lines), 1)
         for start in range(0, len(lines), size):
             batch = lines[start : start + size]
@@ -163,11 +163,15 @@ class DocumentTranslator:
             if self._on_progress:
                 self._on_progress(self._done, self._total)
 
-    def _translate_plain(self, lines: Sequence[ProtectedLine]) -> list[ProtectedTranslation]:
+    def _translate_plain(
+        self, lines: Sequence[LineWithProtectedRanges]
+    ) -> list[ProtectedTranslation]:
         texts = [line.text for line in lines]
         return list(map(ProtectedTranslation, self._translator.translate(texts, self._options)))
 
-    def _translate_protected(self, lines: Sequence[ProtectedLine]) -> list[ProtectedTranslation]:
+    def _translate_protected(
+        self, lines: Sequence[LineWithProtectedRanges]
+    ) -> list[ProtectedTranslation]:
         def translate(texts: Sequence[str]) -> list[Translation]:
             return translate_with_alignment(self._translator, texts, self._options)
 
@@ -177,7 +181,7 @@ class DocumentTranslator:
         self,
         unit: TextUnit,
         sentences: Sequence[_Sentence],
-        translations: dict[ProtectedLine, ProtectedTranslation],
+        translations: dict[LineWithProtectedRanges, ProtectedTranslation],
     ) -> TranslatedUnit:
         """Replace the sentences of a unit by their translations and place its tags."""
         source_has_spaces = not is_written_without_spaces(self.source_language)
@@ -192,16 +196,16 @@ class DocumentTranslator:
         self.report.num_units += bool(sentences)
         self.report.num_sentences += len(sentences)
         text = builder.text
-        positions = transfer_tags(unit, text, builder.links, builder.copied_spans)
+        positions = compute_target_tag_positions(unit, text, builder.links, builder.copied_spans)
         has_failed = any(translations[sentence.line].translation.error for sentence in sentences)
         return TranslatedUnit(list(unit.to_nodes(text, positions)), has_failed)
 
     def _report_issues(self, location: str, translation: Translation) -> None:
         if translation.error is not None:
-            self.report.errors.append(Issue(location, translation.error))
-        self.report.flags.extend(Issue(location, str(flag)) for flag in translation.flags)
+            self.report.errors.append(UnitIssue(location, translation.error))
+        self.report.flags.extend(UnitIssue(location, str(flag)) for flag in translation.flags)
         self.report.unmet_constraints.extend(
-            Issue(location, term) for term in translation.unmet_constraints
+            UnitIssue(location, term) for term in translation.unmet_constraints
         )
 
 
@@ -211,7 +215,7 @@ class _Sentence:
 
     start: int
     end: int
-    line: ProtectedLine
+    line: LineWithProtectedRanges
     offsets: tuple[int, ...]
     """Offset in the unit of each character of the line."""
 
@@ -232,7 +236,7 @@ def _normalize_sentence(
         IndexRange(bisect_left(offsets, one.start), bisect_left(offsets, one.end))
         for one in _select_ranges_within(protected, *sentence)
     )
-    return _Sentence(*sentence, ProtectedLine(line, tuple(mapped)), tuple(offsets))
+    return _Sentence(*sentence, LineWithProtectedRanges(line, tuple(mapped)), tuple(offsets))
 
 
 class _UnitBuilder:
@@ -244,7 +248,7 @@ class _UnitBuilder:
         self._done = 0
         self._parts: list[str] = []
         self._length = 0
-        self.links: list[WeightedLink] = []
+        self.links: list[WeightedRangeLink] = []
         self.copied_spans: list[CopiedSpan] = []
 
     @property
@@ -266,9 +270,9 @@ class _UnitBuilder:
             self.copy_until(sentence.end)
             return
         texts = sentence.line.text, translation.text
-        links = reweight_alignment_links(extract_alignment_links(translation), *texts)
+        links = reweight_alignment_links(convert_to_weighted_links(translation), *texts)
         self.links += [
-            WeightedLink(*self._to_unit(sentence, link.source, link.target), link.weight)
+            WeightedRangeLink(*self._to_unit(sentence, link.source, link.target), link.weight)
             for link in links or align_diagonally(*texts)
         ]
         self.copied_spans += [
@@ -297,7 +301,7 @@ class _UnitBuilder:
             CopiedSpan(one, IndexRange(one.start + shift, one.end + shift)) for one in protected
         ]
         self.links += [
-            WeightedLink(one, IndexRange(one.start + shift, one.end + shift)) for one in words
+            WeightedRangeLink(one, IndexRange(one.start + shift, one.end + shift)) for one in words
         ]
         self._done = end
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from seq2see.documents.inline_xml import InlineElementType, parse_inline_xml, set_inline_content
+from seq2see.documents.inline_xml import InlineClassification, read_markup_nodes, write_markup_nodes
 from seq2see.documents.markup import TextUnit
-from seq2see.documents.unit_translator import DocumentTranslator
+from seq2see.documents.unit_translator import TextUnitTranslator
 from seq2see.documents.xml_files import (
     has_text,
     insert_element_after,
@@ -26,7 +26,7 @@ _REVIEW_STATE = {"state": "needs-review-translation", "state-qualifier": "levera
 """Attributes of a machine-translated target in XLIFF 1.2."""
 
 
-def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> bytes:
+def translate_file_content(data: bytes, file_name: str, translator: TextUnitTranslator) -> bytes:
     """Translate the units of a file that have no target."""
     tree = parse_xml(data, file_name, "XLIFF")
     root = tree.getroot()
@@ -45,7 +45,7 @@ def translate(data: bytes, file_name: str, translator: DocumentTranslator) -> by
         results = [next(translated) for _ in unit.slots]
         if not any(result.has_failed for result in results):
             for slot, result in zip(unit.slots, results, strict=True):
-                set_inline_content(slot, result.nodes)
+                write_markup_nodes(slot, result.nodes)
             unit.attach_target()
     return serialize_xml(tree, data)
 
@@ -82,7 +82,7 @@ class _TranslationUnit:
         insert_element_after(sources[-1], self.target)
 
 
-def _needs_translation(parent: etree._Element, translator: DocumentTranslator) -> bool:
+def _needs_translation(parent: etree._Element, translator: TextUnitTranslator) -> bool:
     """Return whether a unit is translated; count units that have a target already."""
     has_translation = has_text(parent.find("{*}target"))
     translator.report.num_already_translated += has_translation and not translator.overwrite
@@ -90,7 +90,7 @@ def _needs_translation(parent: etree._Element, translator: DocumentTranslator) -
 
 
 def _read_units_v1(
-    root: etree._Element, file_name: str, translator: DocumentTranslator
+    root: etree._Element, file_name: str, translator: TextUnitTranslator
 ) -> Iterator[_TranslationUnit]:
     """Yield the units of an XLIFF 1 file."""
     source_language, target_language = translator.source_language, translator.target_language
@@ -119,7 +119,7 @@ def _build_unit_v1(parent: etree._Element) -> _TranslationUnit:
 
 
 def _build_text_unit(element: etree._Element, location: str) -> TextUnit:
-    return TextUnit.from_nodes(parse_inline_xml(element, _classify), location)
+    return TextUnit.from_nodes(read_markup_nodes(element, _classify), location)
 
 
 def _copy_segments(segmented: etree._Element, target: etree._Element) -> list[etree._Element]:
@@ -135,7 +135,7 @@ def _is_segment(element: etree._Element) -> bool:
 
 
 def _read_units_v2(
-    root: etree._Element, file_name: str, translator: DocumentTranslator
+    root: etree._Element, file_name: str, translator: TextUnitTranslator
 ) -> Iterator[_TranslationUnit]:
     """Yield the segments of an XLIFF 2 file."""
     check_declared_language(
@@ -162,19 +162,19 @@ def _is_translatable(element: etree._Element) -> bool:
     return next((one.get("translate") for one in elements if one.get("translate")), "yes") != "no"
 
 
-def _classify(element: etree._Element) -> InlineElementType:
+def _classify(element: etree._Element) -> InlineClassification:
     """Return the type of an element inside a text, in either version."""
     name, key = local_name(element), element.get("rid") or element.get("id")
     match name:
         case "mrk" if element.get("mtype") == "protected" or element.get("translate") == "no":
-            return InlineElementType("protected")
+            return InlineClassification("protected")
         case "g" | "pc" | "mrk":
-            return InlineElementType("paired")
+            return InlineClassification("paired")
         case "bpt" | "bx" | "sc" | "sm":
-            return InlineElementType("open", key)
+            return InlineClassification("open", key)
         case "ept" | "ex":
-            return InlineElementType("close", key)
+            return InlineClassification("close", key)
         case "ec" | "em":
-            return InlineElementType("close", element.get("startRef"))
+            return InlineClassification("close", element.get("startRef"))
         case _:
-            return InlineElementType("standalone")
+            return InlineClassification("standalone")

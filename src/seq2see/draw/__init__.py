@@ -1,6 +1,6 @@
 """Figures of plain numbers, written as PNG, SVG or PDF. matplotlib is imported only here."""
 
-from seq2see.draw.charts import BarChart, Histogram, LineChart, draw_charts
+from seq2see.draw.charts import BarChart, Histogram, LineChart, save_charts
 from seq2see.draw.figure_setup import (
     BLUE,
     FIGURE_FORMATS,
@@ -9,17 +9,17 @@ from seq2see.draw.figure_setup import (
     ORANGE,
     RED,
     check_figure_path,
-    find_fonts,
-    new_figure,
+    create_figure_file,
+    find_figure_fonts,
 )
 from seq2see.draw.heatmaps import (
     DivergingHeatmap,
     Heatmap,
+    HeatmapRowBars,
     HeatmapThumbnails,
-    RowBars,
-    draw_attention,
-    draw_diverging_heatmaps,
-    draw_heatmaps,
+    save_attention_figure,
+    save_diverging_heatmaps,
+    save_heatmaps,
 )
 
 __all__ = [
@@ -32,15 +32,15 @@ __all__ = [
     "BarChart",
     "DivergingHeatmap",
     "Heatmap",
+    "HeatmapRowBars",
     "HeatmapThumbnails",
     "Histogram",
     "LineChart",
-    "RowBars",
     "check_figure_path",
-    "draw_attention",
-    "draw_charts",
-    "draw_diverging_heatmaps",
-    "draw_heatmaps",
-    "find_fonts",
-    "new_figure",
+    "create_figure_file",
+    "find_figure_fonts",
+    "save_attention_figure",
+    "save_charts",
+    "save_diverging_heatmaps",
+    "save_heatmaps",
 ]

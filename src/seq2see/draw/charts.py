@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
-from seq2see.draw.figure_setup import BLUE, GRAY, GREEN, ORANGE, RED, new_figure
+from seq2see.draw.figure_setup import BLUE, GRAY, GREEN, ORANGE, RED, create_figure_file
 
 _HISTOGRAM_COLORS = (BLUE, ORANGE)
 
@@ -52,12 +52,12 @@ class LineChart(NamedTuple):
     """Logarithmic x-axis with a tick at each point; the y-axis starts at 0."""
 
 
-def draw_charts(
+def save_charts(
     path: Path | str, title: str, charts: Sequence[Histogram | BarChart | LineChart]
 ) -> None:
     """Draw charts in one figure, two per row."""
     rows = -(-len(charts) // 2)
-    with new_figure(path, (10, 3.2 * rows)) as figure:
+    with create_figure_file(path, (10, 3.2 * rows)) as figure:
         figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
         for number, chart in enumerate(charts, 1):
             axes = figure.add_subplot(rows, 2, number)

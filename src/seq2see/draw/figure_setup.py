@@ -46,7 +46,7 @@ _STYLE: Any = {  # matplotlib types the keys as a Literal
 
 
 @contextmanager
-def new_figure(path: Path | str, size: tuple[float, float]) -> Iterator[Figure]:
+def create_figure_file(path: Path | str, size: tuple[float, float]) -> Iterator[Figure]:
     """Yield a new figure, and write it to `path` at the end of the `with` block.
 
     Args:
@@ -56,14 +56,14 @@ def new_figure(path: Path | str, size: tuple[float, float]) -> Iterator[Figure]:
     Raises:
         InputError: If the file cannot be written.
     """
-    with mpl.rc_context({**_STYLE, "font.family": list(find_fonts())}):
+    with mpl.rc_context({**_STYLE, "font.family": list(find_figure_fonts())}):
         figure = Figure(figsize=size, layout="constrained")
         yield figure
         _write_figure(figure, Path(path))
 
 
 @cache
-def find_fonts() -> tuple[str, ...]:
+def find_figure_fonts() -> tuple[str, ...]:
     """Return the font families of figures: the default font, and installed East Asian fonts."""
     fonts = _find_east_asian_fonts()
     if not fonts:  # matplotlib caches its list of fonts, so it misses fonts installed later
@@ -85,7 +85,7 @@ def _measuring_canvas() -> FigureCanvasAgg:
     return FigureCanvasAgg(Figure(dpi=_POINTS_PER_INCH))
 
 
-def measure_text_width(texts: Sequence[str], size: float, weight: str = "normal") -> float:
+def measure_max_text_width(texts: Sequence[str], size: float, weight: str = "normal") -> float:
     """Return the width of the widest text in inches; `size` is in points."""
     return max((_measure_width(text, size, weight) for text in texts), default=0.0)
 
@@ -93,7 +93,7 @@ def measure_text_width(texts: Sequence[str], size: float, weight: str = "normal"
 def _measure_width(text: str, size: float, weight: str) -> float:
     canvas = _measuring_canvas()
     drawn = Text(text=text, parse_math=False, fontsize=size, fontweight=weight)
-    drawn.set(fontfamily=list(find_fonts()), figure=canvas.figure)
+    drawn.set(fontfamily=list(find_figure_fonts()), figure=canvas.figure)
     renderer = canvas.get_renderer()  # type: ignore[no-untyped-call]
     return float(drawn.get_window_extent(renderer).width) / _POINTS_PER_INCH
 

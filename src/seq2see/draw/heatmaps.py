@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 
 from seq2see.draw.figure_setup import (
     BLUE,
-    measure_text_width,
-    new_figure,
+    create_figure_file,
+    measure_max_text_width,
     style_axes_frame,
     wrap_text,
 )
@@ -49,10 +49,10 @@ class Heatmap(NamedTuple):
     """The number with the darkest color."""
 
 
-def draw_heatmaps(path: Path | str, title: str, heatmaps: Sequence[Heatmap]) -> None:
+def save_heatmaps(path: Path | str, title: str, heatmaps: Sequence[Heatmap]) -> None:
     """Draw heatmaps in one figure, one below the other."""
     height = sum(0.25 * len(heatmap.row_labels) + 1.1 for heatmap in heatmaps)
-    with new_figure(path, (9, height + 0.4)) as figure:
+    with create_figure_file(path, (9, height + 0.4)) as figure:
         figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
         for number, heatmap in enumerate(heatmaps, 1):
             axes = figure.add_subplot(len(heatmaps), 1, number)
@@ -75,7 +75,7 @@ class DivergingHeatmap(NamedTuple):
     """Numbers by row and column; NaN is an empty cell."""
 
 
-def draw_diverging_heatmaps(
+def save_diverging_heatmaps(
     path: Path | str, title: str, heatmaps: Sequence[DivergingHeatmap]
 ) -> None:
     """Draw heatmaps one below the other with the same color scale: blue below 0, red above."""
@@ -89,8 +89,8 @@ def draw_diverging_heatmaps(
     max_size = max([*sizes, 1e-9])
     width = 0.62 * max(len(heatmap.column_labels) for heatmap in heatmaps) + 2.2
     height = sum(0.34 * len(heatmap.row_labels) + 0.9 for heatmap in heatmaps)
-    with new_figure(
-        path, (max(width, measure_text_width([title], 11, "bold") + 0.3), height + 0.4)
+    with create_figure_file(
+        path, (max(width, measure_max_text_width([title], 11, "bold") + 0.3), height + 0.4)
     ) as figure:
         figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
         for number, heatmap in enumerate(heatmaps, 1):
@@ -125,7 +125,7 @@ class HeatmapThumbnails(NamedTuple):
     """Matrices of numbers from 0 to 1, by row and column of the grid."""
 
 
-class RowBars(NamedTuple):
+class HeatmapRowBars(NamedTuple):
     """Bars beside the rows of a heatmap, with a number from 0 to 1 per row."""
 
     title: str
@@ -156,16 +156,18 @@ class _Box(NamedTuple):
         )
 
 
-def draw_attention(
+def save_attention_figure(
     path: Path | str,
     title: str,
     heatmap: Heatmap,
     thumbnails: HeatmapThumbnails | None,
-    row_bars: RowBars | None,
+    row_bars: HeatmapRowBars | None,
 ) -> None:
     """Draw a heatmap with bars beside its rows, and thumbnails beside or below it."""
-    label_width = measure_text_width(heatmap.row_labels, _LABEL) + 0.1
-    label_height = math.sin(_LABEL_ANGLE) * measure_text_width(heatmap.column_labels, _LABEL) + 0.15
+    label_width = measure_max_text_width(heatmap.row_labels, _LABEL) + 0.1
+    label_height = (
+        math.sin(_LABEL_ANGLE) * measure_max_text_width(heatmap.column_labels, _LABEL) + 0.15
+    )
     cell = 0.3 if max(len(heatmap.row_labels), len(heatmap.column_labels)) <= 40 else 0.22
     box = _Box(
         _MARGIN + label_width,
@@ -175,20 +177,23 @@ def draw_attention(
     )
     bars = _Box(_find_right_end(heatmap, box) + 0.15, box.top, _BAR_WIDTH, box.height)
     right = (
-        max(bars.right + _BAR_LABEL_WIDTH, bars.left + measure_text_width([row_bars.title], _LABEL))
+        max(
+            bars.right + _BAR_LABEL_WIDTH,
+            bars.left + measure_max_text_width([row_bars.title], _LABEL),
+        )
         if row_bars
         else 0
     )
     right = max(
         right,
         _find_right_end(heatmap, box),
-        _MARGIN + measure_text_width([heatmap.title], _CAPTION),
+        _MARGIN + measure_max_text_width([heatmap.title], _CAPTION),
     )
     grid = _place_thumbnails(thumbnails, box, right) if thumbnails else box
     width = max(right, grid.right) + _MARGIN
     lines = [line for part in title.split("\n") for line in _wrap_title(part, width)]
     top = _MARGIN + _LINE_HEIGHT * len(lines) + 0.35
-    with new_figure(path, (width, top + max(box.bottom, grid.bottom) + _MARGIN)) as figure:
+    with create_figure_file(path, (width, top + max(box.bottom, grid.bottom) + _MARGIN)) as figure:
         figure.set_layout_engine("none")
         for number, line in enumerate(lines):
             _write_text(figure, line, _MARGIN, _MARGIN + _LINE_HEIGHT * number, _TITLE, "bold")
@@ -223,7 +228,7 @@ def _find_right_end(heatmap: Heatmap, box: _Box) -> float:
     return max(
         box.left
         + (column + 0.5) * cell
-        + math.cos(_LABEL_ANGLE) * measure_text_width([name], _LABEL)
+        + math.cos(_LABEL_ANGLE) * measure_max_text_width([name], _LABEL)
         + 0.1
         for column, name in enumerate((*heatmap.column_labels, ""))
     )
@@ -235,7 +240,7 @@ def _place_thumbnails(thumbnails: HeatmapThumbnails, box: _Box, right: float) ->
     size = (
         max(
             _label_width(thumbnails) + width * len(thumbnails.column_labels),
-            measure_text_width([thumbnails.title], _CAPTION),
+            measure_max_text_width([thumbnails.title], _CAPTION),
         ),
         height * len(thumbnails.row_labels) + 2 * _LINE_HEIGHT,
     )
@@ -246,13 +251,13 @@ def _place_thumbnails(thumbnails: HeatmapThumbnails, box: _Box, right: float) ->
 
 def _label_width(thumbnails: HeatmapThumbnails) -> float:
     """Return the width of the row labels."""
-    return measure_text_width(thumbnails.row_labels, _SMALL) + 0.1
+    return measure_max_text_width(thumbnails.row_labels, _SMALL) + 0.1
 
 
 def _thumbnail_distance(thumbnails: HeatmapThumbnails) -> tuple[float, float]:
     """Return the horizontal and vertical distance of thumbnails."""
     width, height = _thumbnail_size(thumbnails)
-    return max(width, measure_text_width(thumbnails.column_labels, _SMALL)) + 0.1, max(
+    return max(width, measure_max_text_width(thumbnails.column_labels, _SMALL)) + 0.1, max(
         height, 0.15
     ) + 0.1
 
@@ -275,7 +280,7 @@ def _draw_heatmap(axes: Axes, heatmap: Heatmap) -> None:
     style_axes_frame(axes)
 
 
-def _draw_bars(axes: Axes, bars: RowBars) -> None:
+def _draw_bars(axes: Axes, bars: HeatmapRowBars) -> None:
     rows = range(len(bars.values))
     axes.barh(rows, bars.values, color=BLUE, height=0.6)
     for row, value in zip(rows, bars.values, strict=True):

@@ -4,8 +4,8 @@ from seq2see.engines.base import BatchResult, Engine, TargetScores, collect_in_o
 from seq2see.engines.ctranslate2_engine import CTranslate2Engine, Precision
 from seq2see.engines.loading import (
     EngineName,
+    EngineWithNotes,
     FallbackEngine,
-    LoadedEngine,
     load_engine,
     load_torch_engine,
 )
@@ -18,8 +18,8 @@ __all__ = [
     "CTranslate2Engine",
     "Engine",
     "EngineName",
+    "EngineWithNotes",
     "FallbackEngine",
-    "LoadedEngine",
     "Precision",
     "TargetScores",
     "TorchDecoder",

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from seq2see.bundle import SpecialTokens
-from seq2see.search import Hypothesis, SearchConfig, SearchInput, StepProcessor, StopRule
+from seq2see.search import Hypothesis, SearchConfig, SentenceSearchInput, StepProcessor, StopRule
 
 # E target tokens with the end-of-sentence token, S source tokens with the special tokens
 
 TokenIds = Sequence[int]
-ProcessorFactory = Callable[[Sequence[SearchInput], torch.device], Sequence[StepProcessor]]
+ProcessorFactory = Callable[[Sequence[SentenceSearchInput], torch.device], Sequence[StepProcessor]]
 """Builds additional step processors for the inputs of one batch, on the given device."""
 
 
@@ -58,7 +58,7 @@ class Engine(Protocol):
     def search(
         self,
         source_ids: Sequence[TokenIds],
-        inputs: Sequence[SearchInput],
+        inputs: Sequence[SentenceSearchInput],
         config: SearchConfig,
         processor_factory: ProcessorFactory | None = None,
     ) -> Iterator[BatchResult]:

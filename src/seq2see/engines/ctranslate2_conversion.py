@@ -17,7 +17,7 @@ from torch import Tensor
 
 from seq2see.bundle import Bundle
 from seq2see.errors import InputError
-from seq2see.model import AttentionConfig, ModelConfig, compute_sinusoids
+from seq2see.model import AttentionFunctionConfig, ModelConfig, compute_sinusoids
 
 CONVERTER_VERSION = 1
 """Must be increased when the conversion of the same model changes."""
@@ -29,7 +29,7 @@ Float32Array = NDArray[np.float32]
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
 
 
-def unsupported_features(config: ModelConfig) -> Iterator[str]:
+def find_ctranslate2_unsupported_features(config: ModelConfig) -> Iterator[str]:
     """Yield the features of a model that CTranslate2 does not support, as reasons for users."""
     attentions = (
         config.resolved_encoder_attention,
@@ -46,7 +46,7 @@ def unsupported_features(config: ModelConfig) -> Iterator[str]:
         yield "token types are not supported"
 
 
-def get_max_positions(config: ModelConfig) -> int:
+def get_ctranslate2_max_positions(config: ModelConfig) -> int:
     """Return the maximum number of tokens of a sentence, including special tokens."""
     return config.max_positions or DEFAULT_MAX_POSITIONS
 
@@ -119,7 +119,9 @@ class _SpecBuilder:
         self._fill_linear(layer.ffn.linear_1, f"{name}.feed_forward.down")
         self._fill_norm(layer.ffn.layer_norm, f"{name}.feed_forward_residual.norm")
 
-    def _fill_self_attention(self, part: Any, name: str, attention: AttentionConfig) -> None:
+    def _fill_self_attention(
+        self, part: Any, name: str, attention: AttentionFunctionConfig
+    ) -> None:
         for kind in self._parameter_names(attention):
             first, *others = np.split(self._array(f"{name}.qkv.{kind}"), _num_stacked(attention))
             keys, values = [first, *others] if attention.shared_qk else others
@@ -137,7 +139,7 @@ class _SpecBuilder:
             setattr(part.linear[1], kind, both)
             setattr(part.linear[2], kind, self._array(f"{name}.output.{kind}"))
 
-    def _query_factor(self, attention: AttentionConfig) -> np.float32:
+    def _query_factor(self, attention: AttentionFunctionConfig) -> np.float32:
         """Return the factor on the queries that replaces CTranslate2's fixed scale of 1/√d_head."""
         fixed = (self._config.d_model // self._config.heads) ** -0.5
         default = 1.0 if attention.kind == "dot" else fixed
@@ -166,7 +168,7 @@ class _SpecBuilder:
         part.gamma, part.beta = (self._array(f"{name}.{kind}") for kind in ("weight", "bias"))
 
     @staticmethod
-    def _parameter_names(attention: AttentionConfig) -> tuple[str, ...]:
+    def _parameter_names(attention: AttentionFunctionConfig) -> tuple[str, ...]:
         return ("weight", "bias") if attention.bias else ("weight",)
 
     def _array(self, name: str) -> Float32Array:
@@ -188,7 +190,7 @@ class _SpecBuilder:
         spec.config.layer_norm_epsilon = bundle.config.norm.eps
 
 
-def _num_stacked(attention: AttentionConfig) -> int:
+def _num_stacked(attention: AttentionFunctionConfig) -> int:
     return 2 if attention.shared_qk else 3
 
 

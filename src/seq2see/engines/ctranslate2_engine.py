@@ -29,7 +29,7 @@ from seq2see.engines import ctranslate2_conversion
 from seq2see.engines.base import BatchResult, ProcessorFactory, TokenIds
 from seq2see.engines.batching import add_special_tokens, batch_by_length
 from seq2see.errors import InputError
-from seq2see.search import Hypothesis, SearchConfig, SearchInput
+from seq2see.search import Hypothesis, SearchConfig, SentenceSearchInput
 
 PROBE_FILE = "probes.txt"
 """Name of the file in the model directory with source sentences, one per line."""
@@ -79,7 +79,9 @@ def int8_quality_problem(
     if key not in results:
         from seq2see import metrics  # noqa: PLC0415  # slow to import
 
-        chrf = metrics.score(translate_int8(sentences), translate_float32(sentences), "chrf")
+        chrf = metrics.compute_metric_score(
+            translate_int8(sentences), translate_float32(sentences), "chrf"
+        )
         results[key] = round(chrf.value, 2)
         with suppress(OSError):  # if the directory is not writable, it is measured again next time
             path.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
@@ -113,7 +115,7 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
-def import_problem() -> str | None:
+def find_ctranslate2_import_problem() -> str | None:
     """Return why CTranslate2 cannot be imported, or None."""
     try:
         import ctranslate2  # type: ignore[import-untyped] # noqa: F401, PLC0415
@@ -155,7 +157,7 @@ class CTranslate2Engine:
         self.directory = directory
         self.precision = precision
         self._pad_id = bundle.config.pad_id
-        self._max_positions = ctranslate2_conversion.get_max_positions(bundle.config)
+        self._max_positions = ctranslate2_conversion.get_ctranslate2_max_positions(bundle.config)
         self._max_batch_tokens = max_batch_tokens
         self._max_batch_size = max_batch_size
         self._max_queued_batches = QUEUED_BATCHES_PER_THREAD * threads
@@ -188,13 +190,13 @@ class CTranslate2Engine:
         return cls(bundle, directory, **settings)
 
     def unsupported_reason(
-        self, config: SearchConfig, search_input: SearchInput | None = None
+        self, config: SearchConfig, search_input: SentenceSearchInput | None = None
     ) -> str | None:
         """Return why a search would differ from the torch engine, or None."""
         return next(self._unsupported_reasons(config, search_input), None)
 
     def _unsupported_reasons(
-        self, config: SearchConfig, search_input: SearchInput | None
+        self, config: SearchConfig, search_input: SentenceSearchInput | None
     ) -> Iterator[str]:
         if config.sampling:
             yield "its random samples are different"
@@ -220,7 +222,7 @@ class CTranslate2Engine:
     def search(
         self,
         source_ids: Sequence[TokenIds],
-        inputs: Sequence[SearchInput],
+        inputs: Sequence[SentenceSearchInput],
         config: SearchConfig,
         processor_factory: ProcessorFactory | None = None,  # noqa: ARG002  # for constraints only
     ) -> Iterator[BatchResult]:

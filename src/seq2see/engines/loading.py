@@ -28,7 +28,7 @@ from seq2see.engines.torch_decoder import AlignmentConfig
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError
 from seq2see.process_tuning import resolve_threads, tune_malloc
-from seq2see.search import SearchConfig, SearchInput, StopRule
+from seq2see.search import SearchConfig, SentenceSearchInput, StopRule
 
 EngineName = Literal["auto", "torch", "ctranslate2"]
 
@@ -88,7 +88,7 @@ class FallbackEngine:
     def search(
         self,
         source_ids: Sequence[TokenIds],
-        inputs: Sequence[SearchInput],
+        inputs: Sequence[SentenceSearchInput],
         config: SearchConfig,
         processor_factory: ProcessorFactory | None = None,
     ) -> Iterator[BatchResult]:
@@ -117,7 +117,7 @@ class FallbackEngine:
 
     def _find_supported(
         self,
-        inputs: Sequence[SearchInput],
+        inputs: Sequence[SentenceSearchInput],
         config: SearchConfig,
         processor_factory: ProcessorFactory | None,
     ) -> list[int]:
@@ -151,7 +151,7 @@ class FallbackEngine:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedEngine:
+class EngineWithNotes:
     """An engine, and messages for the user about its choice."""
 
     engine: TorchEngine | FallbackEngine
@@ -168,7 +168,7 @@ def load_engine(
     threads: int | None,
     precision: Precision,
     ensemble: Sequence[Bundle] = (),
-) -> LoadedEngine:
+) -> EngineWithNotes:
     """Return the engine for a model.
 
     Args:
@@ -195,9 +195,9 @@ def load_engine(
             ["`engine` must be auto or torch, not ctranslate2: it does not support ensembles"]
         )
     if ensemble or engine == "torch" or (engine == "auto" and device != "cpu"):
-        return LoadedEngine(load_torch_engine(bundle, device, num_threads, ensemble))
+        return EngineWithNotes(load_torch_engine(bundle, device, num_threads, ensemble))
     requires_ctranslate2 = engine == "ctranslate2"
-    reason = ctranslate2_problem(bundle)
+    reason = find_ctranslate2_problem(bundle)
     if reason is None:
         try:
             fast, notes = _load_ctranslate2(
@@ -209,10 +209,10 @@ def load_engine(
         raise InputError(f"ctranslate2 cannot run this model: {reason}")
     load_torch = partial(load_torch_engine, bundle, device, num_threads)
     if reason:
-        return LoadedEngine(load_torch(), (f"ctranslate2 is not used: {reason}",))
+        return EngineWithNotes(load_torch(), (f"ctranslate2 is not used: {reason}",))
     stop_rule = "beam_full" if requires_ctranslate2 else read_default_stop_rule(bundle)
     max_positions = bundle.config.max_positions
-    return LoadedEngine(
+    return EngineWithNotes(
         FallbackEngine(
             load_torch, fast, stop_rule, max_positions, requires_ctranslate2=requires_ctranslate2
         ),
@@ -269,10 +269,10 @@ def read_default_stop_rule(bundle: Bundle) -> StopRule:
     return "beam_full" if bundle.provenance.notes.get(STOP_RULE_NOTE) == "beam_full" else "exact"
 
 
-def ctranslate2_problem(bundle: Bundle) -> str | None:
+def find_ctranslate2_problem(bundle: Bundle) -> str | None:
     """Return why CTranslate2 cannot run a model on this machine, or None."""
-    return ctranslate2_engine.import_problem() or next(
-        ctranslate2_conversion.unsupported_features(bundle.config), None
+    return ctranslate2_engine.find_ctranslate2_import_problem() or next(
+        ctranslate2_conversion.find_ctranslate2_unsupported_features(bundle.config), None
     )
 
 
@@ -312,7 +312,8 @@ def _build_probe_translator(
     def translate(lines: list[str]) -> list[str]:
         source_ids = tokenizers.source.encode_batch(lines)
         inputs = [
-            SearchInput(len(add_special_tokens(ids, engine.special_tokens))) for ids in source_ids
+            SentenceSearchInput(len(add_special_tokens(ids, engine.special_tokens)))
+            for ids in source_ids
         ]
         supported = [
             i for i, each in enumerate(inputs) if not engine.unsupported_reason(config, each)

@@ -7,10 +7,11 @@ The encoder gets groups of sources of similar length. A search runs faster on la
 sources of any length, but the encoder gains nothing from more than a few hundred tokens and loses
 by padding: attention computes all positions, and removing padding elsewhere needs copies.
 
-`FastCpuStateStepper` returns the same values as `Transformer.step`, with less overhead per call:
-modules are bypassed, and the key/value cache is preallocated with time as the first axis, so that a
-new token is appended without copies and the cache is copied only when hypotheses are reordered.
-`ModelStateStepper` is the reference implementation and supports every model, device and recorder.
+`FastCpuHiddenStateStepper` returns the same values as `Transformer.step`, with less overhead per
+call: modules are bypassed, and the key/value cache is preallocated with time as the first axis, so
+that a new token is appended without copies and the cache is copied only when hypotheses are
+reordered. `ModelHiddenStateStepper` is the reference implementation and supports every model,
+device and recorder.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from torch.nn import functional as F
 from seq2see.config import Config
 from seq2see.model import (
     NULL_RECORDER,
+    AttentionIntermediates,
     AttentionListener,
-    AttentionRecord,
-    AttentionSite,
+    AttentionModuleId,
     Decoder,
     DotProductAttention,
     EncoderOutput,
@@ -52,7 +53,7 @@ from seq2see.model.modules import (
     Sublayer,
     XavierLinear,
 )
-from seq2see.onednn_matmul import PackedLinear, supports_onednn
+from seq2see.onednn_matmul import PackedLinear, can_multiply_with_onednn
 from seq2see.search import StepOutput
 
 # B sources, K beams, R = B·K hypotheses, T target tokens so far, C capacity of the cache, S source
@@ -78,7 +79,7 @@ SUPPORTED_MODULES = {
     nn.Identity,
     nn.LayerNorm,
 }
-"""Modules of a decoder layer that `FastCpuStateStepper` implements."""
+"""Modules of a decoder layer that `FastCpuHiddenStateStepper` implements."""
 
 
 class AlignmentConfig(Config):
@@ -109,18 +110,18 @@ class CrossAttentionRecorder:
     """
 
     def __init__(self, layer: int, heads: tuple[int, ...] | None, inner: Recorder = NULL_RECORDER):
-        self._site = AttentionSite("decoder", layer, "cross")
+        self._site = AttentionModuleId("decoder", layer, "cross")
         self._heads = None if heads is None else list(heads)
         self._inner = inner
         self.weights_RTS: Tensor | None = None
 
-    def attention_listener(self, site: AttentionSite) -> AttentionListener | None:
+    def attention_listener(self, site: AttentionModuleId) -> AttentionListener | None:
         """Return the listener of the recorded site, or the listener of `inner`."""
         inner_listener = self._inner.attention_listener(site)
         if site != self._site:
             return inner_listener
 
-        def store(record: AttentionRecord) -> None:
+        def store(record: AttentionIntermediates) -> None:
             weights_RHTS = record.weights_BHTS
             if self._heads is not None:
                 weights_RHTS = weights_RHTS[:, self._heads]
@@ -147,7 +148,7 @@ def encode_in_groups(
         return model.encode(source_BS, recorder)
     padding_BS = source_BS == model.encoder.pad_id
     lengths = compute_source_lengths(padding_BS).tolist()
-    ends = [0, *find_group_ends(lengths)]
+    ends = [0, *find_length_group_ends(lengths)]
     if len(ends) == 2:
         return model.encode(source_BS)
     groups = [source_BS[start:end, : max(lengths[start:end])] for start, end in pairwise(ends)]
@@ -167,7 +168,7 @@ def compute_source_lengths(padding_BS: Tensor) -> Tensor:
     return (padding_BS.logical_not() * positions_S).amax(1).clamp(min=1)
 
 
-def find_group_ends(lengths: Sequence[int]) -> Iterator[int]:
+def find_length_group_ends(lengths: Sequence[int]) -> Iterator[int]:
     """Yield the end (exclusive) of each group of sources."""
     start = 0
     for index in range(1, len(lengths)):
@@ -178,7 +179,7 @@ def find_group_ends(lengths: Sequence[int]) -> Iterator[int]:
     yield len(lengths)
 
 
-class SupportsLogProbabilities(Protocol):
+class LogProbabilityProjection(Protocol):
     """Computes log-probabilities from the states of the decoder."""
 
     def log_probabilities(self, x_RM: Tensor, /) -> Tensor:
@@ -187,12 +188,14 @@ class SupportsLogProbabilities(Protocol):
 
 def choose_output_projection(
     output: OutputProjection, num_hypotheses: int
-) -> SupportsLogProbabilities:
+) -> LogProbabilityProjection:
     """Return the fastest output projection for a search with this number of hypotheses.
 
     It may contain a copy of the current weights.
     """
-    is_float32 = supports_onednn(output.tokens.weight_VM) and not torch.is_autocast_enabled("cpu")
+    is_float32 = can_multiply_with_onednn(
+        output.tokens.weight_VM
+    ) and not torch.is_autocast_enabled("cpu")
     is_large = num_hypotheses >= MIN_ROWS_TO_PACK and is_float32
     return PackedOutputProjection(output) if is_large and _is_unmodified(output) else output
 
@@ -215,7 +218,7 @@ class PackedOutputProjection:
         return torch.log_softmax(logits_RV, -1, out=logits_RV)
 
 
-class DecoderStateStepper(Protocol):
+class DecoderHiddenStateStepper(Protocol):
     """Decodes the hypotheses of one batch of sources, one token per step."""
 
     def step(self, tokens_R: Tensor) -> Tensor:
@@ -228,9 +231,9 @@ class DecoderStateStepper(Protocol):
         """
 
 
-def create_state_stepper(
+def create_hidden_state_stepper(
     model: Transformer, memory: EncoderOutput, recorder: Recorder = NULL_RECORDER
-) -> DecoderStateStepper:
+) -> DecoderHiddenStateStepper:
     """Return the fastest step decoder that supports the model, its device and the recorder."""
     supports_fast_step = (
         recorder is NULL_RECORDER
@@ -240,9 +243,9 @@ def create_state_stepper(
         and supports_fast_cpu_step(model)
     )
     return (
-        FastCpuStateStepper(model, memory)
+        FastCpuHiddenStateStepper(model, memory)
         if supports_fast_step
-        else ModelStateStepper(model, memory, recorder)
+        else ModelHiddenStateStepper(model, memory, recorder)
     )
 
 
@@ -269,7 +272,7 @@ def _is_modified(module: nn.Module) -> bool:
     return bool(is_shared or is_hooked or module.training)
 
 
-class ModelStateStepper:
+class ModelHiddenStateStepper:
     """Decodes with `Transformer.step`, for every model, device and recorder."""
 
     def __init__(
@@ -284,11 +287,11 @@ class ModelStateStepper:
         return self._model.step(tokens_R[:, None], self._cache, self._recorder).squeeze(1)
 
     def reorder(self, sources_B: Tensor, parents_BK: Tensor) -> None:
-        """Reorder the cache of the model; see `DecoderStateStepper.reorder`."""
+        """Reorder the cache of the model; see `DecoderHiddenStateStepper.reorder`."""
         self._cache.reorder(sources_B, parents_BK)
 
 
-class FastCpuStateStepper:
+class FastCpuHiddenStateStepper:
     """Decodes with direct calls of torch functions; see the docstring of this module.
 
     The model must satisfy `supports_fast_cpu_step`. An instance that was created in inference mode
@@ -299,7 +302,7 @@ class FastCpuStateStepper:
     def __init__(self, model: Transformer, memory: EncoderOutput) -> None:
         decoder, states_BSM = model.decoder, memory.states_BSM
         self._embed = decoder.embeddings
-        self._norm = unwrap_norm(decoder.norm)
+        self._norm = build_norm_function(decoder.norm)
         self._layers = [FastCpuDecoderLayer(layer, memory) for layer in decoder.layers]
         self._mask_G1S = build_additive_mask(
             memory.padding_BS, self._layers[0].heads, states_BSM.dtype
@@ -326,7 +329,7 @@ class FastCpuStateStepper:
 
     @torch.no_grad()
     def reorder(self, sources_B: Tensor, parents_BK: Tensor) -> None:
-        """Reorder the cached keys and values; see `DecoderStateStepper.reorder`."""
+        """Reorder the cached keys and values; see `DecoderHiddenStateStepper.reorder`."""
         index_R = (sources_B[:, None] * self._num_beams + parents_BK).flatten()
         self._num_beams = parents_BK.size(1)
         if len(sources_B) != self._num_sources:
@@ -359,7 +362,7 @@ class FastCpuDecoderLayer:
         self.self_scale, self.cross_scale = map(get_attention_scale, (attention, cross))
         self.activation = feed_forward.activation
         self.residuals = [
-            unwrap_residual(residual)
+            build_residual_function(residual)
             for residual in (
                 layer.attention_residual,
                 layer.cross_attention_residual,
@@ -379,7 +382,7 @@ class FastCpuDecoderLayer:
         )
         keys_and_values = cross.key_value(memory.states_BSM).chunk(2, dim=-1)
         self.keys_GSD, self.values_GSD = (
-            split_heads(part_BSM, self.heads) for part_BSM in keys_and_values
+            fold_heads_into_batch(part_BSM, self.heads) for part_BSM in keys_and_values
         )
 
     def step(
@@ -399,7 +402,9 @@ class FastCpuDecoderLayer:
 
     def _cross_attention(self, x_RM: Tensor, mask_G1S: Tensor | None, num_beams: int) -> Tensor:
         queries_RM = self.query(x_RM).mul_(self.cross_scale)
-        queries_GKD = split_heads(queries_RM.view(-1, num_beams, queries_RM.size(1)), self.heads)
+        queries_GKD = fold_heads_into_batch(
+            queries_RM.view(-1, num_beams, queries_RM.size(1)), self.heads
+        )
         keys_GDS = self.keys_GSD.transpose(1, 2)
         if mask_G1S is None:
             scores_GKS = torch.bmm(queries_GKD, keys_GDS)
@@ -418,7 +423,7 @@ def attend_to_past(queries_RM: Tensor, past_T2RM: Tensor, heads: int) -> Tensor:
     return (values_TRHD * weights_TRH[..., None]).sum(0).view(queries_RM.shape)
 
 
-def split_heads(x_BSM: Tensor, heads: int) -> Tensor:
+def fold_heads_into_batch(x_BSM: Tensor, heads: int) -> Tensor:
     """Return one matrix per head of each row, [G, S, D]."""
     return x_BSM.view(*x_BSM.shape[:-1], heads, -1).transpose(1, 2).flatten(0, 1)
 
@@ -442,15 +447,15 @@ def get_attention_scale(module: MultiHeadAttention) -> float:
     return module.attention.scale
 
 
-def unwrap_residual(module: Residual) -> Callable[[Tensor, Sublayer], Tensor]:
+def build_residual_function(module: Residual) -> Callable[[Tensor, Sublayer], Tensor]:
     """Return a function that computes the residual connection, without dropout."""
-    norm = unwrap_norm(module.norm)
+    norm = build_norm_function(module.norm)
     if isinstance(module, PreNormResidual):
         return lambda x_RM, sublayer: sublayer(norm(x_RM)).add_(x_RM)
     return lambda x_RM, sublayer: norm(sublayer(x_RM).add_(x_RM))
 
 
-def unwrap_norm(module: nn.Module) -> Callable[[Tensor], Tensor]:
+def build_norm_function(module: nn.Module) -> Callable[[Tensor], Tensor]:
     """Return a function that computes the norm without the overhead of a module call."""
     if type(module) is not nn.LayerNorm:
         return module
@@ -476,11 +481,11 @@ class TorchDecoder:
         source_BS: Tensor,
         recorder: Recorder = NULL_RECORDER,
         attention_recorder: CrossAttentionRecorder | None = None,
-        output_projection: SupportsLogProbabilities | None = None,
+        output_projection: LogProbabilityProjection | None = None,
     ) -> None:
-        self._output: SupportsLogProbabilities = output_projection or model.output
+        self._output: LogProbabilityProjection = output_projection or model.output
         self._attention_recorder = attention_recorder
-        self._state_stepper = create_state_stepper(
+        self._state_stepper = create_hidden_state_stepper(
             model, encode_in_groups(model, source_BS, recorder), attention_recorder or recorder
         )
 

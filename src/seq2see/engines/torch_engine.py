@@ -34,7 +34,7 @@ from seq2see.engines.batching import (
 from seq2see.engines.torch_decoder import (
     AlignmentConfig,
     CrossAttentionRecorder,
-    SupportsLogProbabilities,
+    LogProbabilityProjection,
     TorchDecoder,
     choose_output_projection,
 )
@@ -44,8 +44,8 @@ from seq2see.search import (
     Hypothesis,
     IncrementalDecoder,
     SearchConfig,
-    SearchInput,
     SearchObserver,
+    SentenceSearchInput,
     StopRule,
     log_mean_probability,
     search,
@@ -184,7 +184,7 @@ class TorchEngine:
     def search(
         self,
         source_ids: Sequence[TokenIds],
-        inputs: Sequence[SearchInput],
+        inputs: Sequence[SentenceSearchInput],
         config: SearchConfig,
         processor_factory: ProcessorFactory | None = None,
         observer: SearchObserver | None = None,
@@ -277,7 +277,7 @@ class TorchEngine:
         self,
         rows: Sequence[TokenIds],
         config: SearchConfig,
-        outputs: Sequence[SupportsLogProbabilities],
+        outputs: Sequence[LogProbabilityProjection],
     ) -> IncrementalDecoder:
         source_BS = pad_sequences(rows, self.pad_id).to(self.device)
         needs_attention = config.coverage_penalty > 0

@@ -15,13 +15,23 @@ import torch
 from torch import Tensor
 
 from seq2see.bundle import Bundle, SpecialTokens
-from seq2see.data.fables import Fable
+from seq2see.data.fables import FableSentencePair
 from seq2see.data.fables.phrases_and_clauses import WORD_PATTERN
 from seq2see.engines.batching import add_special_tokens, batch_by_length, pad_sequences
 from seq2see.engines.torch_decoder import AlignmentConfig
-from seq2see.model import AttentionListener, AttentionRecord, AttentionSite, StackName, Transformer
+from seq2see.model import (
+    AttentionIntermediates,
+    AttentionListener,
+    AttentionModuleId,
+    StackName,
+    Transformer,
+)
 from seq2see.text import TokenizerPair
-from seq2see.text.tokenizer import Offsets, find_piece_offsets, find_source_offsets
+from seq2see.text.tokenizer import (
+    Offsets,
+    find_offsets_in_decoded_text,
+    find_offsets_in_original_text,
+)
 
 # B sentences, L layers of the decoder, H heads, T target tokens, S source tokens,
 # U target words, W source words
@@ -75,7 +85,9 @@ class HeadAlignmentScorer:
         self._special_tokens = special_tokens
 
     def build_report(
-        self, fables: Sequence[Fable], head_selection_fables: Sequence[Fable]
+        self,
+        fables: Sequence[FableSentencePair],
+        head_selection_fables: Sequence[FableSentencePair],
     ) -> AlignmentReport:
         """Select the best head on some fables and score it on others."""
         layer, head = self.find_best_head(head_selection_fables)
@@ -83,7 +95,7 @@ class HeadAlignmentScorer:
         layer_scores = tuple(head_scores[-1] for head_scores in scores)
         return AlignmentReport(layer, head, scores[layer][head], layer_scores)
 
-    def find_best_head(self, fables: Sequence[Fable]) -> tuple[int, int]:
+    def find_best_head(self, fables: Sequence[FableSentencePair]) -> tuple[int, int]:
         """Return the layer and the index of the head with the lowest alignment error rate."""
         error_rates = {
             (layer, head): score.aer
@@ -92,7 +104,7 @@ class HeadAlignmentScorer:
         }
         return min(error_rates, key=lambda address: error_rates[address])
 
-    def score_heads(self, fables: Sequence[Fable]) -> list[list[AlignmentScore]]:
+    def score_heads(self, fables: Sequence[FableSentencePair]) -> list[list[AlignmentScore]]:
         """Return for each layer the score of each head, followed by that of their average."""
         correct_LH, predicted, gold = torch.zeros(()), 0, 0
         for fable, weights_LHTS in self._iterate_weights(fables):
@@ -107,7 +119,9 @@ class HeadAlignmentScorer:
             for layer in correct_LH.tolist()
         ]
 
-    def _iterate_weights(self, fables: Sequence[Fable]) -> Iterator[tuple[Fable, Tensor]]:
+    def _iterate_weights(
+        self, fables: Sequence[FableSentencePair]
+    ) -> Iterator[tuple[FableSentencePair, Tensor]]:
         """Yield each fable with the weights of all heads, followed by their average."""
         source_ids = self._tokenizers.source.encode_batch([fable.source for fable in fables])
         targets = self._tokenizers.target.encode_batch([fable.target for fable in fables])
@@ -134,14 +148,14 @@ class HeadAlignmentScorer:
         weights = recorder.weights_BHTS
         return torch.stack([weights[layer] for layer in sorted(weights)])
 
-    def _to_words(self, fable: Fable, weights_LHTS: Tensor) -> tuple[Tensor, Tensor]:
+    def _to_words(self, fable: FableSentencePair, weights_LHTS: Tensor) -> tuple[Tensor, Tensor]:
         """Return the weights between words, and 1 for each pair of words with a gold link."""
         tokenizers = self._tokenizers
         source = tokenizers.source.encode(fable.source)
         target = tokenizers.target.encode(fable.target)
         start = 0 if self._special_tokens.source_bos_id is None else 1
-        source_offsets = find_source_offsets(tokenizers.source, source, fable.source)
-        target_offsets = find_piece_offsets(tokenizers.target, target, fable.target)
+        source_offsets = find_offsets_in_original_text(tokenizers.source, source, fable.source)
+        target_offsets = find_offsets_in_decoded_text(tokenizers.target, target, fable.target)
         pieces_WS = _match_pieces_to_words(fable.source, source_offsets)
         pieces_UT = _match_pieces_to_words(fable.target, target_offsets)
         weights_LHTS = weights_LHTS[..., start : start + len(source)]
@@ -153,13 +167,15 @@ class HeadAlignmentScorer:
 
 
 def evaluate_alignment(
-    bundle: Bundle, fables: Sequence[Fable], head_selection_fables: Sequence[Fable]
+    bundle: Bundle,
+    fables: Sequence[FableSentencePair],
+    head_selection_fables: Sequence[FableSentencePair],
 ) -> AlignmentReport:
     """Select the best head of a model on some fables and score it on others."""
     return _build_scorer(bundle).build_report(fables, head_selection_fables)
 
 
-def with_best_alignment_head(bundle: Bundle, fables: Sequence[Fable]) -> Bundle:
+def with_best_alignment_head(bundle: Bundle, fables: Sequence[FableSentencePair]) -> Bundle:
     """Return a model whose translators align words by the head that is best on these fables."""
     layer, head = _build_scorer(bundle).find_best_head(fables)
     config = AlignmentConfig(layer=layer, heads=(head,)).model_dump(mode="json")
@@ -177,11 +193,11 @@ class _CrossAttentionRecorder:
     def __init__(self) -> None:
         self.weights_BHTS: dict[int, Tensor] = {}
 
-    def attention_listener(self, site: AttentionSite) -> AttentionListener | None:
+    def attention_listener(self, site: AttentionModuleId) -> AttentionListener | None:
         if site.kind != "cross":
             return None
 
-        def store(record: AttentionRecord) -> None:
+        def store(record: AttentionIntermediates) -> None:
             self.weights_BHTS[site.layer] = record.weights_BHTS
 
         return store

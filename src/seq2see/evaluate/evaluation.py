@@ -14,7 +14,7 @@ from pydantic import Field
 from seq2see import metrics
 from seq2see.config import Config
 from seq2see.data import fables
-from seq2see.data.fables import Fable
+from seq2see.data.fables import FableSentencePair
 from seq2see.evaluate.alignment_error_rate import AlignmentReport
 from seq2see.evaluate.evaluation_set import EvaluationSet
 from seq2see.metrics import (
@@ -196,7 +196,7 @@ def compute_bleu_and_chrf(
 ) -> dict[str, MetricScore]:
     """Return BLEU and chrF by name; BLEU counts characters if the tokenizer is not installed."""
     tokenize = metrics.find_fallback_tokenization(language)
-    scores = metrics.score_metrics(
+    scores = metrics.compute_metric_scores(
         translations, references, ("bleu", "chrf"), language=language, tokenize=tokenize
     )
     return {str(name): score for name, score in scores.items()}
@@ -233,7 +233,7 @@ def split_into_length_buckets(
 
 
 def compute_pronoun_accuracy(
-    test_fables: Sequence[Fable], translations: Sequence[str]
+    test_fables: Sequence[FableSentencePair], translations: Sequence[str]
 ) -> PronounAccuracy:
     """Count the correct pronouns, in fables in which the predicate determines the pronoun."""
     is_correct = [
@@ -244,7 +244,7 @@ def compute_pronoun_accuracy(
     return PronounAccuracy(len(is_correct), sum(is_correct))
 
 
-def _has_correct_pronoun(fable: Fable, translation: str) -> bool:
+def _has_correct_pronoun(fable: FableSentencePair, translation: str) -> bool:
     """Return whether the word at the index of the pronoun is the pronoun of the reference."""
     assert fable.pronoun
     index = fable.pronoun.target_index

@@ -8,7 +8,7 @@ from typing import Self, cast
 
 from seq2see.data import fables
 from seq2see.data.corpus import BUILTIN_PREFIX, Corpus, CorpusConfig
-from seq2see.data.fables import Fable, SplitName
+from seq2see.data.fables import FableSentencePair, SplitName
 from seq2see.errors import InputError
 from seq2see.text.languages import is_written_without_spaces
 
@@ -30,9 +30,9 @@ class EvaluationSet:
     """Source sentences; not needed to score existing translations."""
     languages: tuple[str | None, str | None] = (None, None)
     """Languages of sources and references, or None if unknown."""
-    fables: Sequence[Fable] = ()
+    fables: Sequence[FableSentencePair] = ()
     """The fables of a built-in set, with gold alignments and pronouns."""
-    head_selection_fables: Sequence[Fable] = ()
+    head_selection_fables: Sequence[FableSentencePair] = ()
     """Fables of another split, on which an attention head is selected."""
 
     def __post_init__(self) -> None:
@@ -78,12 +78,12 @@ class EvaluationSet:
         return [len(split(text)) for text in self.sources or self.references[0]]
 
 
-def _load_fables(config: CorpusConfig) -> tuple[list[Fable], list[Fable]]:
+def _load_fables(config: CorpusConfig) -> tuple[list[FableSentencePair], list[FableSentencePair]]:
     """Return the fables of a built-in corpus and some of another split; both empty for others."""
     name, _, split = config.files[0].removeprefix(BUILTIN_PREFIX).partition("/")
     if config.resolved_format != "builtin" or name not in {"fables", "fables-short"}:
         return [], []
     other: SplitName = "train" if split == "valid" else "valid"
     short = name == "fables-short"
-    own = fables.load_fables(cast("SplitName", split or "train"), short)
-    return own, fables.load_fables(other, short)[:NUM_HEAD_SELECTION_FABLES]
+    own = fables.load_fables_split(cast("SplitName", split or "train"), short)
+    return own, fables.load_fables_split(other, short)[:NUM_HEAD_SELECTION_FABLES]

@@ -22,9 +22,15 @@ from seq2see.explain.interventions import (
     ShiftPositions,
     list_head_ablations,
 )
-from seq2see.explain.patched_model import patch_model
+from seq2see.explain.patched_model import copy_model_with_interventions
 from seq2see.explain.pronoun_test import PronounReport, run_pronoun_test
-from seq2see.explain.trace_format import AttentionMap, Attribution, BeamNode, DecodingStep, Trace
+from seq2see.explain.trace_format import (
+    AttentionModuleTrace,
+    Attribution,
+    BeamNode,
+    DecodingStep,
+    Trace,
+)
 from seq2see.explain.tracing import TraceOptions, explain, trace_translation
 
 
@@ -42,7 +48,7 @@ __all__ = [
     "AblateLayer",
     "AblatePositions",
     "AblateSublayer",
-    "AttentionMap",
+    "AttentionModuleTrace",
     "Attribution",
     "BeamNode",
     "DecodingStep",
@@ -56,10 +62,10 @@ __all__ = [
     "ShiftPositions",
     "Trace",
     "TraceOptions",
+    "copy_model_with_interventions",
     "explain",
     "list_head_ablations",
     "measure_head_importance",
-    "patch_model",
     "run_pronoun_test",
     "trace_translation",
 ]

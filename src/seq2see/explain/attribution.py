@@ -18,10 +18,10 @@ from torch import Tensor
 from seq2see.errors import InputError
 from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.trace_format import (
-    AttentionMap,
+    AttentionModuleTrace,
     Attribution,
     AttributionMethod,
-    MethodCorrelation,
+    MethodCorrelationMatrix,
     TokenizedSentence,
     Trace,
     to_numpy,
@@ -45,7 +45,7 @@ FloatArray = NDArray[np.float32]
 DoubleArray = NDArray[np.float64]
 
 
-def compute_attributions(
+def compute_attributions_per_method(
     explained: ExplainedModel, trace: Trace, methods: Sequence[AttributionMethod]
 ) -> tuple[Attribution, ...]:
     """Return the attributions of a trace by each method, in the order of `methods`.
@@ -95,7 +95,7 @@ def compute_attention_rollout(trace: Trace) -> FloatArray:
 
 
 def _roll_out(
-    residual: DoubleArray, attention_map: AttentionMap | None, values: DoubleArray
+    residual: DoubleArray, attention_map: AttentionModuleTrace | None, values: DoubleArray
 ) -> DoubleArray:
     """Return the rollout after one sublayer, or the residual if the layer is ablated."""
     if attention_map is None:
@@ -206,9 +206,9 @@ class SourceAttributor:
 
     def _integrate(
         self, baseline: Tensor, tokens: Tensor, ranges: Sequence[tuple[float, float]]
-    ) -> list[PathSegment]:
+    ) -> list[IntegrationPathSegment]:
         """Integrate gradients over segments of the path, given by their start and end."""
-        segments: list[PathSegment] = []
+        segments: list[IntegrationPathSegment] = []
         for first in range(0, len(ranges), SEGMENTS_PER_BATCH):
             batch = ranges[first : first + SEGMENTS_PER_BATCH]
             range_N2 = torch.tensor(batch, dtype=tokens.dtype, device=tokens.device)
@@ -223,7 +223,9 @@ class SourceAttributor:
                 log_probs_KT = self.compute_log_probs(self._encode(ends_KSM))
             change_NT = log_probs_KT[1::2] - log_probs_KT[::2]
             for index, (start, end) in enumerate(batch):
-                segments.append(PathSegment(start, end, values_TNS[:, index], change_NT[index]))
+                segments.append(
+                    IntegrationPathSegment(start, end, values_TNS[:, index], change_NT[index])
+                )
         return segments
 
     def _build_signed(
@@ -240,7 +242,7 @@ class SourceAttributor:
 
 
 @dataclass(frozen=True, slots=True)
-class PathSegment:
+class IntegrationPathSegment:
     """A segment of the path from the baseline (0) to the input (1)."""
 
     start: float
@@ -269,8 +271,8 @@ def _has_converged(deltas_NT: Tensor) -> bool:
 
 
 def _split_by_error(
-    segments: Sequence[PathSegment], deltas_NT: Tensor
-) -> tuple[list[PathSegment], list[PathSegment]]:
+    segments: Sequence[IntegrationPathSegment], deltas_NT: Tensor
+) -> tuple[list[IntegrationPathSegment], list[IntegrationPathSegment]]:
     """Return the segments with at least a quarter of the largest error, and the others."""
     errors = deltas_NT.abs().amax(1).tolist()
     threshold = max(errors) / 4
@@ -294,7 +296,9 @@ def _to_floats(values: Tensor) -> FloatArray:
     return array
 
 
-def compute_rank_correlation(attributions: Sequence[Attribution]) -> MethodCorrelation | None:
+def correlate_attribution_methods(
+    attributions: Sequence[Attribution],
+) -> MethodCorrelationMatrix | None:
     """Return Spearman's rank correlation between methods, or None with fewer than two methods.
 
     The result is also None if the source has fewer than `MIN_CORRELATED_WORDS` words.
@@ -305,7 +309,7 @@ def compute_rank_correlation(attributions: Sequence[Attribution]) -> MethodCorre
         np.stack([average_ranks(row) for row in np.abs(each.word_scores)]) for each in attributions
     ]
     table = [[_mean_correlation(a, b) for b in ranks] for a in ranks]
-    return MethodCorrelation(
+    return MethodCorrelationMatrix(
         methods=tuple(each.method for each in attributions), correlation=np.array(table, np.float32)
     )
 

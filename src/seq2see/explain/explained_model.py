@@ -15,12 +15,12 @@ from seq2see.engines.loading import read_alignment_config, read_default_stop_rul
 from seq2see.engines.torch_decoder import AlignmentConfig, CrossAttentionRecorder, TorchDecoder
 from seq2see.errors import InputError
 from seq2see.explain.interventions import Intervention
-from seq2see.explain.patched_model import patch_model
+from seq2see.explain.patched_model import copy_model_with_interventions
 from seq2see.model import (
     NULL_RECORDER,
+    AttentionIntermediates,
     AttentionListener,
-    AttentionRecord,
-    AttentionSite,
+    AttentionModuleId,
     LayerListener,
     StackName,
     Transformer,
@@ -31,7 +31,7 @@ from seq2see.search import (
     IncrementalDecoder,
     LengthConfig,
     SearchConfig,
-    SearchInput,
+    SentenceSearchInput,
     StepOutput,
     StepProcessor,
     StepRecord,
@@ -60,7 +60,7 @@ def display_token(token_id: int, tokenizer: Tokenizer) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class StepAttention:
+class ModuleStepAttention:
     """One attention module in one decoding step: one query per hypothesis."""
 
     weights_RHS: Tensor
@@ -76,7 +76,7 @@ class StepAttention:
 class RecordedStep:
     """One decoding step of all hypotheses."""
 
-    attention: dict[AttentionSite, StepAttention] = field(default_factory=dict)
+    attention: dict[AttentionModuleId, ModuleStepAttention] = field(default_factory=dict)
     layer_outputs: dict[int, Tensor] = field(default_factory=dict)
     """By layer, [R, M]."""
     top_RN: tuple[Tensor, Tensor] | None = None
@@ -103,15 +103,15 @@ class TraceRecorder:
     def __init__(self, detailed_layers: Collection[tuple[StackName, int]], top_k: int) -> None:
         self.detailed_layers = detailed_layers
         self.top_k = top_k
-        self.encoder_attention: dict[AttentionSite, AttentionRecord] = {}
+        self.encoder_attention: dict[AttentionModuleId, AttentionIntermediates] = {}
         self.encoder_outputs: dict[int, Tensor] = {}
-        self.source_keys_values: dict[AttentionSite, tuple[Tensor, Tensor]] = {}
+        self.source_keys_values: dict[AttentionModuleId, tuple[Tensor, Tensor]] = {}
         """Keys and values of cross-attention, equal in all steps and hypotheses, [H, S, D]."""
         self.steps: list[RecordedStep] = []
         self._current_step = RecordedStep()
         self._log_probs_BKV: Tensor | None = None
 
-    def attention_listener(self, site: AttentionSite) -> AttentionListener:
+    def attention_listener(self, site: AttentionModuleId) -> AttentionListener:
         """Return a listener for an attention module."""
         if site.stack == "encoder":
             return lambda record: self.encoder_attention.update({site: record})
@@ -150,27 +150,27 @@ class TraceRecorder:
         self._current_step = RecordedStep()
 
     def select_attention(
-        self, site: AttentionSite, path_rows: Sequence[int]
-    ) -> list[StepAttention]:
+        self, site: AttentionModuleId, path_rows: Sequence[int]
+    ) -> list[ModuleStepAttention]:
         """Return the attention of one hypothesis, given its row in each step."""
         selected = []
         for step, row in zip(self.steps, path_rows, strict=False):
             attention = step.attention[site]
-            fields = (getattr(attention, name) for name in StepAttention.__slots__)
-            selected.append(StepAttention(*(None if x is None else x[row] for x in fields)))  # type: ignore[arg-type]
+            fields = (getattr(attention, name) for name in ModuleStepAttention.__slots__)
+            selected.append(ModuleStepAttention(*(None if x is None else x[row] for x in fields)))  # type: ignore[arg-type]
         return selected
 
-    def _record_attention(self, site: AttentionSite, record: AttentionRecord) -> None:
+    def _record_attention(self, site: AttentionModuleId, record: AttentionIntermediates) -> None:
         masked = record.masked_BHTS
         weights_RHS = record.weights_BHTS[:, :, -1]
         if masked is not None:
             masked = masked.expand_as(record.weights_BHTS)[:, :, -1]
         if (site.stack, site.layer) not in self.detailed_layers:
-            self._current_step.attention[site] = StepAttention(weights_RHS, masked)
+            self._current_step.attention[site] = ModuleStepAttention(weights_RHS, masked)
             return
         if site.kind == "cross":
             self.source_keys_values.setdefault(site, (record.keys_BHSD[0], record.values_BHSD[0]))
-        self._current_step.attention[site] = StepAttention(
+        self._current_step.attention[site] = ModuleStepAttention(
             weights_RHS,
             masked,
             record.scores_BHTS[:, :, -1],
@@ -236,7 +236,7 @@ class ExplainedModel:
 
     def with_interventions(self, interventions: Sequence[Intervention]) -> ExplainedModel:
         """Return a copy with a patched model. Without interventions, attention runs unfused."""
-        return replace(self, model=patch_model(self.model, interventions))
+        return replace(self, model=copy_model_with_interventions(self.model, interventions))
 
     def encode_source(self, text: str) -> list[int]:
         """Return the token ids of a source text. Raise InputError if it has none."""
@@ -294,12 +294,12 @@ class ExplainedModel:
         source_BS = self.build_source_BS(ids)
         (hypotheses,) = search(
             self._build_decoder(source_BS, config, recorder),
-            [SearchInput(source_BS.size(1), prefix=tuple(prefix))],
+            [SentenceSearchInput(source_BS.size(1), prefix=tuple(prefix))],
             config,
             bos=self.special_tokens.decoder_start_id,
             eos=self.special_tokens.target_eos_id,
             pad=self.model.encoder.pad_id,
-            processors=[ForcedTokens(tuple(forced_tokens))] if forced_tokens else (),
+            processors=[ForceTokensProcessor(tuple(forced_tokens))] if forced_tokens else (),
             observer=recorder,
             device=self.device,
         )
@@ -319,7 +319,7 @@ class ExplainedModel:
 
 
 @dataclass(frozen=True, slots=True)
-class ForcedTokens(StepProcessor):
+class ForceTokensProcessor(StepProcessor):
     """Allows only the given token at each step."""
 
     tokens: tuple[int, ...]

@@ -12,9 +12,9 @@ from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.interventions import Intervention, list_head_ablations
-from seq2see.explain.rendering import render_heat_table, render_report
+from seq2see.explain.rendering import render_html_heat_table, render_html_page
 from seq2see.explain.trace_format import TraceBaseModel
-from seq2see.metrics import MetricScore, score
+from seq2see.metrics import MetricScore, compute_metric_score
 from seq2see.progress_callbacks import ProgressCallback
 from seq2see.search import SearchConfig
 from seq2see.translator import TranslationOptions, Translator
@@ -62,8 +62,8 @@ def compute_contrastive_scores(
     """
     engine = TorchEngine(explained.model, explained.special_tokens)
     sources = [explained.encode_source(pair.source) for pair in pairs]
-    correct = encode_targets(explained, [pair.correct for pair in pairs])
-    wrong = encode_targets(explained, [pair.wrong for pair in pairs])
+    correct = encode_targets_with_eos(explained, [pair.correct for pair in pairs])
+    wrong = encode_targets_with_eos(explained, [pair.wrong for pair in pairs])
     scores = engine.score_targets(
         [*zip(sources, correct, strict=True), *zip(sources, wrong, strict=True)]
     )
@@ -79,7 +79,7 @@ def compute_contrastive_scores(
     return differences
 
 
-def ablate_each_head(
+def ablate_heads_on_contrastive_pair(
     explained: ExplainedModel,
     pair: ContrastivePair,
     interventions: Sequence[Intervention] = (),
@@ -116,7 +116,7 @@ def ablate_each_head(
     return AblationResults(log_prob_difference=baseline, ablations=tuple(results))
 
 
-def encode_targets(explained: ExplainedModel, texts: Sequence[str]) -> list[list[int]]:
+def encode_targets_with_eos(explained: ExplainedModel, texts: Sequence[str]) -> list[list[int]]:
     """Return the token ids of translations, each with the end token."""
     ids = explained.tokenizers.target.encode_batch(list(texts))
     return [[*sentence, explained.special_tokens.target_eos_id] for sentence in ids]
@@ -184,7 +184,7 @@ class HeadImportanceReport(TraceBaseModel):
     def save(self, path: Path) -> None:
         """Write a file of the format of its extension: a figure, .json, or else HTML."""
         if path.suffix.lower() in draw.FIGURE_FORMATS:
-            draw.draw_diverging_heatmaps(path, self.title, self.build_tables())
+            draw.save_diverging_heatmaps(path, self.title, self.build_tables())
         elif path.suffix.lower() == ".json":
             path.write_text(self.model_dump_json(), encoding="utf-8")
         else:
@@ -194,11 +194,11 @@ class HeadImportanceReport(TraceBaseModel):
         """Return a self-contained HTML page with one table per kind of attention."""
         max_change = max([1e-9, *(abs(head.bleu_change) for head in self.heads)])
         body = "".join(
-            f"<h2>{table.title}</h2>{render_heat_table(table, max_change)}"
+            f"<h2>{table.title}</h2>{render_html_heat_table(table, max_change)}"
             for table in self.build_tables()
         )
         notes = ["Blue: BLEU decreases when the head is ablated.", self.signature]
-        return render_report(self.title, notes, body)
+        return render_html_page(self.title, notes, body)
 
 
 def measure_head_importance(
@@ -210,13 +210,15 @@ def measure_head_importance(
 ) -> HeadImportanceReport:
     """Translate a test set with each head ablated in turn and compare BLEU with the baseline."""
     ablations = list_head_ablations(explained.model)
-    baseline = compute_bleu(explained, sources, references, search, [])
+    baseline = compute_bleu_with_interventions(explained, sources, references, search, [])
     results = []
     for number, ablation in enumerate(ablations, 1):
         assert ablation.heads is not None
         if on_progress:
             on_progress(number, len(ablations))
-        bleu = compute_bleu(explained, sources, references, search, [ablation]).value
+        bleu = compute_bleu_with_interventions(
+            explained, sources, references, search, [ablation]
+        ).value
         results.append(
             HeadImportance(
                 stack=ablation.stack,
@@ -235,7 +237,7 @@ def measure_head_importance(
     )
 
 
-def compute_bleu(
+def compute_bleu_with_interventions(
     explained: ExplainedModel,
     sources: Sequence[str],
     references: Sequence[str],
@@ -252,4 +254,4 @@ def compute_bleu(
     translator = Translator(engine, explained.tokenizers, explained.languages, explained.max_length)
     translations = translator.translate(list(sources), TranslationOptions(search=search))
     texts = [translation.text for translation in translations]
-    return score(texts, list(references), "bleu", language=explained.languages[1])
+    return compute_metric_score(texts, list(references), "bleu", language=explained.languages[1])

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from seq2see.config import Config
 from seq2see.errors import ConfigError, InputError
-from seq2see.model import AttentionSite, StackName, Transformer
+from seq2see.model import AttentionModuleId, StackName, Transformer
 from seq2see.model.attention import MultiHeadAttention
 
 AttentionKind = Literal["self", "cross"]
@@ -132,22 +132,24 @@ def list_head_ablations(model: Transformer) -> list[AblateHeads]:
             attention=module.site.kind,
             heads=(head,),
         )
-        for _, module in iter_attention_modules(model)
+        for _, module in named_attention_modules(model)
         for head in range(module.heads)
     ]
 
 
-def find_ablated_heads(
-    site: AttentionSite, interventions: Iterable[Intervention], num_heads: int
+def find_ablated_heads_of_module(
+    site: AttentionModuleId, interventions: Iterable[Intervention], num_heads: int
 ) -> tuple[int, ...]:
     """Return the ablated heads of an attention module."""
     ablations = [
         each for each in interventions if isinstance(each, AblateHeads) and applies_to(each, site)
     ]
-    return tuple(sorted({head for each in ablations for head in selected_heads(each, num_heads)}))
+    return tuple(
+        sorted({head for each in ablations for head in find_changed_heads(each, num_heads)})
+    )
 
 
-def check_masked_keys(interventions: Iterable[Intervention], num_source_tokens: int) -> None:
+def check_masked_key_indices(interventions: Iterable[Intervention], num_source_tokens: int) -> None:
     """Raise InputError if a masked key is beyond the end of the source.
 
     Keys of the decoder's self-attention are not checked: the length of the target is unknown.
@@ -162,25 +164,27 @@ def check_masked_keys(interventions: Iterable[Intervention], num_source_tokens: 
             )
 
 
-def has_scaled_scores(site: AttentionSite, interventions: Iterable[Intervention]) -> bool:
+def has_score_scaling_intervention(
+    site: AttentionModuleId, interventions: Iterable[Intervention]
+) -> bool:
     """Return whether an intervention scales the scores of an attention module."""
     return any(isinstance(each, ScaleScores) and applies_to(each, site) for each in interventions)
 
 
-def iter_attention_modules(model: Transformer) -> Iterator[tuple[str, MultiHeadAttention]]:
+def named_attention_modules(model: Transformer) -> Iterator[tuple[str, MultiHeadAttention]]:
     """Yield the name and the module of each attention."""
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
             yield name, module
 
 
-def applies_to(intervention: AblateHeads | ScaleScores | MaskKeys, site: AttentionSite) -> bool:
+def applies_to(intervention: AblateHeads | ScaleScores | MaskKeys, site: AttentionModuleId) -> bool:
     """Return whether an intervention changes this attention module."""
     layer = site.layer if intervention.layer is None else intervention.layer
-    return AttentionSite(intervention.stack, layer, intervention.attention) == site
+    return AttentionModuleId(intervention.stack, layer, intervention.attention) == site
 
 
-def selected_heads(
+def find_changed_heads(
     intervention: AblateHeads | ScaleScores | MaskKeys, num_heads: int
 ) -> Sequence[int]:
     """Return the heads that an intervention changes in a module with this number of heads."""
@@ -190,7 +194,7 @@ def selected_heads(
 def check_interventions(model: Transformer, interventions: Iterable[Intervention]) -> None:
     """Raise InputError if the model does not have a layer, head or sublayer of an intervention."""
     num_layers = {"encoder": len(model.encoder.layers), "decoder": len(model.decoder.layers)}
-    num_heads = next(module.heads for _, module in iter_attention_modules(model))
+    num_heads = next(module.heads for _, module in named_attention_modules(model))
     for each in interventions:
         if isinstance(each, ForceContinuation):
             continue

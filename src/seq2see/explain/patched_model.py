@@ -24,14 +24,14 @@ from seq2see.explain.interventions import (
     ShiftPositions,
     applies_to,
     check_interventions,
-    find_ablated_heads,
-    iter_attention_modules,
-    selected_heads,
+    find_ablated_heads_of_module,
+    find_changed_heads,
+    named_attention_modules,
 )
 from seq2see.model import RelativeAttention, Transformer
-from seq2see.model.attention import Attention, AttentionInputs, MultiHeadAttention
+from seq2see.model.attention import AttentionFunction, AttentionInputs, MultiHeadAttention
 from seq2see.model.cache import LayerCache
-from seq2see.model.embeddings import PositionalEncoding
+from seq2see.model.embeddings import BasePositionalEncoding
 from seq2see.model.encoder_and_decoder import DecoderLayer
 from seq2see.model.masks_and_padding import AttentionMask, BatchLayout
 from seq2see.model.modules import Residual, Sublayer
@@ -47,27 +47,29 @@ _SUBLAYERS = {"self": "attention", "cross": "cross_attention", "feed_forward": "
 """Attribute names of sublayers."""
 
 
-def patch_model(model: Transformer, interventions: Sequence[Intervention]) -> Transformer:
+def copy_model_with_interventions(
+    model: Transformer, interventions: Sequence[Intervention]
+) -> Transformer:
     """Return a copy of the model with interventions; it shares the weights of the original.
 
     Attention of the patched model always runs in its plain, unfused form, so that
-    `patch_model(model, [])` is the baseline for interventions, bit for bit.
+    `copy_model_with_interventions(model, [])` is the baseline for interventions, bit for bit.
 
     Raises:
         InputError: If the model does not have a layer or head of an intervention.
     """
     check_interventions(model, interventions)
     edits: dict[str, ModuleEdit] = {}
-    for name, module in iter_attention_modules(model):
+    for name, module in named_attention_modules(model):
         patches = _collect_head_patches(module, interventions)
         edits[f"{name}.attention"] = _attention_edit(module.heads, patches)
     for intervention in interventions:
         if intervention.kind in _EDIT_BUILDERS:
             edits |= _EDIT_BUILDERS[intervention.kind](model, intervention)
-    return replace_modules(model, edits)
+    return copy_with_replaced_modules(model, edits)
 
 
-def replace_modules(model: ModuleT, edits: Mapping[str, ModuleEdit]) -> ModuleT:
+def copy_with_replaced_modules(model: ModuleT, edits: Mapping[str, ModuleEdit]) -> ModuleT:
     """Return the model with some modules replaced, by their names in `named_modules()`.
 
     The modules that contain a replaced module are copied; weights are never copied.
@@ -90,7 +92,7 @@ def _replace_children(module: nn.Module, name: str, edits: Mapping[str, ModuleEd
 
 
 @dataclass(frozen=True, slots=True)
-class HeadPatches:
+class HeadChanges:
     """Changes of the heads of one attention module; none by default."""
 
     ablated: frozenset[int] = frozenset()
@@ -101,14 +103,14 @@ class HeadPatches:
     """Positions of masked keys, by head."""
 
 
-class PatchedAttention(Attention):
+class AttentionWithChangedHeads(AttentionFunction):
     """Attention with changed heads, always in its plain form.
 
-    Without changes the result equals `Attention.plain_forward` bit for bit. An ablated head still
-    computes its weights, so that they can be recorded; only its output is zero.
+    Without changes the result equals `AttentionFunction.plain_forward` bit for bit. An ablated head
+    still computes its weights, so that they can be recorded; only its output is zero.
     """
 
-    def __init__(self, inner: Attention, heads: int, patches: HeadPatches) -> None:
+    def __init__(self, inner: AttentionFunction, heads: int, patches: HeadChanges) -> None:
         super().__init__(inner.dropout)
         self.inner = inner
         self.heads = heads
@@ -194,10 +196,10 @@ class AblatedResidual(nn.Module):
         return self.inner(x_NM, lambda h_NM: torch.zeros_like(sublayer(h_NM)))
 
 
-class ShiftedPositions(PositionalEncoding):
+class ShiftedPositionalEncoding(BasePositionalEncoding):
     """Positional encodings that start at a later position."""
 
-    def __init__(self, inner: PositionalEncoding, shift: int) -> None:
+    def __init__(self, inner: BasePositionalEncoding, shift: int) -> None:
         super().__init__()
         self.inner = inner
         self.shift = shift
@@ -214,7 +216,7 @@ class ShiftedPositions(PositionalEncoding):
         return self.inner(x_BTM, offset + self.shift)
 
 
-class NoRelativePositions(nn.Module):
+class ZeroRelativePositionEmbeddings(nn.Module):
     """Replaces `RelativePositionEmbeddings`: scores and outputs do not depend on distances."""
 
     def compute_scores(self, queries_BHTD: Tensor, num_keys: int) -> Tensor:  # noqa: ARG002
@@ -228,25 +230,25 @@ class NoRelativePositions(nn.Module):
 
 def _collect_head_patches(
     module: MultiHeadAttention, interventions: Sequence[Intervention]
-) -> HeadPatches:
+) -> HeadChanges:
     """Combine all interventions on one module: factors are multiplied, masked keys united."""
     scales: dict[int, float] = {}
     masked: dict[int, frozenset[int]] = {}
     for each in interventions:
         if isinstance(each, ScaleScores | MaskKeys) and applies_to(each, module.site):
-            for head in selected_heads(each, module.heads):
+            for head in find_changed_heads(each, module.heads):
                 if isinstance(each, ScaleScores):
                     scales[head] = scales.get(head, 1.0) * each.factor
                 else:
                     masked[head] = masked.get(head, frozenset()).union(each.keys)
-    ablated = frozenset(find_ablated_heads(module.site, interventions, module.heads))
-    return HeadPatches(ablated, scales, masked)
+    ablated = frozenset(find_ablated_heads_of_module(module.site, interventions, module.heads))
+    return HeadChanges(ablated, scales, masked)
 
 
-def _attention_edit(heads: int, patches: HeadPatches) -> ModuleEdit:
+def _attention_edit(heads: int, patches: HeadChanges) -> ModuleEdit:
     def patch(inner: nn.Module) -> nn.Module:
-        assert isinstance(inner, Attention)
-        return PatchedAttention(inner, heads, patches)
+        assert isinstance(inner, AttentionFunction)
+        return AttentionWithChangedHeads(inner, heads, patches)
 
     return patch
 
@@ -274,13 +276,13 @@ def _ablate_sublayer(
 
 def _ablate_positions(model: Transformer, ablation: AblatePositions) -> dict[str, ModuleEdit]:
     def remove_absolute(_: nn.Module) -> nn.Module:
-        return PositionalEncoding()
+        return BasePositionalEncoding()
 
     def remove_relative(_: nn.Module) -> nn.Module:
-        return NoRelativePositions()
+        return ZeroRelativePositionEmbeddings()
 
     edits: dict[str, ModuleEdit] = {f"{ablation.stack}.embeddings.positions": remove_absolute}
-    for name, module in iter_attention_modules(model):
+    for name, module in named_attention_modules(model):
         if module.site.stack == ablation.stack and isinstance(module.attention, RelativeAttention):
             edits[f"{name}.attention.distances"] = remove_relative
     return edits
@@ -291,8 +293,8 @@ def _shift_positions(
     shift: ShiftPositions,
 ) -> dict[str, ModuleEdit]:
     def shift_module(inner: nn.Module) -> nn.Module:
-        assert isinstance(inner, PositionalEncoding)
-        return ShiftedPositions(inner, shift.offset)
+        assert isinstance(inner, BasePositionalEncoding)
+        return ShiftedPositionalEncoding(inner, shift.offset)
 
     return {f"{shift.stack}.embeddings.positions": shift_module}
 

@@ -17,23 +17,23 @@ from torch import Tensor
 
 from seq2see import draw
 from seq2see.data import fables
-from seq2see.data.fables import ContrastivePair, Fable
+from seq2see.data.fables import ContrastivePair, FableSentencePair
 from seq2see.data.fables.phrases_and_clauses import WORD_PATTERN
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.head_ablation import (
     HeadAblation,
-    ablate_each_head,
+    ablate_heads_on_contrastive_pair,
     compute_contrastive_scores,
-    encode_targets,
+    encode_targets_with_eos,
     find_first_difference,
 )
-from seq2see.explain.rendering import render_heat_table, render_report, render_table
+from seq2see.explain.rendering import render_html_heat_table, render_html_page, render_html_table
 from seq2see.explain.trace_format import TraceBaseModel
 from seq2see.explain.words_and_alternatives import build_source_sentence
-from seq2see.model import AttentionRecord, AttentionSite, StackName
-from seq2see.text.tokenizer import find_source_offsets
+from seq2see.model import AttentionIntermediates, AttentionModuleId, StackName
+from seq2see.text.tokenizer import find_offsets_in_original_text
 
 # B sentences, H heads, T queries, S source tokens
 
@@ -94,7 +94,7 @@ def bonferroni_z(num_tests: int) -> float:
     return high
 
 
-class PronounAttention(TraceBaseModel):
+class PronounAttentionWeights(TraceBaseModel):
     """Attention of one encoder head from "it"."""
 
     layer: int
@@ -108,7 +108,7 @@ class PronounAttention(TraceBaseModel):
         return f"layer {self.layer}, head {self.head}"
 
 
-class PronounCase(TraceBaseModel):
+class PronounCaseResult(TraceBaseModel):
     """One sentence with "it", and a correct and a wrong translation."""
 
     source: str
@@ -121,7 +121,7 @@ class PronounCase(TraceBaseModel):
     wrong_probability: float
     log_prob_difference: float
     """log p(correct) − log p(wrong); positive if the model prefers the correct pronoun."""
-    pronoun_attention: tuple[PronounAttention, ...]
+    pronoun_attention: tuple[PronounAttentionWeights, ...]
     ablations: tuple[HeadAblation, ...]
 
     def format_summary(self) -> str:
@@ -137,7 +137,7 @@ class PronounCase(TraceBaseModel):
         )
 
 
-class AntecedentPreference(TraceBaseModel):
+class HeadAntecedentPreference(TraceBaseModel):
     """How often an encoder head attends from "it" more to the antecedent than to the other noun."""
 
     layer: int
@@ -149,16 +149,16 @@ class PronounReport(TraceBaseModel):
     """Results of the pronoun test."""
 
     corpus: str
-    examples: tuple[PronounCase, ...]
+    examples: tuple[PronounCaseResult, ...]
     """The sentences with "too tired" and "too wide"."""
     accuracy: Proportion
     """How often the model prefers the correct translation to the wrong one."""
     masked_accuracy: Proportion
     """The same with the deciding word masked. Sources are then equal in pairs: half is correct."""
-    heads: tuple[AntecedentPreference, ...]
+    heads: tuple[HeadAntecedentPreference, ...]
 
     @property
-    def best_head(self) -> AntecedentPreference:
+    def best_head(self) -> HeadAntecedentPreference:
         """Head that attends to the antecedent most often."""
         return max(self.heads, key=lambda head: head.proportion.value)
 
@@ -194,14 +194,16 @@ class PronounReport(TraceBaseModel):
         """Write a file of the format of its extension: a figure, .json, or else HTML."""
         suffix = path.suffix.lower()
         if suffix in draw.FIGURE_FORMATS:
-            draw.draw_heatmaps(path, 'Attention from "it" in each encoder head', _heatmaps(self))
+            draw.save_heatmaps(path, 'Attention from "it" in each encoder head', _heatmaps(self))
             return
         text = self.model_dump_json() if suffix == ".json" else self.to_html()
         path.write_text(text, encoding="utf-8")
 
     def to_html(self) -> str:
         """Return a self-contained HTML page."""
-        return render_report("Pronoun test", self.proportion_lines(), "".join(_render_body(self)))
+        return render_html_page(
+            "Pronoun test", self.proportion_lines(), "".join(_render_body(self))
+        )
 
 
 def run_pronoun_test(
@@ -241,21 +243,21 @@ def _measure_accuracy(explained: ExplainedModel, pairs: Sequence[ContrastivePair
     return Proportion.from_counts(sum(score > 0 for score in scores), len(scores))
 
 
-def _build_case(explained: ExplainedModel, fable: Fable) -> PronounCase:
+def _build_case(explained: ExplainedModel, fable: FableSentencePair) -> PronounCaseResult:
     assert fable.pronoun
     assert fable.pronoun.contrastive_pair
     pair = fable.pronoun.contrastive_pair
-    correct, wrong = encode_targets(explained, [pair.correct, pair.wrong])
+    correct, wrong = encode_targets_with_eos(explained, [pair.correct, pair.wrong])
     step = find_first_difference(correct, wrong)
     source = explained.encode_source(fable.source)
     engine = TorchEngine(explained.with_interventions([]).model, explained.special_tokens)
     correct_scores, wrong_scores = engine.score_targets([(source, correct), (source, wrong)])
-    results = ablate_each_head(explained, pair)
+    results = ablate_heads_on_contrastive_pair(explained, pair)
     tokenizer = explained.tokenizers.source
     sentence = build_source_sentence(
         fable.source, source, explained.special_tokens, tokenizer, explained.languages[0]
     )
-    return PronounCase(
+    return PronounCaseResult(
         source=fable.source,
         tokens=tuple(token.text for token in sentence.tokens),
         correct_token=explained.display_target_token(correct[step])[1],
@@ -274,8 +276,8 @@ class _EncoderAttentionRecorder:
     def __init__(self) -> None:
         self.weights_HTS: dict[int, Tensor] = {}
 
-    def attention_listener(self, site: AttentionSite) -> Any:
-        def record_weights(record: AttentionRecord) -> None:
+    def attention_listener(self, site: AttentionModuleId) -> Any:
+        def record_weights(record: AttentionIntermediates) -> None:
             self.weights_HTS[site.layer] = record.weights_BHTS[0]
 
         return record_weights
@@ -284,7 +286,9 @@ class _EncoderAttentionRecorder:
 
 
 @torch.inference_mode()
-def _record_pronoun_attention(explained: ExplainedModel, fable: Fable) -> dict[int, Tensor]:
+def _record_pronoun_attention(
+    explained: ExplainedModel, fable: FableSentencePair
+) -> dict[int, Tensor]:
     """Return the attention from "it" in each encoder layer, mean over its tokens, [H, S]."""
     assert fable.pronoun
     ids = explained.encode_source(fable.source)
@@ -294,23 +298,25 @@ def _record_pronoun_attention(explained: ExplainedModel, fable: Fable) -> dict[i
     return {layer: weights[:, tokens].mean(1) for layer, weights in recorder.weights_HTS.items()}
 
 
-def _list_pronoun_attention(explained: ExplainedModel, fable: Fable) -> Iterator[PronounAttention]:
+def _list_pronoun_attention(
+    explained: ExplainedModel, fable: FableSentencePair
+) -> Iterator[PronounAttentionWeights]:
     for layer, weights_HS in sorted(_record_pronoun_attention(explained, fable).items()):
         for head, weights in enumerate(weights_HS.tolist()):
-            yield PronounAttention(layer=layer, head=head, weights=tuple(weights))
+            yield PronounAttentionWeights(layer=layer, head=head, weights=tuple(weights))
 
 
 def _find_tokens(explained: ExplainedModel, text: str, ids: Sequence[int], word: int) -> list[int]:
     """Return the indices of the tokens of a word, given its index in the fable."""
     start, end = [match.span() for match in WORD_PATTERN.finditer(text)][word]
     num_before = 0 if explained.special_tokens.source_bos_id is None else 1
-    offsets = find_source_offsets(explained.tokenizers.source, ids, text)
+    offsets = find_offsets_in_original_text(explained.tokenizers.source, ids, text)
     return [num_before + i for i, (a, b) in enumerate(offsets) if a < end and b > start]
 
 
 def _count_antecedent_preferences(
-    explained: ExplainedModel, cases: Sequence[Fable]
-) -> Iterator[AntecedentPreference]:
+    explained: ExplainedModel, cases: Sequence[FableSentencePair]
+) -> Iterator[HeadAntecedentPreference]:
     """Yield for each head how often the antecedent gets more attention than the other noun."""
     counts: dict[tuple[int, int], int] = {}
     for fable in cases:
@@ -326,7 +332,7 @@ def _count_antecedent_preferences(
                 counts[layer, head] = counts.get((layer, head), 0) + prefers
     for (layer, head), count in sorted(counts.items()):
         proportion = Proportion.from_counts(count, len(cases))
-        yield AntecedentPreference(layer=layer, head=head, proportion=proportion)
+        yield HeadAntecedentPreference(layer=layer, head=head, proportion=proportion)
 
 
 def _heatmaps(report: PronounReport) -> list[draw.Heatmap]:
@@ -350,7 +356,7 @@ def _render_body(report: PronounReport) -> Iterator[str]:
         labels = [attention.label for attention in case.pronoun_attention]
         weights = [attention.weights for attention in case.pronoun_attention]
         table = draw.DivergingHeatmap("", labels, case.tokens, weights)
-        yield render_heat_table(table, 1, unsigned=True)
+        yield render_html_heat_table(table, 1, unsigned=True)
         yield (
             '<p class="note">Change of the log-probability difference when each head is ablated, '
             "in nats:</p>"
@@ -362,7 +368,7 @@ def _render_body(report: PronounReport) -> Iterator[str]:
         [f"layer {head.layer}, head {head.head}", head.proportion.format_with_significance()]
         for head in report.heads
     ]
-    yield render_table(["encoder head", f"sentences of {report.corpus}"], rows)
+    yield render_html_table(["encoder head", f"sentences of {report.corpus}"], rows)
     yield "</section>"
 
 
@@ -376,4 +382,4 @@ def _render_ablations(ablations: Sequence[HeadAblation]) -> str:
         [f"head {head}" for head in heads],
         [[values.get((address, head), math.nan) for head in heads] for address in addresses],
     )
-    return render_heat_table(table, max([1e-9, *(abs(each.change) for each in ablations)]))
+    return render_html_heat_table(table, max([1e-9, *(abs(each.change) for each in ablations)]))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from seq2see import draw
 from seq2see.draw import DivergingHeatmap
 from seq2see.errors import InputError
-from seq2see.explain.trace_format import AttentionMap, Trace
+from seq2see.explain.trace_format import AttentionModuleTrace, Trace
 
 TRACE_FORMATS = (".json", ".html", *draw.FIGURE_FORMATS)
 MIN_COLOR_SCALE_MAX = 0.25
@@ -53,7 +53,7 @@ def save_trace(trace: Trace, path: Path) -> None:
     """
     suffix = path.suffix.lower()
     if suffix in draw.FIGURE_FORMATS:
-        draw_trace(trace, path)
+        save_cross_attention_figure(trace, path)
         return
     check_trace_path(path)
     text = trace.to_json() if suffix == ".json" else render_trace_html(trace)
@@ -105,7 +105,7 @@ def read_page_file(name: str) -> str:
     return (files("seq2see.explain") / "page" / name).read_text(encoding="utf-8")
 
 
-def draw_trace(trace: Trace, path: Path) -> None:
+def save_cross_attention_figure(trace: Trace, path: Path) -> None:
     """Draw the cross-attention (mean and all heads) and the probability of each step.
 
     Raises:
@@ -120,13 +120,13 @@ def draw_trace(trace: Trace, path: Path) -> None:
         trace.axis_labels("source"),
         trace.mean_cross_attention(),
     )
-    steps = draw.RowBars("probability", [step.probability for step in trace.steps])
+    steps = draw.HeatmapRowBars("probability", [step.probability for step in trace.steps])
     title = f"{trace.source.text}\n{trace.translation.text}"
-    draw.draw_attention(path, title, heatmap, _build_thumbnails(maps), steps)
+    draw.save_attention_figure(path, title, heatmap, _build_thumbnails(maps), steps)
 
 
-def draw_attention_map(
-    trace: Trace, path: Path, attention_map: AttentionMap, head: int | None
+def save_attention_map_figure(
+    trace: Trace, path: Path, attention_map: AttentionModuleTrace, head: int | None
 ) -> None:
     """Draw one head of an attention map, or the mean of its heads if `head` is None.
 
@@ -142,7 +142,7 @@ def draw_attention_map(
     rows = trace.axis_labels(attention_map.query_axis, weights.shape[0])
     columns = trace.axis_labels(attention_map.key_axis, weights.shape[1])
     heatmap = _build_heatmap(f"{attention_map.address}, {name}", rows, columns, weights)
-    draw.draw_attention(path, trace.source.text, heatmap, None, None)
+    draw.save_attention_figure(path, trace.source.text, heatmap, None, None)
 
 
 def _build_heatmap(
@@ -153,7 +153,7 @@ def _build_heatmap(
     return draw.Heatmap(full_title, rows, columns, weights.tolist(), max_value)
 
 
-def _build_thumbnails(maps: list[AttentionMap]) -> draw.HeatmapThumbnails:
+def _build_thumbnails(maps: list[AttentionModuleTrace]) -> draw.HeatmapThumbnails:
     top_first = maps[::-1]
     return draw.HeatmapThumbnails(
         "All heads",
@@ -163,7 +163,7 @@ def _build_thumbnails(maps: list[AttentionMap]) -> draw.HeatmapThumbnails:
     )
 
 
-def render_report(title: str, paragraphs: Iterable[str], body: str) -> str:
+def render_html_page(title: str, paragraphs: Iterable[str], body: str) -> str:
     """Return a self-contained HTML page; `body` is HTML, title and paragraphs are text."""
     return _REPORT_PAGE.format(
         title=escape(title),
@@ -173,7 +173,9 @@ def render_report(title: str, paragraphs: Iterable[str], body: str) -> str:
     )
 
 
-def render_heat_table(table: DivergingHeatmap, max_value: float, unsigned: bool = False) -> str:
+def render_html_heat_table(
+    table: DivergingHeatmap, max_value: float, unsigned: bool = False
+) -> str:
     """Return an HTML table with colored cells: blue for negative values, red for positive ones.
 
     Args:
@@ -189,7 +191,7 @@ def render_heat_table(table: DivergingHeatmap, max_value: float, unsigned: bool 
     return _render_table_html(["", *table.column_labels], "".join(cells))
 
 
-def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def render_html_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return an HTML table of texts."""
     body = "".join(
         f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows

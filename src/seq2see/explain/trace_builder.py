@@ -12,21 +12,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seq2see.explain.explained_model import RecordedStep, StepAttention, TraceRecorder
+from seq2see.explain.explained_model import ModuleStepAttention, RecordedStep, TraceRecorder
 from seq2see.explain.trace_format import (
-    AttentionMap,
+    AttentionModuleTrace,
     BeamLayerAttention,
     BeamNode,
     BeamTree,
     DecodingStep,
     HeadSummary,
+    LayerLogitLens,
     LayerOutput,
-    LogitLens,
     NodeStatus,
     TokenCandidate,
     to_numpy,
 )
-from seq2see.model import AttentionRecord, AttentionSite, Transformer
+from seq2see.model import AttentionIntermediates, AttentionModuleId, Transformer
 from seq2see.search import CandidateStatus, Hypothesis
 
 # H heads, T steps or queries, S source tokens or keys, R rows of a step: one per hypothesis,
@@ -51,7 +51,7 @@ class BeamPath:
     rows: tuple[int, ...]
 
 
-def build_candidate(token_id: int, log_prob: float, display: TokenDisplay) -> TokenCandidate:
+def build_token_candidate(token_id: int, log_prob: float, display: TokenDisplay) -> TokenCandidate:
     """Return a candidate for the next token."""
     piece, text = display(token_id)
     return TokenCandidate(
@@ -175,7 +175,7 @@ def build_decoding_steps(
             rank=int(step.candidates["ranks"].view(-1)[_candidate_index(step, row, node)]),
             entropy=float(step.entropy_R[row]),
             top_candidates=tuple(
-                build_candidate(t, p, display) for t, p in zip(tokens, log_probs, strict=True)
+                build_token_candidate(t, p, display) for t, p in zip(tokens, log_probs, strict=True)
             ),
         )
         input_piece = node.piece
@@ -192,12 +192,12 @@ def build_layer_outputs(recorder: TraceRecorder, path: BeamPath) -> Iterator[Lay
         is_detailed = ("encoder", layer) in recorder.detailed_layers
         yield _build_layer_output("encoder", layer, states, is_detailed)
     for layer in sorted(recorder.steps[0].layer_outputs):
-        states = stack_decoder_states(recorder, path, layer)
+        states = stack_layer_outputs_along_path(recorder, path, layer)
         is_detailed = ("decoder", layer) in recorder.detailed_layers
         yield _build_layer_output("decoder", layer, states, is_detailed)
 
 
-def stack_decoder_states(recorder: TraceRecorder, path: BeamPath, layer: int) -> Tensor:
+def stack_layer_outputs_along_path(recorder: TraceRecorder, path: BeamPath, layer: int) -> Tensor:
     """Return the outputs of a decoder layer along a path, [T, M]."""
     pairs = zip(recorder.steps, path.rows, strict=False)
     return torch.stack([step.layer_outputs[layer][row] for step, row in pairs])
@@ -219,7 +219,7 @@ def compute_logit_lenses(
     tokens: Sequence[int],
     display: TokenDisplay,
     top_k: int = 3,
-) -> Iterator[LogitLens]:
+) -> Iterator[LayerLogitLens]:
     """Yield the output distribution computed from each decoder layer along a path.
 
     Args:
@@ -232,21 +232,24 @@ def compute_logit_lenses(
     """
     target_T = torch.tensor(tokens)
     for layer in sorted(recorder.steps[0].layer_outputs):
-        states_TM = stack_decoder_states(recorder, path, layer)
+        states_TM = stack_layer_outputs_along_path(recorder, path, layer)
         log_probs_TV = model.output.log_probabilities(model.decoder.norm(states_TM)).cpu()
         best = log_probs_TV.topk(min(top_k, log_probs_TV.size(1)), dim=1)
-        yield LogitLens(
+        yield LayerLogitLens(
             layer=layer,
             probability=to_numpy(log_probs_TV.gather(1, target_T[:, None])[:, 0].exp()),
             top_candidates=tuple(
-                tuple(build_candidate(t, p, display) for t, p in zip(ids, log_probs, strict=True))
+                tuple(
+                    build_token_candidate(t, p, display)
+                    for t, p in zip(ids, log_probs, strict=True)
+                )
                 for ids, log_probs in zip(best.indices.tolist(), best.values.tolist(), strict=True)
             ),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionInfo:
+class AttentionModuleProperties:
     """Properties of an attention module that are not recorded."""
 
     scale: float | None
@@ -255,9 +258,12 @@ class AttentionInfo:
     """Whether keys are projected to fewer positions, as in Linformer."""
 
 
-def build_encoder_map(
-    site: AttentionSite, record: AttentionRecord, is_detailed: bool, info: AttentionInfo
-) -> AttentionMap:
+def build_encoder_layer_attention_map(
+    site: AttentionModuleId,
+    record: AttentionIntermediates,
+    is_detailed: bool,
+    info: AttentionModuleProperties,
+) -> AttentionModuleTrace:
     """Return the attention map of an encoder layer, with scores and vectors if detailed."""
     weights_HTS = record.weights_BHTS[0]
     masked = record.masked_BHTS
@@ -275,9 +281,12 @@ def build_encoder_map(
     return _build_map(site, axes, weights_HTS, mask_HTS, info, details)
 
 
-def build_decoder_map(
-    site: AttentionSite, recorder: TraceRecorder, path: BeamPath, info: AttentionInfo
-) -> AttentionMap:
+def build_decoder_layer_attention_map(
+    site: AttentionModuleId,
+    recorder: TraceRecorder,
+    path: BeamPath,
+    info: AttentionModuleProperties,
+) -> AttentionModuleTrace:
     """Return the attention map of a decoder layer along a path, padded with zeros."""
     steps = recorder.select_attention(site, path.rows)
     num_keys = steps[-1].weights_RHS.size(-1)
@@ -295,7 +304,7 @@ def build_decoder_map(
 
 
 def _stack_keys_values(
-    site: AttentionSite, recorder: TraceRecorder, steps: Sequence[StepAttention]
+    site: AttentionModuleId, recorder: TraceRecorder, steps: Sequence[ModuleStepAttention]
 ) -> dict[str, NDArray[Any]]:
     if site.kind == "cross":
         keys, values = recorder.source_keys_values[site]
@@ -315,7 +324,9 @@ def _stack_steps(rows: Sequence[Tensor | None], width: int | None = None) -> Ten
     return torch.stack(padded, dim=1)
 
 
-def _build_mask(steps: Sequence[StepAttention], num_keys: int, is_causal: bool) -> Tensor | None:
+def _build_mask(
+    steps: Sequence[ModuleStepAttention], num_keys: int, is_causal: bool
+) -> Tensor | None:
     """Return the masked keys of each query, or None if there are none.
 
     With `is_causal`, keys of later steps are masked; they do not exist during decoding.
@@ -333,18 +344,18 @@ def _build_mask(steps: Sequence[StepAttention], num_keys: int, is_causal: bool) 
 
 
 def _build_map(
-    site: AttentionSite,
+    site: AttentionModuleId,
     axes: tuple[Any, Any],
     weights_HTS: Tensor,
     mask_HTS: Tensor | None,
-    info: AttentionInfo,
+    info: AttentionModuleProperties,
     details: dict[str, NDArray[Any]],
-) -> AttentionMap:
+) -> AttentionModuleTrace:
     if mask_HTS is not None and not mask_HTS.any():
         mask_HTS = None
     is_shared = mask_HTS is not None and bool((mask_HTS == mask_HTS[:1]).all())
     mask = None if mask_HTS is None else to_numpy(mask_HTS[0] if is_shared else mask_HTS, np.uint8)
-    return AttentionMap(
+    return AttentionModuleTrace(
         stack=site.stack,
         layer=site.layer,
         kind=site.kind,

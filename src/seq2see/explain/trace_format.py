@@ -229,7 +229,7 @@ class HeadSummary(TraceBaseModel):
     """Distance between query and key in tokens, weighted; None for cross-attention."""
 
 
-class AttentionMap(TraceBaseModel):
+class AttentionModuleTrace(TraceBaseModel):
     """One attention module of one layer with all heads; rows are queries."""
 
     stack: Literal["encoder", "decoder"]
@@ -277,7 +277,7 @@ class LayerOutput(TraceBaseModel):
     """[tokens, M], for detailed layers."""
 
 
-class LogitLens(TraceBaseModel):
+class LayerLogitLens(TraceBaseModel):
     """Logit lens: the output distribution computed from a decoder layer."""
 
     layer: int
@@ -301,7 +301,7 @@ class Attribution(TraceBaseModel):
     """integrated_gradients: largest relative error of the sum of a row."""
 
 
-class MethodCorrelation(TraceBaseModel):
+class MethodCorrelationMatrix(TraceBaseModel):
     """Spearman's rank correlation between methods, of absolute word scores."""
 
     methods: tuple[AttributionMethod, ...]
@@ -376,11 +376,11 @@ class Trace(TraceBaseModel):
     translation: ScoredTranslation
     steps: tuple[DecodingStep, ...]
     beam: BeamTree
-    attention: tuple[AttentionMap, ...]
+    attention: tuple[AttentionModuleTrace, ...]
     layer_outputs: tuple[LayerOutput, ...]
-    logit_lens: tuple[LogitLens, ...]
+    logit_lens: tuple[LayerLogitLens, ...]
     attributions: tuple[Attribution, ...] = ()
-    rank_correlation: MethodCorrelation | None = None
+    rank_correlation: MethodCorrelationMatrix | None = None
     word_alternatives: tuple[WordAlternatives, ...] = ()
 
     @classmethod
@@ -401,7 +401,7 @@ class Trace(TraceBaseModel):
         target = [token.text for token in self.target.tokens]
         return target if axis == "target" else [self.start_token.text, *target[:-1]]
 
-    def attention_map(self, stack: str, layer: int, kind: str) -> AttentionMap:
+    def attention_map(self, stack: str, layer: int, kind: str) -> AttentionModuleTrace:
         """Return one attention map. Raise InputError if the trace does not contain it."""
         for attention_map in self.attention:
             if attention_map.address == f"{stack}.{layer}.{kind}":

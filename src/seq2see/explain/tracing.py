@@ -15,17 +15,20 @@ from seq2see.engines.batching import add_special_tokens
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.explain import trace_builder
-from seq2see.explain.attribution import compute_attributions, compute_rank_correlation
+from seq2see.explain.attribution import (
+    compute_attributions_per_method,
+    correlate_attribution_methods,
+)
 from seq2see.explain.explained_model import ExplainedModel, TraceRecorder
 from seq2see.explain.interventions import (
     ForceContinuation,
     Intervention,
-    check_masked_keys,
-    find_ablated_heads,
-    has_scaled_scores,
+    check_masked_key_indices,
+    find_ablated_heads_of_module,
+    has_score_scaling_intervention,
 )
 from seq2see.explain.trace_format import (
-    AttentionMap,
+    AttentionModuleTrace,
     Attribution,
     AttributionMethod,
     InterventionEffect,
@@ -41,7 +44,7 @@ from seq2see.explain.words_and_alternatives import (
     find_word_alternatives,
 )
 from seq2see.model import (
-    AttentionSite,
+    AttentionModuleId,
     DotProductAttention,
     LinformerAttention,
     RelativeAttention,
@@ -130,7 +133,7 @@ def explain(
     """
     engine = translator.engine
     search = engine.resolve_config(search or SearchConfig())
-    explained, options = build_explained_model(translator, source), options or TraceOptions()
+    explained, options = wrap_model_for_explaining(translator, source), options or TraceOptions()
     trace = trace_translation(
         explained, source, target, search, interventions, options, check_cancelled
     )
@@ -142,7 +145,7 @@ def explain(
     return trace_translation(explained, source, translation, search, (), options, check_cancelled)
 
 
-def build_explained_model(translator: Translator, source: str) -> ExplainedModel:
+def wrap_model_for_explaining(translator: Translator, source: str) -> ExplainedModel:
     """Return the model of a translator, to explain the translation of a source text.
 
     Raises:
@@ -190,7 +193,7 @@ def trace_translation(
         return builder.build(forced)
     if forced and any(isinstance(each, ForceContinuation) for each in interventions):
         raise InputError("a target and a forced continuation cannot be combined: give one of them")
-    check_masked_keys(interventions, len(add_special_tokens(ids, explained.special_tokens)))
+    check_masked_key_indices(interventions, len(add_special_tokens(ids, explained.special_tokens)))
     plain, patched = explained.with_interventions([]), explained.with_interventions(interventions)
     tokens = plain.search(ids, search, forced_tokens=forced).tokens
     # Both are forced, so that the log-probabilities differ only by the interventions.
@@ -295,14 +298,14 @@ class _TraceBuilder:
         attributions: list[Attribution] = []
         for method in self.options.attributions:
             self.check_cancelled()
-            attributions += compute_attributions(self.explained, trace, [method])
+            attributions += compute_attributions_per_method(self.explained, trace, [method])
         self.check_cancelled()
         with_words = self.options.word_alternatives
         alternatives = find_word_alternatives(self.explained, trace) if with_words else ()
         return trace.model_copy(
             update={
                 "attributions": tuple(attributions),
-                "rank_correlation": compute_rank_correlation(attributions),
+                "rank_correlation": correlate_attribution_methods(attributions),
                 "word_alternatives": tuple(alternatives),
             }
         )
@@ -320,34 +323,36 @@ class _TraceBuilder:
         text = explained.decode_hypothesis(best)
         return build_target_sentence(text, best.tokens, best.is_finished, tokenizer, language)
 
-    def _attention_maps(self, path: trace_builder.BeamPath) -> Iterator[AttentionMap]:
+    def _attention_maps(self, path: trace_builder.BeamPath) -> Iterator[AttentionModuleTrace]:
         recorder = self.recorder
         for site in sorted(recorder.encoder_attention, key=_sort_key):
             is_detailed = (site.stack, site.layer) in recorder.detailed_layers
             record = recorder.encoder_attention[site]
             info = self._attention_info(site)
-            yield trace_builder.build_encoder_map(site, record, is_detailed, info)
+            yield trace_builder.build_encoder_layer_attention_map(site, record, is_detailed, info)
         for site in sorted(recorder.steps[0].attention, key=_sort_key):
-            yield trace_builder.build_decoder_map(site, recorder, path, self._attention_info(site))
+            yield trace_builder.build_decoder_layer_attention_map(
+                site, recorder, path, self._attention_info(site)
+            )
 
-    def _attention_info(self, site: AttentionSite) -> trace_builder.AttentionInfo:
+    def _attention_info(self, site: AttentionModuleId) -> trace_builder.AttentionModuleProperties:
         module = self.modules[site]
         attention = getattr(module.attention, "inner", module.attention)
         scale = attention.scale if isinstance(attention, DotProductAttention) else None
-        return trace_builder.AttentionInfo(
-            scale=None if has_scaled_scores(site, self.interventions) else scale,
-            ablated_heads=find_ablated_heads(site, self.interventions, module.heads),
+        return trace_builder.AttentionModuleProperties(
+            scale=None if has_score_scaling_intervention(site, self.interventions) else scale,
+            ablated_heads=find_ablated_heads_of_module(site, self.interventions, module.heads),
             projects_keys=isinstance(attention, LinformerAttention),
         )
 
 
-def _sort_key(site: AttentionSite) -> tuple[str, int, int]:
+def _sort_key(site: AttentionModuleId) -> tuple[str, int, int]:
     """Order by stack and layer, self-attention before cross-attention."""
     return site.stack, site.layer, site.kind == "cross"
 
 
 def _describe_model(
-    explained: ExplainedModel, modules: dict[AttentionSite, MultiHeadAttention]
+    explained: ExplainedModel, modules: dict[AttentionModuleId, MultiHeadAttention]
 ) -> ModelShape:
     model = explained.model
     heads = next(iter(modules.values())).heads
@@ -365,7 +370,9 @@ def _describe_model(
     )
 
 
-def _positions_kind(model: Transformer, modules: dict[AttentionSite, MultiHeadAttention]) -> str:
+def _positions_kind(
+    model: Transformer, modules: dict[AttentionModuleId, MultiHeadAttention]
+) -> str:
     """Return the kind of positions by its name in `PositionsConfig`."""
     if any(isinstance(module.attention, RelativeAttention) for module in modules.values()):
         return "relative"
@@ -447,13 +454,13 @@ def add_intervention_effect(
         baseline=build_scored_translation(explained, baseline),
         baseline_log_prob_after=patched_baseline.log_prob,
         word_diff=tuple(
-            diff_words([w.text for w in before.words], [w.text for w in trace.target.words])
+            tag_word_changes([w.text for w in before.words], [w.text for w in trace.target.words])
         ),
     )
     return trace.model_copy(update={"intervention_effect": effect})
 
 
-def diff_words(
+def tag_word_changes(
     before: Sequence[str], after: Sequence[str]
 ) -> Iterator[tuple[Literal["same", "removed", "added"], str]]:
     """Yield the words of both texts in order, each with its kind of change."""

@@ -29,7 +29,7 @@ from seq2see.search import (
     Hypothesis,
     LengthConfig,
     SearchConfig,
-    SearchInput,
+    SentenceSearchInput,
     StepProcessor,
     search,
 )
@@ -79,7 +79,7 @@ def build_start_token(special_tokens: SpecialTokens, tokenizer: Tokenizer) -> Se
     return SentenceToken(id=token_id, piece=tokenizer.pieces[token_id], text="⟨start⟩", word=None)
 
 
-def find_word_starts(pieces: Sequence[str], language: str) -> list[bool]:
+def mark_word_starts(pieces: Sequence[str], language: str) -> list[bool]:
     """Return for each piece whether it starts a word. French "l'animal" is two words."""
     if not pieces:
         return []
@@ -113,7 +113,7 @@ def _build_sentence(
     language: str,
 ) -> TokenizedSentence:
     first, end = int(has_start), len(ids) - int(has_end)
-    starts = find_word_starts([tokenizer.pieces[token] for token in ids[first:end]], language)
+    starts = mark_word_starts([tokenizer.pieces[token] for token in ids[first:end]], language)
     word_starts = [first + index for index, is_start in enumerate(starts) if is_start]
     ranges = list(pairwise([*word_starts, end]))
     words = tuple(
@@ -197,7 +197,7 @@ def _complete_words(
     limits = LengthConfig(max_ratio=0.0, max_extra=max_length, max_length=max_length)
     results = search(
         TorchDecoder(explained.model, source_BS),
-        [SearchInput(len(source), prefix=prefix) for prefix in prefixes],
+        [SentenceSearchInput(len(source), prefix=prefix) for prefix in prefixes],
         SearchConfig(beam_size=1, length=limits),
         bos=trace.start_token.id,
         eos=explained.special_tokens.target_eos_id,
@@ -211,7 +211,7 @@ def _complete_words(
 def _extract_word(explained: ExplainedModel, hypothesis: Hypothesis, first: int) -> TokenCandidate:
     """Return the word that starts at token `first`."""
     pieces = [explained.display_target_token(token)[0] for token in hypothesis.tokens[first:]]
-    starts = find_word_starts(pieces, explained.languages[1])
+    starts = mark_word_starts(pieces, explained.languages[1])
     end = next((i for i, is_start in enumerate(starts) if is_start and i), len(pieces))
     ids = hypothesis.tokens[first : first + end]
     ids = tuple(token for token in ids if token != explained.special_tokens.target_eos_id)
@@ -240,7 +240,7 @@ class StopAfterWord(StepProcessor):
     ) -> StopAfterWord:
         """Build the processor for the prefixes of a search."""
         pieces = explained.tokenizers.target.pieces
-        starts_word = [find_word_starts(["a", piece], "")[1] for piece in pieces]
+        starts_word = [mark_word_starts(["a", piece], "")[1] for piece in pieces]
         return cls(
             torch.tensor(starts_word, device=explained.device),
             torch.tensor([len(prefix) for prefix in prefixes], device=explained.device),

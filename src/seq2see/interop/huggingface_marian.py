@@ -33,7 +33,9 @@ _OUTPUT_BIAS = "final_logits_bias"
 _MODEL_NAME = re.compile(r"opus-mt-(?:tc-(?:big|base)-)?(\w+)-(\w+)$")
 
 
-def import_marian(directory: Path | str, languages: tuple[str, str] | None = None) -> Bundle:
+def load_marian_as_bundle(
+    directory: Path | str, languages: tuple[str, str] | None = None
+) -> Bundle:
     """Read a MarianMT model in Hugging Face format.
 
     Args:

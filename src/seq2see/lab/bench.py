@@ -34,7 +34,7 @@ from seq2see.errors import TrainingError
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
 from seq2see.process_tuning import tune_malloc
-from seq2see.search import SearchConfig, SearchInput
+from seq2see.search import SearchConfig, SentenceSearchInput
 from seq2see.text import PAD_ID, PackedIds
 from seq2see.training.distributed import WorkerGroup
 from seq2see.training.objective import Objective
@@ -348,7 +348,7 @@ def _examined(lesson: Lesson, objective: Objective) -> dict[str, float]:
 def exactness(model: Transformer, held_out: Sequence[tuple[list[int], list[int]]]) -> float:
     """Return the share of sources for which greedy search finds the very target."""
     sources = [source for source, _ in held_out]
-    lines = [SearchInput(len(source) + 1, line) for line, source in enumerate(sources)]
+    lines = [SentenceSearchInput(len(source) + 1, line) for line, source in enumerate(sources)]
     found = collect_in_order(TorchEngine(model).search(sources, lines, SearchConfig(beam_size=1)))
     right = [
         list(f[0].tokens_without_eos) == target

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from seq2see.model import (
     NO_MASK,
-    Attention,
+    AttentionFunction,
+    AttentionIntermediates,
     AttentionListener,
     AttentionMask,
-    AttentionRecord,
-    AttentionSite,
+    AttentionModuleId,
     StackName,
     Transformer,
 )
@@ -27,13 +27,15 @@ class Ear:
     """A recorder that hears everything and keeps it; what was heard last stays."""
 
     def __init__(self) -> None:
-        self.attention: dict[AttentionSite, AttentionRecord] = {}
+        self.attention: dict[AttentionModuleId, AttentionIntermediates] = {}
         self.layers: dict[tuple[StackName, int], Tensor] = {}
 
-    def attention_listener(self, site: AttentionSite) -> Callable[[AttentionRecord], None]:
+    def attention_listener(
+        self, site: AttentionModuleId
+    ) -> Callable[[AttentionIntermediates], None]:
         """Keep the record of this attention."""
 
-        def keep(record: AttentionRecord) -> None:
+        def keep(record: AttentionIntermediates) -> None:
             self.attention[site] = record
 
         return keep
@@ -46,7 +48,7 @@ class Ear:
 
         return keep
 
-    def encoder(self) -> list[AttentionRecord]:
+    def encoder(self) -> list[AttentionIntermediates]:
         """Return what the encoder's self-attention did, layer by layer."""
         return [record for site, record in self.attention.items() if site.stack == "encoder"]
 
@@ -87,10 +89,10 @@ def cut(places: Iterable[MultiHeadAttention], hidden: Tensor) -> Iterator[None]:
             heads.attention = attention
 
 
-class _Cut(Attention):
+class _Cut(AttentionFunction):
     """Attention of another kind, behind one more mask."""
 
-    def __init__(self, inner: Attention, hidden: Tensor) -> None:
+    def __init__(self, inner: AttentionFunction, hidden: Tensor) -> None:
         super().__init__(inner.dropout)
         self.inner = inner
         self.hidden = hidden

@@ -13,12 +13,17 @@ from seq2see.data.corpus import CorpusConfig, DataConfig, TrainingCorpusConfig
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig
 from seq2see.text import TokenizerConfig
-from seq2see.training.config import CheckpointConfig, RunConfig, TrainingConfig, ValidationConfig
+from seq2see.training.config import (
+    CheckpointConfig,
+    RunConfig,
+    TrainingLoopConfig,
+    ValidationConfig,
+)
 from seq2see.training.distributed import WorkerGroup
 from seq2see.training.optimizer import OptimizerConfig
 from seq2see.training.run_directory import RunDirectory
 from seq2see.training.schedule import ScheduleConfig
-from seq2see.training.training_session import prepare_run, run_training
+from seq2see.training.training_session import prepare_run_files, train_as_worker
 
 NAME = "builtin:fables-short"
 FORMAT = 1
@@ -50,8 +55,8 @@ def learn_fables(
 ) -> None:
     """Train the translator into a model directory; one that was stopped goes on."""
     ingredients, folder = _ingredients(epochs, seed, threads), RunDirectory(home)
-    prepare_run(ingredients, folder, resume=True)
-    run_training(
+    prepare_run_files(ingredients, folder, resume=True)
+    train_as_worker(
         ingredients, folder, WorkerGroup(), lambda plan, _: _Progress(plan.num_updates, say)
     )
 
@@ -81,7 +86,7 @@ def _ingredients(epochs: float, seed: int, threads: int | None) -> RunConfig:
         loss=LossConfig(),
         optimizer=OptimizerConfig(),
         schedule=ScheduleConfig(kind="cosine", peak_lr=0.003, warmup_updates=200),
-        training=TrainingConfig(max_epochs=epochs, seed=seed, processes=1, threads=threads),
+        training=TrainingLoopConfig(max_epochs=epochs, seed=seed, processes=1, threads=threads),
         validation=ValidationConfig(interval=10**6),
         checkpoints=CheckpointConfig(interval=200, keep_last=1, final_weights="last"),
         base_directory=Path(),

@@ -26,10 +26,10 @@ from seq2see.loss.reference import (
 )
 from seq2see.loss.training_losses import (
     LossConfig,
-    compute_training_loss,
-    cross_entropy,
-    distillation_loss,
-    r_drop_loss,
+    compute_chunked_cross_entropy,
+    compute_cross_entropy_with_distillation,
+    compute_cross_entropy_with_r_drop,
+    compute_loss_from_states,
 )
 
 __all__ = [
@@ -37,12 +37,12 @@ __all__ = [
     "LossSum",
     "OutputWeights",
     "TeacherStates",
-    "compute_training_loss",
-    "cross_entropy",
+    "compute_chunked_cross_entropy",
+    "compute_cross_entropy_with_distillation",
+    "compute_cross_entropy_with_r_drop",
+    "compute_loss_from_states",
     "default_chunk_size",
-    "distillation_loss",
     "kl_divergence",
-    "r_drop_loss",
     "smoothed_cross_entropy",
     "symmetric_kl",
 ]

@@ -50,7 +50,7 @@ def _check_range(labels_N: Tensor, last: int) -> None:
         )
 
 
-class ChunkRows(NamedTuple):
+class ChunkRowRange(NamedTuple):
     """Rows `start` to `stop` of each pass over the batch."""
 
     start: int
@@ -77,12 +77,12 @@ class ChunkRows(NamedTuple):
 class ExtraLossTerm(Protocol):
     """A loss term in addition to the cross-entropy."""
 
-    def __call__(self, logits_CV: Tensor, rows: ChunkRows, /) -> tuple[Tensor, Tensor]:
+    def __call__(self, logits_CV: Tensor, rows: ChunkRowRange, /) -> tuple[Tensor, Tensor]:
         """Return the sum of a chunk and its gradient of the logits, which must not be changed."""
         ...
 
 
-class LogitsGradient(NamedTuple):
+class LogitsGradientParts(NamedTuple):
     """The gradient of the logits of a chunk: scale · x − shift.
 
     The three parts are not combined, because all that follows is linear: after a product with x,
@@ -93,13 +93,13 @@ class LogitsGradient(NamedTuple):
     scale_C1: Tensor
     shift: float
 
-    def materialize_(self) -> LogitsGradient:
+    def materialize_(self) -> LogitsGradientParts:
         """Return the same gradient with scale 1 and shift 0, computed in place."""
         gradient_CV = self.x_CV.mul_(self.scale_C1).sub_(self.shift)
-        return LogitsGradient(gradient_CV, torch.ones_like(self.scale_C1), 0.0)
+        return LogitsGradientParts(gradient_CV, torch.ones_like(self.scale_C1), 0.0)
 
 
-class ChunkLoss(NamedTuple):
+class ChunkLossFunction(NamedTuple):
     """weight · cross-entropy + term_weight · term, over the rows of a chunk."""
 
     labels_N: Tensor
@@ -109,17 +109,17 @@ class ChunkLoss(NamedTuple):
     term_weight: float = 0.0
     num_passes: int = 1
 
-    def split_rows(self, max_rows: int) -> Iterator[ChunkRows]:
+    def split_rows(self, max_rows: int) -> Iterator[ChunkRowRange]:
         """Yield chunks of nearly equal size with at most `max_rows` rows each."""
         tokens = len(self.labels_N) // self.num_passes
         num_chunks = math.ceil(tokens / max(1, max_rows // self.num_passes))
         for i in range(num_chunks):
             start, stop = tokens * i // num_chunks, tokens * (i + 1) // num_chunks
-            yield ChunkRows(start, stop, self.num_passes)
+            yield ChunkRowRange(start, stop, self.num_passes)
 
     def __call__(
-        self, logits_CV: Tensor, mean_C1: Tensor, rows: ChunkRows, needs_gradient: bool
-    ) -> tuple[Tensor, Tensor, LogitsGradient | None]:
+        self, logits_CV: Tensor, mean_C1: Tensor, rows: ChunkRowRange, needs_gradient: bool
+    ) -> tuple[Tensor, Tensor, LogitsGradientParts | None]:
         """Return the sums of loss and nll, and the gradient if it is needed.
 
         `mean_C1` is the mean of the logits, which are overwritten.
@@ -140,7 +140,7 @@ class ChunkLoss(NamedTuple):
 
 def _cross_entropy_(
     logits_CV: Tensor, mean_C1: Tensor, labels_C1: Tensor, smoothing: float, needs_gradient: bool
-) -> tuple[Tensor, Tensor, LogitsGradient | None]:
+) -> tuple[Tensor, Tensor, LogitsGradientParts | None]:
     """Return the sums of loss and nll, and the gradient of the loss; overwrites the logits.
 
     −log p = log Σ exp(x) − x, where x is a logit minus the maximum. The gradient is p minus the
@@ -159,7 +159,7 @@ def _cross_entropy_(
     if not needs_gradient:
         return loss_C1.sum(), nll_C1.sum(), None
     x_CV.scatter_add_(1, labels_C1, (smoothing - 1) * sum_C1)
-    gradient = LogitsGradient(x_CV, sum_C1.reciprocal(), smoothing / x_CV.size(1))
+    gradient = LogitsGradientParts(x_CV, sum_C1.reciprocal(), smoothing / x_CV.size(1))
     return loss_C1.sum(), nll_C1.sum(), gradient
 
 
@@ -169,7 +169,7 @@ class DistillationTerm:
     def __init__(self, teacher: TeacherStates) -> None:
         self.teacher = teacher
 
-    def __call__(self, logits_CV: Tensor, rows: ChunkRows) -> tuple[Tensor, Tensor]:
+    def __call__(self, logits_CV: Tensor, rows: ChunkRowRange) -> tuple[Tensor, Tensor]:
         """Return the divergence of a chunk and its gradient."""
         teacher_CV = self.teacher.output_weights(rows.select(self.teacher.states_NM))
         log_p_CV = teacher_CV.log_softmax(dim=1, dtype=logits_CV.dtype)
@@ -179,7 +179,7 @@ class DistillationTerm:
         return loss, log_q_CV.exp_().sub_(p_CV)
 
 
-def compute_r_drop_term(logits_CV: Tensor, rows: ChunkRows) -> tuple[Tensor, Tensor]:
+def compute_r_drop_term(logits_CV: Tensor, rows: ChunkRowRange) -> tuple[Tensor, Tensor]:
     """Return the symmetric KL divergence between the two passes, and its gradient.
 
     The gradient of KL(p ‖ q) is p · (log p − log q − KL) for the logits of p, q − p for those of q.
@@ -200,7 +200,7 @@ def compute_logits(output_weights: OutputWeights, states_CM: Tensor) -> Tensor:
     return matmul(states_CM, weight_VM.t(), bias_V).to(_sum_dtype(weight_VM))
 
 
-class GradientAccumulator:
+class ChunkGradientAccumulator:
     """Accumulates the gradients of states, weight and bias in float32 or higher precision."""
 
     def __init__(
@@ -220,7 +220,7 @@ class GradientAccumulator:
         """Return zeros in the precision of the sums."""
         return self.output_weights.weight_VM.new_zeros(shape, dtype=self.precision)
 
-    def add(self, rows: ChunkRows, states_CM: Tensor, gradient: LogitsGradient) -> None:
+    def add(self, rows: ChunkRowRange, states_CM: Tensor, gradient: LogitsGradientParts) -> None:
         """Add the contribution of a chunk, given the gradient of its logits."""
         if self.bias_V is not None or states_CM.dtype != self.precision:
             gradient = gradient.materialize_()  # needed for the bias and for rounded products
@@ -267,7 +267,10 @@ def default_chunk_size(vocab_size: int) -> int:
 
 
 def compute_chunked_loss(
-    states_NM: Tensor, output_weights: OutputWeights, objective: ChunkLoss, chunk_size: int | None
+    states_NM: Tensor,
+    output_weights: OutputWeights,
+    objective: ChunkLossFunction,
+    chunk_size: int | None,
 ) -> LossSum:
     """Return the loss over all chunks.
 
@@ -300,18 +303,18 @@ class _ChunkedLoss(torch.autograd.Function):
         states_NM: Tensor,
         weight_VM: Tensor,
         bias_V: Tensor | None,
-        objective: ChunkLoss,
+        objective: ChunkLossFunction,
         max_rows: int,
         needs_gradient: bool,
     ) -> tuple[Tensor, Tensor]:
         output_weights = OutputWeights(weight_VM, bias_V)
         needed = [needs_gradient and needs for needs in ctx.needs_input_grad[:3]]
-        accumulator = GradientAccumulator(states_NM, output_weights, needed)
+        accumulator = ChunkGradientAccumulator(states_NM, output_weights, needed)
         total, nll = accumulator.zeros(), accumulator.zeros()
         with torch.autocast(states_NM.device.type, enabled=False):
             mean_N1 = accumulator.mean_weights(states_NM.to(accumulator.precision))
 
-        def process_chunk(rows: ChunkRows) -> tuple[Tensor, Tensor]:
+        def process_chunk(rows: ChunkRowRange) -> tuple[Tensor, Tensor]:
             """Process a chunk; its logits are freed before those of the next are allocated."""
             states_CM = rows.select(states_NM)
             logits_CV = compute_logits(output_weights, states_CM)

@@ -11,7 +11,7 @@ from torch import Tensor
 from seq2see.config import Config
 from seq2see.errors import InputError
 from seq2see.loss.chunked import (
-    ChunkLoss,
+    ChunkLossFunction,
     DistillationTerm,
     compute_chunked_loss,
     compute_r_drop_term,
@@ -46,7 +46,7 @@ class LossConfig(Config):
             )
 
 
-def compute_training_loss(
+def compute_loss_from_states(
     config: LossConfig,
     states_NM: Tensor,
     output_weights: OutputWeights,
@@ -64,13 +64,17 @@ def compute_training_loss(
     smoothing = config.label_smoothing
     if teacher is not None:
         weight = config.distillation_weight
-        return distillation_loss(states_NM, output_weights, labels_N, teacher, weight, smoothing)
+        return compute_cross_entropy_with_distillation(
+            states_NM, output_weights, labels_N, teacher, weight, smoothing
+        )
     if config.r_drop_weight:
-        return r_drop_loss(states_NM, output_weights, labels_N, config.r_drop_weight, smoothing)
-    return cross_entropy(states_NM, output_weights, labels_N, smoothing)
+        return compute_cross_entropy_with_r_drop(
+            states_NM, output_weights, labels_N, config.r_drop_weight, smoothing
+        )
+    return compute_chunked_cross_entropy(states_NM, output_weights, labels_N, smoothing)
 
 
-def cross_entropy(
+def compute_chunked_cross_entropy(
     states_NM: Tensor,
     output_weights: OutputWeights,
     labels_N: Tensor,
@@ -81,11 +85,11 @@ def cross_entropy(
 
     `chunk_size` is the number of rows whose logits are in memory at a time.
     """
-    objective = ChunkLoss(labels_N, smoothing)
+    objective = ChunkLossFunction(labels_N, smoothing)
     return compute_chunked_loss(states_NM, output_weights, objective, chunk_size)
 
 
-def distillation_loss(
+def compute_cross_entropy_with_distillation(
     states_NM: Tensor,
     output_weights: OutputWeights,
     labels_N: Tensor,
@@ -96,11 +100,13 @@ def distillation_loss(
 ) -> LossSum:
     """Return (1 − weight) · cross-entropy + weight · KL(teacher ‖ student)."""
     check_teacher_shapes(teacher, states_NM, output_weights)
-    objective = ChunkLoss(labels_N, smoothing, 1 - weight, DistillationTerm(teacher), weight)
+    objective = ChunkLossFunction(
+        labels_N, smoothing, 1 - weight, DistillationTerm(teacher), weight
+    )
     return compute_chunked_loss(states_NM, output_weights, objective, chunk_size)
 
 
-def r_drop_loss(
+def compute_cross_entropy_with_r_drop(
     states_NM: Tensor,
     output_weights: OutputWeights,
     labels_N: Tensor,
@@ -114,7 +120,9 @@ def r_drop_loss(
     The tokens of both passes are counted, so the mean is half of the formula in the R-Drop paper.
     """
     check_r_drop_labels(labels_N)
-    objective = ChunkLoss(labels_N, smoothing, 1.0, compute_r_drop_term, weight, num_passes=2)
+    objective = ChunkLossFunction(
+        labels_N, smoothing, 1.0, compute_r_drop_term, weight, num_passes=2
+    )
     return compute_chunked_loss(states_NM, output_weights, objective, chunk_size)
 
 

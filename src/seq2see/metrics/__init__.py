@@ -29,8 +29,8 @@ from seq2see.metrics.scores_and_significance import (
     SignificanceTest,
     compare_scores,
     compare_statistics,
-    score,
-    score_metrics,
+    compute_metric_score,
+    compute_metric_scores,
     score_sentences,
     score_statistics,
 )
@@ -50,9 +50,9 @@ __all__ = [
     "check_metrics",
     "compare_scores",
     "compare_statistics",
+    "compute_metric_score",
+    "compute_metric_scores",
     "find_fallback_tokenization",
-    "score",
-    "score_metrics",
     "score_sentences",
     "score_statistics",
 ]

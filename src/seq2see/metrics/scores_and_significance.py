@@ -28,7 +28,7 @@ def bootstrap_scores(statistics: MetricStatistics, samples: int, seed: int) -> F
 
     The first samples do not depend on the number of samples.
     """
-    check_samples(samples)
+    check_num_samples(samples)
     rng, lines = np.random.default_rng(seed), len(statistics.line_statistics[0])
     draws = (rng.integers(lines, size=lines) for _ in range(samples))
     values = [
@@ -44,7 +44,7 @@ def bootstrap_differences(statistics: MetricStatistics, samples: int, seed: int)
     return np.array(second - first)
 
 
-def center_differences(differences: Float64Array) -> Float64Array:
+def center_absolute_differences(differences: Float64Array) -> Float64Array:
     """Return the absolute differences minus their mean."""
     sizes = np.abs(differences)
     return np.array(sizes - sizes.mean())
@@ -54,7 +54,7 @@ def randomization_differences(
     statistics: MetricStatistics, samples: int, seed: int
 ) -> Float64Array:
     """Return the absolute differences of two systems whose outputs are swapped at random."""
-    check_samples(samples)
+    check_num_samples(samples)
     first, second = statistics.line_statistics
     rng = np.random.default_rng(seed)
     swaps = rng.integers(2, size=(samples, len(first)), dtype=bool)
@@ -68,7 +68,7 @@ def randomization_differences(
     )
 
 
-def check_samples(samples: int) -> None:
+def check_num_samples(samples: int) -> None:
     """Raise an InputError if the number of samples is below 1."""
     if samples < 1:
         raise InputError(f"`samples` must be at least 1, but is {samples} instead")
@@ -80,7 +80,7 @@ def compute_interval_95(values: Float64Array) -> tuple[float, float]:
     return float(ordered[cut]), float(ordered[-cut - 1])
 
 
-def score(
+def compute_metric_score(
     hypotheses: Lines,
     references: References,
     metric: MetricName = "bleu",
@@ -114,7 +114,7 @@ def score_statistics(
     )
 
 
-def score_metrics(
+def compute_metric_scores(
     hypotheses: Lines,
     references: References,
     metrics: Iterable[MetricName] = get_args(MetricName),
@@ -123,7 +123,10 @@ def score_metrics(
     **options: Unpack[MetricOptions],
 ) -> dict[MetricName, MetricScore]:
     """Return the scores of a test set by several metrics; see `score`."""
-    return {m: score(hypotheses, references, m, samples, seed, **options) for m in metrics}
+    return {
+        m: compute_metric_score(hypotheses, references, m, samples, seed, **options)
+        for m in metrics
+    }
 
 
 def score_sentences(
@@ -217,7 +220,7 @@ def _count_samples(test: SignificanceTest, samples: int | None) -> dict[str, int
     The interval of a randomization test uses the default number of bootstrap samples.
     """
     test_samples = _DEFAULT_SAMPLES[test] if samples is None else samples
-    check_samples(test_samples)
+    check_num_samples(test_samples)
     return {"bs": _DEFAULT_SAMPLES["bootstrap"], _SIGNATURE_KEYS[test]: test_samples}
 
 
@@ -231,7 +234,7 @@ def _run_test(
     first, second = map(statistics.compute_score, statistics.line_statistics)
     difference = second.value - first.value
     if test == "bootstrap":
-        null_differences = center_differences(bootstrap)
+        null_differences = center_absolute_differences(bootstrap)
     else:
         null_differences = randomization_differences(statistics, sample_counts["ar"], seed)
     return MetricComparison(

@@ -6,7 +6,7 @@ them. All modules that an experiment may replace are public.
 
 from seq2see.model.attention import (
     AdditiveAttention,
-    Attention,
+    AttentionFunction,
     AttentionInputs,
     CrossAttention,
     DotProductAttention,
@@ -19,7 +19,7 @@ from seq2see.model.attention import (
 from seq2see.model.cache import DecoderCache, EncoderOutput, KeyValues, LayerCache
 from seq2see.model.config import (
     PRESETS,
-    AttentionConfig,
+    AttentionFunctionConfig,
     DropoutConfig,
     EmbeddingsConfig,
     ModelConfig,
@@ -27,10 +27,10 @@ from seq2see.model.config import (
     PositionsConfig,
 )
 from seq2see.model.embeddings import (
+    BasePositionalEncoding,
     Embeddings,
     LearnedPositions,
     OutputProjection,
-    PositionalEncoding,
     RelativePositionEmbeddings,
     SinusoidalPositions,
     TokenEmbedding,
@@ -43,7 +43,7 @@ from seq2see.model.masks_and_padding import (
     AttentionMask,
     BatchLayout,
     UnpaddedLayout,
-    build_padding_mask,
+    build_padded_key_mask,
     masked_softmax,
 )
 from seq2see.model.modules import (
@@ -59,9 +59,9 @@ from seq2see.model.modules import (
 )
 from seq2see.model.recorder import (
     NULL_RECORDER,
+    AttentionIntermediates,
     AttentionListener,
-    AttentionRecord,
-    AttentionSite,
+    AttentionModuleId,
     LayerListener,
     Recorder,
     StackName,
@@ -76,13 +76,14 @@ __all__ = [
     "NULL_RECORDER",
     "PRESETS",
     "AdditiveAttention",
-    "Attention",
-    "AttentionConfig",
+    "AttentionFunction",
+    "AttentionFunctionConfig",
     "AttentionInputs",
+    "AttentionIntermediates",
     "AttentionListener",
     "AttentionMask",
-    "AttentionRecord",
-    "AttentionSite",
+    "AttentionModuleId",
+    "BasePositionalEncoding",
     "BatchLayout",
     "BatchNorm",
     "CrossAttention",
@@ -108,7 +109,6 @@ __all__ = [
     "MultiHeadAttention",
     "NormConfig",
     "OutputProjection",
-    "PositionalEncoding",
     "PositionsConfig",
     "PostNormResidual",
     "PreNormResidual",
@@ -125,7 +125,7 @@ __all__ = [
     "Transformer",
     "UnpaddedLayout",
     "XavierLinear",
-    "build_padding_mask",
+    "build_padded_key_mask",
     "compute_sinusoids",
     "count_parameters",
     "format_model_summary",

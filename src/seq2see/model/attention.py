@@ -1,6 +1,6 @@
 """Attention functions, and multi-head self-attention and cross-attention.
 
-`Attention.plain_forward` is the reference implementation. Attention functions for which torch has a
+`AttentionFunction.plain_forward` is the reference implementation. Functions for which torch has a
 kernel also have a fused implementation, which is used unless a listener records the attention.
 
 For any number of heads, the four projection matrices have 4·d_model² weights. Q, K and V are
@@ -22,9 +22,9 @@ from seq2see.model.masks_and_padding import NO_MASK, AttentionMask, BatchLayout,
 from seq2see.model.modules import Dropout, XavierLinear
 from seq2see.model.recorder import (
     NULL_RECORDER,
+    AttentionIntermediates,
     AttentionListener,
-    AttentionRecord,
-    AttentionSite,
+    AttentionModuleId,
     Recorder,
 )
 from seq2see.model.short_attention import short_attention, supports_short_attention
@@ -42,7 +42,7 @@ class AttentionInputs(NamedTuple):
     mask: AttentionMask
 
 
-class Attention(nn.Module):
+class AttentionFunction(nn.Module):
     """Base class of attention functions: softmax(scores(q, k)) · v in each head."""
 
     def __init__(self, dropout: Dropout) -> None:
@@ -73,7 +73,7 @@ class Attention(nn.Module):
         weights_BHTS = masked_softmax(scores_BHTS, masked)
         if listener is not None:
             heads = (queries_BHTD, keys_BHSD, values_BHSD)
-            listener(AttentionRecord(*heads, scores_BHTS, masked, weights_BHTS))
+            listener(AttentionIntermediates(*heads, scores_BHTS, masked, weights_BHTS))
         return self.weighted_sum(self.dropout(weights_BHTS), values_BHSD)
 
     def forward(
@@ -93,7 +93,7 @@ class Attention(nn.Module):
         return self.plain_forward(inputs, listener)
 
 
-class DotProductAttention(Attention):
+class DotProductAttention(AttentionFunction):
     """scale · q·k. The scale in the paper is 1/√d_k; a scale of 1 is the unscaled product."""
 
     def __init__(self, scale: float, dropout: Dropout) -> None:
@@ -143,7 +143,7 @@ class QKNormAttention(DotProductAttention):
         )
 
 
-class AdditiveAttention(Attention):
+class AdditiveAttention(AttentionFunction):
     """v·tanh(q + k + b) for each head (Bahdanau et al., 2015).
 
     The multi-head projections are the matrices W_q and W_k. This is slower than dot-product
@@ -162,7 +162,7 @@ class AdditiveAttention(Attention):
         return torch.einsum("bhtsd,hd->bhts", sums_BHTSD.tanh(), self.vector_HD)
 
 
-class RelativeAttention(Attention):
+class RelativeAttention(AttentionFunction):
     """Dot-product attention with relative position embeddings a_K and a_V (Shaw et al., 2018).
 
     The score is scale · q·(k + a_K), and the output is the weighted sum of v + a_V.
@@ -229,8 +229,8 @@ class MultiHeadAttention(nn.Module):
         self,
         d_model: int,
         heads: int,
-        attention: Attention,
-        site: AttentionSite,
+        attention: AttentionFunction,
+        site: AttentionModuleId,
         bias: bool = True,
         shared_qk: bool = False,
     ) -> None:

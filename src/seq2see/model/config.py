@@ -18,7 +18,7 @@ Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
 
 def _ignored_fields(
-    config: AttentionConfig | PositionsConfig, field_kinds: Mapping[str, str]
+    config: AttentionFunctionConfig | PositionsConfig, field_kinds: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield a message for each field that is set although the chosen kind ignores it.
 
@@ -30,7 +30,7 @@ def _ignored_fields(
             yield f"`{field}` must be left out with kind `{config.kind}`: only {kind} has it"
 
 
-class AttentionConfig(Config):
+class AttentionFunctionConfig(Config):
     """The attention function and its projections."""
 
     kind: Literal["scaled_dot", "dot", "additive", "qk_norm", "linformer"] = "scaled_dot"
@@ -141,13 +141,13 @@ class ModelConfig(Config):
     """Number of decoder layers."""
     activation: Activation = "relu"
     """Activation of the feed-forward network; `gelu` is exact, `gelu_tanh` its approximation."""
-    attention: AttentionConfig = AttentionConfig()
+    attention: AttentionFunctionConfig = AttentionFunctionConfig()
     """Default of the next three settings."""
-    encoder_attention: AttentionConfig | None = None
+    encoder_attention: AttentionFunctionConfig | None = None
     """Self-attention of the encoder."""
-    decoder_attention: AttentionConfig | None = None
+    decoder_attention: AttentionFunctionConfig | None = None
     """Self-attention of the decoder."""
-    cross_attention: AttentionConfig | None = None
+    cross_attention: AttentionFunctionConfig | None = None
     """Attention of the decoder to the encoder output."""
     positions: PositionsConfig = PositionsConfig()
     norm: NormConfig = NormConfig()
@@ -169,17 +169,17 @@ class ModelConfig(Config):
         return cls.model_validate(deep_merge(PRESETS[name], {**(overrides or {}), **settings}))
 
     @property
-    def resolved_encoder_attention(self) -> AttentionConfig:
+    def resolved_encoder_attention(self) -> AttentionFunctionConfig:
         """The encoder's self-attention."""
         return self.encoder_attention or self.attention
 
     @property
-    def resolved_decoder_attention(self) -> AttentionConfig:
+    def resolved_decoder_attention(self) -> AttentionFunctionConfig:
         """The decoder's self-attention."""
         return self.decoder_attention or self.attention
 
     @property
-    def resolved_cross_attention(self) -> AttentionConfig:
+    def resolved_cross_attention(self) -> AttentionFunctionConfig:
         """The decoder's attention to the encoder output."""
         return self.cross_attention or self.attention
 

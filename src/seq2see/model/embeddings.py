@@ -50,7 +50,7 @@ SinusoidLayout = Literal["interleaved", "halves"]
 SinusoidFrequencies = Literal["paper", "tensor2tensor"]
 
 
-class PositionalEncoding(nn.Module):
+class BasePositionalEncoding(nn.Module):
     """Adds a vector for its position to each token. This base class adds nothing."""
 
     @property
@@ -63,7 +63,7 @@ class PositionalEncoding(nn.Module):
         return x_BTM
 
 
-class SinusoidalPositions(PositionalEncoding):
+class SinusoidalPositions(BasePositionalEncoding):
     """Adds sines and cosines with geometrically growing wavelengths; defined for any position."""
 
     def __init__(self, layout: SinusoidLayout, frequencies: SinusoidFrequencies) -> None:
@@ -127,7 +127,7 @@ def compute_sinusoids(
     return torch.stack(sines_and_cosines, dim=2).flatten(1)
 
 
-class LearnedPositions(PositionalEncoding):
+class LearnedPositions(BasePositionalEncoding):
     """Adds a learned vector for each position below `max_length`."""
 
     def __init__(self, d_model: int, max_length: int) -> None:
@@ -193,7 +193,7 @@ class Embeddings(nn.Module):
     def __init__(
         self,
         tokens: TokenEmbedding,
-        positions: PositionalEncoding,
+        positions: BasePositionalEncoding,
         dropout: Dropout,
         scale: bool,
         norm: nn.Module,
@@ -212,7 +212,7 @@ class Embeddings(nn.Module):
 
         Raises `InputError` if the ids or the token types are invalid.
         """
-        check_ids(ids_BT)
+        check_ids_shape_and_dtype(ids_BT)
         x_BTM = self.tokens(ids_BT) * self.factor
         if self.types is not None:
             x_BTM = x_BTM + self.types(_resolve_types(ids_BT, types_BT))
@@ -227,7 +227,7 @@ def _resolve_types(ids_BT: Tensor, types_BT: Tensor | None) -> Tensor:
     """Return the token types after a check of their shape; by default type 0 for all tokens."""
     if types_BT is None:
         return torch.zeros_like(ids_BT)
-    check_ids(types_BT)
+    check_ids_shape_and_dtype(types_BT)
     if types_BT.shape != ids_BT.shape:
         raise InputError(
             f"token types must have the shape of the ids, {_format_shape(ids_BT)}, "
@@ -258,7 +258,7 @@ class OutputProjection(nn.Module):
         return logits_BTV.log_softmax(dim=-1, dtype=precision)
 
 
-def check_ids(ids_BT: Tensor) -> None:
+def check_ids_shape_and_dtype(ids_BT: Tensor) -> None:
     """Raise `InputError` if `ids_BT` is not a batch of ids.
 
     Whether the ids are in the vocabulary is checked by `TokenEmbedding`.

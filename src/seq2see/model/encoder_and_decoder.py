@@ -19,7 +19,7 @@ from seq2see.model.masks_and_padding import (
     CAUSAL_MASK,
     AttentionMask,
     BatchLayout,
-    build_padding_mask,
+    build_padded_key_mask,
 )
 from seq2see.model.modules import FeedForward, Residual
 from seq2see.model.recorder import NULL_RECORDER, Recorder
@@ -140,7 +140,7 @@ class Encoder(nn.Module):
     ) -> EncoderOutput:
         """Encode a batch of embedded sources; `padding_BS` is True at padding."""
         layout = BatchLayout.from_padding(padding_BS, self.unpad_threshold)
-        mask = build_padding_mask(padding_BS)
+        mask = build_padded_key_mask(padding_BS)
         x_NM = layout.flatten(x_BSM)
         for i, layer in enumerate(self.layers):
             x_NM = layer(x_NM, layout, mask, recorder)
@@ -192,7 +192,7 @@ class Decoder(nn.Module):
                 f"there must be a target for each of the {cache.num_rows} sources, "
                 f"but there are {len(ids_BT)} instead"
             )
-        layout, memory_mask = self._layout(ids_BT), build_padding_mask(cache.memory_padding_BS)
+        layout, memory_mask = self._layout(ids_BT), build_padded_key_mask(cache.memory_padding_BS)
         x_NM, new_caches = layout.flatten(x_BTM), list(cache.layers)
         for i, layer in enumerate(self.layers):
             x_NM, new_caches[i] = layer(x_NM, layout, cache.layers[i], memory_mask, recorder)

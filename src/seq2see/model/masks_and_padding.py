@@ -51,7 +51,7 @@ CAUSAL_MASK = AttentionMask(is_causal=True)
 """Masks keys that come later than the query."""
 
 
-def build_padding_mask(padding_BS: Tensor) -> AttentionMask:
+def build_padded_key_mask(padding_BS: Tensor) -> AttentionMask:
     """Return a mask of the padded keys for all queries and heads. This is a sync point."""
     return AttentionMask(padding_BS[:, None, None, :]) if padding_BS.any() else NO_MASK
 

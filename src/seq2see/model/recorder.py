@@ -19,7 +19,7 @@ from torch import Tensor
 StackName = Literal["encoder", "decoder"]
 
 
-class AttentionSite(NamedTuple):
+class AttentionModuleId(NamedTuple):
     """Identifies an attention module of a model. Layers are counted from 0, bottom to top."""
 
     stack: StackName
@@ -28,7 +28,7 @@ class AttentionSite(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionRecord:
+class AttentionIntermediates:
     """The intermediate results of one attention module, all heads.
 
     Queries and keys are those that are multiplied: after the norms with `qk_norm`, the mixtures of
@@ -46,14 +46,14 @@ class AttentionRecord:
     """After mask and softmax, before dropout."""
 
 
-AttentionListener = Callable[[AttentionRecord], None]
+AttentionListener = Callable[[AttentionIntermediates], None]
 LayerListener = Callable[[Tensor], None]
 
 
 class Recorder(Protocol):
     """Selects the modules whose outputs are recorded, and receives them."""
 
-    def attention_listener(self, site: AttentionSite) -> AttentionListener | None:
+    def attention_listener(self, site: AttentionModuleId) -> AttentionListener | None:
         """Return the callback for this attention module, or None if it is not recorded."""
 
     def layer_listener(self, stack: StackName, layer: int) -> LayerListener | None:
@@ -63,7 +63,7 @@ class Recorder(Protocol):
 class NullRecorder:
     """A recorder that records nothing."""
 
-    def attention_listener(self, site: AttentionSite) -> None:
+    def attention_listener(self, site: AttentionModuleId) -> None:
         """Return None."""
 
     def layer_listener(self, stack: StackName, layer: int) -> None:

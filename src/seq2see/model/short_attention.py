@@ -2,7 +2,8 @@
 
 Torch's fused kernel processes one head after the other, which is efficient if a head has much work.
 With about ten keys it spends most of its time between the products, and it computes exponentials
-one by one if a row has fewer than 16. `Attention.plain_forward` is the reference implementation.
+one by one if a row has fewer than 16. `AttentionFunction.plain_forward` is the reference
+implementation.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from torch import nn
 SummaryRows = Iterator[tuple[str, str, str, str]]
 
 
-class ModuleGroup(NamedTuple):
+class IdenticalModuleGroup(NamedTuple):
     """One line of the tree: a module, or several consecutive modules of identical structure."""
 
     name: str
@@ -58,22 +58,22 @@ def _parameters(modules: Iterable[nn.Module]) -> set[nn.Parameter]:
     return {parameter for module in modules for parameter in module.parameters()}
 
 
-def _module_groups(module: nn.Module) -> Iterator[ModuleGroup]:
+def _module_groups(module: nn.Module) -> Iterator[IdenticalModuleGroup]:
     """Yield the children that have parameters, identical layers as one group."""
     for name, child in module.named_children():
         if isinstance(child, nn.ModuleList):
             yield from _group_layers(name, child)
         elif count_parameters(child):
-            yield ModuleGroup(name, [child])
+            yield IdenticalModuleGroup(name, [child])
 
 
-def _group_layers(name: str, layers: nn.ModuleList) -> Iterator[ModuleGroup]:
+def _group_layers(name: str, layers: nn.ModuleList) -> Iterator[IdenticalModuleGroup]:
     first = 0
     for _, group in groupby(layers, key=str):
         modules = list(group)
         last = first + len(modules) - 1
         label = f"{name} {first}" if first == last else f"{name} {first}–{last}"
-        yield ModuleGroup(label, modules)
+        yield IdenticalModuleGroup(label, modules)
         first = last + 1
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from seq2see.model.attention import (
     AdditiveAttention,
-    Attention,
+    AttentionFunction,
     CrossAttention,
     DotProductAttention,
     LinformerAttention,
@@ -20,12 +20,12 @@ from seq2see.model.attention import (
     SelfAttention,
 )
 from seq2see.model.cache import DecoderCache, EncoderOutput
-from seq2see.model.config import AttentionConfig, ModelConfig
+from seq2see.model.config import AttentionFunctionConfig, ModelConfig
 from seq2see.model.embeddings import (
+    BasePositionalEncoding,
     Embeddings,
     LearnedPositions,
     OutputProjection,
-    PositionalEncoding,
     RelativePositionEmbeddings,
     SinusoidalPositions,
     TokenEmbedding,
@@ -40,7 +40,7 @@ from seq2see.model.modules import (
     PreNormResidual,
     Residual,
 )
-from seq2see.model.recorder import NULL_RECORDER, AttentionSite, Recorder
+from seq2see.model.recorder import NULL_RECORDER, AttentionModuleId, Recorder
 
 # B batch, S source tokens, T target tokens, M features of the model, V vocabulary
 
@@ -151,7 +151,7 @@ class ModelBuilder:
     def build_encoder_layer(self, index: int) -> EncoderLayer:
         """Build one encoder layer."""
         attention = self.build_self_attention(
-            self.config.resolved_encoder_attention, AttentionSite("encoder", index, "self")
+            self.config.resolved_encoder_attention, AttentionModuleId("encoder", index, "self")
         )
         return EncoderLayer(attention, self.build_feed_forward(), self.build_residual)
 
@@ -160,40 +160,42 @@ class ModelBuilder:
         config = self.config
         return DecoderLayer(
             self.build_self_attention(
-                config.resolved_decoder_attention, AttentionSite("decoder", index, "self")
+                config.resolved_decoder_attention, AttentionModuleId("decoder", index, "self")
             ),
             self.build_cross_attention(
-                config.resolved_cross_attention, AttentionSite("decoder", index, "cross")
+                config.resolved_cross_attention, AttentionModuleId("decoder", index, "cross")
             ),
             self.build_feed_forward(),
             self.build_residual,
         )
 
     def build_self_attention(
-        self, attention: AttentionConfig, site: AttentionSite
+        self, attention: AttentionFunctionConfig, site: AttentionModuleId
     ) -> SelfAttention:
         """Build the self-attention of a layer."""
         return self._build_heads(SelfAttention, attention, site)
 
     def build_cross_attention(
-        self, attention: AttentionConfig, site: AttentionSite
+        self, attention: AttentionFunctionConfig, site: AttentionModuleId
     ) -> CrossAttention:
         """Build the cross-attention of a decoder layer."""
         return self._build_heads(CrossAttention, attention, site)
 
     def _build_heads(
-        self, module: type[AttentionT], attention: AttentionConfig, site: AttentionSite
+        self, module: type[AttentionT], attention: AttentionFunctionConfig, site: AttentionModuleId
     ) -> AttentionT:
         return module(
             self.config.d_model,
             self.config.heads,
-            self.build_attention(attention, site),
+            self.build_attention_function(attention, site),
             site,
             attention.bias,
             attention.shared_qk,
         )
 
-    def build_attention(self, attention: AttentionConfig, site: AttentionSite) -> Attention:
+    def build_attention_function(
+        self, attention: AttentionFunctionConfig, site: AttentionModuleId
+    ) -> AttentionFunction:
         """Build the attention function of an attention module."""
         config = self.config
         d_head = config.d_model // config.heads
@@ -203,7 +205,7 @@ class ModelBuilder:
         if config.positions.kind == "relative" and site.kind == "self":
             distances = RelativePositionEmbeddings(d_head, config.positions.max_distance)
             return RelativeAttention(scale, distances, dropout)
-        build: Mapping[str, Callable[..., Attention]] = {
+        build: Mapping[str, Callable[..., AttentionFunction]] = {
             "scaled_dot": partial(DotProductAttention, scale),
             "dot": partial(DotProductAttention, scale),
             "additive": partial(AdditiveAttention, config.heads, d_head),
@@ -254,7 +256,7 @@ class ModelBuilder:
             types,
         )
 
-    def build_positions(self) -> PositionalEncoding:
+    def build_positions(self) -> BasePositionalEncoding:
         """Build the absolute positional encoding."""
         config = self.config
         positions = config.positions
@@ -262,4 +264,4 @@ class ModelBuilder:
             return SinusoidalPositions(positions.layout, positions.frequencies)
         if positions.kind == "learned":
             return LearnedPositions(config.d_model, positions.max_length)
-        return PositionalEncoding()
+        return BasePositionalEncoding()

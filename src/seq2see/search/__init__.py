@@ -1,10 +1,9 @@
 """Search for translations, given log-probabilities: greedy search, beam search, sampling.
 
-`search` translates `SearchInput`s with an `IncrementalDecoder`, the interface of a model. It works
-on ids and knows neither models nor text. Its components are separate: processors change the
-log-probabilities of a step, a selector orders the candidates, and a stopping criterion decides when
-the search of a sentence ends.
-"""
+`search` translates `SentenceSearchInput`s with an `IncrementalDecoder`, the interface of a model.
+It works on ids and knows neither models nor text. Its components are separate: processors change
+the log-probabilities of a step, a selector orders the candidates, and a stopping criterion decides
+when the search of a sentence ends."""
 
 from seq2see.search.beam_search import search
 from seq2see.search.config import (
@@ -12,7 +11,7 @@ from seq2see.search.config import (
     Phrase,
     SamplingConfig,
     SearchConfig,
-    SearchInput,
+    SentenceSearchInput,
     StopRule,
 )
 from seq2see.search.hypotheses import Beam, Candidates, Hypothesis
@@ -37,8 +36,8 @@ __all__ = [
     "Phrase",
     "SamplingConfig",
     "SearchConfig",
-    "SearchInput",
     "SearchObserver",
+    "SentenceSearchInput",
     "StepOutput",
     "StepProcessor",
     "StepRecord",

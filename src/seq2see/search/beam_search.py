@@ -21,19 +21,22 @@ from seq2see.search.candidate_selection import (
     SamplingSelector,
     TopKSelector,
 )
-from seq2see.search.config import SearchConfig, SearchInput, check_search_inputs
+from seq2see.search.config import SearchConfig, SentenceSearchInput, check_search_inputs
 from seq2see.search.hypotheses import (
     Beam,
     Candidates,
     FinishedHypotheses,
     Hypothesis,
-    collect_finished_hypotheses,
+    build_finished_hypotheses,
     compute_coverage_penalty,
     normalize_by_length,
     score_upper_bound,
 )
 from seq2see.search.incremental_decoder import IncrementalDecoder
-from seq2see.search.lexical_constraints import DynamicBeamAllocation, build_beam_allocation
+from seq2see.search.lexical_constraints import (
+    DynamicBeamAllocation,
+    build_required_phrase_processor,
+)
 from seq2see.search.observer import CandidateStatus, SearchObserver, StepRecord
 from seq2see.search.step_processors import (
     ForbiddenPhrases,
@@ -54,7 +57,7 @@ of the other rows."""
 @torch.inference_mode()
 def search(
     decoder: IncrementalDecoder,
-    inputs: Sequence[SearchInput],
+    inputs: Sequence[SentenceSearchInput],
     config: SearchConfig,
     *,
     bos: int,
@@ -88,7 +91,7 @@ class BeamSearch:
 
     def __init__(
         self,
-        inputs: Sequence[SearchInput],
+        inputs: Sequence[SentenceSearchInput],
         config: SearchConfig,
         eos: int,
         suppressed_ids: frozenset[int],
@@ -127,22 +130,24 @@ class BeamSearch:
         beam = beam.append_attention(output.attention_BKS)
         candidates = self.select_candidates(beam, output.log_probs_BKV)
         beam_size = self.config.beams_per_search
-        update = prune_candidates(candidates, beam_size, self.eos, beam.is_last_step_B)
+        update = separate_finished_and_surviving(
+            candidates, beam_size, self.eos, beam.is_last_step_B
+        )
         scores_BC = self.score_candidates(beam, candidates)
         rows_B = beam.input_index_B * self.config.searches_per_input + beam.search_index_B
         self.store_finished(rows_B, beam, candidates, update.finished_BC, scores_BC)
         state = StoppingState(update.beam_scores_BK, beam.max_lengths_B, self.finished, rows_B)
         should_stop_B1 = self.stopping_criterion.should_stop(state)[:, None]
         beam_scores_BK = update.beam_scores_BK.masked_fill(should_stop_B1, -torch.inf)
-        active_rows_B = select_active_rows(beam_scores_BK)
+        active_rows_B = find_active_rows(beam_scores_BK)
         if self.observer:
             is_alive_BK = beam_scores_BK > -torch.inf
-            statuses = compute_candidate_statuses(candidates, update, is_alive_BK)
+            statuses = compute_statuses_and_next_beams(candidates, update, is_alive_BK)
             self.observer.step(StepRecord(beam, candidates, scores_BC, *statuses, active_rows_B))
         has_finished_B = beam.has_finished_B | update.finished_BC.any(1)
         chosen = candidates.take(update.survivor_indices_BK)
         new_beam = beam.advance(chosen, beam_scores_BK, has_finished_B)
-        return reorder_decoder(decoder, beam, new_beam, chosen, active_rows_B)
+        return select_rows_and_reorder_decoder(decoder, beam, new_beam, chosen, active_rows_B)
 
     def select_candidates(self, beam: Beam, model_log_probs_BKV: Tensor) -> Candidates:
         """Return the best continuations. Raises `InputError` if the model returned NaN."""
@@ -177,7 +182,7 @@ class BeamSearch:
     ) -> None:
         """Store the candidates that finish in this step."""
         alpha = self.config.length_penalty
-        new = collect_finished_hypotheses(beam, candidates, finished_BC, scores_BC, alpha, self.eos)
+        new = build_finished_hypotheses(beam, candidates, finished_BC, scores_BC, alpha, self.eos)
         if new is not None:
             self.finished.add(new._replace(rows_N=rows_B[new.rows_N]))
 
@@ -210,7 +215,7 @@ def rank_unique_hypotheses(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]
     return sorted(unique.values(), key=lambda h: -h.score)
 
 
-def select_active_rows(beam_scores_BK: Tensor) -> Tensor | None:
+def find_active_rows(beam_scores_BK: Tensor) -> Tensor | None:
     """Return the rows with live hypotheses, or None if it is faster to keep all rows."""
     is_active_B = (beam_scores_BK > -torch.inf).any(1)
     rows_B = is_active_B.nonzero().flatten()  # note: this is a sync point
@@ -219,7 +224,7 @@ def select_active_rows(beam_scores_BK: Tensor) -> Tensor | None:
     return rows_B if should_remove else None
 
 
-def reorder_decoder(
+def select_rows_and_reorder_decoder(
     decoder: IncrementalDecoder,
     old_beam: Beam,
     beam: Beam,
@@ -248,7 +253,9 @@ def _build_stopping_criterion(config: SearchConfig) -> StoppingCriterion:
 
 
 def _build_selector(
-    inputs: Sequence[SearchInput], config: SearchConfig, allocation: DynamicBeamAllocation | None
+    inputs: Sequence[SentenceSearchInput],
+    config: SearchConfig,
+    allocation: DynamicBeamAllocation | None,
 ) -> CandidateSelector:
     if allocation:
         return allocation
@@ -261,7 +268,7 @@ def _build_selector(
 
 
 def _build_allocation(
-    inputs: Sequence[SearchInput], max_lengths_S: Tensor, config: SearchConfig, eos: int
+    inputs: Sequence[SentenceSearchInput], max_lengths_S: Tensor, config: SearchConfig, eos: int
 ) -> DynamicBeamAllocation | None:
     """Return the beam allocation if any input has required phrases.
 
@@ -274,11 +281,11 @@ def _build_allocation(
             "`required` must be left out with sampling or beam groups: "
             "only beam search guarantees it"
         )
-    return build_beam_allocation(inputs, max_lengths_S, config.beams_per_search, eos)
+    return build_required_phrase_processor(inputs, max_lengths_S, config.beams_per_search, eos)
 
 
 def _build_processors(
-    inputs: Sequence[SearchInput],
+    inputs: Sequence[SentenceSearchInput],
     config: SearchConfig,
     eos: int,
     allocation: DynamicBeamAllocation | None,
@@ -308,7 +315,7 @@ def _build_processors(
 
 
 @dataclass(frozen=True, slots=True)
-class BeamUpdate:
+class FinishedAndSurviving:
     """The result of pruning the candidates of one step."""
 
     finished_BC: Tensor
@@ -320,9 +327,9 @@ class BeamUpdate:
     """Their beam scores; −∞ where there are not enough candidates."""
 
 
-def prune_candidates(
+def separate_finished_and_surviving(
     candidates: Candidates, beam_size: int, eos: int, is_last_step_B: Tensor
-) -> BeamUpdate:
+) -> FinishedAndSurviving:
     """Return which candidates finish and which are continued.
 
     Of the first `beam_size` candidates, those that end are finished; later ones are dropped if they
@@ -334,7 +341,7 @@ def prune_candidates(
     if candidates.beam_scores_BC.size(1) == 1:
         indices_BK = torch.zeros_like(candidates.parents_BC)
         beam_scores_BK = candidates.beam_scores_BC.masked_fill(ends_BC, -torch.inf)
-        return BeamUpdate(finished_BC, indices_BK, beam_scores_BK)
+        return FinishedAndSurviving(finished_BC, indices_BK, beam_scores_BK)
     finished_BC[:, beam_size:] = False
     continues_BC = is_candidate_BC & ~ends_BC
     # Move the candidates that continue to the front, in order. All keys differ, so `topk` is exact.
@@ -342,7 +349,7 @@ def prune_candidates(
     keys_BC = continues_BC * count - torch.arange(count, device=continues_BC.device)
     indices_BK = keys_BC.topk(min(beam_size, count)).indices
     scores_BC = candidates.beam_scores_BC.masked_fill(~continues_BC, -torch.inf)
-    return BeamUpdate(finished_BC, indices_BK, scores_BC.gather(1, indices_BK))
+    return FinishedAndSurviving(finished_BC, indices_BK, scores_BC.gather(1, indices_BK))
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,8 +407,8 @@ class BestFinishedStopping:
         return is_done_R[state.finished_rows_B]
 
 
-def compute_candidate_statuses(
-    candidates: Candidates, update: BeamUpdate, is_alive_BK: Tensor
+def compute_statuses_and_next_beams(
+    candidates: Candidates, update: FinishedAndSurviving, is_alive_BK: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return the `CandidateStatus` of each candidate, and its beam index in the next step or −1."""
     statuses_BC = torch.full_like(candidates.tokens_BC, CandidateStatus.PRUNED)

@@ -164,10 +164,10 @@ class SamplingSelector:
     ) -> Candidates:
         """Return one sampled token per row."""
         step_scores_BV = step_scores_BKV[:, 0]
-        logits_BN, ids_BN = filter_top_k_top_p(
+        logits_BN, ids_BN = select_top_k_top_p(
             step_scores_BV / self.config.temperature, self.config
         )
-        indices_B1 = sample_indices(logits_BN, self.draw_uniform(beam))
+        indices_B1 = sample_by_inverse_cdf(logits_BN, self.draw_uniform(beam))
         tokens_B1 = indices_B1 if ids_BN is None else ids_BN.gather(1, indices_B1)
         scores_B1 = beam.beam_scores_BK + step_scores_BV.gather(1, tokens_B1)
         parents_B1 = torch.zeros_like(tokens_B1)
@@ -190,7 +190,7 @@ def keyed_uniform(*key: int) -> float:
     return (int.from_bytes(digest, "big") >> 11) * 2.0**-53
 
 
-def filter_top_k_top_p(logits_BV: Tensor, config: SamplingConfig) -> tuple[Tensor, Tensor | None]:
+def select_top_k_top_p(logits_BV: Tensor, config: SamplingConfig) -> tuple[Tensor, Tensor | None]:
     """Return the logits to sample from and their token ids; None if the ids are 0 … V − 1.
 
     Logits outside top-p are −∞.
@@ -205,7 +205,7 @@ def filter_top_k_top_p(logits_BV: Tensor, config: SamplingConfig) -> tuple[Tenso
     return logits_BN.masked_fill(is_removed_BN, -torch.inf), ids_BN
 
 
-def sample_indices(logits_BN: Tensor, uniform_B1: Tensor) -> Tensor:
+def sample_by_inverse_cdf(logits_BN: Tensor, uniform_B1: Tensor) -> Tensor:
     """Return the index that each row's number selects in the cumulative distribution, [B, 1]."""
     probs_BN = logits_BN.to(uniform_B1.dtype).softmax(1).nan_to_num(0)  # NaN if all are −∞
     sums_BN = probs_BN.cumsum(1)
@@ -245,10 +245,10 @@ class DiverseBeamSelector:
                 counts_SV,
             )
             inputs_G = beam.input_index_B[rows_G]
-            count_selected_tokens(counts_SV, inputs_G, candidates, self.beams_per_group)
+            add_selected_token_counts(counts_SV, inputs_G, candidates, self.beams_per_group)
             rows.append(rows_G)
             groups.append(candidates)
-        return merge_beam_groups(groups, torch.cat(rows))
+        return concatenate_candidates_in_row_order(groups, torch.cat(rows))
 
     def select_group(
         self, beam: Beam, model_log_probs_GKV: Tensor, step_scores_GKV: Tensor, counts_SV: Tensor
@@ -266,7 +266,7 @@ class DiverseBeamSelector:
         return replace(candidates, beam_scores_BC=scores_GC)
 
 
-def count_selected_tokens(
+def add_selected_token_counts(
     counts_SV: Tensor, inputs_G: Tensor, candidates: Candidates, beams_per_group: int
 ) -> None:
     """Add the tokens of a group's best candidates to the counts of their sentences."""
@@ -278,7 +278,7 @@ def count_selected_tokens(
     )
 
 
-def merge_beam_groups(groups: Sequence[Candidates], rows: Tensor) -> Candidates:
+def concatenate_candidates_in_row_order(groups: Sequence[Candidates], rows: Tensor) -> Candidates:
     """Return the candidates of all groups in the order of the rows of the beam."""
     order = rows.argsort()
     names = [field.name for field in fields(Candidates)]

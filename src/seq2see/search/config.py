@@ -137,7 +137,7 @@ Phrase = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class SearchInput:
+class SentenceSearchInput:
     """One sentence to translate, with the constraints on its translation."""
 
     source_length: int
@@ -162,7 +162,7 @@ class SearchInput:
         return length.min_target_length(self.source_length)
 
 
-def check_search_inputs(inputs: Sequence[SearchInput], special_ids: frozenset[int]) -> None:
+def check_search_inputs(inputs: Sequence[SentenceSearchInput], special_ids: frozenset[int]) -> None:
     """Raise `InputError` if a phrase is empty, or if a special id must be in the translation."""
     for index, search_input in enumerate(inputs):
         phrases = (*search_input.forbidden, *search_input.required)

@@ -283,7 +283,7 @@ class FinishedHypotheses:
         self.n_best_threshold_R[torch.tensor([*rows], dtype=torch.long, device=device)] = scores
 
 
-def collect_finished_hypotheses(
+def build_finished_hypotheses(
     beam: Beam,
     candidates: Candidates,
     finished_BC: Tensor,

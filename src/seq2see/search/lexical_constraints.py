@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from seq2see.search.candidate_selection import stable_topk
-from seq2see.search.config import Phrase, SearchInput
+from seq2see.search.config import Phrase, SentenceSearchInput
 from seq2see.search.hypotheses import Beam, Candidates, gather_parent_histories
 from seq2see.search.step_processors import PHRASE_PAD, StepProcessor, pad_phrases
 
@@ -78,7 +78,7 @@ class DynamicBeamAllocation(StepProcessor):
         # From each hypothesis as many as could fill the beam, and the end symbol: a hypothesis with
         # required phrases is less likely than one without, and would rarely be in a joint top k.
         k = self.beam_size + 1 if self.beam_size > 1 else 1
-        tokens_BKN, steps_BKN = propose_tokens(step_scores_BKV, required_BKP, k)
+        tokens_BKN, steps_BKN = propose_best_and_required_tokens(step_scores_BKV, required_BKP, k)
         scores_BC = (beam.beam_scores_BK[:, :, None] + steps_BKN).flatten(1)
         beams_K1 = torch.arange(tokens_BKN.size(1), device=tokens_BKN.device)[:, None]
         parents_BC = beams_K1.expand_as(tokens_BKN).flatten(1)
@@ -87,13 +87,15 @@ class DynamicBeamAllocation(StepProcessor):
         )
         tokens_BCE = append_candidate_tokens(beam, candidates)
         progress = measure_constraint_progress(tokens_BCE, phrases_BPL)
-        scores_BC = mask_incomplete_candidates(scores_BC, progress.all_met_BK, beam)
+        scores_BC = mask_incomplete_at_last_step(scores_BC, progress.all_met_BK, beam)
         order_BC = order_banks_round_robin(scores_BC, progress.num_tokens_BK)
         candidates = replace(candidates, beam_scores_BC=scores_BC)
         return candidates.take(order_BC[:, : 2 * self.beam_size])
 
 
-def select_feasible_phrases(search_input: SearchInput, max_length: int) -> tuple[Phrase, ...]:
+def select_feasible_phrases(
+    search_input: SentenceSearchInput, max_length: int
+) -> tuple[Phrase, ...]:
     """Return the required phrases that contain no forbidden phrase and fit into the length."""
     remaining = max_length - len(search_input.prefix) - 1
     feasible = []
@@ -111,8 +113,8 @@ def contains_phrase(tokens: Sequence[int], phrase: Phrase) -> bool:
     return any(tuple(tokens[i : i + len(phrase)]) == phrase for i in starts)
 
 
-def build_beam_allocation(
-    inputs: Sequence[SearchInput], max_lengths_S: Tensor, beam_size: int, eos: int
+def build_required_phrase_processor(
+    inputs: Sequence[SentenceSearchInput], max_lengths_S: Tensor, beam_size: int, eos: int
 ) -> DynamicBeamAllocation | None:
     """Return the allocation for these inputs, or None if no required phrase is feasible."""
     max_lengths = max_lengths_S.tolist()
@@ -150,7 +152,9 @@ def next_required_tokens(progress: ConstraintProgress, phrases_BPL: Tensor) -> T
     return tokens_BKP.masked_fill(progress.met_BKP, PHRASE_PAD)
 
 
-def propose_tokens(step_scores_BKV: Tensor, required_BKP: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def propose_best_and_required_tokens(
+    step_scores_BKV: Tensor, required_BKP: Tensor, k: int
+) -> tuple[Tensor, Tensor]:
     """Return the `k` best tokens of each hypothesis and its required tokens, with their scores.
 
     Duplicates and padding have the score −∞.
@@ -172,7 +176,7 @@ def append_candidate_tokens(beam: Beam, candidates: Candidates) -> Tensor:
     return torch.cat((emitted_BCE, candidates.tokens_BC[:, :, None]), dim=2)
 
 
-def mask_incomplete_candidates(beam_scores_BC: Tensor, all_met_BC: Tensor, beam: Beam) -> Tensor:
+def mask_incomplete_at_last_step(beam_scores_BC: Tensor, all_met_BC: Tensor, beam: Beam) -> Tensor:
     """Return the scores, with −∞ for candidates that lack a phrase in the last step of a row.
 
     If no candidate and no finished hypothesis has all phrases, nothing is masked: the best

@@ -93,7 +93,7 @@ class ApiKeyStore:
         return match
 
 
-def create_key(path: Path, name: str) -> str:
+def add_api_key(path: Path, name: str) -> str:
     """Generate a key, append its hash to a key file, and return the key.
 
     The key itself is not stored and cannot be recovered.

@@ -18,10 +18,14 @@ from seq2see.serve.errors import (
     Forbidden,
     TextTooLong,
 )
-from seq2see.serve.executor import RequestExecutor, check_api_key
+from seq2see.serve.executor import AuthenticatedExecutor, check_api_key
 from seq2see.serve.json_and_event_responses import FiniteJSONResponse, create_event_response
-from seq2see.serve.lab_experiment_runner import LabRunner, list_claim_sources, list_experiments
-from seq2see.serve.layout_preserving_translation import RequestOptions
+from seq2see.serve.lab_experiment_runner import (
+    LabExperimentRunner,
+    list_lab_experiments,
+    list_lab_note_subjects,
+)
+from seq2see.serve.layout_preserving_translation import TextTranslationOptions
 from seq2see.serve.model_and_run_routes import add_model_routes, add_run_routes
 from seq2see.serve.openapi import (
     ENGINE_ERROR_STATUSES,
@@ -29,20 +33,20 @@ from seq2see.serve.openapi import (
     STRING_SCHEMA,
     array_schema,
     build_inlined_schema,
-    describe_body,
-    describe_responses,
+    build_openapi_request_body,
+    build_openapi_responses,
     object_schema,
     union_schema,
 )
 from seq2see.serve.queued_translator import ENGINE_FAILED_MESSAGE
 from seq2see.serve.requests import (
     ExplainRequest,
-    HeadAblationRequest,
+    HeadEffectsRequest,
     TranslateRequest,
     check_text_limits,
     parse_body,
 )
-from seq2see.serve.service import Service, TranslatedText
+from seq2see.serve.service import RoutedTranslation, Service
 from seq2see.serve.unbatched_work import PartialTextCallback
 from seq2see.serve.work_queue import RequestContext
 from seq2see.translator import TranslationOptions
@@ -76,7 +80,7 @@ _ERROR_CODES = {
 }
 
 
-def create_router(service: Service, executor: RequestExecutor) -> APIRouter:
+def create_router(service: Service, executor: AuthenticatedExecutor) -> APIRouter:
     """Return the router of /api/v1."""
     router = APIRouter(prefix="/api/v1", tags=["seq2see"])
     _add_translation_route(router, service, executor)
@@ -88,25 +92,27 @@ def create_router(service: Service, executor: RequestExecutor) -> APIRouter:
     return router
 
 
-def _add_translation_route(router: APIRouter, service: Service, executor: RequestExecutor) -> None:
+def _add_translation_route(
+    router: APIRouter, service: Service, executor: AuthenticatedExecutor
+) -> None:
     @router.post(
         "/translate",
         summary="Translate texts; return scores, alignments and flags.",
-        responses=describe_responses(
+        responses=build_openapi_responses(
             object_schema(translations=array_schema(_TRANSLATION_SCHEMA)), *ENGINE_ERROR_STATUSES
         ),
-        openapi_extra=describe_body(
+        openapi_extra=build_openapi_request_body(
             build_inlined_schema(TranslateRequest), _JSON, _example(service, alignment=True)
         ),
     )
     async def translate(request: Request) -> Response:
         client = executor.authenticate(request, None)
         body = await _read_translate_request(request, service)
-        options = RequestOptions(
+        options = TextTranslationOptions(
             _translation_options(body, service), body.format == "html", body.keep_numbers
         )
 
-        def run(context: RequestContext) -> list[TranslatedText]:
+        def run(context: RequestContext) -> list[RoutedTranslation]:
             return service.translate(
                 context, body.texts, body.source, body.target, options, model=body.model
             )
@@ -115,16 +121,18 @@ def _add_translation_route(router: APIRouter, service: Service, executor: Reques
         return FiniteJSONResponse({"translations": [format_translation(each) for each in results]})
 
 
-def _add_streaming_route(router: APIRouter, service: Service, executor: RequestExecutor) -> None:
+def _add_streaming_route(
+    router: APIRouter, service: Service, executor: AuthenticatedExecutor
+) -> None:
     @router.post(
         "/stream",
         summary="Translate a text and stream partial results.",
         description="Server-sent events: `text` with the text so far, then `done` with the result "
         "of /api/v1/translate, or `error`. A slow client receives fewer `text` events.",
-        responses=describe_responses(
+        responses=build_openapi_responses(
             _EVENT_SCHEMA, *ENGINE_ERROR_STATUSES, media_type="text/event-stream"
         ),
-        openapi_extra=describe_body(
+        openapi_extra=build_openapi_request_body(
             build_inlined_schema(TranslateRequest), _JSON, _example(service)
         ),
     )
@@ -144,14 +152,16 @@ def _add_streaming_route(router: APIRouter, service: Service, executor: RequestE
         return await create_event_response(request, client, executor, run)
 
 
-def _add_explain_routes(router: APIRouter, service: Service, executor: RequestExecutor) -> None:
+def _add_explain_routes(
+    router: APIRouter, service: Service, executor: AuthenticatedExecutor
+) -> None:
     limits = service.config.limits
 
     @router.post(
         "/explain",
         summary="Translate a text and return the trace of the computation.",
-        responses=describe_responses({"type": "object"}, *ENGINE_ERROR_STATUSES),
-        openapi_extra=describe_body(
+        responses=build_openapi_responses({"type": "object"}, *ENGINE_ERROR_STATUSES),
+        openapi_extra=build_openapi_request_body(
             build_inlined_schema(ExplainRequest), _JSON, _example(service, beam_size=2)
         ),
     )
@@ -169,21 +179,21 @@ def _add_explain_routes(router: APIRouter, service: Service, executor: RequestEx
     @router.post(
         "/head-ablation",
         summary="Measure the effect of each attention head on a contrastive pair.",
-        responses=describe_responses(
+        responses=build_openapi_responses(
             object_schema(
                 log_prob_difference=NUMBER_SCHEMA, ablations=array_schema({"type": "object"})
             ),
             *ENGINE_ERROR_STATUSES,
         ),
-        openapi_extra=describe_body(
-            build_inlined_schema(HeadAblationRequest),
+        openapi_extra=build_openapi_request_body(
+            build_inlined_schema(HeadEffectsRequest),
             _JSON,
             _example(service, translation="a", contrastive_translation="b"),
         ),
     )
     async def ablate_heads(request: Request) -> Response:
         client = executor.authenticate(request, None)
-        body = await parse_body(request, HeadAblationRequest)
+        body = await parse_body(request, HeadEffectsRequest)
         longest = max(body.translation, body.contrastive_translation, key=len)
         _check_explained_length(body.text + longest, limits)
         result = await executor.execute(
@@ -200,15 +210,15 @@ def _check_explained_length(text: str, limits: LimitsConfig) -> None:
         )
 
 
-def _add_lab_routes(router: APIRouter, service: Service, executor: RequestExecutor) -> None:
+def _add_lab_routes(router: APIRouter, service: Service, executor: AuthenticatedExecutor) -> None:
     config = service.config
-    runner = LabRunner()
+    runner = LabExperimentRunner()
     can_run = config.is_local_only or service.api_keys.is_required
 
     @router.get(
         "/lab",
         summary="List the lab's experiments with their claims and predictions.",
-        responses=describe_responses(
+        responses=build_openapi_responses(
             object_schema(
                 experiments=array_schema({"type": "object"}),
                 notes={"type": "object"},
@@ -219,7 +229,11 @@ def _add_lab_routes(router: APIRouter, service: Service, executor: RequestExecut
     def experiments(request: Request) -> Response:
         check_api_key(request, service)
         return FiniteJSONResponse(
-            {"experiments": list_experiments(), "notes": list_claim_sources(), "can_run": can_run}
+            {
+                "experiments": list_lab_experiments(),
+                "notes": list_lab_note_subjects(),
+                "can_run": can_run,
+            }
         )
 
     @router.post(
@@ -227,7 +241,7 @@ def _add_lab_routes(router: APIRouter, service: Service, executor: RequestExecut
         summary="Run an experiment, which takes from a second to minutes.",
         description="Returns numbers, figures and the verdict. One experiment runs at a time. "
         "Available only on the local machine or with an API key.",
-        responses=describe_responses({"type": "object"}, 404, *ENGINE_ERROR_STATUSES),
+        responses=build_openapi_responses({"type": "object"}, 404, *ENGINE_ERROR_STATUSES),
     )
     async def run_experiment(number: int, request: Request) -> Response:
         client = executor.authenticate(request, None)
@@ -260,12 +274,12 @@ def _translation_options(body: TranslateRequest, service: Service) -> Translatio
         raise BadRequest(f"Invalid request: {error}") from None
 
 
-def format_translation(result: TranslatedText) -> dict[str, Any]:
+def format_translation(result: RoutedTranslation) -> dict[str, Any]:
     """Return a translation as a JSON record; an error has its error code."""
     route, error = result.route, result.translation.error
     return {
         **asdict(result.translation),
-        "error_code": find_error_code(error) if error else None,
+        "error_code": find_translation_error_code(error) if error else None,
         "source": route.source,
         "target": route.target,
         "models": [model.name for model in route.models],
@@ -274,7 +288,7 @@ def format_translation(result: TranslatedText) -> dict[str, Any]:
     }
 
 
-def find_error_code(error: str) -> str:
+def find_translation_error_code(error: str) -> str:
     """Return the error code that belongs to the error message of a translation."""
     return _ERROR_CODES.get(error, BadRequest.error_code)
 

@@ -27,7 +27,7 @@ from seq2see.serve.errors import (
     ServiceError,
     encode_error,
 )
-from seq2see.serve.executor import RequestExecutor
+from seq2see.serve.executor import AuthenticatedExecutor
 from seq2see.serve.middleware import (
     AccessLogMiddleware,
     AsgiApp,
@@ -39,7 +39,7 @@ from seq2see.serve.middleware import (
 from seq2see.serve.openapi import (
     STRING_SCHEMA,
     build_openapi,
-    describe_responses,
+    build_openapi_responses,
     object_schema,
     render_docs_page,
 )
@@ -59,7 +59,7 @@ def create_app(service: Service) -> AsgiApp:
 
 def create_fastapi_app(service: Service) -> FastAPI:
     """Return the FastAPI application with all routes, without the middleware."""
-    executor = RequestExecutor(service)
+    executor = AuthenticatedExecutor(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -118,7 +118,7 @@ def _add_service_routes(app: FastAPI, service: Service) -> None:
     @app.get(
         "/ready",
         summary="Return 200 if the service accepts new work, else 503.",
-        responses=describe_responses(object_schema(status=STRING_SCHEMA), 503),
+        responses=build_openapi_responses(object_schema(status=STRING_SCHEMA), 503),
     )
     async def ready() -> Response:
         if service.is_ready:
@@ -130,7 +130,7 @@ def _add_service_routes(app: FastAPI, service: Service) -> None:
     @app.get(
         "/spec",
         summary="Return the OpenAPI document.",
-        responses=describe_responses({"type": "object"}),
+        responses=build_openapi_responses({"type": "object"}),
     )
     async def spec() -> Response:
         return JSONResponse(build_openapi(app))

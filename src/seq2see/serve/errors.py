@@ -79,7 +79,7 @@ class BodyTooLarge(ServiceError):
     status, error_code = 413, "body_too_large"
 
 
-class RequestTimeout(ServiceError):
+class BodyTimeout(ServiceError):
     """The request body did not arrive in time."""
 
     status, error_code = 408, "request_timeout"

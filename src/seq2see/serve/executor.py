@@ -24,7 +24,7 @@ _DEADLINE_FRACTION = 0.95
 """Fraction of the time limit for the work itself; the rest is for sending the response."""
 
 
-class RequestExecutor:
+class AuthenticatedExecutor:
     """Authenticates requests and runs a limited number of them at the same time."""
 
     def __init__(self, service: Service) -> None:

@@ -21,7 +21,7 @@ from seq2see.serve.errors import (
     InternalError,
     ServiceError,
 )
-from seq2see.serve.executor import RequestExecutor
+from seq2see.serve.executor import AuthenticatedExecutor
 from seq2see.serve.unbatched_work import PartialTextCallback
 from seq2see.serve.work_queue import RequestContext
 
@@ -85,7 +85,7 @@ class LatestText:
 
 
 async def create_event_response(
-    request: Request, client: str, executor: RequestExecutor, function: StreamingFunction
+    request: Request, client: str, executor: AuthenticatedExecutor, function: StreamingFunction
 ) -> Response:
     """Run a function in a thread and return a response that streams its texts as events.
 

@@ -24,19 +24,19 @@ _POLL_SECONDS = 0.1
 _RETRY_SECONDS = 10.0
 
 
-def list_experiments() -> list[dict[str, Any]]:
+def list_lab_experiments() -> list[dict[str, Any]]:
     """Return the claim and the prediction of every experiment, as JSON records."""
     return [each.record() for each in _load_experiments()]
 
 
-def list_claim_sources() -> dict[str, dict[Language, str]]:
+def list_lab_note_subjects() -> dict[str, dict[Language, str]]:
     """Return the subject of each note whose claims are tested, by note and language."""
     from seq2see.lab.words import NOTES  # noqa: PLC0415 as slow to import as the experiments
 
     return {name: subject.record() for name, subject in NOTES.items()}
 
 
-class LabRunner:
+class LabExperimentRunner:
     """Runs experiments and caches their results: an experiment is deterministic."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ def _figure_record(figure: Figure) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def run_experiment_and_print_json() -> None:
     """Run the experiment whose number is the first argument and print its result as JSON."""
     from seq2see.lab.bench import Bench  # noqa: PLC0415
     from seq2see.lab.registry import chosen  # noqa: PLC0415
@@ -122,4 +122,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_experiment_and_print_json()

@@ -14,23 +14,23 @@ from typing import Any, TypeVar, cast
 from seq2see.documents import html, translate_protected
 from seq2see.documents.markup import IndexRange
 from seq2see.documents.placeholders import find_placeholders
-from seq2see.documents.plain_text import find_list_marker
-from seq2see.documents.unit_translator import DocumentTranslator, find_sentences
+from seq2see.documents.plain_text import extract_list_marker
+from seq2see.documents.unit_translator import TextUnitTranslator, find_sentences
 from seq2see.translator import TranslationOptions, Translator
 from seq2see.translator.translation import (
     AlignmentLink,
-    SentenceAlignment,
+    SentenceOffsets,
     Translation,
     TranslationFlag,
 )
 
 _LINE = re.compile(r"[^\r\n\u2028\u2029]+")
 _BOM = "\ufeff"
-_LinkOrSentence = TypeVar("_LinkOrSentence", AlignmentLink, SentenceAlignment)
+_LinkOrSentence = TypeVar("_LinkOrSentence", AlignmentLink, SentenceOffsets)
 
 
 @dataclass(frozen=True, slots=True)
-class RequestOptions:
+class TextTranslationOptions:
     """How the texts of a request are translated."""
 
     translation_options: TranslationOptions
@@ -40,12 +40,14 @@ class RequestOptions:
 
 
 def translate_texts(
-    translator: Translator, texts: Sequence[str], options: RequestOptions
+    translator: Translator, texts: Sequence[str], options: TextTranslationOptions
 ) -> list[Translation]:
     """Translate texts in order."""
     if options.is_html:
         return [
-            translate_html(translator, text, options.translation_options, options.keep_numbers)
+            translate_html_with_alternatives(
+                translator, text, options.translation_options, options.keep_numbers
+            )
             for text in texts
         ]
     spans = [find_translatable_spans(text, translator.languages[0]) for text in texts]
@@ -58,7 +60,7 @@ def translate_texts(
 
 
 def _translate_lines(
-    translator: Translator, lines: Sequence[str], options: RequestOptions
+    translator: Translator, lines: Sequence[str], options: TextTranslationOptions
 ) -> list[Translation]:
     """Translate lines; lines with placeholders go through a slower method that protects them."""
     has_placeholder = [
@@ -75,7 +77,7 @@ def _translate_lines(
 
 
 def _translate_protected(
-    translator: Translator, lines: Sequence[str], options: RequestOptions
+    translator: Translator, lines: Sequence[str], options: TextTranslationOptions
 ) -> list[Translation]:
     if not lines:
         return []
@@ -102,7 +104,7 @@ def find_translatable_spans(text: str, language: str) -> list[TranslatableSpan]:
     """Return the parts of a text to translate: no list markers, no sentences without a letter."""
     spans = []
     for match in _LINE.finditer(text, len(_BOM) if text.startswith(_BOM) else 0):
-        marker = find_list_marker(match[0])
+        marker = extract_list_marker(match[0])
         line = match[0][len(marker) :]
         offset = match.start() + len(marker)
         spans += [
@@ -239,7 +241,7 @@ class _RankTranslator:
         return ranked[min(self.rank, len(ranked) - 1)]
 
 
-def translate_html(
+def translate_html_with_alternatives(
     translator: Translator, page: str, options: TranslationOptions, keep_numbers: bool
 ) -> Translation:
     """Translate an HTML fragment with its tags, also in each alternative.
@@ -258,7 +260,7 @@ def translate_html(
 def _translate_page(
     translator: _RankTranslator, page: str, options: TranslationOptions, keep_numbers: bool
 ) -> Translation:
-    document_translator = DocumentTranslator(
+    document_translator = TextUnitTranslator(
         cast("Translator", translator), options, keep_numbers=keep_numbers
     )
     text = html.translate_html_text(page, document_translator)

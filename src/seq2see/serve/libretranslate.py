@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 
 from seq2see.serve.errors import BadRequest, EngineError, Forbidden
-from seq2see.serve.executor import RequestExecutor, check_api_key
-from seq2see.serve.layout_preserving_translation import RequestOptions
+from seq2see.serve.executor import AuthenticatedExecutor, check_api_key
+from seq2see.serve.layout_preserving_translation import TextTranslationOptions
 from seq2see.serve.log_and_metrics import METRICS_CONTENT_TYPE
 from seq2see.serve.openapi import (
     COUNT_SCHEMA,
@@ -22,23 +22,23 @@ from seq2see.serve.openapi import (
     NUMBER_SCHEMA,
     STRING_SCHEMA,
     array_schema,
-    describe_body,
-    describe_responses,
+    build_openapi_request_body,
+    build_openapi_responses,
     object_schema,
     union_schema,
 )
 from seq2see.serve.queued_translator import ENGINE_FAILED_MESSAGE
 from seq2see.serve.requests import (
     check_text_limits,
-    get_api_key,
+    get_api_key_parameter,
     get_choice,
     get_count,
-    get_text,
-    get_texts,
+    get_required_string,
+    get_texts_to_translate,
     get_uploaded_file,
     read_parameters,
 )
-from seq2see.serve.service import Service, TranslatedFile, TranslatedText
+from seq2see.serve.service import RoutedTranslation, Service, TranslatedFileInfo
 from seq2see.serve.uploaded_file_translation import format_content_disposition, sanitize_filename
 from seq2see.serve.work_queue import RequestContext
 from seq2see.text.language_detection import DetectedLanguage
@@ -76,7 +76,7 @@ _SETTINGS_SCHEMA = object_schema(
 )
 
 
-def create_router(service: Service, executor: RequestExecutor) -> APIRouter:
+def create_router(service: Service, executor: AuthenticatedExecutor) -> APIRouter:
     """Return the router of LibreTranslate's routes."""
     router = APIRouter(tags=["LibreTranslate"])
     _add_translate_route(router, service, executor)
@@ -86,15 +86,17 @@ def create_router(service: Service, executor: RequestExecutor) -> APIRouter:
     return router
 
 
-def _add_translate_route(router: APIRouter, service: Service, executor: RequestExecutor) -> None:
+def _add_translate_route(
+    router: APIRouter, service: Service, executor: AuthenticatedExecutor
+) -> None:
     limits = service.config.limits
     source, target = _first_language_pair(service)
 
     @router.post(
         "/translate",
         summary="Translate a text or a list of texts.",
-        responses=describe_responses(_TRANSLATION_SCHEMA, *ENGINE_ERROR_STATUSES),
-        openapi_extra=describe_body(
+        responses=build_openapi_responses(_TRANSLATION_SCHEMA, *ENGINE_ERROR_STATUSES),
+        openapi_extra=build_openapi_request_body(
             object_schema(
                 ["q", "source", "target"],
                 q=union_schema(STRING_SCHEMA, array_schema(STRING_SCHEMA)),
@@ -110,29 +112,32 @@ def _add_translate_route(router: APIRouter, service: Service, executor: RequestE
     )
     async def translate(request: Request) -> Response:
         parameters = await read_parameters(request, limits)
-        client = executor.authenticate(request, get_api_key(parameters))
-        texts, is_list = get_texts(parameters, limits)
-        source, target = get_text(parameters, "source"), get_text(parameters, "target")
+        client = executor.authenticate(request, get_api_key_parameter(parameters))
+        texts, is_list = get_texts_to_translate(parameters, limits)
+        source, target = (
+            get_required_string(parameters, "source"),
+            get_required_string(parameters, "target"),
+        )
         alternatives = get_count(parameters, "alternatives", limits.alternatives)
         is_html = get_choice(parameters, "format", ("text", "html")) == "html"
-        options = RequestOptions(_translation_options(service, alternatives), is_html)
+        options = TextTranslationOptions(_translation_options(service, alternatives), is_html)
         request.state.log_fields.update(texts=len(texts), characters=sum(map(len, texts)))
 
-        def run(context: RequestContext) -> list[TranslatedText]:
+        def run(context: RequestContext) -> list[RoutedTranslation]:
             return service.translate(context, texts, source, target, options)
 
         results = await executor.execute(request, client, run)
         return JSONResponse(_format_translations(results, is_list, alternatives))
 
 
-def _add_detect_route(router: APIRouter, service: Service, executor: RequestExecutor) -> None:
+def _add_detect_route(router: APIRouter, service: Service, executor: AuthenticatedExecutor) -> None:
     limits = service.config.limits
 
     @router.post(
         "/detect",
         summary="Detect the language of a text.",
-        responses=describe_responses(array_schema(_LANGUAGE_SCHEMA), *ENGINE_ERROR_STATUSES),
-        openapi_extra=describe_body(
+        responses=build_openapi_responses(array_schema(_LANGUAGE_SCHEMA), *ENGINE_ERROR_STATUSES),
+        openapi_extra=build_openapi_request_body(
             object_schema(["q"], q=STRING_SCHEMA, api_key=_API_KEY_SCHEMA),
             _TEXT_MEDIA_TYPES,
             {"q": "Hello world!"},
@@ -140,8 +145,8 @@ def _add_detect_route(router: APIRouter, service: Service, executor: RequestExec
     )
     async def detect(request: Request) -> Response:
         parameters = await read_parameters(request, limits)
-        client = executor.authenticate(request, get_api_key(parameters))
-        text = get_text(parameters, "q")
+        client = executor.authenticate(request, get_api_key_parameter(parameters))
+        text = get_required_string(parameters, "q")
         check_text_limits([text], limits)
         languages = await executor.execute(
             request, client, lambda _: service.detect_languages(text)
@@ -149,15 +154,15 @@ def _add_detect_route(router: APIRouter, service: Service, executor: RequestExec
         return JSONResponse([_format_language(each) for each in languages])
 
 
-def _add_file_routes(router: APIRouter, service: Service, executor: RequestExecutor) -> None:
+def _add_file_routes(router: APIRouter, service: Service, executor: AuthenticatedExecutor) -> None:
     config = service.config
     source, target = _first_language_pair(service)
 
     @router.post(
         "/translate_file",
         summary="Translate a file and return the URL of the result.",
-        responses=describe_responses(_FILE_SCHEMA, *ENGINE_ERROR_STATUSES),
-        openapi_extra=describe_body(
+        responses=build_openapi_responses(_FILE_SCHEMA, *ENGINE_ERROR_STATUSES),
+        openapi_extra=build_openapi_request_body(
             object_schema(
                 ["file", "source", "target"],
                 file={"type": "string", "format": "binary"},
@@ -171,14 +176,17 @@ def _add_file_routes(router: APIRouter, service: Service, executor: RequestExecu
     )
     async def translate_file(request: Request) -> Response:
         parameters = await read_parameters(request, config.limits)
-        client = executor.authenticate(request, get_api_key(parameters))
+        client = executor.authenticate(request, get_api_key_parameter(parameters))
         if not config.files:
             raise Forbidden("Files translation are disabled on this server.")
-        source, target = get_text(parameters, "source"), get_text(parameters, "target")
+        source, target = (
+            get_required_string(parameters, "source"),
+            get_required_string(parameters, "target"),
+        )
         file = get_uploaded_file(parameters)
         request.state.log_fields.update(bytes=len(file.content))
 
-        def run(context: RequestContext) -> TranslatedFile:
+        def run(context: RequestContext) -> TranslatedFileInfo:
             filename = sanitize_filename(file.name)
             return service.translate_file(context, file.content, filename, source, target)
 
@@ -190,7 +198,7 @@ def _add_file_routes(router: APIRouter, service: Service, executor: RequestExecu
     @router.get(
         "/download_file/{name}",
         summary="Download a translated file, for a limited time.",
-        responses=describe_responses({}, 404, media_type="application/octet-stream"),
+        responses=build_openapi_responses({}, 404, media_type="application/octet-stream"),
     )
     async def download_file(name: str) -> Response:
         stored = service.downloads.find(name)
@@ -205,7 +213,7 @@ def _add_information_routes(router: APIRouter, service: Service) -> None:
     @router.get(
         "/languages",
         summary="List the languages and the possible targets of each.",
-        responses=describe_responses(
+        responses=build_openapi_responses(
             array_schema(
                 object_schema(
                     code=STRING_SCHEMA, name=STRING_SCHEMA, targets=array_schema(STRING_SCHEMA)
@@ -225,7 +233,7 @@ def _add_information_routes(router: APIRouter, service: Service) -> None:
     @router.get(
         "/frontend/settings",
         summary="Return the settings that a page needs.",
-        responses=describe_responses(_SETTINGS_SCHEMA),
+        responses=build_openapi_responses(_SETTINGS_SCHEMA),
     )
     async def settings() -> Response:
         return JSONResponse(_format_settings(service))
@@ -233,7 +241,7 @@ def _add_information_routes(router: APIRouter, service: Service) -> None:
     @router.get(
         "/health",
         summary="Return 200 while the process is running.",
-        responses=describe_responses(object_schema(status=STRING_SCHEMA)),
+        responses=build_openapi_responses(object_schema(status=STRING_SCHEMA)),
     )
     async def health() -> Response:
         return JSONResponse({"status": "ok"})
@@ -241,7 +249,7 @@ def _add_information_routes(router: APIRouter, service: Service) -> None:
     @router.get(
         "/metrics",
         summary="Return the metrics in the Prometheus text format.",
-        responses=describe_responses(STRING_SCHEMA, media_type="text/plain"),
+        responses=build_openapi_responses(STRING_SCHEMA, media_type="text/plain"),
     )
     async def metrics(request: Request) -> Response:
         check_api_key(request, service)
@@ -277,7 +285,7 @@ def _translation_options(service: Service, alternatives: int) -> TranslationOpti
 
 
 def _format_translations(
-    results: Sequence[TranslatedText], is_list: bool, alternatives: int
+    results: Sequence[RoutedTranslation], is_list: bool, alternatives: int
 ) -> dict[str, Any]:
     """Return the JSON body; for a list of texts each field except `via` is a list."""
     for result in results:

@@ -19,9 +19,9 @@ from seq2see.serve.config import LimitsConfig
 from seq2see.serve.errors import (
     INTERNAL_ERROR_MESSAGE,
     BadRequest,
+    BodyTimeout,
     BodyTooLarge,
     InternalError,
-    RequestTimeout,
     ServiceError,
     encode_error,
 )
@@ -220,7 +220,7 @@ class BodyLimitMiddleware:
 
         Raises:
             BodyTooLarge: The Content-Length is invalid or the body too large.
-            RequestTimeout: The body did not arrive in time.
+            BodyTimeout: The body did not arrive in time.
         """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -240,7 +240,7 @@ class BodyLimitMiddleware:
                 async with asyncio.timeout_at(end):
                     message = await receive()
             except TimeoutError:
-                raise RequestTimeout(
+                raise BodyTimeout(
                     f"the request body did not arrive within {seconds:g} seconds"
                 ) from None
             size += len(message.get("body", b""))

@@ -23,7 +23,7 @@ from seq2see.serve.errors import NotFound
 from seq2see.serve.executor import check_api_key
 from seq2see.serve.json_and_event_responses import FiniteJSONResponse
 from seq2see.serve.model_registry import ServedModel
-from seq2see.serve.openapi import array_schema, describe_responses, object_schema
+from seq2see.serve.openapi import array_schema, build_openapi_responses, object_schema
 from seq2see.serve.service import Service
 
 _MAX_POSITIONS = 64
@@ -75,7 +75,7 @@ def describe_architecture(model: ServedModel) -> dict[str, Any]:
 
 
 @torch.inference_mode()
-def describe_positions(model: ServedModel) -> dict[str, Any]:
+def describe_position_vectors(model: ServedModel) -> dict[str, Any]:
     """Return the vectors that the encoder adds to its first 64 positions; zeros if it adds none."""
     embeddings = _transformer(model).encoder.embeddings
     positions = embeddings.positions
@@ -190,7 +190,7 @@ def add_model_routes(router: APIRouter, service: Service) -> None:
     @router.get(
         "/models",
         summary="List the models, and the limits of the search.",
-        responses=describe_responses(
+        responses=build_openapi_responses(
             object_schema(models=array_schema({"type": "object"}), search={"type": "object"})
         ),
     )
@@ -203,7 +203,7 @@ def add_model_routes(router: APIRouter, service: Service) -> None:
     @router.get(
         "/models/{name}",
         summary="Return the config and the modules of a model.",
-        responses=describe_responses({"type": "object"}, 404),
+        responses=build_openapi_responses({"type": "object"}, 404),
     )
     def architecture(name: str, request: Request) -> Response:
         return FiniteJSONResponse(describe_architecture(find_model(name, request)))
@@ -211,10 +211,10 @@ def add_model_routes(router: APIRouter, service: Service) -> None:
     @router.get(
         "/models/{name}/positions",
         summary="Return the position vectors of a model.",
-        responses=describe_responses({"type": "object"}, 404),
+        responses=build_openapi_responses({"type": "object"}, 404),
     )
     def positions(name: str, request: Request) -> Response:
-        return FiniteJSONResponse(describe_positions(find_model(name, request)))
+        return FiniteJSONResponse(describe_position_vectors(find_model(name, request)))
 
 
 def add_run_routes(router: APIRouter, service: Service) -> None:
@@ -224,7 +224,7 @@ def add_run_routes(router: APIRouter, service: Service) -> None:
     @router.get(
         "/runs",
         summary="List the training runs in the directory of --runs.",
-        responses=describe_responses(object_schema(runs=array_schema({"type": "object"}))),
+        responses=build_openapi_responses(object_schema(runs=array_schema({"type": "object"}))),
     )
     def list_runs(request: Request) -> Response:
         check_api_key(request, service)
@@ -233,7 +233,7 @@ def add_run_routes(router: APIRouter, service: Service) -> None:
     @router.get(
         "/runs/{name}",
         summary="Return the log records of a run after a byte offset.",
-        responses=describe_responses({"type": "object"}, 404),
+        responses=build_openapi_responses({"type": "object"}, 404),
     )
     def read_run(
         name: str, request: Request, offset: Annotated[int, Query(ge=0, le=2**62)] = 0

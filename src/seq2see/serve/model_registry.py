@@ -33,7 +33,7 @@ _MODEL_FILES = (
     files.TARGET_TOKENIZER_FILE,
 )
 
-FileSignature = tuple[tuple[int, int, int] | None, ...]
+ModelFilesStamp = tuple[tuple[int, int, int] | None, ...]
 """Modification time, size and inode of each file of a model; None for a missing file."""
 
 
@@ -57,12 +57,12 @@ class ServedModel:
     path: Path
     translator: Translator = field(repr=False)
     torch_translator: Translator = field(repr=False)
-    signature: FileSignature = ()
+    signature: ModelFilesStamp = ()
     reload_error: str | None = None
     """Why the current content of the directory cannot be loaded; the previous model is in use."""
     loaded_at: float = field(default_factory=time.time)
-    _last_signature: FileSignature = ()
-    _failed_signature: FileSignature = ()
+    _last_signature: ModelFilesStamp = ()
+    _failed_signature: ModelFilesStamp = ()
 
     @property
     def source(self) -> str:
@@ -88,7 +88,7 @@ class ServedModel:
         Returns:
             "replaced" or "failed" if the directory was loaded, else None.
         """
-        current = compute_signature(self.path)
+        current = read_model_files_stamp(self.path)
         is_stable, self._last_signature = current == self._last_signature, current
         if current == self.signature:
             self.reload_error = None
@@ -135,7 +135,7 @@ class ModelRegistry:
         """Load all model directories; raises if one of them cannot be loaded."""
         models: list[ServedModel] = []
         for directory in directories:
-            signature = compute_signature(directory)
+            signature = read_model_files_stamp(directory)
             name = _make_unique(directory.resolve().name, {model.name for model in models})
             models.append(
                 ServedModel(name, directory, *load(directory), signature, _last_signature=signature)
@@ -219,7 +219,7 @@ def load_served_model(
     return LoadedModel(translator, Translator(engine_for_traces, *parts))
 
 
-def compute_signature(directory: Path) -> FileSignature:
+def read_model_files_stamp(directory: Path) -> ModelFilesStamp:
     """Return a value that changes when a file of a model changes."""
     return tuple(_file_status(directory / name) for name in _MODEL_FILES)
 

@@ -56,7 +56,7 @@ def object_schema(required: Iterable[str] = (), **properties: JsonSchema) -> Jso
     return {"type": "object", "required": names, "properties": properties}
 
 
-def describe_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def build_openapi_error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI entries of error responses; 400 and 403 are always included."""
     content = {"application/json": {"schema": ERROR_SCHEMA}}
     return {
@@ -65,7 +65,7 @@ def describe_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def describe_responses(
+def build_openapi_responses(
     schema: JsonSchema | None,
     *statuses: int,
     media_type: str = "application/json",
@@ -73,10 +73,13 @@ def describe_responses(
 ) -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI entries of a route's responses: 200 and the given error statuses."""
     content = {media_type: {"schema": schema or {}}}
-    return {200: {"description": description, "content": content}, **describe_errors(*statuses)}
+    return {
+        200: {"description": description, "content": content},
+        **build_openapi_error_responses(*statuses),
+    }
 
 
-def describe_body(
+def build_openapi_request_body(
     schema: JsonSchema, media_types: Iterable[str], example: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the OpenAPI entry of a route's body."""

@@ -28,7 +28,7 @@ TokenWeightFunction = Callable[[int], float]
 
 
 @dataclass(frozen=True, slots=True)
-class TranslationTask:
+class ModelWithOptions:
     """Translation of lines by one model with the same options."""
 
     model: ServedModel
@@ -37,7 +37,7 @@ class TranslationTask:
     options: TranslationOptions = field(compare=False)
 
     @classmethod
-    def from_options(cls, model: ServedModel, options: TranslationOptions) -> TranslationTask:
+    def from_options(cls, model: ServedModel, options: TranslationOptions) -> ModelWithOptions:
         """Return the task of a model with these options."""
         return cls(model, options.model_dump_json(), options)
 
@@ -46,7 +46,7 @@ class TranslationTask:
         return self.model.translator.translate(list(items), options=self.options)
 
 
-class QueuedTranslator:
+class QueuedRequestTranslator:
     """Translates with one model through the queue, for one request."""
 
     def __init__(
@@ -70,7 +70,7 @@ class QueuedTranslator:
 
     def translate(self, lines: Sequence[str], options: TranslationOptions) -> list[Translation]:
         """Translate lines in order. A line that fails has an error in its translation."""
-        task = TranslationTask.from_options(self._model, options)
+        task = ModelWithOptions.from_options(self._model, options)
         costs = self._model.compute_costs(lines, self._token_weight(options.search.beam_size))
         if not self._retry_when_full:
             results = self._queue.submit(self._context, task, lines, costs)
@@ -83,7 +83,7 @@ class QueuedTranslator:
         return translations
 
     def _submit_with_retries(
-        self, task: TranslationTask, lines: Sequence[str], costs: Sequence[int]
+        self, task: ModelWithOptions, lines: Sequence[str], costs: Sequence[int]
     ) -> list[Any]:
         """Submit lines again while the queue is full, so that a started file is finished."""
         while True:
@@ -104,10 +104,10 @@ class QueuedTranslator:
         return Translation("", 0.0, 0.0, error=ENGINE_FAILED_MESSAGE)
 
 
-class PivotTranslator:
+class RouteTranslator:
     """Translates with one or more models in sequence, with the interface of `Translator`."""
 
-    def __init__(self, translators: Sequence[QueuedTranslator]) -> None:
+    def __init__(self, translators: Sequence[QueuedRequestTranslator]) -> None:
         self._translators = translators
 
     @property
@@ -153,7 +153,7 @@ class PivotTranslator:
         return translations
 
 
-def create_route_translator(
+def create_request_translator(
     route: LanguageRoute,
     queue: WorkQueue,
     context: RequestContext,
@@ -173,7 +173,7 @@ def create_route_translator(
         token_weight: Cost of a token for a beam size.
     """
     translators = [
-        QueuedTranslator(
+        QueuedRequestTranslator(
             model,
             queue,
             context,
@@ -183,7 +183,7 @@ def create_route_translator(
         )
         for model in route.models
     ]
-    return cast("Translator", PivotTranslator(translators))
+    return cast("Translator", RouteTranslator(translators))
 
 
 def _combine(first: Translation, second: Translation) -> Translation:

@@ -31,7 +31,7 @@ _MAX_FIELDS = 20
 """Largest number of fields in a form or a query."""
 
 
-class ModelSelection(Config):
+class ModelSelectionParameters(Config):
     """Selection of a model by languages or by name."""
 
     source: str = "auto"
@@ -58,7 +58,7 @@ class SearchParameters(Config):
     """Exponent of the length in the score of a hypothesis."""
 
 
-class TranslateRequest(ModelSelection, SearchParameters):
+class TranslateRequest(ModelSelectionParameters, SearchParameters):
     """Body of /api/v1/translate and /api/v1/stream."""
 
     text: str | list[str]
@@ -99,7 +99,7 @@ class TranslateRequest(ModelSelection, SearchParameters):
         return TranslationOptions(split="always", **options).with_settings(search)
 
 
-class ExplainRequest(ModelSelection, SearchParameters):
+class ExplainRequest(ModelSelectionParameters, SearchParameters):
     """Body of /api/v1/explain."""
 
     text: str
@@ -112,7 +112,7 @@ class ExplainRequest(ModelSelection, SearchParameters):
     """What the trace contains."""
 
 
-class HeadAblationRequest(ModelSelection):
+class HeadEffectsRequest(ModelSelectionParameters):
     """Body of /api/v1/head-ablation: a text and a contrastive pair of translations."""
 
     text: str
@@ -245,7 +245,7 @@ async def _read_field(value: str | UploadFile) -> str | UploadedFile:
     return UploadedFile(value.filename or "", await value.read())
 
 
-def get_text(parameters: Mapping[str, Any], name: str) -> str:
+def get_required_string(parameters: Mapping[str, Any], name: str) -> str:
     """Return a required parameter that must be a non-empty string.
 
     Raises:
@@ -259,7 +259,9 @@ def get_text(parameters: Mapping[str, Any], name: str) -> str:
     return check_unicode(value, name)
 
 
-def get_texts(parameters: Mapping[str, Any], limits: LimitsConfig) -> tuple[list[str], bool]:
+def get_texts_to_translate(
+    parameters: Mapping[str, Any], limits: LimitsConfig
+) -> tuple[list[str], bool]:
     """Return the texts of the parameter `q`, and whether it was a list.
 
     Raises:
@@ -305,7 +307,7 @@ def get_choice(parameters: Mapping[str, Any], name: str, allowed: tuple[str, ...
     return str(value)
 
 
-def get_api_key(parameters: Mapping[str, Any]) -> str | None:
+def get_api_key_parameter(parameters: Mapping[str, Any]) -> str | None:
     """Return the parameter `api_key`, or None."""
     value = parameters.get("api_key")
     return value if isinstance(value, str) else None

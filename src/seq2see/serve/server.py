@@ -89,10 +89,10 @@ def create_server(service: Service) -> uvicorn.Server:
 def run_server(service: Service, listener: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM."""
     create_server(service).run(sockets=[listener])
-    exit_if_stuck(service)
+    exit_if_batch_running(service)
 
 
-def exit_if_stuck(service: Service) -> None:
+def exit_if_batch_running(service: Service) -> None:
     """Exit the process with status 0 if a batch is still running after the shutdown.
 
     Python would wait for the engine's threads and then end the worker thread inside the engine's

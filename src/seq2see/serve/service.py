@@ -20,20 +20,20 @@ from seq2see.serve.errors import (
     Overloaded,
     UnsupportedLanguagePair,
 )
-from seq2see.serve.layout_preserving_translation import RequestOptions, translate_texts
+from seq2see.serve.layout_preserving_translation import TextTranslationOptions, translate_texts
 from seq2see.serve.log_and_metrics import JsonLog, ServiceMetrics
 from seq2see.serve.model_registry import LanguageRoute, ModelRegistry, ServedModel
-from seq2see.serve.queued_translator import create_route_translator
-from seq2see.serve.requests import ExplainRequest, HeadAblationRequest
+from seq2see.serve.queued_translator import create_request_translator
+from seq2see.serve.requests import ExplainRequest, HeadEffectsRequest
 from seq2see.serve.unbatched_work import PartialTextCallback
 from seq2see.serve.uploaded_file_translation import (
     DownloadStore,
     check_file,
-    extract_file_text,
-    extract_page_text,
+    extract_html_text,
+    extract_text_by_language,
     list_supported_extensions,
     make_translated_filename,
-    translate_file,
+    translate_uploaded_file,
 )
 from seq2see.serve.work_queue import RequestContext, WorkerThreads, WorkQueue
 from seq2see.text.language_detection import DetectedLanguage, LanguageIdentifier
@@ -48,7 +48,7 @@ _STALLED_DEADLINES = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class TranslatedText:
+class RoutedTranslation:
     """The translation of a text and the models that made it."""
 
     translation: Translation
@@ -58,7 +58,7 @@ class TranslatedText:
 
 
 @dataclass(frozen=True, slots=True)
-class TranslatedFile:
+class TranslatedFileInfo:
     """A translated file in the download store."""
 
     download_name: str
@@ -205,10 +205,10 @@ class Service:
         texts: Sequence[str],
         source: str,
         target: str,
-        options: RequestOptions,
+        options: TextTranslationOptions,
         *,
         model: str | None = None,
-    ) -> list[TranslatedText]:
+    ) -> list[RoutedTranslation]:
         """Translate texts; with "auto" as source the language of each text is detected."""
         if _is_auto(source) and model is None:
             return self._detect_and_translate(context, texts, target, options)
@@ -217,7 +217,7 @@ class Service:
         else:
             route = self.find_route(source, target)
         translations = self._translate_by_route(route, context, texts, options)
-        return [TranslatedText(translation, route) for translation in translations]
+        return [RoutedTranslation(translation, route) for translation in translations]
 
     def explain(self, context: RequestContext, request: ExplainRequest) -> str:
         """Return the trace of a translation as JSON; raises if there is no direct model."""
@@ -227,9 +227,7 @@ class Service:
             lambda: unbatched_work.explain_text(self.queue, context, model, request, self.config)
         )
 
-    def ablate_heads(
-        self, context: RequestContext, request: HeadAblationRequest
-    ) -> AblationResults:
+    def ablate_heads(self, context: RequestContext, request: HeadEffectsRequest) -> AblationResults:
         """Return the effect of each attention head; raises if there is no direct model."""
         route = self.resolve_route(request.source, request.target, request.model, request.text)
         model = _require_single_model(route)
@@ -244,29 +242,33 @@ class Service:
         route: LanguageRoute,
         options: TranslationOptions,
         on_partial_text: PartialTextCallback,
-    ) -> TranslatedText:
+    ) -> RoutedTranslation:
         """Translate a text and report partial translations; raises without a direct model."""
         model = _require_single_model(route)
         translation = self._log_engine_errors(
-            lambda: unbatched_work.stream_translation(
+            lambda: unbatched_work.run_incremental_translation(
                 self.queue, context, model, text, options, on_partial_text, self.config
             )
         )
-        return TranslatedText(translation, route)
+        return RoutedTranslation(translation, route)
 
     def _detect_and_translate(
-        self, context: RequestContext, texts: Sequence[str], target: str, options: RequestOptions
-    ) -> list[TranslatedText]:
-        extract_text = extract_page_text if options.is_html else str
+        self,
+        context: RequestContext,
+        texts: Sequence[str],
+        target: str,
+        options: TextTranslationOptions,
+    ) -> list[RoutedTranslation]:
+        extract_text = extract_html_text if options.is_html else str
         detected = [self.detect_languages(extract_text(text))[0] for text in texts]
-        results: dict[int, TranslatedText] = {}
+        results: dict[int, RoutedTranslation] = {}
         for language in dict.fromkeys(each.language for each in detected):
             route = self.find_route(language, target)
             indices = [i for i, each in enumerate(detected) if each.language == language]
             selected = [texts[index] for index in indices]
             translations = self._translate_by_route(route, context, selected, options)
             for index, translation in zip(indices, translations, strict=True):
-                results[index] = TranslatedText(translation, route, detected[index])
+                results[index] = RoutedTranslation(translation, route, detected[index])
         return [results[index] for index in range(len(texts))]
 
     def _translate_by_route(
@@ -274,7 +276,7 @@ class Service:
         route: LanguageRoute,
         context: RequestContext,
         texts: Sequence[str],
-        options: RequestOptions,
+        options: TextTranslationOptions,
     ) -> list[Translation]:
         if not route.models:
             return [Translation(text, 0.0, 0.0) for text in texts]
@@ -282,7 +284,7 @@ class Service:
 
     def translate_file(
         self, context: RequestContext, content: bytes, filename: str, source: str, target: str
-    ) -> TranslatedFile:
+    ) -> TranslatedFileInfo:
         """Translate a file and add it to the download store.
 
         Raises:
@@ -299,7 +301,7 @@ class Service:
 
     def _translate_file(
         self, context: RequestContext, content: bytes, filename: str, source: str, target: str
-    ) -> TranslatedFile:
+    ) -> TranslatedFileInfo:
         check_file(content, filename, self.config.limits.uncompressed_bytes)
         if _is_auto(source):
             source = self._detect_file_language(content, filename, target)
@@ -308,15 +310,15 @@ class Service:
         if route.models:
             options = TranslationOptions().with_settings({"beam_size": self.config.beam_size})
             translator = self.create_translator(route, context, retry_when_full=True)
-            content, num_errors = translate_file(translator, content, filename, options)
+            content, num_errors = translate_uploaded_file(translator, content, filename, options)
         name = self.downloads.add(content, make_translated_filename(filename, route.target))
-        return TranslatedFile(name, num_errors)
+        return TranslatedFileInfo(name, num_errors)
 
     def _detect_file_language(self, content: bytes, filename: str, target: str) -> str:
         """Return the most likely of the languages in which the file can be read."""
         languages = self.models.languages
         target = match_language(target, languages) or target
-        texts = extract_file_text(content, filename, languages, target)
+        texts = extract_text_by_language(content, filename, languages, target)
         first = next(iter(texts))
         detected = self.detect_languages(texts[first])
         return next((each.language for each in detected if each.language in texts), first)
@@ -330,7 +332,7 @@ class Service:
         self, route: LanguageRoute, context: RequestContext, *, retry_when_full: bool = False
     ) -> Translator:
         """Return the translator of a route for one request."""
-        return create_route_translator(
+        return create_request_translator(
             route,
             self.queue,
             context,

@@ -14,9 +14,9 @@ from seq2see.data.fables import ContrastivePair
 from seq2see.engines.base import BatchResult, ProcessorFactory, TargetScores, TokenIds
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, Seq2SeeError
-from seq2see.explain.head_ablation import AblationResults, ablate_each_head
-from seq2see.explain.tracing import build_explained_model, explain
-from seq2see.search import SearchConfig, SearchInput
+from seq2see.explain.head_ablation import AblationResults, ablate_heads_on_contrastive_pair
+from seq2see.explain.tracing import explain, wrap_model_for_explaining
+from seq2see.search import SearchConfig, SentenceSearchInput
 from seq2see.search.observer import StepRecord
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.errors import BadRequest, EngineError, ServiceError, TooManyTokens
@@ -26,7 +26,7 @@ from seq2see.serve.layout_preserving_translation import (
     join_span_translations,
 )
 from seq2see.serve.model_registry import ServedModel
-from seq2see.serve.requests import ExplainRequest, HeadAblationRequest, build_search_settings
+from seq2see.serve.requests import ExplainRequest, HeadEffectsRequest, build_search_settings
 from seq2see.serve.work_queue import RequestContext, UnbatchedTask, WorkQueue
 from seq2see.text import Tokenizer, split_sentences
 from seq2see.translator import Translation, TranslationOptions, Translator
@@ -74,11 +74,11 @@ def explain_text(
         return trace.to_json()
 
     weight = _TRACE_TOKEN_COST * config.token_weight(search.beam_size)
-    return run_unbatched(queue, context, run, _compute_trace_cost(model, request.text, weight))
+    return run_as_queue_item(queue, context, run, _compute_trace_cost(model, request.text, weight))
 
 
 def measure_head_effects(
-    queue: WorkQueue, context: RequestContext, model: ServedModel, request: HeadAblationRequest
+    queue: WorkQueue, context: RequestContext, model: ServedModel, request: HeadEffectsRequest
 ) -> AblationResults:
     """Return the effect of ablating each attention head on a contrastive pair.
 
@@ -89,11 +89,13 @@ def measure_head_effects(
     pair = ContrastivePair(request.text, request.translation, request.contrastive_translation)
 
     def run() -> AblationResults:
-        explained = build_explained_model(model.torch_translator, request.text)
-        return ablate_each_head(explained, pair, request.interventions, context.raise_if_cancelled)
+        explained = wrap_model_for_explaining(model.torch_translator, request.text)
+        return ablate_heads_on_contrastive_pair(
+            explained, pair, request.interventions, context.raise_if_cancelled
+        )
 
     cost = _compute_trace_cost(model, request.text, _TRACE_TOKEN_COST)
-    return run_unbatched(queue, context, run, cost)
+    return run_as_queue_item(queue, context, run, cost)
 
 
 def _compute_trace_cost(model: ServedModel, text: str, weight: float) -> int:
@@ -108,7 +110,7 @@ def _compute_trace_cost(model: ServedModel, text: str, weight: float) -> int:
     return math.ceil(weight * (num_tokens + 1))
 
 
-def stream_translation(
+def run_incremental_translation(
     queue: WorkQueue,
     context: RequestContext,
     model: ServedModel,
@@ -120,15 +122,15 @@ def stream_translation(
     """Translate a text through the queue and report partial translations."""
 
     def run() -> Translation:
-        return translate_incrementally(
+        return translate_with_partial_results(
             model.torch_translator, text, options, context, on_partial_text
         )
 
     weight = config.token_weight(options.search.beam_size)
-    return run_unbatched(queue, context, run, model.compute_costs([text], weight)[0])
+    return run_as_queue_item(queue, context, run, model.compute_costs([text], weight)[0])
 
 
-def run_unbatched(
+def run_as_queue_item(
     queue: WorkQueue, context: RequestContext, function: Callable[[], T], cost: int
 ) -> T:
     """Run a function as one item of the queue and return its result.
@@ -148,7 +150,7 @@ def run_unbatched(
     return cast("T", result)
 
 
-def translate_incrementally(
+def translate_with_partial_results(
     translator: Translator,
     text: str,
     options: TranslationOptions,
@@ -222,7 +224,7 @@ class _ObservedEngine:
     def search(
         self,
         source_ids: Sequence[TokenIds],
-        inputs: Sequence[SearchInput],
+        inputs: Sequence[SentenceSearchInput],
         config: SearchConfig,
         processor_factory: ProcessorFactory | None = None,
     ) -> Iterator[BatchResult]:

@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from seq2see.documents import html, supported_formats
 from seq2see.documents.translate import find_document_format
-from seq2see.documents.unit_translator import DocumentReport, DocumentTranslator
+from seq2see.documents.unit_translator import DocumentReport, TextUnitTranslator
 from seq2see.errors import Seq2SeeError
 from seq2see.serve.errors import BadRequest, EngineError, NotFound, UnsupportedFileFormat
 from seq2see.serve.queued_translator import ENGINE_FAILED_MESSAGE
@@ -36,12 +36,12 @@ _MAX_STORED_FILES = 1000
 _UNSAFE_CHARACTERS = re.compile(r"[^\w.\- ()]+")
 
 
-def extract_page_text(page: str) -> str:
+def extract_html_text(page: str) -> str:
     """Return the translatable text of an HTML page or the first part of it."""
     return _extract_text(lambda translator: html.translate_html_text(page, translator), "en", "en")
 
 
-def extract_file_text(
+def extract_text_by_language(
     content: bytes, filename: str, languages: Sequence[str], target: str
 ) -> dict[str, str]:
     """Return the translatable text of a file by each source language that it may have.
@@ -92,17 +92,17 @@ class _LineExtractor:
 
 
 def _extract_text(
-    translate: Callable[[DocumentTranslator], object], source: str, target: str
+    translate: Callable[[TextUnitTranslator], object], source: str, target: str
 ) -> str:
     try:
         extractor = cast("Translator", _LineExtractor(source, target))
-        translate(DocumentTranslator(extractor))
+        translate(TextUnitTranslator(extractor))
     except _ExtractedLines as extracted:
         return "\n".join(extracted.lines)
     return ""
 
 
-def translate_file(
+def translate_uploaded_file(
     translator: Translator, content: bytes, filename: str, options: TranslationOptions
 ) -> tuple[bytes, int]:
     """Translate a file and return it with the number of sentences that failed.
@@ -111,7 +111,7 @@ def translate_file(
         BadRequest: The file cannot be read, or no sentence could be translated.
         EngineError: No sentence could be translated, and the engine failed.
     """
-    document_translator = DocumentTranslator(translator, options)
+    document_translator = TextUnitTranslator(translator, options)
     try:
         translate = find_document_format(Path(filename)).load_translate_function()
         translated = translate(content, filename, document_translator)

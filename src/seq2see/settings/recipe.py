@@ -9,16 +9,25 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from seq2see.config import Config, deep_merge, parse_override, with_prefix
+from seq2see.config import Config, deep_merge, parse_override_as_dict, prefix_field_names
 from seq2see.data.batch_loader import BatchConfig
 from seq2see.data.corpus import DataConfig
 from seq2see.errors import ConfigError, InputError
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig
-from seq2see.settings.toml_writer import format_toml_value, write_overrides, write_section
+from seq2see.settings.toml_writer import (
+    format_commented_toml_keys,
+    format_toml_section,
+    format_toml_value,
+)
 from seq2see.text import PAD_ID, TokenizerConfig
-from seq2see.training.builder import model_length_limits
-from seq2see.training.config import CheckpointConfig, RunConfig, TrainingConfig, ValidationConfig
+from seq2see.training.builder import find_component_length_limits
+from seq2see.training.config import (
+    CheckpointConfig,
+    RunConfig,
+    TrainingLoopConfig,
+    ValidationConfig,
+)
 from seq2see.training.optimizer import OptimizerConfig
 from seq2see.training.schedule import ScheduleConfig
 
@@ -46,7 +55,7 @@ class Recipe(Config):
     loss: LossConfig = LossConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     schedule: ScheduleConfig = ScheduleConfig()
-    train: TrainingConfig
+    train: TrainingLoopConfig
     validation: ValidationConfig = ValidationConfig()
     checkpoints: CheckpointConfig = CheckpointConfig()
     model: dict[str, Any] = Field(default_factory=lambda: {"preset": "base"})
@@ -59,7 +68,7 @@ class Recipe(Config):
         Raises InputError if the file cannot be read, and ConfigError with all problems, each with
         the file or the override that it comes from.
         """
-        tables = [parse_override(override) for override in overrides]
+        tables = [parse_override_as_dict(override) for override in overrides]
         try:
             table = tomllib.loads(Path(path).read_text("utf-8-sig"))
             for override_table in tables:
@@ -104,7 +113,7 @@ class Recipe(Config):
     def _length_problems(self, model: ModelConfig) -> Iterator[str]:
         """Yield a problem for each part of the model that is too short for the longest lines."""
         needed = self.batches.max_length + 1  # with the end-of-sentence token
-        for name, limit in model_length_limits(model).items():
+        for name, limit in find_component_length_limits(model).items():
             if limit < needed:
                 yield (
                     f"`model.{name}.max_length` must be at least {needed}, for "
@@ -144,10 +153,14 @@ class Recipe(Config):
         """
         model, preset = self.build_model_config(self.tokenizer.vocab_size), self.model.get("preset")
         lines = [
-            *(line for name in _SECTIONS for line in write_section(name, getattr(self, name))),
+            *(
+                line
+                for name in _SECTIONS
+                for line in format_toml_section(name, getattr(self, name))
+            ),
             *("", "", f"# {type(self).model_fields['model'].description}", "[model]"),
             *([f"preset = {format_toml_value(preset)}"] if preset else []),
-            *write_overrides(model, self.model, excluded=_FROM_TOKENIZER),
+            *format_commented_toml_keys(model, self.model, excluded=_FROM_TOKENIZER),
         ]
         return "\n".join(lines).strip() + "\n"
 
@@ -195,5 +208,5 @@ def _model_problems(model: Any) -> list[str]:
         if isinstance(model, dict):
             _build_model_config(model, TokenizerConfig().vocab_size)
     except ConfigError as error:
-        return [with_prefix("model", problem) for problem in error.problems]
+        return [prefix_field_names("model", problem) for problem in error.problems]
     return []

@@ -13,7 +13,7 @@ from seq2see.data.quality.model_suggestion import suggest_model
 from seq2see.data.quality.report import CorpusReport
 from seq2see.data.quality.words import extract_words
 from seq2see.data.readers import SentencePair
-from seq2see.data.writers import create_files, write_pair
+from seq2see.data.writers import open_new_files_atomically, write_pair
 from seq2see.errors import Seq2SeeError
 from seq2see.settings import Recipe
 from seq2see.training.builder import RunBuilder
@@ -125,7 +125,7 @@ def _measure_seconds(
     valid = sample[: choose_evaluation_size(report.num_pairs)]
     for split, pairs in (("train", sample), ("valid", valid)):
         names = [f"{split}.{language}" for language in _DUMMY_LANGUAGES]
-        with create_files(directory, names) as files:
+        with open_new_files_atomically(directory, names) as files:
             for pair in pairs:
                 write_pair(files, pair)
     divisor = _BATCH_DIVISORS[report.suggestion.preset]

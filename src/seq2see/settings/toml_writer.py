@@ -15,7 +15,7 @@ from seq2see.config import Config
 _COMMENT_WIDTH = 98
 
 
-def write_section(name: str, config: Config) -> Iterator[str]:
+def format_toml_section(name: str, config: Config) -> Iterator[str]:
     """Yield the lines of a TOML table, each key with a comment."""
     yield from ("", "", *_write_comment(type(config).__doc__), f"[{name}]")
     yield from _write_keys(name, config)
@@ -34,7 +34,7 @@ def _write_keys(path: str, config: Config) -> Iterator[str]:
             yield from _write_keys(f"{path}.{name}", table)
 
 
-def write_overrides(
+def format_commented_toml_keys(
     config: Config, set_values: Mapping[str, Any], excluded: Sequence[str] = (), path: str = ""
 ) -> Iterator[str]:
     """Yield the lines of all keys; those that are not in `set_values` are commented out.
@@ -46,7 +46,9 @@ def write_overrides(
             continue
         yield from _write_description(config, name)
         if isinstance(value, Config):
-            yield from write_overrides(value, set_values.get(name, {}), path=f"{path}{name}.")
+            yield from format_commented_toml_keys(
+                value, set_values.get(name, {}), path=f"{path}{name}."
+            )
         else:
             yield _write_key(f"{path}{name}", value, is_unset=name not in set_values)
 

@@ -1,10 +1,10 @@
 """Text processing without torch: normalization, tokenizers, sentences, languages."""
 
-from seq2see.text.normalization import Normalization, normalize
+from seq2see.text.normalization import Normalization, normalize_unicode_and_spaces
 from seq2see.text.packed_ids import IntArray, PackedIds
 from seq2see.text.sentence_splitting import (
     TextSpan,
-    join_sentences,
+    replace_sentence_spans,
     split_long_sentence,
     split_sentences,
 )
@@ -31,8 +31,8 @@ __all__ = [
     "Tokenizer",
     "TokenizerConfig",
     "TokenizerPair",
-    "join_sentences",
-    "normalize",
+    "normalize_unicode_and_spaces",
+    "replace_sentence_spans",
     "split_long_sentence",
     "split_sentences",
 ]

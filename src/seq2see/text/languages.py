@@ -61,7 +61,7 @@ def normalize_primary_language(code: str) -> str:
     return normalize_language_code(code).split("-")[0]
 
 
-def find_script(code: str) -> str | None:
+def get_script_subtag(code: str) -> str | None:
     """Return the script subtag of a code, or None."""
     return next(
         (
@@ -96,7 +96,7 @@ def match_language(code: str, languages: Iterable[str]) -> str | None:
 
 def _may_share_script(one: str, other: str) -> bool:
     """Return False if both codes have a script and the scripts are different."""
-    scripts = {find_script(one), find_script(other)}
+    scripts = {get_script_subtag(one), get_script_subtag(other)}
     return None in scripts or len(scripts) == 1
 
 
@@ -112,7 +112,7 @@ _WORD = re.compile(r"\w+(?:[-'’.]\w+)*|\S")
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED_CHARACTERS}]")
 
 
-def continues_word(character: str) -> bool:
+def is_word_character(character: str) -> bool:
     """Return whether a character after a word continues it, so that it is another word."""
     return _WORD_CHARACTER.match(character) is not None
 

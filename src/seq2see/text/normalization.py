@@ -39,7 +39,7 @@ _BLOCK = 128  # lines; a block is slow if one of its lines needs a change
 _ESCAPED = re.compile("\x1b([\x1b_])")
 
 
-def normalize(text: str, form: Normalization = "nfc") -> str:
+def normalize_unicode_and_spaces(text: str, form: Normalization = "nfc") -> str:
     """Return the normalized text."""
     if form == "none":
         return text
@@ -56,7 +56,7 @@ def _normalize_block(lines: Sequence[str], form: Normalization) -> Sequence[str]
     """Normalize and escape lines; first check all at once, because most need no change."""
     if _is_normalized(" ".join(lines), form):
         return lines
-    return [escape_meta_space(normalize(line, form)) for line in lines]
+    return [escape_meta_space(normalize_unicode_and_spaces(line, form)) for line in lines]
 
 
 def _is_normalized(text: str, form: Normalization) -> bool:

@@ -1,7 +1,7 @@
 """Splits a text into sentences, and joins their translations.
 
 `split_sentences` finds the sentences, `split_long_sentence` splits sentences that are too long for
-a model, and `join_sentences` replaces each part; white space between the parts is kept.
+a model, and `replace_sentence_spans` replaces each part; white space between the parts is kept.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def split_sentences(text: str, language: str) -> list[TextSpan]:
     return _strip_parts(text, 0, _find_sentence_ends(text, primary_language(language)))
 
 
-def join_sentences(
+def replace_sentence_spans(
     text: str, spans: Sequence[TextSpan], replacements: Sequence[str], separator: str = ""
 ) -> str:
     """Return the text with each span replaced; the text between the spans is kept.

@@ -28,7 +28,7 @@ _MAX_CACHED_LENGTH = 24
 
 
 @dataclass(frozen=True, slots=True)
-class SubwordVocabulary:
+class SegmenterVocabulary:
     """Pieces that can occur in a text."""
 
     ids: Mapping[str, int]
@@ -45,7 +45,7 @@ class SubwordVocabulary:
         return [self.byte_ids[b] for b in piece.encode()] if self.byte_ids else (self.unk_id,)
 
 
-class Segmenter(Protocol):
+class DropoutSegmenter(Protocol):
     """Segments a word into pieces."""
 
     def segment(self, word: str, drops: Iterator[int]) -> tuple[int, list[int]]:
@@ -55,14 +55,14 @@ class Segmenter(Protocol):
         """
 
 
-class BpeSegmenter:
+class BpeDropoutSegmenter:
     """Merges the pair with the best score, the leftmost of equals, until no pair can be merged."""
 
-    def __init__(self, vocabulary: SubwordVocabulary) -> None:
+    def __init__(self, vocabulary: SegmenterVocabulary) -> None:
         self.vocabulary = vocabulary
 
     def segment(self, word: str, drops: Iterator[int]) -> tuple[int, list[int]]:
-        """Segment a word; see `Segmenter`."""
+        """Segment a word; see `DropoutSegmenter`."""
         parts = list(word)
         after = list(range(1, len(parts) + 1))
         before = list(range(-1, len(parts) - 1))
@@ -98,10 +98,10 @@ class BpeSegmenter:
             heapq.heappush(candidates, (-score, left, right, merged))
 
 
-class UnigramSegmenter:
+class UnigramDropoutSegmenter:
     """Finds the segmentation with the highest sum of scores."""
 
-    def __init__(self, vocabulary: SubwordVocabulary) -> None:
+    def __init__(self, vocabulary: SegmenterVocabulary) -> None:
         self.vocabulary = vocabulary
         self.max_piece_length = max(map(len, vocabulary.scores), default=1)
         self.unk_score = (
@@ -109,7 +109,7 @@ class UnigramSegmenter:
         )  # the penalty of SentencePiece
 
     def segment(self, word: str, drops: Iterator[int]) -> tuple[int, list[int]]:
-        """Segment a word; see `Segmenter`."""
+        """Segment a word; see `DropoutSegmenter`."""
         scores = self.vocabulary.scores
         best = [0.0] + [-math.inf] * len(word)
         starts = [0] * (len(word) + 1)
@@ -139,7 +139,7 @@ class UnigramSegmenter:
 class SubwordSampler:
     """Segments words with dropout, with a cache for short words. It is thread-safe."""
 
-    def __init__(self, segmenter: Segmenter, symbols: Mapping[str, int]) -> None:
+    def __init__(self, segmenter: DropoutSegmenter, symbols: Mapping[str, int]) -> None:
         self.segmenter = segmenter
         self.symbols = symbols
         self._segment_cached = lru_cache(_CACHE_SIZE)(self._segment)

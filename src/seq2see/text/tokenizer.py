@@ -25,17 +25,17 @@ from seq2see.progress_callbacks import MessageCallback
 from seq2see.text import sentencepiece_file
 from seq2see.text.normalization import (
     check_surrogates,
-    normalize,
     normalize_and_escape,
+    normalize_unicode_and_spaces,
     unescape_meta_space,
 )
 from seq2see.text.packed_ids import PackedIds
 from seq2see.text.subword_sampling import (
-    BpeSegmenter,
-    Segmenter,
+    BpeDropoutSegmenter,
+    DropoutSegmenter,
+    SegmenterVocabulary,
     SubwordSampler,
-    SubwordVocabulary,
-    UnigramSegmenter,
+    UnigramDropoutSegmenter,
 )
 from seq2see.text.tokenizer_training import (
     SpecialIds,
@@ -44,9 +44,9 @@ from seq2see.text.tokenizer_training import (
 )
 from seq2see.text.word_encoding_cache import CachedWordEncoder
 
-_SEGMENTERS: dict[str, Callable[[SubwordVocabulary], Segmenter]] = {
-    "bpe": BpeSegmenter,
-    "unigram": UnigramSegmenter,
+_SEGMENTERS: dict[str, Callable[[SegmenterVocabulary], DropoutSegmenter]] = {
+    "bpe": BpeDropoutSegmenter,
+    "unigram": UnigramDropoutSegmenter,
 }
 
 
@@ -196,7 +196,9 @@ class Tokenizer:
 
         A model of another system may normalize it further.
         """
-        return normalize(text, self.config.normalization) if self.config else text
+        return (
+            normalize_unicode_and_spaces(text, self.config.normalization) if self.config else text
+        )
 
     @cached_property
     def pieces(self) -> tuple[str, ...]:
@@ -278,7 +280,7 @@ class Tokenizer:
             if p not in self.user_defined_symbols
         }
         segmenter = _SEGMENTERS[self.model_type](
-            SubwordVocabulary(self._text_pieces, scores, self.byte_ids, unk)
+            SegmenterVocabulary(self._text_pieces, scores, self.byte_ids, unk)
         )
         return SubwordSampler(
             segmenter, {symbol: self._text_pieces[symbol] for symbol in self.user_defined_symbols}
@@ -350,7 +352,9 @@ Offsets = tuple[int, int]
 """Start and end (exclusive) in a text, in characters."""
 
 
-def find_piece_offsets(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[Offsets]:
+def find_offsets_in_decoded_text(
+    tokenizer: Tokenizer, ids: Sequence[int], text: str
+) -> list[Offsets]:
     """Return the offsets of each id in the text that they decode to, without leading spaces.
 
     A character that is encoded as several bytes belongs to the last of them.
@@ -363,11 +367,13 @@ def find_piece_offsets(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> l
     return [(_skip_spaces(text, start, end), end) for start, end in pairwise(ends)]
 
 
-def find_source_offsets(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[Offsets]:
+def find_offsets_in_original_text(
+    tokenizer: Tokenizer, ids: Sequence[int], text: str
+) -> list[Offsets]:
     """Return the offsets of each id in the text that was encoded, before normalization."""
     normalized = tokenizer.decode(ids)
     map_offset = build_offset_mapper(normalized, text)
-    offsets = find_piece_offsets(tokenizer, ids, normalized)
+    offsets = find_offsets_in_decoded_text(tokenizer, ids, normalized)
     return [(map_offset(start), map_offset(end)) for start, end in offsets]
 
 

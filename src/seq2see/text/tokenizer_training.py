@@ -21,8 +21,8 @@ from seq2see.text.normalization import (
     Normalization,
     check_surrogates,
     escape_meta_space,
-    normalize,
     normalize_and_escape,
+    normalize_unicode_and_spaces,
 )
 from seq2see.text.sentencepiece_file import embed_config
 
@@ -98,7 +98,10 @@ class TokenizerConfig(Config):
             return "have visible characters and no spaces"
         if _RESERVED.fullmatch(symbol):
             return "not be names of special pieces"
-        if escape_meta_space(symbol) != symbol or normalize(symbol, self.normalization) != symbol:
+        if (
+            escape_meta_space(symbol) != symbol
+            or normalize_unicode_and_spaces(symbol, self.normalization) != symbol
+        ):
             return f"not be changed by normalization {self.normalization}"
         return None
 

@@ -11,20 +11,20 @@ from typing import Any
 import torch
 
 from seq2see.bundle import Bundle, SpecialTokens
-from seq2see.data.batch_loader import BatchLoader, SubwordDropoutLookup, lookup_encoded_ids
+from seq2see.data.batch_loader import BatchLoader, SubwordDropoutResampler, lookup_encoded_ids
 from seq2see.data.batch_sampler import BatchSampler, DataPosition
 from seq2see.data.corpus import Corpus, CorpusConfig
 from seq2see.data.encoded_corpus import (
     EncodedCorpus,
     EncodingOptions,
     encode_corpus,
-    has_usable_pairs,
+    has_pairs_within_limits,
 )
-from seq2see.data.quality.empty_or_swapped_corpora import check_corpora
+from seq2see.data.quality.empty_or_swapped_corpora import check_not_empty_or_swapped
 from seq2see.errors import ConfigError, InputError
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PAD_ID, TokenizerPair
-from seq2see.training.config import RunConfig, resolve_model_path
+from seq2see.training.config import RunConfig, expand_model_path
 from seq2see.training.distributed import WorkerGroup, choose_dtype
 from seq2see.training.objective import Objective
 from seq2see.training.optimizer import build_optimizer
@@ -77,14 +77,14 @@ class PretrainedModels:
             f"`batches.max_length` must be at most {limit - 1}, since `{key}` supports {limit} "
             f"tokens including the end token, but is {max_length} instead"
             for key, bundle in models.items()
-            for limit in (model_length_limits(bundle.config).values() if bundle else ())
+            for limit in (find_component_length_limits(bundle.config).values() if bundle else ())
             if limit <= max_length
         ]
         if problems:
             raise ConfigError(problems)
 
 
-def model_length_limits(config: ModelConfig) -> dict[str, int]:
+def find_component_length_limits(config: ModelConfig) -> dict[str, int]:
     """Return the maximum number of tokens per sentence, by the part of the model that limits it."""
     attention = config.resolved_encoder_attention
     limits = {
@@ -94,7 +94,7 @@ def model_length_limits(config: ModelConfig) -> dict[str, int]:
     return {name: limit for name, limit in limits.items() if limit is not None}
 
 
-def finetuning_config(config: ModelConfig, overrides: Mapping[str, Any]) -> ModelConfig:
+def apply_finetuning_overrides(config: ModelConfig, overrides: Mapping[str, Any]) -> ModelConfig:
     """Return the config of a model to fine-tune, with `overrides` applied.
 
     Raise ConfigError if anything except dropout would change.
@@ -125,7 +125,7 @@ def _load_trainable(path: str | None, base_directory: Path, key: str) -> Bundle 
     """Load a model directory; raise InputError if its special tokens are not those of training."""
     if path is None:
         return None
-    bundle = Bundle.load(resolve_model_path(path, base_directory, key))
+    bundle = Bundle.load(expand_model_path(path, base_directory, key))
     if bundle.special_tokens != SpecialTokens() or bundle.config.pad_id != PAD_ID:
         raise InputError(
             f"`{key}` must be a model that was trained by seq2see, but {path} uses other special "
@@ -198,10 +198,10 @@ class RunBuilder:
         The corpora of a run that is resumed were checked when it started.
         """
         if bundle := self.pretrained_models.init_from:
-            finetuning_config(bundle.config, self.run_config.model_overrides)
+            apply_finetuning_overrides(bundle.config, self.run_config.model_overrides)
         if not self.directory.has_run:
             self.pretrained_models.check_max_length(self.run_config.batches.max_length)
-            check_corpora(
+            check_not_empty_or_swapped(
                 self.training_corpora, self.evaluation_corpora, self.run_config.data.languages
             )
             self._check_usable_pairs()
@@ -214,7 +214,7 @@ class RunBuilder:
             options = EncodingOptions(
                 self.initial_tokenizers, self.run_config.batches.max_length, tag
             )
-            if not has_usable_pairs(corpus, options):
+            if not has_pairs_within_limits(corpus, options):
                 raise _no_usable_pair(corpus)
 
     def prepare_files(self) -> None:
@@ -278,7 +278,7 @@ class RunBuilder:
     def model_config(self) -> ModelConfig:
         """Model config for the vocabulary of the tokenizers, or of the model to fine-tune."""
         if bundle := self.pretrained_models.init_from:
-            return finetuning_config(bundle.config, self.run_config.model_overrides)
+            return apply_finetuning_overrides(bundle.config, self.run_config.model_overrides)
         source, target = self.tokenizers.source, self.tokenizers.target
         target_vocab_size = None if self.tokenizers.is_joint else target.vocab_size
         return self.run_config.build_model_config(source.vocab_size, target_vocab_size)
@@ -337,7 +337,7 @@ class RunBuilder:
         """Build the loader of this worker's batches."""
         rate = self.run_config.batches.subword_dropout
         lookup = (
-            SubwordDropoutLookup(rate, self.run_config.training.seed)
+            SubwordDropoutResampler(rate, self.run_config.training.seed)
             if rate
             else lookup_encoded_ids
         )

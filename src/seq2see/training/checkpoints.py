@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from seq2see.bundle.files import fsync_path, write_with_default_mode
+from seq2see.bundle.files import fsync_path, write_with_default_permissions
 from seq2see.errors import InputError, TrainingError
 from seq2see.training.config import CheckpointConfig
 from seq2see.training.distributed import WorkerGroup, copy_into, full_tensor, shard_like
@@ -38,7 +38,7 @@ _AVERAGE_START = 0.75
 """Fraction of the run after which checkpoints are averaged; earlier weights are too poor."""
 
 
-class HasState(Protocol):
+class SavableState(Protocol):
     """Something with a state: tensors, and values that JSON can represent."""
 
     def tensors(self) -> dict[str, Tensor]:
@@ -50,7 +50,7 @@ class HasState(Protocol):
         ...
 
 
-class Checkpointable(HasState, Protocol):
+class Checkpointable(SavableState, Protocol):
     """Something whose state can also be restored."""
 
     def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
@@ -66,7 +66,7 @@ class StateSnapshot:
     but discard the result.
     """
 
-    def __init__(self, part: HasState, keep_tensors: bool = True) -> None:
+    def __init__(self, part: SavableState, keep_tensors: bool = True) -> None:
         self._tensors = {}
         for name, tensor in part.tensors().items():
             gathered = full_tensor(tensor)
@@ -97,7 +97,7 @@ class CheckpointDirectory:
         self._interval = interval
 
     def save(
-        self, update: int, parts: Mapping[str, HasState], protected_updates: Iterable[int] = ()
+        self, update: int, parts: Mapping[str, SavableState], protected_updates: Iterable[int] = ()
     ) -> Path:
         """Write a checkpoint and delete old ones; return its path.
 
@@ -117,7 +117,7 @@ class CheckpointDirectory:
         return path
 
     def _write(
-        self, update: int, parts: Mapping[str, HasState], partial_path: Path, path: Path
+        self, update: int, parts: Mapping[str, SavableState], partial_path: Path, path: Path
     ) -> None:
         """Write all files to a temporary directory, flush them and rename the directory."""
         partial_path.mkdir(parents=True)
@@ -125,7 +125,9 @@ class CheckpointDirectory:
         for name, part in parts.items():
             if tensors := part.tensors():
                 files.append(f"{name}.safetensors")
-                write_with_default_mode(partial_path / files[-1], partial(save_file, tensors))
+                write_with_default_permissions(
+                    partial_path / files[-1], partial(save_file, tensors)
+                )
         state = {name: part.state() for name, part in parts.items()}
         content = {"update": update, "files": files, **state}
         (partial_path / STATE_FILE).write_text(json.dumps(content), "utf-8")
@@ -206,7 +208,7 @@ def _fsync_directory(directory: Path) -> None:
         fsync_path(path)
 
 
-class CheckpointableModel:
+class ModelCheckpointAdapter:
     """State of a model: its weights; tied weights are stored once."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -242,7 +244,7 @@ def state_without_duplicates(module: nn.Module) -> dict[str, Tensor]:
     return {name: t for name, t in state if id(t) not in seen and not seen.add(id(t))}  # type: ignore[func-returns-value]
 
 
-class CheckpointableOptimizer:
+class OptimizerCheckpointAdapter:
     """State of an optimizer: the moments of every weight, by the name of the weight."""
 
     def __init__(self, optimizer: Optimizer, model: nn.Module) -> None:
@@ -286,7 +288,7 @@ class HasJsonState(Protocol):
         ...
 
 
-class CheckpointableJson:
+class JsonCheckpointAdapter:
     """Adapter for a part without tensors."""
 
     def __init__(self, part: HasJsonState) -> None:
@@ -357,7 +359,7 @@ class ExponentialMovingAverage:
                 copy_into(tensors[name], tensor)
 
 
-class Checkpointer:
+class CheckpointSaver:
     """Listener that saves checkpoints. It must come last: it saves the state of the others."""
 
     def __init__(

@@ -23,7 +23,7 @@ from seq2see.training.run_directory import RecipeCompleter
 from seq2see.training.schedule import ScheduleConfig
 
 
-class TrainingConfig(Config):
+class TrainingLoopConfig(Config):
     """Length of training and use of the machine. Training ends at the first limit reached."""
 
     seed: int = Field(default=1, ge=0, lt=2**63)
@@ -105,7 +105,7 @@ class CheckpointConfig(Config):
             yield '`ema_decay` must be above 0 with final_weights = "ema", but is 0 instead'
 
 
-def compute_model_checksums(
+def compute_pretrained_model_checksums(
     init_from: str | None, teacher: str | None, base_directory: Path
 ) -> dict[str, str]:
     """Return the SHA-256 of the weights of each model that is set, by recipe key.
@@ -114,13 +114,13 @@ def compute_model_checksums(
     """
     paths = {"train.init_from": init_from, "loss.teacher": teacher}
     return {
-        key: _checksum(resolve_model_path(path, base_directory, key))
+        key: _checksum(expand_model_path(path, base_directory, key))
         for key, path in paths.items()
         if path
     }
 
 
-def resolve_model_path(path: str, base_directory: Path, key: str) -> Path:
+def expand_model_path(path: str, base_directory: Path, key: str) -> Path:
     """Return the path of a model directory, with environment variables expanded.
 
     Raise ConfigError for recipe key `key` if a variable is not defined.
@@ -156,7 +156,7 @@ class RunConfig:
     loss: LossConfig
     optimizer: OptimizerConfig
     schedule: ScheduleConfig
-    training: TrainingConfig
+    training: TrainingLoopConfig
     validation: ValidationConfig
     checkpoints: CheckpointConfig
     base_directory: Path
@@ -171,6 +171,6 @@ class RunConfig:
     @property
     def model_checksums(self) -> dict[str, str]:
         """SHA-256 of the weights that the run starts from and of the teacher, by recipe key."""
-        return compute_model_checksums(
+        return compute_pretrained_model_checksums(
             self.training.init_from, self.loss.teacher, self.base_directory
         )

@@ -77,7 +77,7 @@ def copy_into(values: Tensor, target: Tensor) -> None:
     target.detach().copy_(shard_like(values, target))
 
 
-def copy_full_weights(model: nn.Module, target: nn.Module) -> None:
+def copy_to_unsharded_model(model: nn.Module, target: nn.Module) -> None:
     """Copy the weights of a sharded model into an unsharded one."""
     for values, tensor in zip(
         model.state_dict().values(), target.state_dict().values(), strict=True
@@ -276,7 +276,7 @@ class FsdpWorkerGroup(DdpWorkerGroup):
     ) -> Objective:
         """Return an unsharded copy: workers decode at different speeds."""
         copy = build_unsharded()
-        copy_full_weights(objective.model, copy.model)
+        copy_to_unsharded_model(objective.model, copy.model)
         return copy
 
     def gradient_sync(self, objective: nn.Module, is_last: bool) -> Any:

@@ -41,8 +41,8 @@ from seq2see.training.distributed import (
 )
 from seq2see.training.run_directory import RunDirectory, RunPlan
 from seq2see.training.trainer import TrainingProgress, signals_as_errors
-from seq2see.training.training_log import LogWriter
-from seq2see.training.training_session import RunOutcome, prepare_run, run_training
+from seq2see.training.training_log import LogDestination
+from seq2see.training.training_session import RunOutcome, prepare_run_files, train_as_worker
 
 _SHUTDOWN_SECONDS = 600
 """Time that the agent gives the workers to validate and save before it kills them."""
@@ -59,7 +59,7 @@ interpreter is shutting down by then, the process aborts (torch 2.13, without an
 """
 
 
-class ProgressDisplay(LogWriter, Protocol):
+class ProgressDisplay(LogDestination, Protocol):
     """Shows the records of a run to the user."""
 
     def close(self) -> None:
@@ -110,24 +110,26 @@ def train_run(arguments: WorkerArguments, resume: bool, on_message: MessageCallb
 
     if is_torchrun_worker():
         continues = resume or directory.was_started_by(torchrun_agent_id())
-        prepare = partial(prepare_and_report, run_config, directory, continues, on_message)
+        prepare = partial(
+            prepare_run_and_choose_processes, run_config, directory, continues, on_message
+        )
         results = [run_worker(arguments, prepare)]
     else:
         with signals_as_errors():
-            processes = prepare_and_report(run_config, directory, resume, on_message)
+            processes = prepare_run_and_choose_processes(run_config, directory, resume, on_message)
             results = (
                 [run_worker(arguments)]
                 if processes == 1
-                else [*launch_workers(_run_launched_worker, processes, arguments).values()]
+                else [*run_in_worker_processes(_run_launched_worker, processes, arguments).values()]
             )
     return next(result for result in results if result).get_outcome()
 
 
-def prepare_and_report(
+def prepare_run_and_choose_processes(
     run_config: RunConfig, directory: RunDirectory, resume: bool, on_message: MessageCallback
 ) -> int:
     """Prepare a run, report notes on its data and model, and return the number of processes."""
-    prepared = prepare_run(run_config, directory, resume)
+    prepared = prepare_run_files(run_config, directory, resume)
     for note in prepared.notes:
         on_message(note)
     return prepared.processes
@@ -153,7 +155,7 @@ def run_worker(
                 displays.callback(display.close)
                 return display
 
-            outcome = run_training(
+            outcome = train_as_worker(
                 run_config, directory, workers, create_display, may_choose_processes=prepare is None
             )
     except Seq2SeeError as error:
@@ -162,7 +164,7 @@ def run_worker(
 
 
 def _run_launched_worker(arguments: WorkerArguments) -> WorkerResult | None:
-    """Train as one of several workers of `launch_workers`; exit with 1 if a signal stopped the run.
+    """Train as one of the workers of `run_in_worker_processes`; exit with 1 after a stop signal.
 
     The agent has received the signal too: it waits for the exit and ignores results.
     """
@@ -173,11 +175,13 @@ def _run_launched_worker(arguments: WorkerArguments) -> WorkerResult | None:
 
 
 def is_torchrun_worker() -> bool:
-    """Return whether torchrun or `launch_workers` started this process."""
+    """Return whether torchrun or `run_in_worker_processes` started this process."""
     return "TORCHELASTIC_RUN_ID" in os.environ or "WORLD_SIZE" in os.environ
 
 
-def launch_workers(function: Callable[..., Any], processes: int, *arguments: Any) -> dict[int, Any]:
+def run_in_worker_processes(
+    function: Callable[..., Any], processes: int, *arguments: Any
+) -> dict[int, Any]:
     """Run a picklable function in several processes and return the results by rank.
 
     If a process dies, all of them are restarted, at most three times. Raise TrainingError if a
@@ -228,7 +232,7 @@ def join_worker_group(fsdp: bool = False) -> Iterator[WorkerGroup]:
         return
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     store, rank, world_size = next(rendezvous("env://", timeout=_GROUP_TIMEOUT))
-    store = choose_unused_store_prefix(store, rank, world_size)
+    store = create_unused_prefix_store(store, rank, world_size)
     dist.init_process_group(
         backend, store=store, rank=rank, world_size=world_size, timeout=_GROUP_TIMEOUT
     )
@@ -239,7 +243,7 @@ def join_worker_group(fsdp: bool = False) -> Iterator[WorkerGroup]:
         time.sleep(_GLOO_RELEASE_SECONDS)
 
 
-def choose_unused_store_prefix(store: Store, rank: int, world_size: int) -> Store:
+def create_unused_prefix_store(store: Store, rank: int, world_size: int) -> Store:
     """Return a part of the store that is unused and the same for all workers of this start.
 
     torchrun's agent keeps one store for all starts of its workers (torch 2.13), which still holds

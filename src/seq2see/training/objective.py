@@ -11,8 +11,8 @@ from seq2see.loss import (
     LossSum,
     OutputWeights,
     TeacherStates,
-    compute_training_loss,
-    cross_entropy,
+    compute_chunked_cross_entropy,
+    compute_loss_from_states,
 )
 from seq2see.model import Transformer
 from seq2see.model.masks_and_padding import BatchLayout
@@ -71,9 +71,9 @@ class Objective(nn.Module):
         states_NM = self._decoder_states(self.model, batch, layout)
         weights = _output_weights(self.model)
         if not self.training:
-            return cross_entropy(states_NM, weights, labels_N)
+            return compute_chunked_cross_entropy(states_NM, weights, labels_N)
         teacher = self._teacher_states(batch, layout)
-        return compute_training_loss(self.config, states_NM, weights, labels_N, teacher)
+        return compute_loss_from_states(self.config, states_NM, weights, labels_N, teacher)
 
     def _decoder_states(self, model: Transformer, batch: Batch, layout: BatchLayout) -> Tensor:
         memory = model.encode(batch.source_BS)

@@ -199,7 +199,9 @@ def _has_weight_decay(name: str, parameter: nn.Parameter) -> bool:
     return parameter.dim() > 1 and not name.rpartition(".")[2].startswith("bias")
 
 
-def scale_gradients(parameters: Iterable[nn.Parameter], factor: float, max_norm: float) -> float:
+def scale_and_clip_gradients(
+    parameters: Iterable[nn.Parameter], factor: float, max_norm: float
+) -> float:
     """Multiply all gradients by a factor and clip their total norm to `max_norm` (0: no clipping).
 
     Return the norm before clipping. Both are done in one pass, since the gradients are not in the

@@ -48,7 +48,7 @@ def choose_processes(requested: int | None, batch_tokens: int) -> int:
     return max(1, min(count_available_cores(), batch_tokens // MIN_TOKENS_PER_WORKER))
 
 
-def torchrun_world_size() -> int:
+def read_torchrun_world_size_or_zero() -> int:
     """Return the number of workers that torchrun started on all machines; 0 without torchrun."""
     return int(os.environ.get("WORLD_SIZE", "0"))
 

@@ -28,7 +28,7 @@ MAX_WORKERS = 4
 """Maximum number of workers: each reads the values of all others, which scales worse than gloo."""
 
 
-class Collectives(Protocol):
+class SupportsCollectives(Protocol):
     """Collective operations that are needed to create a shared file."""
 
     rank: int
@@ -102,7 +102,9 @@ class ShmAllReduce:
         return future
 
 
-def create_shm_allreduce(workers: Collectives, parameters: Iterable[Tensor]) -> ShmAllReduce | None:
+def create_shm_allreduce(
+    workers: SupportsCollectives, parameters: Iterable[Tensor]
+) -> ShmAllReduce | None:
     """Return an all-reduce with memory for the gradients of all parameters.
 
     Return None if the parameters are not float32 on the CPU, if there are too many workers, or if

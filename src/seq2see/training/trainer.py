@@ -20,7 +20,7 @@ from seq2see.data.batch_sampler import START_POSITION, DataPosition
 from seq2see.errors import TrainingError
 from seq2see.loss import LossSum
 from seq2see.training.distributed import WorkerGroup
-from seq2see.training.optimizer import scale_gradients
+from seq2see.training.optimizer import scale_and_clip_gradients
 from seq2see.training.schedule import LearningRateSchedule
 
 
@@ -99,7 +99,7 @@ class ModelUpdater:
         loss, nll, num_tokens, *text_tokens = self._compute_gradients(update, batches)
         # The gradients are the mean over the workers of the sums over tokens.
         factor = self._workers.world_size / num_tokens
-        norm = scale_gradients(self._parameters, factor, self._max_grad_norm)
+        norm = scale_and_clip_gradients(self._parameters, factor, self._max_grad_norm)
         learning_rate = self.schedule.learning_rate(update)
         self._check_finite(update, loss / num_tokens, norm, learning_rate)
         self._step(learning_rate)

@@ -14,7 +14,7 @@ from seq2see import draw
 from seq2see.training.trainer import TrainingProgress, UpdateReport
 
 
-class LogWriter(Protocol):
+class LogDestination(Protocol):
     """Destination of log records, for example a file or a terminal."""
 
     def write(self, record: Mapping[str, Any]) -> None:
@@ -76,7 +76,7 @@ def _is_kept(line: str, update: int) -> bool:
 class TrainingLog:
     """Listener that writes the mean of every few updates to all writers."""
 
-    def __init__(self, writers: list[LogWriter], interval: int = 10) -> None:
+    def __init__(self, writers: list[LogDestination], interval: int = 10) -> None:
         self._writers = writers
         self._interval = interval
         self._reports: list[UpdateReport] = []
@@ -149,7 +149,7 @@ _SHOWN_QUANTILE = 0.99
 """Quantile of the gradient norms that the chart shows; a single spike would flatten the curve."""
 
 
-def draw_training_curves(records: Iterable[Mapping[str, Any]], path: Path, title: str) -> None:
+def save_training_curves(records: Iterable[Mapping[str, Any]], path: Path, title: str) -> None:
     """Plot loss, scores, learning rate and gradient norm of a log."""
     records = list(records)
     train = [record for record in records if record["kind"] == "train"]
@@ -170,7 +170,7 @@ def draw_training_curves(records: Iterable[Mapping[str, Any]], path: Path, title
         ),
         norm,
     ]
-    draw.draw_charts(path, title, charts)
+    draw.save_charts(path, title, charts)
 
 
 def _line(records: Sequence[Mapping[str, Any]], key: str) -> tuple[list[float], list[float]]:

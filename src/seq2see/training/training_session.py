@@ -22,12 +22,12 @@ from seq2see.search import StopRule
 from seq2see.training.builder import RunBuilder
 from seq2see.training.checkpoints import (
     Checkpointable,
-    CheckpointableJson,
-    CheckpointableModel,
-    CheckpointableOptimizer,
     CheckpointDirectory,
-    Checkpointer,
+    CheckpointSaver,
     ExponentialMovingAverage,
+    JsonCheckpointAdapter,
+    ModelCheckpointAdapter,
+    OptimizerCheckpointAdapter,
 )
 from seq2see.training.config import RunConfig
 from seq2see.training.distributed import WorkerGroup
@@ -37,7 +37,7 @@ from seq2see.training.planning import (
     choose_processes,
     choose_threads,
     plan_run,
-    torchrun_world_size,
+    read_torchrun_world_size_or_zero,
 )
 from seq2see.training.run_directory import RunDirectory, RunPlan
 from seq2see.training.trainer import (
@@ -51,20 +51,24 @@ from seq2see.training.trainer import (
 )
 from seq2see.training.training_log import (
     JsonlLogWriter,
-    LogWriter,
+    LogDestination,
     TensorBoardWriter,
     TrainingLog,
-    draw_training_curves,
     is_tensorboard_installed,
     read_training_log,
+    save_training_curves,
 )
-from seq2see.training.validation import ValidationListener, ValidationResult, to_log_record
+from seq2see.training.validation import (
+    PeriodicValidator,
+    ValidationResult,
+    build_validation_log_record,
+)
 
 MAX_BLEU_LOSS = 0.2
 """Largest loss of BLEU for which the faster stop rule is stored with the model."""
 
 
-class ResultWriter:
+class FinalModelWriter:
     """Scores the final weights and writes the model directory."""
 
     def __init__(
@@ -84,7 +88,7 @@ class ResultWriter:
 
         All workers must call it: they share the translation of the evaluation sets.
         """
-        CheckpointableModel(self._objective.model).restore(weights, {})
+        ModelCheckpointAdapter(self._objective.model).restore(weights, {})
         provenance, builder = self._build_provenance(), self._builder
         bundle = Bundle(
             builder.model_config,
@@ -100,7 +104,7 @@ class ResultWriter:
         directory = self._builder.directory
         bundle.save(directory.path)
         self._write_int8_probes()
-        draw_training_curves(
+        save_training_curves(
             read_training_log(directory.log), directory.curves, " → ".join(bundle.languages)
         )
 
@@ -141,7 +145,9 @@ class ResultWriter:
     def _score(self, name: str, corpus: Corpus) -> ValidationResult:
         """Score the model on an evaluation set by beam search, and log the result."""
         result = self._evaluate(corpus, "exact")
-        self._log.write("result", self._progress, {"data": name, **to_log_record(result)})
+        self._log.write(
+            "result", self._progress, {"data": name, **build_validation_log_record(result)}
+        )
         return result
 
     def _evaluate(self, corpus: Corpus, stop_rule: StopRule) -> ValidationResult:
@@ -170,7 +176,7 @@ def _reported_scores(name: str, result: ValidationResult | None) -> Iterator[Rep
         )
 
 
-ProgressDisplayFactory = Callable[[RunPlan, TrainingProgress], LogWriter]
+ProgressDisplayFactory = Callable[[RunPlan, TrainingProgress], LogDestination]
 """Creates the writer that shows the progress of a run to the user."""
 
 
@@ -187,7 +193,7 @@ class RunOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedRun:
+class ProcessCountAndNotes:
     """What is known about a run before its workers start."""
 
     processes: int
@@ -196,7 +202,9 @@ class PreparedRun:
     """Remarks for the user on the data and the model."""
 
 
-def prepare_run(run_config: RunConfig, directory: RunDirectory, resume: bool) -> PreparedRun:
+def prepare_run_files(
+    run_config: RunConfig, directory: RunDirectory, resume: bool
+) -> ProcessCountAndNotes:
     """Check the settings and the data, and write all files that the workers read.
 
     Raise ConfigError or InputError if the run cannot be started or resumed.
@@ -215,7 +223,9 @@ def prepare_run(run_config: RunConfig, directory: RunDirectory, resume: bool) ->
     with directory.lock():
         builder.prepare_files()
     processes = plan.processes if plan else _choose_processes(builder)
-    return PreparedRun(processes, [*_notes(builder, torchrun_world_size() or processes)])
+    return ProcessCountAndNotes(
+        processes, [*_notes(builder, read_torchrun_world_size_or_zero() or processes)]
+    )
 
 
 def _notes(builder: RunBuilder, processes: int) -> Iterator[str]:
@@ -241,7 +251,7 @@ def _choose_processes(builder: RunBuilder) -> int:
 
 
 @gc_frozen()
-def run_training(
+def train_as_worker(
     run_config: RunConfig,
     directory: RunDirectory,
     workers: WorkerGroup,
@@ -326,7 +336,7 @@ class TrainingSession:
         self.checkpoints = CheckpointDirectory(
             builder.directory.checkpoints, config.keep_last, config.interval
         )
-        self.validator = ValidationListener(
+        self.validator = PeriodicValidator(
             builder.build_evaluator(builder.validation_corpus),
             self.objective,
             builder.run_config.validation,
@@ -337,7 +347,7 @@ class TrainingSession:
         if updates := self.checkpoints.saved_updates():
             self.checkpoints.restore(updates[-1], self.state_parts)
         self.log = TrainingLog(self._build_log_writers(create_display))
-        self.checkpointer = Checkpointer(
+        self.checkpointer = CheckpointSaver(
             self.checkpoints,
             config,
             self.state_parts,
@@ -349,7 +359,7 @@ class TrainingSession:
         """Train until the end or an interruption; at the end, write the model directory."""
         reason = self._already_ended() or self._train()
         if reason.is_final:
-            result = ResultWriter(self.builder, self.objective, self.log, self.progress)
+            result = FinalModelWriter(self.builder, self.objective, self.log, self.progress)
             result.write(self.checkpointer.final_weights())
         return RunOutcome(reason.text, self.progress.update, reason.is_final)
 
@@ -373,11 +383,11 @@ class TrainingSession:
 
     def _build_state_parts(self) -> dict[str, Checkpointable]:
         parts: dict[str, Checkpointable] = {
-            "model": CheckpointableModel(self.objective.model),
-            "optimizer": CheckpointableOptimizer(self.updater.optimizer, self.objective.model),
-            "schedule": CheckpointableJson(self.updater.schedule),
-            "validation": CheckpointableJson(self.validator),
-            "progress": CheckpointableJson(self.progress),
+            "model": ModelCheckpointAdapter(self.objective.model),
+            "optimizer": OptimizerCheckpointAdapter(self.updater.optimizer, self.objective.model),
+            "schedule": JsonCheckpointAdapter(self.updater.schedule),
+            "validation": JsonCheckpointAdapter(self.validator),
+            "progress": JsonCheckpointAdapter(self.progress),
         }
         if self.moving_average:
             parts["ema"] = self.moving_average
@@ -389,12 +399,12 @@ class TrainingSession:
         limits: list[UpdateListener] = [UpdateLimit(self.plan.num_updates), self.signals]
         return [self.log, *average, self.validator, *limits, self.checkpointer]
 
-    def _build_log_writers(self, create_display: ProgressDisplayFactory) -> list[LogWriter]:
+    def _build_log_writers(self, create_display: ProgressDisplayFactory) -> list[LogDestination]:
         """Return the log writers of the main process; the other workers have none."""
         if not self.builder.workers.is_main:
             return []
         directory, update = self.builder.directory, self.progress.update
-        writers: list[LogWriter] = [
+        writers: list[LogDestination] = [
             JsonlLogWriter(directory.log, update),
             create_display(self.plan, self.progress),
         ]

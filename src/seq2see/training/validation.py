@@ -155,7 +155,7 @@ class CorpusEvaluator:
             )
 
 
-class ValidationListener:
+class PeriodicValidator:
     """Listener that validates the model at each interval and remembers the best update."""
 
     def __init__(
@@ -185,7 +185,8 @@ class ValidationListener:
         result = self._evaluator.evaluate(self._objective, self._config)
         self._update_best(progress, result)
         self._on_result(
-            progress, {**to_log_record(result), "best": self.validations_since_best == 0}
+            progress,
+            {**build_validation_log_record(result), "best": self.validations_since_best == 0},
         )
         return self.stop_reason
 
@@ -221,7 +222,7 @@ class ValidationListener:
         self.validations_since_best = state["validations_since_best"]
 
 
-def to_log_record(result: ValidationResult) -> dict[str, Any]:
+def build_validation_log_record(result: ValidationResult) -> dict[str, Any]:
     """Return the values of a validation or result record of the log."""
     return {
         "nll": result.nll,

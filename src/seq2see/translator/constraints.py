@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from seq2see.search import Beam, Phrase, SearchInput, StepProcessor
+from seq2see.search import Beam, Phrase, SentenceSearchInput, StepProcessor
 from seq2see.search.step_processors import PHRASE_PAD, pad_phrases
 from seq2see.text import Tokenizer
-from seq2see.text.languages import UNSPACED_CHARACTERS, continues_word, is_written_without_spaces
-from seq2see.text.tokenizer import find_piece_offsets
+from seq2see.text.languages import UNSPACED_CHARACTERS, is_word_character, is_written_without_spaces
+from seq2see.text.tokenizer import find_offsets_in_decoded_text
 from seq2see.translator.options import TranslationOptions
 
 # B rows, K beams, V vocabulary, E emitted tokens, S sources, P required phrases of a source,
@@ -39,12 +39,12 @@ class PhrasePattern:
     def __init__(self, phrase: str, *, ignore_case: bool = False) -> None:
         self._words = phrase.split()
         self._flags = re.IGNORECASE if ignore_case else 0
-        self._starts_word = continues_word(phrase.lstrip()[0])
-        self._ends_word = continues_word(phrase.rstrip()[-1])
+        self._starts_word = is_word_character(phrase.lstrip()[0])
+        self._ends_word = is_word_character(phrase.rstrip()[-1])
 
     @property
     def index_key(self) -> str:
-        """A key that `compute_index_keys` returns for every text with this phrase."""
+        """A key that `compute_lookup_keys` returns for every text with this phrase."""
         first = self._words[0]
         match = _FIRST_WORD.match(first)
         assert match is not None
@@ -66,8 +66,8 @@ class PhrasePattern:
 
     def _has_word_boundaries(self, text: str, start: int, end: int) -> bool:
         before, after = text[max(0, start - 1) : start], text[end : end + 1]
-        return not (self._starts_word and continues_word(before)) and not (
-            self._ends_word and continues_word(after)
+        return not (self._starts_word and is_word_character(before)) and not (
+            self._ends_word and is_word_character(after)
         )
 
     @cached_property
@@ -91,12 +91,12 @@ class PhraseIndex:
 
     def find_matches(self, text: str) -> list[int]:
         """Return the sorted indices of the phrases that occur in a text."""
-        keys = compute_index_keys(text)
+        keys = compute_lookup_keys(text)
         candidates = (index for key in keys for index in self._by_key.get(key, ()))
         return [index for index in sorted(candidates) if self._patterns[index].find_first(text)]
 
 
-def compute_index_keys(text: str) -> set[str]:
+def compute_lookup_keys(text: str) -> set[str]:
     """Return all possible beginnings of phrases in a text, with case folded.
 
     These are its words and all other characters, each alone and with the following character,
@@ -169,13 +169,13 @@ class LexicalConstraints:
         ).find_matches
         texts = list(options.glossary.values())
         self._glossary_entries = [
-            GlossaryEntry(text, PhrasePattern(text), self._remove_leading_space(ids))
+            GlossaryTarget(text, PhrasePattern(text), self._remove_leading_space(ids))
             for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True)
         ]
 
     def constrain_input(
-        self, search_input: SearchInput, sentence: str, is_first: bool
-    ) -> SearchInput:
+        self, search_input: SentenceSearchInput, sentence: str, is_first: bool
+    ) -> SentenceSearchInput:
         """Return the input with the constraints of a sentence.
 
         The prefix is used only for the first sentence of a line.
@@ -202,13 +202,13 @@ class LexicalConstraints:
         ]
         if not matches:
             return
-        pieces = find_piece_offsets(self._tokenizer, ids, text)
+        pieces = find_offsets_in_decoded_text(self._tokenizer, ids, text)
         for start, end in matches:
             overlapping = [i for i, (a, b) in enumerate(pieces) if a < end and b > start]
             yield tuple(ids[overlapping[0] : overlapping[-1] + 1])
 
     def build_processors(
-        self, inputs: Sequence[SearchInput], device: torch.device
+        self, inputs: Sequence[SentenceSearchInput], device: torch.device
     ) -> Sequence[StepProcessor]:
         """Return the step processors that keep required phrases at word boundaries."""
         required = [search_input.required for search_input in inputs]
@@ -220,7 +220,7 @@ class LexicalConstraints:
     def _continues_word_V(self) -> Tensor:
         return torch.tensor([_is_continuation(piece) for piece in self._tokenizer.pieces])
 
-    def _find_entries(self, sentence: str) -> list[GlossaryEntry]:
+    def _find_entries(self, sentence: str) -> list[GlossaryTarget]:
         """Return the glossary entries whose source term occurs in a sentence."""
         return [self._glossary_entries[i] for i in self._find_glossary_sources(sentence)]
 
@@ -243,7 +243,7 @@ class LexicalConstraints:
 
 
 @dataclass(frozen=True, slots=True)
-class GlossaryEntry:
+class GlossaryTarget:
     """Target term of a glossary entry."""
 
     text: str
@@ -255,4 +255,4 @@ class GlossaryEntry:
 def _is_continuation(piece: str) -> bool:
     """Return whether a piece may continue the word before it; bytes may."""
     is_byte = len(piece) == 6 and piece.startswith("<0x")
-    return is_byte or continues_word(piece[:1] or " ")
+    return is_byte or is_word_character(piece[:1] or " ")

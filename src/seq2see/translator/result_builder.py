@@ -11,7 +11,11 @@ from seq2see.engines.base import Engine, TargetScores
 from seq2see.search import Hypothesis
 from seq2see.text import Tokenizer, TokenizerPair
 from seq2see.text.languages import find_word_offsets
-from seq2see.text.tokenizer import Offsets, find_piece_offsets, find_source_offsets
+from seq2see.text.tokenizer import (
+    Offsets,
+    find_offsets_in_decoded_text,
+    find_offsets_in_original_text,
+)
 from seq2see.translator.constraints import LexicalConstraints
 from seq2see.translator.options import TranslationOptions
 from seq2see.translator.segmentation import Segment
@@ -106,8 +110,8 @@ def build_alignment_links(
         target: Text and ids of the target.
         attention_ES: Cross-attention weights of each target token.
     """
-    source_pieces = find_source_offsets(tokenizers.source, source[1], source[0])
-    target_pieces = find_piece_offsets(tokenizers.target, target[1], target[0])
+    source_pieces = find_offsets_in_original_text(tokenizers.source, source[1], source[0])
+    target_pieces = find_offsets_in_decoded_text(tokenizers.target, target[1], target[0])
     source_words = _find_words(source[0], source_pieces)
     target_words = _find_words(target[0], target_pieces)
     links: list[AlignmentLink] = []
@@ -275,7 +279,7 @@ def build_scored_tokens(
     A token without text, such as the end-of-sentence token, has the end offset of the token before
     it as start and end.
     """
-    offsets = find_piece_offsets(tokenizer, ids, text)
+    offsets = find_offsets_in_decoded_text(tokenizer, ids, text)
     return tuple(
         ScoredToken(tokenizer.pieces[i], log_prob, *piece_offsets)
         for i, log_prob, piece_offsets in zip(ids, log_probs, offsets, strict=True)

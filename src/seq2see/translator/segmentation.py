@@ -6,14 +6,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from seq2see.errors import InputError
-from seq2see.text import TextSpan, Tokenizer, join_sentences, split_long_sentence, split_sentences
+from seq2see.text import (
+    TextSpan,
+    Tokenizer,
+    replace_sentence_spans,
+    split_long_sentence,
+    split_sentences,
+)
 from seq2see.text.languages import is_written_without_spaces
 from seq2see.text.normalization import check_surrogates
 from seq2see.translator.options import SplitMode
 from seq2see.translator.translation import (
     AlignmentLink,
     ScoredToken,
-    SentenceAlignment,
+    SentenceOffsets,
     Translation,
     TranslationFlag,
 )
@@ -122,7 +128,9 @@ class LineSplitter:
         first = spans[0].start
         relative = [TextSpan(span.text, span.start - first) for span in spans]
         source = line.text[first : spans[-1].end]
-        text = join_sentences(source, relative, [part.text for part in parts], self._separator)
+        text = replace_sentence_spans(
+            source, relative, [part.text for part in parts], self._separator
+        )
         starts = _find_starts(text, [part.text for part in parts])
         shifted = [
             _shift_offsets(p, s.start, t) for p, s, t in zip(parts, spans, starts, strict=True)
@@ -172,9 +180,9 @@ def _weighted_mean(scores: Sequence[float], weights: Sequence[int]) -> float:
     return total / sum(weights)
 
 
-def _align_sentence(part: Translation, span: TextSpan, start: int) -> SentenceAlignment:
+def _align_sentence(part: Translation, span: TextSpan, start: int) -> SentenceOffsets:
     end = start + len(part.text)
-    return SentenceAlignment(
+    return SentenceOffsets(
         span.start, span.end, start, end, part.log_prob, part.flags, part.unmet_constraints
     )
 

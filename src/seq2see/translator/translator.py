@@ -15,7 +15,7 @@ from seq2see.engines.ctranslate2_engine import Precision
 from seq2see.engines.loading import EngineName, load_engine
 from seq2see.errors import InputError
 from seq2see.process_tuning import resolve_threads
-from seq2see.search import Hypothesis, SearchInput
+from seq2see.search import Hypothesis, SentenceSearchInput
 from seq2see.text import TokenizerPair
 from seq2see.translator.constraints import MAX_FORBIDDEN_SEARCHES, LexicalConstraints
 from seq2see.translator.options import TranslationOptions
@@ -33,7 +33,7 @@ SENTENCE_STRIDE = 1 << 40
 line."""
 
 
-def check_lines(value: Any) -> Iterable[Any]:
+def require_iterable_of_lines(value: Any) -> Iterable[Any]:
     """Return the value if it is an iterable of lines, not a single text.
 
     Raises:
@@ -50,7 +50,7 @@ def check_pairs(value: Any) -> list[tuple[str, str]]:
     Raises:
         InputError: If it is no iterable of pairs of texts.
     """
-    pairs = list(check_lines(value))
+    pairs = list(require_iterable_of_lines(value))
     for number, pair in enumerate(pairs, 1):
         is_pair = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
         if not is_pair or not all(isinstance(text, str) for text in pair):
@@ -71,7 +71,7 @@ class SegmentRequest:
     """A segment to translate."""
 
     segment: Segment
-    search_input: SearchInput
+    search_input: SentenceSearchInput
     is_first: bool
     """Whether it is the first segment of its line."""
 
@@ -153,7 +153,7 @@ class Translator:
         constraints = self._build_constraints(options)
         if isinstance(text, str):
             return self._translate_lines([text], options, constraints, 0)[0]
-        return self._translate_lines(list(check_lines(text)), options, constraints, 0)
+        return self._translate_lines(list(require_iterable_of_lines(text)), options, constraints, 0)
 
     def stream(
         self,
@@ -176,7 +176,7 @@ class Translator:
         """
         options = (options or DEFAULT_OPTIONS).with_settings(settings)
         constraints = self._build_constraints(options)
-        remaining, size = iter(check_lines(lines)), chunk_size or FIRST_CHUNK_LINES
+        remaining, size = iter(require_iterable_of_lines(lines)), chunk_size or FIRST_CHUNK_LINES
         while chunk := list(islice(remaining, size)):
             yield from self._translate_lines(chunk, options, constraints, first_line)
             first_line += len(chunk)
@@ -260,7 +260,7 @@ class Translator:
         for number, line in enumerate(lines, first_line):
             for index, segment in enumerate(line.segments):
                 length = len(segment.ids) + num_special_tokens
-                search_input = SearchInput(length, number + index * SENTENCE_STRIDE)
+                search_input = SentenceSearchInput(length, number + index * SENTENCE_STRIDE)
                 yield SegmentRequest(segment, search_input, is_first=index == 0)
 
     def _build_constraints(self, options: TranslationOptions) -> LexicalConstraints | None:
@@ -291,7 +291,7 @@ class Translator:
     def _search_with_constraints(
         self,
         source_ids: Sequence[Sequence[int]],
-        inputs: list[SearchInput],
+        inputs: list[SentenceSearchInput],
         options: TranslationOptions,
         constraints: LexicalConstraints,
     ) -> list[list[Hypothesis]]:
@@ -388,7 +388,7 @@ def _length_limits(bundle: Bundle) -> Iterator[int]:
 def _load_with_config(directory: Path) -> tuple[Bundle, bytes]:
     """Return a bundle and its `config.json`; retry if the model is replaced in the meantime."""
     while True:
-        config_json = files.read_config(directory)
+        config_json = files.read_config_bytes(directory)
         bundle = Bundle.load(directory)
-        if config_json == files.read_config(directory):
+        if config_json == files.read_config_bytes(directory):
             return bundle, config_json

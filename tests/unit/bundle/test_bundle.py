@@ -644,7 +644,7 @@ def test_load_finds_a_file_renamed_meanwhile(old, tmp_path, monkeypatch) -> None
         return real(candidate)
 
     monkeypatch.setattr(files, "_compute_checksum", late)
-    assert files.find_file(tmp_path, files.JOINT_TOKENIZER_FILE, checksum) == path
+    assert files.find_file_by_checksum(tmp_path, files.JOINT_TOKENIZER_FILE, checksum) == path
 
 
 def test_concurrent_readers_never_get_mixed_models(old, new, tmp_path) -> None:

@@ -10,8 +10,8 @@ from seq2see.bundle import Bundle, Provenance
 from seq2see.cli.demo import (
     _score_masked_pairs,
     _was_trained_on_short_fables,
-    check_existing_model,
-    store_alignment_head,
+    check_reusable_demo_model,
+    store_best_alignment_head,
 )
 from seq2see.data import fables
 from seq2see.engines.torch_engine import TorchEngine
@@ -20,7 +20,7 @@ from seq2see.model import ModelConfig, Transformer
 from seq2see.text import TokenizerConfig, TokenizerPair
 from seq2see.translator import Translator
 
-FABLES = fables.load_unseen_pairs(short=True)[:20]
+FABLES = fables.load_unseen_pronoun_cases(short=True)[:20]
 
 
 @pytest.fixture(scope="module")
@@ -68,11 +68,11 @@ def trained(tokenizers: TokenizerPair, tmp_path: Path) -> Path:
 
 def test_existing_model_with_other_settings_is_rejected(trained: Path) -> None:
     for same in ({"max_epochs": None, "seed": None}, {"max_epochs": 8.0, "seed": 1}):
-        check_existing_model(trained, same)
+        check_reusable_demo_model(trained, same)
     with pytest.raises(InputError, match="has a model with max_epochs = 8.0, not 14.0: name an"):
-        check_existing_model(trained, {"max_epochs": 14.0, "seed": 1})
+        check_reusable_demo_model(trained, {"max_epochs": 14.0, "seed": 1})
     with pytest.raises(InputError, match="has a model with seed = 1, not 2: name another"):
-        check_existing_model(trained, {"max_epochs": None, "seed": 2})
+        check_reusable_demo_model(trained, {"max_epochs": None, "seed": 2})
 
 
 @pytest.mark.parametrize(
@@ -85,19 +85,19 @@ def test_model_of_another_corpus_is_rejected(
     with pytest.raises(
         InputError, match="has a model that was not trained on builtin:fables: name"
     ):
-        check_existing_model(tmp_path, {"max_epochs": None, "seed": None})
+        check_reusable_demo_model(tmp_path, {"max_epochs": None, "seed": None})
 
 
 def test_model_of_the_full_corpus_is_accepted(tokenizers: TokenizerPair, tmp_path: Path) -> None:
     save(tokenizers, tmp_path, ("en", "fr"), "builtin:fables/train")
-    check_existing_model(tmp_path, {"max_epochs": None, "seed": None})
+    check_reusable_demo_model(tmp_path, {"max_epochs": None, "seed": None})
 
 
 def test_alignment_head_is_determined_once(trained: Path) -> None:
     """This includes a demo that was interrupted between training and the choice of the head."""
-    store_alignment_head(trained)
+    store_best_alignment_head(trained)
     notes = Bundle.load(trained).provenance.notes
     assert set(notes) == {"stop_rule", "alignment"}
     stamp = (trained / "config.json").stat().st_mtime_ns
-    store_alignment_head(trained)
+    store_best_alignment_head(trained)
     assert (trained / "config.json").stat().st_mtime_ns == stamp

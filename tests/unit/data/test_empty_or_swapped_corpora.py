@@ -8,7 +8,11 @@ import pytest
 
 from seq2see.data.corpus import Corpus, CorpusConfig
 from seq2see.data.quality import empty_or_swapped_corpora
-from seq2see.data.quality.empty_or_swapped_corpora import SAMPLE_SIZE, check_corpora, sample_pairs
+from seq2see.data.quality.empty_or_swapped_corpora import (
+    SAMPLE_SIZE,
+    check_not_empty_or_swapped,
+    sample_pairs,
+)
 from seq2see.errors import InputError
 from seq2see.text import language_detection
 
@@ -34,15 +38,15 @@ def corpus(directory: Path, name: str, *sides: list[str], extensions: tuple[str,
 @pytest.mark.usefixtures("no_lingua")
 def test_correct_sides_pass(tmp_path: Path) -> None:
     train = corpus(tmp_path, "train", ENGLISH, FRENCH, extensions=("en", "fr"))
-    check_corpora([train], [train], ("en", "fr"))
-    check_corpora([train], [train], ("en-GB", "fr_CA"))
+    check_not_empty_or_swapped([train], [train], ("en", "fr"))
+    check_not_empty_or_swapped([train], [train], ("en-GB", "fr_CA"))
 
 
 @pytest.mark.usefixtures("no_lingua")
 def test_swapped_sides_are_found_by_file_names(tmp_path: Path) -> None:
     train = corpus(tmp_path, "train", FRENCH, ENGLISH, extensions=("fr", "en"))
     with pytest.raises(InputError) as error:
-        check_corpora([train], [], ("en", "fr"))
+        check_not_empty_or_swapped([train], [], ("en", "fr"))
     assert str(error.value) == (
         "source and target of train.fr and train.en seem to be swapped: the source language is en, "
         "but the source file is train.fr; swap its `files`, or `data.languages`"
@@ -53,16 +57,16 @@ def test_swapped_sides_are_found_by_file_names(tmp_path: Path) -> None:
 def test_swapped_sides_are_found_by_scripts(tmp_path: Path) -> None:
     train = corpus(tmp_path, "train", RUSSIAN, ENGLISH)
     with pytest.raises(InputError, match="the source must be in en, but seems to be ru"):
-        check_corpora([train], [], ("en", "ru"))
-    check_corpora([train], [], ("ru", "en"))
+        check_not_empty_or_swapped([train], [], ("en", "ru"))
+    check_not_empty_or_swapped([train], [], ("ru", "en"))
 
 
 @pytest.mark.skipif(not language_detection.is_lingua_installed(), reason="needs seq2see[languages]")
 def test_swapped_sides_are_found_by_lingua(tmp_path: Path) -> None:
     train = corpus(tmp_path, "train", FRENCH, ENGLISH)
     with pytest.raises(InputError, match="the source must be in en, but seems to be fr"):
-        check_corpora([train], [], ("en", "fr"))
-    check_corpora([train], [], ("fr", "en"))
+        check_not_empty_or_swapped([train], [], ("en", "fr"))
+    check_not_empty_or_swapped([train], [], ("fr", "en"))
 
 
 @pytest.mark.usefixtures("no_lingua")
@@ -70,7 +74,7 @@ def test_swapped_validation_set_is_found_by_words(tmp_path: Path) -> None:
     train = corpus(tmp_path, "train", ENGLISH, FRENCH)
     valid = corpus(tmp_path, "valid", FRENCH[:5], ENGLISH[:5])
     with pytest.raises(InputError, match="its source has the words of the training target"):
-        check_corpora([train], [valid], ("en", "fr"))
+        check_not_empty_or_swapped([train], [valid], ("en", "fr"))
 
 
 @pytest.mark.usefixtures("no_lingua")
@@ -79,7 +83,7 @@ def test_equal_words_on_both_sides_are_no_evidence(name: str) -> None:
     train, valid = (
         Corpus(CorpusConfig(files=(f"builtin:{name}/{s}",))) for s in ("train", "valid")
     )
-    check_corpora([train], [valid], ("xx", "yy"))
+    check_not_empty_or_swapped([train], [valid], ("xx", "yy"))
 
 
 @pytest.mark.parametrize("lines", [[], ["", "  "]])

@@ -15,7 +15,7 @@ from seq2see.data.batch_loader import (
     Batch,
     BatchConfig,
     BatchLoader,
-    SubwordDropoutLookup,
+    SubwordDropoutResampler,
     WorkerShard,
 )
 from seq2see.data.batch_sampler import BatchSampler, DataPosition
@@ -284,11 +284,11 @@ def test_loader_resumes_exactly(corpus, tokenizers, tmp_path) -> None:
     encoded = encode_corpus(
         corpus, EncodingOptions(tokenizers, 99, store_text=True), tmp_path / "cache"
     )
-    loader = make_loader([encoded], lookup=SubwordDropoutLookup(0.3, seed=5))
+    loader = make_loader([encoded], lookup=SubwordDropoutResampler(0.3, seed=5))
     updates = list(islice(loader.updates(), 25))
     saved = json.loads(json.dumps(updates[9].next_position))
     resumed = islice(
-        make_loader([encoded], lookup=SubwordDropoutLookup(0.3, seed=5)).updates(
+        make_loader([encoded], lookup=SubwordDropoutResampler(0.3, seed=5)).updates(
             DataPosition(*saved)
         ),
         15,

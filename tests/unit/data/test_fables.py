@@ -13,18 +13,18 @@ import pytest
 
 from seq2see.data.fables import (
     MASKED,
-    Fable,
+    FableSentencePair,
     PronounAnnotation,
     SplitName,
-    load_fables,
+    load_fables_split,
     load_pronoun_cases,
-    load_unseen_pairs,
+    load_unseen_pronoun_cases,
     split_words,
 )
 from seq2see.data.fables.lexicon import ADJECTIVES, NOUNS
-from seq2see.data.fables.morphology import conjugate
+from seq2see.data.fables.morphology import build_conjugation
 from seq2see.data.fables.phrases_and_clauses import (
-    aligned_words,
+    build_words_with_keys,
     contract_and_elide,
     use_prevocalic_forms,
 )
@@ -43,16 +43,18 @@ FORMS = pytest.mark.parametrize("short", [False, True], ids=["full", "short"])
 MARKS = set(".,?!")
 
 
-def all_fables(short: bool) -> list[Fable]:
-    return [f for split in SPLITS for f in load_fables(split, short)] + load_unseen_pairs(short)
+def all_fables(short: bool) -> list[FableSentencePair]:
+    return [
+        f for split in SPLITS for f in load_fables_split(split, short)
+    ] + load_unseen_pronoun_cases(short)
 
 
-def annotation(fable: Fable) -> PronounAnnotation:
+def annotation(fable: FableSentencePair) -> PronounAnnotation:
     assert fable.pronoun is not None
     return fable.pronoun
 
 
-def antecedent_and_predicate(fable: Fable) -> tuple[str, str]:
+def antecedent_and_predicate(fable: FableSentencePair) -> tuple[str, str]:
     """Return the antecedent and the predicate of a pronoun annotation."""
     source = split_words(fable.source)
     return source[annotation(fable).antecedent_index], source[annotation(fable).predicate_index]
@@ -63,16 +65,17 @@ def antecedent_and_predicate(fable: Fable) -> tuple[str, str]:
 
 def test_splits_have_enough_pairs() -> None:
     assert all(
-        len(load_fables(split)) >= n for split, n in zip(SPLITS, (32_000, 2000, 2000), strict=True)
+        len(load_fables_split(split)) >= n
+        for split, n in zip(SPLITS, (32_000, 2000, 2000), strict=True)
     )
     assert all(
-        len(load_fables(split, short=True)) >= n
+        len(load_fables_split(split, short=True)) >= n
         for split, n in zip(SPLITS, (10_000, 1000, 1000), strict=True)
     )
     assert len(load_pronoun_cases("train")) >= 10_000
     assert len(load_pronoun_cases("test")) >= 500
-    assert len(load_unseen_pairs()) >= 1000
-    assert len(load_unseen_pairs(short=True)) >= 400
+    assert len(load_unseen_pronoun_cases()) >= 1000
+    assert len(load_unseen_pronoun_cases(short=True)) >= 400
 
 
 def test_lexicon_has_hundreds_of_words() -> None:
@@ -89,22 +92,22 @@ def test_lexicon_has_hundreds_of_words() -> None:
 def test_every_construction_occurs() -> None:
     names = {each.name for each in CONSTRUCTIONS} | {frame.name for frame in PRONOUN_FRAMES}
     assert len(names) == len(CONSTRUCTIONS) + len(PRONOUN_FRAMES) >= 45
-    assert min(Counter(fable.construction for fable in load_fables("train")).values()) >= 100
-    assert {fable.construction for fable in load_fables("train")} == names
+    assert min(Counter(fable.construction for fable in load_fables_split("train")).values()) >= 100
+    assert {fable.construction for fable in load_fables_split("train")} == names
 
 
 def test_every_word_occurs_in_training() -> None:
     known = Counter(
-        word.lower() for fable in load_fables("train") for word in split_words(fable.source)
+        word.lower() for fable in load_fables_split("train") for word in split_words(fable.source)
     )
     assert all(known[noun.en] >= 5 for noun in NOUNS)
     assert all(known[adjective.en] >= 5 for adjective in ADJECTIVES)
     morphology = {
-        word.lower() for fable in load_fables("train") for word in split_words(fable.target)
+        word.lower() for fable in load_fables_split("train") for word in split_words(fable.target)
     }
     for split in ("valid", "test"):
         unknown = {
-            w.lower() for f in load_fables(split) for w in split_words(f.target)
+            w.lower() for f in load_fables_split(split) for w in split_words(f.target)
         } - morphology
         assert len(unknown) <= 0.02 * len(morphology), unknown
 
@@ -115,7 +118,7 @@ def test_sentences_have_3_to_30_words(short: bool) -> None:
     for fable in all_fables(short):
         for text in (fable.source, fable.target):
             assert 3 <= sum(word not in MARKS for word in split_words(text)) <= max_words, text
-    lengths = {len(split_words(fable.source)) for fable in load_fables("train", short)}
+    lengths = {len(split_words(fable.source)) for fable in load_fables_split("train", short)}
     assert lengths >= set(range(4, 15 if short else 27))
 
 
@@ -123,7 +126,7 @@ def test_short_corpus_has_fewer_words() -> None:
     full, short = (
         {
             word.lower()
-            for fable in load_fables("train", short)
+            for fable in load_fables_split("train", short)
             for word in split_words(fable.source)
         }
         for short in (False, True)
@@ -160,7 +163,7 @@ def test_corpus_does_not_change(short: bool, checksum: str) -> None:
 
 def test_textbook_sentences() -> None:
     for short in (False, True):
-        tired, wide = load_fables("test", short)[:2]
+        tired, wide = load_fables_split("test", short)[:2]
         assert tired.source == "The animal didn't cross the street because it was too tired."
         assert tired.target == "L'animal n'a pas traversé la rue parce qu'il était trop fatigué."
         assert wide.source == "The animal didn't cross the street because it was too wide."
@@ -168,7 +171,9 @@ def test_textbook_sentences() -> None:
         assert antecedent_and_predicate(tired) == ("animal", "tired")
         assert antecedent_and_predicate(wide) == ("street", "wide")
         known = {
-            word for fable in load_fables("train", short) for word in split_words(fable.source)
+            word
+            for fable in load_fables_split("train", short)
+            for word in split_words(fable.source)
         }
         assert set(split_words(tired.source)) | set(split_words(wide.source)) <= known
 
@@ -238,7 +243,7 @@ def test_english_has_no_article_or_auxiliary_errors(mistake: str) -> None:
     ],
 )
 def test_elision_and_contraction(plain: str, right: str) -> None:
-    assert " ".join(word.text for word in contract_and_elide(aligned_words(plain))) == right
+    assert " ".join(word.text for word in contract_and_elide(build_words_with_keys(plain))) == right
 
 
 @pytest.mark.parametrize(
@@ -253,12 +258,14 @@ def test_elision_and_contraction(plain: str, right: str) -> None:
     ],
 )
 def test_prevocalic_forms(plain: str, right: str) -> None:
-    assert " ".join(word.text for word in use_prevocalic_forms(aligned_words(plain))) == right
+    assert (
+        " ".join(word.text for word in use_prevocalic_forms(build_words_with_keys(plain))) == right
+    )
 
 
 def test_ne_has_a_second_negation_word() -> None:
     second = {"pas", "plus", "jamais", "rien"}
-    for fable in load_fables("train"):
+    for fable in load_fables_split("train"):
         target = [word.lower() for word in split_words(fable.target)]
         negations = sum(word in {"ne", "n'"} for word in target)
         assert negations <= sum(word in second for word in target), fable.target
@@ -276,7 +283,7 @@ def test_ne_has_a_second_negation_word() -> None:
     ],
 )
 def test_conjugation_of_french_verbs(infinitive: str, forms: str) -> None:
-    verb = conjugate(infinitive)
+    verb = build_conjugation(infinitive)
     found = [verb.present("it"), verb.present("we"), verb.imperfect("it"), verb.simple_future("it")]
     assert [*found, verb.participle] == forms.split()
 
@@ -294,7 +301,7 @@ def test_conjugation_of_french_verbs(infinitive: str, forms: str) -> None:
     ],
 )
 def test_grammatical_phenomena_are_translated(source: str, target: str) -> None:
-    found = [fable for fable in load_fables("train") if re.search(source, fable.source)]
+    found = [fable for fable in load_fables_split("train") if re.search(source, fable.source)]
     assert len(found) >= 3
     assert all(re.search(target, fable.target) for fable in found)
 
@@ -304,7 +311,7 @@ def test_coordination_is_feminine_only_if_both_are() -> None:
     arrivals = re.compile(r"\b(arrivé|parti|revenu)(e?)s\b")
     found = [
         (fable, feminine[2])
-        for fable in load_fables("train")
+        for fable in load_fables_split("train")
         if fable.construction == "pair_of_subjects" and (feminine := arrivals.search(fable.target))
     ]
     assert len(found) >= 5
@@ -331,7 +338,7 @@ def test_alignments_cover_all_source_words(short: bool) -> None:
 def test_nouns_are_aligned_with_their_translation() -> None:
     pairs = {noun.en: noun.fr for noun in NOUNS} | {n.en_plural: n.fr_plural for n in NOUNS}
     ambiguous = {"watch", "fish", "back"}
-    for fable in load_fables("test"):
+    for fable in load_fables_split("test"):
         source, target = split_words(fable.source), split_words(fable.target)
         for i, word in enumerate(source):
             if word in pairs and word not in ambiguous:
@@ -372,7 +379,7 @@ def test_pronoun_annotation_points_at_its_words(short: bool) -> None:
 @FORMS
 def test_contrastive_pair_differs_in_pronoun_and_agreement(short: bool) -> None:
     other = {"il": "elle", "elle": "il", "le": "la", "la": "le"}
-    for fable in [*load_pronoun_cases("test", short), *load_unseen_pairs(short)]:
+    for fable in [*load_pronoun_cases("test", short), *load_unseen_pronoun_cases(short)]:
         contrast, it = annotation(fable).contrastive_pair, annotation(fable).target_index
         assert contrast is not None
         assert (contrast.source, contrast.correct) == (fable.source, fable.target)
@@ -389,7 +396,9 @@ def test_contrastive_pair_differs_in_pronoun_and_agreement(short: bool) -> None:
 @pytest.mark.parametrize("split", ["train", "valid", "test", "unseen"])
 def test_masked_pairs_are_undecidable(split: str, short: bool) -> None:
     """Each masked source has both answers equally often: any rule is right in half of the cases."""
-    cases = load_unseen_pairs(short) if split == "unseen" else load_pronoun_cases(split, short)  # type: ignore[arg-type]
+    cases = (
+        load_unseen_pronoun_cases(short) if split == "unseen" else load_pronoun_cases(split, short)
+    )  # type: ignore[arg-type]
     answers: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     for fable in cases:
         control = annotation(fable).masked_pair
@@ -437,16 +446,20 @@ def test_unseen_pairs_do_not_occur_in_the_splits(short: bool) -> None:
     plural = {noun.en: noun.en_plural for noun in NOUNS}
     together, alone = set(), set()
     for split in SPLITS:
-        for fable in load_fables(split, short):
+        for fable in load_fables_split(split, short):
             present = {word.lower() for word in split_words(fable.source)}
             together |= {(a, b) for a in present for b in present} if split != "train" else set()
             alone |= present if split == "train" else set()
-    train = [{word.lower() for word in split_words(f.source)} for f in load_fables("train", short)]
+    train = [
+        {word.lower() for word in split_words(f.source)} for f in load_fables_split("train", short)
+    ]
     sentence_indices: dict[str, set[int]] = defaultdict(set)
     for i, present in enumerate(train):
         for word in present:
             sentence_indices[word].add(i)
-    for noun, predicate in {antecedent_and_predicate(fable) for fable in load_unseen_pairs(short)}:
+    for noun, predicate in {
+        antecedent_and_predicate(fable) for fable in load_unseen_pronoun_cases(short)
+    }:
         for form in (noun, plural[noun]):
             assert not sentence_indices[form] & sentence_indices[predicate], (form, predicate)
             assert (form, predicate) not in together
@@ -454,6 +467,6 @@ def test_unseen_pairs_do_not_occur_in_the_splits(short: bool) -> None:
 
 
 def test_unseen_pairs_are_decisive_and_numerous() -> None:
-    assert all(annotation(fable).contrastive_pair for fable in load_unseen_pairs())
-    assert len({antecedent_and_predicate(fable) for fable in load_unseen_pairs()}) >= 150
-    assert all(a.source != b.source for a, b in pairwise(load_unseen_pairs()))
+    assert all(annotation(fable).contrastive_pair for fable in load_unseen_pronoun_cases())
+    assert len({antecedent_and_predicate(fable) for fable in load_unseen_pronoun_cases()}) >= 150
+    assert all(a.source != b.source for a, b in pairwise(load_unseen_pronoun_cases()))

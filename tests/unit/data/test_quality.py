@@ -13,18 +13,23 @@ import numpy as np
 import pytest
 
 from seq2see.data import digit_tasks, fables
-from seq2see.data.quality.analysis import AcceptedPair, RejectedPair, analyze_corpus, filter_corpus
+from seq2see.data.quality.analysis import (
+    AcceptedPair,
+    RejectedPair,
+    accept_or_reject_pairs,
+    analyze_corpus,
+)
 from seq2see.data.quality.config import RULES, QualityConfig
-from seq2see.data.quality.languages import find_other_script
+from seq2see.data.quality.languages import find_wrong_script
 from seq2see.data.quality.line_shifts import find_line_shifts
 from seq2see.data.quality.model_suggestion import suggest_model
 from seq2see.data.quality.report import CorpusFinding, CorpusReport, Distribution
 from seq2see.data.quality.rules import (
     encoding_problem,
-    find_unmatched_markup,
+    find_first_unmatched_markup,
     have_conflicting_numbers,
 )
-from seq2see.data.quality.statistics_and_models import LengthRatioModel, collect_statistics
+from seq2see.data.quality.statistics_and_models import LengthRatioModel, collect_per_pair_statistics
 from seq2see.data.quality.words import compute_match_key, extract_words
 from seq2see.data.readers import SentencePair
 from seq2see.errors import ConfigError, InputError
@@ -46,7 +51,7 @@ def generate_pairs(letters: str, space: str) -> list[SentencePair]:
 
 CORPORA: dict[str, Callable[[], list[SentencePair]]] = {
     "fables": lambda: [
-        SentencePair(f.source, f.target) for f in fables.load_fables("train", short=True)
+        SentencePair(f.source, f.target) for f in fables.load_fables_split("train", short=True)
     ],
     "digits": lambda: [
         SentencePair(*pair) for pair in digit_tasks.load_digit_pairs("reverse", "train")
@@ -62,7 +67,9 @@ CORPORA: dict[str, Callable[[], list[SentencePair]]] = {
 @pytest.fixture(scope="module")
 def pairs() -> list[SentencePair]:
     """1,200 correct pairs with distinct sources."""
-    targets = {fable.source: fable.target for fable in fables.load_fables("train", short=True)}
+    targets = {
+        fable.source: fable.target for fable in fables.load_fables_split("train", short=True)
+    }
     unique = [SentencePair(*pair) for pair in sorted(targets.items())]
     return [unique[i] for i in sample_indices(1200, len(unique))]
 
@@ -91,7 +98,7 @@ def filter_rejected(
     config: QualityConfig | None = None,
 ) -> dict[int, RejectedPair]:
     """Return the rejected pairs by line; check that each pair is returned once, in order."""
-    results = list(filter_corpus(pairs, config, languages, test_pairs))
+    results = list(accept_or_reject_pairs(pairs, config, languages, test_pairs))
     assert [(v.line, v.pair) for v in results] == list(enumerate(pairs, start=1))
     return {v.line: v for v in results if isinstance(v, RejectedPair)}
 
@@ -467,7 +474,9 @@ def test_unusual_characters_are_handled(pairs: list[SentencePair]) -> None:
     lines = [*pairs[:400], *(SentencePair(a, b) for a in UNUSUAL for b in UNUSUAL)]
     report = analyze_corpus(lines, languages=LANGUAGES)
     assert report.num_pairs == 500
-    assert all(v.pair in lines for v in filter_corpus(lines) if isinstance(v, AcceptedPair))
+    assert all(
+        v.pair in lines for v in accept_or_reject_pairs(lines) if isinstance(v, AcceptedPair)
+    )
     json.dumps(report.to_json(), allow_nan=False)
 
 
@@ -494,7 +503,7 @@ def test_iterators_are_rejected(pairs: list[SentencePair]) -> None:
     ):
         analyze_corpus(iter(pairs))
     with pytest.raises(InputError, match="but is an iterator instead"):
-        next(iter(filter_corpus(iter(pairs))))
+        next(iter(accept_or_reject_pairs(iter(pairs))))
 
 
 def test_corpus_is_read_twice_and_progress_reported(pairs: list[SentencePair]) -> None:
@@ -514,7 +523,7 @@ def test_corpus_is_read_twice_and_progress_reported(pairs: list[SentencePair]) -
 
 def test_sample_covers_the_whole_corpus(pairs: list[SentencePair]) -> None:
     numbered = [SentencePair(f"source {i}", f"target {i}") for i in range(20_000)]
-    statistics = collect_statistics(numbered, 1000)
+    statistics = collect_per_pair_statistics(numbered, 1000)
     assert 500 <= len(statistics.sample) <= 1000
     assert [pair.source for pair in statistics.sample] == [
         f"source {i}" for i in statistics.sample_indices
@@ -617,7 +626,7 @@ def test_encoding_problems_are_found(text: str, expected: str | None) -> None:
     ],
 )
 def test_unmatched_markup_is_found(source: str, target: str, expected: str | None) -> None:
-    assert find_unmatched_markup(source, target) == expected
+    assert find_first_unmatched_markup(source, target) == expected
 
 
 @pytest.mark.parametrize(
@@ -640,11 +649,11 @@ def test_number_mismatches_are_found(source: str, target: str, differ: bool) -> 
 
 def test_other_scripts_are_found() -> None:
     latin, han = frozenset({"LATIN"}), frozenset({"CJK"})
-    assert find_other_script("Ærøskøbing – „œuvre“", latin) is None
-    assert find_other_script("Привет, мир", latin) == "CYRILLIC"
-    assert find_other_script("《The Doors: Live at The Hollywood Bowl 1968》海报", han) is None
-    assert find_other_script("Two old brooms", han) == "LATIN"
-    assert find_other_script("123 !", latin) is None
+    assert find_wrong_script("Ærøskøbing – „œuvre“", latin) is None
+    assert find_wrong_script("Привет, мир", latin) == "CYRILLIC"
+    assert find_wrong_script("《The Doors: Live at The Hollywood Bowl 1968》海报", han) is None
+    assert find_wrong_script("Two old brooms", han) == "LATIN"
+    assert find_wrong_script("123 !", latin) is None
 
 
 def test_words_and_match_keys() -> None:
@@ -773,7 +782,9 @@ def test_suggestion_is_based_on_accepted_pairs(pairs: list[SentencePair]) -> Non
     lines = [*pairs[:400], *(SentencePair(p.source, "") for p in pairs[400:])]
     report = analyze_corpus(lines, languages=LANGUAGES)
     accepted = [
-        v.pair for v in filter_corpus(lines, languages=LANGUAGES) if isinstance(v, AcceptedPair)
+        v.pair
+        for v in accept_or_reject_pairs(lines, languages=LANGUAGES)
+        if isinstance(v, AcceptedPair)
     ]
     count = sum(
         len(extract_words(pair.source)) + len(extract_words(pair.target)) for pair in accepted
@@ -855,7 +866,9 @@ def test_filtered_corpus_is_clean(pairs: list[SentencePair]) -> None:
     damaged += damaged[:50]
     assert not analyze_corpus(damaged, languages=LANGUAGES).is_clean
     accepted = [
-        v.pair for v in filter_corpus(damaged, languages=LANGUAGES) if isinstance(v, AcceptedPair)
+        v.pair
+        for v in accept_or_reject_pairs(damaged, languages=LANGUAGES)
+        if isinstance(v, AcceptedPair)
     ]
     report = analyze_corpus(accepted, languages=LANGUAGES)
     assert report.is_clean, [finding.text for finding in report.findings]

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from seq2see.data.quality.analysis import AcceptedPair, RejectedPair
 from seq2see.data.quality.words import compute_match_key
 from seq2see.data.readers import SentencePair, read_text_files
-from seq2see.data.writers import CorpusSplitter, write_filtered_corpus, write_splits
+from seq2see.data.writers import CorpusSplitter, write_accepted_and_rejected_pairs, write_splits
 from seq2see.errors import InputError
 
 PAIRS = [SentencePair(f"sentence {n % 70}{'!' * (n % 3)}", f"Satz {n}") for n in range(300)]
@@ -101,7 +101,7 @@ def test_filtered_corpus_and_rejected_pairs_are_written(tmp_path: Path) -> None:
         RejectedPair(2, SentencePair("x\ty", "z\nz"), "empty", "the source has no words"),
         AcceptedPair(3, SentencePair("c", "d")),
     ]
-    counts = write_filtered_corpus(results, tmp_path, ("en", "de"))
+    counts = write_accepted_and_rejected_pairs(results, tmp_path, ("en", "de"))
     assert counts == {"accepted": 2, "empty": 1}
     assert pairs_in(tmp_path / "clean.en", tmp_path / "clean.de") == [
         ("a", "b"),

@@ -14,9 +14,9 @@ import pytest
 
 from seq2see.documents import docx, po, subtitles, translate_html, translate_text, xliff
 from seq2see.documents.markup import IndexRange
-from seq2see.documents.markup_transfer import TokenAllocation
+from seq2see.documents.markup_transfer import TokenRangeAllocator
 from seq2see.documents.placeholders import find_placeholders
-from seq2see.documents.unit_translator import DocumentTranslator
+from seq2see.documents.unit_translator import TextUnitTranslator
 from seq2see.errors import InputError
 from seq2see.text import split_sentences
 from seq2see.translator import AlignmentLink, Translation
@@ -151,22 +151,34 @@ FIELD = '<w:r><w:t>w</w:t><w:fldChar w:fldCharType="begin"/></w:r>'
 @pytest.mark.parametrize(
     ("translate", "content", "size"),
     [
-        (po.translate, lambda n: b'msgid "a"\n' * n + b'msgstr ""\n', 2000),
-        (po.translate, lambda n: b'msgid ""\n' + b'"a dog "\n' * n + b'msgstr ""\n', 1000),
-        (po.translate, lambda n: b'msgid "w' + b"<b " * n + b'"\nmsgstr ""\n', 1000),
-        (subtitles.translate, lambda n: f"{CUE}{'A dog runs' * 2 + chr(10)}".encode() * n, 300),
+        (po.translate_file_content, lambda n: b'msgid "a"\n' * n + b'msgstr ""\n', 2000),
         (
-            subtitles.translate,
+            po.translate_file_content,
+            lambda n: b'msgid ""\n' + b'"a dog "\n' * n + b'msgstr ""\n',
+            1000,
+        ),
+        (po.translate_file_content, lambda n: b'msgid "w' + b"<b " * n + b'"\nmsgstr ""\n', 1000),
+        (
+            subtitles.translate_file_content,
+            lambda n: f"{CUE}{'A dog runs' * 2 + chr(10)}".encode() * n,
+            300,
+        ),
+        (
+            subtitles.translate_file_content,
             lambda n: f"{CUE}{'A dog runs' + chr(10)}".encode() + b"w x\n" * n,
             800,
         ),
-        (subtitles.translate, lambda n: CUE.encode() + (b"dog " * 20 + b"\n") * n, 60),
-        (xliff.translate, lambda n: build_xliff('<g id="1">w</g> v ' * n), 500),
-        (xliff.translate, lambda n: build_xliff('<mrk mtype="protected">w</mrk> v ' * n), 300),
-        (docx.translate, lambda n: build_docx(FIELD * n), 400),
-        (docx.translate, lambda n: build_docx(build_run("w ") * n), 800),
+        (subtitles.translate_file_content, lambda n: CUE.encode() + (b"dog " * 20 + b"\n") * n, 60),
+        (xliff.translate_file_content, lambda n: build_xliff('<g id="1">w</g> v ' * n), 500),
         (
-            docx.translate,
+            xliff.translate_file_content,
+            lambda n: build_xliff('<mrk mtype="protected">w</mrk> v ' * n),
+            300,
+        ),
+        (docx.translate_file_content, lambda n: build_docx(FIELD * n), 400),
+        (docx.translate_file_content, lambda n: build_docx(build_run("w ") * n), 800),
+        (
+            docx.translate_file_content,
             lambda n: build_docx((build_run("w ") + build_run("v ", "<w:b/>")) * n),
             300,
         ),
@@ -175,23 +187,25 @@ FIELD = '<w:r><w:t>w</w:t><w:fldChar w:fldCharType="begin"/></w:r>'
 def test_document_formats_take_linear_time(
     translate: Callable[..., bytes], content: Callable[[int], bytes], size: int
 ) -> None:
-    assert_linear(lambda n: translate(content(n), "x", DocumentTranslator(COPY)), size)
+    assert_linear(lambda n: translate(content(n), "x", TextUnitTranslator(COPY)), size)
 
 
 def test_docx_with_huge_run_format_is_rejected() -> None:
     huge = build_run("words", f'<w:rFonts w:ascii="{"x" * 30_000}"/>')
     with pytest.raises(InputError, match="format of a run must have at most 20,000 bytes"):
-        docx.translate(build_docx(huge), "x", DocumentTranslator(COPY))
+        docx.translate_file_content(build_docx(huge), "x", TextUnitTranslator(COPY))
 
 
 def test_very_long_numbers_are_accepted() -> None:
     assert translate_html(COPY, f"a &#{'1' * 5000}; dog") == "a \ufffd dog"
     header = f'msgid ""\nmsgstr ""\n"Plural-Forms: nplurals={"9" * 5000};\\n"\n'
-    assert b"nplurals=9" in po.translate(header.encode(), "x", DocumentTranslator(COPY))
+    assert b"nplurals=9" in po.translate_file_content(
+        header.encode(), "x", TextUnitTranslator(COPY)
+    )
 
 
 def test_token_allocation_finds_nearest_free_token() -> None:
-    allocation = TokenAllocation(IndexRange(2, 8))
+    allocation = TokenRangeAllocator(IndexRange(2, 8))
     assert allocation.is_unused
     assert [allocation.find_nearest_free(token) for token in (0, 4, 8)] == [2, 4, 7]
     for tokens in (IndexRange(3, 4), IndexRange(5, 6), IndexRange(4, 5)):
@@ -200,4 +214,4 @@ def test_token_allocation_finds_nearest_free_token() -> None:
     for tokens in (IndexRange(6, 8), IndexRange(2, 3)):
         allocation.allocate(tokens)
     assert allocation.find_nearest_free(4) is None
-    assert TokenAllocation(IndexRange(3, 3)).find_nearest_free(3) is None
+    assert TokenRangeAllocator(IndexRange(3, 3)).find_nearest_free(3) is None

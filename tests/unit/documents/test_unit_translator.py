@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from seq2see.documents import (
-    Issue,
+    UnitIssue,
     supported_formats,
     translate_document,
     translate_html,
@@ -349,7 +349,7 @@ def test_failed_sentence_is_copied_and_reported(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text("<p>one POISON two</p>\n<p>three <b>four</b></p>")
     report = translate_document(WordTranslator(), tmp_path / "a.html", tmp_path / "b.html")
     assert (tmp_path / "b.html").read_text() == "<p>one POISON two</p>\n<p>THREE <b>FOUR</b></p>"
-    assert report.errors == [Issue("line 1", "cannot be read")]
+    assert report.errors == [UnitIssue("line 1", "cannot be read")]
 
 
 def test_report_lists_flags_and_unmet_constraints(tmp_path: Path) -> None:
@@ -359,8 +359,8 @@ def test_report_lists_flags_and_unmet_constraints(tmp_path: Path) -> None:
     )  # type: ignore[method-assign]
     (tmp_path / "a.txt").write_text("\nA cat.\n")
     report = translate_document(fake, tmp_path / "a.txt", tmp_path / "b.txt")
-    assert report.flags == [Issue("line 2", "short")]
-    assert report.unmet_constraints == [Issue("line 2", "chat")]
+    assert report.flags == [UnitIssue("line 2", "short")]
+    assert report.unmet_constraints == [UnitIssue("line 2", "chat")]
 
 
 @pytest.mark.parametrize(

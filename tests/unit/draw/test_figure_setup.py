@@ -27,12 +27,12 @@ PARTS = [
 )
 def test_suffix_selects_the_format(tmp_path: Path, ending: str, start: bytes) -> None:
     path = tmp_path / f"a.{ending}"
-    draw.draw_charts(path, "a corpus", PARTS)
+    draw.save_charts(path, "a corpus", PARTS)
     assert path.read_bytes().startswith(start)
 
 
 def test_svg_contains_text(tmp_path: Path) -> None:
-    draw.draw_charts(tmp_path / "a.svg", "a corpus", PARTS)
+    draw.save_charts(tmp_path / "a.svg", "a corpus", PARTS)
     text = (tmp_path / "a.svg").read_text("utf-8")
     for words in ("a corpus", "Lengths", "misaligned", "target"):
         assert words in text
@@ -40,12 +40,12 @@ def test_svg_contains_text(tmp_path: Path) -> None:
 
 def test_unknown_suffix_raises_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="must end with one of .png, .svg, .pdf"):
-        draw.draw_charts(tmp_path / "a", "a corpus", PARTS)
+        draw.save_charts(tmp_path / "a", "a corpus", PARTS)
 
 
 def test_missing_directory_raises_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written: the directory .* does not exist"):
-        draw.draw_charts(tmp_path / "b" / "a.png", "a corpus", PARTS)
+        draw.save_charts(tmp_path / "b" / "a.png", "a corpus", PARTS)
 
 
 TOKENS = ["The", "animal", "did", "n't", "cross", "the", "street", "because", "it", "was", "tired"]
@@ -63,7 +63,9 @@ CHINESE = list("一个穿着蓝色衬衫的男人站在梯子上擦窗户")
     ],
     ids=["short", "tall", "wide", "long words", "chinese"],
 )
-@pytest.mark.skipif(len(draw.find_fonts()) < 2, reason="this computer has no font for Chinese")
+@pytest.mark.skipif(
+    len(draw.find_figure_fonts()) < 2, reason="this computer has no font for Chinese"
+)
 def test_texts_of_attention_figure_do_not_overlap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[str], columns: list[str]
 ) -> None:
@@ -73,11 +75,11 @@ def test_texts_of_attention_figure_do_not_overlap(
     grid = draw.Heatmap("cross-attention, mean over heads and layers", rows, columns, values)
     names = [f"head {head}" for head in range(8)]
     small = draw.HeatmapThumbnails("Every head", ["layer 1", "layer 0"], names, [[values] * 8] * 2)
-    series = draw.RowBars("probability", [0.5] * len(rows))
+    series = draw.HeatmapRowBars("probability", [0.5] * len(rows))
     title = f"{' '.join(columns)}\n{' '.join(rows)}"
-    draw.draw_attention(tmp_path / "a.png", title, grid, small, series)
+    draw.save_attention_figure(tmp_path / "a.png", title, grid, small, series)
     (picture,) = drawn
-    with mpl.rc_context({"font.family": list(draw.find_fonts())}):
+    with mpl.rc_context({"font.family": list(draw.find_figure_fonts())}):
         picture.draw_without_rendering()
         renderer = FigureCanvasAgg(picture).get_renderer()
         upright = [text for text in picture.texts if text.get_text()]

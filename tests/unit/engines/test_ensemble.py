@@ -15,13 +15,13 @@ from seq2see.explain import explain
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import TokenizerConfig, TokenizerPair
 
-LINES = [fable.source for fable in fables.load_fables("test")[:6]]
+LINES = [fable.source for fable in fables.load_fables_split("test")[:6]]
 SHORT = {"length": {"max_ratio": 0.5, "max_extra": 6}}
 
 
 @pytest.fixture(scope="module")
 def tokenizers() -> TokenizerPair:
-    texts = fables.load_fables("valid")[:500]
+    texts = fables.load_fables_split("valid")[:500]
     config = TokenizerConfig(vocab_size=400)
     return TokenizerPair.train((f.source for f in texts), (f.target for f in texts), config)
 
@@ -78,7 +78,7 @@ def test_incompatible_models_raise_input_error(
     german = save_model(tmp_path / "de", tokenizers, 1, ("en", "de"))
     with pytest.raises(InputError, match="must translate en→fr, but one translates en→de"):
         seq2see.load([directories[0], german])
-    few = fables.load_fables("valid")[:200]
+    few = fables.load_fables_split("valid")[:200]
     others = TokenizerPair.train(
         (f.source for f in few), (f.target for f in few), TokenizerConfig(vocab_size=380)
     )

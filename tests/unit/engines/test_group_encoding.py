@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seq2see.engines.torch_decoder import encode_in_groups, find_group_ends
+from seq2see.engines.torch_decoder import encode_in_groups, find_length_group_ends
 from seq2see.model import ModelConfig, Transformer
 from seq2see.model.recorder import NullRecorder
 
@@ -96,6 +96,6 @@ def test_recorder_disables_grouping(monkeypatch, calls) -> None:
 
 
 def test_find_group_ends() -> None:
-    assert list(find_group_ends([7])) == [1]
-    assert list(find_group_ends([600, 600, 599])) == [2, 3]
-    assert list(find_group_ends([300, 299, 298])) == [2, 3]
+    assert list(find_length_group_ends([7])) == [1]
+    assert list(find_length_group_ends([600, 600, 599])) == [2, 3]
+    assert list(find_length_group_ends([300, 299, 298])) == [2, 3]

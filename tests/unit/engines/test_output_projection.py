@@ -17,7 +17,7 @@ from seq2see.engines.torch_decoder import (
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.model import ModelConfig, Transformer
 from seq2see.model.embeddings import OutputProjection, TokenEmbedding
-from seq2see.search import Hypothesis, SearchConfig, SearchInput
+from seq2see.search import Hypothesis, SearchConfig, SentenceSearchInput
 
 VOCAB, FEATURES = 40, 8
 GREEDY = SearchConfig(beam_size=1)
@@ -39,7 +39,7 @@ def model() -> Transformer:
 
 def searched(net: Transformer, count: int) -> list[list[Hypothesis]]:
     sentences: Sequence[Sequence[int]] = [[5 + i % 30, 6, 7 + i % 20] for i in range(count)]
-    sources = [SearchInput(len(sentence) + 1, i) for i, sentence in enumerate(sentences)]
+    sources = [SentenceSearchInput(len(sentence) + 1, i) for i, sentence in enumerate(sentences)]
     return collect_in_order(TorchEngine(net).search(sentences, sources, GREEDY))
 
 

@@ -11,17 +11,17 @@ from torch import Tensor, nn
 
 from seq2see.engines.torch_decoder import (
     INITIAL_CACHE_LENGTH,
-    DecoderStateStepper,
-    FastCpuStateStepper,
-    ModelStateStepper,
-    create_state_stepper,
+    DecoderHiddenStateStepper,
+    FastCpuHiddenStateStepper,
+    ModelHiddenStateStepper,
+    create_hidden_state_stepper,
     supports_fast_cpu_step,
 )
-from seq2see.explain.patched_model import replace_modules
+from seq2see.explain.patched_model import copy_with_replaced_modules
 from seq2see.model import (
     NULL_RECORDER,
-    AttentionConfig,
-    AttentionSite,
+    AttentionFunctionConfig,
+    AttentionModuleId,
     ModelBuilder,
     ModelConfig,
     Transformer,
@@ -67,7 +67,9 @@ def model(**settings: Any) -> Transformer:
     return net
 
 
-def run(taken: DecoderStateStepper, turns: Sequence[tuple[Tensor, Tensor] | None]) -> list[Tensor]:
+def run(
+    taken: DecoderHiddenStateStepper, turns: Sequence[tuple[Tensor, Tensor] | None]
+) -> list[Tensor]:
     """Take one step per turn, and reorder the hypotheses after it if the turn says so."""
     rows, generator, states = len(SOURCES), torch.Generator().manual_seed(2), []
     for turn in turns:
@@ -98,9 +100,9 @@ def same(net: Transformer, turns: Sequence[tuple[Tensor, Tensor] | None]) -> Non
     """Decode with both step decoders, and compare each state."""
     with torch.inference_mode():
         memory = net.encode(SOURCES)
-        lean = create_state_stepper(net, memory)
-        assert isinstance(lean, FastCpuStateStepper)
-        wanted, found = run(ModelStateStepper(net, memory), turns), run(lean, turns)
+        lean = create_hidden_state_stepper(net, memory)
+        assert isinstance(lean, FastCpuHiddenStateStepper)
+        wanted, found = run(ModelHiddenStateStepper(net, memory), turns), run(lean, turns)
     for own, other in zip(wanted, found, strict=True):
         torch.testing.assert_close(other, own, rtol=1e-10, atol=1e-10)
 
@@ -119,7 +121,7 @@ def test_reordering_before_the_first_step() -> None:
     tokens_R = torch.tensor([1, 5, 6, 7])
     with torch.inference_mode():
         memory = net.encode(SOURCES[:2])
-        for kind in (ModelStateStepper, FastCpuStateStepper):
+        for kind in (ModelHiddenStateStepper, FastCpuHiddenStateStepper):
             taken = kind(net, memory)
             taken.reorder(torch.tensor([0, 0, 1, 1]), torch.zeros(4, 1, dtype=torch.long))
             states.append(taken.step(tokens_R))
@@ -128,7 +130,7 @@ def test_reordering_before_the_first_step() -> None:
 
 def test_fast_steps_compute_no_gradients() -> None:
     net = model()
-    taken = FastCpuStateStepper(net, net.encode(SOURCES))
+    taken = FastCpuHiddenStateStepper(net, net.encode(SOURCES))
     assert not taken.step(torch.tensor([1, 2, 3])).requires_grad
 
 
@@ -136,7 +138,9 @@ def test_fast_steps_compute_no_gradients() -> None:
 def test_unsupported_models_use_the_model_step(kind: str) -> None:
     net = model(**OTHERS[kind])
     with torch.inference_mode():
-        assert isinstance(create_state_stepper(net, net.encode(SOURCES)), ModelStateStepper)
+        assert isinstance(
+            create_hidden_state_stepper(net, net.encode(SOURCES)), ModelHiddenStateStepper
+        )
 
 
 class Louder(nn.Module):
@@ -155,7 +159,7 @@ def test_replaced_module_uses_the_model_step() -> None:
     net = model(norm={"placement": "pre"})
     assert supports_fast_cpu_step(net)
     for name in ("decoder.layers.1.feed_forward", "decoder.norm"):
-        assert not supports_fast_cpu_step(replace_modules(net, {name: Louder}))
+        assert not supports_fast_cpu_step(copy_with_replaced_modules(net, {name: Louder}))
 
 
 PLACES = ["decoder", "decoder.norm", "decoder.layers.0", "decoder.layers.1.feed_forward.up"]
@@ -207,9 +211,9 @@ def test_pre_norm_and_post_norm_can_be_mixed() -> None:
 def test_different_numbers_of_heads_are_not_supported() -> None:
     class Mixed(ModelBuilder):
         def build_cross_attention(
-            self, attention: AttentionConfig, site: AttentionSite
+            self, attention: AttentionFunctionConfig, site: AttentionModuleId
         ) -> CrossAttention:
-            inside = self.build_attention(attention, site)
+            inside = self.build_attention_function(attention, site)
             return CrossAttention(self.config.d_model, 1, inside, site)
 
     assert not supports_fast_cpu_step(Mixed(config()).build_transformer().eval())
@@ -218,30 +222,37 @@ def test_different_numbers_of_heads_are_not_supported() -> None:
 def test_autocast_uses_the_model_step() -> None:
     net = model()
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
-        assert isinstance(create_state_stepper(net, net.encode(SOURCES)), ModelStateStepper)
+        assert isinstance(
+            create_hidden_state_stepper(net, net.encode(SOURCES)), ModelHiddenStateStepper
+        )
 
 
 def test_recorder_uses_the_model_step() -> None:
     class Ear:
-        def attention_listener(self, site: AttentionSite) -> None: ...
+        def attention_listener(self, site: AttentionModuleId) -> None: ...
         def layer_listener(self, stack: str, layer: int) -> None: ...
 
     net = model()
     with torch.inference_mode():
-        assert isinstance(create_state_stepper(net, net.encode(SOURCES), Ear()), ModelStateStepper)
         assert isinstance(
-            create_state_stepper(net, net.encode(SOURCES), NULL_RECORDER), FastCpuStateStepper
+            create_hidden_state_stepper(net, net.encode(SOURCES), Ear()), ModelHiddenStateStepper
+        )
+        assert isinstance(
+            create_hidden_state_stepper(net, net.encode(SOURCES), NULL_RECORDER),
+            FastCpuHiddenStateStepper,
         )
 
 
 def test_model_in_training_mode_uses_the_model_step() -> None:
     net = model().train()
     with torch.inference_mode():
-        assert isinstance(create_state_stepper(net, net.encode(SOURCES)), ModelStateStepper)
+        assert isinstance(
+            create_hidden_state_stepper(net, net.encode(SOURCES)), ModelHiddenStateStepper
+        )
 
 
 def test_source_of_only_padding_gives_no_nan() -> None:
     net = model()
     with torch.inference_mode():
-        taken = create_state_stepper(net, net.encode(torch.tensor([[3, 4, 2], [0, 0, 0]])))
+        taken = create_hidden_state_stepper(net, net.encode(torch.tensor([[3, 4, 2], [0, 0, 0]])))
         assert taken.step(torch.tensor([1, 1])).isfinite().all()

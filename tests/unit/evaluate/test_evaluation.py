@@ -15,7 +15,7 @@ from seq2see import metrics
 from seq2see.bundle import Bundle, Provenance, SpecialTokens
 from seq2see.data import fables
 from seq2see.data.corpus import Corpus, CorpusConfig
-from seq2see.data.fables import Fable
+from seq2see.data.fables import FableSentencePair
 from seq2see.engines.loading import load_torch_engine
 from seq2see.errors import InputError
 from seq2see.evaluate import (
@@ -65,10 +65,10 @@ def build_test_set(**changes) -> EvaluationSet:
 def test_builtin_corpus_includes_its_fables() -> None:
     corpus = Corpus(CorpusConfig(files=("builtin:fables-short/test",)), ("en", "fr"))
     found = EvaluationSet.from_corpus(corpus)
-    test = fables.load_fables("test", short=True)
+    test = fables.load_fables_split("test", short=True)
     assert found.references == ([fable.target for fable in test],)
     assert list(found.fables) == test
-    assert set(found.head_selection_fables) <= set(fables.load_fables("valid", short=True))
+    assert set(found.head_selection_fables) <= set(fables.load_fables_split("valid", short=True))
     assert (
         EvaluationSet.from_corpus(Corpus(CorpusConfig(files=("builtin:copy/test",)))).fables == []
     )
@@ -151,7 +151,9 @@ def test_bucket_score_equals_score_of_its_sentences() -> None:
         report.length_buckets, split_into_length_buckets(test.sentence_lengths), strict=True
     ):
         sentences = [[lines[index] for index in indices] for lines in (texts, references)]
-        assert bucket.values == {m: s.value for m, s in metrics.score_metrics(*sentences).items()}
+        assert bucket.values == {
+            m: s.value for m, s in metrics.compute_metric_scores(*sentences).items()
+        }
 
 
 @pytest.mark.parametrize("function", ["score", "compare"])
@@ -210,7 +212,9 @@ def test_equal_lengths_share_one_bucket() -> None:
 
 def test_pronoun_accuracy_of_known_translations() -> None:
     cases = fables.load_pronoun_cases("test", short=True)[:10]
-    others = [fable for fable in fables.load_fables("test", short=True) if not fable.pronoun][:3]
+    others = [fable for fable in fables.load_fables_split("test", short=True) if not fable.pronoun][
+        :3
+    ]
     correct = [fable.target for fable in cases]
     wrong = [fable.pronoun.contrastive_pair.wrong for fable in cases]
     mixed = correct[:4] + wrong[4:] + [fable.target for fable in others]
@@ -324,7 +328,9 @@ def test_alignment_score_from_counts() -> None:
     assert (score.precision, score.recall) == (75, 60)
 
 
-FABLE = Fable("The dog sleeps.", "Le chien dort.", ((0, 0), (1, 1), (2, 2), (3, 3)), "statement")
+FABLE = FableSentencePair(
+    "The dog sleeps.", "Le chien dort.", ((0, 0), (1, 1), (2, 2), (3, 3)), "statement"
+)
 SHIFTED = replace(FABLE, alignment=((1, 0), (2, 1), (3, 2), (0, 3)))
 
 
@@ -367,7 +373,7 @@ def test_best_alignment_head_is_stored_in_bundle(words) -> None:
     weights = Transformer.from_config(config).state_dict()
     provenance = Provenance(notes={"other": "unchanged"})
     bundle = Bundle(config, words, ("en", "fr"), weights, provenance=provenance)
-    cases = fables.load_fables("test", short=True)[:20]
+    cases = fables.load_fables_split("test", short=True)[:20]
     tuned = with_best_alignment_head(bundle, cases)
     layer, head = HeadAlignmentScorer(
         bundle.build_model(), words, bundle.special_tokens
@@ -387,7 +393,7 @@ def test_alignment_score_does_not_depend_on_batch(words) -> None:
     size = words.source.vocab_size
     model = Transformer.from_config(ModelConfig(vocab_size=size, **config)).eval()
     scorer = HeadAlignmentScorer(model, words, SpecialTokens(source_bos_id=3))
-    cases = fables.load_fables("test", short=True)[:12]
+    cases = fables.load_fables_split("test", short=True)[:12]
     together = scorer.score_heads(cases)
     assert [len(heads) for heads in together] == [3, 3]
     separate = [scorer.score_heads([case])[1][0] for case in cases]

@@ -15,7 +15,7 @@ from seq2see.explain.attribution import (
     SourceAttributor,
     average_ranks,
     compute_attention_rollout,
-    compute_rank_correlation,
+    correlate_attribution_methods,
     sum_by_word,
 )
 from seq2see.explain.trace_format import Attribution, AttributionMethod
@@ -184,10 +184,10 @@ def test_rank_correlation_of_known_rankings() -> None:
     rising = attribution("occlusion", [1, 2, 3], [1, 2, 3])
     falling = attribution("attention", [3, 2, 1], [-3, 2, 1])  # absolute values are ranked
     half = attribution("rollout", [1, 3, 2], [5, 5, 5])  # the second row is constant
-    table = compute_rank_correlation([rising, falling, half])
+    table = correlate_attribution_methods([rising, falling, half])
     assert table is not None
     np.testing.assert_allclose(
         table.correlation, [[1, -1, 0.5], [-1, 1, -0.5], [0.5, -0.5, 1]], atol=1e-6
     )
-    assert compute_rank_correlation([rising]) is None
-    assert compute_rank_correlation([attribution("occlusion", [1, 2])] * 2) is None
+    assert correlate_attribution_methods([rising]) is None
+    assert correlate_attribution_methods([attribution("occlusion", [1, 2])] * 2) is None

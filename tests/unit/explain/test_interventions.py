@@ -26,13 +26,13 @@ from seq2see.explain import (
     ShiftPositions,
     Trace,
     TraceOptions,
+    copy_model_with_interventions,
     interventions,
     list_head_ablations,
-    patch_model,
     trace_translation,
 )
 from seq2see.explain.head_ablation import measure_head_importance
-from seq2see.explain.tracing import diff_words
+from seq2see.explain.tracing import tag_word_changes
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import LengthConfig, SearchConfig
 from seq2see.text import TokenizerConfig, TokenizerPair
@@ -88,7 +88,7 @@ def test_no_interventions_equal_plain_attention_exactly(variant: str) -> None:
     net = model(variant)
     with torch.inference_mode():
         plain = net(SRC, TGT, NoOpRecorder())
-    assert torch.equal(logits(patch_model(net, [])), plain)
+    assert torch.equal(logits(copy_model_with_interventions(net, [])), plain)
     close(plain, logits(net))
 
 
@@ -96,7 +96,7 @@ def test_no_interventions_equal_plain_attention_exactly(variant: str) -> None:
 def test_patching_does_not_change_the_original(variant: str) -> None:
     net = model(variant)
     before, state, modules = logits(net), deepcopy(net.state_dict()), dict(net.named_modules())
-    changed = patch_model(net, EVERYTHING)
+    changed = copy_model_with_interventions(net, EVERYTHING)
     assert not torch.equal(logits(changed), before)
     assert torch.equal(logits(net), before)
     assert dict(net.named_modules()) == modules
@@ -108,7 +108,7 @@ def test_patching_does_not_change_the_original(variant: str) -> None:
 @pytest.mark.parametrize("variant", [v for v in VARIANTS if v != "linformer"])
 @pytest.mark.parametrize("intervention", EVERYTHING, ids=lambda each: each.kind)
 def test_cached_decoding_equals_full_decoding(variant: str, intervention: Any) -> None:
-    net = patch_model(model(variant), [intervention])
+    net = copy_model_with_interventions(model(variant), [intervention])
     with torch.inference_mode():
         encoder_output = net.encode(SRC)
         full = net.decode(TGT, encoder_output)
@@ -140,7 +140,7 @@ def test_ablated_head_equals_zeroed_output_weights(
     output = getattr(getattr(zeroed, stack).layers[1], part).output
     with torch.no_grad():
         output.weight[:, SIZE:] = 0
-    close(logits(patch_model(net, [ablation])), logits(zeroed))
+    close(logits(copy_model_with_interventions(net, [ablation])), logits(zeroed))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -149,7 +149,7 @@ def test_ablated_layer_equals_removed_layer(variant: str, stack: Any) -> None:
     net = model(variant)
     shorter = deepcopy(net)
     del getattr(shorter, stack).layers[0]
-    patched = patch_model(net, [AblateLayer(stack=stack, layer=0)])
+    patched = copy_model_with_interventions(net, [AblateLayer(stack=stack, layer=0)])
     close(logits(patched), logits(shorter))
 
 
@@ -161,7 +161,7 @@ def test_ablated_sublayer_equals_zero_output(variant: str) -> None:
         for weight in zeroed.decoder.layers[1].feed_forward.down.parameters():
             weight.zero_()
     ablation = AblateSublayer(stack="decoder", layer=1, sublayer="feed_forward")
-    close(logits(patch_model(net, [ablation])), logits(zeroed))
+    close(logits(copy_model_with_interventions(net, [ablation])), logits(zeroed))
 
 
 @pytest.mark.parametrize("variant", ["paper", "relative"])
@@ -170,9 +170,9 @@ def test_scaled_scores_equal_another_scale(variant: str) -> None:
     scaled = deepcopy(net)
     scaled.encoder.layers[0].attention.attention.scale *= 3  # type: ignore[union-attr,operator]
     scaling = ScaleScores(stack="encoder", layer=0, attention="self", factor=3.0)
-    close(logits(patch_model(net, [scaling])), logits(scaled))
+    close(logits(copy_model_with_interventions(net, [scaling])), logits(scaled))
     halves = [scaling.replace(factor=1.5), scaling.replace(factor=2.0)]
-    close(logits(patch_model(net, halves)), logits(scaled))
+    close(logits(copy_model_with_interventions(net, halves)), logits(scaled))
 
 
 @pytest.mark.parametrize("variant", ["paper", "linformer", "additive"])
@@ -184,12 +184,12 @@ def test_masked_keys_equal_padding(variant: str) -> None:
         MaskKeys(stack="decoder", attention="cross", keys=(3,)),
     ]
     with torch.inference_mode():
-        close(patch_model(net, masks)(SRC[:1], TGT[:1]), net(padded[:1], TGT[:1]))
+        close(copy_model_with_interventions(net, masks)(SRC[:1], TGT[:1]), net(padded[:1], TGT[:1]))
 
 
 @pytest.mark.parametrize("variant", ["paper", "relative", "learned"])
 def test_encoder_without_positions_ignores_token_order(variant: str) -> None:
-    net = patch_model(model(variant), [AblatePositions(stack="encoder")])
+    net = copy_model_with_interventions(model(variant), [AblatePositions(stack="encoder")])
     order = torch.tensor([3, 0, 4, 1, 2])
     with torch.inference_mode():
         states = net.encode(SRC[:1]).states_BSM
@@ -209,12 +209,16 @@ def test_shifted_positions_equal_shifted_position_table() -> None:
     with torch.no_grad():
         table = shifted.encoder.embeddings.positions.weight_NM
         table.copy_(table.roll(-2, 0))
-    close(logits(patch_model(net, [shift])), logits(shifted))
+    close(logits(copy_model_with_interventions(net, [shift])), logits(shifted))
     assert torch.equal(
-        logits(patch_model(net, [shift.replace(offset=0)])), logits(patch_model(net, []))
+        logits(copy_model_with_interventions(net, [shift.replace(offset=0)])),
+        logits(copy_model_with_interventions(net, [])),
     )
     relative = model("relative")
-    assert torch.equal(logits(patch_model(relative, [shift])), logits(patch_model(relative, [])))
+    assert torch.equal(
+        logits(copy_model_with_interventions(relative, [shift])),
+        logits(copy_model_with_interventions(relative, [])),
+    )
 
 
 @pytest.mark.parametrize(
@@ -237,7 +241,7 @@ def test_shifted_positions_equal_shifted_position_table() -> None:
 )
 def test_missing_layers_and_heads_are_rejected(intervention: Any, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
-        patch_model(model(), [intervention])
+        copy_model_with_interventions(model(), [intervention])
 
 
 def test_each_head_is_listed_once() -> None:
@@ -397,7 +401,7 @@ def test_trace_has_no_scale_if_heads_differ() -> None:
 def test_word_diff_of_known_texts() -> None:
     before, after = ["a", "b", "c"], ["a", "x", "c", "d"]
     expected = [("same", "a"), ("removed", "b"), ("added", "x"), ("same", "c"), ("added", "d")]
-    assert list(diff_words(before, after)) == expected
+    assert list(tag_word_changes(before, after)) == expected
 
 
 def test_head_without_effect_does_not_change_bleu() -> None:

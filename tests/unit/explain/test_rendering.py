@@ -35,7 +35,7 @@ from seq2see.explain.head_ablation import (
     compute_contrastive_scores,
 )
 from seq2see.explain.pronoun_test import PronounReport, Proportion, run_pronoun_test
-from seq2see.explain.rendering import draw_attention_map
+from seq2see.explain.rendering import save_attention_map_figure
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import LengthConfig, SearchConfig
 from seq2see.text import TokenizerConfig, TokenizerPair
@@ -49,7 +49,8 @@ def explained_model(languages: tuple[str, str] = ("en", "zh")) -> ExplainedModel
     text = LINES
     if languages == ("en", "fr"):
         text = [
-            f"{fable.source} {fable.target}" for fable in fables.load_fables("test", True)[:300]
+            f"{fable.source} {fable.target}"
+            for fable in fables.load_fables_split("test", True)[:300]
         ]
     tokenizers = TokenizerPair.train(text, text, TokenizerConfig(vocab_size=320))
     sizes = {"d_model": 8, "d_ff": 8, "heads": 2, "encoder_layers": 2, "decoder_layers": 2}
@@ -114,17 +115,19 @@ def test_figures_contain_labels(tmp_path: Path, ending: str) -> None:
 
 def test_figure_of_one_head(tmp_path: Path) -> None:
     path = tmp_path / "a.svg"
-    draw_attention_map(cached_trace(), path, cached_trace().attention_map("encoder", 1, "self"), 1)
+    save_attention_map_figure(
+        cached_trace(), path, cached_trace().attention_map("encoder", 1, "self"), 1
+    )
     assert "encoder.1.self, head 1" in path.read_text("utf-8")
     with pytest.raises(InputError, match="`head` must be below 2, but is 5"):
-        draw_attention_map(
+        save_attention_map_figure(
             cached_trace(), path, cached_trace().attention_map("encoder", 1, "self"), 5
         )
     with pytest.raises(InputError, match=r"must be one of encoder.0.self.* but is encoder.9.self"):
         cached_trace().attention_map("encoder", 9, "self")
 
 
-@pytest.mark.skipif(len(draw.find_fonts()) < 2, reason="no Chinese font is installed")
+@pytest.mark.skipif(len(draw.find_figure_fonts()) < 2, reason="no Chinese font is installed")
 def test_chinese_labels_use_a_font_with_these_characters(tmp_path: Path) -> None:
     """matplotlib warns about missing characters, and warnings are errors."""
     cached_trace().save(tmp_path / "a.png")

@@ -17,7 +17,7 @@ from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError
 from seq2see.explain import ExplainedModel, Trace, TraceOptions, explain, trace_translation
 from seq2see.explain.trace_builder import summarize_heads
-from seq2see.explain.words_and_alternatives import find_word_starts
+from seq2see.explain.words_and_alternatives import mark_word_starts
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import LengthConfig, SearchConfig
 from seq2see.text import TokenizerConfig, TokenizerPair
@@ -383,7 +383,7 @@ def test_text_longer_than_one_segment_is_rejected() -> None:
 )
 def test_pieces_are_grouped_into_words(pieces: list[str], language: str, words: list[str]) -> None:
     grouped: list[str] = []
-    for piece, is_start in zip(pieces, find_word_starts(pieces, language), strict=True):
+    for piece, is_start in zip(pieces, mark_word_starts(pieces, language), strict=True):
         if is_start:
             grouped.append(piece)
         else:

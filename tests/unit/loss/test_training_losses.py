@@ -17,16 +17,16 @@ from seq2see.loss import (
     LossSum,
     OutputWeights,
     TeacherStates,
-    compute_training_loss,
-    cross_entropy,
+    compute_chunked_cross_entropy,
+    compute_cross_entropy_with_distillation,
+    compute_cross_entropy_with_r_drop,
+    compute_loss_from_states,
     default_chunk_size,
-    distillation_loss,
     kl_divergence,
-    r_drop_loss,
     smoothed_cross_entropy,
     symmetric_kl,
 )
-from seq2see.loss.chunked import GradientAccumulator, LogitsGradient
+from seq2see.loss.chunked import ChunkGradientAccumulator, LogitsGradientParts
 
 FEATURES, VOCABULARY = 5, 7
 
@@ -70,7 +70,9 @@ def logits(c: LossInputs) -> Tensor:
 
 def chunked_distillation(c: LossInputs, chunk: int | None) -> LossSum:
     weights = OutputWeights(c.weight, c.bias)
-    return distillation_loss(c.states, weights, c.labels, c.teacher, 0.3, 0.1, chunk)
+    return compute_cross_entropy_with_distillation(
+        c.states, weights, c.labels, c.teacher, 0.3, 0.1, chunk
+    )
 
 
 def reference_distillation(c: LossInputs) -> Tensor:
@@ -86,20 +88,20 @@ def reference_r_drop(c: LossInputs) -> Tensor:
 
 LOSSES: dict[str, tuple[Chunked, Reference]] = {
     "cross-entropy": (
-        lambda c, chunk: cross_entropy(
+        lambda c, chunk: compute_chunked_cross_entropy(
             c.states, OutputWeights(c.weight, c.bias), c.labels, chunk_size=chunk
         ),
         lambda c: F.cross_entropy(logits(c), c.labels, reduction="sum"),
     ),
     "smoothed": (
-        lambda c, chunk: cross_entropy(
+        lambda c, chunk: compute_chunked_cross_entropy(
             c.states, OutputWeights(c.weight, c.bias), c.labels, 0.1, chunk
         ),
         lambda c: smoothed_cross_entropy(logits(c), c.labels, 0.1),
     ),
     "distillation": (chunked_distillation, reference_distillation),
     "R-Drop": (
-        lambda c, chunk: r_drop_loss(
+        lambda c, chunk: compute_cross_entropy_with_r_drop(
             c.states, OutputWeights(c.weight, c.bias), c.labels, 2.0, 0.1, chunk
         ),
         reference_r_drop,
@@ -178,7 +180,9 @@ def test_loss_is_independent_of_chunk_size(
 ) -> None:
     torch.manual_seed(seed)
     c = make_inputs(tokens)
-    ours = cross_entropy(c.states, OutputWeights(c.weight, c.bias), c.labels, smoothing, chunk)
+    ours = compute_chunked_cross_entropy(
+        c.states, OutputWeights(c.weight, c.bias), c.labels, smoothing, chunk
+    )
     theirs = smoothed_cross_entropy(F.linear(*c.inputs), c.labels, smoothing)
     torch.testing.assert_close(ours.total, theirs)
     for a, b in zip(gradients(ours.total, c), gradients(theirs, c), strict=True):
@@ -245,9 +249,11 @@ def test_only_tensors_that_require_grad_get_gradients(name: str) -> None:
 def test_evaluation_computes_no_gradients(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     c = make_inputs()
     trained = LOSSES[name][0](c, 3)
-    monkeypatch.setattr(GradientAccumulator, "add", None)  # called for the gradients of the weights
+    monkeypatch.setattr(
+        ChunkGradientAccumulator, "add", None
+    )  # called for the gradients of the weights
     monkeypatch.setattr(Tensor, "scatter_add_", None)  # called for those of the logits
-    monkeypatch.setattr(LogitsGradient, "materialize_", None)
+    monkeypatch.setattr(LogitsGradientParts, "materialize_", None)
     with torch.no_grad():
         evaluated = LOSSES[name][0](c, 3)
     frozen = LOSSES[name][0](LossInputs(*(x.detach() for x in c.inputs), *c[3:]), 3)
@@ -261,7 +267,9 @@ def test_evaluation_computes_no_gradients(name: str, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("scale", [1.0, 30.0])
 def test_output_weights_without_bias(smoothing: float, chunk: int | None, scale: float) -> None:
     c = make_inputs(scale=scale)
-    ours = cross_entropy(c.states, OutputWeights(c.weight), c.labels, smoothing, chunk).total
+    ours = compute_chunked_cross_entropy(
+        c.states, OutputWeights(c.weight), c.labels, smoothing, chunk
+    ).total
     theirs = smoothed_cross_entropy(F.linear(c.states, c.weight), c.labels, smoothing)
     torch.testing.assert_close(ours, theirs)
     for a, b in zip(*(torch.autograd.grad(x, c.inputs[:2]) for x in (ours, theirs)), strict=True):
@@ -271,7 +279,7 @@ def test_output_weights_without_bias(smoothing: float, chunk: int | None, scale:
 def test_tied_weights_accumulate_both_gradients() -> None:
     c, ids = make_inputs(), torch.randint(VOCABULARY, (8,))
     states = F.embedding(ids, c.weight)
-    ours = cross_entropy(states, OutputWeights(c.weight), c.labels, 0.1, 3).total
+    ours = compute_chunked_cross_entropy(states, OutputWeights(c.weight), c.labels, 0.1, 3).total
     theirs = smoothed_cross_entropy(F.linear(states, c.weight), c.labels, 0.1)
     a, b = (torch.autograd.grad(x, c.weight, retain_graph=True)[0] for x in (ours, theirs))
     torch.testing.assert_close(a, b)
@@ -280,7 +288,9 @@ def test_tied_weights_accumulate_both_gradients() -> None:
 def test_repeated_backward_gives_equal_gradients() -> None:
     """The graph retains the gradients, so they must not be changed in place."""
     c = make_inputs()
-    total = cross_entropy(c.states, OutputWeights(c.weight, c.bias), c.labels, 0.1, 3).total
+    total = compute_chunked_cross_entropy(
+        c.states, OutputWeights(c.weight, c.bias), c.labels, 0.1, 3
+    ).total
     expected = torch.autograd.grad(total, c.inputs, retain_graph=True)
     for factor in (1.0, 3.0, 1.0):
         (total * factor).backward(retain_graph=True)
@@ -290,7 +300,7 @@ def test_repeated_backward_gives_equal_gradients() -> None:
 
 def test_second_derivative_raises_not_implemented_error() -> None:
     c = make_inputs()
-    total = cross_entropy(c.states, OutputWeights(c.weight, c.bias), c.labels).total
+    total = compute_chunked_cross_entropy(c.states, OutputWeights(c.weight, c.bias), c.labels).total
     with pytest.raises(NotImplementedError, match="no second derivative"):
         torch.autograd.grad(total, c.states, create_graph=True)
 
@@ -299,9 +309,9 @@ def test_loss_of_batch_equals_sum_over_its_parts() -> None:
     """The sums and gradients of two batches add up to those of one batch of both."""
     c = make_inputs(9)
     weights = OutputWeights(c.weight, c.bias)
-    batch = cross_entropy(c.states, weights, c.labels, 0.1)
+    batch = compute_chunked_cross_entropy(c.states, weights, c.labels, 0.1)
     parts = [
-        cross_entropy(c.states[rows], weights, c.labels[rows], 0.1)
+        compute_chunked_cross_entropy(c.states[rows], weights, c.labels[rows], 0.1)
         for rows in (slice(0, 2), slice(2, 9))
     ]
     torch.testing.assert_close(batch.total, parts[0].total + parts[1].total)
@@ -341,7 +351,7 @@ def test_nll_of_confident_predictions_is_exact(size: float) -> None:
     logits_NV = size * torch.randn(200, 500).clamp(-1, 1)
     labels_N = logits_NV.argmax(1)
     ours = [
-        cross_entropy(states_1V, OutputWeights(torch.eye(500)), label_1, 0.1)
+        compute_chunked_cross_entropy(states_1V, OutputWeights(torch.eye(500)), label_1, 0.1)
         for states_1V, label_1 in zip(logits_NV[:, None], labels_N[:, None], strict=True)
     ]
     exact_NV = -logits_NV.double().log_softmax(1)
@@ -354,7 +364,9 @@ def test_nll_of_confident_predictions_is_exact(size: float) -> None:
 def test_large_vocabulary_is_finite_in_float16() -> None:
     states = torch.zeros(2, 4, dtype=torch.float16).requires_grad_()
     weight = torch.ones(100_000, 4, dtype=torch.float16).requires_grad_()
-    cross_entropy(states, OutputWeights(weight), torch.tensor([3, 5]), 0.1).total.backward()
+    compute_chunked_cross_entropy(
+        states, OutputWeights(weight), torch.tensor([3, 5]), 0.1
+    ).total.backward()
     assert states.grad is not None
     assert states.grad.isfinite().all()
 
@@ -414,8 +426,8 @@ def test_equal_passes_have_zero_r_drop_term() -> None:
     c = make_inputs()
     states = c.states[:4].repeat(2, 1)
     weights = OutputWeights(c.weight, c.bias)
-    with_term = r_drop_loss(states, weights, c.labels, 5.0, 0.1)
-    without = cross_entropy(states, weights, c.labels, 0.1)
+    with_term = compute_cross_entropy_with_r_drop(states, weights, c.labels, 5.0, 0.1)
+    without = compute_chunked_cross_entropy(states, weights, c.labels, 0.1)
     torch.testing.assert_close(with_term.total, without.total)
     for a, b in zip(gradients(with_term.total, c), gradients(without.total, c), strict=True):
         torch.testing.assert_close(a, b)
@@ -462,7 +474,7 @@ def test_config_selects_the_loss() -> None:
 
     def configured_loss(**settings: float) -> Tensor:
         teacher = c.teacher if "distillation_weight" in settings else None
-        return compute_training_loss(
+        return compute_loss_from_states(
             LossConfig(**settings), c.states, weights, c.labels, teacher
         ).total
 
@@ -496,37 +508,47 @@ def test_invalid_settings_raise_config_error(settings: dict[str, float], message
 
 INVALID_INPUTS: dict[str, tuple[Callable[[LossInputs], LossSum], str]] = {
     "padding": (
-        lambda c: cross_entropy(c.states, OutputWeights(c.weight), c.labels.fill_(-100)),
+        lambda c: compute_chunked_cross_entropy(
+            c.states, OutputWeights(c.weight), c.labels.fill_(-100)
+        ),
         "from 0 to 6, .* but is -100 instead; leave padding out",
     ),
     "beyond the vocabulary": (
-        lambda c: cross_entropy(c.states, OutputWeights(c.weight), c.labels.fill_(VOCABULARY)),
+        lambda c: compute_chunked_cross_entropy(
+            c.states, OutputWeights(c.weight), c.labels.fill_(VOCABULARY)
+        ),
         "from 0 to 6, .* but is 7 instead",
     ),
     "float labels": (
-        lambda c: cross_entropy(c.states, OutputWeights(c.weight), c.labels.float()),
+        lambda c: compute_chunked_cross_entropy(
+            c.states, OutputWeights(c.weight), c.labels.float()
+        ),
         "labels must be int64 or int32",
     ),
     "too few labels": (
-        lambda c: cross_entropy(c.states, OutputWeights(c.weight), c.labels[:3]),
+        lambda c: compute_chunked_cross_entropy(c.states, OutputWeights(c.weight), c.labels[:3]),
         r"as many as the states, 8, but are \[3\] instead",
     ),
     "states with three axes": (
-        lambda c: cross_entropy(c.states.view(2, 4, -1), OutputWeights(c.weight), c.labels),
+        lambda c: compute_chunked_cross_entropy(
+            c.states.view(2, 4, -1), OutputWeights(c.weight), c.labels
+        ),
         r"states must be \[tokens, 5\], .* but are \[2, 4, 5\]",
     ),
     "other labels in the second pass": (
-        lambda c: r_drop_loss(
+        lambda c: compute_cross_entropy_with_r_drop(
             c.states, OutputWeights(c.weight), c.labels.add(torch.arange(8)) % 7, 1.0
         ),
         "second half of the labels",
     ),
     "odd number of labels": (
-        lambda c: r_drop_loss(c.states[:7], OutputWeights(c.weight), torch.zeros(7).long(), 1.0),
+        lambda c: compute_cross_entropy_with_r_drop(
+            c.states[:7], OutputWeights(c.weight), torch.zeros(7).long(), 1.0
+        ),
         "second half of the labels",
     ),
     "teacher of other tokens": (
-        lambda c: distillation_loss(
+        lambda c: compute_cross_entropy_with_distillation(
             c.states,
             OutputWeights(c.weight),
             c.labels,
@@ -536,13 +558,13 @@ INVALID_INPUTS: dict[str, tuple[Callable[[LossInputs], LossSum], str]] = {
         r"vocabulary size as the student, \[8, 7\], but has \[2, 7\]",
     ),
     "no teacher": (
-        lambda c: compute_training_loss(
+        lambda c: compute_loss_from_states(
             LossConfig(distillation_weight=0.5), c.states, OutputWeights(c.weight), c.labels
         ),
         "a teacher must be given",
     ),
     "unexpected teacher": (
-        lambda c: compute_training_loss(
+        lambda c: compute_loss_from_states(
             LossConfig(), c.states, OutputWeights(c.weight), c.labels, c.teacher
         ),
         "and only then",
@@ -560,5 +582,7 @@ def test_invalid_inputs_raise_input_error(kind: str) -> None:
 def test_int32_labels_equal_int64_labels() -> None:
     c = make_inputs()
     head = OutputWeights(c.weight)
-    ours, theirs = (cross_entropy(c.states, head, y).total for y in (c.labels.int(), c.labels))
+    ours, theirs = (
+        compute_chunked_cross_entropy(c.states, head, y).total for y in (c.labels.int(), c.labels)
+    )
     assert torch.equal(ours, theirs)

@@ -17,9 +17,9 @@ from seq2see.metrics import (
     MetricStatistics,
     compare_scores,
     compare_statistics,
+    compute_metric_score,
+    compute_metric_scores,
     find_fallback_tokenization,
-    score,
-    score_metrics,
     score_sentences,
 )
 from seq2see.metrics.scores_and_significance import bootstrap_differences
@@ -54,7 +54,9 @@ METRICS = list(THEIRS)
 
 @pytest.mark.parametrize(("metric", "best"), [("bleu", 100), ("chrf", 100), ("ter", 0)])
 def test_reference_has_the_best_score(metric, best) -> None:
-    perfect, real = (score(lines, REFERENCES, metric) for lines in (REFERENCES, GOOD))
+    perfect, real = (
+        compute_metric_score(lines, REFERENCES, metric) for lines in (REFERENCES, GOOD)
+    )
     assert perfect.value == pytest.approx(best)
     assert (real.value < perfect.value) == perfect.higher_is_better
     assert real.value != best
@@ -62,7 +64,7 @@ def test_reference_has_the_best_score(metric, best) -> None:
 
 def test_bleu_of_hand_counted_example() -> None:
     """Matches: 5 of 6 unigrams, 3 of 5 bigrams, 2 of 4 trigrams, 1 of 3 4-grams; 6 words for 7."""
-    result = score(["a b c d e x"], ["a b c d y e z"], tokenize="none")
+    result = compute_metric_score(["a b c d e x"], ["a b c d y e z"], tokenize="none")
     precisions = (5 / 6, 3 / 5, 2 / 4, 1 / 3)
     penalty = 2.718281828459045 ** (1 - 7 / 6)
     assert result.details.precisions == pytest.approx([100 * p for p in precisions])
@@ -73,22 +75,24 @@ def test_bleu_of_hand_counted_example() -> None:
 
 
 def test_ter_of_hand_counted_example() -> None:
-    assert score(["a b c"], ["a b c d"], "ter").value == pytest.approx(25)
-    assert score(["c d a b"], ["a b c d"], "ter").value == pytest.approx(25)  # a shift is one edit
+    assert compute_metric_score(["a b c"], ["a b c d"], "ter").value == pytest.approx(25)
+    assert compute_metric_score(["c d a b"], ["a b c d"], "ter").value == pytest.approx(
+        25
+    )  # a shift is one edit
 
 
 def test_exact_match_of_hand_counted_example() -> None:
     hypotheses, others = ["a b", "c ", "D"], ["x", "c", "x"]
-    ours = score(hypotheses, [["a b", "x", "d"], others], "exact")
+    ours = compute_metric_score(hypotheses, [["a b", "x", "d"], others], "exact")
     assert ours.value == pytest.approx(100 * 2 / 3)  # the second by its second reference
     assert ours.signature.startswith("nrefs:2|case:mixed|")
-    assert score(hypotheses, ["a b", "c", "d"], "exact", lowercase=True).value == 100
+    assert compute_metric_score(hypotheses, ["a b", "c", "d"], "exact", lowercase=True).value == 100
     assert [s.value for s in score_sentences(hypotheses, others, "exact")] == [0, 100, 0]
 
 
 def test_exact_match_interval_and_comparison() -> None:
     half = [line if number % 2 else "x" for number, line in enumerate(REFERENCES)]
-    low, high = score(half, REFERENCES, "exact", samples=200).interval
+    low, high = compute_metric_score(half, REFERENCES, "exact", samples=200).interval
     assert 30 < low < 50 < high < 70
     assert compare_scores(half, REFERENCES, REFERENCES, "exact", samples=200).p_value < 0.01
 
@@ -101,13 +105,13 @@ def test_exact_match_interval_and_comparison() -> None:
 def test_scores_equal_the_sacrebleu_api(metric, references) -> None:
     theirs = THEIRS[metric]()
     result = theirs.corpus_score(GOOD, references)
-    ours = score(GOOD, references if len(references) > 1 else references[0], metric)
+    ours = compute_metric_score(GOOD, references if len(references) > 1 else references[0], metric)
     assert ours.value == result.score
     assert ours.signature == str(theirs.get_signature())
     assert ours.name == result.name
     assert f"nrefs:{len(references)}|" in ours.signature
     assert ours.interval is None
-    assert score(GOOD, references, metric) == ours
+    assert compute_metric_score(GOOD, references, metric) == ours
     if metric == "bleu":
         assert ours.details.precisions == tuple(result.precisions)
         assert ours.details.brevity_penalty == result.bp
@@ -138,7 +142,7 @@ def test_scores_equal_the_sacrebleu_command(flags: str, tmp_path: Path) -> None:
     for metric, options, theirs in zip(
         METRICS, COMMANDS[flags], json.loads(ran.stdout), strict=True
     ):
-        ours = score(GOOD, REFERENCES, metric, **options)
+        ours = compute_metric_score(GOOD, REFERENCES, metric, **options)
         assert ours.value == pytest.approx(theirs["score"], abs=1e-11)
         assert ours.signature == theirs["signature"]
         assert ours.name == theirs["name"]
@@ -149,7 +153,7 @@ def test_interval_equals_sacrebleu(metric, monkeypatch) -> None:
     monkeypatch.setenv("SACREBLEU_SEED", "7")
     theirs = THEIRS[metric]()
     result = theirs.corpus_score(GOOD, [REFERENCES], n_bootstrap=200)
-    ours = score(GOOD, REFERENCES, metric, samples=200, seed=7)
+    ours = compute_metric_score(GOOD, REFERENCES, metric, samples=200, seed=7)
     low, high = ours.interval
     assert (high - low) / 2 == pytest.approx(result._ci, abs=1e-4)
     assert low < ours.value < high
@@ -191,7 +195,9 @@ def test_p_value_equals_sacrebleu(metric, rate, test, theirs, samples, monkeypat
 @pytest.mark.parametrize("test", ["bootstrap", "randomization"])
 def test_significant_and_insignificant_difference(test) -> None:
     real = compare_scores(BAD, REFERENCES, REFERENCES, "chrf", test, samples=200)
-    assert real.difference == pytest.approx(100 - score(BAD, REFERENCES, "chrf").value)
+    assert real.difference == pytest.approx(
+        100 - compute_metric_score(BAD, REFERENCES, "chrf").value
+    )
     assert real.p_value == pytest.approx(1 / 201)
     assert real.interval[0] > 0
     assert real.better == "second"
@@ -242,11 +248,11 @@ def test_samples_depend_on_the_seed(test) -> None:
 
 
 def test_score_with_several_metrics() -> None:
-    both = score_metrics(GOOD, REFERENCES, ("ter", "bleu"), language="de")
+    both = compute_metric_scores(GOOD, REFERENCES, ("ter", "bleu"), language="de")
     assert list(both) == ["ter", "bleu"]
-    assert both["bleu"] == score(GOOD, REFERENCES, "bleu")
-    assert both["ter"] == score(GOOD, REFERENCES, "ter")
-    assert list(score_metrics(GOOD, REFERENCES)) == [*METRICS, "exact"]
+    assert both["bleu"] == compute_metric_score(GOOD, REFERENCES, "bleu")
+    assert both["ter"] == compute_metric_score(GOOD, REFERENCES, "ter")
+    assert list(compute_metric_scores(GOOD, REFERENCES)) == [*METRICS, "exact"]
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -270,18 +276,20 @@ def test_short_sentence_can_have_perfect_bleu() -> None:
 
 def test_tokenized_and_lower_cased_bleu() -> None:
     """The BLEU of papers on multi30k."""
-    ours = score(["A dog 's bone ."], ["a dog 's bone ."], tokenize="none", lowercase=True)
+    ours = compute_metric_score(
+        ["A dog 's bone ."], ["a dog 's bone ."], tokenize="none", lowercase=True
+    )
     assert ours.value == pytest.approx(100)
     assert "|case:lc|" in ours.signature
     assert "|tok:none|" in ours.signature
-    assert score(["A dog."], ["a dog ."], lowercase=True, tokenize="none").value < 50
-    assert score(["A dog's bone ."], ["a dog's bone ."]).value < 100
+    assert compute_metric_score(["A dog."], ["a dog ."], lowercase=True, tokenize="none").value < 50
+    assert compute_metric_score(["A dog's bone ."], ["a dog's bone ."]).value < 100
     assert str(ours) == f"BLEU 100.00 ({ours.signature})"
 
 
 def test_tokenized_text_gives_no_warning(caplog) -> None:
     lines = ["a dog runs ."] * 200
-    score(lines, lines)
+    compute_metric_score(lines, lines)
     assert not caplog.records
 
 
@@ -290,13 +298,13 @@ def test_tokenized_text_gives_no_warning(caplog) -> None:
     [(None, "13a"), ("de", "13a"), ("zh", "zh"), ("zh_CN", "zh"), ("ZH-Hant", "zh"), ("yue", "zh")],
 )
 def test_default_tokenization_of_languages(language, tok) -> None:
-    ours = score(["我喜欢猫。"], ["我喜欢狗。"], language=language)
+    ours = compute_metric_score(["我喜欢猫。"], ["我喜欢狗。"], language=language)
     assert f"|tok:{tok}|" in ours.signature
     assert (ours.value > 0) == (tok == "zh")
 
 
 def test_chinese_ter_counts_characters() -> None:
-    ours = score(["我喜欢猫。"], ["我喜欢狗。"], "ter", language="zh")
+    ours = compute_metric_score(["我喜欢猫。"], ["我喜欢狗。"], "ter", language="zh")
     assert ours.value == pytest.approx(20)
     assert "|norm:yes|" in ours.signature
     assert "|asian:yes|" in ours.signature
@@ -308,18 +316,22 @@ THAI, NEARLY = "แมวนอนบนโต๊ะ", "แมวนอนบน
 @pytest.mark.parametrize("language", ["th", "th-TH", "lo", "km", "my", "bo"])
 def test_languages_without_words_count_characters(language) -> None:
     """13a and Tercom split at spaces only, so a sentence would be one wrong word."""
-    bleu = score([NEARLY], [THAI], language=language)
-    assert bleu.value == score([" ".join(NEARLY)], [" ".join(THAI)], tokenize="none").value > 50
+    bleu = compute_metric_score([NEARLY], [THAI], language=language)
+    assert (
+        bleu.value
+        == compute_metric_score([" ".join(NEARLY)], [" ".join(THAI)], tokenize="none").value
+        > 50
+    )
     assert "|tok:char|" in bleu.signature
-    ter = score([NEARLY], [THAI], "ter", language=language)
-    assert ter.value == score([" ".join(NEARLY)], [" ".join(THAI)], "ter").value < 50
+    ter = compute_metric_score([NEARLY], [THAI], "ter", language=language)
+    assert ter.value == compute_metric_score([" ".join(NEARLY)], [" ".join(THAI)], "ter").value < 50
     assert "|tok:char|" in ter.signature
-    assert score([THAI], [THAI], "ter", language=language).value == 0
+    assert compute_metric_score([THAI], [THAI], "ter", language=language).value == 0
 
 
 def test_character_ter_respects_case() -> None:
-    assert score(["กA"], ["กa"], "ter", language="th").value == 0
-    assert score(["กA"], ["กa"], "ter", language="th", lowercase=False).value == 50
+    assert compute_metric_score(["กA"], ["กa"], "ter", language="th").value == 0
+    assert compute_metric_score(["กA"], ["กa"], "ter", language="th", lowercase=False).value == 50
 
 
 @pytest.mark.parametrize(("language", "extra"), [("ja", "japanese"), ("ko", "korean")])
@@ -328,8 +340,10 @@ def test_missing_package_is_named(language, extra, monkeypatch) -> None:
     monkeypatch.setattr(module, "MeCab", None)
     message = rf"{language}-mecab needs .* pip install 'seq2see\[{extra}\]'.* char"
     with pytest.raises(InputError, match=message):
-        score(["猫"], ["猫"], language=language)
-    assert score(["猫"], ["猫"], "chrf", language=language).value == pytest.approx(100)
+        compute_metric_score(["猫"], ["猫"], language=language)
+    assert compute_metric_score(["猫"], ["猫"], "chrf", language=language).value == pytest.approx(
+        100
+    )
     assert (
         find_fallback_tokenization(language),
         find_fallback_tokenization("zh"),
@@ -342,7 +356,7 @@ def test_missing_package_is_named(language, extra, monkeypatch) -> None:
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_empty_hypotheses(metric) -> None:
-    worst = score(["", ""], ["a dog", "a cat"], metric)
+    worst = compute_metric_score(["", ""], ["a dog", "a cat"], metric)
     assert worst.value == (100 if metric == "ter" else 0)
     assert len(score_sentences(["", "a cat"], ["a dog", "a cat"], metric)) == 2
     assert compare_scores(["", ""], ["", ""], ["a dog", "a cat"], metric, samples=5).difference == 0
@@ -350,12 +364,14 @@ def test_empty_hypotheses(metric) -> None:
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_one_sentence(metric) -> None:
-    ours = score(["the cat sat on the mat"], ["the cat sat on a mat"], metric, samples=40)
+    ours = compute_metric_score(
+        ["the cat sat on the mat"], ["the cat sat on a mat"], metric, samples=40
+    )
     assert ours.interval == pytest.approx((ours.value, ours.value))
 
 
 def test_different_numbers_of_lines_raise_input_error() -> None:
-    for function in (score, score_sentences):
+    for function in (compute_metric_score, score_sentences):
         with pytest.raises(InputError, match="2 hypotheses and 3 references"):
             function(["a", "b"], ["a", "b", "c"])
         with pytest.raises(InputError, match="2 hypotheses and 2, 1 references"):
@@ -375,7 +391,7 @@ def test_different_numbers_of_lines_raise_input_error() -> None:
 )
 def test_other_types_raise_input_error(arguments) -> None:
     with pytest.raises(InputError, match="must be lists of texts"):
-        score(*arguments)
+        compute_metric_score(*arguments)
 
 
 def test_invalid_options_raise_input_error() -> None:
@@ -385,7 +401,7 @@ def test_invalid_options_raise_input_error() -> None:
         ({"samples": -1}, "`samples` must be at least 1, but is -1"),
     ):
         with pytest.raises(InputError, match=message):
-            score(["a"], ["a"], **wrong)
+            compute_metric_score(["a"], ["a"], **wrong)
     with pytest.raises(InputError, match="`test` must be one of bootstrap, randomization, but"):
         compare_scores(["a"], ["a"], ["a"], test="t")
     for test in ("bootstrap", "randomization"):

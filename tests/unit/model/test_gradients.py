@@ -11,9 +11,9 @@ from torch import Tensor
 from seq2see.model import (
     CAUSAL_MASK,
     AdditiveAttention,
-    Attention,
+    AttentionFunction,
     AttentionMask,
-    AttentionSite,
+    AttentionModuleId,
     BatchLayout,
     DotProductAttention,
     LinformerAttention,
@@ -22,13 +22,13 @@ from seq2see.model import (
     QKNormAttention,
     RelativeAttention,
     RelativePositionEmbeddings,
-    build_padding_mask,
+    build_padded_key_mask,
 )
 from seq2see.model.modules import Dropout
 
 HEADS, LENGTH, D_HEAD = 2, 4, 3
 NO_DROPOUT = Dropout(0.0)
-KINDS: dict[str, Callable[[], Attention]] = {
+KINDS: dict[str, Callable[[], AttentionFunction]] = {
     "scaled": lambda: DotProductAttention(D_HEAD**-0.5, NO_DROPOUT),
     "unscaled": lambda: DotProductAttention(1.0, NO_DROPOUT),
     "additive": lambda: AdditiveAttention(HEADS, D_HEAD, NO_DROPOUT),
@@ -51,7 +51,7 @@ def test_gradients_of_attention_functions(
 ) -> None:
     if kind == "linformer" and masked == "causal":
         pytest.skip("linformer attention cannot be causal")
-    mask: AttentionMask = build_padding_mask(PADDING) if masked == "padding" else CAUSAL_MASK
+    mask: AttentionMask = build_padded_key_mask(PADDING) if masked == "padding" else CAUSAL_MASK
     attention = KINDS[kind]().double()
     weights = list(attention.parameters())
     shape = (len(PADDING), HEADS, LENGTH, D_HEAD)
@@ -78,10 +78,10 @@ def test_gradients_of_multi_head_attention(shared_qk: bool) -> None:
     )
     builder = ModelBuilder(config)
     self_attention = builder.build_self_attention(
-        config.attention, AttentionSite("encoder", 0, "self")
+        config.attention, AttentionModuleId("encoder", 0, "self")
     ).double()
     cross = builder.build_cross_attention(
-        config.attention, AttentionSite("decoder", 0, "cross")
+        config.attention, AttentionModuleId("decoder", 0, "cross")
     ).double()
     x, memory = (
         torch.randn(len(PADDING), LENGTH, config.d_model, dtype=torch.float64, requires_grad=True)
@@ -93,6 +93,6 @@ def test_gradients_of_multi_head_attention(shared_qk: bool) -> None:
         layout, unpadded = BatchLayout(*x.shape[:2]), BatchLayout.from_padding(PADDING)
         output, _ = self_attention(layout.flatten(x), layout, CAUSAL_MASK)
         key_values = cross.project_memory(unpadded.flatten(memory), unpadded)
-        return cross(output, key_values, layout, build_padding_mask(PADDING))
+        return cross(output, key_values, layout, build_padded_key_mask(PADDING))
 
     assert torch.autograd.gradcheck(attend, (x, memory, *weights))

@@ -11,7 +11,7 @@ from seq2see.model import (
     NO_MASK,
     AttentionMask,
     DotProductAttention,
-    build_padding_mask,
+    build_padded_key_mask,
     masked_softmax,
 )
 from seq2see.model.modules import Dropout
@@ -35,9 +35,9 @@ def test_causal_mask_aligns_last_query_with_last_key() -> None:
 
 
 def test_masks_are_combined_by_or() -> None:
-    padding = build_padding_mask(torch.tensor([[True, False, False]]))
+    padding = build_padded_key_mask(torch.tensor([[True, False, False]]))
     assert as_list(padding | CAUSAL_MASK, 3, 3) == [[1, 1, 1], [1, 0, 1], [1, 0, 0]]
-    other = build_padding_mask(torch.tensor([[False, False, True]]))
+    other = build_padded_key_mask(torch.tensor([[False, False, True]]))
     assert as_list(padding | other, 1, 3) == [[1, 0, 1]]
     assert (NO_MASK | NO_MASK).to_tensor(3, 3, CPU) is None
 
@@ -65,7 +65,7 @@ def test_fully_masked_row_has_zero_output_and_gradient(
     q, k, v = (torch.randn(2, 2, 3, 4, dtype=dtype, requires_grad=True) for _ in "qkv")
     padding = torch.tensor([[False, False, True], [True, True, True]])
     output: Tensor = DotProductAttention(0.5, Dropout(0.0))(
-        q, k, v, build_padding_mask(padding), listener=listener
+        q, k, v, build_padded_key_mask(padding), listener=listener
     )
     assert output[1].eq(0).all()
     assert output[0].ne(0).any()

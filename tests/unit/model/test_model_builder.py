@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from seq2see.model import (
     NO_MASK,
     AdditiveAttention,
-    AttentionRecord,
-    AttentionSite,
+    AttentionIntermediates,
+    AttentionModuleId,
     BatchLayout,
     DotProductAttention,
     LinformerAttention,
@@ -29,7 +29,7 @@ from seq2see.model import (
 from seq2see.model.modules import ACTIVATIONS, Dropout
 
 SRC, TGT = torch.tensor([[1, 2, 3], [4, 5, 0]]), torch.tensor([[1, 6], [2, 7]])
-SELF, CROSS = AttentionSite("encoder", 0, "self"), AttentionSite("decoder", 0, "cross")
+SELF, CROSS = AttentionModuleId("encoder", 0, "self"), AttentionModuleId("decoder", 0, "cross")
 SIZES: dict[str, Any] = {
     "vocab_size": 10,
     "d_model": 8,
@@ -62,7 +62,9 @@ def test_builder_selects_attention_and_scale(
     attention: dict[str, Any], expected_type: type, scale: float | None
 ) -> None:
     settings = config(encoder_attention=attention)
-    built = ModelBuilder(settings).build_attention(settings.resolved_encoder_attention, SELF)
+    built = ModelBuilder(settings).build_attention_function(
+        settings.resolved_encoder_attention, SELF
+    )
     assert type(built) is expected_type
     assert getattr(built, "scale", None) == scale
 
@@ -76,7 +78,8 @@ def test_relative_positions_are_only_in_self_attention(
 ) -> None:
     settings = config(positions={"kind": "relative"}, attention=attention)
     built = [
-        ModelBuilder(settings).build_attention(settings.attention, site) for site in (SELF, CROSS)
+        ModelBuilder(settings).build_attention_function(settings.attention, site)
+        for site in (SELF, CROSS)
     ]
     assert [type(a) for a in built] == [RelativeAttention, DotProductAttention]
     assert [a.scale for a in built] == [scale, scale]
@@ -154,10 +157,10 @@ def test_shared_qk_gives_equal_queries_and_keys() -> None:
 
 def test_recorded_weights_are_before_dropout() -> None:
     model = Transformer.from_config(config(dropout={"attention": 0.5})).train()
-    records: list[AttentionRecord] = []
+    records: list[AttentionIntermediates] = []
 
     class StoringRecorder:
-        def attention_listener(self, site: AttentionSite) -> Any:
+        def attention_listener(self, site: AttentionModuleId) -> Any:
             return records.append
 
         def layer_listener(self, stack: StackName, layer: int) -> None: ...
@@ -172,8 +175,8 @@ def test_interrupted_step_does_not_change_cache() -> None:
     model = Transformer.from_config(config(decoder_layers=2)).eval()
 
     class FailingRecorder:
-        def attention_listener(self, site: AttentionSite) -> None:
-            if site == AttentionSite("decoder", 1, "cross"):
+        def attention_listener(self, site: AttentionModuleId) -> None:
+            if site == AttentionModuleId("decoder", 1, "cross"):
                 raise KeyboardInterrupt
 
         def layer_listener(self, stack: StackName, layer: int) -> None: ...

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from seq2see.model import (
+    AttentionIntermediates,
     AttentionListener,
-    AttentionRecord,
-    AttentionSite,
+    AttentionModuleId,
     LayerListener,
     ModelConfig,
     StackName,
@@ -26,12 +26,12 @@ TGT = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]])
 class StoringRecorder:
     """Stores all records, or only those of the given sites."""
 
-    def __init__(self, sites: set[AttentionSite] | None = None) -> None:
+    def __init__(self, sites: set[AttentionModuleId] | None = None) -> None:
         self.sites = sites
-        self.attentions: dict[AttentionSite, list[AttentionRecord]] = {}
+        self.attentions: dict[AttentionModuleId, list[AttentionIntermediates]] = {}
         self.outputs: dict[tuple[str, int], Tensor] = {}
 
-    def attention_listener(self, site: AttentionSite) -> AttentionListener | None:
+    def attention_listener(self, site: AttentionModuleId) -> AttentionListener | None:
         if self.sites is not None and site not in self.sites:
             return None
         return self.attentions.setdefault(site, []).append
@@ -88,7 +88,7 @@ def test_all_attention_modules_and_layers_are_recorded(variant: str) -> None:
 
 
 def test_only_the_requested_site_is_recorded() -> None:
-    site = AttentionSite("decoder", 1, "cross")
+    site = AttentionModuleId("decoder", 1, "cross")
     recorder = StoringRecorder({site})
     model()(SRC, TGT, recorder)
     assert set(recorder.attentions) == {site}
@@ -97,7 +97,7 @@ def test_only_the_requested_site_is_recorded() -> None:
 def test_linformer_records_mixtures_of_keys() -> None:
     recorder = StoringRecorder()
     model(encoder_attention={"kind": "linformer", "rank": 3})(SRC, TGT, recorder)
-    (record,) = recorder.attentions[AttentionSite("encoder", 0, "self")]
+    (record,) = recorder.attentions[AttentionModuleId("encoder", 0, "self")]
     assert record.weights_BHTS.shape == (2, HEADS, SOURCE, 3)
 
 
@@ -107,7 +107,7 @@ def test_records_of_cached_steps_equal_full_decoding() -> None:
     cache = net.init_cache(net.encode(SRC))
     for token in TGT.split(1, dim=1):
         net.step(token, cache, steps)
-    site = AttentionSite("decoder", 1, "self")
+    site = AttentionModuleId("decoder", 1, "self")
     (record,) = full.attentions[site]
     for t, step in enumerate(steps.attentions[site]):
         torch.testing.assert_close(

@@ -12,7 +12,12 @@ from torch import Tensor
 
 from seq2see.model import ModelConfig, Transformer
 from seq2see.model.attention import AttentionInputs, DotProductAttention
-from seq2see.model.masks_and_padding import CAUSAL_MASK, NO_MASK, AttentionMask, build_padding_mask
+from seq2see.model.masks_and_padding import (
+    CAUSAL_MASK,
+    NO_MASK,
+    AttentionMask,
+    build_padded_key_mask,
+)
 from seq2see.model.modules import Dropout
 from seq2see.model.short_attention import MAX_KEYS, short_attention, supports_short_attention
 
@@ -61,7 +66,7 @@ def padded(keys: int) -> AttentionMask:
     padding_BS = torch.zeros(3, keys, dtype=torch.bool)
     padding_BS[1, -1:] = keys > 1
     padding_BS[2, 1:] = True
-    return build_padding_mask(padding_BS)
+    return build_padded_key_mask(padding_BS)
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 5), (7, 7), (3, 19), (16, 16), (33, 8)])

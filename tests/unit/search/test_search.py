@@ -19,7 +19,7 @@ from seq2see.search import (
     Hypothesis,
     LengthConfig,
     SearchConfig,
-    SearchInput,
+    SentenceSearchInput,
     StepOutput,
     StepProcessor,
     search,
@@ -29,15 +29,15 @@ from seq2see.search.beam_search import (
     BestFinishedStopping,
     ExactStopping,
     StoppingState,
-    compute_candidate_statuses,
-    prune_candidates,
-    select_active_rows,
+    compute_statuses_and_next_beams,
+    find_active_rows,
+    separate_finished_and_surviving,
 )
 from seq2see.search.candidate_selection import (
     BLOCK_SIZE,
     TopKSelector,
     keyed_uniform,
-    sample_indices,
+    sample_by_inverse_cdf,
     stable_topk,
     stable_topk_sums,
 )
@@ -51,7 +51,7 @@ from seq2see.search.hypotheses import (
 from seq2see.search.lexical_constraints import (
     DynamicBeamAllocation,
     contains_phrase,
-    mask_incomplete_candidates,
+    mask_incomplete_at_last_step,
     measure_constraint_progress,
     order_banks_round_robin,
     rank_within_bank,
@@ -100,7 +100,7 @@ def run(table: dict[int, list[float]], num_inputs: int = 1, **settings: Any) -> 
     decoder = TableDecoder(num_inputs, table)
     results = search(
         decoder,
-        [SearchInput(3)] * num_inputs,
+        [SentenceSearchInput(3)] * num_inputs,
         SearchConfig(**settings),
         bos=BOS,
         eos=EOS,
@@ -249,7 +249,9 @@ def test_only_candidates_within_beam_size_may_finish() -> None:
         [[EOS, 4, 5, EOS], [4, 5, EOS, 6], [4, EOS, 5, EOS]],
         [[-1, -2, -3, -4], [-1, -2, -3, -4], [-1, -2, NO, NO]],
     )
-    update = prune_candidates(candidates, 2, EOS, torch.tensor([False, False, False]))
+    update = separate_finished_and_surviving(
+        candidates, 2, EOS, torch.tensor([False, False, False])
+    )
     assert update.finished_BC.tolist() == [
         [True, False, False, False],
         [False, False, False, False],  # the end symbol is third
@@ -260,7 +262,7 @@ def test_only_candidates_within_beam_size_may_finish() -> None:
 
 
 def test_last_step_finishes_all_candidates_within_beam_size() -> None:
-    update = prune_candidates(
+    update = separate_finished_and_surviving(
         make_candidates([[4, EOS, 5]], [[-1, -2, -3]]), 2, EOS, torch.tensor([True])
     )
     assert update.finished_BC.tolist() == [[True, True, False]]
@@ -269,8 +271,8 @@ def test_last_step_finishes_all_candidates_within_beam_size() -> None:
 
 def test_each_candidate_has_one_status() -> None:
     candidates = make_candidates([[EOS, 4, 5, 6, 7]], [[-1, -2, -3, -4, NO]])
-    update = prune_candidates(candidates, 2, EOS, torch.tensor([False]))
-    statuses, next_beam = compute_candidate_statuses(
+    update = separate_finished_and_surviving(candidates, 2, EOS, torch.tensor([False]))
+    statuses, next_beam = compute_statuses_and_next_beams(
         candidates, update, torch.tensor([[True, True]])
     )
     expected = [
@@ -282,7 +284,7 @@ def test_each_candidate_has_one_status() -> None:
     ]
     assert statuses.tolist() == [expected]
     assert next_beam.tolist() == [[-1, 0, 1, -1, -1]]
-    statuses, next_beam = compute_candidate_statuses(
+    statuses, next_beam = compute_statuses_and_next_beams(
         candidates, update, torch.tensor([[False, False]])
     )
     assert statuses.tolist() == [
@@ -356,14 +358,14 @@ def test_coverage_penalty_by_hand() -> None:
 
 def test_finished_rows_are_removed_once_they_are_an_eighth() -> None:
     scores = torch.zeros(16, 2)
-    assert select_active_rows(scores) is None
+    assert find_active_rows(scores) is None
     scores[3] = NO
-    assert select_active_rows(scores) is None
+    assert find_active_rows(scores) is None
     scores[5, 0] = NO
-    assert select_active_rows(scores) is None  # row 5 still has a hypothesis
+    assert find_active_rows(scores) is None  # row 5 still has a hypothesis
     scores[5, 1] = NO
-    assert select_active_rows(scores).tolist() == [i for i in range(16) if i not in {3, 5}]
-    assert select_active_rows(torch.full((1, 2), NO)).tolist() == []
+    assert find_active_rows(scores).tolist() == [i for i in range(16) if i not in {3, 5}]
+    assert find_active_rows(torch.full((1, 2), NO)).tolist() == []
 
 
 def allowed_tokens(processor: StepProcessor, beam: Beam, size: int = 6) -> list[list[list[int]]]:
@@ -475,12 +477,14 @@ def test_incomplete_candidates_are_masked_in_last_step(
     beam = replace(
         make_beam([[[2]]], [[0.0]], max_length), has_finished_B=torch.tensor([has_finished])
     )
-    scores = mask_incomplete_candidates(torch.tensor([[-1.0, -2.0]]), torch.tensor([all_met]), beam)
+    scores = mask_incomplete_at_last_step(
+        torch.tensor([[-1.0, -2.0]]), torch.tensor([all_met]), beam
+    )
     assert scores.tolist() == [expected]
 
 
 def test_feasible_required_phrases() -> None:
-    search_input = SearchInput(
+    search_input = SentenceSearchInput(
         3, prefix=(9,), required=((2, 3), (4, 5, 6), (7,), (7,), (8,)), forbidden=((8,),)
     )
     assert select_feasible_phrases(search_input, max_length=5) == ((2, 3), (7,))
@@ -510,7 +514,10 @@ def test_sampled_index_follows_cumulative_distribution() -> None:
         (0.751, 4),
         (1 - 2**-53, 4),
     ]:
-        assert sample_indices(logits, torch.tensor([[number]], dtype=torch.float64)).item() == index
+        assert (
+            sample_by_inverse_cdf(logits, torch.tensor([[number]], dtype=torch.float64)).item()
+            == index
+        )
 
 
 def test_ensemble_averages_probabilities() -> None:
@@ -526,10 +533,10 @@ def test_ensemble_averages_probabilities() -> None:
 def test_ensemble_of_identical_models_equals_one_model() -> None:
     settings = SearchConfig(beam_size=2, n_best=2)
     single = search(
-        TableDecoder(2, TABLE), [SearchInput(3)] * 2, settings, bos=BOS, eos=EOS, pad=PAD
+        TableDecoder(2, TABLE), [SentenceSearchInput(3)] * 2, settings, bos=BOS, eos=EOS, pad=PAD
     )
     ensemble = EnsembleDecoder([TableDecoder(2, TABLE), TableDecoder(2, TABLE)])
-    averaged = search(ensemble, [SearchInput(3)] * 2, settings, bos=BOS, eos=EOS, pad=PAD)
+    averaged = search(ensemble, [SentenceSearchInput(3)] * 2, settings, bos=BOS, eos=EOS, pad=PAD)
     assert [[h.tokens for h in hs] for hs in averaged] == [[h.tokens for h in hs] for hs in single]
     assert all(decoder.rows == 2 for decoder in ensemble.decoders)
 
@@ -545,7 +552,7 @@ class ForbidToken(StepProcessor):
 
 
 def find(**more: Any) -> list[Hypothesis]:
-    settings = {"config": SearchConfig(beam_size=2), "inputs": [SearchInput(3)], **more}
+    settings = {"config": SearchConfig(beam_size=2), "inputs": [SentenceSearchInput(3)], **more}
     return search(TableDecoder(1, TABLE), bos=BOS, eos=EOS, pad=PAD, **settings)[0]
 
 
@@ -572,19 +579,19 @@ def test_nan_raises_input_error() -> None:
 @pytest.mark.parametrize(
     ("search_input", "message"),
     [
-        (SearchInput(3, required=((),)), "input 0 has an empty phrase"),
-        (SearchInput(3, prefix=(2, EOS)), "input 0 has the id 1 in one"),
-        (SearchInput(3, required=((PAD,),)), "input 0 has the id 0 in one"),
+        (SentenceSearchInput(3, required=((),)), "input 0 has an empty phrase"),
+        (SentenceSearchInput(3, prefix=(2, EOS)), "input 0 has the id 1 in one"),
+        (SentenceSearchInput(3, required=((PAD,),)), "input 0 has the id 0 in one"),
     ],
 )
-def test_invalid_input_raises_input_error(search_input: SearchInput, message: str) -> None:
+def test_invalid_input_raises_input_error(search_input: SentenceSearchInput, message: str) -> None:
     with pytest.raises(InputError, match=message):
         find(inputs=[search_input])
 
 
 def test_required_phrases_need_beam_search() -> None:
     with pytest.raises(InputError, match="only beam search guarantees it"):
-        find(inputs=[SearchInput(3, required=((2,),))], config=SearchConfig(sampling={}))
+        find(inputs=[SentenceSearchInput(3, required=((2,),))], config=SearchConfig(sampling={}))
 
 
 def test_coverage_penalty_needs_attention() -> None:
@@ -633,7 +640,7 @@ def test_length_limits_depend_on_source_length() -> None:
     length = LengthConfig(min_ratio=0.5, max_ratio=1.5, max_extra=2, max_length=20)
     assert [length.min_target_length(n) for n in (0, 1, 9, 99)] == [0, 0, 4, 20]
     assert [length.max_target_length(n) for n in (0, 1, 9, 99)] == [2, 3, 15, 20]
-    assert SearchInput(1, prefix=(2,) * 7).max_target_length(length) == 8
+    assert SentenceSearchInput(1, prefix=(2,) * 7).max_target_length(length) == 8
 
 
 def test_alignment_is_argmax_of_attention() -> None:

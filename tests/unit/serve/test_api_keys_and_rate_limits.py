@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from seq2see.errors import InputError
-from seq2see.serve.api_keys_and_rate_limits import ApiKeyStore, RateLimiter, create_key
+from seq2see.serve.api_keys_and_rate_limits import ApiKeyStore, RateLimiter, add_api_key
 from seq2see.serve.errors import Forbidden, RateLimited
 
 
@@ -19,7 +19,7 @@ def key_names(path: Path, *keys: str) -> list[str]:
 
 def test_keys_are_stored_as_hashes(tmp_path: Path) -> None:
     path = tmp_path / "keys.toml"
-    alice, bob = create_key(path, "alice"), create_key(path, "bob")
+    alice, bob = add_api_key(path, "alice"), add_api_key(path, "bob")
     assert alice not in path.read_text("utf-8")
     assert path.stat().st_mode & 0o077 == 0
     assert key_names(path, alice, bob) == ["alice", "bob"]
@@ -27,15 +27,15 @@ def test_keys_are_stored_as_hashes(tmp_path: Path) -> None:
         with pytest.raises(Forbidden):
             ApiKeyStore(path).find_key(wrong)
     with pytest.raises(InputError, match="already has a key named alice"):
-        create_key(path, "alice")
+        add_api_key(path, "alice")
     with pytest.raises(InputError, match="letters"):
-        create_key(path, "x]\nsha256='0'")
+        add_api_key(path, "x]\nsha256='0'")
 
 
 def test_key_lookup_takes_constant_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every lookup compares all hashes, with a constant-time comparison."""
     path = tmp_path / "keys.toml"
-    first, *_ = (create_key(path, name) for name in ("alice", "bob", "carol"))
+    first, *_ = (add_api_key(path, name) for name in ("alice", "bob", "carol"))
     compared: list[str] = []
     compare_digest = hmac.compare_digest
 
@@ -54,15 +54,15 @@ def test_key_lookup_takes_constant_time(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_key_is_appended_on_its_own_line(tmp_path: Path) -> None:
     path = tmp_path / "keys.toml"
-    alice = create_key(path, "alice")
+    alice = add_api_key(path, "alice")
     path.write_text(path.read_text("utf-8").rstrip(), "utf-8")
-    bob = create_key(path, "bob")
+    bob = add_api_key(path, "bob")
     assert key_names(path, alice, bob) == ["alice", "bob"]
 
 
 def test_removed_key_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "keys.toml"
-    alice = create_key(path, "alice")
+    alice = add_api_key(path, "alice")
     store = ApiKeyStore(path)
     path.write_text("", "utf-8")
     store.reload_if_changed()

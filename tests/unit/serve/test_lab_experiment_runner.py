@@ -12,19 +12,19 @@ import pytest
 
 from seq2see.serve import lab_experiment_runner
 from seq2see.serve.errors import ClientDisconnected, DeadlineExceeded, NotFound, Overloaded
-from seq2see.serve.lab_experiment_runner import LabRunner, list_experiments
+from seq2see.serve.lab_experiment_runner import LabExperimentRunner, list_lab_experiments
 from seq2see.serve.work_queue import RequestContext
 
 
 def test_every_experiment_has_number_and_claim() -> None:
-    experiments = list_experiments()
+    experiments = list_lab_experiments()
     assert len({each["number"] for each in experiments}) == len(experiments) > 20
     assert all(each["claim"]["en"] and each["claim"]["zh"] for each in experiments)
 
 
 def test_experiments_run_once_and_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    runner, started = LabRunner(), []
-    number, other = (each["number"] for each in list_experiments()[:2])
+    runner, started = LabExperimentRunner(), []
+    number, other = (each["number"] for each in list_lab_experiments()[:2])
 
     def run_subprocess(_: RequestContext, started_number: int) -> dict[str, Any]:
         started.append(started_number)
@@ -54,5 +54,5 @@ def test_experiment_ends_on_disconnect_and_at_deadline(
         threading.Timer(0.2, context.cancel).start()
     start = time.monotonic()
     with pytest.raises(DeadlineExceeded if is_late else ClientDisconnected):
-        LabRunner().run(context, list_experiments()[0]["number"])
+        LabExperimentRunner().run(context, list_lab_experiments()[0]["number"])
     assert time.monotonic() - start < 10

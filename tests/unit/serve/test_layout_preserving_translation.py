@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from seq2see.serve.layout_preserving_translation import (
-    RequestOptions,
+    TextTranslationOptions,
     find_translatable_spans,
     join_span_translations,
     translate_texts,
 )
 from seq2see.serve.service import Service
-from seq2see.serve.unbatched_work import translate_incrementally
+from seq2see.serve.unbatched_work import translate_with_partial_results
 from seq2see.serve.work_queue import RequestContext
 from seq2see.translator import (
     AlignmentLink,
@@ -49,10 +49,12 @@ class RecordingTranslator:
         return [replace(each, alternatives=(each,) * (options.search.n_best - 1)) for each in best]
 
 
-def translate(text: str, options: RequestOptions | None = None) -> tuple[Translation, list[str]]:
+def translate(
+    text: str, options: TextTranslationOptions | None = None
+) -> tuple[Translation, list[str]]:
     """Return the translation of a text and the lines that were passed to the translator."""
     translator = RecordingTranslator()
-    options = options or RequestOptions(TranslationOptions(split="always"))
+    options = options or TextTranslationOptions(TranslationOptions(split="always"))
     (translation,) = translate_texts(cast("Translator", translator), [text], options)
     return translation, translator.lines
 
@@ -105,7 +107,7 @@ def test_list_markers_are_copied(text: str, expected: str) -> None:
 @pytest.mark.parametrize("alignment", [False, True])
 def test_alignment_is_returned_only_on_request(text: str, alignment: bool) -> None:
     options = TranslationOptions(alignment=alignment).with_settings({"beam_size": 2, "n_best": 2})
-    best, _ = translate(text, RequestOptions(options, keep_numbers=True))
+    best, _ = translate(text, TextTranslationOptions(options, keep_numbers=True))
     assert len(best.alternatives) == 1
     assert all(bool(each.alignment) == alignment for each in (best, *best.alternatives))
 
@@ -113,7 +115,7 @@ def test_alignment_is_returned_only_on_request(text: str, alignment: bool) -> No
 def test_stream_copies_markers_and_sentences_without_letters() -> None:
     translator, partial_texts = RecordingTranslator(), list[str]()
     text = "1. A dog runs! 14! A cat sits.\n---\n"
-    translation = translate_incrementally(
+    translation = translate_with_partial_results(
         cast("Translator", translator),
         text,
         TranslationOptions(),
@@ -135,7 +137,7 @@ def test_joining_untranslated_spans_restores_the_text(text: str) -> None:
 
 def test_white_space_markers_and_offsets_are_kept(service: Service) -> None:
     text = "  - one two\r\n\n\tthree \n"
-    options = RequestOptions(TranslationOptions(alignment=True))
+    options = TextTranslationOptions(TranslationOptions(alignment=True))
     (result,) = service.translate(RequestContext.with_timeout(9), [text], "en", "de", options)
     assert result.translation.text == "  - one-de two-de\r\n\n\tthree-de \n"
     for link in result.translation.alignment:
@@ -166,7 +168,7 @@ def test_placeholders_survive_a_translator_that_damages_them(
             return super().translate_line(damaged, options)  # type: ignore[no-any-return]
 
     service.models.find("en-de").translator = DamagingTranslator("en", "de")  # type: ignore[union-attr]
-    options = RequestOptions(TranslationOptions())
+    options = TextTranslationOptions(TranslationOptions())
     (result,) = service.translate(RequestContext.with_timeout(9), [text], "en", "de", options)
     for placeholder in ("{name}", "https://a.b/c?d=e", "%s", "%d"):
         assert result.translation.text.count(placeholder) == text.count(placeholder)
@@ -178,7 +180,7 @@ def test_language_of_each_text_is_detected(service: Service) -> None:
         "Il fait très beau aujourd'hui, n'est-ce pas ?",
         "My neighbours have got a new car.",
     ]
-    context, options = RequestContext.with_timeout(9), RequestOptions(TranslationOptions())
+    context, options = RequestContext.with_timeout(9), TextTranslationOptions(TranslationOptions())
     results = service.translate(context, texts, "auto", "de", options)
     assert [result.route.source for result in results] == ["en", "fr", "en"]
     assert [result.route.via for result in results] == [[], ["en"], []]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from seq2see.serve.api_keys_and_rate_limits import create_key
+from seq2see.serve.api_keys_and_rate_limits import add_api_key
 
 HELLO = {"q": "hello world", "source": "en", "target": "de"}
 JSON = {"content-type": "application/json"}
@@ -22,7 +22,7 @@ Upload = Callable[[TestClient, str, bytes], Any]
 
 def test_routes_require_key(serving: Serving, upload: Upload, tmp_path: Path) -> None:
     path = tmp_path / "keys.toml"
-    key = create_key(path, "alice")
+    key = add_api_key(path, "alice")
     client = serving(keys=path)
     assert client.post("/translate", json=HELLO).status_code == 403
     wrong = client.post("/translate", json={**HELLO, "api_key": "x"})
@@ -68,7 +68,7 @@ def test_exceeded_rate_is_429_with_retry_after(serving: Serving) -> None:
 
 def test_every_key_has_its_own_rate(serving: Serving, tmp_path: Path) -> None:
     path = tmp_path / "keys.toml"
-    keys = [create_key(path, name) for name in ("alice", "bob", "carol")]
+    keys = [add_api_key(path, name) for name in ("alice", "bob", "carol")]
     table = path.read_text("utf-8").replace("[carol]", "[carol]\nrequests_per_minute = 2")
     path.write_text(table, "utf-8")
     client = serving(fresh=True, keys=path, requests_per_minute=1)
@@ -81,7 +81,7 @@ def test_every_key_has_its_own_rate(serving: Serving, tmp_path: Path) -> None:
 
 def test_requests_with_wrong_keys_are_rate_limited(serving: Serving, tmp_path: Path) -> None:
     path = tmp_path / "keys.toml"
-    key = create_key(path, "alice")
+    key = add_api_key(path, "alice")
     client = serving(fresh=True, keys=path, requests_per_minute=2)
     responses = [client.post("/translate", json={**HELLO, "api_key": "guess"}) for _ in range(3)]
     assert [response.status_code for response in responses] == [403, 403, 429]

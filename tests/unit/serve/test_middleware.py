@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from seq2see.serve.api_keys_and_rate_limits import create_key
+from seq2see.serve.api_keys_and_rate_limits import add_api_key
 from seq2see.serve.app import PAGE_DIRECTORY
 from seq2see.serve.errors import ServiceError
 from seq2see.serve.middleware import CONTENT_SECURITY_POLICY
@@ -117,7 +117,7 @@ def test_only_files_of_the_page_directory_are_served(serving: Serving, path: str
 
 def test_log_has_sizes_but_no_texts(serving: Serving, upload: Upload, tmp_path: Path) -> None:
     log, path = io.StringIO(), tmp_path / "keys.toml"
-    key = create_key(path, "alice")
+    key = add_api_key(path, "alice")
     client = serving(log=log, keys=path)
     secret = {**HELLO, "q": "my secret poison"}
     client.post("/translate", params={**secret, "api_key": key})

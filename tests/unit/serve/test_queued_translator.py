@@ -9,7 +9,7 @@ import pytest
 
 from seq2see.serve.errors import BadRequest
 from seq2see.serve.model_registry import ModelRegistry
-from seq2see.serve.queued_translator import ENGINE_FAILED_MESSAGE, create_route_translator
+from seq2see.serve.queued_translator import ENGINE_FAILED_MESSAGE, create_request_translator
 from seq2see.serve.service import Service
 from seq2see.serve.work_queue import RequestContext, WorkerThreads, WorkQueue
 
@@ -20,7 +20,7 @@ def create_translator(service: Service, source: str, target: str, **options: Any
     route = service.models.find_route(source, target)
     assert route is not None
     context = RequestContext.with_timeout(10, "a")
-    return create_route_translator(route, service.queue, context, **options)
+    return create_request_translator(route, service.queue, context, **options)
 
 
 def test_pivot_translation_combines_texts_and_alignments(service: Service) -> None:
@@ -83,7 +83,7 @@ def test_file_waits_while_queue_is_full(registry: Registry) -> None:
     workers = WorkerThreads(queue)
     assert route is not None
     context = RequestContext.with_timeout(20, "file")
-    translator = create_route_translator(route, queue, context, retry_when_full=True)
+    translator = create_request_translator(route, queue, context, retry_when_full=True)
     translations = translator.translate([f"line {n}" for n in range(600)])
     assert [each.text for each in translations] == [f"line-de {n}-de" for n in range(600)]
     workers.stop(5)

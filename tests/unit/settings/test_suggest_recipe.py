@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from seq2see.data.fables import load_fables
+from seq2see.data.fables import load_fables_split
 from seq2see.data.quality.analysis import analyze_corpus
 from seq2see.data.quality.report import CorpusReport, ModelSuggestion
 from seq2see.data.readers import SentencePair
@@ -15,7 +15,8 @@ from seq2see.training.builder import RunBuilder
 from seq2see.training.run_directory import RunPlan
 
 PAIRS = [
-    SentencePair(fable.source, fable.target) for fable in load_fables("valid", short=True)[:300]
+    SentencePair(fable.source, fable.target)
+    for fable in load_fables_split("valid", short=True)[:300]
 ]
 
 

@@ -9,7 +9,7 @@ import pytest
 from seq2see.errors import InputError
 from seq2see.text import (
     TextSpan,
-    join_sentences,
+    replace_sentence_spans,
     sentence_splitting,
     split_long_sentence,
     split_sentences,
@@ -44,27 +44,33 @@ def test_number_of_sentences(language: str, text: str, expected: int) -> None:
     spans = split_sentences(text, language)
     assert len(spans) == expected
     assert all(text[span.start : span.end] == span.text == span.text.strip() for span in spans)
-    assert join_sentences(text, spans, texts(spans)) == text
+    assert replace_sentence_spans(text, spans, texts(spans)) == text
 
 
 def test_joined_translations_keep_white_space() -> None:
     text = "  One.  Two!\n\n\tThree? "
     spans = split_sentences(text, "en")
     assert texts(spans) == ["One.", "Two!", "Three?"]
-    assert join_sentences(text, spans, ["Eins.", "Zwei!", "Drei?"]) == "  Eins.  Zwei!\n\n\tDrei? "
-    assert join_sentences(" \n", [], []) == " \n"
+    assert (
+        replace_sentence_spans(text, spans, ["Eins.", "Zwei!", "Drei?"])
+        == "  Eins.  Zwei!\n\n\tDrei? "
+    )
+    assert replace_sentence_spans(" \n", [], []) == " \n"
 
 
 def test_separator_between_adjacent_sentences() -> None:
     text = "你好。再见。\n好。"
     spans = split_sentences(text, "zh")
-    assert join_sentences(text, spans, ["Hello.", "Bye.", "Good."], " ") == "Hello. Bye.\nGood."
-    assert join_sentences(text, spans, ["Hello.", "Bye.", "Good."]) == "Hello.Bye.\nGood."
+    assert (
+        replace_sentence_spans(text, spans, ["Hello.", "Bye.", "Good."], " ")
+        == "Hello. Bye.\nGood."
+    )
+    assert replace_sentence_spans(text, spans, ["Hello.", "Bye.", "Good."]) == "Hello.Bye.\nGood."
 
 
 def test_number_of_replacements_is_checked() -> None:
     with pytest.raises(InputError, match="2 `replacements`, one per span, but are 1 instead"):
-        join_sentences("One. Two.", split_sentences("One. Two.", "en"), ["Eins."])
+        replace_sentence_spans("One. Two.", split_sentences("One. Two.", "en"), ["Eins."])
 
 
 def words(text: str) -> int:
@@ -114,7 +120,7 @@ def test_offsets_refer_to_the_whole_text() -> None:
     second = split_sentences(text, "en")[1]
     parts = split_long_sentence(second, 10, len)
     assert all(text[part.start : part.end] == part.text for part in parts)
-    assert join_sentences(text, parts, texts(parts)) == text
+    assert replace_sentence_spans(text, parts, texts(parts)) == text
 
 
 def test_max_tokens_must_be_positive() -> None:
@@ -135,8 +141,8 @@ def test_long_text_is_split_in_linear_time(unit: str) -> None:
     spans = split_sentences(text, "en")
     parts = [part for span in spans for part in split_long_sentence(span, 100, len)]
     assert time.process_time() - start < 2
-    assert join_sentences(text, spans, texts(spans)) == text
-    assert join_sentences(text, parts, texts(parts)) == text
+    assert replace_sentence_spans(text, spans, texts(spans)) == text
+    assert replace_sentence_spans(text, parts, texts(parts)) == text
 
 
 def test_sentences_do_not_depend_on_the_window() -> None:
@@ -165,7 +171,9 @@ def test_non_ascii_space_before_full_stop(space: str, capfd: pytest.CaptureFixtu
     """These characters make sentencex panic."""
     text = f"i.e.A{space}. “B”"
     assert (
-        join_sentences(text, split_sentences(text, "pt"), texts(split_sentences(text, "pt")))
+        replace_sentence_spans(
+            text, split_sentences(text, "pt"), texts(split_sentences(text, "pt"))
+        )
         == text
     )
     assert capfd.readouterr().err == ""

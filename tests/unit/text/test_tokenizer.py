@@ -26,7 +26,7 @@ from seq2see.text import (
     Tokenizer,
     TokenizerConfig,
     TokenizerPair,
-    normalize,
+    normalize_unicode_and_spaces,
     subword_sampling,
 )
 
@@ -198,7 +198,7 @@ def test_without_byte_fallback_characters_are_unknown() -> None:
     ],
 )
 def test_normalization_forms(how: Any, text: str, expected: str) -> None:
-    assert normalize(text, how) == expected
+    assert normalize_unicode_and_spaces(text, how) == expected
     tokenizer = train(normalization=how)
     assert tokenizer.normalize(text) == tokenizer.decode(tokenizer.encode(text)) == expected
 

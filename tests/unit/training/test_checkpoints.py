@@ -11,10 +11,10 @@ import torch
 from seq2see.errors import InputError
 from seq2see.training import checkpoints
 from seq2see.training.checkpoints import (
-    CheckpointableModel,
-    CheckpointableOptimizer,
     CheckpointDirectory,
-    Checkpointer,
+    CheckpointSaver,
+    ModelCheckpointAdapter,
+    OptimizerCheckpointAdapter,
     StateSnapshot,
 )
 from seq2see.training.config import CheckpointConfig
@@ -29,8 +29,8 @@ class Run:
         settings = CheckpointConfig(**config)  # type: ignore[arg-type]
         self.model = torch.nn.Linear(1, 1, bias=False)
         self.checkpoints = CheckpointDirectory(directory, settings.keep_last, settings.interval)
-        parts = {"model": CheckpointableModel(self.model)}
-        self.checkpointer = Checkpointer(
+        parts = {"model": ModelCheckpointAdapter(self.model)}
+        self.checkpointer = CheckpointSaver(
             self.checkpoints, settings, parts, WorkerGroup(), lambda: self.best_update
         )
         self.best_update = 0
@@ -111,8 +111,8 @@ def test_checkpoint_with_missing_file_is_damaged(tmp_path: Path) -> None:
     run.model.weight.grad = torch.ones(1, 1)
     optimizer.step()
     parts = {
-        "model": CheckpointableModel(run.model),
-        "optimizer": CheckpointableOptimizer(optimizer, run.model),
+        "model": ModelCheckpointAdapter(run.model),
+        "optimizer": OptimizerCheckpointAdapter(optimizer, run.model),
     }
     directory = run.checkpoints.save(4, parts)
     run.checkpoints.restore(4, parts)
@@ -126,7 +126,7 @@ def test_worker_without_snapshot_takes_part_in_gathering(monkeypatch) -> None:
     gathered: list[torch.Tensor] = []
     gather = lambda tensor: gathered.append(tensor) or tensor  # noqa: E731
     monkeypatch.setattr(checkpoints, "full_tensor", gather)
-    part = CheckpointableModel(torch.nn.Linear(2, 3))
+    part = ModelCheckpointAdapter(torch.nn.Linear(2, 3))
     assert StateSnapshot(part, keep_tensors=False).tensors() == {}
     assert len(gathered) == 2
     assert StateSnapshot(part).tensors().keys() == {"weight", "bias"}
@@ -138,6 +138,6 @@ def test_truncated_checkpoint_is_named_in_error(tmp_path: Path) -> None:
     file = run.checkpoints.path(12) / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-3])
     with pytest.raises(InputError, match="000000012 is damaged: .*; delete it to continue from"):
-        run.checkpoints.restore(12, {"model": CheckpointableModel(run.model)})
+        run.checkpoints.restore(12, {"model": ModelCheckpointAdapter(run.model)})
     with pytest.raises(InputError, match="000000012 is damaged: .*; delete it to continue from"):
         _ = run.result

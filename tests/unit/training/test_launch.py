@@ -10,7 +10,7 @@ import pytest
 from torch.distributed import HashStore
 from torch.distributed.distributed_c10d import Store
 
-from seq2see.training.launch import choose_unused_store_prefix
+from seq2see.training.launch import create_unused_prefix_store
 
 
 def read_addresses(store: Store, delays: list[float]) -> list[str]:
@@ -19,7 +19,7 @@ def read_addresses(store: Store, delays: list[float]) -> list[str]:
 
     def work(rank: int) -> str:
         time.sleep(delays[rank])
-        own = choose_unused_store_prefix(store, rank, world_size)
+        own = create_unused_prefix_store(store, rank, world_size)
         own.set(f"address {rank}", f"{rank} of {delays}")
         return " | ".join(own.get(f"address {other}").decode() for other in range(world_size))
 

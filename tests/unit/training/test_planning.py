@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from seq2see.training import planning
-from seq2see.training.config import TrainingConfig, ValidationConfig
+from seq2see.training.config import TrainingLoopConfig, ValidationConfig
 from seq2see.training.planning import _plan_updates, choose_processes, choose_threads
 
 
@@ -43,7 +43,7 @@ def test_each_worker_has_minimum_number_of_tokens(
 
 def test_time_limit_includes_validations_and_final_scores() -> None:
     settings = SimpleNamespace(
-        training=TrainingConfig(max_minutes=10.0), validation=ValidationConfig(interval=100)
+        training=TrainingLoopConfig(max_minutes=10.0), validation=ValidationConfig(interval=100)
     )
     builder = SimpleNamespace(run_config=settings)
     assert _plan_updates(builder, 1.0, 50.0, 60.0) == 540 / 1.5

@@ -18,7 +18,7 @@ from seq2see.training.trainer import (
     UpdateLimit,
     UpdateReport,
 )
-from seq2see.training.validation import ValidationListener
+from seq2see.training.validation import PeriodicValidator
 
 REPORT = UpdateReport(0, 0, 1, 1, 0, 0)
 
@@ -46,7 +46,7 @@ def test_patience_ends_the_run() -> None:
     """The stop is final: a model is written."""
     unused: Any = None
     config = ValidationConfig(metric="chrf", patience=2)
-    listener = ValidationListener(unused, unused, config, [], unused)
+    listener = PeriodicValidator(unused, unused, config, [], unused)
     listener.restore({"best_value": 30.0, "best_update": 100, "validations_since_best": 1})
     assert listener.stop_reason is None
     listener.restore({"best_value": 30.0, "best_update": 100, "validations_since_best": 2})

@@ -9,8 +9,8 @@ import pytest
 
 from seq2see.training.training_log import (
     TensorBoardWriter,
-    draw_training_curves,
     is_tensorboard_installed,
+    save_training_curves,
 )
 
 
@@ -35,7 +35,7 @@ def validation_record(update: int, seconds: float = 0.0) -> dict[str, Any]:
 @pytest.mark.parametrize("updates", [0, 200])
 def test_curves_are_drawn_for_any_log(tmp_path: Path, updates: int) -> None:
     records = [train_record(n) for n in range(updates)]
-    draw_training_curves([*records, validation_record(5)], tmp_path / "curves.png", "en → de")
+    save_training_curves([*records, validation_record(5)], tmp_path / "curves.png", "en → de")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -15,11 +15,11 @@ from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PackedIds
 from seq2see.training.checkpoints import (
-    CheckpointableJson,
-    CheckpointableModel,
-    CheckpointableOptimizer,
     CheckpointDirectory,
     ExponentialMovingAverage,
+    JsonCheckpointAdapter,
+    ModelCheckpointAdapter,
+    OptimizerCheckpointAdapter,
     average_checkpoints,
 )
 from seq2see.training.distributed import WorkerGroup, choose_dtype
@@ -245,9 +245,9 @@ def test_mixed_seeds_are_distinct() -> None:
 
 def parts_of(objective: Objective, updater: ModelUpdater, progress: TrainingProgress) -> dict:
     return {
-        "model": CheckpointableModel(objective.model),
-        "optimizer": CheckpointableOptimizer(updater.optimizer, objective.model),
-        "progress": CheckpointableJson(progress),
+        "model": ModelCheckpointAdapter(objective.model),
+        "optimizer": OptimizerCheckpointAdapter(updater.optimizer, objective.model),
+        "progress": JsonCheckpointAdapter(progress),
     }
 
 
@@ -272,33 +272,33 @@ def test_last_and_protected_checkpoints_are_kept(tmp_path: Path) -> None:
     checkpoints, objective = CheckpointDirectory(tmp_path, keep_last=2), build_objective()
     for update in range(1, 6):
         checkpoints.save(
-            update, {"model": CheckpointableModel(objective.model)}, protected_updates={2}
+            update, {"model": ModelCheckpointAdapter(objective.model)}, protected_updates={2}
         )
     assert checkpoints.saved_updates() == [2, 4, 5]
 
 
 def test_incomplete_checkpoint_is_ignored(tmp_path: Path, monkeypatch) -> None:
     checkpoints, objective = CheckpointDirectory(tmp_path, keep_last=2), build_objective()
-    checkpoints.save(1, {"model": CheckpointableModel(objective.model)})
+    checkpoints.save(1, {"model": ModelCheckpointAdapter(objective.model)})
     monkeypatch.setattr(Path, "rename", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(
         TrainingError, match="000000002 cannot be written: disk full; earlier check"
     ):
-        checkpoints.save(2, {"model": CheckpointableModel(objective.model)})
+        checkpoints.save(2, {"model": ModelCheckpointAdapter(objective.model)})
     assert checkpoints.saved_updates() == [1]
     monkeypatch.undo()
-    checkpoints.save(2, {"model": CheckpointableModel(objective.model)})
+    checkpoints.save(2, {"model": ModelCheckpointAdapter(objective.model)})
     assert checkpoints.saved_updates() == [1, 2]
 
 
 def test_damaged_checkpoint_is_named_in_error(tmp_path: Path) -> None:
     checkpoints, objective = CheckpointDirectory(tmp_path, keep_last=2), build_objective()
-    directory = checkpoints.save(1, {"model": CheckpointableModel(objective.model)})
+    directory = checkpoints.save(1, {"model": ModelCheckpointAdapter(objective.model)})
     (directory / "state.json").write_text("{")
     with pytest.raises(
         InputError, match="000000001 is damaged: .*; delete it to continue from the previous"
     ):
-        checkpoints.restore(1, {"model": CheckpointableModel(objective.model)})
+        checkpoints.restore(1, {"model": ModelCheckpointAdapter(objective.model)})
 
 
 def test_average_of_checkpoints(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_average_of_checkpoints(tmp_path: Path) -> None:
         with torch.no_grad():
             objective.model.output.tokens.weight_VM.fill_(float(update))
         files.append(
-            checkpoints.save(update, {"model": CheckpointableModel(objective.model)})
+            checkpoints.save(update, {"model": ModelCheckpointAdapter(objective.model)})
             / "model.safetensors"
         )
     mean = average_checkpoints(files)

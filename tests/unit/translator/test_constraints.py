@@ -10,7 +10,7 @@ import pytest
 
 from seq2see.bundle import SpecialTokens
 from seq2see.engines.base import BatchResult, Engine
-from seq2see.search import Hypothesis, SearchInput
+from seq2see.search import Hypothesis, SentenceSearchInput
 from seq2see.text import EOS_ID, TokenizerConfig, TokenizerPair
 from seq2see.translator import TranslationOptions, Translator
 from seq2see.translator.constraints import LexicalConstraints
@@ -70,7 +70,7 @@ def test_many_constraints_equal_single_constraints(
         LexicalConstraints(TranslationOptions(glossary={word: term}), tokenizers.target, language)
         for word, term in glossary.items()
     ]
-    source = SearchInput(9)
+    source = SentenceSearchInput(9)
     for sentence in LINES[::7]:
         terms = [
             term for one in alone for term in one.constrain_input(source, sentence, True).required

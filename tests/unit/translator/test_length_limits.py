@@ -18,7 +18,7 @@ from seq2see.training.builder import RunBuilder
 from seq2see.training.config import ValidationConfig
 from seq2see.training.distributed import WorkerGroup
 from seq2see.training.run_directory import RunDirectory
-from seq2see.training.training_session import PreparedRun, prepare_run
+from seq2see.training.training_session import ProcessCountAndNotes, prepare_run_files
 
 LEARNED = {"positions": {"kind": "learned", "max_length": 24}}
 LINFORMER = {"encoder_attention": {"kind": "linformer", "max_length": 24, "rank": 4}}
@@ -42,8 +42,8 @@ class Run:
         )
         self.ingredients = recipe.build_run_config(home)
 
-    def prepared(self) -> PreparedRun:
-        return prepare_run(self.ingredients, self.folder, resume=False)
+    def prepared(self) -> ProcessCountAndNotes:
+        return prepare_run_files(self.ingredients, self.folder, resume=False)
 
     def builder(self) -> RunBuilder:
         return RunBuilder(self.ingredients, self.folder, WorkerGroup())

@@ -12,11 +12,11 @@ from seq2see.serve.layout_preserving_translation import (
     find_translatable_spans,
     join_span_translations,
 )
-from seq2see.serve.queued_translator import PivotTranslator, QueuedTranslator
+from seq2see.serve.queued_translator import QueuedRequestTranslator, RouteTranslator
 from seq2see.text import TokenizerConfig, TokenizerPair
 from seq2see.translator import (
     AlignmentLink,
-    SentenceAlignment,
+    SentenceOffsets,
     Translation,
     TranslationFlag,
     TranslationOptions,
@@ -109,7 +109,7 @@ class Model:
                 0.0,
                 0.0,
                 alignment=(AlignmentLink(0, 3, 0, 3, 1.0),),
-                sentences=(place := (SentenceAlignment(0, len(line), 0, len(line), 0.0),)),
+                sentences=(place := (SentenceOffsets(0, len(line), 0, len(line), 0.0),)),
                 alternatives=(Translation(line, 0.0, 0.0, sentences=place),),
             )
             for line in lines
@@ -117,9 +117,9 @@ class Model:
 
 
 def test_offsets_are_unknown_after_pivot_or_placeholder() -> None:
-    legs = [cast("QueuedTranslator", Model()) for _ in range(2)]
-    assert PivotTranslator(legs[:1]).translate("the cat", TranslationOptions()).sentences
-    found = PivotTranslator(legs).translate("the cat", TranslationOptions())
+    legs = [cast("QueuedRequestTranslator", Model()) for _ in range(2)]
+    assert RouteTranslator(legs[:1]).translate("the cat", TranslationOptions()).sentences
+    found = RouteTranslator(legs).translate("the cat", TranslationOptions())
     assert not any(each.sentences for each in (found, *found.alternatives))
     (kept,) = translate_protected(cast("Translator", Model()), ["the {x} cat"])
     assert "{x}" in kept.text

@@ -20,10 +20,10 @@ from seq2see.engines.base import BatchResult, collect_in_order
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError
 from seq2see.model import ModelConfig, Transformer
-from seq2see.search import Beam, Hypothesis, SearchConfig, SearchInput
+from seq2see.search import Beam, Hypothesis, SearchConfig, SentenceSearchInput
 from seq2see.text import EOS_ID, TokenizerConfig, TokenizerPair
 from seq2see.text.languages import find_word_offsets
-from seq2see.text.tokenizer import find_piece_offsets, find_source_offsets
+from seq2see.text.tokenizer import find_offsets_in_decoded_text, find_offsets_in_original_text
 from seq2see.translator import Translation, TranslationFlag, TranslationOptions, Translator
 from seq2see.translator.constraints import LexicalConstraints, PhrasePattern, WordBoundaryProcessor
 from seq2see.translator.result_builder import (
@@ -35,12 +35,12 @@ from seq2see.translator.result_builder import (
 
 LIMIT = 24
 FEW = {"length": {"max_ratio": 0.5, "max_extra": 6}}
-LINES = [fable.source for fable in fables.load_fables("test")[:40]]
+LINES = [fable.source for fable in fables.load_fables_split("test")[:40]]
 
 
 @pytest.fixture(scope="module")
 def tokenizers() -> TokenizerPair:
-    texts = fables.load_fables("valid")
+    texts = fables.load_fables_split("valid")
     config = TokenizerConfig(vocab_size=600)
     return TokenizerPair.train((f.source for f in texts), (f.target for f in texts), config)
 
@@ -264,7 +264,7 @@ def test_results_do_not_depend_on_the_batch(name: str, engine, tokenizers) -> No
     options = TranslationOptions().with_settings({**FEW, **SEARCHES[name]})
     wishes = LexicalConstraints(options, tokenizers.target, "fr")
     sources = [
-        wishes.constrain_input(SearchInput(len(sentence) + 1, line), text, True)
+        wishes.constrain_input(SentenceSearchInput(len(sentence) + 1, line), text, True)
         for line, (sentence, text) in enumerate(zip(ids, LINES, strict=True))
     ]
     order = random.Random(3).sample(range(len(ids)), len(ids))  # noqa: S311
@@ -300,7 +300,10 @@ def test_several_batches_equal_one_batch(translator: Translator, engine) -> None
 
 def test_first_batch_is_returned_before_the_next(translator, engine, monkeypatch) -> None:
     few = TorchEngine(engine.model, max_batch_size=3)
-    asked = [translator.tokenizers.source.encode_batch(LINES), [SearchInput(9)] * len(LINES)]
+    asked = [
+        translator.tokenizers.source.encode_batch(LINES),
+        [SentenceSearchInput(9)] * len(LINES),
+    ]
     begun = []
     monkeypatch.setattr(
         few, "_build_decoder", lambda *a, m=few._build_decoder: begun.append(1) or m(*a)
@@ -429,7 +432,7 @@ def test_score_of_split_line_is_weighted_by_tokens(translator: Translator) -> No
 
 def test_term_that_starts_another_term_is_met(translator: Translator) -> None:
     encode = translator.tokenizers.target.encode
-    words = [word for fable in fables.load_fables("valid") for word in fable.target.split()]
+    words = [word for fable in fables.load_fables_split("valid") for word in fable.target.split()]
     term = next(w for w in words if w.isalpha() and encode(w + "te")[: len(encode(w))] == encode(w))
     for beam_size in (1, 4):
         found = translator.translate(
@@ -548,7 +551,7 @@ def test_repetition_must_be_consecutive() -> None:
 def test_piece_offsets_cover_the_text(tokenizers: TokenizerPair) -> None:
     text = "The cat — 🦊 slept ▁ here."
     ids = tokenizers.target.encode(text)
-    spans = find_piece_offsets(tokenizers.target, ids, text)
+    spans = find_offsets_in_decoded_text(tokenizers.target, ids, text)
     assert "".join(text[a:b] for a, b in spans) == text.replace(" ", "")
     fox = [text[a:b] for a, b in spans if a <= text.index("🦊") < b]
     assert fox == ["🦊"]
@@ -556,7 +559,7 @@ def test_piece_offsets_cover_the_text(tokenizers: TokenizerPair) -> None:
 
 def test_source_offsets_refer_to_the_original_text(tokenizers: TokenizerPair) -> None:
     text = " The  cat\u2028slept cafe\u0301."
-    spans = find_source_offsets(tokenizers.source, tokenizers.source.encode(text), text)
+    spans = find_offsets_in_original_text(tokenizers.source, tokenizers.source.encode(text), text)
     assert "".join("".join(text[a:b] for a, b in spans).split()) == "".join(text.split())
     assert any(text[a:b].endswith("e\u0301") for a, b in spans)
 
@@ -564,8 +567,8 @@ def test_source_offsets_refer_to_the_original_text(tokenizers: TokenizerPair) ->
 def test_alignment_links_of_known_attention(tokenizers: TokenizerPair) -> None:
     source, target = "The cat.", "Le chat."
     ids = [tokenizers.source.encode(source), tokenizers.target.encode(target)]
-    columns = find_source_offsets(tokenizers.source, ids[0], source)
-    rows = find_piece_offsets(tokenizers.target, ids[1], target)
+    columns = find_offsets_in_original_text(tokenizers.source, ids[0], source)
+    rows = find_offsets_in_decoded_text(tokenizers.target, ids[1], target)
     attention = torch.zeros(len(rows) + 1, len(columns))
     for row, (start, _) in enumerate(rows):  # the word at the same place, and a little of the first
         same = [c for c, (a, _) in enumerate(columns) if (a >= 4) == (start >= 3)]

@@ -22,13 +22,13 @@ from seq2see.data.fables.phrases_and_clauses import (
     capitalize_sentences,
     compute_alignment,
     contract_and_elide,
-    render_text,
+    join_words,
 )
 from seq2see.data.fables.pronoun_pairs import (
     MinimalPairSentence,
-    build_textbook_pair,
-    generate_pronoun_sentence_pair,
-    is_reserved_pair,
+    build_textbook_minimal_pair,
+    generate_pronoun_minimal_pair,
+    is_reserved_noun_adjective_pair,
 )
 from seq2see.data.fables.statements import CONSTRUCTIONS
 from seq2see.data.fables.word_choice import FULL_LEXICON, SHORT_LEXICON, WordChooser
@@ -40,7 +40,7 @@ MIN_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class CorpusSizes:
+class FablesCorpusSettings:
     """Numbers of sentences, and other properties of a corpus."""
 
     test: int
@@ -55,10 +55,10 @@ class CorpusSizes:
 
 
 CORPUS_SIZES = {
-    False: CorpusSizes(
+    False: FablesCorpusSettings(
         test=2000, valid=2000, train=32_000, unseen=1000, max_words=30, pronoun_share=0.27
     ),
-    True: CorpusSizes(
+    True: FablesCorpusSettings(
         test=1000, valid=1000, train=10_000, unseen=400, max_words=18, pronoun_share=0.35
     ),
 }
@@ -99,7 +99,7 @@ class PronounAnnotation:
 
 
 @dataclass(frozen=True, slots=True)
-class Fable:
+class FableSentencePair:
     """A sentence with its translation and annotations."""
 
     source: str
@@ -111,26 +111,26 @@ class Fable:
     pronoun: PronounAnnotation | None = None
 
 
-def load_fables(split: SplitName, short: bool = False) -> list[Fable]:
+def load_fables_split(split: SplitName, short: bool = False) -> list[FableSentencePair]:
     """Return a split of the corpus, or of the short corpus."""
     return list(_generate_splits(short)[split])
 
 
-def load_pronoun_cases(split: SplitName, short: bool = False) -> list[Fable]:
+def load_pronoun_cases(split: SplitName, short: bool = False) -> list[FableSentencePair]:
     """Return the fables of a split in which the predicate decides between "il" and "elle"."""
-    return [f for f in load_fables(split, short) if f.pronoun and f.pronoun.contrastive_pair]
+    return [f for f in load_fables_split(split, short) if f.pronoun and f.pronoun.contrastive_pair]
 
 
-def load_unseen_pairs(short: bool = False) -> list[Fable]:
+def load_unseen_pronoun_cases(short: bool = False) -> list[FableSentencePair]:
     """Return decisive cases whose antecedent and predicate are in no other sentence together."""
     return list(_generate_unseen(short))
 
 
 @cache
-def _generate_splits(short: bool) -> dict[SplitName, tuple[Fable, ...]]:
+def _generate_splits(short: bool) -> dict[SplitName, tuple[FableSentencePair, ...]]:
     chooser = _create_chooser(SEED + short, short)
-    sizes, textbook = CORPUS_SIZES[short], build_textbook_pair(chooser)
-    seen = {render_text(_english_words(item.phrase)).lower() for item in textbook}
+    sizes, textbook = CORPUS_SIZES[short], build_textbook_minimal_pair(chooser)
+    seen = {join_words(_english_words(item.phrase)).lower() for item in textbook}
     fables = _accept(_draw_sentences(chooser, sizes, short), sizes.max_words, seen)
     return {
         "test": (*map(_build_pronoun_case, textbook), *_take(fables, sizes.test - len(textbook))),
@@ -140,7 +140,7 @@ def _generate_splits(short: bool) -> dict[SplitName, tuple[Fable, ...]]:
 
 
 @cache
-def _generate_unseen(short: bool) -> tuple[Fable, ...]:
+def _generate_unseen(short: bool) -> tuple[FableSentencePair, ...]:
     chooser = _create_chooser(SEED + 2 + short, short)
     sizes = CORPUS_SIZES[short]
     return _take(_accept(_draw_unseen(chooser, short), sizes.max_words, set()), sizes.unseen)
@@ -156,11 +156,11 @@ SentenceDraft = MinimalPairSentence | tuple[str, BilingualPhrase]
 
 def _draw_unseen(chooser: WordChooser, short: bool) -> Iterator[tuple[SentenceDraft, ...]]:
     while True:
-        yield generate_pronoun_sentence_pair(chooser, short, unseen=True)
+        yield generate_pronoun_minimal_pair(chooser, short, unseen=True)
 
 
 def _draw_sentences(
-    chooser: WordChooser, sizes: CorpusSizes, short: bool
+    chooser: WordChooser, sizes: FablesCorpusSettings, short: bool
 ) -> Iterator[tuple[SentenceDraft, ...]]:
     """Yield single sentences and minimal pairs without end."""
     usable = [each for each in CONSTRUCTIONS if each.in_short_corpus or not short]
@@ -168,7 +168,7 @@ def _draw_sentences(
     while True:
         drafts: tuple[SentenceDraft, ...]
         if chooser.chance(sizes.pronoun_share):
-            drafts = generate_pronoun_sentence_pair(chooser, short)
+            drafts = generate_pronoun_minimal_pair(chooser, short)
         else:
             construction = chooser.pick(weighted)
             drafts = ((construction.name, construction.build(chooser)),)
@@ -178,10 +178,10 @@ def _draw_sentences(
 
 def _accept(
     drawn: Iterator[tuple[SentenceDraft, ...]], max_words: int, seen: set[str]
-) -> Iterator[list[Fable]]:
+) -> Iterator[list[FableSentencePair]]:
     """Yield the sentences that are new and have an allowed length."""
     for drafts in drawn:
-        sources = [render_text(_english_words(_get_phrase(draft))).lower() for draft in drafts]
+        sources = [join_words(_english_words(_get_phrase(draft))).lower() for draft in drafts]
         if seen.isdisjoint(sources) and all(_fits(_get_phrase(d), max_words) for d in drafts):
             seen.update(sources)
             yield [
@@ -196,9 +196,9 @@ def _get_phrase(draft: SentenceDraft) -> BilingualPhrase:
     return draft.phrase if isinstance(draft, MinimalPairSentence) else draft[1]
 
 
-def _take(fables: Iterator[list[Fable]], count: int) -> tuple[Fable, ...]:
+def _take(fables: Iterator[list[FableSentencePair]], count: int) -> tuple[FableSentencePair, ...]:
     """Take at least `count` fables; minimal pairs are not split."""
-    taken: list[Fable] = []
+    taken: list[FableSentencePair] = []
     while len(taken) < count:
         taken.extend(next(fables))
     return tuple(taken)
@@ -221,18 +221,18 @@ def _french_words(phrase: BilingualPhrase) -> tuple[AlignedWord, ...]:
 
 
 def _render_french(phrase: BilingualPhrase) -> str:
-    return render_text(_french_words(phrase), spaced_marks="?!")
+    return join_words(_french_words(phrase), spaced_marks="?!")
 
 
 def _build_fable(
     phrase: BilingualPhrase, construction: str, pronoun: PronounAnnotation | None = None
-) -> Fable:
+) -> FableSentencePair:
     en, fr = _english_words(phrase), _french_words(phrase)
-    texts = render_text(en), render_text(fr, spaced_marks="?!")
-    return Fable(*texts, compute_alignment(en, fr), construction, pronoun)
+    texts = join_words(en), join_words(fr, spaced_marks="?!")
+    return FableSentencePair(*texts, compute_alignment(en, fr), construction, pronoun)
 
 
-def _build_pronoun_case(item: MinimalPairSentence) -> Fable:
+def _build_pronoun_case(item: MinimalPairSentence) -> FableSentencePair:
     """Return a sentence of a minimal pair as a fable with its pronoun annotation."""
     en, fr = _english_words(item.phrase), _french_words(item.phrase)
     distractor: PronounRole = "object" if item.antecedent == "subject" else "subject"
@@ -257,7 +257,7 @@ def _build_contrastive_pairs(item: MinimalPairSentence) -> tuple[ContrastivePair
     masked = item.rebuild(correct=True, masked=True), item.rebuild(correct=False, masked=True)
     pair, masked_pair = (
         ContrastivePair(
-            render_text(_english_words(correct)), _render_french(correct), _render_french(wrong)
+            join_words(_english_words(correct)), _render_french(correct), _render_french(wrong)
         )
         for correct, wrong in (phrases, masked)
     )
@@ -273,14 +273,18 @@ def _reserved_words() -> dict[str, frozenset[str]]:
     """Return for each form of a noun the words that no sentence of the splits may contain."""
     reserved: dict[str, frozenset[str]] = {}
     for noun in NOUNS:
-        adjectives = [adjective.en for adjective in ADJECTIVES if is_reserved_pair(noun, adjective)]
+        adjectives = [
+            adjective.en
+            for adjective in ADJECTIVES
+            if is_reserved_noun_adjective_pair(noun, adjective)
+        ]
         forms = {word for adjective in adjectives for word in _adjective_forms(adjective)}
         reserved[noun.en] = reserved[noun.en_plural] = frozenset(forms)
     return reserved
 
 
 def _adjective_forms(adjective: str) -> tuple[str, ...]:
-    graded = morphology.comparative_form(adjective), morphology.superlative_form(adjective)
+    graded = morphology.inflect_comparative(adjective), morphology.inflect_superlative(adjective)
     return adjective, *(word for word in graded if " " not in word)
 
 

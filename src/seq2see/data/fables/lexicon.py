@@ -295,9 +295,9 @@ def parse_noun(line: str, kind: NounKind) -> Noun:
     assert gender in {"m", "f"}
     return Noun(
         en,
-        en_plural or morphology.english_plural(en),
+        en_plural or morphology.inflect_english_plural(en),
         fr,
-        fr_plural or morphology.french_plural(fr),
+        fr_plural or morphology.inflect_french_plural(fr),
         "m" if gender == "m" else "f",
         kind,
     )
@@ -331,7 +331,7 @@ class Adjective:
         if self.uses_avoir:
             return self.fr
         word = self.fr if gender == "m" else self.feminine
-        return morphology.french_plural(word) if plural else word
+        return morphology.inflect_french_plural(word) if plural else word
 
     def fits_noun(self, noun: Noun) -> bool:
         """Return whether the adjective can describe a noun."""
@@ -448,7 +448,7 @@ def parse_adjective(line: str) -> Adjective:
     return Adjective(
         en,
         fr,
-        feminine or morphology.feminine_form(fr),
+        feminine or morphology.inflect_feminine(fr),
         frozenset(kinds),  # type: ignore[arg-type]
         precedes_noun="<" in codes,
         is_hindrance="!" in codes,

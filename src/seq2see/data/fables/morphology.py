@@ -12,35 +12,35 @@ MORE_ADJECTIVES = frozenset({"cowardly", "slippery", "sour", "vast"})
 """Adjectives that take "more", although their form would allow "-er"."""
 
 
-def english_plural(noun: str) -> str:
+def inflect_english_plural(noun: str) -> str:
     """Return the regular plural: foxes, berries."""
     if re.search(r"[^aeiou]y$", noun):
         return noun[:-1] + "ies"
     return noun + ("es" if re.search(r"(s|x|ch|sh)$", noun) else "s")
 
 
-def third_person_form(verb: str) -> str:
+def inflect_third_person(verb: str) -> str:
     """Return the third person singular: crosses, carries, goes."""
     if verb == "have":
         return "has"
-    return verb + "es" if verb.endswith("o") else english_plural(verb)
+    return verb + "es" if verb.endswith("o") else inflect_english_plural(verb)
 
 
-def past_form(verb: str) -> str:
+def inflect_regular_past(verb: str) -> str:
     """Return the regular past: crossed, carried, stopped, liked."""
     if re.search(r"[^aeiou]y$", verb):
         return verb[:-1] + "ied"
     return _double_last_letter(verb).removesuffix("e") + "ed"
 
 
-def ing_form(verb: str) -> str:
+def inflect_ing_form(verb: str) -> str:
     """Return the -ing form: crossing, stopping, liking, seeing, lying."""
     if verb.endswith("ie"):
         return verb[:-2] + "ying"
     return re.sub(r"(?<=[^aeiouy])e$|(?<=u)e$", "", _double_last_letter(verb)) + "ing"
 
 
-def comparative_form(adjective: str) -> str:
+def inflect_comparative(adjective: str) -> str:
     """Return the comparative: wider, bigger, heavier, more careful."""
     if adjective in MORE_ADJECTIVES:
         return f"more {adjective}"
@@ -52,9 +52,9 @@ def comparative_form(adjective: str) -> str:
     return _double_last_letter(adjective).removesuffix("e") + "er"
 
 
-def superlative_form(adjective: str) -> str:
+def inflect_superlative(adjective: str) -> str:
     """Return the superlative: widest, most careful."""
-    more = comparative_form(adjective)
+    more = inflect_comparative(adjective)
     return more.replace("more ", "most ") if more.startswith("more ") else more[:-2] + "est"
 
 
@@ -65,7 +65,7 @@ def _double_last_letter(word: str) -> str:
 Gender = Literal["m", "f"]
 
 
-def french_plural(word: str) -> str:
+def inflect_french_plural(word: str) -> str:
     """Return the plural of a noun or masculine adjective: renards, animaux, oiseaux, gris."""
     if word.endswith(("s", "x", "z")):
         return word
@@ -87,7 +87,7 @@ FEMININE_ENDINGS = [
 ]
 
 
-def feminine_form(adjective: str) -> str:
+def inflect_feminine(adjective: str) -> str:
     """Return the feminine of a regular adjective: grande, fière, heureuse, belle, craintive."""
     ending, new = next(rule for rule in FEMININE_ENDINGS if re.search(rule[0], adjective))
     return re.sub(ending, new, adjective, count=1)
@@ -187,7 +187,7 @@ savoir sais sait savent sav saur su
 PRINCIPAL_PARTS = {line.split()[0]: line.split() for line in IRREGULAR_VERBS.strip().splitlines()}
 
 
-def conjugate(infinitive: str) -> Conjugation:
+def build_conjugation(infinitive: str) -> Conjugation:
     """Return the principal parts of a French verb.
 
     Verbs that are not in the table are regular and end in -er, -ir (like finir) or -dre.

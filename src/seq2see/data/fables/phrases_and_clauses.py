@@ -64,17 +64,19 @@ EMPTY_PHRASE = BilingualPhrase()
 _cached_split = cache(split_words)  # the lexicon is small, so that texts are repeated
 
 
-def aligned_words(
+def build_words_with_keys(
     text: str, *keys: AlignmentKey, role: PronounRole = ""
 ) -> tuple[AlignedWord, ...]:
     """Return the words of a text, all with the given keys."""
     return tuple([AlignedWord(word, keys, role) for word in _cached_split(text)]) if text else ()
 
 
-def aligned_pair(en: str, fr: str, role: PronounRole = "") -> BilingualPhrase:
+def build_fully_aligned_phrase(en: str, fr: str, role: PronounRole = "") -> BilingualPhrase:
     """Return a phrase in which each English word is aligned with each French word."""
     key = AlignmentKey()
-    return BilingualPhrase(aligned_words(en, key, role=role), aligned_words(fr, key, role=role))
+    return BilingualPhrase(
+        build_words_with_keys(en, key, role=role), build_words_with_keys(fr, key, role=role)
+    )
 
 
 def compute_alignment(
@@ -99,7 +101,7 @@ def capitalize_sentences(sentence: tuple[AlignedWord, ...]) -> tuple[AlignedWord
     return tuple(words)
 
 
-def render_text(sentence: Iterable[AlignedWord], spaced_marks: str = "") -> str:
+def join_words(sentence: Iterable[AlignedWord], spaced_marks: str = "") -> str:
     """Return the text of words; only the marks in `spaced_marks` are preceded by a space."""
     text = " ".join([word.text for word in sentence]).replace("' ", "'")
     for mark in ".,?!":
@@ -141,7 +143,7 @@ PREVOCALIC_FORMS = {
 
 
 @cache
-def begins_with_vowel_sound(word: str) -> bool:
+def triggers_elision(word: str) -> bool:
     """Return whether a word begins with a vowel or a silent h, so that the word before elides."""
     return bool(INITIAL_VOWEL.match(word)) and not ASPIRATED_H_WORDS.match(word.lower())
 
@@ -151,7 +153,7 @@ def use_prevocalic_forms(phrase: Sequence[AlignedWord]) -> tuple[AlignedWord, ..
     following = [*phrase[1:], AlignedWord("")]
     return tuple(
         word._replace(text=PREVOCALIC_FORMS.get(word.text, word.text))
-        if begins_with_vowel_sound(next_word.text)
+        if triggers_elision(next_word.text)
         else word
         for word, next_word in zip(phrase, following, strict=True)
     )
@@ -162,7 +164,7 @@ def contract_and_elide(sentence: Sequence[AlignedWord]) -> tuple[AlignedWord, ..
     words: list[AlignedWord] = []  # from the last to the first
     for word in reversed(_contract(sentence)):
         next_text = words[-1].text if words else ""
-        if word.text in ELIDED_WORDS and begins_with_vowel_sound(next_text):
+        if word.text in ELIDED_WORDS and triggers_elision(next_text):
             word = word._replace(text=word.text[:-1] + "'")  # noqa: PLW2901
         elif word.text == "si" and next_text in {"il", "ils"}:
             word = word._replace(text="s'")  # noqa: PLW2901
@@ -175,7 +177,7 @@ def _contract(sentence: Sequence[AlignedWord]) -> list[AlignedWord]:
     words: list[AlignedWord] = []
     for i, word in enumerate(sentence):
         contracted = CONTRACTIONS.get((words[-1].text, word.text)) if i else None
-        elides = word.text == "le" and begins_with_vowel_sound(sentence[i + 1].text)
+        elides = word.text == "le" and triggers_elision(sentence[i + 1].text)
         if contracted and not elides:
             words[-1] = AlignedWord(contracted, words[-1].keys + word.keys)
         else:
@@ -229,12 +231,12 @@ def build_noun_phrase(
 
 def _head(noun: Noun, plural: bool, role: PronounRole) -> BilingualPhrase:
     if plural:
-        return aligned_pair(noun.en_plural, noun.fr_plural, role)
-    return aligned_pair(noun.en, noun.fr, role)
+        return build_fully_aligned_phrase(noun.en_plural, noun.fr_plural, role)
+    return build_fully_aligned_phrase(noun.en, noun.fr, role)
 
 
 def _adjective_phrase(adjective: Adjective, noun: Noun, plural: bool) -> BilingualPhrase:
-    return aligned_pair(adjective.en, adjective.inflect(noun.gender, plural))
+    return build_fully_aligned_phrase(adjective.en, adjective.inflect(noun.gender, plural))
 
 
 def _article(
@@ -244,33 +246,35 @@ def _article(
     fr = determiner.french_form(noun.gender, plural)
     if fr == "des" and precedes_adjective:
         fr = "de"
-    return aligned_pair(determiner.plural if plural else determiner.singular, fr)
+    return build_fully_aligned_phrase(determiner.plural if plural else determiner.singular, fr)
 
 
 def coordinate_noun_phrases(first: NounPhrase, second: NounPhrase) -> NounPhrase:
     """Return "the fox and the goat"; it is feminine only if both are."""
     feminine = first.agreement.gender == second.agreement.gender == "f"
-    phrase = first.phrase + aligned_pair("and", "et") + second.phrase
+    phrase = first.phrase + build_fully_aligned_phrase("and", "et") + second.phrase
     return NounPhrase(phrase, AgreementFeatures("f" if feminine else "m", True, "they"))
 
 
-def personal_pronoun(person: Person) -> NounPhrase:
+def build_first_or_second_person_pronoun(person: Person) -> NounPhrase:
     """Return "I", "we" or "you" (plural or polite)."""
     fr = {"I": "je", "we": "nous", "you": "vous"}[person]
-    return NounPhrase(aligned_pair(person, fr), AgreementFeatures("m", person != "I", person))
+    return NounPhrase(
+        build_fully_aligned_phrase(person, fr), AgreementFeatures("m", person != "I", person)
+    )
 
 
-def subject_pronoun(agreement: AgreementFeatures) -> NounPhrase:
+def build_third_person_subject_pronoun(agreement: AgreementFeatures) -> NounPhrase:
     """Return the subject pronoun "it" or "they" for a thing or an animal."""
     fr = ("il" if agreement.gender == "m" else "elle") + ("s" if agreement.plural else "")
-    phrase = aligned_pair("they" if agreement.plural else "it", fr, role="pronoun")
+    phrase = build_fully_aligned_phrase("they" if agreement.plural else "it", fr, role="pronoun")
     return NounPhrase(phrase, agreement)
 
 
-def object_clitic(agreement: AgreementFeatures) -> NounPhrase:
+def build_third_person_object_pronoun(agreement: AgreementFeatures) -> NounPhrase:
     """Return the object pronoun "it" or "them"."""
     fr = "les" if agreement.plural else "le" if agreement.gender == "m" else "la"
-    phrase = aligned_pair("them" if agreement.plural else "it", fr, role="pronoun")
+    phrase = build_fully_aligned_phrase("them" if agreement.plural else "it", fr, role="pronoun")
     return NounPhrase(phrase, agreement)
 
 
@@ -355,15 +359,15 @@ def _english_group(
     main_keys = (keys.action,) if auxiliary and main else (keys.action, keys.tense)
     if not main:
         auxiliary_keys += (keys.action,)
-    negation_words = aligned_words(negation.en, keys.negation)
+    negation_words = build_words_with_keys(negation.en, keys.negation)
     never = negation_words if negation in (NEVER, NO_LONGER) else ()
     nothing = negation_words if negation is NOTHING else ()
     return (
-        aligned_words(auxiliary, *auxiliary_keys)
+        build_words_with_keys(auxiliary, *auxiliary_keys)
         + never
         + adverb.en
-        + aligned_words(main, *main_keys)
-        + aligned_words(verb.en_particle, keys.action)
+        + build_words_with_keys(main, *main_keys)
+        + build_words_with_keys(verb.en_particle, keys.action)
         + nothing
     )
 
@@ -388,19 +392,19 @@ def _french_group(
     clitic: BilingualPhrase,
     agreement: AgreementFeatures | None,
 ) -> tuple[AlignedWord, ...]:
-    ne = aligned_words("ne" if negation.fr else "", keys.negation)
-    pas = aligned_words(negation.fr, keys.negation)
-    se = aligned_words(REFLEXIVE_PRONOUNS[person] if verb.is_reflexive else "", keys.action)
+    ne = build_words_with_keys("ne" if negation.fr else "", keys.negation)
+    pas = build_words_with_keys(negation.fr, keys.negation)
+    se = build_words_with_keys(REFLEXIVE_PRONOUNS[person] if verb.is_reflexive else "", keys.action)
     finite = verb.french_form(tense, person)
-    particle = aligned_words(verb.fr_particle, keys.action)
+    particle = build_words_with_keys(verb.fr_particle, keys.action)
     if tense not in COMPOUND_TENSES:
-        main = aligned_words(finite, keys.action, keys.tense)
+        main = build_words_with_keys(finite, keys.action, keys.tense)
         return ne + clitic.fr + se + main + pas + adverb.fr + particle
     form = verb.fr.participle
     if agreement:
         form = morphology.inflect_participle(form, agreement.gender, agreement.plural)
-    auxiliary = aligned_words(finite, keys.tense)
-    participle = aligned_words(form, keys.action)
+    auxiliary = build_words_with_keys(finite, keys.tense)
+    participle = build_words_with_keys(form, keys.action)
     return ne + clitic.fr + se + auxiliary + pas + adverb.fr + participle + particle
 
 
@@ -430,10 +434,12 @@ def copula_clause(
     degree: BilingualPhrase = EMPTY_PHRASE,
 ) -> BilingualPhrase:
     """Return "the fox is very tired" (in French with "avoir" for some adjectives)."""
-    return subject.phrase + copula_phrase(adjective, subject.agreement, tense, negation, degree)
+    return subject.phrase + build_copula_predicate(
+        adjective, subject.agreement, tense, negation, degree
+    )
 
 
-def copula_phrase(
+def build_copula_predicate(
     adjective: Adjective,
     agreement: AgreementFeatures,
     tense: Tense,
@@ -444,7 +450,7 @@ def copula_phrase(
     verb = BE_AS_AVOIR if adjective.uses_avoir else BE_VERB
     group = verb_group(verb, tense, agreement, negation)
     fr = adjective.inflect(agreement.gender, agreement.plural)
-    return group + degree + aligned_pair(adjective.en, fr)
+    return group + degree + build_fully_aligned_phrase(adjective.en, fr)
 
 
 def infinitive_phrase(
@@ -452,10 +458,14 @@ def infinitive_phrase(
 ) -> BilingualPhrase:
     """Return an infinitive; `english_form` is "to" for "to cross", "-ing" or "" for "cross"."""
     key = AlignmentKey()
-    en = morphology.ing_form(verb.en) if english_form == "-ing" else f"{english_form} {verb.en}"
+    en = (
+        morphology.inflect_ing_form(verb.en)
+        if english_form == "-ing"
+        else f"{english_form} {verb.en}"
+    )
     se = "se" if verb.is_reflexive else ""
     pronoun = clitic.phrase if clitic else EMPTY_PHRASE
     return BilingualPhrase(
-        aligned_words(f"{en} {verb.en_particle}", key) + pronoun.en,
-        pronoun.fr + aligned_words(f"{se} {verb.fr.infinitive} {verb.fr_particle}", key),
+        build_words_with_keys(f"{en} {verb.en_particle}", key) + pronoun.en,
+        pronoun.fr + build_words_with_keys(f"{se} {verb.fr.infinitive} {verb.fr_particle}", key),
     )

@@ -34,18 +34,18 @@ from seq2see.data.fables.phrases_and_clauses import (
     BilingualPhrase,
     NounPhrase,
     PronounRole,
-    aligned_pair,
-    aligned_words,
+    build_copula_predicate,
+    build_fully_aligned_phrase,
     build_noun_phrase,
+    build_third_person_object_pronoun,
+    build_third_person_subject_pronoun,
+    build_words_with_keys,
     clause,
-    copula_phrase,
     infinitive_phrase,
-    object_clitic,
-    subject_pronoun,
     verb_group,
 )
 from seq2see.data.fables.questions_and_complex_sentences import question_clause
-from seq2see.data.fables.statements import TOO, VERY, could_not_phrase
+from seq2see.data.fables.statements import TOO, VERY, build_could_not_auxiliary
 from seq2see.data.fables.verbs import INFINITIVE_VERBS, TRANSITIVE_VERBS, Verb, parse_verb
 from seq2see.data.fables.word_choice import FableLexicon, WordChooser
 
@@ -55,7 +55,7 @@ MASKED = "…"
 
 
 @dataclass(frozen=True, slots=True)
-class PronounPredicate:
+class PronounWithPredicate:
     """The pronoun "it" with its gender in French, and its predicate.
 
     The predicate is an adjective, or a verb of which "it" is the object; None masks it.
@@ -68,26 +68,26 @@ class PronounPredicate:
         self, tense: Tense, degree: tuple[str, str] | None = None
     ) -> BilingualPhrase:
         """Return "it was too tired"; if masked, "it was too …" and "il …"."""
-        it = subject_pronoun(AgreementFeatures(self.gender))
-        adverb = aligned_pair(*degree) if degree else EMPTY_PHRASE
+        it = build_third_person_subject_pronoun(AgreementFeatures(self.gender))
+        adverb = build_fully_aligned_phrase(*degree) if degree else EMPTY_PHRASE
         if isinstance(self.predicate, Adjective):
-            phrase = copula_phrase(self.predicate, it.agreement, tense, degree=adverb)
+            phrase = build_copula_predicate(self.predicate, it.agreement, tense, degree=adverb)
             en = (*phrase.en[:-1], _mark_predicate(phrase.en[-1]))
             return it.phrase + BilingualPhrase(en, phrase.fr)
         be = {"present": "is", "imperfect": "was"}[tense]
-        english_only = BilingualPhrase(aligned_words(be) + adverb.en, ())
-        return it.phrase + english_only + aligned_pair(MASKED, MASKED)
+        english_only = BilingualPhrase(build_words_with_keys(be) + adverb.en, ())
+        return it.phrase + english_only + build_fully_aligned_phrase(MASKED, MASKED)
 
     def to_object_clause(self, subject: NounPhrase) -> BilingualPhrase:
         """Return "the girl was feeding it"; if masked, "the girl was … it" and "la fille le …"."""
-        it = object_clitic(AgreementFeatures(self.gender))
+        it = build_third_person_object_pronoun(AgreementFeatures(self.gender))
         if isinstance(self.predicate, Verb):
             group = verb_group(self.predicate, "imperfect", subject.agreement, clitic=it)
             auxiliary, verb, pronoun = group.en
             marked = (auxiliary, _mark_predicate(verb), pronoun)
             return subject.phrase + BilingualPhrase(marked, group.fr)
-        masked = aligned_pair(MASKED, MASKED)
-        en = aligned_words("was") + masked.en + it.phrase.en
+        masked = build_fully_aligned_phrase(MASKED, MASKED)
+        en = build_words_with_keys("was") + masked.en + it.phrase.en
         return subject.phrase + BilingualPhrase(en, it.phrase.fr + masked.fr)
 
 
@@ -111,7 +111,7 @@ class TransitiveEvent:
         return clause(self.subject, self.verb, tense, self.direct_object, NOT)
 
 
-SlotFiller = Callable[[PronounPredicate], BilingualPhrase]
+SlotFiller = Callable[[PronounWithPredicate], BilingualPhrase]
 """Returns a complete sentence, given what is said of "it"."""
 FrameBuilder = Callable[[TransitiveEvent], SlotFiller]
 """Returns the sentence for an event with a slot for the predicate of "it"."""
@@ -180,14 +180,14 @@ def register_frame(
     return register
 
 
-def full_stop_phrase() -> BilingualPhrase:
+def build_full_stop() -> BilingualPhrase:
     """Return a full stop with a key of its own, because a text may have two sentences."""
-    return aligned_pair(".", ".")
+    return build_fully_aligned_phrase(".", ".")
 
 
-def because_phrase() -> BilingualPhrase:
+def build_because() -> BilingualPhrase:
     """Return "because"."""
-    return aligned_pair("because", "parce que")
+    return build_fully_aligned_phrase("because", "parce que")
 
 
 @register_frame(in_short_corpus=True)
@@ -195,7 +195,7 @@ def _because_it_was(event: TransitiveEvent) -> SlotFiller:
     """The animal didn't cross the street because it was too tired."""
     main = event.to_clause("past")
     return lambda it: (
-        main + because_phrase() + it.to_subject_clause("imperfect", TOO) + full_stop_phrase()
+        main + build_because() + it.to_subject_clause("imperfect", TOO) + build_full_stop()
     )
 
 
@@ -204,7 +204,7 @@ def _because_it_is(event: TransitiveEvent) -> SlotFiller:
     """The animal doesn't cross the street because it is too tired."""
     main = event.to_clause("present")
     return lambda it: (
-        main + because_phrase() + it.to_subject_clause("present", TOO) + full_stop_phrase()
+        main + build_because() + it.to_subject_clause("present", TOO) + build_full_stop()
     )
 
 
@@ -213,7 +213,7 @@ def _two_sentences(event: TransitiveEvent) -> SlotFiller:
     """The animal didn't cross the street. It was too tired."""
     main = event.to_clause("past")
     return lambda it: (
-        main + full_stop_phrase() + it.to_subject_clause("imperfect", TOO) + full_stop_phrase()
+        main + build_full_stop() + it.to_subject_clause("imperfect", TOO) + build_full_stop()
     )
 
 
@@ -228,21 +228,21 @@ def _tried(event: TransitiveEvent) -> SlotFiller:
     )
     return lambda it: (
         main
-        + aligned_pair(", but", ", mais")
+        + build_fully_aligned_phrase(", but", ", mais")
         + it.to_subject_clause("imperfect", TOO)
-        + full_stop_phrase()
+        + build_full_stop()
     )
 
 
 @register_frame()
 def _could_not_because(event: TransitiveEvent) -> SlotFiller:
     """The animal couldn't cross the street because it was so tired."""
-    able = could_not_phrase(plural=False)
+    able = build_could_not_auxiliary(plural=False)
     main = (
         event.subject.phrase + able + infinitive_phrase(event.verb, "") + event.direct_object.phrase
     )
     return lambda it: (
-        main + because_phrase() + it.to_subject_clause("imperfect", SO_MUCH) + full_stop_phrase()
+        main + build_because() + it.to_subject_clause("imperfect", SO_MUCH) + build_full_stop()
     )
 
 
@@ -251,7 +251,10 @@ def _if_it_is(event: TransitiveEvent) -> SlotFiller:
     """The animal won't cross the street if it is too tired."""
     main = event.to_clause("future")
     return lambda it: (
-        main + aligned_pair("if", "si") + it.to_subject_clause("present", TOO) + full_stop_phrase()
+        main
+        + build_fully_aligned_phrase("if", "si")
+        + it.to_subject_clause("present", TOO)
+        + build_full_stop()
     )
 
 
@@ -260,7 +263,10 @@ def _never_when(event: TransitiveEvent) -> SlotFiller:
     """The animal never crosses the street when it is tired."""
     main = clause(event.subject, event.verb, "present", event.direct_object, NEVER)
     return lambda it: (
-        main + aligned_pair("when", "quand") + it.to_subject_clause("present") + full_stop_phrase()
+        main
+        + build_fully_aligned_phrase("when", "quand")
+        + it.to_subject_clause("present")
+        + build_full_stop()
     )
 
 
@@ -270,9 +276,9 @@ def _even_though(event: TransitiveEvent) -> SlotFiller:
     main = event.to_clause("past", negated=False)
     return lambda it: (
         main
-        + aligned_pair("even though", "même si")
+        + build_fully_aligned_phrase("even though", "même si")
         + it.to_subject_clause("imperfect", VERY)
-        + full_stop_phrase()
+        + build_full_stop()
     )
 
 
@@ -280,9 +286,13 @@ def _even_though(event: TransitiveEvent) -> SlotFiller:
 def _question(event: TransitiveEvent) -> SlotFiller:
     """Why didn't the animal cross the street? Because it was too tired."""
     asks = question_clause(event.subject, event.verb, "past", NOT) + event.direct_object.phrase
-    main = aligned_pair("why", "pourquoi est-ce que") + asks + aligned_pair("?", "?")
+    main = (
+        build_fully_aligned_phrase("why", "pourquoi est-ce que")
+        + asks
+        + build_fully_aligned_phrase("?", "?")
+    )
     return lambda it: (
-        main + because_phrase() + it.to_subject_clause("imperfect", TOO) + full_stop_phrase()
+        main + build_because() + it.to_subject_clause("imperfect", TOO) + build_full_stop()
     )
 
 
@@ -292,9 +302,13 @@ def _hearsay(event: TransitiveEvent) -> SlotFiller:
     says = event.chooser.reporting_verb()
     chooser = event.chooser
     who = chooser.noun_phrase(chooser.noun(("person",)), chooser.pick((THE, MY)), adjective_rate=0)
-    main = clause(who, says, "present") + aligned_pair("that", "que") + event.to_clause("past")
+    main = (
+        clause(who, says, "present")
+        + build_fully_aligned_phrase("that", "que")
+        + event.to_clause("past")
+    )
     return lambda it: (
-        main + because_phrase() + it.to_subject_clause("imperfect", TOO) + full_stop_phrase()
+        main + build_because() + it.to_subject_clause("imperfect", TOO) + build_full_stop()
     )
 
 
@@ -303,16 +317,20 @@ def _avoided(event: TransitiveEvent) -> SlotFiller:
     """The animal avoided the street because it was too tired."""
     main = event.to_clause("past", negated=False)
     return lambda it: (
-        main + because_phrase() + it.to_subject_clause("imperfect", TOO) + full_stop_phrase()
+        main + build_because() + it.to_subject_clause("imperfect", TOO) + build_full_stop()
     )
 
 
 @register_frame()
 def _dated_reason(event: TransitiveEvent) -> SlotFiller:
     """Yesterday, the animal didn't cross the street because it was very tired."""
-    main = event.chooser.time_adverbial("past") + aligned_pair(",", ",") + event.to_clause("past")
+    main = (
+        event.chooser.time_adverbial("past")
+        + build_fully_aligned_phrase(",", ",")
+        + event.to_clause("past")
+    )
     return lambda it: (
-        main + because_phrase() + it.to_subject_clause("imperfect", VERY) + full_stop_phrase()
+        main + build_because() + it.to_subject_clause("imperfect", VERY) + build_full_stop()
     )
 
 
@@ -322,7 +340,7 @@ def _turned_round(event: TransitiveEvent) -> SlotFiller:
     stops = event.chooser.pick(OBSTRUCTING_VERBS)
     main = clause(event.direct_object, stops, "past", event.subject)
     return lambda it: (
-        main + because_phrase() + it.to_subject_clause("imperfect", TOO) + full_stop_phrase()
+        main + build_because() + it.to_subject_clause("imperfect", TOO) + build_full_stop()
     )
 
 
@@ -332,7 +350,7 @@ def _while_someone(event: TransitiveEvent) -> SlotFiller:
     chooser = event.chooser
     who = chooser.noun_phrase(chooser.noun(("person",)), THE, plural=False, adjective_rate=0.2)
     main = event.to_clause("imperfect", negated=False)
-    return lambda it: main + because_phrase() + it.to_object_clause(who) + full_stop_phrase()
+    return lambda it: main + build_because() + it.to_object_clause(who) + build_full_stop()
 
 
 @register_frame()
@@ -344,9 +362,9 @@ def _meanwhile_tried(event: TransitiveEvent) -> SlotFiller:
     )
     who = chooser.noun_phrase(chooser.noun(("person",)), THE, adjective_rate=0.4)
     start = (
-        aligned_pair("while", "pendant que")
+        build_fully_aligned_phrase("while", "pendant que")
         + clause(who, action, "imperfect")
-        + aligned_pair(",", ",")
+        + build_fully_aligned_phrase(",", ",")
     )
     main = _tried(event)
     return lambda it: start + main(it)
@@ -371,7 +389,7 @@ class MinimalPairSentence:
     name: str
     phrase: BilingualPhrase
     build: SlotFiller
-    pronoun: PronounPredicate
+    pronoun: PronounWithPredicate
     antecedent: PronounRole
     """The role of the noun that "it" refers to."""
     is_decisive: bool
@@ -381,11 +399,11 @@ class MinimalPairSentence:
         """Return the sentence with the correct or the wrong pronoun, optionally masked."""
         other: Gender = "f" if self.pronoun.gender == "m" else "m"
         gender = self.pronoun.gender if correct else other
-        return self.build(PronounPredicate(gender, None if masked else self.pronoun.predicate))
+        return self.build(PronounWithPredicate(gender, None if masked else self.pronoun.predicate))
 
 
-def is_reserved_pair(noun: Noun, adjective: Adjective) -> bool:
-    """Return whether noun and predicate occur together only in `load_unseen_pairs`."""
+def is_reserved_noun_adjective_pair(noun: Noun, adjective: Adjective) -> bool:
+    """Return whether noun and predicate occur together only in `load_unseen_pronoun_cases`."""
     if not (adjective.is_hindrance and adjective.fits_noun(noun)):
         return False
     if (noun.en, adjective.en) in TEXTBOOK_PAIRS:
@@ -395,7 +413,7 @@ def is_reserved_pair(noun: Noun, adjective: Adjective) -> bool:
 
 
 @cache
-def find_noun_adjective_pairs(
+def list_noun_hindrance_pairs(
     lexicon: FableLexicon, kinds: tuple[NounKind, ...], reserved: bool
 ) -> tuple[tuple[Noun, Adjective], ...]:
     """Return the pairs of a noun of the given kinds and a hindrance that fits it."""
@@ -405,11 +423,11 @@ def find_noun_adjective_pairs(
         for adjective in lexicon.adjectives
         if adjective.is_hindrance
         and adjective.fits_noun(noun)
-        and is_reserved_pair(noun, adjective) == reserved
+        and is_reserved_noun_adjective_pair(noun, adjective) == reserved
     )
 
 
-def generate_pronoun_sentence_pair(
+def generate_pronoun_minimal_pair(
     chooser: WordChooser, short: bool = False, unseen: bool = False
 ) -> tuple[MinimalPairSentence, MinimalPairSentence]:
     """Return two sentences that differ only in the predicate of "it".
@@ -428,11 +446,11 @@ def generate_pronoun_sentence_pair(
     )
     if frame.it_is_object:
         maintenance = [each for each in MAINTENANCE_VERBS if obj[0].kind in each.object_kinds]
-        return fill_frame_twice(frame, event, chooser.pick(CARE_VERBS), chooser.pick(maintenance))
-    return fill_frame_twice(frame, event, subject[1], obj[1])
+        return build_minimal_pair(frame, event, chooser.pick(CARE_VERBS), chooser.pick(maintenance))
+    return build_minimal_pair(frame, event, subject[1], obj[1])
 
 
-def fill_frame_twice(
+def build_minimal_pair(
     frame: PronounFrame,
     event: TransitiveEvent,
     subject_predicate: Predicate,
@@ -443,17 +461,19 @@ def fill_frame_twice(
     genders = event.subject.agreement.gender, event.direct_object.agreement.gender
     is_decisive = genders[0] != genders[1]
 
-    def build_item(antecedent: PronounRole, pronoun: PronounPredicate) -> MinimalPairSentence:
+    def build_item(antecedent: PronounRole, pronoun: PronounWithPredicate) -> MinimalPairSentence:
         phrase = build(pronoun)
         return MinimalPairSentence(frame.name, phrase, build, pronoun, antecedent, is_decisive)
 
     return (
-        build_item("subject", PronounPredicate(genders[0], subject_predicate)),
-        build_item("object", PronounPredicate(genders[1], object_predicate)),
+        build_item("subject", PronounWithPredicate(genders[0], subject_predicate)),
+        build_item("object", PronounWithPredicate(genders[1], object_predicate)),
     )
 
 
-def build_textbook_pair(chooser: WordChooser) -> tuple[MinimalPairSentence, MinimalPairSentence]:
+def build_textbook_minimal_pair(
+    chooser: WordChooser,
+) -> tuple[MinimalPairSentence, MinimalPairSentence]:
     """Return the textbook sentences: "The animal didn't cross the street because it was too …"."""
     animal, street = (next(n for n in NOUNS if n.en == name) for name, _ in TEXTBOOK_PAIRS)
     tired, wide = (next(a for a in ADJECTIVES if a.en == name) for _, name in TEXTBOOK_PAIRS)
@@ -464,14 +484,14 @@ def build_textbook_pair(chooser: WordChooser) -> tuple[MinimalPairSentence, Mini
         cross,
         build_noun_phrase(THE, street, role="object"),
     )
-    return fill_frame_twice(PRONOUN_FRAMES[0], event, tired, wide)
+    return build_minimal_pair(PRONOUN_FRAMES[0], event, tired, wide)
 
 
 def _available_verbs(chooser: WordChooser, frame: PronounFrame, unseen: bool) -> list[Verb]:
     """Return the verbs of a frame that are in the lexicon and have candidate objects."""
     lexicon = chooser.lexicon
     verbs = [v for v in frame.verbs if v in lexicon.transitive_verbs or v not in TRANSITIVE_VERBS]
-    return [verb for verb in verbs if find_noun_adjective_pairs(lexicon, verb.object_kinds, unseen)]
+    return [verb for verb in verbs if list_noun_hindrance_pairs(lexicon, verb.object_kinds, unseen)]
 
 
 def _choose_candidates(
@@ -480,11 +500,11 @@ def _choose_candidates(
     """Choose a subject and an object, each with a predicate that fits it."""
     objects = [
         each
-        for each in find_noun_adjective_pairs(chooser.lexicon, verb.object_kinds, unseen)
+        for each in list_noun_hindrance_pairs(chooser.lexicon, verb.object_kinds, unseen)
         if each[0].kind in INANIMATE_KINDS
     ]
     obj = chooser.pick(objects)
-    subjects = find_noun_adjective_pairs(chooser.lexicon, ("animal",), unseen)
+    subjects = list_noun_hindrance_pairs(chooser.lexicon, ("animal",), unseen)
     if chooser.chance(DECISIVE_RATE) or unseen:
         subjects = tuple(each for each in subjects if each[0].gender != obj[0].gender)
     if obj[0].kind in NOUN_KIND_GROUPS["food"]:  # being hungry is no reason not to eat

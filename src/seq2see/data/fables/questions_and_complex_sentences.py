@@ -14,16 +14,16 @@ from seq2see.data.fables.phrases_and_clauses import (
     BilingualPhrase,
     Negation,
     NounPhrase,
-    aligned_pair,
-    aligned_words,
+    build_copula_predicate,
+    build_first_or_second_person_pronoun,
+    build_fully_aligned_phrase,
     build_noun_phrase,
+    build_third_person_object_pronoun,
+    build_words_with_keys,
     choose_past_tense,
     clause,
     copula_clause,
-    copula_phrase,
     infinitive_phrase,
-    object_clitic,
-    personal_pronoun,
     verb_group,
 )
 from seq2see.data.fables.statements import (
@@ -31,7 +31,7 @@ from seq2see.data.fables.statements import (
     FULL_STOP,
     SO,
     TOO,
-    can_phrase,
+    build_can_auxiliary,
     register_construction,
 )
 from seq2see.data.fables.verbs import BE_VERB, Verb
@@ -52,18 +52,21 @@ def _motive(chooser: WordChooser) -> BilingualPhrase:
         chooser.pick(hindrances),
         chooser.pick_tense("present", "imperfect"),
         AFFIRMATIVE,
-        aligned_pair(*TOO),
+        build_fully_aligned_phrase(*TOO),
     )
     return (
         predicate
-        + BilingualPhrase((), aligned_words("pour"))
+        + BilingualPhrase((), build_words_with_keys("pour"))
         + infinitive_phrase(verb)
         + obj.phrase
         + FULL_STOP
     )
 
 
-QUESTION_MARK, EXCLAMATION_MARK = aligned_pair("?", "?"), aligned_pair("!", "!")
+QUESTION_MARK, EXCLAMATION_MARK = (
+    build_fully_aligned_phrase("?", "?"),
+    build_fully_aligned_phrase("!", "!"),
+)
 DO_AUXILIARIES: dict[Tense, tuple[str, str]] = {
     "present": ("does", "do"),
     "past": ("did", "did"),
@@ -87,8 +90,10 @@ def question_clause(
         auxiliary = "won't" if auxiliary == "will" else f"{auxiliary}n't"
     group = verb_group(verb, tense, subject.agreement, negation, participle=asked_object)
     action = group.en[-1].keys[:1]
-    first = aligned_words(auxiliary, *(key for key in group.en[0].keys if key not in action))
-    en = first + subject.phrase.en + aligned_words(f"{verb.en} {verb.en_particle}", *action)
+    first = build_words_with_keys(
+        auxiliary, *(key for key in group.en[0].keys if key not in action)
+    )
+    en = first + subject.phrase.en + build_words_with_keys(f"{verb.en} {verb.en_particle}", *action)
     return BilingualPhrase(en, subject.phrase.fr + group.fr)
 
 
@@ -99,12 +104,17 @@ def _yes_or_no(chooser: WordChooser) -> BilingualPhrase:
     subject = (
         chooser.definite_noun_phrase(verb.subject_kinds)
         if chooser.chance(0.8)
-        else personal_pronoun("you")
+        else build_first_or_second_person_pronoun("you")
     )
     negation = NOT if chooser.chance(0.2) else AFFIRMATIVE
     obj = chooser.definite_object(verb, subject.noun)
     question = question_clause(subject, verb, chooser.question_tense(verb), negation)
-    return BilingualPhrase((), aligned_words("est-ce que")) + question + obj.phrase + QUESTION_MARK
+    return (
+        BilingualPhrase((), build_words_with_keys("est-ce que"))
+        + question
+        + obj.phrase
+        + QUESTION_MARK
+    )
 
 
 @register_construction()
@@ -123,7 +133,7 @@ def _why(chooser: WordChooser) -> BilingualPhrase:
         chooser.question_tense(verb),
         NOT if chooser.chance(0.3) else AFFIRMATIVE,
     )
-    return aligned_pair("why", "pourquoi est-ce que") + question + obj + QUESTION_MARK
+    return build_fully_aligned_phrase("why", "pourquoi est-ce que") + question + obj + QUESTION_MARK
 
 
 @register_construction()
@@ -132,7 +142,7 @@ def _who(chooser: WordChooser) -> BilingualPhrase:
     _, verb, _ = chooser.transitive_action()
     tense: Tense = "present" if verb.is_stative else chooser.pick_tense("past", "present", "future")
     return (
-        aligned_pair("who", "qui")
+        build_fully_aligned_phrase("who", "qui")
         + clause(NO_SUBJECT, verb, tense, chooser.definite_object(verb))
         + QUESTION_MARK
     )
@@ -144,7 +154,7 @@ def _where(chooser: WordChooser) -> BilingualPhrase:
     noun = chooser.noun(("animal", "person", "building", "belonging", "load", "water"))
     thing = chooser.noun_phrase(noun, chooser.pick((THE, THIS, MY, YOUR)), adjective_rate=0.5)
     be = verb_group(BE_VERB, chooser.pick_tense("present", "imperfect"), thing.agreement)
-    return aligned_pair("where", "où") + be + thing.phrase + QUESTION_MARK
+    return build_fully_aligned_phrase("where", "où") + be + thing.phrase + QUESTION_MARK
 
 
 @register_construction(weight=2)
@@ -156,11 +166,15 @@ def _how_many(chooser: WordChooser) -> BilingualPhrase:
     subject = chooser.definite_noun_phrase(verb.subject_kinds)
     kinds = chooser.available_kinds([kind for kind in verb.object_kinds if kind != "provision"])
     noun = chooser.noun(kinds, subject.noun)
-    things = aligned_pair("how many", "combien de") + aligned_pair(noun.en_plural, noun.fr_plural)
+    things = build_fully_aligned_phrase("how many", "combien de") + build_fully_aligned_phrase(
+        noun.en_plural, noun.fr_plural
+    )
     question = question_clause(
         subject, verb, "past", asked_object=AgreementFeatures(noun.gender, True, "they")
     )
-    return things + BilingualPhrase((), aligned_words("est-ce que")) + question + QUESTION_MARK
+    return (
+        things + BilingualPhrase((), build_words_with_keys("est-ce que")) + question + QUESTION_MARK
+    )
 
 
 @register_construction(in_short_corpus=True)
@@ -176,14 +190,18 @@ def _order(chooser: WordChooser) -> BilingualPhrase:
     )
     action_key, negation_key = AlignmentKey(), AlignmentKey()
     en, fr = (
-        aligned_words(f"{verb.en} {verb.en_particle}", action_key),
-        aligned_words(verb.fr.present("you"), action_key),
+        build_words_with_keys(f"{verb.en} {verb.en_particle}", action_key),
+        build_words_with_keys(verb.fr.present("you"), action_key),
     )
     if chooser.chance(0.5):
-        en = aligned_words("don't", negation_key) + en
-        fr = aligned_words("ne", negation_key) + fr + aligned_words("pas", negation_key)
+        en = build_words_with_keys("don't", negation_key) + en
+        fr = (
+            build_words_with_keys("ne", negation_key)
+            + fr
+            + build_words_with_keys("pas", negation_key)
+        )
     return (
-        BilingualPhrase(en, fr + aligned_words(verb.fr_particle, action_key))
+        BilingualPhrase(en, fr + build_words_with_keys(verb.fr_particle, action_key))
         + obj.phrase
         + EXCLAMATION_MARK
     )
@@ -194,7 +212,7 @@ def _exclamation(chooser: WordChooser) -> BilingualPhrase:
     """What a beautiful house! Quelle belle maison !"""
     noun = chooser.noun(("animal", "person", "building", "land", "height", "belonging", "load"))
     thing = build_noun_phrase(A, noun, (chooser.adjective(noun),)).phrase
-    what = aligned_pair("what a", "quel" if noun.gender == "m" else "quelle")
+    what = build_fully_aligned_phrase("what a", "quel" if noun.gender == "m" else "quelle")
     return BilingualPhrase(what.en + thing.en[1:], what.fr + thing.fr[1:]) + EXCLAMATION_MARK
 
 
@@ -206,12 +224,12 @@ def _state_question(chooser: WordChooser) -> BilingualPhrase:
     )
     subject = chooser.noun_phrase(noun, THE, adjective_rate=0)
     adjective = chooser.adjective(noun, attributive=False)
-    predicate = copula_phrase(
+    predicate = build_copula_predicate(
         adjective, subject.agreement, chooser.pick_tense("present", "imperfect")
     )
     en = predicate.en[:1] + subject.phrase.en + predicate.en[1:]
     return (
-        BilingualPhrase(en, aligned_words("est-ce que") + subject.phrase.fr + predicate.fr)
+        BilingualPhrase(en, build_words_with_keys("est-ce que") + subject.phrase.fr + predicate.fr)
         + QUESTION_MARK
     )
 
@@ -240,11 +258,13 @@ def _subject_relative(chooser: WordChooser) -> BilingualPhrase:
     assert noun is not None
     subject = chooser.noun_phrase(noun, THE, adjective_rate=0)
     obj = chooser.definite_object(verb, noun)
-    that = aligned_pair("who" if noun.kind == "person" else "that", "qui")
+    that = build_fully_aligned_phrase("who" if noun.kind == "person" else "that", "qui")
     now = chooser.chance(0.5)
     group = verb_group(verb, "present" if now else choose_past_tense(verb), subject.agreement)
     adjective = chooser.adjective(noun, attributive=False)
-    predicate = copula_phrase(adjective, subject.agreement, "present" if now else "imperfect")
+    predicate = build_copula_predicate(
+        adjective, subject.agreement, "present" if now else "imperfect"
+    )
     return subject.phrase + that + group + obj.phrase + predicate + FULL_STOP
 
 
@@ -262,10 +282,17 @@ def _object_relative(chooser: WordChooser) -> BilingualPhrase:
     group = verb_group(verb, tense, who.agreement, participle=thing.agreement)
     assert thing.noun is not None
     adjective = chooser.adjective(thing.noun, attributive=False)
-    predicate = copula_phrase(
+    predicate = build_copula_predicate(
         adjective, thing.agreement, chooser.pick_tense("present", "imperfect")
     )
-    return thing.phrase + aligned_pair("that", "que") + who.phrase + group + predicate + FULL_STOP
+    return (
+        thing.phrase
+        + build_fully_aligned_phrase("that", "que")
+        + who.phrase
+        + group
+        + predicate
+        + FULL_STOP
+    )
 
 
 @register_construction()
@@ -280,7 +307,7 @@ def _found_relative(chooser: WordChooser) -> BilingualPhrase:
     seeker = chooser.random_noun_phrase(("person",), other.noun, thing.noun)
     group = verb_group(verb, "past", other.agreement, participle=thing.agreement)
     main = clause(seeker, chooser.transitive_verb("chercher", "voir", "regarder"), "present", thing)
-    return main + aligned_pair("that", "que") + other.phrase + group + FULL_STOP
+    return main + build_fully_aligned_phrase("that", "que") + other.phrase + group + FULL_STOP
 
 
 @register_construction()
@@ -295,15 +322,15 @@ def _place_relative(chooser: WordChooser) -> BilingualPhrase:
     tense = chooser.pick_tense("present", "imperfect")
     inner = clause(who, verb, tense)
     adjective = chooser.adjective(place.noun, attributive=False)
-    predicate = copula_phrase(adjective, place.agreement, tense)
-    return place.phrase + aligned_pair("where", "où") + inner + predicate + FULL_STOP
+    predicate = build_copula_predicate(adjective, place.agreement, tense)
+    return place.phrase + build_fully_aligned_phrase("where", "où") + inner + predicate + FULL_STOP
 
 
 @register_construction(weight=4, in_short_corpus=True)
 def _two_clauses(chooser: WordChooser) -> BilingualPhrase:
     """The dog sleeps and the cat eats the fish. Le chien dort et le chat mange le poisson."""
     tense: Tense = chooser.pick_tense("present", "past", "future", "imperfect")
-    join = aligned_pair(*chooser.pick((("and", "et"), ("but", "mais"))))
+    join = build_fully_aligned_phrase(*chooser.pick((("and", "et"), ("but", "mais"))))
     return random_clause(chooser, tense) + join + random_clause(chooser, tense) + FULL_STOP
 
 
@@ -325,7 +352,7 @@ def _two_verbs(chooser: WordChooser) -> BilingualPhrase:
     group = verb_group(second, tense, subject.agreement)
     return (
         clause(subject, first, tense, one)
-        + aligned_pair("and", "et")
+        + build_fully_aligned_phrase("and", "et")
         + group
         + other.phrase
         + FULL_STOP
@@ -347,8 +374,15 @@ def _object_pronoun(chooser: WordChooser) -> BilingualPhrase:
     who = chooser.noun_phrase(chooser.noun(("person",)), chooser.pick((THE, THE, A, THIS)))
     thing = chooser.noun_phrase(chooser.noun(shared), chooser.pick((THE, A)))
     tense: Tense = chooser.pick_tense("past", "past", "future", "present")
-    group = verb_group(second, tense, who.agreement, clitic=object_clitic(thing.agreement))
-    return clause(who, first, tense, thing) + aligned_pair("and", "et") + group + FULL_STOP
+    group = verb_group(
+        second, tense, who.agreement, clitic=build_third_person_object_pronoun(thing.agreement)
+    )
+    return (
+        clause(who, first, tense, thing)
+        + build_fully_aligned_phrase("and", "et")
+        + group
+        + FULL_STOP
+    )
 
 
 ITEM_KINDS = frozenset({"fruit", "load", "belonging"})
@@ -364,8 +398,19 @@ def _left_in_peace(chooser: WordChooser) -> BilingualPhrase:
     hunter = chooser.noun_phrase(chooser.noun(("person",)), chooser.pick((THE, THE, A, THIS)))
     prey = chooser.noun_phrase(chooser.noun(("animal",)), chooser.pick((THE, A)))
     tense: Tense = chooser.pick_tense("past", "past", "future")
-    group = verb_group(second, tense, hunter.agreement, NOT, clitic=object_clitic(prey.agreement))
-    return clause(hunter, first, tense, prey) + aligned_pair("but", "mais") + group + FULL_STOP
+    group = verb_group(
+        second,
+        tense,
+        hunter.agreement,
+        NOT,
+        clitic=build_third_person_object_pronoun(prey.agreement),
+    )
+    return (
+        clause(hunter, first, tense, prey)
+        + build_fully_aligned_phrase("but", "mais")
+        + group
+        + FULL_STOP
+    )
 
 
 @register_construction(weight=3)
@@ -379,12 +424,19 @@ def _so_that_not(chooser: WordChooser) -> BilingualPhrase:
     thing = chooser.noun_phrase(noun, chooser.pick((THE, THIS)), adjective_rate=0)
     who = chooser.random_noun_phrase(ANIMATE_KINDS, adjective_rate=0.2)
     predicate = copula_clause(
-        thing, chooser.pick(hindrances), "present", AFFIRMATIVE, aligned_pair(*SO)
+        thing, chooser.pick(hindrances), "present", AFFIRMATIVE, build_fully_aligned_phrase(*SO)
     )
-    it = object_clitic(thing.agreement)
-    able = can_phrase(who.agreement.plural, False)
+    it = build_third_person_object_pronoun(thing.agreement)
+    able = build_can_auxiliary(who.agreement.plural, False)
     inner = infinitive_phrase(verb, "", it)
-    return predicate + aligned_pair("that", "que") + who.phrase + able + inner + FULL_STOP
+    return (
+        predicate
+        + build_fully_aligned_phrase("that", "que")
+        + who.phrase
+        + able
+        + inner
+        + FULL_STOP
+    )
 
 
 @register_construction(weight=3)
@@ -393,7 +445,12 @@ def _reason(chooser: WordChooser) -> BilingualPhrase:
     someone = chooser.noun_phrase(chooser.noun(("person",)), chooser.pick((THE, THE, THIS)))
     moods = [a for a in chooser.lexicon.adjectives if a.en in MOOD_ADJECTIVES]
     mood = copula_clause(someone, chooser.pick(moods), "imperfect")
-    return mood + aligned_pair("because", "parce que") + random_clause(chooser, "past") + FULL_STOP
+    return (
+        mood
+        + build_fully_aligned_phrase("because", "parce que")
+        + random_clause(chooser, "past")
+        + FULL_STOP
+    )
 
 
 MOOD_ADJECTIVES = frozenset(
@@ -405,7 +462,7 @@ MOOD_ADJECTIVES = frozenset(
 def _condition(chooser: WordChooser) -> BilingualPhrase:
     """If the wolf comes back, the goat will hide. Si le loup revient, la chèvre se cachera."""
     return (
-        aligned_pair("if", "si")
+        build_fully_aligned_phrase("if", "si")
         + random_clause(chooser, "present")
         + COMMA
         + random_clause(chooser, "future")
@@ -417,7 +474,7 @@ def _condition(chooser: WordChooser) -> BilingualPhrase:
 def _meanwhile(chooser: WordChooser) -> BilingualPhrase:
     """While the farmer was sleeping, the fox left. Pendant que le fermier dormait, …"""
     return (
-        aligned_pair("while", "pendant que")
+        build_fully_aligned_phrase("while", "pendant que")
         + random_clause(chooser, "imperfect")
         + COMMA
         + random_clause(chooser, "past")
@@ -428,7 +485,7 @@ def _meanwhile(chooser: WordChooser) -> BilingualPhrase:
 @register_construction(weight=3)
 def _whenever(chooser: WordChooser) -> BilingualPhrase:
     """When the dog sleeps, the cat dances. Quand le chien dort, le chat danse."""
-    when = aligned_pair(*chooser.pick((("when", "quand"), ("as soon as", "dès que"))))
+    when = build_fully_aligned_phrase(*chooser.pick((("when", "quand"), ("as soon as", "dès que"))))
     return (
         when
         + random_clause(chooser, "present")
@@ -452,7 +509,7 @@ def _reported(chooser: WordChooser) -> BilingualPhrase:
         inner = copula_clause(subject, chooser.adjective(noun, attributive=False), tense)
     else:
         inner = random_clause(chooser, "past" if tense == "present" else "imperfect")
-    return clause(who, verb, tense) + aligned_pair("that", "que") + inner + FULL_STOP
+    return clause(who, verb, tense) + build_fully_aligned_phrase("that", "que") + inner + FULL_STOP
 
 
 @register_construction(weight=3)
@@ -462,7 +519,7 @@ def _before_doing(chooser: WordChooser) -> BilingualPhrase:
     rest = chooser.intransitive_verb()
     tense: Tense = chooser.pick_tense("past", "future")
     en, fr = chooser.pick((("before", "avant de"), ("without", "sans")))
-    doing = aligned_pair(en, fr) + infinitive_phrase(verb, "-ing") + obj.phrase
+    doing = build_fully_aligned_phrase(en, fr) + infinitive_phrase(verb, "-ing") + obj.phrase
     return clause(subject, rest, tense) + doing + FULL_STOP
 
 
@@ -472,7 +529,7 @@ def _in_order_to(chooser: WordChooser) -> BilingualPhrase:
     subject, verb, obj = chooser.intended_action()
     ways = ("revenir", "courir", "rester", "partir", "lever")
     way = chooser.intransitive_verb(*ways)
-    to = BilingualPhrase((), aligned_words("pour"))
+    to = BilingualPhrase((), build_words_with_keys("pour"))
     return (
         clause(subject, way, chooser.pick_tense("past", "future"))
         + to
@@ -485,35 +542,48 @@ def _in_order_to(chooser: WordChooser) -> BilingualPhrase:
 @register_construction(weight=5)
 def _tale(chooser: WordChooser) -> BilingualPhrase:
     """Yesterday, while the girl was singing, the cat left and the dog ran, but the hen was shy."""
-    background = aligned_pair("while", "pendant que") + random_clause(chooser, "imperfect")
+    background = build_fully_aligned_phrase("while", "pendant que") + random_clause(
+        chooser, "imperfect"
+    )
     events = (
-        random_clause(chooser, "past") + aligned_pair("and", "et") + random_clause(chooser, "past")
+        random_clause(chooser, "past")
+        + build_fully_aligned_phrase("and", "et")
+        + random_clause(chooser, "past")
     )
     noun = chooser.noun(ANIMATE_KINDS)
     someone = chooser.noun_phrase(noun, chooser.pick((THE, THIS)), adjective_rate=0)
     end = copula_clause(someone, chooser.adjective(noun, attributive=False), "imperfect")
     start = (
         chooser.time_adverbial("past")
-        + aligned_pair(",", ",")
+        + build_fully_aligned_phrase(",", ",")
         + background
-        + aligned_pair(",", ",")
+        + build_fully_aligned_phrase(",", ",")
     )
-    return start + events + aligned_pair(",", ",") + aligned_pair("but", "mais") + end + FULL_STOP
+    return (
+        start
+        + events
+        + build_fully_aligned_phrase(",", ",")
+        + build_fully_aligned_phrase("but", "mais")
+        + end
+        + FULL_STOP
+    )
 
 
 @register_construction(weight=4)
 def _prophecy(chooser: WordChooser) -> BilingualPhrase:
     """The owl says that if the wolf comes back, the goat will hide and the dog will run."""
     wise = chooser.definite_noun_phrase(ANIMATE_KINDS)
-    says = clause(wise, chooser.reporting_verb(), "present") + aligned_pair("that", "que")
+    says = clause(wise, chooser.reporting_verb(), "present") + build_fully_aligned_phrase(
+        "that", "que"
+    )
     future = (
         random_clause(chooser, "future")
-        + aligned_pair("and", "et")
+        + build_fully_aligned_phrase("and", "et")
         + random_clause(chooser, "future")
     )
     return (
         says
-        + aligned_pair("if", "si")
+        + build_fully_aligned_phrase("if", "si")
         + random_clause(chooser, "present")
         + COMMA
         + future

@@ -41,15 +41,15 @@ from seq2see.data.fables.phrases_and_clauses import (
     AlignmentKey,
     BilingualPhrase,
     NounPhrase,
-    aligned_pair,
-    aligned_words,
+    build_first_or_second_person_pronoun,
+    build_fully_aligned_phrase,
     build_noun_phrase,
+    build_words_with_keys,
     choose_past_tense,
     clause,
     coordinate_noun_phrases,
     copula_clause,
     infinitive_phrase,
-    personal_pronoun,
     verb_group,
 )
 from seq2see.data.fables.verbs import BE_VERB, DRINK_VERB, HAVE_VERB
@@ -86,7 +86,7 @@ def register_construction(
     return register
 
 
-FULL_STOP, COMMA = aligned_pair(".", "."), aligned_pair(",", ",")
+FULL_STOP, COMMA = build_fully_aligned_phrase(".", "."), build_fully_aligned_phrase(",", ",")
 
 
 @register_construction(weight=4, in_short_corpus=True)
@@ -110,7 +110,7 @@ def _manner(chooser: WordChooser) -> BilingualPhrase:
     verb = chooser.intransitive_verb(
         "courir", "marcher", "travailler", "nager", "respirer", "danser"
     )
-    how = aligned_pair(*chooser.pick(MANNER_ADVERBS))
+    how = build_fully_aligned_phrase(*chooser.pick(MANNER_ADVERBS))
     return (
         clause(
             chooser.random_noun_phrase(ANIMATE_KINDS, adjective_rate=0.5),
@@ -261,20 +261,28 @@ def _ability(chooser: WordChooser) -> BilingualPhrase:
     subject, verb, obj = chooser.intended_action()
     plural = subject.agreement.plural
     can = chooser.pick(
-        (can_phrase(plural, True), can_phrase(plural, False), could_not_phrase(plural))
+        (
+            build_can_auxiliary(plural, True),
+            build_can_auxiliary(plural, False),
+            build_could_not_auxiliary(plural),
+        )
     )
     return subject.phrase + can + infinitive_phrase(verb, "") + obj.phrase + FULL_STOP
 
 
-def can_phrase(plural: bool, able: bool) -> BilingualPhrase:
+def build_can_auxiliary(plural: bool, able: bool) -> BilingualPhrase:
     """Return "can" or "can't" in the present."""
     fr = "peuvent" if plural else "peut"
-    return aligned_pair("can", fr) if able else aligned_pair("can't", f"ne {fr} pas")
+    return (
+        build_fully_aligned_phrase("can", fr)
+        if able
+        else build_fully_aligned_phrase("can't", f"ne {fr} pas")
+    )
 
 
-def could_not_phrase(plural: bool) -> BilingualPhrase:
+def build_could_not_auxiliary(plural: bool) -> BilingualPhrase:
     """Return "couldn't", in French in the passé composé."""
-    return aligned_pair("couldn't", "ne ont pas pu" if plural else "ne a pas pu")
+    return build_fully_aligned_phrase("couldn't", "ne ont pas pu" if plural else "ne a pas pu")
 
 
 @register_construction(weight=4)
@@ -287,7 +295,7 @@ def _giving(chooser: WordChooser) -> BilingualPhrase:
         chooser.noun(ANIMATE_KINDS, giver.noun), chooser.pick((THE, A, MY))
     )
     group = verb_group(verb.without_particles, chooser.choose_tense(verb), giver.agreement)
-    to = aligned_pair(verb.en_particle, verb.fr_particle)
+    to = build_fully_aligned_phrase(verb.en_particle, verb.fr_particle)
     return giver.phrase + group + gift.phrase + to + receiver.phrase + FULL_STOP
 
 
@@ -300,9 +308,18 @@ def _passive(chooser: WordChooser) -> BilingualPhrase:
     tense = chooser.pick_tense("past", "future")
     key, agreement = AlignmentKey(), victim.agreement
     form = morphology.inflect_participle(verb.fr.participle, agreement.gender, agreement.plural)
-    participle = BilingualPhrase(aligned_words(verb.en_participle, key), aligned_words(form, key))
+    participle = BilingualPhrase(
+        build_words_with_keys(verb.en_participle, key), build_words_with_keys(form, key)
+    )
     be = verb_group(BE_VERB, tense, agreement, NOT if chooser.chance(0.2) else AFFIRMATIVE)
-    return victim.phrase + be + participle + aligned_pair("by", "par") + agent.phrase + FULL_STOP
+    return (
+        victim.phrase
+        + be
+        + participle
+        + build_fully_aligned_phrase("by", "par")
+        + agent.phrase
+        + FULL_STOP
+    )
 
 
 PASSIVE_VERBS = (
@@ -325,7 +342,11 @@ def _first_person(chooser: WordChooser) -> BilingualPhrase:
     negation = NOT if determiner in (THE, THIS, MY, OUR) and chooser.chance(0.3) else AFFIRMATIVE
     return (
         clause(
-            personal_pronoun(person), verb, chooser.pick_tense(*FIRST_PERSON_TENSES), obj, negation
+            build_first_or_second_person_pronoun(person),
+            verb,
+            chooser.pick_tense(*FIRST_PERSON_TENSES),
+            obj,
+            negation,
         )
         + where
         + FULL_STOP
@@ -383,7 +404,9 @@ def _property_of(chooser: WordChooser) -> BilingualPhrase:
     subject = chooser.noun_phrase(noun, chooser.pick((THE, THE, THIS, MY)), adjective_rate=0)
     adjective = chooser.adjective(noun, attributive=False)
     negation = NOT if chooser.chance(0.25) else AFFIRMATIVE
-    degree = aligned_pair(*chooser.pick((VERY, TOO) if adjective.is_hindrance else (VERY,)))
+    degree = build_fully_aligned_phrase(
+        *chooser.pick((VERY, TOO) if adjective.is_hindrance else (VERY,))
+    )
     if negation is NOT or chooser.chance(0.4):
         degree = EMPTY_PHRASE
     tense = chooser.pick_tense("present", "imperfect", "future")
@@ -402,35 +425,40 @@ def _comparison(chooser: WordChooser) -> BilingualPhrase:
     return (
         subject.phrase
         + verb
-        + comparison_phrase(chooser, chooser.comparable_adjective(noun), subject)
+        + build_comparative_with_than(chooser, chooser.comparable_adjective(noun), subject)
         + other.phrase
         + FULL_STOP
     )
 
 
-def comparison_phrase(
+def build_comparative_with_than(
     chooser: WordChooser, adjective: Adjective, subject: NounPhrase
 ) -> BilingualPhrase:
     """Return "wider than", "less wide than" or "as wide as"."""
     degree, own, than = AlignmentKey(), AlignmentKey(), AlignmentKey()
     fr = adjective.inflect(subject.agreement.gender, subject.agreement.plural)
-    more, _, long = morphology.comparative_form(adjective.en).partition(" ")
+    more, _, long = morphology.inflect_comparative(adjective.en).partition(" ")
     choices = {
-        "plus": (aligned_words(more, degree) + aligned_words(long, own), "than"),
+        "plus": (build_words_with_keys(more, degree) + build_words_with_keys(long, own), "than"),
         "moins": (
-            aligned_words("less", degree) + aligned_words(adjective.en, own),
+            build_words_with_keys("less", degree) + build_words_with_keys(adjective.en, own),
             "than",
         ),
-        "aussi": (aligned_words("as", degree) + aligned_words(adjective.en, own), "as"),
+        "aussi": (
+            build_words_with_keys("as", degree) + build_words_with_keys(adjective.en, own),
+            "as",
+        ),
     }
     adverb = chooser.pick(("plus", "plus", "moins", "aussi"))
     en, second = choices[adverb]
     if not long and adverb == "plus":
-        en = aligned_words(more, degree, own)
+        en = build_words_with_keys(more, degree, own)
     french_words = (
-        aligned_words(adverb, degree) + aligned_words(fr, own) + aligned_words("que", than)
+        build_words_with_keys(adverb, degree)
+        + build_words_with_keys(fr, own)
+        + build_words_with_keys("que", than)
     )
-    return BilingualPhrase(en + aligned_words(second, than), french_words)
+    return BilingualPhrase(en + build_words_with_keys(second, than), french_words)
 
 
 @register_construction()
@@ -440,13 +468,17 @@ def _superlative(chooser: WordChooser) -> BilingualPhrase:
     adjective = chooser.comparable_adjective(animal)
     if adjective.precedes_noun:
         return _superlative(chooser)
-    quality = aligned_pair(morphology.superlative_form(adjective.en), f"le plus {adjective.fr}")
+    quality = build_fully_aligned_phrase(
+        morphology.inflect_superlative(adjective.en), f"le plus {adjective.fr}"
+    )
     kind = build_noun_phrase(THE, animal).phrase
     subject = chooser.noun_phrase(chooser.pick(others), THE, plural=False, adjective_rate=0)
     named_ = BilingualPhrase(kind.en[:1] + quality.en + kind.en[1:], kind.fr + quality.fr)
     verb = verb_group(BE_VERB, "present", subject.agreement)
     there = chooser.noun_phrase(chooser.noun(("land",)), THE, plural=False).phrase
-    return subject.phrase + verb + named_ + aligned_pair("in", "de") + there + FULL_STOP
+    return (
+        subject.phrase + verb + named_ + build_fully_aligned_phrase("in", "de") + there + FULL_STOP
+    )
 
 
 @register_construction(weight=4)
@@ -492,11 +524,14 @@ def _drinking(chooser: WordChooser) -> BilingualPhrase:
     """The cat drinks some milk. Le chat boit du lait."""
     en, article, fr = chooser.pick(DRINKS)
     if chooser.chance(0.4):
-        negation, drink = NOT, aligned_pair("any", "de") + aligned_pair(en, fr)
+        negation, drink = (
+            NOT,
+            build_fully_aligned_phrase("any", "de") + build_fully_aligned_phrase(en, fr),
+        )
     else:
         negation, drink = (
             AFFIRMATIVE,
-            aligned_pair("some", article) + aligned_pair(en, fr),
+            build_fully_aligned_phrase("some", article) + build_fully_aligned_phrase(en, fr),
         )
     tense = chooser.choose_tense(DRINK_VERB)
     when = chooser.time_adverbial(tense) if chooser.chance(0.4) else EMPTY_PHRASE
@@ -525,7 +560,12 @@ def _existence(chooser: WordChooser) -> BilingualPhrase:
     thing = chooser.noun_phrase(noun, determiner, plural=determiner is not A)
     now, then = ("are", "were") if thing.agreement.plural else ("is", "was")
     en, fr = chooser.pick(((now, "il y a"), (then, "il y avait")))
-    return aligned_pair(f"there {en}", fr) + thing.phrase + chooser.location(noun) + FULL_STOP
+    return (
+        build_fully_aligned_phrase(f"there {en}", fr)
+        + thing.phrase
+        + chooser.location(noun)
+        + FULL_STOP
+    )
 
 
 @register_construction(weight=2)
@@ -534,15 +574,17 @@ def _absence(chooser: WordChooser) -> BilingualPhrase:
     en, fr = chooser.pick((("there is", "a"), ("there was", "avait")))
     be, negation_key = AlignmentKey(), AlignmentKey()
     there = (
-        aligned_words("il", be)
-        + aligned_words("ne", negation_key)
-        + aligned_words(f"y {fr}", be)
-        + aligned_words("pas de", negation_key)
+        build_words_with_keys("il", be)
+        + build_words_with_keys("ne", negation_key)
+        + build_words_with_keys(f"y {fr}", be)
+        + build_words_with_keys("pas de", negation_key)
     )
     noun = chooser.noun(("provision",))
-    thing = aligned_pair(noun.en, noun.fr)
+    thing = build_fully_aligned_phrase(noun.en, noun.fr)
     return (
-        BilingualPhrase(aligned_words(en, be) + aligned_words("no", negation_key), there)
+        BilingualPhrase(
+            build_words_with_keys(en, be) + build_words_with_keys("no", negation_key), there
+        )
         + thing
         + chooser.location()
         + FULL_STOP
@@ -567,7 +609,12 @@ def _identity(chooser: WordChooser) -> BilingualPhrase:
     noun = chooser.noun(("animal", "person", "building", "load", "belonging"))
     thing = chooser.noun_phrase(noun, chooser.pick((THE, A, MY)), plural=False, adjective_rate=0.6)
     en, fr = chooser.pick((("is", "est"), ("was", "était")))
-    return aligned_pair("this", "ce") + aligned_pair(en, fr) + thing.phrase + FULL_STOP
+    return (
+        build_fully_aligned_phrase("this", "ce")
+        + build_fully_aligned_phrase(en, fr)
+        + thing.phrase
+        + FULL_STOP
+    )
 
 
 @register_construction()
@@ -583,11 +630,11 @@ def _pair_of_adjectives(chooser: WordChooser) -> BilingualPhrase:
         return _pair_of_adjectives(chooser)
     agreement = subject.agreement
     join = (
-        aligned_pair("and", "et")
+        build_fully_aligned_phrase("and", "et")
         if first.is_hindrance == second.is_hindrance
-        else aligned_pair("but", "mais")
+        else build_fully_aligned_phrase("but", "mais")
     )
-    more = aligned_pair(second.en, second.inflect(agreement.gender, agreement.plural))
+    more = build_fully_aligned_phrase(second.en, second.inflect(agreement.gender, agreement.plural))
     return (
         copula_clause(subject, first, chooser.pick_tense("present", "imperfect"))
         + join

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from seq2see.data.fables import morphology
 from seq2see.data.fables.lexicon import NOUN_KIND_GROUPS, NounKind
-from seq2see.data.fables.morphology import Conjugation, Person, Tense, conjugate
+from seq2see.data.fables.morphology import Conjugation, Person, Tense, build_conjugation
 
 BE_PAST: dict[Person, str] = {"I": "was", "we": "were", "you": "were", "it": "was", "they": "were"}
 BE_PRESENT: dict[Person, str] = {"I": "am", "we": "are", "you": "are", "it": "is", "they": "are"}
@@ -50,7 +50,7 @@ class Verb:
         if self.en == "be":
             return self._form_of_be(tense, person)
         if tense == "present" or (self.is_stative and tense == "progressive"):
-            return "", morphology.third_person_form(self.en) if person == "it" else self.en
+            return "", morphology.inflect_third_person(self.en) if person == "it" else self.en
         if tense == "past" or (self.is_stative and tense == "imperfect"):
             return "", self.en_past
         if tense == "perfect":
@@ -58,7 +58,7 @@ class Verb:
         if tense == "future":
             return "will", self.en
         auxiliary = (BE_PRESENT if tense == "progressive" else BE_PAST)[person]
-        return auxiliary, morphology.ing_form(self.en)
+        return auxiliary, morphology.inflect_ing_form(self.en)
 
     def _form_of_be(self, tense: Tense, person: Person) -> tuple[str, str]:
         if tense == "future":
@@ -74,7 +74,7 @@ class Verb:
         return self.fr.imperfect(person) if tense == "imperfect" else self.fr.simple_future(person)
 
 
-ETRE, AVOIR = conjugate("être"), conjugate("avoir")
+ETRE, AVOIR = build_conjugation("être"), build_conjugation("avoir")
 # English (irregular past and participle) | French | kinds of subjects | kinds of objects;
 # "*" a state, "~" a moment
 TRANSITIVE_TABLE = """
@@ -221,14 +221,14 @@ def parse_verb(line: str) -> Verb:
     en, fr, subjects, objects = [*(part.strip() for part in line.split("|")), "", ""][:4]
     base, *en_particle = re.sub(r"\(.*\)|[*~]", "", en).replace("_", " ").split(" ")
     irregular = re.search(r"\((.*)\)", en)
-    past = irregular[1].split() if irregular else [morphology.past_form(base)]
+    past = irregular[1].split() if irregular else [morphology.inflect_regular_past(base)]
     infinitive, *fr_particle = fr.removeprefix("se ").split(" ")
     return Verb(
         en=base,
         en_past=past[0],
         en_participle=past[-1],
         en_particle=" ".join(en_particle).strip(),
-        fr=conjugate(infinitive),
+        fr=build_conjugation(infinitive),
         fr_particle=" ".join(fr_particle).replace("_", " "),
         is_reflexive=fr.startswith("se "),
         subject_kinds=_expand_groups(subjects),
@@ -249,8 +249,8 @@ INFINITIVE_VERBS = _parse_table(INFINITIVE_TABLE)
 """Verbs that take an infinitive."""
 REPORTING_VERBS = _parse_table(REPORTING_TABLE)
 """Verbs that take a clause with "that"."""
-BE_VERB = Verb("be", "was", "been", "", conjugate("être"), "", is_stative=True)
-BE_AS_AVOIR = Verb("be", "was", "been", "", conjugate("avoir"), "", is_stative=True)
+BE_VERB = Verb("be", "was", "been", "", build_conjugation("être"), "", is_stative=True)
+BE_AS_AVOIR = Verb("be", "was", "been", "", build_conjugation("avoir"), "", is_stative=True)
 """The verb "be" where French has "avoir", as in "be hungry" and "avoir faim"."""
-HAVE_VERB = Verb("have", "had", "had", "", conjugate("avoir"), "", is_stative=True)
+HAVE_VERB = Verb("have", "had", "had", "", build_conjugation("avoir"), "", is_stative=True)
 DRINK_VERB = parse_verb("drink (drank drunk) | boire | animate | provision")

@@ -3,15 +3,20 @@
     report = analyze_corpus(Corpus(CorpusConfig(files=["train.tsv"])), languages=("en", "de"))
     for finding in report.findings: ...
 
-    for result in filter_corpus(pairs): ...  # AcceptedPair or RejectedPair, in order
+    for result in accept_or_reject_pairs(pairs): ...  # AcceptedPair or RejectedPair, in order
 
-A corpus is read twice: `corpus_model` collects statistics and a sample, and fits models to them;
-then `rules` check each pair against these models.
+A corpus is read twice: `statistics_and_models` collects statistics and a sample, and fits models to
+them; then `rules` check each pair against these models.
 """
 
 from __future__ import annotations
 
-from seq2see.data.quality.analysis import AcceptedPair, RejectedPair, analyze_corpus, filter_corpus
+from seq2see.data.quality.analysis import (
+    AcceptedPair,
+    RejectedPair,
+    accept_or_reject_pairs,
+    analyze_corpus,
+)
 from seq2see.data.quality.config import RULES, QualityConfig, RuleName
 from seq2see.data.quality.line_shifts import LineShift
 from seq2see.data.quality.report import (
@@ -22,7 +27,7 @@ from seq2see.data.quality.report import (
     ModelSuggestion,
     Severity,
     SideReport,
-    TestSetOverlap,
+    TestSetOverlapCounts,
     UncoveredCharacters,
 )
 
@@ -40,8 +45,8 @@ __all__ = [
     "RuleName",
     "Severity",
     "SideReport",
-    "TestSetOverlap",
+    "TestSetOverlapCounts",
     "UncoveredCharacters",
+    "accept_or_reject_pairs",
     "analyze_corpus",
-    "filter_corpus",
 ]

@@ -22,17 +22,17 @@ from seq2see.data.quality.report import (
     FindingExample,
     ModelSuggestion,
     SideReport,
-    TestSetOverlap,
+    TestSetOverlapCounts,
     UncoveredCharacters,
     format_count,
 )
-from seq2see.data.quality.rules import RuleViolation, apply_rules
+from seq2see.data.quality.rules import RuleViolation, find_rule_violations
 from seq2see.data.quality.statistics_and_models import (
     CorpusModel,
-    CorpusStatistics,
     PairChunk,
-    collect_statistics,
-    read_chunks,
+    PerPairStatistics,
+    collect_per_pair_statistics,
+    iter_pair_chunks,
 )
 from seq2see.data.quality.words import BoolArray, compute_match_key
 from seq2see.data.readers import SentencePair
@@ -87,16 +87,16 @@ def analyze_corpus(
         on_stage: Called with the stage ("reading", "checking") and the number of lines done.
     """
     config = config or QualityConfig()
-    statistics = collect_statistics(pairs, config.max_sample_pairs, on_stage)
+    statistics = collect_per_pair_statistics(pairs, config.max_sample_pairs, on_stage)
     overlap = OverlapCounter(test_pairs)
     model = CorpusModel.fit(statistics, config, languages, overlap.source_hashes)
     counter = _FindingCounter(config, overlap, tokenizers)
-    for chunk in read_chunks(pairs, "checking", on_stage):
-        counter.update(chunk, apply_rules(chunk, model))
+    for chunk in iter_pair_chunks(pairs, "checking", on_stage):
+        counter.update(chunk, find_rule_violations(chunk, model))
     return _build_report(statistics, model, counter)
 
 
-def filter_corpus(
+def accept_or_reject_pairs(
     pairs: Iterable[SentencePair],
     config: QualityConfig | None = None,
     languages: LanguagePair = None,
@@ -109,11 +109,11 @@ def filter_corpus(
     same too. The first result is yielded after the corpus was read once.
     """
     config = config or QualityConfig()
-    statistics = collect_statistics(pairs, config.max_sample_pairs, on_stage)
+    statistics = collect_per_pair_statistics(pairs, config.max_sample_pairs, on_stage)
     test_source_hashes = OverlapCounter(test_pairs).source_hashes
     model = CorpusModel.fit(statistics, config, languages, test_source_hashes)
-    for chunk in read_chunks(pairs, "checking", on_stage):
-        violations = apply_rules(chunk, model, config.clean_rules)
+    for chunk in iter_pair_chunks(pairs, "checking", on_stage):
+        violations = find_rule_violations(chunk, model, config.clean_rules)
         numbered = enumerate(zip(chunk.pairs, violations, strict=True), chunk.first_index + 1)
         for line, (pair, violation) in numbered:
             if violation:
@@ -139,12 +139,12 @@ class OverlapCounter:
             for kind, hashes in enumerate(zip(*map(_hash_pair, pairs), strict=True)):
                 self._seen[kind] |= self._hashes[kind].intersection(hashes)
 
-    def compute_overlap(self) -> TestSetOverlap | None:
+    def compute_overlap(self) -> TestSetOverlapCounts | None:
         """Return the number of test pairs that occur; None if there is no test set."""
         if not self._has_test_set:
             return None
         counts = (sum(row[kind] in self._seen[kind] for row in self._rows) for kind in range(3))
-        return TestSetOverlap(len(self._rows), *counts)
+        return TestSetOverlapCounts(len(self._rows), *counts)
 
 
 def _hash_pair(pair: SentencePair) -> tuple[int, int, int]:
@@ -240,7 +240,7 @@ class _FindingCounter:
 
 
 def _build_report(
-    statistics: CorpusStatistics, model: CorpusModel, counter: _FindingCounter
+    statistics: PerPairStatistics, model: CorpusModel, counter: _FindingCounter
 ) -> CorpusReport:
     characters = counter.characters
     uncovered = [side.find_uncovered() for side in characters] if characters else [None, None]
@@ -270,7 +270,7 @@ def _build_report(
     )
 
 
-def _suggest(statistics: CorpusStatistics, is_accepted: BoolArray) -> ModelSuggestion:
+def _suggest(statistics: PerPairStatistics, is_accepted: BoolArray) -> ModelSuggestion:
     """Suggest a model for the accepted pairs."""
     sampled = zip(statistics.sample, is_accepted[statistics.sample_indices], strict=True)
     sample = [pair for pair, accepted in sampled if accepted]
@@ -279,28 +279,30 @@ def _suggest(statistics: CorpusStatistics, is_accepted: BoolArray) -> ModelSugge
 
 
 def _build_findings(
-    statistics: CorpusStatistics,
+    statistics: PerPairStatistics,
     model: CorpusModel,
     counter: _FindingCounter,
     uncovered: Sequence[UncoveredCharacters | None],
 ) -> Iterator[CorpusFinding]:
     counts, examples, num_pairs = counter.counts, counter.examples, statistics.num_pairs
-    yield from report.empty_corpus_findings(num_pairs)
-    yield from report.side_language_findings(model.languages, num_pairs)
-    yield from report.unrelated_sides_findings(model.is_unrelated, num_pairs)
-    yield from report.shift_findings(model.shifts, examples, num_pairs)
+    yield from report.build_empty_corpus_findings(num_pairs)
+    yield from report.build_side_language_findings(model.languages, num_pairs)
+    yield from report.build_unrelated_corpus_sides_findings(model.is_unrelated, num_pairs)
+    yield from report.build_shift_findings(model.shifts, examples, num_pairs)
     if model.languages.is_swapped:
         counts = Counter({rule: n for rule, n in counts.items() if rule != "swapped"})
     overlap = counter.overlap.compute_overlap()
-    yield from report.rule_findings(counts, examples, num_pairs, model.config, overlap)
-    yield from report.overlap_findings(overlap, counts["in_test_set"])
-    yield from report.carriage_return_findings(counts["carriage_returns"], examples, num_pairs)
+    yield from report.build_rule_findings(counts, examples, num_pairs, model.config, overlap)
+    yield from report.build_no_test_overlap_findings(overlap, counts["in_test_set"])
+    yield from report.build_carriage_return_findings(
+        counts["carriage_returns"], examples, num_pairs
+    )
     num_identical = 0 if model.languages.is_monolingual else counts["identical_short"]
-    yield from report.repeated_text_findings(statistics, num_identical, examples)
-    yield from report.uncovered_character_findings(uncovered)
+    yield from report.build_identical_and_multitarget_findings(statistics, num_identical, examples)
+    yield from report.build_uncovered_character_findings(uncovered)
 
 
-def _skipped_checks(statistics: CorpusStatistics, model: CorpusModel) -> Iterator[str]:
+def _skipped_checks(statistics: PerPairStatistics, model: CorpusModel) -> Iterator[str]:
     if model.languages.detector is None:
         yield (
             "Languages were checked by scripts and words only: "

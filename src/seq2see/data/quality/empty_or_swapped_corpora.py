@@ -33,7 +33,7 @@ _MIN_SHARED_DIFFERENCE = 0.2
 side of the training corpora than with its own."""
 
 
-def check_corpora(
+def check_not_empty_or_swapped(
     train: Sequence[Corpus], evaluation: Sequence[Corpus], languages: tuple[str, str]
 ) -> None:
     """Raise InputError if a corpus is empty or its sides seem to be swapped.

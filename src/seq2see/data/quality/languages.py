@@ -21,8 +21,8 @@ from seq2see.data.quality.words import (
     FloatArray,
     PackedWordIds,
     byte_length,
-    drop_names,
     extract_words,
+    remove_names_and_numbers,
 )
 from seq2see.text.language_detection import (
     LinguaDetector,
@@ -84,7 +84,7 @@ def find_dominant_scripts(lines: Iterable[str]) -> frozenset[str]:
     return frozenset(script for script, count in counts.items() if count >= min_count)
 
 
-def find_other_script(text: str, expected_scripts: frozenset[str]) -> str | None:
+def find_wrong_script(text: str, expected_scripts: frozenset[str]) -> str | None:
     """Return the script of a text if it is hardly in the expected scripts, otherwise None."""
     if not expected_scripts or ("LATIN" in expected_scripts and not _BEYOND_LATIN.search(text)):
         return None
@@ -201,7 +201,7 @@ class LanguageChecker:
         """Return the language of a text if the detector finds that it is not the expected one."""
         expected = self.sides[side].expected
         # Names do not indicate a language, though "Tōkyō" seems to. This drops German nouns too.
-        plain = drop_names(text, keep_latin="LATIN" in self.sides[side].scripts)
+        plain = remove_names_and_numbers(text, keep_latin="LATIN" in self.sides[side].scripts)
         if self.detector is None or expected is None or len(extract_words(plain)) < self.min_words:
             return ""
         return self.detector.detect_other_language(plain, expected) or ""
@@ -217,7 +217,7 @@ class LanguageChecker:
     def _find_wrong_language(
         self, side: int, text: str, is_other_side: bool, is_improbable: bool
     ) -> str:
-        if script := find_other_script(text, self.sides[side].scripts):
+        if script := find_wrong_script(text, self.sides[side].scripts):
             is_other_side = script in self.sides[1 - side].scripts
             if not is_other_side:
                 return f"in {script.capitalize()} script"
@@ -227,7 +227,7 @@ class LanguageChecker:
         return self.detect_other_language(side, text) if is_improbable else ""
 
 
-def fit_languages(
+def fit_language_checker(
     lines: tuple[Sequence[str], Sequence[str]],
     ids: tuple[PackedWordIds, PackedWordIds],
     declared: tuple[str, str] | None,

@@ -12,7 +12,7 @@ import numpy as np
 from seq2see.data.quality.config import RULES, QualityConfig
 from seq2see.data.quality.languages import LanguageChecker
 from seq2see.data.quality.line_shifts import LineShift
-from seq2see.data.quality.statistics_and_models import SIDE_NAMES, CorpusStatistics
+from seq2see.data.quality.statistics_and_models import SIDE_NAMES, PerPairStatistics
 from seq2see.data.quality.words import FloatArray
 from seq2see.data.readers import SentencePair
 from seq2see.text.packed_ids import IntArray
@@ -134,7 +134,7 @@ class SideReport:
 
 
 @dataclass(frozen=True, slots=True)
-class TestSetOverlap:
+class TestSetOverlapCounts:
     """Number of test pairs that occur in the corpus."""
 
     num_test_pairs: int
@@ -169,7 +169,7 @@ class CorpusReport:
     findings: tuple[CorpusFinding, ...]
     """The most severe first."""
     shifts: tuple[LineShift, ...]
-    overlap: TestSetOverlap | None
+    overlap: TestSetOverlapCounts | None
     """None if no test set was given."""
     suggestion: ModelSuggestion
     skipped_checks: tuple[str, ...]
@@ -231,18 +231,18 @@ _ENCODED_AS_TEXTS: Mapping[str, str] = {
 }
 
 
-def empty_corpus_findings(num_pairs: int) -> Iterator[CorpusFinding]:
+def build_empty_corpus_findings(num_pairs: int) -> Iterator[CorpusFinding]:
     """Yield a finding if the corpus is empty."""
     if not num_pairs:
         yield CorpusFinding("no_pairs", "fault", 0, 0.0, "The corpus has no pairs.")
 
 
-def rule_findings(
+def build_rule_findings(
     counts: Mapping[str, int],
     examples: Mapping[str, Sequence[FindingExample]],
     num_pairs: int,
     config: QualityConfig,
-    overlap: TestSetOverlap | None,
+    overlap: TestSetOverlapCounts | None,
 ) -> Iterator[CorpusFinding]:
     """Yield a finding for each violated rule but `shifted`."""
     values = _text_values(config, overlap)
@@ -259,7 +259,7 @@ def rule_findings(
         yield CorpusFinding(rule, severity, count, share, text, tuple(examples[rule]))
 
 
-def _text_values(config: QualityConfig, overlap: TestSetOverlap | None) -> dict[str, Any]:
+def _text_values(config: QualityConfig, overlap: TestSetOverlapCounts | None) -> dict[str, Any]:
     """Return the values of the placeholders in `_RULE_TEXTS`."""
     limits = {
         "max_words": format_count(config.max_words, "word"),
@@ -276,7 +276,7 @@ def _explain_rule(rule: str, share: float) -> str:
     return ": free translations, or misaligned" if is_rare else ": probably misaligned"
 
 
-def shift_findings(
+def build_shift_findings(
     shifts: Sequence[LineShift], examples: Mapping[str, Sequence[FindingExample]], num_pairs: int
 ) -> Iterator[CorpusFinding]:
     """Yield a finding for each shifted region."""
@@ -292,7 +292,9 @@ def shift_findings(
         yield CorpusFinding("shifted", "fault", count, count / num_pairs, text, tuple(inside))
 
 
-def side_language_findings(checker: LanguageChecker, num_pairs: int) -> Iterator[CorpusFinding]:
+def build_side_language_findings(
+    checker: LanguageChecker, num_pairs: int
+) -> Iterator[CorpusFinding]:
     """Yield a finding if most lines of a side are not in the declared language."""
     if checker.is_swapped:
         source, target = (side.declared for side in checker.sides)
@@ -306,7 +308,9 @@ def side_language_findings(checker: LanguageChecker, num_pairs: int) -> Iterator
             yield CorpusFinding("side_language", "fault", num_pairs, 1.0, text)
 
 
-def unrelated_sides_findings(is_unrelated: bool, num_pairs: int) -> Iterator[CorpusFinding]:
+def build_unrelated_corpus_sides_findings(
+    is_unrelated: bool, num_pairs: int
+) -> Iterator[CorpusFinding]:
     """Yield a finding if the sides are not translations of each other."""
     if is_unrelated:
         text = (
@@ -316,8 +320,8 @@ def unrelated_sides_findings(is_unrelated: bool, num_pairs: int) -> Iterator[Cor
         yield CorpusFinding("unrelated_sides", "fault", num_pairs, 1.0, text)
 
 
-def overlap_findings(
-    overlap: TestSetOverlap | None, num_in_test_set: int
+def build_no_test_overlap_findings(
+    overlap: TestSetOverlapCounts | None, num_in_test_set: int
 ) -> Iterator[CorpusFinding]:
     """Yield a note if there is a test set, but no pair violates the rule `in_test_set`."""
     if overlap and not num_in_test_set:
@@ -328,7 +332,7 @@ def overlap_findings(
         yield CorpusFinding("in_test_set", "note", 0, 0.0, text)
 
 
-def carriage_return_findings(
+def build_carriage_return_findings(
     count: int, examples: Mapping[str, Sequence[FindingExample]], num_pairs: int
 ) -> Iterator[CorpusFinding]:
     """Yield a finding if lines contain carriage returns, which may have been line ends."""
@@ -342,8 +346,8 @@ def carriage_return_findings(
         yield CorpusFinding("carriage_returns", "warning", count, share, text, rows)
 
 
-def repeated_text_findings(
-    statistics: CorpusStatistics,
+def build_identical_and_multitarget_findings(
+    statistics: PerPairStatistics,
     num_identical: int,
     examples: Mapping[str, Sequence[FindingExample]],
 ) -> Iterator[CorpusFinding]:
@@ -366,14 +370,14 @@ def repeated_text_findings(
         yield CorpusFinding("multiple_targets", "note", repeated, share, text)
 
 
-def _count_multiple_targets(statistics: CorpusStatistics) -> tuple[int, int]:
+def _count_multiple_targets(statistics: PerPairStatistics) -> tuple[int, int]:
     """Return the number of sources with several targets, and the maximum number of targets."""
     _, first = np.unique(statistics.pair_hashes, return_index=True)
     counts = np.unique(statistics.source_hashes[first], return_counts=True)[1]
     return int((counts > 1).sum()), int(counts.max(initial=0))
 
 
-def uncovered_character_findings(
+def build_uncovered_character_findings(
     sides: Sequence[UncoveredCharacters | None],
 ) -> Iterator[CorpusFinding]:
     """Yield a finding for each side with characters that its tokenizer does not cover."""

@@ -18,14 +18,14 @@ import numpy as np
 
 from seq2see.data.quality.config import RULES, RuleName
 from seq2see.data.quality.statistics_and_models import SIDE_NAMES, CorpusModel, PairChunk
-from seq2see.data.quality.translation_lexicon import assign_folds
+from seq2see.data.quality.translation_lexicon import assign_cross_validation_folds
 from seq2see.data.quality.words import (
     BoolArray,
     FloatArray,
     PackedWordIds,
     byte_length,
     compute_match_key,
-    has_word,
+    has_letter_or_digit,
 )
 from seq2see.data.readers import SentencePair
 
@@ -76,7 +76,7 @@ def _redecode(text: str) -> str | None:
     return None
 
 
-def find_unmatched_markup(source: str, target: str) -> str | None:
+def find_first_unmatched_markup(source: str, target: str) -> str | None:
     """Return an HTML tag or entity that is on one side only, or None."""
     if not any(mark in text for mark in "<&" for text in (source, target)):
         return None
@@ -119,7 +119,7 @@ class RuleViolation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RuleInputs:
+class ChunkRuleInputs:
     """A chunk of pairs, the model of the corpus, and values that several rules use."""
 
     chunk: PairChunk
@@ -146,7 +146,7 @@ class RuleInputs:
         lexicon = self.model.lexicon
         if lexicon is None:
             return np.zeros(len(self.chunk.pairs))
-        return -lexicon.score_pairs(*self.ids, assign_folds(self.chunk.sides[0]))
+        return -lexicon.score_pairs(*self.ids, assign_cross_validation_folds(self.chunk.sides[0]))
 
     def reasons_per_pair(self, reason: Callable[[SentencePair], str]) -> list[str]:
         """Return the reason of each pair, from a function of the pair."""
@@ -160,11 +160,11 @@ class RuleInputs:
         return reasons
 
 
-def apply_rules(
+def find_rule_violations(
     chunk: PairChunk, model: CorpusModel, rules: Sequence[RuleName] = RULES
 ) -> list[RuleViolation | None]:
     """Return for each pair the first of the given rules that it violates, or None."""
-    inputs = RuleInputs(chunk, model)
+    inputs = ChunkRuleInputs(chunk, model)
     violations: list[RuleViolation | None] = [None] * len(chunk.pairs)
     for rule in RULES:
         if rule in rules:
@@ -176,11 +176,15 @@ def apply_rules(
     return violations
 
 
-def _check_empty(inputs: RuleInputs) -> list[str]:
+def _check_empty(inputs: ChunkRuleInputs) -> list[str]:
     """A side without words is empty, unless both have only punctuation ("!" and "！")."""
 
     def reason(pair: SentencePair) -> str:
-        wordless = [side for side, text in zip(SIDE_NAMES, pair, strict=True) if not has_word(text)]
+        wordless = [
+            side
+            for side, text in zip(SIDE_NAMES, pair, strict=True)
+            if not has_letter_or_digit(text)
+        ]
         is_blank = not pair.source.strip() or not pair.target.strip()
         if len(wordless) == 1:
             return f"the {wordless[0]} has no words"
@@ -189,7 +193,7 @@ def _check_empty(inputs: RuleInputs) -> list[str]:
     return inputs.reasons_per_pair(reason)
 
 
-def _check_encoding(inputs: RuleInputs) -> list[str]:
+def _check_encoding(inputs: ChunkRuleInputs) -> list[str]:
     def reason(pair: SentencePair) -> str:
         for side, text in zip(SIDE_NAMES, pair, strict=True):
             if problem := encoding_problem(text):
@@ -199,22 +203,22 @@ def _check_encoding(inputs: RuleInputs) -> list[str]:
     return inputs.reasons_per_pair(reason)
 
 
-def _check_length(inputs: RuleInputs) -> list[str]:
+def _check_length(inputs: ChunkRuleInputs) -> list[str]:
     counts = [np.array([len(words) for words in side]) for side in inputs.chunk.words]
     num_words = np.maximum(*counts)
     is_too_long = num_words > inputs.model.config.max_words
     return inputs.reasons_from_mask(is_too_long, lambda i: f"{num_words[i]:,} words")
 
 
-def _check_markup(inputs: RuleInputs) -> list[str]:
+def _check_markup(inputs: ChunkRuleInputs) -> list[str]:
     def reason(pair: SentencePair) -> str:
-        markup = find_unmatched_markup(*pair)
+        markup = find_first_unmatched_markup(*pair)
         return f"{markup} is on one side only" if markup else ""
 
     return inputs.reasons_per_pair(reason)
 
 
-def _check_identical(inputs: RuleInputs) -> list[str]:
+def _check_identical(inputs: ChunkRuleInputs) -> list[str]:
     if inputs.model.languages.is_monolingual:
         return []  # a text that needs no correction is its own target
     max_words = inputs.model.config.max_identical_words
@@ -231,13 +235,13 @@ def _is_sentence(text: str, num_words: int) -> bool:
     return num_words >= _MIN_SENTENCE_WORDS and text.rstrip().endswith(_SENTENCE_ENDS)
 
 
-def _check_duplicate(inputs: RuleInputs) -> list[str]:
+def _check_duplicate(inputs: ChunkRuleInputs) -> list[str]:
     start = inputs.chunk.first_index
     is_duplicate = inputs.model.is_duplicate[start : start + len(inputs.chunk.pairs)]
     return inputs.reasons_from_mask(is_duplicate, "duplicate of an earlier pair")
 
 
-def _check_test_set(inputs: RuleInputs) -> list[str]:
+def _check_test_set(inputs: ChunkRuleInputs) -> list[str]:
     hashes = inputs.model.test_source_hashes
     if not hashes:
         return []
@@ -249,7 +253,7 @@ def _check_test_set(inputs: RuleInputs) -> list[str]:
     return inputs.reasons_per_pair(reason)
 
 
-def _check_shift(inputs: RuleInputs) -> list[str]:
+def _check_shift(inputs: ChunkRuleInputs) -> list[str]:
     if not inputs.model.shifts:
         return []
     start, count = inputs.chunk.first_index, len(inputs.chunk.pairs)
@@ -261,7 +265,7 @@ def _check_shift(inputs: RuleInputs) -> list[str]:
     return reasons
 
 
-def _check_swapped(inputs: RuleInputs) -> list[str]:
+def _check_swapped(inputs: ChunkRuleInputs) -> list[str]:
     if inputs.model.languages.is_swapped:
         return inputs.reasons_per_pair(lambda _: "source and target seem to be swapped")
     names = [side.expected or "" for side in inputs.model.languages.sides]
@@ -271,7 +275,7 @@ def _check_swapped(inputs: RuleInputs) -> list[str]:
     return inputs.reasons_from_mask(np.array(is_swapped), reason)
 
 
-def _check_language(inputs: RuleInputs) -> list[str]:
+def _check_language(inputs: ChunkRuleInputs) -> list[str]:
     reasons = []
     for wrong in zip(*inputs.wrong_languages, strict=True):
         side = next((side for side in (0, 1) if wrong[side]), None)
@@ -279,7 +283,7 @@ def _check_language(inputs: RuleInputs) -> list[str]:
     return reasons
 
 
-def _check_length_ratio(inputs: RuleInputs) -> list[str]:
+def _check_length_ratio(inputs: ChunkRuleInputs) -> list[str]:
     source, target = (
         np.array([byte_length(text.strip()) for text in side]) for side in inputs.chunk.sides
     )
@@ -290,12 +294,12 @@ def _check_length_ratio(inputs: RuleInputs) -> list[str]:
     )
 
 
-def _check_alignment(inputs: RuleInputs) -> list[str]:
+def _check_alignment(inputs: ChunkRuleInputs) -> list[str]:
     is_misaligned = inputs.misalignment_scores >= inputs.model.config.misalignment_threshold
     return inputs.reasons_from_mask(is_misaligned, "the words are unlikely translations")
 
 
-def _check_numbers(inputs: RuleInputs) -> list[str]:
+def _check_numbers(inputs: ChunkRuleInputs) -> list[str]:
     return inputs.reasons_per_pair(
         lambda pair: (
             "the numbers differ" if have_conflicting_numbers(pair.source, pair.target) else ""
@@ -303,7 +307,7 @@ def _check_numbers(inputs: RuleInputs) -> list[str]:
     )
 
 
-_CHECKS: Mapping[RuleName, Callable[[RuleInputs], list[str]]] = {
+_CHECKS: Mapping[RuleName, Callable[[ChunkRuleInputs], list[str]]] = {
     "empty": _check_empty,
     "broken_encoding": _check_encoding,
     "too_long": _check_length,

@@ -16,14 +16,18 @@ from typing import Self
 import numpy as np
 
 from seq2see.data.quality.config import QualityConfig
-from seq2see.data.quality.languages import LanguageChecker, fit_languages
+from seq2see.data.quality.languages import LanguageChecker, fit_language_checker
 from seq2see.data.quality.line_shifts import LineShift, find_line_shifts
-from seq2see.data.quality.translation_lexicon import TranslationLexicon, assign_folds, fit_lexicon
+from seq2see.data.quality.translation_lexicon import (
+    TranslationLexicon,
+    assign_cross_validation_folds,
+    fit_lexicon,
+)
 from seq2see.data.quality.words import (
     BoolArray,
     FloatArray,
     PackedWordIds,
-    StemVocabulary,
+    WordPrefixVocabulary,
     byte_length,
     extract_words,
 )
@@ -64,7 +68,7 @@ class PairChunk:
         return [extract_words(line) for line in source], [extract_words(line) for line in target]
 
 
-def read_chunks(
+def iter_pair_chunks(
     pairs: Iterable[SentencePair], stage: str, on_stage: StageCallback | None
 ) -> Iterator[PairChunk]:
     """Yield the pairs in chunks, and report the number of pairs read to `on_stage`.
@@ -85,7 +89,7 @@ def read_chunks(
 
 
 @dataclass(frozen=True, slots=True)
-class CorpusStatistics:
+class PerPairStatistics:
     """Results of the first pass. Counts and lengths have one row per side."""
 
     character_counts: IntArray
@@ -144,14 +148,14 @@ class _BlockSample:
         return np.concatenate(ranges) if ranges else np.zeros(0, np.int64)
 
 
-def collect_statistics(
+def collect_per_pair_statistics(
     pairs: Iterable[SentencePair], max_sample_pairs: int, on_stage: StageCallback | None = None
-) -> CorpusStatistics:
+) -> PerPairStatistics:
     """Read all pairs once and return their statistics."""
     lengths = [array("I") for _ in range(6)]
     hashes = array("q"), array("q")
     sample = _BlockSample(max_sample_pairs)
-    for chunk in read_chunks(pairs, "reading", on_stage):
+    for chunk in iter_pair_chunks(pairs, "reading", on_stage):
         sample.add(chunk)
         for side in (0, 1):
             lines = [line.strip() for line in chunk.sides[side]]
@@ -162,7 +166,7 @@ def collect_statistics(
         hashes[0].extend([hash(pair) for pair in chunk.pairs])
         hashes[1].extend([hash(pair.source) for pair in chunk.pairs])
     rows = np.array([np.asarray(row, np.int64) for row in lengths])
-    return CorpusStatistics(
+    return PerPairStatistics(
         character_counts=rows[:2],
         byte_lengths=rows[2:4],
         word_counts=rows[4:],
@@ -212,7 +216,7 @@ class CorpusModel:
     """Hashes of the match keys of all test sources."""
     shifts: tuple[LineShift, ...]
     length_ratio: LengthRatioModel
-    vocabulary: StemVocabulary
+    vocabulary: WordPrefixVocabulary
     languages: LanguageChecker
     lexicon: TranslationLexicon | None
     """None if there are too few pairs, or the sides are unrelated."""
@@ -222,7 +226,7 @@ class CorpusModel:
     @classmethod
     def fit(
         cls,
-        statistics: CorpusStatistics,
+        statistics: PerPairStatistics,
         config: QualityConfig,
         languages: tuple[str, str] | None,
         test_source_hashes: frozenset[int],
@@ -232,7 +236,7 @@ class CorpusModel:
         is_usable = (statistics.word_counts > 0).all(0) & ~is_duplicate
         source_bytes, target_bytes = statistics.byte_lengths
         shifts = find_line_shifts(source_bytes, target_bytes, config.max_line_shift)
-        vocabulary = StemVocabulary()
+        vocabulary = WordPrefixVocabulary()
         lines = [p.source for p in statistics.sample], [p.target for p in statistics.sample]
         source, target = (vocabulary.add_lines(map(extract_words, side)) for side in lines)
         size = len(vocabulary)
@@ -247,7 +251,7 @@ class CorpusModel:
             shifts=shifts,
             length_ratio=LengthRatioModel.fit(*statistics.byte_lengths[:, is_usable]),
             vocabulary=vocabulary,
-            languages=fit_languages(lines, (source, target), languages, min_words, size),
+            languages=fit_language_checker(lines, (source, target), languages, min_words, size),
             lexicon=lexicon,
             is_unrelated=is_unrelated,
         )
@@ -272,7 +276,7 @@ def _fit_lexicon(
     if len(indices) < _MIN_LEXICON_PAIRS:
         return None, False
     source, target = source.take(indices), target.take(indices)
-    folds = assign_folds([lines[index] for index in indices])
+    folds = assign_cross_validation_folds([lines[index] for index in indices])
     lexicon = fit_lexicon(source, target, folds, vocabulary_size)
     other_pairs = np.roll(np.arange(len(indices)), len(indices) // 2)
     scores = lexicon.score_pairs(source, target, folds)

@@ -112,7 +112,7 @@ class TranslationLexicon:
         return np.where(is_identical, np.maximum(lifts, _IDENTICAL_WORD_LIFT), lifts)
 
 
-def assign_folds(sources: Sequence[str]) -> IntArray:
+def assign_cross_validation_folds(sources: Sequence[str]) -> IntArray:
     """Return the fold (0 or 1) of each pair by its source; equal sources are in one fold."""
     return np.array([zlib.crc32(s.encode("utf-8", "replace")) & 1 for s in sources], np.int64)
 

@@ -58,7 +58,7 @@ def extract_words(text: str) -> list[str]:
     return _WORD.findall(_normalize(_normalize(text).lower()))
 
 
-def find_word_runs(text: str) -> Iterator[str]:
+def find_possible_tokenizer_pieces(text: str) -> Iterator[str]:
     """Yield the substrings that a tokenizer could learn as one piece.
 
     These are runs of digits or letters; single characters only at the start of a word, because
@@ -70,7 +70,7 @@ def find_word_runs(text: str) -> Iterator[str]:
             yield run[0]
 
 
-def drop_names(text: str, keep_latin: bool = True) -> str:
+def remove_names_and_numbers(text: str, keep_latin: bool = True) -> str:
     """Remove capitalized words and numbers, which do not indicate a language.
 
     Without `keep_latin`, all words in Latin letters are removed too.
@@ -98,7 +98,7 @@ def byte_length(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
-def has_word(text: str) -> bool:
+def has_letter_or_digit(text: str) -> bool:
     """Return whether the text has a letter or a digit."""
     return _WORD.search(text) is not None
 
@@ -131,7 +131,7 @@ class PackedWordIds:
         return np.bincount(self.line_indices, values, len(self.lengths)).astype(float)
 
 
-class StemVocabulary:
+class WordPrefixVocabulary:
     """Assigns an id to the first characters of each word, shared by both sides."""
 
     def __init__(self) -> None:

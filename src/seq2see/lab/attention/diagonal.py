@@ -15,7 +15,7 @@ from seq2see.lab.ear import Ear
 from seq2see.lab.expectation import at_least, at_most, equal, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import bars, grids
-from seq2see.model import AttentionRecord, Transformer
+from seq2see.model import AttentionIntermediates, Transformer
 
 # B batch, L layers, H heads, T queries, S keys
 
@@ -121,7 +121,7 @@ def _by_head(shares_LH: Tensor) -> Figure:
     )
 
 
-def shares(record: AttentionRecord, real_BT: Tensor | None = None) -> Tensor:
+def shares(record: AttentionIntermediates, real_BT: Tensor | None = None) -> Tensor:
     """Return how often the largest weight of a query is its own, [H]."""
     best_BHT = record.weights_BHTS.argmax(dim=-1)
     own_BHT = best_BHT == torch.arange(best_BHT.size(-1))
@@ -141,7 +141,7 @@ def encoder_shares(model: Transformer, ids_BS: Tensor) -> Tensor:
 
 def _fables_shares(bench: Bench) -> Tensor:
     bundle = bench.fables()
-    lines = [fable.source for fable in fables.load_fables("test", short=True)[:200]]
+    lines = [fable.source for fable in fables.load_fables_split("test", short=True)[:200]]
     ids = bundle.tokenizers.source.encode_batch(lines)
     return encoder_shares(bundle.build_model(), pad_sources(ids))
 
@@ -209,7 +209,7 @@ def without_matrices(bench: Bench) -> Finding:
     )
 
 
-def own_weights(x: Tensor) -> AttentionRecord:
+def own_weights(x: Tensor) -> AttentionIntermediates:
     """Attend with x as queries, keys and values at once."""
     return dot_product(x, x, x, x.size(-1) ** -0.5)[1]
 
@@ -218,7 +218,7 @@ def own_weights(x: Tensor) -> AttentionRecord:
 def _embedded(bench: Bench) -> Tensor:
     """Return sentences of eight distinct pieces as the encoder gets them, without positions."""
     bundle = bench.fables()
-    lines = [fable.source for fable in fables.load_fables("test", short=True)]
+    lines = [fable.source for fable in fables.load_fables_split("test", short=True)]
     ids = bundle.tokenizers.source.encode_batch(lines)
     distinct = [list(dict.fromkeys(tokens))[:TOKENS] for tokens in ids]
     chosen = torch.tensor([tokens for tokens in distinct if len(tokens) == TOKENS])

@@ -12,7 +12,7 @@ from seq2see.lab.expectation import at_least
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import curves
 from seq2see.lab.timing import cpu_seconds
-from seq2see.model import NO_MASK, AdditiveAttention, Attention, DotProductAttention
+from seq2see.model import NO_MASK, AdditiveAttention, AttentionFunction, DotProductAttention
 from seq2see.model.modules import Dropout
 
 LENGTH = 64
@@ -150,24 +150,27 @@ def _mean(values: list[float]) -> float:
     return sum(values) / len(values)
 
 
-def _additive(d: int) -> Attention:
+def _additive(d: int) -> AttentionFunction:
     return AdditiveAttention(1, d, Dropout(0.0))
 
 
-def _product(d: int) -> Attention:
+def _product(d: int) -> AttentionFunction:
     return DotProductAttention(d**-0.5, Dropout(0.0))
 
 
-_MAKERS: dict[str, Callable[[int], Attention]] = {"additive": _additive, "product": _product}
+_MAKERS: dict[str, Callable[[int], AttentionFunction]] = {
+    "additive": _additive,
+    "product": _product,
+}
 
 
-def _worked(attention: Attention, d: int) -> Callable[[], object]:
+def _worked(attention: AttentionFunction, d: int) -> Callable[[], object]:
     """Return a forward and a backward pass; the plain form of both, so that like meets like."""
     q, k, v = (torch.randn(8, 1, LENGTH, d, requires_grad=True) for _ in range(3))
     return lambda: attention(q, k, v, NO_MASK, lambda _: None).sum().backward()
 
 
-def _kept(attention: Attention, d: int) -> int:
+def _kept(attention: AttentionFunction, d: int) -> int:
     """Count the bytes that a forward pass keeps for the gradients."""
     sizes: dict[int, int] = {}
 

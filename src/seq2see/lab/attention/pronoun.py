@@ -13,7 +13,7 @@ from torch import Tensor
 from seq2see.bundle import Bundle
 from seq2see.data import fables
 from seq2see.data.batch_loader import Batch
-from seq2see.data.fables import Fable
+from seq2see.data.fables import FableSentencePair
 from seq2see.engines.batching import pad_sources
 from seq2see.lab.bench import Bench
 from seq2see.lab.ear import Ear, cut, encoder_heads
@@ -167,7 +167,7 @@ class Words:
     predicate: list[int]
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer, fable: Fable) -> Words:
+    def of(cls, tokenizer: Tokenizer, fable: FableSentencePair) -> Words:
         """Find them."""
         found = fable.pronoun
         assert found
@@ -243,7 +243,7 @@ CUTS = (
 class Looks:
     """A translator, and the sentences in which "it" has two candidates."""
 
-    def __init__(self, bundle: Bundle, cases: Sequence[Fable]) -> None:
+    def __init__(self, bundle: Bundle, cases: Sequence[FableSentencePair]) -> None:
         self.model = bundle.build_model()
         self.tokenizers = bundle.tokenizers
         self.cases = cases
@@ -292,13 +292,13 @@ class Looks:
         return hidden & ~torch.eye(width, dtype=torch.bool) if height > 1 else hidden
 
     @torch.no_grad()
-    def _weights(self, fable: Fable) -> Tensor:
+    def _weights(self, fable: FableSentencePair) -> Tensor:
         """Return the encoder's weights for a sentence, [L, H, S, S]."""
         ear = Ear()
         self.model.encode(pad_sources([self.tokenizers.source.encode(fable.source)]), ear)
         return torch.stack([record.weights_BHTS[0] for record in ear.encoder()])
 
-    def picture(self, fable: Fable) -> Figure:
+    def picture(self, fable: FableSentencePair) -> Figure:
         """Draw the weights of "it", a row for each head, and their mean."""
         words = Words.of(self.tokenizers.source, fable)
         each_head = self._weights(fable)[:, :, words.it[0]]

@@ -18,8 +18,8 @@ from seq2see.lab.timing import seconds
 from seq2see.model import (
     CAUSAL_MASK,
     NO_MASK,
-    AttentionConfig,
-    AttentionSite,
+    AttentionFunctionConfig,
+    AttentionModuleId,
     BatchLayout,
     ModelBuilder,
     ModelConfig,
@@ -205,7 +205,7 @@ def _between_targets(bench: Bench) -> float:
     """Return the gradient from the last target word to the others through the cross-attention."""
     config = ModelConfig(vocab_size=1, d_model=WIDTH, heads=4)
     heads = ModelBuilder(config).build_cross_attention(
-        AttentionConfig(), AttentionSite("decoder", 0, "cross")
+        AttentionFunctionConfig(), AttentionModuleId("decoder", 0, "cross")
     )
     target_TM = torch.randn(6, WIDTH, generator=bench.generator(1), requires_grad=True)
     source_TM = torch.randn(6, WIDTH, generator=bench.generator(2))

@@ -15,10 +15,10 @@ from seq2see.lab.pictures import Sketch, grids, sketch
 from seq2see.model import (
     CAUSAL_MASK,
     NO_MASK,
-    AttentionConfig,
+    AttentionFunctionConfig,
+    AttentionIntermediates,
     AttentionMask,
-    AttentionRecord,
-    AttentionSite,
+    AttentionModuleId,
     BatchLayout,
     DotProductAttention,
     ModelBuilder,
@@ -29,7 +29,7 @@ from seq2see.model.modules import Dropout
 
 # B batch, H heads, T tokens, D features of a head, M features of the model
 
-SITE = AttentionSite("encoder", 0, "self")
+SITE = AttentionModuleId("encoder", 0, "self")
 WIDTH, HEADS = 512, 8
 WORDS = tuple("我爱中国")
 
@@ -37,7 +37,9 @@ WORDS = tuple("我爱中国")
 def self_attention(heads: int = HEADS, d_model: int = WIDTH, **settings: object) -> SelfAttention:
     """Make one self-attention as of a model, with fresh weights."""
     config = ModelConfig(vocab_size=1, d_model=d_model, heads=heads)
-    return ModelBuilder(config).build_self_attention(AttentionConfig.model_validate(settings), SITE)
+    return ModelBuilder(config).build_self_attention(
+        AttentionFunctionConfig.model_validate(settings), SITE
+    )
 
 
 def heads_of(bench: Bench, seed: int = 1, **settings: object) -> SelfAttention:
@@ -53,16 +55,20 @@ def sentence(bench: Bench, tokens: int, seed: int = 1) -> Tensor:
 
 
 @torch.no_grad()
-def attended(heads: SelfAttention, x_TM: Tensor, mask: AttentionMask = NO_MASK) -> AttentionRecord:
+def attended(
+    heads: SelfAttention, x_TM: Tensor, mask: AttentionMask = NO_MASK
+) -> AttentionIntermediates:
     """Let a sentence attend to itself; return every step of it."""
     ear = Ear()
     heads(x_TM, BatchLayout(1, len(x_TM)), mask, ear)
     return ear.attention[SITE]
 
 
-def dot_product(q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, AttentionRecord]:
+def dot_product(
+    q: Tensor, k: Tensor, v: Tensor, scale: float
+) -> tuple[Tensor, AttentionIntermediates]:
     """Attend with queries, keys and values as they are given; return also every step of it."""
-    heard: list[AttentionRecord] = []
+    heard: list[AttentionIntermediates] = []
     output = DotProductAttention(scale, Dropout(0.0))(q, k, v, NO_MASK, heard.append)
     return output, heard[0]
 
@@ -191,7 +197,7 @@ def roles(bench: Bench) -> Finding:
     )
 
 
-def _what_moves(record: AttentionRecord) -> list[Measurement]:
+def _what_moves(record: AttentionIntermediates) -> list[Measurement]:
     q, k, v = (x[:, :1] for x in (record.queries_BHTD, record.keys_BHSD, record.values_BHSD))
     weights, output = _attend(q, k, v)
     other_query, _ = _attend(_changed(q, 0), k, v)
@@ -229,7 +235,7 @@ def _rows_moved(before: Tensor, after: Tensor) -> int:
     return int(((after - before).abs().amax(dim=-1) > 0).sum())
 
 
-def _one_head(record: AttentionRecord) -> list[Measurement]:
+def _one_head(record: AttentionIntermediates) -> list[Measurement]:
     sums = record.weights_BHTS[0, 0].sum(dim=-1)
     return [
         Measurement(
@@ -243,7 +249,7 @@ def _one_head(record: AttentionRecord) -> list[Measurement]:
     ]
 
 
-def _all_heads(record: AttentionRecord) -> Figure:
+def _all_heads(record: AttentionIntermediates) -> Figure:
     return grids(
         Text(
             "Weights of the eight heads at the start: queries are rows, keys are columns.",

@@ -18,7 +18,7 @@ from seq2see.search import (
     CandidateStatus,
     Hypothesis,
     SearchConfig,
-    SearchInput,
+    SentenceSearchInput,
     StepOutput,
     StepRecord,
     search,
@@ -165,7 +165,7 @@ def _searched(
     """Search one sentence."""
     decoder = TableDecoder(table)
     (found,) = search(
-        decoder, [SearchInput(3)], config, bos=BOS, eos=EOS, pad=PAD, observer=observer
+        decoder, [SentenceSearchInput(3)], config, bos=BOS, eos=EOS, pad=PAD, observer=observer
     )
     return found
 

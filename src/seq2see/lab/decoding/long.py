@@ -19,8 +19,8 @@ from seq2see.lab.timing import cpu_seconds
 from seq2see.model import (
     NO_MASK,
     NULL_RECORDER,
-    AttentionConfig,
-    AttentionSite,
+    AttentionFunctionConfig,
+    AttentionModuleId,
     BatchLayout,
     ModelBuilder,
     Recorder,
@@ -29,8 +29,8 @@ from seq2see.model import (
 
 # N tokens in a row, M features of the model
 
-LINFORMER = AttentionConfig(kind="linformer", max_length=4096, rank=64)
-SITE = AttentionSite("encoder", 0, "self")
+LINFORMER = AttentionFunctionConfig(kind="linformer", max_length=4096, rank=64)
+SITE = AttentionModuleId("encoder", 0, "self")
 WAYS = {
     "plain": Text("attention, weights kept", "注意力，保留权重"),
     "fused": Text("attention, fused kernel", "注意力，融合核"),
@@ -147,7 +147,7 @@ def _refusal() -> Measurement:
 class Way:
     """One way to attend over a sentence of any length."""
 
-    def __init__(self, attention: AttentionConfig, recorder: Recorder) -> None:
+    def __init__(self, attention: AttentionFunctionConfig, recorder: Recorder) -> None:
         torch.manual_seed(1)
         self._heads = ModelBuilder(DIGITS).build_self_attention(attention, SITE)
         self._recorder = recorder

@@ -12,9 +12,9 @@ from seq2see.lab.experiment import Figure, Text
 from seq2see.lab.pictures import sketch
 from seq2see.model import (
     CAUSAL_MASK,
-    AttentionSite,
+    AttentionModuleId,
     DotProductAttention,
-    build_padding_mask,
+    build_padded_key_mask,
     masked_softmax,
 )
 from seq2see.model.modules import Dropout
@@ -28,7 +28,7 @@ DIGITS_SHOWN = [3, 1, 4, 1, 5, 9]
 
 def masks() -> Figure:
     """Draw both masks and their OR; dark is hidden."""
-    padding = build_padding_mask(PADDED)
+    padding = build_padded_key_mask(PADDED)
 
     def rows(mask: Tensor | None) -> list[list[float]]:
         assert mask is not None
@@ -133,7 +133,7 @@ def heads(bench: Bench) -> Figure:
         Text(f"layer {layer + 1}, head {head + 1}", f"第 {layer + 1} 层，头 {head + 1}"): weights_TS
         for layer in range(2)
         for head, weights_TS in enumerate(
-            ear.attention[AttentionSite("decoder", layer, "cross")].weights_BHTS[0].tolist()
+            ear.attention[AttentionModuleId("decoder", layer, "cross")].weights_BHTS[0].tolist()
         )
     }
     digits = [str(digit) for digit in DIGITS_SHOWN]

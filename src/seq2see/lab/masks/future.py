@@ -16,10 +16,10 @@ from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, 
 from seq2see.loss import LossConfig, LossSum
 from seq2see.model import (
     CAUSAL_MASK,
-    Attention,
-    AttentionConfig,
+    AttentionFunction,
+    AttentionFunctionConfig,
     AttentionListener,
-    AttentionSite,
+    AttentionModuleId,
     DotProductAttention,
     ModelBuilder,
     ModelConfig,
@@ -59,9 +59,11 @@ def keep_mask_softmax(scores_BHTS: Tensor) -> Tensor:
 class KeepMaskBuilder(ModelBuilder):
     """Makes a Transformer whose decoder has the mask the wrong way round."""
 
-    def build_attention(self, attention: AttentionConfig, site: AttentionSite) -> Attention:
+    def build_attention_function(
+        self, attention: AttentionFunctionConfig, site: AttentionModuleId
+    ) -> AttentionFunction:
         """Change the decoder's self-attention alone."""
-        usual = super().build_attention(attention, site)
+        usual = super().build_attention_function(attention, site)
         if site.stack == "encoder" or site.kind == "cross":
             return usual
         assert isinstance(usual, DotProductAttention)

@@ -17,7 +17,13 @@ from seq2see.lab.ear import Ear
 from seq2see.lab.expectation import at_least, at_most, equal
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.loss import smoothed_cross_entropy
-from seq2see.model import AttentionRecord, AttentionSite, EncoderOutput, Transformer, masked_softmax
+from seq2see.model import (
+    AttentionIntermediates,
+    AttentionModuleId,
+    EncoderOutput,
+    Transformer,
+    masked_softmax,
+)
 from seq2see.text import PAD_ID, TokenizerConfig, TokenizerPair
 
 # B batch, H heads, T queries or target tokens, S keys or source tokens
@@ -25,9 +31,9 @@ from seq2see.text import PAD_ID, TokenizerConfig, TokenizerPair
 SOURCE = torch.tensor([[4, 5, 6, 7, 8, 3], [9, 10, 3, PAD_ID, PAD_ID, PAD_ID]])
 TARGET = torch.tensor([[2, 8, 7, 6, 5], [2, 10, 9, PAD_ID, PAD_ID]])
 SITES = {
-    AttentionSite("encoder", 0, "self"): Text("encoder", "编码器"),
-    AttentionSite("decoder", 0, "self"): Text("decoder, self", "解码器自注意力"),
-    AttentionSite("decoder", 0, "cross"): Text("decoder, memory", "解码器对源端"),
+    AttentionModuleId("encoder", 0, "self"): Text("encoder", "编码器"),
+    AttentionModuleId("decoder", 0, "self"): Text("decoder, self", "解码器自注意力"),
+    AttentionModuleId("decoder", 0, "cross"): Text("decoder, memory", "解码器对源端"),
 }
 LONGEST = 8
 
@@ -128,7 +134,7 @@ def _second_sentence(ear: Ear) -> Figure:
     )
 
 
-def _weight_on_hidden(record: AttentionRecord) -> float:
+def _weight_on_hidden(record: AttentionIntermediates) -> float:
     assert record.masked_BHTS is not None
     hidden_BHTS = record.masked_BHTS.expand_as(record.weights_BHTS)
     return float(record.weights_BHTS[hidden_BHTS].sum())
@@ -234,7 +240,7 @@ def _without_memory_mask(model: Transformer) -> tuple[float, float, float]:
         states_BTM = model.decode(batch.decoder_input_BT, seen, ear)
         total = smoothed_cross_entropy(model.output(states_BTM[real_BT]), batch.labels_BT[real_BT])
         losses.append(float(total) / int(real_BT.sum()))
-    weights_BHTS = ear.attention[AttentionSite("decoder", 1, "cross")].weights_BHTS
+    weights_BHTS = ear.attention[AttentionModuleId("decoder", 1, "cross")].weights_BHTS
     on_padding_BHT = (weights_BHTS * memory.padding_BS[:, None, None, :]).sum(dim=-1)
     share = on_padding_BHT.mean(dim=1)[real_BT].mean()
     return losses[0], losses[1], float(share)

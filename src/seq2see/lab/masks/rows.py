@@ -12,7 +12,7 @@ from seq2see.lab.bench import Bench
 from seq2see.lab.expectation import equal, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.masks.places import added_mask_softmax
-from seq2see.model import CAUSAL_MASK, build_padding_mask, masked_softmax
+from seq2see.model import CAUSAL_MASK, build_padded_key_mask, masked_softmax
 
 # T queries, S keys
 
@@ -77,7 +77,7 @@ class _Weights:
 
 def _our_mask() -> Tensor:
     """Return the mask that our decoder would use."""
-    mask = build_padding_mask(PADDING_S[None]) | CAUSAL_MASK
+    mask = build_padded_key_mask(PADDING_S[None]) | CAUSAL_MASK
     dense = mask.to_tensor(5, 5, PADDING_S.device)
     assert dense is not None
     return dense[0, 0]

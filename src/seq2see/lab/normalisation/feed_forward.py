@@ -12,7 +12,7 @@ from seq2see.lab.bench import DIGITS, Bench
 from seq2see.lab.closeness import apart, differing
 from seq2see.lab.expectation import at_least, at_most, equal, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
-from seq2see.model import NO_MASK, AttentionSite, BatchLayout, ModelBuilder, ModelConfig
+from seq2see.model import NO_MASK, AttentionModuleId, BatchLayout, ModelBuilder, ModelConfig
 from seq2see.model.modules import ACTIVATIONS, Dropout, FeedForward
 
 # N tokens in a row, M features of the model
@@ -94,7 +94,7 @@ class _SelfAttention(nn.Module):
 
     def __init__(self, builder: ModelBuilder) -> None:
         super().__init__()
-        site = AttentionSite("encoder", 0, "self")
+        site = AttentionModuleId("encoder", 0, "self")
         self.heads = builder.build_self_attention(builder.config.attention, site)
 
     def forward(self, x_NM: Tensor) -> Tensor:

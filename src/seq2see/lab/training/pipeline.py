@@ -62,7 +62,7 @@ def text_to_vectors(bench: Bench) -> Finding:
 
 
 def _pieces(tokenizer: Tokenizer) -> list[Measurement]:
-    familiar = [fable.source for fable in fables.load_fables("test", short=True)]
+    familiar = [fable.source for fable in fables.load_fables_split("test", short=True)]
     foreign = ["Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich."]
     return [
         Measurement(

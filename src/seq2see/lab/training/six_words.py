@@ -18,7 +18,7 @@ from seq2see.lab.expectation import at_least, at_most, equal, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.loss import LossConfig, smoothed_cross_entropy
 from seq2see.model import EmbeddingsConfig, ModelConfig, Transformer
-from seq2see.search import SearchConfig, SearchInput
+from seq2see.search import SearchConfig, SentenceSearchInput
 from seq2see.text import EOS_ID, PAD_ID
 from seq2see.training.distributed import WorkerGroup
 from seq2see.training.objective import Objective
@@ -209,7 +209,9 @@ def _least(model: Transformer, batch: Batch) -> float:
 
 def _right(model: Transformer) -> int:
     examples = [_ids(*pair) for pair in (MERCI, STUDENT)]
-    lines = [SearchInput(len(source) + 1, line) for line, (source, _) in enumerate(examples)]
+    lines = [
+        SentenceSearchInput(len(source) + 1, line) for line, (source, _) in enumerate(examples)
+    ]
     sources = [source for source, _ in examples]
     found = collect_in_order(TorchEngine(model).search(sources, lines, SearchConfig(beam_size=1)))
     return sum(

@@ -13,7 +13,7 @@ from seq2see.lab.ear import Ear
 from seq2see.lab.expectation import at_least, at_most, equal
 from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import (
-    AttentionSite,
+    AttentionModuleId,
     DecoderCache,
     EncoderOutput,
     KeyValues,
@@ -23,7 +23,7 @@ from seq2see.model import (
     count_parameters,
 )
 from seq2see.model.cache import LayerCache
-from seq2see.search import SearchConfig, SearchInput
+from seq2see.search import SearchConfig, SentenceSearchInput
 from seq2see.text import EOS_ID
 
 # B batch, H heads, S source tokens, T target tokens, D features of a head, V vocabulary
@@ -143,7 +143,9 @@ def memory_and_stop(bench: Bench) -> Finding:
 def _keys(model: Transformer, memory: EncoderOutput, target_BT: Tensor) -> list[Measurement]:
     ear = Ear()
     model.decode(target_BT, memory, ear)
-    first, second = (ear.attention[AttentionSite("decoder", layer, "cross")] for layer in (0, 1))
+    first, second = (
+        ear.attention[AttentionModuleId("decoder", layer, "cross")] for layer in (0, 1)
+    )
     remembered = model.init_cache(memory).layers[1].memory
     return [
         Measurement(
@@ -208,6 +210,6 @@ def _change_without(
 
 def _decoded(model: Transformer) -> list[tuple[int, ...]]:
     sources = [source for source, _ in pairs("reverse", "test")[:200]]
-    lines = [SearchInput(len(source) + 1, line) for line, source in enumerate(sources)]
+    lines = [SentenceSearchInput(len(source) + 1, line) for line, source in enumerate(sources)]
     found = collect_in_order(TorchEngine(model).search(sources, lines, SearchConfig(beam_size=1)))
     return [hypotheses[0].tokens for hypotheses in found]

@@ -140,7 +140,7 @@ def base_parameters(tie: str) -> int:
 def _trained_states(bench: Bench) -> tuple[Tensor, TokenEmbedding]:
     """Return what a trained decoder hands to the output layer, and the table there."""
     bundle = bench.fables()
-    model, some = bundle.build_model().eval(), fables.load_fables("test", short=True)[:100]
+    model, some = bundle.build_model().eval(), fables.load_fables_split("test", short=True)[:100]
     source_BS = pad_sources(bundle.tokenizers.source.encode_batch([f.source for f in some]))
     target_BT = pad_sources(bundle.tokenizers.target.encode_batch([f.target for f in some]))
     states_BTM = model.decode(target_BT, model.encode(source_BS))
