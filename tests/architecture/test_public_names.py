@@ -15,14 +15,14 @@ MODEL = """
     ACTIVATIONS AdditiveAttention AttentionFunction AttentionFunctionConfig AttentionInputs
     AttentionIntermediates AttentionListener AttentionMask AttentionModuleId
     BasePositionalEncoding BatchLayout BatchNorm CAUSAL_MASK CrossAttention Decoder DecoderCache
-    DecoderLayer DotProductAttention Dropout DropoutConfig Embeddings EmbeddingsConfig Encoder
-    EncoderLayer EncoderOutput FeedForward KeyValues LayerCache LayerListener LearnedPositions
-    LinformerAttention ModelBuilder ModelConfig MultiHeadAttention NO_MASK NULL_RECORDER
-    NormConfig OutputProjection PRESETS PositionsConfig PostNormResidual PreNormResidual
-    QKNormAttention Recorder RelativeAttention RelativePositionEmbeddings Residual SelfAttention
-    SinusoidalPositions StackName Sublayer TokenEmbedding Transformer UnpaddedLayout
-    XavierLinear build_padded_key_mask compute_sinusoids count_parameters format_model_summary
-    masked_softmax
+    DecoderLayer DotProductAttention Dropout DropoutConfig EmbeddingAndOutputConfig Embeddings
+    Encoder EncoderLayer EncoderOutput FeedForward KeyValues LayerCache LayerListener
+    LearnedPositions LinformerAttention ModelBuilder ModelConfig MultiHeadAttention NO_MASK
+    NULL_RECORDER NormConfig OutputProjection PRESETS PositionsConfig PostNormResidual
+    PreNormResidual QKNormAttention Recorder RelativeAttention RelativePositionEmbeddings
+    Residual SelfAttention SinusoidalPositions StackName Sublayer TokenEmbedding Transformer
+    UnpaddedLayout XavierLinear build_padded_key_mask compute_sinusoids count_parameters
+    format_model_summary masked_softmax
 """
 
 

@@ -19,7 +19,7 @@ import seq2see
 from seq2see.bundle import Bundle, files
 from seq2see.data import fables
 from seq2see.engines import ctranslate2_conversion, ctranslate2_engine, loading
-from seq2see.engines.base import collect_in_order
+from seq2see.engines.batching import collect_in_order
 from seq2see.engines.ctranslate2_engine import QUEUED_BATCHES_PER_THREAD, CTranslate2Engine
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError

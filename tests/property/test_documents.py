@@ -26,7 +26,7 @@ from seq2see.documents.markup import (
 )
 from seq2see.documents.markup_transfer import compute_target_tag_positions
 from seq2see.documents.placeholders import find_placeholders
-from seq2see.documents.po import format_po_field, parse_po_entries
+from seq2see.documents.po_translation import format_po_field, parse_po_entries
 from seq2see.translator import AlignmentLink, Translation
 
 WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")

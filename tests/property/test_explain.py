@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from hypothesis import given, settings, strategies as st
 
-from seq2see.engines.base import collect_in_order
+from seq2see.engines.batching import collect_in_order
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.explain import (
     AblateHeads,

@@ -32,14 +32,19 @@ from hypothesis.errors import Unsatisfiable
 from seq2see.bundle import Bundle, Provenance, files
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.explain import tracing
-from seq2see.explain.explained_model import TraceRecorder
+from seq2see.explain.explained_model_and_recorder import TraceRecorder
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search.observer import StepRecord
 from seq2see.serve import lab_experiment_runner, server as serving, unbatched_work
 from seq2see.serve.config import LimitsConfig, ServeConfig
 from seq2see.serve.errors import DeadlineExceeded
 from seq2see.serve.layout_preserving_translation import TextTranslationOptions
-from seq2see.serve.model_registry import LoadedModel, ModelRegistry, ServedModel, load_served_model
+from seq2see.serve.model_registry import (
+    ModelRegistry,
+    ModelTranslators,
+    ServedModel,
+    load_served_model,
+)
 from seq2see.serve.server import create_server, open_socket
 from seq2see.serve.service import Service
 from seq2see.serve.work_queue import RequestContext
@@ -75,7 +80,7 @@ def model_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def load_torch(directory: Path) -> LoadedModel:
+def load_torch(directory: Path) -> ModelTranslators:
     return load_served_model(directory, "torch")
 
 
@@ -383,7 +388,7 @@ class SlowTranslator:
 def slow_service(seconds: float, **limits: Any) -> tuple[Service, SlowTranslator]:
     """Return a service that takes the given time per batch, and its translator."""
     translator = SlowTranslator(seconds)
-    loaded = LoadedModel(translator, translator)  # type: ignore[arg-type]
+    loaded = ModelTranslators(translator, translator)  # type: ignore[arg-type]
     models = ModelRegistry([ServedModel("slow", Path("slow"), *loaded)], lambda _: loaded)
     config = ServeConfig(port=0, worker_threads=1, limits=LimitsConfig(**limits))
     return Service(config, models), translator

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from seq2see.bundle import files
-from seq2see.bundle.manifest import (
+from seq2see.bundle.config_json_and_model_card import (
     BundleMetadata,
     Manifest,
     Provenance,
@@ -160,7 +160,7 @@ class Bundle:
         }
         manifest = Manifest(**self._manifest_fields(), checksums=checksums)
         files.atomic_write(directory / files.CONFIG_FILE, manifest.model_dump_json(indent=1) + "\n")
-        files.publish_files(directory, checksums)
+        files.rename_to_final_names(directory, checksums)
         files.atomic_write(directory / files.CARD_FILE, self.format_card())
 
     def _manifest_fields(self) -> dict[str, Any]:

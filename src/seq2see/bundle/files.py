@@ -130,7 +130,7 @@ def atomic_write(path: Path, text: str) -> None:
     fsync_path(path.parent)
 
 
-def publish_files(directory: Path, checksums: Mapping[str, str]) -> None:
+def rename_to_final_names(directory: Path, checksums: Mapping[str, str]) -> None:
     """Rename temporary files to their final names, and remove tokenizers of the old model."""
     for name, checksum in checksums.items():
         _temporary_path(directory, name, checksum).replace(directory / name)

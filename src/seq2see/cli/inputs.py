@@ -223,7 +223,7 @@ def is_compressed(file: str) -> bool:
 
 def output_format_problem(file: str, output: Path) -> str | None:
     """Return a message if the extension of the output contradicts the format of the input."""
-    from seq2see.documents.translate import UNSUPPORTED_EXTENSIONS
+    from seq2see.documents.file_translation import UNSUPPORTED_EXTENSIONS
 
     if is_compressed(str(output)):
         return f"`--output` must be an uncompressed file, but is {output}: compress it afterwards"
@@ -253,8 +253,8 @@ def check_model_path_not_file(model: Path, file: str) -> None:
 def check_file_to_translate(file: str, model: Path) -> None:
     """Raise InputError if a file does not exist, or is neither text nor a supported document."""
     from seq2see.data.readers import READ_BYTES, open_decompressed_binary
-    from seq2see.documents.plain_text import check_is_text
-    from seq2see.documents.translate import check_not_unsupported_document
+    from seq2see.documents.file_translation import check_not_unsupported_document
+    from seq2see.documents.plain_text_translation import check_is_text
 
     if file == STANDARD_INPUT:
         return

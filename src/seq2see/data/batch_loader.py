@@ -16,7 +16,12 @@ from pydantic import Field
 from torch import Tensor
 
 from seq2see.config import Config
-from seq2see.data.batch_sampler import START_POSITION, BatchSampler, CorpusLineIndices, DataPosition
+from seq2see.data.batch_sampler import (
+    START_POSITION,
+    BatchSampler,
+    DataPosition,
+    SampledPairIndices,
+)
 from seq2see.data.encoded_corpus import EncodedCorpus
 from seq2see.text import BOS_ID, EOS_ID, PAD_ID, PackedIds
 from seq2see.text.packed_ids import IntArray
@@ -115,7 +120,7 @@ def _pad(sentences: PackedIds, bos: bool) -> IntArray:
 
 PackedIdsPair = tuple[PackedIds, PackedIds]
 """Ids of sources and targets."""
-PairLookup = Callable[[EncodedCorpus, CorpusLineIndices], PackedIdsPair]
+PairLookup = Callable[[EncodedCorpus, SampledPairIndices], PackedIdsPair]
 """Returns the ids of pairs of one corpus."""
 
 
@@ -140,7 +145,7 @@ class UpdateBatches:
     """The position from which an interrupted run continues with the same batches."""
 
 
-def lookup_encoded_ids(corpus: EncodedCorpus, pairs: CorpusLineIndices) -> PackedIdsPair:
+def lookup_encoded_ids(corpus: EncodedCorpus, pairs: SampledPairIndices) -> PackedIdsPair:
     """Return the ids of the encoded corpus."""
     lines = pairs.line_indices
     return PackedIds(*corpus.source.take(lines)), PackedIds(*corpus.target.take(lines))
@@ -153,7 +158,7 @@ class SubwordDropoutResampler:
     rate: float
     seed: int
 
-    def __call__(self, corpus: EncodedCorpus, pairs: CorpusLineIndices) -> PackedIdsPair:
+    def __call__(self, corpus: EncodedCorpus, pairs: SampledPairIndices) -> PackedIdsPair:
         """Return randomly segmented ids, or the usual ones where they would be too long."""
         sampled = [
             corpus.resample_subwords(int(line), self.rate, self.seed, int(pass_index))
@@ -187,7 +192,7 @@ class BatchLoader:
             own = [self._build_batch(pairs.take(share)) for pairs in batches]
             yield UpdateBatches(own, epoch, next_position)
 
-    def _build_batch(self, pairs: CorpusLineIndices) -> Batch:
+    def _build_batch(self, pairs: SampledPairIndices) -> Batch:
         if len(self._corpora) == 1 or not len(pairs):
             return Batch.from_packed_ids(*self._lookup(self._corpora[0], pairs))
         sources, targets = [], []

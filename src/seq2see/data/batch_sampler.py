@@ -82,7 +82,7 @@ def hash_uniform(numbers: IntArray, *key: int) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, slots=True)
-class CorpusLineIndices:
+class SampledPairIndices:
     """Indices of pairs: the corpus, the line in it, and the pass over the corpus, all from 0."""
 
     corpus_indices: IntArray
@@ -93,9 +93,9 @@ class CorpusLineIndices:
     def __len__(self) -> int:
         return len(self.line_indices)
 
-    def take(self, index: IntArray | slice) -> CorpusLineIndices:
+    def take(self, index: IntArray | slice) -> SampledPairIndices:
         """Return the selected pairs."""
-        return CorpusLineIndices(
+        return SampledPairIndices(
             self.corpus_indices[index], self.line_indices[index], self.pass_indices[index]
         )
 
@@ -127,7 +127,7 @@ class CorpusMixture:
         """Return the number of pairs of an epoch."""
         return sum(end - start for start, end in self._ranges(epoch))
 
-    def sample_pairs(self, epoch: int, positions: IntArray) -> CorpusLineIndices:
+    def sample_pairs(self, epoch: int, positions: IntArray) -> SampledPairIndices:
         """Return the pairs at the given positions of an epoch."""
         ranges = self._ranges(epoch)
         bounds = np.cumsum([0] + [end - start for start, end in ranges])
@@ -141,7 +141,7 @@ class CorpusMixture:
         """Return the range of each corpus's stream that belongs to the epoch."""
         return [(int(num * epoch), int(num * (epoch + 1))) for num in self._pairs_per_epoch]
 
-    def _find_lines(self, corpus: IntArray, stream_indices: IntArray) -> CorpusLineIndices:
+    def _find_lines(self, corpus: IntArray, stream_indices: IntArray) -> SampledPairIndices:
         """Return the lines at indices of the streams, each of which is shuffled pass by pass."""
         passes = stream_indices // np.maximum(1, np.array(self._sizes))[corpus]
         lines = np.empty_like(stream_indices)
@@ -153,7 +153,7 @@ class CorpusMixture:
                 size = self._sizes[number]
                 shuffle = FeistelPermutation(size, self._seed, _LINES_KEY, number, pass_index)
                 lines[group] = shuffle(stream_indices[group] % size)
-        return CorpusLineIndices(corpus, lines, passes)
+        return SampledPairIndices(corpus, lines, passes)
 
 
 POOL_SIZE = 1 << 18
@@ -186,7 +186,7 @@ START_POSITION = DataPosition()
 class SampledUpdate(NamedTuple):
     """The batches of one update, and the position after it."""
 
-    batches: list[CorpusLineIndices]
+    batches: list[SampledPairIndices]
     epoch: int
     next_position: DataPosition
 
@@ -225,7 +225,7 @@ class BatchSampler:
 
     def remaining_updates(self, start: DataPosition) -> Iterator[SampledUpdate]:
         """Yield the updates from a position to the end of its epoch."""
-        batches: list[CorpusLineIndices] = []
+        batches: list[SampledPairIndices] = []
         for batch, next_position in self._remaining_batches(start):
             batches.append(batch)
             if len(batches) == self._batches_per_update:
@@ -236,7 +236,7 @@ class BatchSampler:
 
     def _remaining_batches(
         self, start: DataPosition
-    ) -> Iterator[tuple[CorpusLineIndices, DataPosition]]:
+    ) -> Iterator[tuple[SampledPairIndices, DataPosition]]:
         """Yield the remaining batches of an epoch, each with the position after it."""
         epoch, first_pool, skip = start
         num_pools = -(-self._mixture.num_pairs(epoch) // self._pool_size)
@@ -250,7 +250,7 @@ class BatchSampler:
             yield batches[-1], DataPosition(epoch + 1) if is_last else DataPosition(epoch, pool + 1)
             skip = 0
 
-    def _pool_batches(self, epoch: int, pool: int) -> list[CorpusLineIndices]:
+    def _pool_batches(self, epoch: int, pool: int) -> list[SampledPairIndices]:
         """Split a pool into batches of similar lengths, and shuffle them."""
         start = pool * self._pool_size
         end = min(start + self._pool_size, self._mixture.num_pairs(epoch))
@@ -261,7 +261,7 @@ class BatchSampler:
         shuffle = FeistelPermutation(len(slices), self._seed, _BATCHES_KEY, epoch, pool)
         return [pairs.take(order[slices[i]]) for i in shuffle(np.arange(len(slices)))]
 
-    def _lengths(self, pairs: CorpusLineIndices) -> tuple[IntArray, IntArray]:
+    def _lengths(self, pairs: SampledPairIndices) -> tuple[IntArray, IntArray]:
         source, target = np.empty_like(pairs.line_indices), np.empty_like(pairs.line_indices)
         for number, corpus in enumerate(self._corpora):
             own = np.flatnonzero(pairs.corpus_indices == number)

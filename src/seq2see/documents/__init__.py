@@ -1,11 +1,6 @@
 """Translate documents without changing their structure: HTML, subtitles, PO, Word, TMX, XLIFF."""
 
-from seq2see.documents.html import translate_html_text
-from seq2see.documents.markup import IndexRange, TextUnit
-from seq2see.documents.placeholders import find_placeholders
-from seq2see.documents.plain_text import check_is_text, extract_list_marker
-from seq2see.documents.protected_translation import translate_protected
-from seq2see.documents.translate import (
+from seq2see.documents.file_translation import (
     UNSUPPORTED_EXTENSIONS,
     DocumentFormat,
     check_not_unsupported_document,
@@ -15,6 +10,11 @@ from seq2see.documents.translate import (
     translate_html,
     translate_text,
 )
+from seq2see.documents.html_translation import translate_html_text
+from seq2see.documents.markup import IndexRange, TextUnit
+from seq2see.documents.placeholders import find_placeholders
+from seq2see.documents.plain_text_translation import check_is_text, extract_list_marker
+from seq2see.documents.protected_translation import translate_protected
 from seq2see.documents.unit_translator import (
     DocumentReport,
     TextUnitTranslator,

@@ -132,14 +132,14 @@ def _split_at(link: WeightedRangeLink, offsets: Sequence[int]) -> Iterator[Weigh
 def trim_punctuation_from_range(text: str, index_range: IndexRange) -> IndexRange:
     """Return a range without the punctuation at its ends, or all of it if nothing else is left."""
     start, end = index_range
-    while start < end and is_space_or_punctuation(text[start]):
+    while start < end and is_space_or_punctuation_character(text[start]):
         start += 1
-    while start < end and is_space_or_punctuation(text[end - 1]):
+    while start < end and is_space_or_punctuation_character(text[end - 1]):
         end -= 1
     return IndexRange(start, end) if start < end else index_range
 
 
-def is_space_or_punctuation(character: str) -> bool:
+def is_space_or_punctuation_character(character: str) -> bool:
     """Return whether a character is white space, punctuation or a symbol."""
     return character.isspace() or unicodedata.category(character)[0] in "PS"
 

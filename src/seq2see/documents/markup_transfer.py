@@ -18,7 +18,7 @@ from seq2see.documents.alignment_links import (
     WORD_PATTERN,
     CopiedSpan,
     WeightedRangeLink,
-    is_space_or_punctuation,
+    is_space_or_punctuation_character,
     split_links_at_punctuation,
     split_range_around_core,
     trim_punctuation_from_range,
@@ -292,8 +292,8 @@ class _TagTransfer:
     def _strip_punctuation(self, tag: InlineTag, tokens: IndexRange) -> IndexRange:
         """Remove punctuation at the ends, unless the source text of the tag has it too."""
         text = self._source.text[tag.start : tag.end].strip()
-        strip_start = not is_space_or_punctuation(text[0])
-        strip_end = not is_space_or_punctuation(text[-1])
+        strip_start = not is_space_or_punctuation_character(text[0])
+        strip_end = not is_space_or_punctuation_character(text[-1])
         start, end = tokens
         while strip_start and start < end - 1 and self._is_punctuation(start):
             start += 1
@@ -302,7 +302,9 @@ class _TagTransfer:
         return IndexRange(start, end)
 
     def _is_punctuation(self, token: int) -> bool:
-        return all(map(is_space_or_punctuation, self._target[slice(*self._tokens[token])]))
+        return all(
+            map(is_space_or_punctuation_character, self._target[slice(*self._tokens[token])])
+        )
 
     def _to_characters(self, tag: InlineTag, tokens: IndexRange, bounds: IndexRange) -> IndexRange:
         """Return the characters of tokens, with white space at the ends if the source has it."""
@@ -420,7 +422,7 @@ class _SourceUnit:
     def follows_word(self, offset: int) -> bool:
         """Return whether an offset is directly after a word and before punctuation or a space."""
         before, after = self.text[offset - 1 : offset], self.text[offset : offset + 1]
-        return bool(before.strip() and after) and is_space_or_punctuation(after)
+        return bool(before.strip() and after) and is_space_or_punctuation_character(after)
 
 
 def _find_best_range(

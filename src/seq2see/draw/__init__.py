@@ -1,7 +1,7 @@
 """Figures of plain numbers, written as PNG, SVG or PDF. matplotlib is imported only here."""
 
 from seq2see.draw.charts import BarChart, Histogram, LineChart, save_charts
-from seq2see.draw.figure_setup import (
+from seq2see.draw.figure_style_and_files import (
     BLUE,
     FIGURE_FORMATS,
     GRAY,

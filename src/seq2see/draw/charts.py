@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
-from seq2see.draw.figure_setup import BLUE, GRAY, GREEN, ORANGE, RED, create_figure_file
+from seq2see.draw.figure_style_and_files import BLUE, GRAY, GREEN, ORANGE, RED, create_figure_file
 
 _HISTOGRAM_COLORS = (BLUE, ORANGE)
 

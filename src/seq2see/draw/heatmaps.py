@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from seq2see.draw.figure_setup import (
+from seq2see.draw.figure_style_and_files import (
     BLUE,
     create_figure_file,
     measure_max_text_width,

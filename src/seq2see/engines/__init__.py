@@ -1,6 +1,7 @@
 """Inference engines: token ids in, hypotheses out."""
 
-from seq2see.engines.base import BatchResult, Engine, TargetScores, collect_in_order
+from seq2see.engines.base import BatchResult, Engine, TargetScores
+from seq2see.engines.batching import collect_in_order
 from seq2see.engines.ctranslate2_engine import CTranslate2Engine, Precision
 from seq2see.engines.loading import (
     EngineName,

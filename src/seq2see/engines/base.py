@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -72,14 +72,6 @@ class Engine(Protocol):
         Targets end with the end-of-sentence token, as the tokens of a hypothesis do. With
         `attention`, the result contains cross-attention weights.
         """
-
-
-def collect_in_order(batches: Iterable[BatchResult]) -> list[list[Hypothesis]]:
-    """Return the hypotheses of all sentences of a search, in the order of the sentences."""
-    by_index = {
-        index: hypotheses for batch in batches for index, hypotheses in zip(*batch, strict=True)
-    }
-    return [by_index[index] for index in range(len(by_index))]
 
 
 def resolve_search_config(

@@ -1,15 +1,17 @@
-"""Batches of sentences of similar length, with special tokens and padding."""
+"""Batches of sentences of similar length with special tokens and padding, and their results."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
 
 from seq2see.bundle import SpecialTokens
+from seq2see.engines.base import BatchResult
+from seq2see.search import Hypothesis
 from seq2see.text import PAD_ID
 
 # B sentences, S source tokens
@@ -105,3 +107,11 @@ def pad_sequences(rows: Sequence[Sequence[int]], pad_id: int) -> Tensor:
     """Return rows of ids as one tensor, padded at the end with `pad_id`."""
     width = max(map(len, rows))
     return torch.tensor([[*row, *[pad_id] * (width - len(row))] for row in rows])
+
+
+def collect_in_order(batches: Iterable[BatchResult]) -> list[list[Hypothesis]]:
+    """Return the hypotheses of all sentences of a search, in the order of the sentences."""
+    by_index = {
+        index: hypotheses for batch in batches for index, hypotheses in zip(*batch, strict=True)
+    }
+    return [by_index[index] for index in range(len(by_index))]

@@ -18,10 +18,9 @@ from seq2see.engines.base import (
     ProcessorFactory,
     TargetScores,
     TokenIds,
-    collect_in_order,
     resolve_search_config,
 )
-from seq2see.engines.batching import add_special_tokens
+from seq2see.engines.batching import add_special_tokens, collect_in_order
 from seq2see.engines.ctranslate2_conversion import CacheNotWritableError
 from seq2see.engines.ctranslate2_engine import CTranslate2Engine, Precision
 from seq2see.engines.torch_decoder import AlignmentConfig

@@ -44,7 +44,7 @@ from seq2see.model import (
 from seq2see.model.attention import CrossAttention, MultiHeadAttention, SelfAttention
 from seq2see.model.embeddings import OutputProjection
 from seq2see.model.encoder_and_decoder import DecoderLayer
-from seq2see.model.modules import (
+from seq2see.model.feed_forward_and_residual import (
     Dropout,
     FeedForward,
     PostNormResidual,
@@ -147,7 +147,7 @@ def encode_in_groups(
     if source_BS.device.type != "cpu" or recorder is not NULL_RECORDER:
         return model.encode(source_BS, recorder)
     padding_BS = source_BS == model.encoder.pad_id
-    lengths = compute_source_lengths(padding_BS).tolist()
+    lengths = find_source_ends(padding_BS).tolist()
     ends = [0, *find_length_group_ends(lengths)]
     if len(ends) == 2:
         return model.encode(source_BS)
@@ -159,7 +159,7 @@ def encode_in_groups(
     return EncoderOutput(states_BSM, padding_BS)
 
 
-def compute_source_lengths(padding_BS: Tensor) -> Tensor:
+def find_source_ends(padding_BS: Tensor) -> Tensor:
     """Return the length of each source up to its last token, at least 1, [B].
 
     Padding inside a source is counted.

@@ -142,7 +142,9 @@ def evaluate(
     Raises InputError before the translation if a metric cannot be computed.
     """
     scoring = scoring or MetricsConfig()
-    metrics.check_metrics(scoring.metrics, **scoring.metric_options(evaluation_set.target_language))
+    metrics.check_metrics_and_options(
+        scoring.metrics, **scoring.metric_options(evaluation_set.target_language)
+    )
     start = time.perf_counter()
     translations = translate_evaluation_set(translator, evaluation_set, options, on_progress)
     seconds = time.perf_counter() - start

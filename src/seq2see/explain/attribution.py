@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seq2see.errors import InputError
-from seq2see.explain.explained_model import ExplainedModel
+from seq2see.explain.explained_model_and_recorder import ExplainedModel
 from seq2see.explain.trace_format import (
     AttentionModuleTrace,
     Attribution,

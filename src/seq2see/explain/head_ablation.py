@@ -10,10 +10,10 @@ from seq2see import draw
 from seq2see.data.fables import ContrastivePair
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
-from seq2see.explain.explained_model import ExplainedModel
+from seq2see.explain.explained_model_and_recorder import ExplainedModel
 from seq2see.explain.interventions import Intervention, list_head_ablations
-from seq2see.explain.rendering import render_html_heat_table, render_html_page
 from seq2see.explain.trace_format import TraceBaseModel
+from seq2see.explain.trace_json_html_and_figures import render_html_heat_table, render_html_page
 from seq2see.metrics import MetricScore, compute_metric_score
 from seq2see.progress_callbacks import ProgressCallback
 from seq2see.search import SearchConfig

@@ -21,7 +21,7 @@ from seq2see.data.fables import ContrastivePair, FableSentencePair
 from seq2see.data.fables.phrases_and_clauses import WORD_PATTERN
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
-from seq2see.explain.explained_model import ExplainedModel
+from seq2see.explain.explained_model_and_recorder import ExplainedModel
 from seq2see.explain.head_ablation import (
     HeadAblation,
     ablate_heads_on_contrastive_pair,
@@ -29,9 +29,13 @@ from seq2see.explain.head_ablation import (
     encode_targets_with_eos,
     find_first_difference,
 )
-from seq2see.explain.rendering import render_html_heat_table, render_html_page, render_html_table
 from seq2see.explain.trace_format import TraceBaseModel
-from seq2see.explain.words_and_alternatives import build_source_sentence
+from seq2see.explain.trace_json_html_and_figures import (
+    render_html_heat_table,
+    render_html_page,
+    render_html_table,
+)
+from seq2see.explain.word_grouping_and_alternatives import build_source_sentence
 from seq2see.model import AttentionIntermediates, AttentionModuleId, StackName
 from seq2see.text.tokenizer import find_offsets_in_original_text
 
@@ -43,7 +47,7 @@ Z_95 = 1.96
 """Standard score of a 95 % interval."""
 
 
-class Proportion(TraceBaseModel):
+class ProportionWithConfidenceInterval(TraceBaseModel):
     """A proportion with a confidence interval, 95 % by default."""
 
     count: int
@@ -52,7 +56,9 @@ class Proportion(TraceBaseModel):
     high: float
 
     @classmethod
-    def from_counts(cls, count: int, total: int, z: float = Z_95) -> Proportion:
+    def from_counts(
+        cls, count: int, total: int, z: float = Z_95
+    ) -> ProportionWithConfidenceInterval:
         """Return the proportion with its Wilson interval of `z` standard deviations."""
         square = z**2
         center = (count + square / 2) / (total + square)
@@ -142,7 +148,7 @@ class HeadAntecedentPreference(TraceBaseModel):
 
     layer: int
     head: int
-    proportion: Proportion
+    proportion: ProportionWithConfidenceInterval
 
 
 class PronounReport(TraceBaseModel):
@@ -151,9 +157,9 @@ class PronounReport(TraceBaseModel):
     corpus: str
     examples: tuple[PronounCaseResult, ...]
     """The sentences with "too tired" and "too wide"."""
-    accuracy: Proportion
+    accuracy: ProportionWithConfidenceInterval
     """How often the model prefers the correct translation to the wrong one."""
-    masked_accuracy: Proportion
+    masked_accuracy: ProportionWithConfidenceInterval
     """The same with the deciding word masked. Sources are then equal in pairs: half is correct."""
     heads: tuple[HeadAntecedentPreference, ...]
 
@@ -174,7 +180,7 @@ class PronounReport(TraceBaseModel):
         yield f"With the deciding word masked: {self.masked_accuracy.format_with_significance()}."
         best, num_heads = self.best_head, len(self.heads)
         name = f"encoder layer {best.layer}, head {best.head}"
-        corrected = Proportion.from_counts(
+        corrected = ProportionWithConfidenceInterval.from_counts(
             best.proportion.count, best.proportion.total, bonferroni_z(num_heads)
         )
         interval = best.proportion.format_interval()
@@ -238,9 +244,13 @@ def run_pronoun_test(
     )
 
 
-def _measure_accuracy(explained: ExplainedModel, pairs: Sequence[ContrastivePair]) -> Proportion:
+def _measure_accuracy(
+    explained: ExplainedModel, pairs: Sequence[ContrastivePair]
+) -> ProportionWithConfidenceInterval:
     scores = compute_contrastive_scores(explained, pairs)
-    return Proportion.from_counts(sum(score > 0 for score in scores), len(scores))
+    return ProportionWithConfidenceInterval.from_counts(
+        sum(score > 0 for score in scores), len(scores)
+    )
 
 
 def _build_case(explained: ExplainedModel, fable: FableSentencePair) -> PronounCaseResult:
@@ -331,7 +341,7 @@ def _count_antecedent_preferences(
             for head, prefers in enumerate(prefers_H.tolist()):
                 counts[layer, head] = counts.get((layer, head), 0) + prefers
     for (layer, head), count in sorted(counts.items()):
-        proportion = Proportion.from_counts(count, len(cases))
+        proportion = ProportionWithConfidenceInterval.from_counts(count, len(cases))
         yield HeadAntecedentPreference(layer=layer, head=head, proportion=proportion)
 
 

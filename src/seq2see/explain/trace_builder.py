@@ -12,7 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seq2see.explain.explained_model import ModuleStepAttention, RecordedStep, TraceRecorder
+from seq2see.explain.explained_model_and_recorder import (
+    ModuleStepAttention,
+    RecordedStep,
+    TraceRecorder,
+)
 from seq2see.explain.trace_format import (
     AttentionModuleTrace,
     BeamLayerAttention,
@@ -192,12 +196,14 @@ def build_layer_outputs(recorder: TraceRecorder, path: BeamPath) -> Iterator[Lay
         is_detailed = ("encoder", layer) in recorder.detailed_layers
         yield _build_layer_output("encoder", layer, states, is_detailed)
     for layer in sorted(recorder.steps[0].layer_outputs):
-        states = stack_layer_outputs_along_path(recorder, path, layer)
+        states = stack_outputs_of_layer_along_path(recorder, path, layer)
         is_detailed = ("decoder", layer) in recorder.detailed_layers
         yield _build_layer_output("decoder", layer, states, is_detailed)
 
 
-def stack_layer_outputs_along_path(recorder: TraceRecorder, path: BeamPath, layer: int) -> Tensor:
+def stack_outputs_of_layer_along_path(
+    recorder: TraceRecorder, path: BeamPath, layer: int
+) -> Tensor:
     """Return the outputs of a decoder layer along a path, [T, M]."""
     pairs = zip(recorder.steps, path.rows, strict=False)
     return torch.stack([step.layer_outputs[layer][row] for step, row in pairs])
@@ -232,7 +238,7 @@ def compute_logit_lenses(
     """
     target_T = torch.tensor(tokens)
     for layer in sorted(recorder.steps[0].layer_outputs):
-        states_TM = stack_layer_outputs_along_path(recorder, path, layer)
+        states_TM = stack_outputs_of_layer_along_path(recorder, path, layer)
         log_probs_TV = model.output.log_probabilities(model.decoder.norm(states_TM)).cpu()
         best = log_probs_TV.topk(min(top_k, log_probs_TV.size(1)), dim=1)
         yield LayerLogitLens(

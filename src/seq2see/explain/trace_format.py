@@ -419,17 +419,17 @@ class Trace(TraceBaseModel):
 
     def save(self, path: Path | str) -> None:
         """Write a file of the format of its extension: .json, .html, .svg, .png or .pdf."""
-        from seq2see.explain.rendering import save_trace  # noqa: PLC0415  # circular import
+        from seq2see.explain.trace_json_html_and_figures import save_trace  # noqa: PLC0415  # circular import
 
         save_trace(self, Path(path))
 
     def to_html(self) -> str:
         """Return a self-contained HTML page."""
-        from seq2see.explain.rendering import render_trace_html  # noqa: PLC0415
+        from seq2see.explain.trace_json_html_and_figures import render_trace_html  # noqa: PLC0415
 
         return render_trace_html(self)
 
     def _repr_html_(self) -> str:
-        from seq2see.explain.rendering import render_notebook_iframe  # noqa: PLC0415
+        from seq2see.explain.trace_json_html_and_figures import render_notebook_iframe  # noqa: PLC0415
 
         return render_notebook_iframe(self)

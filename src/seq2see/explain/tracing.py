@@ -19,7 +19,7 @@ from seq2see.explain.attribution import (
     compute_attributions_per_method,
     correlate_attribution_methods,
 )
-from seq2see.explain.explained_model import ExplainedModel, TraceRecorder
+from seq2see.explain.explained_model_and_recorder import ExplainedModel, TraceRecorder
 from seq2see.explain.interventions import (
     ForceContinuation,
     Intervention,
@@ -37,7 +37,7 @@ from seq2see.explain.trace_format import (
     TokenizedSentence,
     Trace,
 )
-from seq2see.explain.words_and_alternatives import (
+from seq2see.explain.word_grouping_and_alternatives import (
     build_source_sentence,
     build_start_token,
     build_target_sentence,
@@ -54,7 +54,7 @@ from seq2see.model import (
 )
 from seq2see.model.attention import MultiHeadAttention
 from seq2see.model.embeddings import LearnedPositions, SinusoidalPositions
-from seq2see.model.modules import BatchNorm, PreNormResidual, Residual
+from seq2see.model.feed_forward_and_residual import BatchNorm, PreNormResidual, Residual
 from seq2see.search import Hypothesis, SearchConfig, StepRecord
 from seq2see.text.languages import is_written_without_spaces
 from seq2see.translator import Translator

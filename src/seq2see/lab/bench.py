@@ -28,7 +28,7 @@ from seq2see.data import digit_tasks
 from seq2see.data.batch_loader import Batch
 from seq2see.data.digit_tasks import DigitTask
 from seq2see.data.readers import SplitName
-from seq2see.engines.base import collect_in_order
+from seq2see.engines.batching import collect_in_order
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import TrainingError
 from seq2see.loss import LossConfig

@@ -16,7 +16,7 @@ from seq2see.text import TokenizerConfig
 from seq2see.training.config import (
     CheckpointConfig,
     RunConfig,
-    TrainingLoopConfig,
+    TrainingLimitsAndHardwareConfig,
     ValidationConfig,
 )
 from seq2see.training.distributed import WorkerGroup
@@ -86,7 +86,9 @@ def _ingredients(epochs: float, seed: int, threads: int | None) -> RunConfig:
         loss=LossConfig(),
         optimizer=OptimizerConfig(),
         schedule=ScheduleConfig(kind="cosine", peak_lr=0.003, warmup_updates=200),
-        training=TrainingLoopConfig(max_epochs=epochs, seed=seed, processes=1, threads=threads),
+        training=TrainingLimitsAndHardwareConfig(
+            max_epochs=epochs, seed=seed, processes=1, threads=threads
+        ),
         validation=ValidationConfig(interval=10**6),
         checkpoints=CheckpointConfig(interval=200, keep_last=1, final_weights="last"),
         base_directory=Path(),

@@ -20,7 +20,7 @@ from seq2see.metrics.metric import (
     MetricStatistics,
     References,
     Tokenization,
-    check_metrics,
+    check_metrics_and_options,
     find_fallback_tokenization,
 )
 from seq2see.metrics.scores_and_significance import (
@@ -47,7 +47,7 @@ __all__ = [
     "References",
     "SignificanceTest",
     "Tokenization",
-    "check_metrics",
+    "check_metrics_and_options",
     "compare_scores",
     "compare_statistics",
     "compute_metric_score",

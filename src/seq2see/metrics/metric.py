@@ -279,7 +279,9 @@ def _build_ter(language: str | None, case_sensitive: bool) -> TER:
     return TER(case_sensitive=case_sensitive, normalized=True, asian_support=True)
 
 
-def check_metrics(names: Sequence[MetricName], **options: Unpack[MetricOptions]) -> None:
+def check_metrics_and_options(
+    names: Sequence[MetricName], **options: Unpack[MetricOptions]
+) -> None:
     """Check that the metrics can be computed with these options.
 
     Raises:
@@ -292,7 +294,7 @@ def check_metrics(names: Sequence[MetricName], **options: Unpack[MetricOptions])
 def find_fallback_tokenization(language: str | None) -> Tokenization | None:
     """Return a tokenization to use if that of the language is not installed, or None if it is."""
     try:
-        check_metrics(["bleu"], language=language)
+        check_metrics_and_options(["bleu"], language=language)
     except InputError:
         return "char"
     return None

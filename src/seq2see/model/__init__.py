@@ -21,7 +21,7 @@ from seq2see.model.config import (
     PRESETS,
     AttentionFunctionConfig,
     DropoutConfig,
-    EmbeddingsConfig,
+    EmbeddingAndOutputConfig,
     ModelConfig,
     NormConfig,
     PositionsConfig,
@@ -37,16 +37,7 @@ from seq2see.model.embeddings import (
     compute_sinusoids,
 )
 from seq2see.model.encoder_and_decoder import Decoder, DecoderLayer, Encoder, EncoderLayer
-from seq2see.model.masks_and_padding import (
-    CAUSAL_MASK,
-    NO_MASK,
-    AttentionMask,
-    BatchLayout,
-    UnpaddedLayout,
-    build_padded_key_mask,
-    masked_softmax,
-)
-from seq2see.model.modules import (
+from seq2see.model.feed_forward_and_residual import (
     ACTIVATIONS,
     BatchNorm,
     Dropout,
@@ -56,6 +47,15 @@ from seq2see.model.modules import (
     Residual,
     Sublayer,
     XavierLinear,
+)
+from seq2see.model.masks_and_padding_removal import (
+    CAUSAL_MASK,
+    NO_MASK,
+    AttentionMask,
+    BatchLayout,
+    UnpaddedLayout,
+    build_padded_key_mask,
+    masked_softmax,
 )
 from seq2see.model.recorder import (
     NULL_RECORDER,
@@ -93,8 +93,8 @@ __all__ = [
     "DotProductAttention",
     "Dropout",
     "DropoutConfig",
+    "EmbeddingAndOutputConfig",
     "Embeddings",
-    "EmbeddingsConfig",
     "Encoder",
     "EncoderLayer",
     "EncoderOutput",

@@ -91,7 +91,7 @@ class NormConfig(Config):
     """Added to the variance. Marian's models were trained with 1e-5, BERT with 1e-12."""
 
 
-class EmbeddingsConfig(Config):
+class EmbeddingAndOutputConfig(Config):
     """Token embeddings and output projection."""
 
     tie: Literal["none", "decoder", "all"] = "all"
@@ -151,7 +151,7 @@ class ModelConfig(Config):
     """Attention of the decoder to the encoder output."""
     positions: PositionsConfig = PositionsConfig()
     norm: NormConfig = NormConfig()
-    embeddings: EmbeddingsConfig = EmbeddingsConfig()
+    embeddings: EmbeddingAndOutputConfig = EmbeddingAndOutputConfig()
     dropout: DropoutConfig = DropoutConfig()
 
     @classmethod

@@ -15,13 +15,13 @@ from seq2see.errors import InputError
 from seq2see.model.attention import CrossAttention, SelfAttention
 from seq2see.model.cache import DecoderCache, EncoderOutput, LayerCache
 from seq2see.model.embeddings import Embeddings
-from seq2see.model.masks_and_padding import (
+from seq2see.model.feed_forward_and_residual import FeedForward, Residual
+from seq2see.model.masks_and_padding_removal import (
     CAUSAL_MASK,
     AttentionMask,
     BatchLayout,
     build_padded_key_mask,
 )
-from seq2see.model.modules import FeedForward, Residual
 from seq2see.model.recorder import NULL_RECORDER, Recorder
 
 # B batch, S source tokens, T target tokens, N tokens of the batch, M features of the model

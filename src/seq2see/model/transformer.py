@@ -31,7 +31,7 @@ from seq2see.model.embeddings import (
     TokenEmbedding,
 )
 from seq2see.model.encoder_and_decoder import Decoder, DecoderLayer, Encoder, EncoderLayer
-from seq2see.model.modules import (
+from seq2see.model.feed_forward_and_residual import (
     ACTIVATIONS,
     BatchNorm,
     Dropout,

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
-from seq2see.documents import html, translate_protected
+from seq2see.documents import html_translation, translate_protected
 from seq2see.documents.markup import IndexRange
 from seq2see.documents.placeholders import find_placeholders
-from seq2see.documents.plain_text import extract_list_marker
+from seq2see.documents.plain_text_translation import extract_list_marker
 from seq2see.documents.unit_translator import TextUnitTranslator, find_sentences
 from seq2see.translator import TranslationOptions, Translator
 from seq2see.translator.translation import (
@@ -263,7 +263,7 @@ def _translate_page(
     document_translator = TextUnitTranslator(
         cast("Translator", translator), options, keep_numbers=keep_numbers
     )
-    text = html.translate_html_text(page, document_translator)
+    text = html_translation.translate_html_text(page, document_translator)
     report = document_translator.report
     messages = {issue.message for issue in report.flags}
     return Translation(

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import NoReturn, cast
 from urllib.parse import quote
 
-from seq2see.documents import html, supported_formats
-from seq2see.documents.translate import find_document_format
+from seq2see.documents import supported_formats
+from seq2see.documents.file_translation import find_document_format
+from seq2see.documents.html_translation import translate_html_text
 from seq2see.documents.unit_translator import DocumentReport, TextUnitTranslator
 from seq2see.errors import Seq2SeeError
 from seq2see.serve.errors import BadRequest, EngineError, NotFound, UnsupportedFileFormat
@@ -38,7 +39,7 @@ _UNSAFE_CHARACTERS = re.compile(r"[^\w.\- ()]+")
 
 def extract_html_text(page: str) -> str:
     """Return the translatable text of an HTML page or the first part of it."""
-    return _extract_text(lambda translator: html.translate_html_text(page, translator), "en", "en")
+    return _extract_text(lambda translator: translate_html_text(page, translator), "en", "en")
 
 
 def extract_text_by_language(

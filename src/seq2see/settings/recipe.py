@@ -25,7 +25,7 @@ from seq2see.training.builder import find_component_length_limits
 from seq2see.training.config import (
     CheckpointConfig,
     RunConfig,
-    TrainingLoopConfig,
+    TrainingLimitsAndHardwareConfig,
     ValidationConfig,
 )
 from seq2see.training.optimizer import OptimizerConfig
@@ -55,7 +55,7 @@ class Recipe(Config):
     loss: LossConfig = LossConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     schedule: ScheduleConfig = ScheduleConfig()
-    train: TrainingLoopConfig
+    train: TrainingLimitsAndHardwareConfig
     validation: ValidationConfig = ValidationConfig()
     checkpoints: CheckpointConfig = CheckpointConfig()
     model: dict[str, Any] = Field(default_factory=lambda: {"preset": "base"})

@@ -19,7 +19,7 @@ from seq2see.settings import Recipe
 from seq2see.training.builder import RunBuilder
 from seq2see.training.config import RunConfig
 from seq2see.training.distributed import WorkerGroup
-from seq2see.training.planning import plan_run
+from seq2see.training.process_and_update_planning import plan_run
 from seq2see.training.run_directory import RunDirectory
 
 _EPOCHS = {"tiny": 60.0, "small": 30.0, "base": 15.0, "big": 10.0}

@@ -24,7 +24,7 @@ from seq2see.data.quality.empty_or_swapped_corpora import check_not_empty_or_swa
 from seq2see.errors import ConfigError, InputError
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PAD_ID, TokenizerPair
-from seq2see.training.config import RunConfig, expand_model_path
+from seq2see.training.config import RunConfig, expand_variables_in_model_path
 from seq2see.training.distributed import WorkerGroup, choose_dtype
 from seq2see.training.objective import Objective
 from seq2see.training.optimizer import build_optimizer
@@ -125,7 +125,7 @@ def _load_trainable(path: str | None, base_directory: Path, key: str) -> Bundle 
     """Load a model directory; raise InputError if its special tokens are not those of training."""
     if path is None:
         return None
-    bundle = Bundle.load(expand_model_path(path, base_directory, key))
+    bundle = Bundle.load(expand_variables_in_model_path(path, base_directory, key))
     if bundle.special_tokens != SpecialTokens() or bundle.config.pad_id != PAD_ID:
         raise InputError(
             f"`{key}` must be a model that was trained by seq2see, but {path} uses other special "

@@ -23,7 +23,7 @@ from seq2see.training.run_directory import RecipeCompleter
 from seq2see.training.schedule import ScheduleConfig
 
 
-class TrainingLoopConfig(Config):
+class TrainingLimitsAndHardwareConfig(Config):
     """Length of training and use of the machine. Training ends at the first limit reached."""
 
     seed: int = Field(default=1, ge=0, lt=2**63)
@@ -114,13 +114,13 @@ def compute_pretrained_model_checksums(
     """
     paths = {"train.init_from": init_from, "loss.teacher": teacher}
     return {
-        key: _checksum(expand_model_path(path, base_directory, key))
+        key: _checksum(expand_variables_in_model_path(path, base_directory, key))
         for key, path in paths.items()
         if path
     }
 
 
-def expand_model_path(path: str, base_directory: Path, key: str) -> Path:
+def expand_variables_in_model_path(path: str, base_directory: Path, key: str) -> Path:
     """Return the path of a model directory, with environment variables expanded.
 
     Raise ConfigError for recipe key `key` if a variable is not defined.
@@ -156,7 +156,7 @@ class RunConfig:
     loss: LossConfig
     optimizer: OptimizerConfig
     schedule: ScheduleConfig
-    training: TrainingLoopConfig
+    training: TrainingLimitsAndHardwareConfig
     validation: ValidationConfig
     checkpoints: CheckpointConfig
     base_directory: Path

@@ -32,7 +32,7 @@ from seq2see.training.checkpoints import (
 from seq2see.training.config import RunConfig
 from seq2see.training.distributed import WorkerGroup
 from seq2see.training.objective import Objective
-from seq2see.training.planning import (
+from seq2see.training.process_and_update_planning import (
     FINAL_EVALUATION,
     choose_processes,
     choose_threads,

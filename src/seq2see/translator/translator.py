@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, overload
 
 from seq2see.bundle import Bundle, files
-from seq2see.engines.base import BatchResult, Engine, collect_in_order
-from seq2see.engines.batching import add_special_tokens
+from seq2see.engines.base import BatchResult, Engine
+from seq2see.engines.batching import add_special_tokens, collect_in_order
 from seq2see.engines.ctranslate2_engine import Precision
 from seq2see.engines.loading import EngineName, load_engine
 from seq2see.errors import InputError

@@ -567,7 +567,7 @@ def test_second_killed_save_leaves_a_complete_model(old, new, tmp_path, monkeypa
         home = tmp_path / str(step)
         old.save(home)
         with monkeypatch.context() as patch:
-            patch.setattr(files, "publish_files", lambda *_: (_ for _ in ()).throw(Killed))
+            patch.setattr(files, "rename_to_final_names", lambda *_: (_ for _ in ()).throw(Killed))
             patch.setattr(bundle, "_remove_leftovers", lambda _: None)
             with pytest.raises(Killed):
                 new.save(home)
@@ -600,7 +600,7 @@ def test_failed_save_leaves_only_the_old_model(old, new, saved, monkeypatch) -> 
 def test_failed_save_keeps_temporary_files_in_use(old, new, tmp_path, monkeypatch) -> None:
     old.save(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(files, "publish_files", lambda *_: (_ for _ in ()).throw(Killed))
+        patch.setattr(files, "rename_to_final_names", lambda *_: (_ for _ in ()).throw(Killed))
         patch.setattr(bundle, "_remove_leftovers", lambda _: None)
         with pytest.raises(Killed):
             new.save(tmp_path)

@@ -28,7 +28,7 @@ from seq2see.data.fables.phrases_and_clauses import (
     contract_and_elide,
     use_prevocalic_forms,
 )
-from seq2see.data.fables.pronoun_pairs import PRONOUN_FRAMES
+from seq2see.data.fables.pronoun_minimal_pairs import PRONOUN_FRAMES
 from seq2see.data.fables.statements import CONSTRUCTIONS
 from seq2see.data.fables.verbs import (
     GIVING_VERBS,

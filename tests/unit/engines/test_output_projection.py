@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from seq2see.engines.base import collect_in_order
+from seq2see.engines.batching import collect_in_order
 from seq2see.engines.torch_decoder import (
     MIN_ROWS_TO_PACK,
     PackedOutputProjection,

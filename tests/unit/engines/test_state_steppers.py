@@ -27,7 +27,12 @@ from seq2see.model import (
     Transformer,
 )
 from seq2see.model.attention import CrossAttention
-from seq2see.model.modules import Dropout, PostNormResidual, PreNormResidual, Residual
+from seq2see.model.feed_forward_and_residual import (
+    Dropout,
+    PostNormResidual,
+    PreNormResidual,
+    Residual,
+)
 
 VOCAB, LAYERS = 12, 2
 SOURCES = torch.tensor([[3, 4, 5, 6, 7, 2], [8, 9, 2, 0, 0, 0], [3, 3, 10, 11, 2, 0]])

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from seq2see.model import ModelConfig, Transformer
 from seq2see.model.attention import AttentionInputs, DotProductAttention
-from seq2see.model.masks_and_padding import (
+from seq2see.model.feed_forward_and_residual import Dropout
+from seq2see.model.masks_and_padding_removal import (
     CAUSAL_MASK,
     NO_MASK,
     AttentionMask,
     build_padded_key_mask,
 )
-from seq2see.model.modules import Dropout
 from seq2see.model.short_attention import MAX_KEYS, short_attention, supports_short_attention
 
 # B batch, H heads, T queries, S keys, D features of a head

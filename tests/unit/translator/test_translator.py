@@ -16,7 +16,8 @@ import torch
 import seq2see
 from seq2see.bundle import Bundle
 from seq2see.data import fables
-from seq2see.engines.base import BatchResult, collect_in_order
+from seq2see.engines.base import BatchResult
+from seq2see.engines.batching import collect_in_order
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError
 from seq2see.model import ModelConfig, Transformer

@@ -13,7 +13,7 @@ only in the predicate; with the predicate masked, accuracy is 50 % by constructi
 Words (`lexicon`, `verbs`) and their inflection (`morphology`); noun phrases and clauses in both
 languages (`phrases_and_clauses`); random choice of words (`word_choice`); constructions
 (`statements`, `questions_and_complex_sentences`) and sentences with an ambiguous "it"
-(`pronoun_pairs`); the splits (`corpus`).
+(`pronoun_minimal_pairs`); the splits (`corpus`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from seq2see.data.fables.corpus import (
     load_unseen_pronoun_cases,
 )
 from seq2see.data.fables.phrases_and_clauses import split_words
-from seq2see.data.fables.pronoun_pairs import MASKED
+from seq2see.data.fables.pronoun_minimal_pairs import MASKED
 from seq2see.data.readers import SplitName
 
 __all__ = [

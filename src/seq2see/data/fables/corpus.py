@@ -24,7 +24,7 @@ from seq2see.data.fables.phrases_and_clauses import (
     contract_and_elide,
     join_words,
 )
-from seq2see.data.fables.pronoun_pairs import (
+from seq2see.data.fables.pronoun_minimal_pairs import (
     MinimalPairSentence,
     build_textbook_minimal_pair,
     generate_pronoun_minimal_pair,

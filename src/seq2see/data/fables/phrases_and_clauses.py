@@ -264,14 +264,14 @@ def build_first_or_second_person_pronoun(person: Person) -> NounPhrase:
     )
 
 
-def build_third_person_subject_pronoun(agreement: AgreementFeatures) -> NounPhrase:
+def build_it_or_they_subject(agreement: AgreementFeatures) -> NounPhrase:
     """Return the subject pronoun "it" or "they" for a thing or an animal."""
     fr = ("il" if agreement.gender == "m" else "elle") + ("s" if agreement.plural else "")
     phrase = build_fully_aligned_phrase("they" if agreement.plural else "it", fr, role="pronoun")
     return NounPhrase(phrase, agreement)
 
 
-def build_third_person_object_pronoun(agreement: AgreementFeatures) -> NounPhrase:
+def build_it_or_them_object(agreement: AgreementFeatures) -> NounPhrase:
     """Return the object pronoun "it" or "them"."""
     fr = "les" if agreement.plural else "le" if agreement.gender == "m" else "la"
     phrase = build_fully_aligned_phrase("them" if agreement.plural else "it", fr, role="pronoun")

@@ -17,8 +17,8 @@ from seq2see.data.fables.phrases_and_clauses import (
     build_copula_predicate,
     build_first_or_second_person_pronoun,
     build_fully_aligned_phrase,
+    build_it_or_them_object,
     build_noun_phrase,
-    build_third_person_object_pronoun,
     build_words_with_keys,
     choose_past_tense,
     clause,
@@ -375,7 +375,7 @@ def _object_pronoun(chooser: WordChooser) -> BilingualPhrase:
     thing = chooser.noun_phrase(chooser.noun(shared), chooser.pick((THE, A)))
     tense: Tense = chooser.pick_tense("past", "past", "future", "present")
     group = verb_group(
-        second, tense, who.agreement, clitic=build_third_person_object_pronoun(thing.agreement)
+        second, tense, who.agreement, clitic=build_it_or_them_object(thing.agreement)
     )
     return (
         clause(who, first, tense, thing)
@@ -403,7 +403,7 @@ def _left_in_peace(chooser: WordChooser) -> BilingualPhrase:
         tense,
         hunter.agreement,
         NOT,
-        clitic=build_third_person_object_pronoun(prey.agreement),
+        clitic=build_it_or_them_object(prey.agreement),
     )
     return (
         clause(hunter, first, tense, prey)
@@ -426,7 +426,7 @@ def _so_that_not(chooser: WordChooser) -> BilingualPhrase:
     predicate = copula_clause(
         thing, chooser.pick(hindrances), "present", AFFIRMATIVE, build_fully_aligned_phrase(*SO)
     )
-    it = build_third_person_object_pronoun(thing.agreement)
+    it = build_it_or_them_object(thing.agreement)
     able = build_can_auxiliary(who.agreement.plural, False)
     inner = infinitive_phrase(verb, "", it)
     return (

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seq2see.data.batch_loader import Batch
-from seq2see.engines.base import collect_in_order
+from seq2see.engines.batching import collect_in_order
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench, batch_of
@@ -17,7 +17,7 @@ from seq2see.lab.closeness import apart
 from seq2see.lab.expectation import at_least, at_most, equal, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.loss import LossConfig, smoothed_cross_entropy
-from seq2see.model import EmbeddingsConfig, ModelConfig, Transformer
+from seq2see.model import EmbeddingAndOutputConfig, ModelConfig, Transformer
 from seq2see.search import SearchConfig, SentenceSearchInput
 from seq2see.text import EOS_ID, PAD_ID
 from seq2see.training.distributed import WorkerGroup
@@ -42,7 +42,7 @@ TINY = ModelConfig(
     d_ff=64,
     encoder_layers=1,
     decoder_layers=1,
-    embeddings=EmbeddingsConfig(tie="decoder"),
+    embeddings=EmbeddingAndOutputConfig(tie="decoder"),
 ).replace(dropout={"embedding": 0.0, "residual": 0.0})
 SMOOTHING = 0.1
 

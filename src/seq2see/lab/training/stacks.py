@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from seq2see.engines.base import collect_in_order
+from seq2see.engines.batching import collect_in_order
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.lab.bench import Bench, Lesson, batch_of, pairs
 from seq2see.lab.closeness import apart

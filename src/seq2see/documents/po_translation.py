@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from seq2see.documents.markup import TextUnit, parse_markup_nodes, render_markup_nodes
-from seq2see.documents.plain_text import DecodedText
+from seq2see.documents.plain_text_translation import DecodedText
 from seq2see.documents.unit_translator import TextUnitTranslator, TranslatedUnit
 from seq2see.errors import InputError
 

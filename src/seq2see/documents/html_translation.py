@@ -20,7 +20,7 @@ from seq2see.documents.markup import (
     TextUnit,
     has_letter,
 )
-from seq2see.documents.plain_text import DecodedText
+from seq2see.documents.plain_text_translation import DecodedText
 from seq2see.documents.unit_translator import TextUnitTranslator, TranslatedUnit
 from seq2see.text.languages import is_same_language
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from seq2see.documents.html import translate_html_text
-from seq2see.documents.plain_text import translate_plain_text
+from seq2see.documents.html_translation import translate_html_text
+from seq2see.documents.plain_text_translation import translate_plain_text
 from seq2see.documents.unit_translator import DocumentReport, TextUnitTranslator
 from seq2see.errors import InputError
 
@@ -48,14 +48,14 @@ class DocumentFormat:
 
 _DOCX_MIME_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _FORMATS = (
-    DocumentFormat("txt", (".txt", ".text"), "text/plain", "plain_text"),
-    DocumentFormat("html", (".html", ".htm"), "text/html", "html"),
-    DocumentFormat("srt", (".srt",), "application/x-subrip", "subtitles"),
-    DocumentFormat("vtt", (".vtt",), "text/vtt", "subtitles"),
-    DocumentFormat("po", (".po", ".pot"), "text/x-gettext-translation", "po"),
-    DocumentFormat("docx", (".docx",), _DOCX_MIME_TYPE, "docx"),
-    DocumentFormat("tmx", (".tmx",), "application/x-tmx+xml", "tmx"),
-    DocumentFormat("xliff", (".xlf", ".xliff"), "application/xliff+xml", "xliff"),
+    DocumentFormat("txt", (".txt", ".text"), "text/plain", "plain_text_translation"),
+    DocumentFormat("html", (".html", ".htm"), "text/html", "html_translation"),
+    DocumentFormat("srt", (".srt",), "application/x-subrip", "subtitle_translation"),
+    DocumentFormat("vtt", (".vtt",), "text/vtt", "subtitle_translation"),
+    DocumentFormat("po", (".po", ".pot"), "text/x-gettext-translation", "po_translation"),
+    DocumentFormat("docx", (".docx",), _DOCX_MIME_TYPE, "docx_translation"),
+    DocumentFormat("tmx", (".tmx",), "application/x-tmx+xml", "tmx_translation"),
+    DocumentFormat("xliff", (".xlf", ".xliff"), "application/xliff+xml", "xliff_translation"),
 )
 UNSUPPORTED_EXTENSIONS = {
     *(".doc", ".docm", ".dot", ".dotx", ".rtf", ".odt", ".ott", ".fodt", ".pages"),

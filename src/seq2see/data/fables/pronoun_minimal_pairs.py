@@ -36,9 +36,9 @@ from seq2see.data.fables.phrases_and_clauses import (
     PronounRole,
     build_copula_predicate,
     build_fully_aligned_phrase,
+    build_it_or_them_object,
+    build_it_or_they_subject,
     build_noun_phrase,
-    build_third_person_object_pronoun,
-    build_third_person_subject_pronoun,
     build_words_with_keys,
     clause,
     infinitive_phrase,
@@ -68,7 +68,7 @@ class PronounWithPredicate:
         self, tense: Tense, degree: tuple[str, str] | None = None
     ) -> BilingualPhrase:
         """Return "it was too tired"; if masked, "it was too …" and "il …"."""
-        it = build_third_person_subject_pronoun(AgreementFeatures(self.gender))
+        it = build_it_or_they_subject(AgreementFeatures(self.gender))
         adverb = build_fully_aligned_phrase(*degree) if degree else EMPTY_PHRASE
         if isinstance(self.predicate, Adjective):
             phrase = build_copula_predicate(self.predicate, it.agreement, tense, degree=adverb)
@@ -80,7 +80,7 @@ class PronounWithPredicate:
 
     def to_object_clause(self, subject: NounPhrase) -> BilingualPhrase:
         """Return "the girl was feeding it"; if masked, "the girl was … it" and "la fille le …"."""
-        it = build_third_person_object_pronoun(AgreementFeatures(self.gender))
+        it = build_it_or_them_object(AgreementFeatures(self.gender))
         if isinstance(self.predicate, Verb):
             group = verb_group(self.predicate, "imperfect", subject.agreement, clitic=it)
             auxiliary, verb, pronoun = group.en
@@ -185,7 +185,7 @@ def build_full_stop() -> BilingualPhrase:
     return build_fully_aligned_phrase(".", ".")
 
 
-def build_because() -> BilingualPhrase:
+def build_because_conjunction() -> BilingualPhrase:
     """Return "because"."""
     return build_fully_aligned_phrase("because", "parce que")
 
@@ -195,7 +195,10 @@ def _because_it_was(event: TransitiveEvent) -> SlotFiller:
     """The animal didn't cross the street because it was too tired."""
     main = event.to_clause("past")
     return lambda it: (
-        main + build_because() + it.to_subject_clause("imperfect", TOO) + build_full_stop()
+        main
+        + build_because_conjunction()
+        + it.to_subject_clause("imperfect", TOO)
+        + build_full_stop()
     )
 
 
@@ -204,7 +207,10 @@ def _because_it_is(event: TransitiveEvent) -> SlotFiller:
     """The animal doesn't cross the street because it is too tired."""
     main = event.to_clause("present")
     return lambda it: (
-        main + build_because() + it.to_subject_clause("present", TOO) + build_full_stop()
+        main
+        + build_because_conjunction()
+        + it.to_subject_clause("present", TOO)
+        + build_full_stop()
     )
 
 
@@ -242,7 +248,10 @@ def _could_not_because(event: TransitiveEvent) -> SlotFiller:
         event.subject.phrase + able + infinitive_phrase(event.verb, "") + event.direct_object.phrase
     )
     return lambda it: (
-        main + build_because() + it.to_subject_clause("imperfect", SO_MUCH) + build_full_stop()
+        main
+        + build_because_conjunction()
+        + it.to_subject_clause("imperfect", SO_MUCH)
+        + build_full_stop()
     )
 
 
@@ -292,7 +301,10 @@ def _question(event: TransitiveEvent) -> SlotFiller:
         + build_fully_aligned_phrase("?", "?")
     )
     return lambda it: (
-        main + build_because() + it.to_subject_clause("imperfect", TOO) + build_full_stop()
+        main
+        + build_because_conjunction()
+        + it.to_subject_clause("imperfect", TOO)
+        + build_full_stop()
     )
 
 
@@ -308,7 +320,10 @@ def _hearsay(event: TransitiveEvent) -> SlotFiller:
         + event.to_clause("past")
     )
     return lambda it: (
-        main + build_because() + it.to_subject_clause("imperfect", TOO) + build_full_stop()
+        main
+        + build_because_conjunction()
+        + it.to_subject_clause("imperfect", TOO)
+        + build_full_stop()
     )
 
 
@@ -317,7 +332,10 @@ def _avoided(event: TransitiveEvent) -> SlotFiller:
     """The animal avoided the street because it was too tired."""
     main = event.to_clause("past", negated=False)
     return lambda it: (
-        main + build_because() + it.to_subject_clause("imperfect", TOO) + build_full_stop()
+        main
+        + build_because_conjunction()
+        + it.to_subject_clause("imperfect", TOO)
+        + build_full_stop()
     )
 
 
@@ -330,7 +348,10 @@ def _dated_reason(event: TransitiveEvent) -> SlotFiller:
         + event.to_clause("past")
     )
     return lambda it: (
-        main + build_because() + it.to_subject_clause("imperfect", VERY) + build_full_stop()
+        main
+        + build_because_conjunction()
+        + it.to_subject_clause("imperfect", VERY)
+        + build_full_stop()
     )
 
 
@@ -340,7 +361,10 @@ def _turned_round(event: TransitiveEvent) -> SlotFiller:
     stops = event.chooser.pick(OBSTRUCTING_VERBS)
     main = clause(event.direct_object, stops, "past", event.subject)
     return lambda it: (
-        main + build_because() + it.to_subject_clause("imperfect", TOO) + build_full_stop()
+        main
+        + build_because_conjunction()
+        + it.to_subject_clause("imperfect", TOO)
+        + build_full_stop()
     )
 
 
@@ -350,7 +374,9 @@ def _while_someone(event: TransitiveEvent) -> SlotFiller:
     chooser = event.chooser
     who = chooser.noun_phrase(chooser.noun(("person",)), THE, plural=False, adjective_rate=0.2)
     main = event.to_clause("imperfect", negated=False)
-    return lambda it: main + build_because() + it.to_object_clause(who) + build_full_stop()
+    return lambda it: (
+        main + build_because_conjunction() + it.to_object_clause(who) + build_full_stop()
+    )
 
 
 @register_frame()

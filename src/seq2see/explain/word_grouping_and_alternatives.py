@@ -15,7 +15,7 @@ from torch import Tensor
 from seq2see.bundle import SpecialTokens
 from seq2see.engines.batching import add_special_tokens
 from seq2see.engines.torch_decoder import TorchDecoder
-from seq2see.explain.explained_model import SPACE_MARKER, ExplainedModel, display_token
+from seq2see.explain.explained_model_and_recorder import SPACE_MARKER, ExplainedModel, display_token
 from seq2see.explain.trace_format import (
     SentenceToken,
     SentenceWord,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from seq2see.documents.markup import MarkupNode, TextUnit, parse_markup_nodes, render_markup_nodes
-from seq2see.documents.plain_text import DecodedText
+from seq2see.documents.plain_text_translation import DecodedText
 from seq2see.documents.unit_translator import TextUnitTranslator
 from seq2see.errors import InputError
 

@@ -50,7 +50,7 @@ def translate_file_content(data: bytes, file_name: str, translator: TextUnitTran
     return serialize_xml(tree, data)
 
 
-def check_declared_language(file_name: str, attribute: str, found: str, expected: str) -> None:
+def check_language_attribute(file_name: str, attribute: str, found: str, expected: str) -> None:
     """Raise InputError if a file declares another language than that of the translator."""
     if found and not is_same_language(found, expected):
         raise InputError(
@@ -97,8 +97,8 @@ def _read_units_v1(
     for file in root.iter("{*}file"):
         declared_source = file.get("source-language", "")
         declared_target = file.get("target-language", "")
-        check_declared_language(file_name, "source-language", declared_source, source_language)
-        check_declared_language(file_name, "target-language", declared_target, target_language)
+        check_language_attribute(file_name, "source-language", declared_source, source_language)
+        check_language_attribute(file_name, "target-language", declared_target, target_language)
         if not declared_target:
             file.set("target-language", target_language)
     for parent in root.iter("{*}trans-unit"):
@@ -138,10 +138,10 @@ def _read_units_v2(
     root: etree._Element, file_name: str, translator: TextUnitTranslator
 ) -> Iterator[_TranslationUnit]:
     """Yield the segments of an XLIFF 2 file."""
-    check_declared_language(
+    check_language_attribute(
         file_name, "srcLang", root.get("srcLang", ""), translator.source_language
     )
-    check_declared_language(
+    check_language_attribute(
         file_name, "trgLang", root.get("trgLang", ""), translator.target_language
     )
     if not root.get("trgLang"):

@@ -34,8 +34,12 @@ from seq2see.explain.head_ablation import (
     HeadImportanceReport,
     compute_contrastive_scores,
 )
-from seq2see.explain.pronoun_test import PronounReport, Proportion, run_pronoun_test
-from seq2see.explain.rendering import save_attention_map_figure
+from seq2see.explain.pronoun_test import (
+    PronounReport,
+    ProportionWithConfidenceInterval,
+    run_pronoun_test,
+)
+from seq2see.explain.trace_json_html_and_figures import save_attention_map_figure
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import LengthConfig, SearchConfig
 from seq2see.text import TokenizerConfig, TokenizerPair
@@ -188,7 +192,9 @@ def _open_page(path: Path) -> _OpenedPage:
 
 
 def test_wilson_interval_of_known_counts() -> None:
-    none, half, all_ = (Proportion.from_counts(count, 10) for count in (0, 5, 10))
+    none, half, all_ = (
+        ProportionWithConfidenceInterval.from_counts(count, 10) for count in (0, 5, 10)
+    )
     assert (none.low, none.high) == pytest.approx((0, 0.2775), abs=1e-3)
     assert (half.low, half.high) == pytest.approx((0.2366, 0.7634), abs=1e-3)
     assert not half.is_above_chance
