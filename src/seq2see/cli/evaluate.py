@@ -198,13 +198,7 @@ def _evaluate_model(
     """Translate and score a test set; with known alignments, also score the model's alignment."""
     from seq2see import evaluate as evaluation
 
-    report = evaluation.evaluate(
-        translator,
-        test_set,
-        translation_options,
-        scoring,
-        on_progress,
-    )
+    report = evaluation.evaluate(translator, test_set, translation_options, scoring, on_progress)
     if not test_set.fables:
         return report
     alignment = evaluation.evaluate_alignment(

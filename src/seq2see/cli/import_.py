@@ -20,10 +20,7 @@ def import_(
     output: Annotated[
         Path,
         typer.Option(
-            "--output",
-            "-o",
-            metavar="DIRECTORY",
-            help="Model directory to create; must not exist.",
+            "--output", "-o", metavar="DIRECTORY", help="Model directory to create; must not exist."
         ),
     ],
     languages: Annotated[

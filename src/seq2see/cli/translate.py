@@ -152,8 +152,7 @@ _AlignmentOption = Annotated[
     bool, typer.Option("--alignment", help="Add word alignments to the output. Requires --json.")
 ]
 _JsonOption = Annotated[
-    bool,
-    typer.Option("--json", help="Print one JSON object per input line. Not for documents."),
+    bool, typer.Option("--json", help="Print one JSON object per input line. Not for documents.")
 ]
 
 
@@ -248,10 +247,7 @@ class _TranslationTask:
             yield "`--json`, `--with-scores` and `--n-best` need lines of text, not a document"
 
     def run(
-        self,
-        options: TranslationOptions,
-        load: Callable[[], Translator],
-        settings: dict[str, Any],
+        self, options: TranslationOptions, load: Callable[[], Translator], settings: dict[str, Any]
     ) -> bool:
         """Translate the input and return whether everything was translated.
 

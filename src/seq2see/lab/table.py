@@ -9,10 +9,7 @@ from seq2see.lab import words
 from seq2see.lab.experiment import Language, Text
 from seq2see.lab.runner import Outcome
 
-_OTHER: dict[Language, tuple[str, str]] = {
-    "en": ("lab.zh.md", "中文"),
-    "zh": ("lab.md", "English"),
-}
+_OTHER: dict[Language, tuple[str, str]] = {"en": ("lab.zh.md", "中文"), "zh": ("lab.md", "English")}
 _MADE = Text(
     "Made by `seq2see lab run all --markdown docs`. With pictures and code: "
     "`seq2see lab run all --html lab.html`.",

@@ -427,8 +427,7 @@ class WorkQueue:
     def _fill_batch(self) -> WorkBatch:
         """Fill a batch: the lane with the smallest clock sets the task, the others join in turn."""
         first = min(
-            self._lanes.values(),
-            key=lambda lane: (lane.clock, lane.work_items[0].sequence_number),
+            self._lanes.values(), key=lambda lane: (lane.clock, lane.work_items[0].sequence_number)
         )
         task = first.work_items[0].task
         entries: list[tuple[WorkItem, int]] = []

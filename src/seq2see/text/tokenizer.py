@@ -37,11 +37,7 @@ from seq2see.text.subword_sampling import (
     SubwordSampler,
     UnigramDropoutSegmenter,
 )
-from seq2see.text.tokenizer_training import (
-    SpecialIds,
-    TokenizerConfig,
-    train_sentencepiece,
-)
+from seq2see.text.tokenizer_training import SpecialIds, TokenizerConfig, train_sentencepiece
 from seq2see.text.word_encoding_cache import CachedWordEncoder
 
 _SEGMENTERS: dict[str, Callable[[SegmenterVocabulary], DropoutSegmenter]] = {

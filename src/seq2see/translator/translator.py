@@ -139,10 +139,7 @@ class Translator:
     ) -> list[Translation]: ...
 
     def translate(
-        self,
-        text: str | Iterable[str],
-        options: TranslationOptions | None = None,
-        **settings: Any,
+        self, text: str | Iterable[str], options: TranslationOptions | None = None, **settings: Any
     ) -> Translation | list[Translation]:
         """Translate one line, or several lines, and return the results in order.
 

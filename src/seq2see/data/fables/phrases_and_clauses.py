@@ -71,7 +71,7 @@ def build_words_with_keys(
     return tuple([AlignedWord(word, keys, role) for word in _cached_split(text)]) if text else ()
 
 
-def build_fully_aligned_phrase(en: str, fr: str, role: PronounRole = "") -> BilingualPhrase:
+def build_phrase(en: str, fr: str, role: PronounRole = "") -> BilingualPhrase:
     """Return a phrase in which each English word is aligned with each French word."""
     key = AlignmentKey()
     return BilingualPhrase(
@@ -231,12 +231,12 @@ def build_noun_phrase(
 
 def _head(noun: Noun, plural: bool, role: PronounRole) -> BilingualPhrase:
     if plural:
-        return build_fully_aligned_phrase(noun.en_plural, noun.fr_plural, role)
-    return build_fully_aligned_phrase(noun.en, noun.fr, role)
+        return build_phrase(noun.en_plural, noun.fr_plural, role)
+    return build_phrase(noun.en, noun.fr, role)
 
 
 def _adjective_phrase(adjective: Adjective, noun: Noun, plural: bool) -> BilingualPhrase:
-    return build_fully_aligned_phrase(adjective.en, adjective.inflect(noun.gender, plural))
+    return build_phrase(adjective.en, adjective.inflect(noun.gender, plural))
 
 
 def _article(
@@ -246,35 +246,33 @@ def _article(
     fr = determiner.french_form(noun.gender, plural)
     if fr == "des" and precedes_adjective:
         fr = "de"
-    return build_fully_aligned_phrase(determiner.plural if plural else determiner.singular, fr)
+    return build_phrase(determiner.plural if plural else determiner.singular, fr)
 
 
 def coordinate_noun_phrases(first: NounPhrase, second: NounPhrase) -> NounPhrase:
     """Return "the fox and the goat"; it is feminine only if both are."""
     feminine = first.agreement.gender == second.agreement.gender == "f"
-    phrase = first.phrase + build_fully_aligned_phrase("and", "et") + second.phrase
+    phrase = first.phrase + build_phrase("and", "et") + second.phrase
     return NounPhrase(phrase, AgreementFeatures("f" if feminine else "m", True, "they"))
 
 
 def build_first_or_second_person_pronoun(person: Person) -> NounPhrase:
     """Return "I", "we" or "you" (plural or polite)."""
     fr = {"I": "je", "we": "nous", "you": "vous"}[person]
-    return NounPhrase(
-        build_fully_aligned_phrase(person, fr), AgreementFeatures("m", person != "I", person)
-    )
+    return NounPhrase(build_phrase(person, fr), AgreementFeatures("m", person != "I", person))
 
 
 def build_it_or_they_subject(agreement: AgreementFeatures) -> NounPhrase:
     """Return the subject pronoun "it" or "they" for a thing or an animal."""
     fr = ("il" if agreement.gender == "m" else "elle") + ("s" if agreement.plural else "")
-    phrase = build_fully_aligned_phrase("they" if agreement.plural else "it", fr, role="pronoun")
+    phrase = build_phrase("they" if agreement.plural else "it", fr, role="pronoun")
     return NounPhrase(phrase, agreement)
 
 
 def build_it_or_them_object(agreement: AgreementFeatures) -> NounPhrase:
     """Return the object pronoun "it" or "them"."""
     fr = "les" if agreement.plural else "le" if agreement.gender == "m" else "la"
-    phrase = build_fully_aligned_phrase("them" if agreement.plural else "it", fr, role="pronoun")
+    phrase = build_phrase("them" if agreement.plural else "it", fr, role="pronoun")
     return NounPhrase(phrase, agreement)
 
 
@@ -450,7 +448,7 @@ def build_copula_predicate(
     verb = BE_AS_AVOIR if adjective.uses_avoir else BE_VERB
     group = verb_group(verb, tense, agreement, negation)
     fr = adjective.inflect(agreement.gender, agreement.plural)
-    return group + degree + build_fully_aligned_phrase(adjective.en, fr)
+    return group + degree + build_phrase(adjective.en, fr)
 
 
 def infinitive_phrase(
@@ -469,3 +467,14 @@ def infinitive_phrase(
         build_words_with_keys(f"{en} {verb.en_particle}", key) + pronoun.en,
         pronoun.fr + build_words_with_keys(f"{se} {verb.fr.infinitive} {verb.fr_particle}", key),
     )
+
+
+def build_can_auxiliary(plural: bool, able: bool) -> BilingualPhrase:
+    """Return "can" or "can't" in the present."""
+    fr = "peuvent" if plural else "peut"
+    return build_phrase("can", fr) if able else build_phrase("can't", f"ne {fr} pas")
+
+
+def build_could_not_auxiliary(plural: bool) -> BilingualPhrase:
+    """Return "couldn't", in French in the passé composé."""
+    return build_phrase("couldn't", "ne ont pas pu" if plural else "ne a pas pu")

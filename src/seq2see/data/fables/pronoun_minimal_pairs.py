@@ -35,17 +35,18 @@ from seq2see.data.fables.phrases_and_clauses import (
     NounPhrase,
     PronounRole,
     build_copula_predicate,
-    build_fully_aligned_phrase,
+    build_could_not_auxiliary,
     build_it_or_them_object,
     build_it_or_they_subject,
     build_noun_phrase,
+    build_phrase,
     build_words_with_keys,
     clause,
     infinitive_phrase,
     verb_group,
 )
 from seq2see.data.fables.questions_and_complex_sentences import question_clause
-from seq2see.data.fables.statements import TOO, VERY, build_could_not_auxiliary
+from seq2see.data.fables.statements import TOO, VERY
 from seq2see.data.fables.verbs import INFINITIVE_VERBS, TRANSITIVE_VERBS, Verb, parse_verb
 from seq2see.data.fables.word_choice import FableLexicon, WordChooser
 
@@ -69,14 +70,14 @@ class PronounWithPredicate:
     ) -> BilingualPhrase:
         """Return "it was too tired"; if masked, "it was too …" and "il …"."""
         it = build_it_or_they_subject(AgreementFeatures(self.gender))
-        adverb = build_fully_aligned_phrase(*degree) if degree else EMPTY_PHRASE
+        adverb = build_phrase(*degree) if degree else EMPTY_PHRASE
         if isinstance(self.predicate, Adjective):
             phrase = build_copula_predicate(self.predicate, it.agreement, tense, degree=adverb)
             en = (*phrase.en[:-1], _mark_predicate(phrase.en[-1]))
             return it.phrase + BilingualPhrase(en, phrase.fr)
         be = {"present": "is", "imperfect": "was"}[tense]
         english_only = BilingualPhrase(build_words_with_keys(be) + adverb.en, ())
-        return it.phrase + english_only + build_fully_aligned_phrase(MASKED, MASKED)
+        return it.phrase + english_only + build_phrase(MASKED, MASKED)
 
     def to_object_clause(self, subject: NounPhrase) -> BilingualPhrase:
         """Return "the girl was feeding it"; if masked, "the girl was … it" and "la fille le …"."""
@@ -86,7 +87,7 @@ class PronounWithPredicate:
             auxiliary, verb, pronoun = group.en
             marked = (auxiliary, _mark_predicate(verb), pronoun)
             return subject.phrase + BilingualPhrase(marked, group.fr)
-        masked = build_fully_aligned_phrase(MASKED, MASKED)
+        masked = build_phrase(MASKED, MASKED)
         en = build_words_with_keys("was") + masked.en + it.phrase.en
         return subject.phrase + BilingualPhrase(en, it.phrase.fr + masked.fr)
 
@@ -182,12 +183,12 @@ def register_frame(
 
 def build_full_stop() -> BilingualPhrase:
     """Return a full stop with a key of its own, because a text may have two sentences."""
-    return build_fully_aligned_phrase(".", ".")
+    return build_phrase(".", ".")
 
 
 def build_because_conjunction() -> BilingualPhrase:
     """Return "because"."""
-    return build_fully_aligned_phrase("because", "parce que")
+    return build_phrase("because", "parce que")
 
 
 @register_frame(in_short_corpus=True)
@@ -234,7 +235,7 @@ def _tried(event: TransitiveEvent) -> SlotFiller:
     )
     return lambda it: (
         main
-        + build_fully_aligned_phrase(", but", ", mais")
+        + build_phrase(", but", ", mais")
         + it.to_subject_clause("imperfect", TOO)
         + build_full_stop()
     )
@@ -260,10 +261,7 @@ def _if_it_is(event: TransitiveEvent) -> SlotFiller:
     """The animal won't cross the street if it is too tired."""
     main = event.to_clause("future")
     return lambda it: (
-        main
-        + build_fully_aligned_phrase("if", "si")
-        + it.to_subject_clause("present", TOO)
-        + build_full_stop()
+        main + build_phrase("if", "si") + it.to_subject_clause("present", TOO) + build_full_stop()
     )
 
 
@@ -272,10 +270,7 @@ def _never_when(event: TransitiveEvent) -> SlotFiller:
     """The animal never crosses the street when it is tired."""
     main = clause(event.subject, event.verb, "present", event.direct_object, NEVER)
     return lambda it: (
-        main
-        + build_fully_aligned_phrase("when", "quand")
-        + it.to_subject_clause("present")
-        + build_full_stop()
+        main + build_phrase("when", "quand") + it.to_subject_clause("present") + build_full_stop()
     )
 
 
@@ -285,7 +280,7 @@ def _even_though(event: TransitiveEvent) -> SlotFiller:
     main = event.to_clause("past", negated=False)
     return lambda it: (
         main
-        + build_fully_aligned_phrase("even though", "même si")
+        + build_phrase("even though", "même si")
         + it.to_subject_clause("imperfect", VERY)
         + build_full_stop()
     )
@@ -295,11 +290,7 @@ def _even_though(event: TransitiveEvent) -> SlotFiller:
 def _question(event: TransitiveEvent) -> SlotFiller:
     """Why didn't the animal cross the street? Because it was too tired."""
     asks = question_clause(event.subject, event.verb, "past", NOT) + event.direct_object.phrase
-    main = (
-        build_fully_aligned_phrase("why", "pourquoi est-ce que")
-        + asks
-        + build_fully_aligned_phrase("?", "?")
-    )
+    main = build_phrase("why", "pourquoi est-ce que") + asks + build_phrase("?", "?")
     return lambda it: (
         main
         + build_because_conjunction()
@@ -314,11 +305,7 @@ def _hearsay(event: TransitiveEvent) -> SlotFiller:
     says = event.chooser.reporting_verb()
     chooser = event.chooser
     who = chooser.noun_phrase(chooser.noun(("person",)), chooser.pick((THE, MY)), adjective_rate=0)
-    main = (
-        clause(who, says, "present")
-        + build_fully_aligned_phrase("that", "que")
-        + event.to_clause("past")
-    )
+    main = clause(who, says, "present") + build_phrase("that", "que") + event.to_clause("past")
     return lambda it: (
         main
         + build_because_conjunction()
@@ -342,11 +329,7 @@ def _avoided(event: TransitiveEvent) -> SlotFiller:
 @register_frame()
 def _dated_reason(event: TransitiveEvent) -> SlotFiller:
     """Yesterday, the animal didn't cross the street because it was very tired."""
-    main = (
-        event.chooser.time_adverbial("past")
-        + build_fully_aligned_phrase(",", ",")
-        + event.to_clause("past")
-    )
+    main = event.chooser.time_adverbial("past") + build_phrase(",", ",") + event.to_clause("past")
     return lambda it: (
         main
         + build_because_conjunction()
@@ -388,9 +371,9 @@ def _meanwhile_tried(event: TransitiveEvent) -> SlotFiller:
     )
     who = chooser.noun_phrase(chooser.noun(("person",)), THE, adjective_rate=0.4)
     start = (
-        build_fully_aligned_phrase("while", "pendant que")
+        build_phrase("while", "pendant que")
         + clause(who, action, "imperfect")
-        + build_fully_aligned_phrase(",", ",")
+        + build_phrase(",", ",")
     )
     main = _tried(event)
     return lambda it: start + main(it)

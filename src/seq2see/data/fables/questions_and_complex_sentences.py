@@ -14,11 +14,12 @@ from seq2see.data.fables.phrases_and_clauses import (
     BilingualPhrase,
     Negation,
     NounPhrase,
+    build_can_auxiliary,
     build_copula_predicate,
     build_first_or_second_person_pronoun,
-    build_fully_aligned_phrase,
     build_it_or_them_object,
     build_noun_phrase,
+    build_phrase,
     build_words_with_keys,
     choose_past_tense,
     clause,
@@ -26,14 +27,7 @@ from seq2see.data.fables.phrases_and_clauses import (
     infinitive_phrase,
     verb_group,
 )
-from seq2see.data.fables.statements import (
-    COMMA,
-    FULL_STOP,
-    SO,
-    TOO,
-    build_can_auxiliary,
-    register_construction,
-)
+from seq2see.data.fables.statements import COMMA, FULL_STOP, SO, TOO, register_construction
 from seq2see.data.fables.verbs import BE_VERB, Verb
 from seq2see.data.fables.word_choice import ANIMATE_KINDS, WordChooser
 
@@ -52,7 +46,7 @@ def _motive(chooser: WordChooser) -> BilingualPhrase:
         chooser.pick(hindrances),
         chooser.pick_tense("present", "imperfect"),
         AFFIRMATIVE,
-        build_fully_aligned_phrase(*TOO),
+        build_phrase(*TOO),
     )
     return (
         predicate
@@ -63,10 +57,7 @@ def _motive(chooser: WordChooser) -> BilingualPhrase:
     )
 
 
-QUESTION_MARK, EXCLAMATION_MARK = (
-    build_fully_aligned_phrase("?", "?"),
-    build_fully_aligned_phrase("!", "!"),
-)
+QUESTION_MARK, EXCLAMATION_MARK = (build_phrase("?", "?"), build_phrase("!", "!"))
 DO_AUXILIARIES: dict[Tense, tuple[str, str]] = {
     "present": ("does", "do"),
     "past": ("did", "did"),
@@ -128,12 +119,9 @@ def _why(chooser: WordChooser) -> BilingualPhrase:
         subject = chooser.definite_noun_phrase(verb.subject_kinds)
         obj = chooser.definite_object(verb, subject.noun).phrase
     question = question_clause(
-        subject,
-        verb,
-        chooser.question_tense(verb),
-        NOT if chooser.chance(0.3) else AFFIRMATIVE,
+        subject, verb, chooser.question_tense(verb), NOT if chooser.chance(0.3) else AFFIRMATIVE
     )
-    return build_fully_aligned_phrase("why", "pourquoi est-ce que") + question + obj + QUESTION_MARK
+    return build_phrase("why", "pourquoi est-ce que") + question + obj + QUESTION_MARK
 
 
 @register_construction()
@@ -142,7 +130,7 @@ def _who(chooser: WordChooser) -> BilingualPhrase:
     _, verb, _ = chooser.transitive_action()
     tense: Tense = "present" if verb.is_stative else chooser.pick_tense("past", "present", "future")
     return (
-        build_fully_aligned_phrase("who", "qui")
+        build_phrase("who", "qui")
         + clause(NO_SUBJECT, verb, tense, chooser.definite_object(verb))
         + QUESTION_MARK
     )
@@ -154,7 +142,7 @@ def _where(chooser: WordChooser) -> BilingualPhrase:
     noun = chooser.noun(("animal", "person", "building", "belonging", "load", "water"))
     thing = chooser.noun_phrase(noun, chooser.pick((THE, THIS, MY, YOUR)), adjective_rate=0.5)
     be = verb_group(BE_VERB, chooser.pick_tense("present", "imperfect"), thing.agreement)
-    return build_fully_aligned_phrase("where", "où") + be + thing.phrase + QUESTION_MARK
+    return build_phrase("where", "où") + be + thing.phrase + QUESTION_MARK
 
 
 @register_construction(weight=2)
@@ -166,9 +154,7 @@ def _how_many(chooser: WordChooser) -> BilingualPhrase:
     subject = chooser.definite_noun_phrase(verb.subject_kinds)
     kinds = chooser.available_kinds([kind for kind in verb.object_kinds if kind != "provision"])
     noun = chooser.noun(kinds, subject.noun)
-    things = build_fully_aligned_phrase("how many", "combien de") + build_fully_aligned_phrase(
-        noun.en_plural, noun.fr_plural
-    )
+    things = build_phrase("how many", "combien de") + build_phrase(noun.en_plural, noun.fr_plural)
     question = question_clause(
         subject, verb, "past", asked_object=AgreementFeatures(noun.gender, True, "they")
     )
@@ -212,7 +198,7 @@ def _exclamation(chooser: WordChooser) -> BilingualPhrase:
     """What a beautiful house! Quelle belle maison !"""
     noun = chooser.noun(("animal", "person", "building", "land", "height", "belonging", "load"))
     thing = build_noun_phrase(A, noun, (chooser.adjective(noun),)).phrase
-    what = build_fully_aligned_phrase("what a", "quel" if noun.gender == "m" else "quelle")
+    what = build_phrase("what a", "quel" if noun.gender == "m" else "quelle")
     return BilingualPhrase(what.en + thing.en[1:], what.fr + thing.fr[1:]) + EXCLAMATION_MARK
 
 
@@ -258,7 +244,7 @@ def _subject_relative(chooser: WordChooser) -> BilingualPhrase:
     assert noun is not None
     subject = chooser.noun_phrase(noun, THE, adjective_rate=0)
     obj = chooser.definite_object(verb, noun)
-    that = build_fully_aligned_phrase("who" if noun.kind == "person" else "that", "qui")
+    that = build_phrase("who" if noun.kind == "person" else "that", "qui")
     now = chooser.chance(0.5)
     group = verb_group(verb, "present" if now else choose_past_tense(verb), subject.agreement)
     adjective = chooser.adjective(noun, attributive=False)
@@ -285,14 +271,7 @@ def _object_relative(chooser: WordChooser) -> BilingualPhrase:
     predicate = build_copula_predicate(
         adjective, thing.agreement, chooser.pick_tense("present", "imperfect")
     )
-    return (
-        thing.phrase
-        + build_fully_aligned_phrase("that", "que")
-        + who.phrase
-        + group
-        + predicate
-        + FULL_STOP
-    )
+    return thing.phrase + build_phrase("that", "que") + who.phrase + group + predicate + FULL_STOP
 
 
 @register_construction()
@@ -307,7 +286,7 @@ def _found_relative(chooser: WordChooser) -> BilingualPhrase:
     seeker = chooser.random_noun_phrase(("person",), other.noun, thing.noun)
     group = verb_group(verb, "past", other.agreement, participle=thing.agreement)
     main = clause(seeker, chooser.transitive_verb("chercher", "voir", "regarder"), "present", thing)
-    return main + build_fully_aligned_phrase("that", "que") + other.phrase + group + FULL_STOP
+    return main + build_phrase("that", "que") + other.phrase + group + FULL_STOP
 
 
 @register_construction()
@@ -323,14 +302,14 @@ def _place_relative(chooser: WordChooser) -> BilingualPhrase:
     inner = clause(who, verb, tense)
     adjective = chooser.adjective(place.noun, attributive=False)
     predicate = build_copula_predicate(adjective, place.agreement, tense)
-    return place.phrase + build_fully_aligned_phrase("where", "où") + inner + predicate + FULL_STOP
+    return place.phrase + build_phrase("where", "où") + inner + predicate + FULL_STOP
 
 
 @register_construction(weight=4, in_short_corpus=True)
 def _two_clauses(chooser: WordChooser) -> BilingualPhrase:
     """The dog sleeps and the cat eats the fish. Le chien dort et le chat mange le poisson."""
     tense: Tense = chooser.pick_tense("present", "past", "future", "imperfect")
-    join = build_fully_aligned_phrase(*chooser.pick((("and", "et"), ("but", "mais"))))
+    join = build_phrase(*chooser.pick((("and", "et"), ("but", "mais"))))
     return random_clause(chooser, tense) + join + random_clause(chooser, tense) + FULL_STOP
 
 
@@ -352,7 +331,7 @@ def _two_verbs(chooser: WordChooser) -> BilingualPhrase:
     group = verb_group(second, tense, subject.agreement)
     return (
         clause(subject, first, tense, one)
-        + build_fully_aligned_phrase("and", "et")
+        + build_phrase("and", "et")
         + group
         + other.phrase
         + FULL_STOP
@@ -377,12 +356,7 @@ def _object_pronoun(chooser: WordChooser) -> BilingualPhrase:
     group = verb_group(
         second, tense, who.agreement, clitic=build_it_or_them_object(thing.agreement)
     )
-    return (
-        clause(who, first, tense, thing)
-        + build_fully_aligned_phrase("and", "et")
-        + group
-        + FULL_STOP
-    )
+    return clause(who, first, tense, thing) + build_phrase("and", "et") + group + FULL_STOP
 
 
 ITEM_KINDS = frozenset({"fruit", "load", "belonging"})
@@ -399,18 +373,9 @@ def _left_in_peace(chooser: WordChooser) -> BilingualPhrase:
     prey = chooser.noun_phrase(chooser.noun(("animal",)), chooser.pick((THE, A)))
     tense: Tense = chooser.pick_tense("past", "past", "future")
     group = verb_group(
-        second,
-        tense,
-        hunter.agreement,
-        NOT,
-        clitic=build_it_or_them_object(prey.agreement),
+        second, tense, hunter.agreement, NOT, clitic=build_it_or_them_object(prey.agreement)
     )
-    return (
-        clause(hunter, first, tense, prey)
-        + build_fully_aligned_phrase("but", "mais")
-        + group
-        + FULL_STOP
-    )
+    return clause(hunter, first, tense, prey) + build_phrase("but", "mais") + group + FULL_STOP
 
 
 @register_construction(weight=3)
@@ -424,19 +389,12 @@ def _so_that_not(chooser: WordChooser) -> BilingualPhrase:
     thing = chooser.noun_phrase(noun, chooser.pick((THE, THIS)), adjective_rate=0)
     who = chooser.random_noun_phrase(ANIMATE_KINDS, adjective_rate=0.2)
     predicate = copula_clause(
-        thing, chooser.pick(hindrances), "present", AFFIRMATIVE, build_fully_aligned_phrase(*SO)
+        thing, chooser.pick(hindrances), "present", AFFIRMATIVE, build_phrase(*SO)
     )
     it = build_it_or_them_object(thing.agreement)
     able = build_can_auxiliary(who.agreement.plural, False)
     inner = infinitive_phrase(verb, "", it)
-    return (
-        predicate
-        + build_fully_aligned_phrase("that", "que")
-        + who.phrase
-        + able
-        + inner
-        + FULL_STOP
-    )
+    return predicate + build_phrase("that", "que") + who.phrase + able + inner + FULL_STOP
 
 
 @register_construction(weight=3)
@@ -445,12 +403,7 @@ def _reason(chooser: WordChooser) -> BilingualPhrase:
     someone = chooser.noun_phrase(chooser.noun(("person",)), chooser.pick((THE, THE, THIS)))
     moods = [a for a in chooser.lexicon.adjectives if a.en in MOOD_ADJECTIVES]
     mood = copula_clause(someone, chooser.pick(moods), "imperfect")
-    return (
-        mood
-        + build_fully_aligned_phrase("because", "parce que")
-        + random_clause(chooser, "past")
-        + FULL_STOP
-    )
+    return mood + build_phrase("because", "parce que") + random_clause(chooser, "past") + FULL_STOP
 
 
 MOOD_ADJECTIVES = frozenset(
@@ -462,7 +415,7 @@ MOOD_ADJECTIVES = frozenset(
 def _condition(chooser: WordChooser) -> BilingualPhrase:
     """If the wolf comes back, the goat will hide. Si le loup revient, la chèvre se cachera."""
     return (
-        build_fully_aligned_phrase("if", "si")
+        build_phrase("if", "si")
         + random_clause(chooser, "present")
         + COMMA
         + random_clause(chooser, "future")
@@ -474,7 +427,7 @@ def _condition(chooser: WordChooser) -> BilingualPhrase:
 def _meanwhile(chooser: WordChooser) -> BilingualPhrase:
     """While the farmer was sleeping, the fox left. Pendant que le fermier dormait, …"""
     return (
-        build_fully_aligned_phrase("while", "pendant que")
+        build_phrase("while", "pendant que")
         + random_clause(chooser, "imperfect")
         + COMMA
         + random_clause(chooser, "past")
@@ -485,7 +438,7 @@ def _meanwhile(chooser: WordChooser) -> BilingualPhrase:
 @register_construction(weight=3)
 def _whenever(chooser: WordChooser) -> BilingualPhrase:
     """When the dog sleeps, the cat dances. Quand le chien dort, le chat danse."""
-    when = build_fully_aligned_phrase(*chooser.pick((("when", "quand"), ("as soon as", "dès que"))))
+    when = build_phrase(*chooser.pick((("when", "quand"), ("as soon as", "dès que"))))
     return (
         when
         + random_clause(chooser, "present")
@@ -509,7 +462,7 @@ def _reported(chooser: WordChooser) -> BilingualPhrase:
         inner = copula_clause(subject, chooser.adjective(noun, attributive=False), tense)
     else:
         inner = random_clause(chooser, "past" if tense == "present" else "imperfect")
-    return clause(who, verb, tense) + build_fully_aligned_phrase("that", "que") + inner + FULL_STOP
+    return clause(who, verb, tense) + build_phrase("that", "que") + inner + FULL_STOP
 
 
 @register_construction(weight=3)
@@ -519,7 +472,7 @@ def _before_doing(chooser: WordChooser) -> BilingualPhrase:
     rest = chooser.intransitive_verb()
     tense: Tense = chooser.pick_tense("past", "future")
     en, fr = chooser.pick((("before", "avant de"), ("without", "sans")))
-    doing = build_fully_aligned_phrase(en, fr) + infinitive_phrase(verb, "-ing") + obj.phrase
+    doing = build_phrase(en, fr) + infinitive_phrase(verb, "-ing") + obj.phrase
     return clause(subject, rest, tense) + doing + FULL_STOP
 
 
@@ -542,48 +495,35 @@ def _in_order_to(chooser: WordChooser) -> BilingualPhrase:
 @register_construction(weight=5)
 def _tale(chooser: WordChooser) -> BilingualPhrase:
     """Yesterday, while the girl was singing, the cat left and the dog ran, but the hen was shy."""
-    background = build_fully_aligned_phrase("while", "pendant que") + random_clause(
-        chooser, "imperfect"
-    )
+    background = build_phrase("while", "pendant que") + random_clause(chooser, "imperfect")
     events = (
-        random_clause(chooser, "past")
-        + build_fully_aligned_phrase("and", "et")
-        + random_clause(chooser, "past")
+        random_clause(chooser, "past") + build_phrase("and", "et") + random_clause(chooser, "past")
     )
     noun = chooser.noun(ANIMATE_KINDS)
     someone = chooser.noun_phrase(noun, chooser.pick((THE, THIS)), adjective_rate=0)
     end = copula_clause(someone, chooser.adjective(noun, attributive=False), "imperfect")
     start = (
         chooser.time_adverbial("past")
-        + build_fully_aligned_phrase(",", ",")
+        + build_phrase(",", ",")
         + background
-        + build_fully_aligned_phrase(",", ",")
+        + build_phrase(",", ",")
     )
-    return (
-        start
-        + events
-        + build_fully_aligned_phrase(",", ",")
-        + build_fully_aligned_phrase("but", "mais")
-        + end
-        + FULL_STOP
-    )
+    return start + events + build_phrase(",", ",") + build_phrase("but", "mais") + end + FULL_STOP
 
 
 @register_construction(weight=4)
 def _prophecy(chooser: WordChooser) -> BilingualPhrase:
     """The owl says that if the wolf comes back, the goat will hide and the dog will run."""
     wise = chooser.definite_noun_phrase(ANIMATE_KINDS)
-    says = clause(wise, chooser.reporting_verb(), "present") + build_fully_aligned_phrase(
-        "that", "que"
-    )
+    says = clause(wise, chooser.reporting_verb(), "present") + build_phrase("that", "que")
     future = (
         random_clause(chooser, "future")
-        + build_fully_aligned_phrase("and", "et")
+        + build_phrase("and", "et")
         + random_clause(chooser, "future")
     )
     return (
         says
-        + build_fully_aligned_phrase("if", "si")
+        + build_phrase("if", "si")
         + random_clause(chooser, "present")
         + COMMA
         + future

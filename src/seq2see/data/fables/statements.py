@@ -41,9 +41,11 @@ from seq2see.data.fables.phrases_and_clauses import (
     AlignmentKey,
     BilingualPhrase,
     NounPhrase,
+    build_can_auxiliary,
+    build_could_not_auxiliary,
     build_first_or_second_person_pronoun,
-    build_fully_aligned_phrase,
     build_noun_phrase,
+    build_phrase,
     build_words_with_keys,
     choose_past_tense,
     clause,
@@ -86,7 +88,7 @@ def register_construction(
     return register
 
 
-FULL_STOP, COMMA = build_fully_aligned_phrase(".", "."), build_fully_aligned_phrase(",", ",")
+FULL_STOP, COMMA = build_phrase(".", "."), build_phrase(",", ",")
 
 
 @register_construction(weight=4, in_short_corpus=True)
@@ -110,7 +112,7 @@ def _manner(chooser: WordChooser) -> BilingualPhrase:
     verb = chooser.intransitive_verb(
         "courir", "marcher", "travailler", "nager", "respirer", "danser"
     )
-    how = build_fully_aligned_phrase(*chooser.pick(MANNER_ADVERBS))
+    how = build_phrase(*chooser.pick(MANNER_ADVERBS))
     return (
         clause(
             chooser.random_noun_phrase(ANIMATE_KINDS, adjective_rate=0.5),
@@ -270,21 +272,6 @@ def _ability(chooser: WordChooser) -> BilingualPhrase:
     return subject.phrase + can + infinitive_phrase(verb, "") + obj.phrase + FULL_STOP
 
 
-def build_can_auxiliary(plural: bool, able: bool) -> BilingualPhrase:
-    """Return "can" or "can't" in the present."""
-    fr = "peuvent" if plural else "peut"
-    return (
-        build_fully_aligned_phrase("can", fr)
-        if able
-        else build_fully_aligned_phrase("can't", f"ne {fr} pas")
-    )
-
-
-def build_could_not_auxiliary(plural: bool) -> BilingualPhrase:
-    """Return "couldn't", in French in the passé composé."""
-    return build_fully_aligned_phrase("couldn't", "ne ont pas pu" if plural else "ne a pas pu")
-
-
 @register_construction(weight=4)
 def _giving(chooser: WordChooser) -> BilingualPhrase:
     """The girl gives an apple to the horse. La fille donne une pomme au cheval."""
@@ -295,7 +282,7 @@ def _giving(chooser: WordChooser) -> BilingualPhrase:
         chooser.noun(ANIMATE_KINDS, giver.noun), chooser.pick((THE, A, MY))
     )
     group = verb_group(verb.without_particles, chooser.choose_tense(verb), giver.agreement)
-    to = build_fully_aligned_phrase(verb.en_particle, verb.fr_particle)
+    to = build_phrase(verb.en_particle, verb.fr_particle)
     return giver.phrase + group + gift.phrase + to + receiver.phrase + FULL_STOP
 
 
@@ -312,14 +299,7 @@ def _passive(chooser: WordChooser) -> BilingualPhrase:
         build_words_with_keys(verb.en_participle, key), build_words_with_keys(form, key)
     )
     be = verb_group(BE_VERB, tense, agreement, NOT if chooser.chance(0.2) else AFFIRMATIVE)
-    return (
-        victim.phrase
-        + be
-        + participle
-        + build_fully_aligned_phrase("by", "par")
-        + agent.phrase
-        + FULL_STOP
-    )
+    return victim.phrase + be + participle + build_phrase("by", "par") + agent.phrase + FULL_STOP
 
 
 PASSIVE_VERBS = (
@@ -404,9 +384,7 @@ def _property_of(chooser: WordChooser) -> BilingualPhrase:
     subject = chooser.noun_phrase(noun, chooser.pick((THE, THE, THIS, MY)), adjective_rate=0)
     adjective = chooser.adjective(noun, attributive=False)
     negation = NOT if chooser.chance(0.25) else AFFIRMATIVE
-    degree = build_fully_aligned_phrase(
-        *chooser.pick((VERY, TOO) if adjective.is_hindrance else (VERY,))
-    )
+    degree = build_phrase(*chooser.pick((VERY, TOO) if adjective.is_hindrance else (VERY,)))
     if negation is NOT or chooser.chance(0.4):
         degree = EMPTY_PHRASE
     tense = chooser.pick_tense("present", "imperfect", "future")
@@ -468,17 +446,13 @@ def _superlative(chooser: WordChooser) -> BilingualPhrase:
     adjective = chooser.comparable_adjective(animal)
     if adjective.precedes_noun:
         return _superlative(chooser)
-    quality = build_fully_aligned_phrase(
-        morphology.inflect_superlative(adjective.en), f"le plus {adjective.fr}"
-    )
+    quality = build_phrase(morphology.inflect_superlative(adjective.en), f"le plus {adjective.fr}")
     kind = build_noun_phrase(THE, animal).phrase
     subject = chooser.noun_phrase(chooser.pick(others), THE, plural=False, adjective_rate=0)
     named_ = BilingualPhrase(kind.en[:1] + quality.en + kind.en[1:], kind.fr + quality.fr)
     verb = verb_group(BE_VERB, "present", subject.agreement)
     there = chooser.noun_phrase(chooser.noun(("land",)), THE, plural=False).phrase
-    return (
-        subject.phrase + verb + named_ + build_fully_aligned_phrase("in", "de") + there + FULL_STOP
-    )
+    return subject.phrase + verb + named_ + build_phrase("in", "de") + there + FULL_STOP
 
 
 @register_construction(weight=4)
@@ -524,15 +498,9 @@ def _drinking(chooser: WordChooser) -> BilingualPhrase:
     """The cat drinks some milk. Le chat boit du lait."""
     en, article, fr = chooser.pick(DRINKS)
     if chooser.chance(0.4):
-        negation, drink = (
-            NOT,
-            build_fully_aligned_phrase("any", "de") + build_fully_aligned_phrase(en, fr),
-        )
+        negation, drink = (NOT, build_phrase("any", "de") + build_phrase(en, fr))
     else:
-        negation, drink = (
-            AFFIRMATIVE,
-            build_fully_aligned_phrase("some", article) + build_fully_aligned_phrase(en, fr),
-        )
+        negation, drink = (AFFIRMATIVE, build_phrase("some", article) + build_phrase(en, fr))
     tense = chooser.choose_tense(DRINK_VERB)
     when = chooser.time_adverbial(tense) if chooser.chance(0.4) else EMPTY_PHRASE
     return (
@@ -560,12 +528,7 @@ def _existence(chooser: WordChooser) -> BilingualPhrase:
     thing = chooser.noun_phrase(noun, determiner, plural=determiner is not A)
     now, then = ("are", "were") if thing.agreement.plural else ("is", "was")
     en, fr = chooser.pick(((now, "il y a"), (then, "il y avait")))
-    return (
-        build_fully_aligned_phrase(f"there {en}", fr)
-        + thing.phrase
-        + chooser.location(noun)
-        + FULL_STOP
-    )
+    return build_phrase(f"there {en}", fr) + thing.phrase + chooser.location(noun) + FULL_STOP
 
 
 @register_construction(weight=2)
@@ -580,7 +543,7 @@ def _absence(chooser: WordChooser) -> BilingualPhrase:
         + build_words_with_keys("pas de", negation_key)
     )
     noun = chooser.noun(("provision",))
-    thing = build_fully_aligned_phrase(noun.en, noun.fr)
+    thing = build_phrase(noun.en, noun.fr)
     return (
         BilingualPhrase(
             build_words_with_keys(en, be) + build_words_with_keys("no", negation_key), there
@@ -609,12 +572,7 @@ def _identity(chooser: WordChooser) -> BilingualPhrase:
     noun = chooser.noun(("animal", "person", "building", "load", "belonging"))
     thing = chooser.noun_phrase(noun, chooser.pick((THE, A, MY)), plural=False, adjective_rate=0.6)
     en, fr = chooser.pick((("is", "est"), ("was", "était")))
-    return (
-        build_fully_aligned_phrase("this", "ce")
-        + build_fully_aligned_phrase(en, fr)
-        + thing.phrase
-        + FULL_STOP
-    )
+    return build_phrase("this", "ce") + build_phrase(en, fr) + thing.phrase + FULL_STOP
 
 
 @register_construction()
@@ -622,19 +580,16 @@ def _pair_of_adjectives(chooser: WordChooser) -> BilingualPhrase:
     """The goats are tired but happy. Les chèvres sont fatiguées mais heureuses."""
     noun = chooser.noun(ANIMATE_KINDS)
     subject = chooser.noun_phrase(noun, chooser.pick((THE, THIS, MY)), adjective_rate=0)
-    first, second = (
-        chooser.comparable_adjective(noun),
-        chooser.comparable_adjective(noun),
-    )
+    first, second = (chooser.comparable_adjective(noun), chooser.comparable_adjective(noun))
     if first == second or first.precedes_noun or second.precedes_noun:
         return _pair_of_adjectives(chooser)
     agreement = subject.agreement
     join = (
-        build_fully_aligned_phrase("and", "et")
+        build_phrase("and", "et")
         if first.is_hindrance == second.is_hindrance
-        else build_fully_aligned_phrase("but", "mais")
+        else build_phrase("but", "mais")
     )
-    more = build_fully_aligned_phrase(second.en, second.inflect(agreement.gender, agreement.plural))
+    more = build_phrase(second.en, second.inflect(agreement.gender, agreement.plural))
     return (
         copula_clause(subject, first, chooser.pick_tense("present", "imperfect"))
         + join

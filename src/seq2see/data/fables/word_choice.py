@@ -26,8 +26,8 @@ from seq2see.data.fables.phrases_and_clauses import (
     BilingualPhrase,
     NounPhrase,
     PronounRole,
-    build_fully_aligned_phrase,
     build_noun_phrase,
+    build_phrase,
 )
 from seq2see.data.fables.verbs import (
     GIVING_VERBS,
@@ -247,10 +247,7 @@ class WordChooser:
         return [kind for kind in kinds if len(self.lexicon.nouns_of_kinds((kind,))) > 1]
 
     def definite_noun_phrase(
-        self,
-        kinds: Sequence[NounKind],
-        *exclude: Noun | None,
-        adjective_rate: float = 0.3,
+        self, kinds: Sequence[NounKind], *exclude: Noun | None, adjective_rate: float = 0.3
     ) -> NounPhrase:
         """Return a noun phrase with a definite determiner."""
         noun = self.noun(self.available_kinds(kinds), *exclude)
@@ -309,19 +306,19 @@ class WordChooser:
 
     def time_adverbial(self, tense: Tense) -> BilingualPhrase:
         """Choose an adverbial of time that fits a tense."""
-        return build_fully_aligned_phrase(*self.pick(TIME_ADVERBIALS[tense]))
+        return build_phrase(*self.pick(TIME_ADVERBIALS[tense]))
 
     def frequency_adverb(self, tense: Tense) -> BilingualPhrase:
         """Choose an adverb of frequency that fits a tense; empty if there is none."""
         choices = FREQUENCY_ADVERBS.get(tense)
-        return build_fully_aligned_phrase(*self.pick(choices)) if choices else EMPTY_PHRASE
+        return build_phrase(*self.pick(choices)) if choices else EMPTY_PHRASE
 
     def location(self, *exclude: Noun | None) -> BilingualPhrase:
         """Choose a preposition with a noun phrase, for example "near the bridge"."""
         en, fr, kinds = self.pick(LOCATION_PREPOSITIONS)
         noun = self.noun(self.available_kinds(kinds), *exclude)
         place = self.noun_phrase(noun, THE, plural=False, adjective_rate=0.2)
-        return build_fully_aligned_phrase(en, fr) + place.phrase
+        return build_phrase(en, fr) + place.phrase
 
     def optional_location(self, verb: Verb, probability: float) -> BilingualPhrase:
         """Return a location with the given probability; verbs such as "leave" take none."""

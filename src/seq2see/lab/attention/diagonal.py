@@ -97,8 +97,7 @@ def _trained_on_fables(shares_LH: Tensor) -> list[Measurement]:
             at_most(0.3),
         ),
         Measurement(
-            Text("… in the head where it is most frequent", "……最高的头"),
-            float(shares_LH.max()),
+            Text("… in the head where it is most frequent", "……最高的头"), float(shares_LH.max())
         ),
     ]
 
@@ -286,8 +285,7 @@ def _symmetry(scores: Tensor, weights: Tensor) -> list[Measurement]:
         ),
         Measurement(
             Text(
-                "mean weight on itself, one matrix, at the start",
-                "自身权重的均值，一个矩阵，初始",
+                "mean weight on itself, one matrix, at the start", "自身权重的均值，一个矩阵，初始"
             ),
             float(weights.diagonal().mean()),
             at_least(0.9),
@@ -301,9 +299,7 @@ def _learned(bench: Bench) -> list[Measurement]:
     own_with_two, own_with_one = ([own_weight(each.model) for each in kind] for kind in (two, one))
     return [
         Measurement.mean(
-            Text("… behind training", "……训练后"),
-            own_with_one,
-            at_least(1.5 * fmean(own_with_two)),
+            Text("… behind training", "……训练后"), own_with_one, at_least(1.5 * fmean(own_with_two))
         ),
         Measurement.mean(
             Text("… behind training, two matrices", "……训练后，两个矩阵"), own_with_two

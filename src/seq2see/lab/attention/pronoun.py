@@ -220,11 +220,7 @@ CUTS = (
         lambda words: words.it,
         lambda words: words.everything,
     ),
-    Cut(
-        Text('the decoder does not see "it"', "解码器看不到 “it”"),
-        None,
-        lambda words: words.it,
-    ),
+    Cut(Text('the decoder does not see "it"', "解码器看不到 “it”"), None, lambda words: words.it),
     Cut(
         Text("the predicate does not see the nouns", "谓语看不到两个名词"),
         lambda words: words.predicate,

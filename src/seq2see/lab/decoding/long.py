@@ -106,8 +106,7 @@ def _memory(lengths: tuple[int, ...], memory: dict[str, list[float]]) -> list[Me
         ),
         Measurement(
             Text(
-                "2,048 tokens: memory, kept / Linformer",
-                "2,048 词：内存之比，保留权重 / Linformer",
+                "2,048 tokens: memory, kept / Linformer", "2,048 词：内存之比，保留权重 / Linformer"
             ),
             memory["plain"][3] / memory["linformer"][3],
             at_least(5),
@@ -127,8 +126,7 @@ def _time(lengths: tuple[int, ...], times: dict[str, list[float]]) -> list[Measu
         ),
         Measurement(
             Text(
-                "2,048 tokens: time, kept / Linformer",
-                "2,048 词：用时之比，保留权重 / Linformer",
+                "2,048 tokens: time, kept / Linformer", "2,048 词：用时之比，保留权重 / Linformer"
             ),
             times["plain"][3] / times["linformer"][3],
             at_least(1.5),
@@ -194,11 +192,7 @@ def _decoder_is_refused() -> bool:
 
 
 def _curves(
-    caption: Text,
-    lengths: tuple[int, ...],
-    costs: dict[str, list[float]],
-    unit: str,
-    size: float,
+    caption: Text, lengths: tuple[int, ...], costs: dict[str, list[float]], unit: str, size: float
 ) -> Figure:
     return pictures.curves(
         caption,

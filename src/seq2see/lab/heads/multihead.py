@@ -182,11 +182,7 @@ def cost_of_heads(bench: Bench) -> Finding:
                 flops["wide"] / flops["one"],
                 equal(8),
             ),
-            Measurement(
-                Text("time, 8 heads over 1", "时间，8 个头与 1 个头之比"),
-                slower,
-                NOTED,
-            ),
+            Measurement(Text("time, 8 heads over 1", "时间，8 个头与 1 个头之比"), slower, NOTED),
             Measurement(
                 Text("time, 8 heads of full width over 1", "时间，8 个全宽头与 1 个头之比"),
                 times["wide"] / times["one"],

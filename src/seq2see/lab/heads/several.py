@@ -106,12 +106,10 @@ def _removed(added: list[dict[Text, float]]) -> list[Measurement]:
 def _between_heads(start: list[float], trained: list[float]) -> list[Measurement]:
     return [
         Measurement.mean(
-            Text("distance between heads' weights, at the start", "各头权重之间的距离，初始"),
-            start,
+            Text("distance between heads' weights, at the start", "各头权重之间的距离，初始"), start
         ),
         Measurement.mean(
-            Text("distance between heads' weights, trained", "各头权重之间的距离，训练后"),
-            trained,
+            Text("distance between heads' weights, trained", "各头权重之间的距离，训练后"), trained
         ),
         Measurement(
             Text("… trained over at the start", "……训练后与初始之比"),

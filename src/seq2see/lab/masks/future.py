@@ -190,10 +190,7 @@ def _weights(right_TS: Tensor, wrong_TS: Tensor) -> Figure:
             "row is hidden whole, so −1e9 makes it uniform",
             "六个查询的注意力：本意，以及笔记的掩码得到的。最后一行全被遮住，−1e9 使之均匀",
         ),
-        {
-            Text("meant", "本意"): right_TS.tolist(),
-            Text("as written", "照写"): wrong_TS.tolist(),
-        },
+        {Text("meant", "本意"): right_TS.tolist(), Text("as written", "照写"): wrong_TS.tolist()},
         [str(position + 1) for position in range(6)],
         [str(position + 1) for position in range(6)],
         numbers=True,

@@ -225,9 +225,7 @@ def gelu(bench: Bench) -> Finding:
         ),
         (
             Measurement(
-                Text("|GELU(x) − xΦ(x)|", "|GELU(x) − xΦ(x)|"),
-                apart(y, at * below),
-                at_most(1e-12),
+                Text("|GELU(x) − xΦ(x)|", "|GELU(x) − xΦ(x)|"), apart(y, at * below), at_most(1e-12)
             ),
             Measurement(
                 Text("|GELU′(x) − (Φ(x) + xφ(x))|", "|GELU′(x) − (Φ(x) + xφ(x))|"),

@@ -175,10 +175,7 @@ def _whitening(x_NM: Tensor) -> list[Measurement]:
             at_least(0.3),
         ),
         Measurement(
-            Text(
-                "x̂ · β + γ as LN starts: spread of the output",
-                "按 x̂·β + γ 初始化：输出的标准差",
-            ),
+            Text("x̂ · β + γ as LN starts: spread of the output", "按 x̂·β + γ 初始化：输出的标准差"),
             float((normalised_NM * norm.bias + norm.weight).std()),
             equal(0.0),
         ),
@@ -188,9 +185,7 @@ def _whitening(x_NM: Tensor) -> list[Measurement]:
 def _learned(losses: dict[str, list[float]]) -> list[Measurement]:
     return [
         Measurement.mean(
-            Text("held-out loss, LayerNorm", "留出集损失，LayerNorm"),
-            losses["layer"],
-            at_most(1.0),
+            Text("held-out loss, LayerNorm", "留出集损失，LayerNorm"), losses["layer"], at_most(1.0)
         ),
         Measurement.mean(
             Text("held-out loss, BatchNorm", "留出集损失，BatchNorm"),

@@ -168,16 +168,13 @@ def _tokens_alike(
     return [
         Measurement.mean(
             Text(
-                "1 − cosine of two tokens behind 12 layers, with",
-                "12 层后两词的 1 − 余弦，有残差",
+                "1 − cosine of two tokens behind 12 layers, with", "12 层后两词的 1 − 余弦，有残差"
             ),
             [g.difference for g in complete],
             at_least(1e-5),
         ),
         Measurement.mean(
-            Text("the same, without", "同上，无残差"),
-            [g.difference for g in cut],
-            at_most(1e-6),
+            Text("the same, without", "同上，无残差"), [g.difference for g in cut], at_most(1e-6)
         ),
     ]
 

@@ -99,11 +99,7 @@ def _decoders() -> list[Measurement]:
             _swap_gap(layers=1),
             at_most(1e-12),
         ),
-        Measurement(
-            Text("the same, 2 layers", "同上，2 层"),
-            _swap_gap(layers=2),
-            at_least(1e-3),
-        ),
+        Measurement(Text("the same, 2 layers", "同上，2 层"), _swap_gap(layers=2), at_least(1e-3)),
     ]
 
 

@@ -128,8 +128,7 @@ def _variance(
     title=Text("The variance of a product", "乘积的方差"),
     notes="S0",
     claim=Text(
-        "S0 derives D(qk) = D(q)D(k) − E(q)²E(k)².",
-        "S0 推导得 D(qk) = D(q)D(k) − E(q)²E(k)²。",
+        "S0 derives D(qk) = D(q)D(k) − E(q)²E(k)².", "S0 推导得 D(qk) = D(q)D(k) − E(q)²E(k)²。"
     ),
     prediction=Text(
         "With both means 1 and both variances 1 the notes' formula gives 0. The right one, "

@@ -117,8 +117,7 @@ def _trained_rows(bench: Bench) -> list[Measurement]:
 def _parameter_bars(counts: dict[str, int]) -> Figure:
     return pictures.bars(
         Text(
-            "Parameters of base at 37,000 words, in millions",
-            "base 在 37,000 词时的参数量（百万）",
+            "Parameters of base at 37,000 words, in millions", "base 在 37,000 词时的参数量（百万）"
         ),
         {
             Text("all three tied", "三处共享"): counts["all"] / 1e6,
