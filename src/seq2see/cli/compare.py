@@ -58,28 +58,33 @@ _NumExamplesOption = Annotated[
 ]
 
 
+_FirstArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="A",
+        help="First system: model directory, or text file with one translation per line.",
+    ),
+]
+_SecondArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="B",
+        help="Second system: model directory, or text file with one translation per line.",
+    ),
+]
+_FilesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILES",
+        help="Further files of --test-set or, without --test-set, of --reference.",
+    ),
+]
+
+
 def compare(
-    first: Annotated[
-        str,
-        typer.Argument(
-            metavar="A",
-            help="First system: model directory, or text file with one translation per line.",
-        ),
-    ],
-    second: Annotated[
-        str,
-        typer.Argument(
-            metavar="B",
-            help="Second system: model directory, or text file with one translation per line.",
-        ),
-    ],
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FILES",
-            help="Further files of --test-set or, without --test-set, of --reference.",
-        ),
-    ] = None,
+    first: _FirstArgument,
+    second: _SecondArgument,
+    files: _FilesArgument = None,
     test_files: options.TestSetOption = None,
     references: options.ReferencesOption = None,
     columns: options.TestColumnsOption = None,

@@ -43,62 +43,70 @@ app = typer.Typer(
 )
 
 
+_CheckLanguagesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SOURCE,TARGET",
+        help=f"{LANGUAGES_HELP}detected in the text if lingua is installed.",
+    ),
+]
+_CheckTestFilesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--test-set",
+        metavar="FILE",
+        help="Test set: pairs of the corpus whose source is in it, apart from case, "
+        "punctuation and spaces, are reported. One file, or two text files (give the option "
+        "twice).",
+    ),
+]
+_TokenizerOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PATH",
+        help="Model directory or SentencePiece file: also report characters of the corpus for "
+        "which this tokenizer has no piece. They are encoded as bytes or, without byte "
+        "fallback, as unknown tokens.",
+    ),
+]
+_NumExamplesOption = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        max=100,
+        help="Number of example pairs to print per finding. --json has at least 5, if there "
+        "are as many.",
+    ),
+]
+_EstimateTimeOption = Annotated[
+    bool,
+    typer.Option(
+        help="Estimate how long training takes on this machine, by a measurement of about 10 "
+        "seconds."
+    ),
+]
+_PlotOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Also plot histograms of sentence lengths and length ratios, and the number of "
+        "pairs per finding, to this file (.png, .svg or .pdf).",
+    ),
+]
+
+
 @app.command(cls=OneLineErrorCommand)
 def check(
     files: CorpusFilesArgument,
-    languages: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SOURCE,TARGET",
-            help=f"{LANGUAGES_HELP}detected in the text if lingua is installed.",
-        ),
-    ] = None,
+    languages: _CheckLanguagesOption = None,
     columns: ColumnsOption = None,
     format_name: FormatOption = None,
-    test_files: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--test-set",
-            metavar="FILE",
-            help="Test set: pairs of the corpus whose source is in it, apart from case, "
-            "punctuation and spaces, are reported. One file, or two text files (give the option "
-            "twice).",
-        ),
-    ] = None,
-    tokenizer: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="Model directory or SentencePiece file: also report characters of the corpus for "
-            "which this tokenizer has no piece. They are encoded as bytes or, without byte "
-            "fallback, as unknown tokens.",
-        ),
-    ] = None,
-    num_examples: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=100,
-            help="Number of example pairs to print per finding. --json has at least 5, if there "
-            "are as many.",
-        ),
-    ] = 2,
-    estimate_time: Annotated[
-        bool,
-        typer.Option(
-            help="Estimate how long training takes on this machine, by a measurement of about 10 "
-            "seconds."
-        ),
-    ] = True,
+    test_files: _CheckTestFilesOption = None,
+    tokenizer: _TokenizerOption = None,
+    num_examples: _NumExamplesOption = 2,
+    estimate_time: _EstimateTimeOption = True,
     as_json: JsonOption = False,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also plot histograms of sentence lengths and length ratios, and the number of "
-            "pairs per finding, to this file (.png, .svg or .pdf).",
-        ),
-    ] = None,
+    plot: _PlotOption = None,
 ) -> None:
     """Report findings on the quality of a parallel corpus, and suggest a model size.
 
@@ -140,39 +148,44 @@ def _estimate_seconds(
     return estimate_training_seconds(report, corpus)
 
 
+_CleanOutputOption = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIRECTORY",
+        help="Output directory for clean.SOURCE and clean.TARGET, for example clean.en and "
+        "clean.de, and for rejected.tsv. If one of these files exists, this is an error.",
+    ),
+]
+_CleanLanguagesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SOURCE,TARGET",
+        help=f"{LANGUAGES_HELP}detected in the text if lingua is installed; the output files "
+        "are then clean.source and clean.target.",
+    ),
+]
+_CleanTestFilesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--test-set",
+        metavar="FILE",
+        help="Test set: pairs of the corpus whose source is in it, apart from case, "
+        "punctuation and spaces, are removed. One file, or two text files (give the option "
+        "twice).",
+    ),
+]
+
+
 @app.command(cls=OneLineErrorCommand)
 def clean(
     files: CorpusFilesArgument,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIRECTORY",
-            help="Output directory for clean.SOURCE and clean.TARGET, for example clean.en and "
-            "clean.de, and for rejected.tsv. If one of these files exists, this is an error.",
-        ),
-    ],
-    languages: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SOURCE,TARGET",
-            help=f"{LANGUAGES_HELP}detected in the text if lingua is installed; the output files "
-            "are then clean.source and clean.target.",
-        ),
-    ] = None,
+    output: _CleanOutputOption,
+    languages: _CleanLanguagesOption = None,
     columns: ColumnsOption = None,
     format_name: FormatOption = None,
-    test_files: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--test-set",
-            metavar="FILE",
-            help="Test set: pairs of the corpus whose source is in it, apart from case, "
-            "punctuation and spaces, are removed. One file, or two text files (give the option "
-            "twice).",
-        ),
-    ] = None,
+    test_files: _CleanTestFilesOption = None,
 ) -> None:
     """Write the pairs that pass all rules, and the rejected pairs with their reasons."""
     from seq2see.data.quality import analysis
@@ -193,39 +206,45 @@ def clean(
     typer.echo(f"Accepted pairs: {clean_files}, rejected pairs: {rejected_file}.", err=True)
 
 
+_SplitOutputOption = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIRECTORY",
+        help="Output directory for two files per set, for example train.en, train.de, "
+        "valid.en, valid.de, test.en and test.de. If one of these files exists, this is an "
+        "error.",
+    ),
+]
+_SplitLanguagesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SOURCE,TARGET",
+        help=f"{LANGUAGES_HELP}the output files are train.source, train.target and so on.",
+    ),
+]
+_ValidSizeOption = Annotated[
+    int, typer.Option(min=0, help="Number of pairs in the validation set.")
+]
+_SeedOption = Annotated[
+    int,
+    typer.Option(
+        min=0, max=2**63 - 1, help="Random seed that selects the validation and test pairs."
+    ),
+]
+
+
 @app.command(cls=OneLineErrorCommand)
 def split(
     files: CorpusFilesArgument,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIRECTORY",
-            help="Output directory for two files per set, for example train.en, train.de, "
-            "valid.en, valid.de, test.en and test.de. If one of these files exists, this is an "
-            "error.",
-        ),
-    ],
-    languages: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SOURCE,TARGET",
-            help=f"{LANGUAGES_HELP}the output files are train.source, train.target and so on.",
-        ),
-    ] = None,
+    output: _SplitOutputOption,
+    languages: _SplitLanguagesOption = None,
     columns: ColumnsOption = None,
     format_name: FormatOption = None,
-    valid_size: Annotated[
-        int, typer.Option(min=0, help="Number of pairs in the validation set.")
-    ] = 1000,
+    valid_size: _ValidSizeOption = 1000,
     test_size: Annotated[int, typer.Option(min=0, help="Number of pairs in the test set.")] = 1000,
-    seed: Annotated[
-        int,
-        typer.Option(
-            min=0, max=2**63 - 1, help="Random seed that selects the validation and test pairs."
-        ),
-    ] = 1,
+    seed: _SeedOption = 1,
 ) -> None:
     """Split a corpus into training, validation and test sets.
 

@@ -39,34 +39,39 @@ NUM_ALIGNMENT_FABLES = 400
 """Fables on which the head that aligns words best is selected."""
 
 
+_OutputOption = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIRECTORY",
+        help="Run directory in which the model is trained and stored.",
+    ),
+]
+_MaxEpochsOption = Annotated[
+    float | None,
+    typer.Option(
+        min=0.001,
+        max=1000,
+        help="Number of epochs after which training stops. Default: 8. If the run directory "
+        "has a model already, it must have been trained with this number.",
+    ),
+]
+_SeedOption = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=2**63 - 1,
+        help="Random seed of training. Default: 1. If the run directory has a model already, "
+        "it must have been trained with this seed.",
+    ),
+]
+
+
 def demo(
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIRECTORY",
-            help="Run directory in which the model is trained and stored.",
-        ),
-    ] = Path("runs/demo"),
-    max_epochs: Annotated[
-        float | None,
-        typer.Option(
-            min=0.001,
-            max=1000,
-            help="Number of epochs after which training stops. Default: 8. If the run directory "
-            "has a model already, it must have been trained with this number.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=2**63 - 1,
-            help="Random seed of training. Default: 1. If the run directory has a model already, "
-            "it must have been trained with this seed.",
-        ),
-    ] = None,
+    output: _OutputOption = Path("runs/demo"),
+    max_epochs: _MaxEpochsOption = None,
+    seed: _SeedOption = None,
 ) -> None:
     """Train a small English-French model on the built-in corpus and test how it translates "it".
 

@@ -9,28 +9,32 @@ import typer
 
 from seq2see.cli.inputs import parse_languages
 
+_DirectoryArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIRECTORY", help="Directory of a MarianMT model in Hugging Face format."
+    ),
+]
+_OutputOption = Annotated[
+    Path,
+    typer.Option(
+        "--output", "-o", metavar="DIRECTORY", help="Model directory to create; must not exist."
+    ),
+]
+_LanguagesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SOURCE,TARGET",
+        help="Language codes of source and target, for example en,de. Default: read from the "
+        "configuration or the name of the model.",
+    ),
+]
+
 
 def import_(
-    directory: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DIRECTORY", help="Directory of a MarianMT model in Hugging Face format."
-        ),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="DIRECTORY", help="Model directory to create; must not exist."
-        ),
-    ],
-    languages: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SOURCE,TARGET",
-            help="Language codes of source and target, for example en,de. Default: read from the "
-            "configuration or the name of the model.",
-        ),
-    ] = None,
+    directory: _DirectoryArgument,
+    output: _OutputOption,
+    languages: _LanguagesOption = None,
 ) -> None:
     """Convert a MarianMT model to a seq2see model directory."""
     from seq2see import interop

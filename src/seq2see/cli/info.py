@@ -17,20 +17,24 @@ if TYPE_CHECKING:
 PresetName = Literal["tiny", "small", "base", "big"]
 
 
+_ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help=f"Model directory or name of a preset: {', '.join(get_args(PresetName))}.",
+    ),
+]
+_VocabSizeOption = Annotated[
+    int,
+    typer.Option(
+        min=1, max=2**31, help="Vocabulary size of a preset. Ignored for a model directory."
+    ),
+]
+
+
 def info(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help=f"Model directory or name of a preset: {', '.join(get_args(PresetName))}.",
-        ),
-    ],
-    vocab_size: Annotated[
-        int,
-        typer.Option(
-            min=1, max=2**31, help="Vocabulary size of a preset. Ignored for a model directory."
-        ),
-    ] = 37_000,
+    model: _ModelArgument,
+    vocab_size: _VocabSizeOption = 37_000,
     as_json: JsonOption = False,
 ) -> None:
     """Describe a model and the engines that can run it, or the architecture of a preset.

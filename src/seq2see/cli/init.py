@@ -27,43 +27,49 @@ _HEADER = """\
 """
 
 
+_OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIRECTORY",
+        help="Directory to create for recipe.toml and the three sets; must not exist. Default: "
+        "the language codes, for example en-de.",
+    ),
+]
+_LanguagesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SOURCE,TARGET",
+        help=f"{LANGUAGES_HELP}detected in the text if lingua is installed. Required if they "
+        "cannot be detected.",
+    ),
+]
+_EvaluationSizeOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Number of pairs of the validation set, and the same number for the test set. "
+        "Ignored for built-in corpora, which have their own sets. Default: 5 % of the corpus, "
+        "at most 1,000.",
+    ),
+]
+_CleanOption = Annotated[
+    bool,
+    typer.Option(
+        help="Before the corpus is split, remove the pairs that `seq2see data clean` removes."
+    ),
+]
+
+
 def init(
     files: CorpusFilesArgument,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIRECTORY",
-            help="Directory to create for recipe.toml and the three sets; must not exist. Default: "
-            "the language codes, for example en-de.",
-        ),
-    ] = None,
-    languages: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SOURCE,TARGET",
-            help=f"{LANGUAGES_HELP}detected in the text if lingua is installed. Required if they "
-            "cannot be detected.",
-        ),
-    ] = None,
+    output: _OutputOption = None,
+    languages: _LanguagesOption = None,
     columns: ColumnsOption = None,
     format_name: FormatOption = None,
-    evaluation_size: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Number of pairs of the validation set, and the same number for the test set. "
-            "Ignored for built-in corpora, which have their own sets. Default: 5 % of the corpus, "
-            "at most 1,000.",
-        ),
-    ] = None,
-    clean: Annotated[
-        bool,
-        typer.Option(
-            help="Before the corpus is split, remove the pairs that `seq2see data clean` removes."
-        ),
-    ] = False,
+    evaluation_size: _EvaluationSizeOption = None,
+    clean: _CleanOption = False,
 ) -> None:
     """Check a parallel corpus, split it into training, validation and test sets, write a recipe."""
     from seq2see.cli import corpus_report

@@ -32,35 +32,40 @@ PAIRS_PER_CALL = 1024
 """Sentence pairs that are scored together."""
 
 
+_FilesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILES",
+        help="Sentence pairs to score: two text files with the same number of lines, or one "
+        ".tsv, .jsonl or .tmx file, optionally compressed (.gz, .xz, .zst). Default: TSV on "
+        "standard input.",
+    ),
+]
+_EngineOption = Annotated[
+    EngineName,
+    typer.Option(
+        help="Inference backend. It does not change the scores, which torch always computes; "
+        "`ctranslate2` reports an error if ctranslate2 does not support the model."
+    ),
+]
+_AsJsonOption = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        help="Print one JSON object per sentence pair, with the log-probability of each token.",
+    ),
+]
+
+
 def score(
     model: ModelArgument,
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FILES",
-            help="Sentence pairs to score: two text files with the same number of lines, or one "
-            ".tsv, .jsonl or .tmx file, optionally compressed (.gz, .xz, .zst). Default: TSV on "
-            "standard input.",
-        ),
-    ] = None,
+    files: _FilesArgument = None,
     columns: ColumnsOption = None,
     format_name: FormatOption = None,
-    engine: Annotated[
-        EngineName,
-        typer.Option(
-            help="Inference backend. It does not change the scores, which torch always computes; "
-            "`ctranslate2` reports an error if ctranslate2 does not support the model."
-        ),
-    ] = "auto",
+    engine: _EngineOption = "auto",
     device: TorchDeviceOption = "auto",
     threads: ThreadsOption = None,
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json",
-            help="Print one JSON object per sentence pair, with the log-probability of each token.",
-        ),
-    ] = False,
+    as_json: _AsJsonOption = False,
 ) -> None:
     """Print the log-probability of the target sentence of each pair.
 

@@ -10,40 +10,45 @@ import typer
 from seq2see.cli.inputs import check_run_path_not_file
 from seq2see.errors import ConfigError
 
+_RecipeArgument = Annotated[
+    Path,
+    typer.Argument(metavar="RECIPE", help="Recipe file (TOML). `seq2see init` writes one."),
+]
+_OverridesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="section.key=value",
+        help="Override settings of the recipe, for example train.seed=2 or model.preset=small. "
+        "Values are written as in TOML, but strings need no quotes. With --resume, the "
+        "settings must be the same as at the start of the run.",
+    ),
+]
+_OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIRECTORY",
+        help="Run directory for checkpoints, log and trained model. If it has a run already, "
+        "--resume is required. Default: runs/NAME, where NAME is the name of the recipe file "
+        "without .toml, or for recipe.toml the name of its directory.",
+    ),
+]
+_ResumeOption = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Continue the run in the run directory from its last checkpoint, with the same "
+        "settings and data. If there is no run, a new one starts.",
+    ),
+]
+
 
 def train(
-    recipe: Annotated[
-        Path,
-        typer.Argument(metavar="RECIPE", help="Recipe file (TOML). `seq2see init` writes one."),
-    ],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="section.key=value",
-            help="Override settings of the recipe, for example train.seed=2 or model.preset=small. "
-            "Values are written as in TOML, but strings need no quotes. With --resume, the "
-            "settings must be the same as at the start of the run.",
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIRECTORY",
-            help="Run directory for checkpoints, log and trained model. If it has a run already, "
-            "--resume is required. Default: runs/NAME, where NAME is the name of the recipe file "
-            "without .toml, or for recipe.toml the name of its directory.",
-        ),
-    ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Continue the run in the run directory from its last checkpoint, with the same "
-            "settings and data. If there is no run, a new one starts.",
-        ),
-    ] = False,
+    recipe: _RecipeArgument,
+    overrides: _OverridesArgument = None,
+    output: _OutputOption = None,
+    resume: _ResumeOption = False,
 ) -> None:
     """Train a model from a recipe. An interrupted run resumes bit-exactly with --resume."""
     from seq2see.cli.training_run import is_main_process, train_from_recipe
