@@ -29,7 +29,7 @@ from sentencepiece import SentencePieceProcessor
 from benchmarks.machine import seconds
 from seq2see.data.batch_loader import Batch, BatchConfig, BatchLoader
 from seq2see.data.batch_sampler import BatchSampler
-from seq2see.data.corpus import Corpus, CorpusConfig
+from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
 from seq2see.data.encoded_corpus import EncodedCorpus, EncodingOptions, encode_corpus
 from seq2see.text import Tokenizer, TokenizerConfig, TokenizerPair
 

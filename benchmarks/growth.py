@@ -30,9 +30,9 @@ from seq2see.data.batch_loader import Batch
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer, count_parameters
 from seq2see.process_tuning import tune_malloc
-from seq2see.training.distributed import WorkerGroup
+from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
-from seq2see.training.optimizer import OptimizerConfig, build_optimizer
+from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig, build_optimizer
 from seq2see.training.schedule import ScheduleConfig, build_schedule
 from seq2see.training.trainer import ModelUpdater
 
@@ -81,7 +81,7 @@ class Bench:
                 build_schedule(ScheduleConfig(kind="constant", peak_lr=1e-4), 1, 1),
                 max_grad_norm=0.0,
                 seed=1,
-                workers=WorkerGroup(),
+                workers=WorkerCommunicator(),
             )
         return self._updaters[preset]
 

@@ -16,7 +16,7 @@ from seq2see.process_tuning import gc_frozen, tune_malloc
 from seq2see.text import PAD_ID
 from seq2see.training.launch import join_worker_group
 from seq2see.training.objective import Objective
-from seq2see.training.optimizer import OptimizerConfig, build_optimizer
+from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig, build_optimizer
 from seq2see.training.schedule import ScheduleConfig, build_schedule
 from seq2see.training.trainer import ModelUpdater
 

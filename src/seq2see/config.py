@@ -143,9 +143,9 @@ def _problems(config: type[BaseModel], details: Sequence[ErrorDetails]) -> Itera
         yield f"`{path}.{_discriminator(detail)}` must be given"
     elif detail["type"] == "union_tag_invalid":
         field, tag = _discriminator(detail), _format_value(detail["ctx"]["tag"])
-        yield f"`{path}.{field}` must be {expected_type(detail)}, but is {tag} instead"
+        yield f"`{path}.{field}` must be {describe_allowed_values(detail)}, but is {tag} instead"
     else:
-        types = " or ".join(dict.fromkeys(map(expected_type, details)))
+        types = " or ".join(dict.fromkeys(map(describe_allowed_values, details)))
         yield f"`{path}` must be {types}, but is {_format_value(detail['input'])} instead"
 
 
@@ -206,7 +206,7 @@ _EXPECTED_TYPES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 }
 
 
-def expected_type(detail: ErrorDetails) -> str:
+def describe_allowed_values(detail: ErrorDetails) -> str:
     """Return a description of the values that are allowed; pydantic's message for rare errors."""
     describe = _EXPECTED_TYPES.get(detail["type"])
     return describe(detail.get("ctx", {})) if describe else detail["msg"]

@@ -17,15 +17,15 @@ from seq2see.documents import translate_html, translate_protected, translate_tex
 from seq2see.documents.alignment_links import WeightedRangeLink
 from seq2see.documents.html_tokenizer import tokenize_html
 from seq2see.documents.markup import (
-    CloseTag,
+    ClosingTag,
     IndexRange,
     MarkupNode,
-    OpenTag,
+    OpeningTag,
     StandaloneTag,
     TextUnit,
 )
 from seq2see.documents.markup_transfer import compute_target_tag_positions
-from seq2see.documents.placeholders import find_placeholders
+from seq2see.documents.placeholder_removal_and_insertion import find_placeholders
 from seq2see.documents.po_translation import format_po_field, parse_po_entries
 from seq2see.translator import AlignmentLink, Translation
 
@@ -222,8 +222,8 @@ def count_placeholders(text: str, *, numbers: bool = False) -> Counter[str]:
 
 NODES = st.lists(
     st.sampled_from(["dog", " ", "A cat", ". "])
-    | st.sampled_from("ab").map(OpenTag)
-    | st.sampled_from("ab").map(CloseTag)
+    | st.sampled_from("ab").map(OpeningTag)
+    | st.sampled_from("ab").map(ClosingTag)
     | st.builds(StandaloneTag, st.none(), st.sampled_from(["", "", "protected"])),
     max_size=12,
 )

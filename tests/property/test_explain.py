@@ -15,13 +15,13 @@ from seq2see.explain import (
     AblateHeads,
     ExplainedModel,
     MaskKeys,
-    ScaleScores,
+    ScaleAttentionScores,
     Trace,
     TraceOptions,
     copy_model_with_interventions,
     trace_translation,
 )
-from seq2see.explain.attribution import average_ranks
+from seq2see.explain.source_attribution import average_ranks
 from seq2see.explain.trace_format import decode_tensor, encode_tensor
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import LengthConfig, SearchConfig, SentenceSearchInput
@@ -100,7 +100,7 @@ def test_neutral_interventions_change_nothing(explained: ExplainedModel, text: s
     with torch.inference_mode():
         plain = copy_model_with_interventions(model, [])(source, target)
         for neutral in (
-            ScaleScores(stack="encoder", layer=0, attention="self", factor=1.0),
+            ScaleAttentionScores(stack="encoder", layer=0, attention="self", factor=1.0),
             MaskKeys(stack="decoder", attention="cross", keys=(999,)),
         ):
             assert torch.equal(

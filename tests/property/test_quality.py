@@ -18,7 +18,11 @@ from seq2see.data.quality.analysis import (
     analyze_corpus,
 )
 from seq2see.data.quality.config import RULES, QualityConfig
-from seq2see.data.quality.words import compute_match_key, extract_words, has_letter_or_digit
+from seq2see.data.quality.words_and_word_ids import (
+    compute_match_key,
+    extract_words,
+    has_letter_or_digit,
+)
 from seq2see.data.readers import SentencePair
 
 INDEPENDENT_RULES = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2see.bundle import Bundle, SpecialTokens
+from seq2see.bundle import Bundle, StartAndEndTokenIds
 from seq2see.errors import ConfigError, InputError
 from seq2see.settings import Recipe
 from seq2see.training.training_log import read_training_log
@@ -88,7 +88,7 @@ def test_unsuitable_pretrained_models_are_rejected(train_here, base: Path, tmp_p
         bundle.tokenizers,
         bundle.languages,
         bundle.weights,
-        SpecialTokens(decoder_start_id=0),
+        StartAndEndTokenIds(decoder_start_id=0),
     )
     other.save(tmp_path / "marian")
     with pytest.raises(

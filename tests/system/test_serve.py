@@ -40,8 +40,8 @@ from seq2see.serve.config import LimitsConfig, ServeConfig
 from seq2see.serve.errors import DeadlineExceeded
 from seq2see.serve.layout_preserving_translation import TextTranslationOptions
 from seq2see.serve.model_registry import (
+    DefaultAndTorchTranslators,
     ModelRegistry,
-    ModelTranslators,
     ServedModel,
     load_served_model,
 )
@@ -80,7 +80,7 @@ def model_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def load_torch(directory: Path) -> ModelTranslators:
+def load_torch(directory: Path) -> DefaultAndTorchTranslators:
     return load_served_model(directory, "torch")
 
 
@@ -388,7 +388,7 @@ class SlowTranslator:
 def slow_service(seconds: float, **limits: Any) -> tuple[Service, SlowTranslator]:
     """Return a service that takes the given time per batch, and its translator."""
     translator = SlowTranslator(seconds)
-    loaded = ModelTranslators(translator, translator)  # type: ignore[arg-type]
+    loaded = DefaultAndTorchTranslators(translator, translator)  # type: ignore[arg-type]
     models = ModelRegistry([ServedModel("slow", Path("slow"), *loaded)], lambda _: loaded)
     config = ServeConfig(port=0, worker_threads=1, limits=LimitsConfig(**limits))
     return Service(config, models), translator

@@ -16,7 +16,7 @@ from seq2see.bundle import Bundle
 from seq2see.bundle.files import RUN_FILE
 from seq2see.errors import ConfigError, InputError, TrainingError
 from seq2see.settings import Recipe
-from seq2see.training import process_and_update_planning, run_directory
+from seq2see.training import process_and_update_counts, run_directory
 from seq2see.training.distributed import torchrun_agent_id
 from seq2see.training.launch import prepare_run_and_choose_processes
 from seq2see.training.run_directory import RunDirectory
@@ -84,7 +84,7 @@ def test_skipped_pairs_are_reported(tiny_recipe: Path, tmp_path: Path) -> None:
 def test_batch_norm_uses_one_process_or_is_reported(
     tiny_recipe: Path, tmp_path: Path, monkeypatch, requested: int | None, processes: int
 ) -> None:
-    monkeypatch.setattr(process_and_update_planning, "count_available_cores", lambda: 4)
+    monkeypatch.setattr(process_and_update_counts, "count_available_cores", lambda: 4)
     settings = Recipe.read(tiny_recipe, ["batches.max_tokens=8192", "model.norm.kind=batch"])
     training = settings.train.replace(processes=requested)
     recipe = settings.replace(train=training.model_dump())

@@ -209,7 +209,10 @@ def test_a_translator_of_another_recipe_is_not_taken_for_this_one(
             changed.setattr(fables, name, other)
             found.add(Bench(tmp_path).fables())
     with monkeypatch.context() as changed:
-        changed.setattr("seq2see.data.corpus.Corpus.compute_fingerprint", lambda _: "other text")
+        changed.setattr(
+            "seq2see.data.corpus_config_and_reading.Corpus.compute_fingerprint",
+            lambda _: "other text",
+        )
         found.add(Bench(tmp_path).fables())
     assert len(found) == 9
 

@@ -14,7 +14,7 @@ from weakref import ref
 import pytest
 
 from seq2see.process_tuning import gc_frozen
-from seq2see.training.distributed import WorkerGroup
+from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.run_directory import RunDirectory
 from seq2see.training.training_session import train_as_worker
 
@@ -99,7 +99,7 @@ def test_training_runs_with_frozen_gc(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("seq2see.training.training_session.tune_malloc", start)
     with pytest.raises(InterruptedError):
-        train_as_worker(unused, RunDirectory(tmp_path), WorkerGroup(), unused)
+        train_as_worker(unused, RunDirectory(tmp_path), WorkerCommunicator(), unused)
     assert frozen == [True]
     assert gc.get_freeze_count() < 100_000
 

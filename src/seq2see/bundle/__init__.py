@@ -16,7 +16,7 @@ from seq2see.bundle.config_json_and_model_card import (
     DatasetInfo,
     Provenance,
     ReportedScore,
-    SpecialTokens,
+    StartAndEndTokenIds,
 )
 
 __all__ = [
@@ -25,5 +25,5 @@ __all__ = [
     "DatasetInfo",
     "Provenance",
     "ReportedScore",
-    "SpecialTokens",
+    "StartAndEndTokenIds",
 ]

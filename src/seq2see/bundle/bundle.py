@@ -17,11 +17,11 @@ from seq2see.bundle.config_json_and_model_card import (
     BundleMetadata,
     Manifest,
     Provenance,
-    SpecialTokens,
+    StartAndEndTokenIds,
     format_model_card,
     parse_manifest,
 )
-from seq2see.bundle.weight_conversion import (
+from seq2see.bundle.weight_checks_and_model_building import (
     build_model_with_weights,
     cast_weights,
     check_and_deduplicate_weights,
@@ -46,7 +46,7 @@ class Bundle:
     weights: Mapping[str, Tensor]
     """Weights by their names in `Transformer.state_dict()`. Shared weights may be given under one
     or all of their names, and are stored under the first. They are not copied."""
-    special_tokens: SpecialTokens = field(default_factory=SpecialTokens)
+    special_tokens: StartAndEndTokenIds = field(default_factory=StartAndEndTokenIds)
     max_length: int | None = None
     """Length of the longest training sentence in tokens, without special tokens, if known."""
     provenance: Provenance = field(default_factory=Provenance)

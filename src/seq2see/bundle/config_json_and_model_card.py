@@ -18,7 +18,7 @@ from seq2see.bundle.files import (
     WEIGHTS_FILE,
     error_context,
 )
-from seq2see.bundle.weight_conversion import build_meta_model
+from seq2see.bundle.weight_checks_and_model_building import build_meta_model
 from seq2see.config import Config
 from seq2see.errors import InputError
 from seq2see.model import ModelConfig, count_parameters
@@ -35,7 +35,7 @@ LanguageTag = Annotated[str, Field(min_length=1)]
 Checksum = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
-class SpecialTokens(Config):
+class StartAndEndTokenIds(Config):
     """Ids of the tokens that start and end a sequence. The defaults are those of seq2see; imported
     models may have others."""
 
@@ -102,7 +102,7 @@ class BundleMetadata(Config):
     format: int = FORMAT_VERSION
     languages: Annotated[tuple[LanguageTag, LanguageTag], Field(strict=False)]
     model: ModelConfig
-    special_tokens: SpecialTokens
+    special_tokens: StartAndEndTokenIds
     max_length: int | None = Field(ge=1)
     provenance: Provenance
 

@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from seq2see.cli import inputs, options
+from seq2see.cli import corpora_and_path_checks, options
 from seq2see.cli.usage_errors import call_all_collecting_errors, format_given_option_names
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from seq2see.data.corpus import CorpusConfig
+    from seq2see.data.corpus_config_and_reading import CorpusConfig
     from seq2see.evaluate import EvaluationSet, SystemComparison
     from seq2see.evaluate.comparison import SentenceDifference
     from seq2see.progress_callbacks import ProgressCallback
@@ -75,8 +75,7 @@ _SecondArgument = Annotated[
 _FilesArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="FILES",
-        help="Further files of --test-set or, without --test-set, of --reference.",
+        metavar="FILES", help="Further files of --test-set or, without --test-set, of --reference."
     ),
 ]
 
@@ -110,7 +109,9 @@ def compare(
     _check_systems_exist(systems)
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
     loading: dict[str, Any] = {"engine": engine, "device": device, "threads": threads}
-    build_corpus = partial(inputs.build_test_set_config, columns=columns, format_name=format_name)
+    build_corpus = partial(
+        corpora_and_path_checks.build_test_set_config, columns=columns, format_name=format_name
+    )
     _, (corpus, all_references), scoring, translation_options = call_all_collecting_errors(
         lambda: _check_model_options(systems, {**search, **loading}),
         lambda: _assign_files(files, test_files, references, systems, build_corpus),
@@ -120,7 +121,9 @@ def compare(
     with options.exit_on_interrupt(), show_sentence_progress() as on_progress:
         models = {s: options.load_translator(Path(s), **loading) for s in systems if _is_model(s)}
         languages = next((model.languages for model in models.values()), None)
-        test_set = inputs.read_test_set(corpus, all_references, languages, language)
+        test_set = corpora_and_path_checks.read_test_set(
+            corpus, all_references, languages, language
+        )
         outputs = tuple(
             _get_translations(
                 system, models.get(system), test_set, translation_options, on_progress
@@ -185,7 +188,7 @@ def _get_translations(
     from seq2see.evaluate.evaluation import translate_evaluation_set
 
     if translator is None:
-        return inputs.read_translations(system, test_set)
+        return corpora_and_path_checks.read_translations(system, test_set)
     translations = translate_evaluation_set(translator, test_set, translation_options, on_progress)
     return [translation.text for translation in translations]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.inputs import (
+from seq2see.cli.corpora_and_path_checks import (
     check_output_path,
     check_plot_path,
     format_corpus_name,
@@ -29,7 +29,7 @@ from seq2see.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from seq2see.data.corpus import Corpus
+    from seq2see.data.corpus_config_and_reading import Corpus
     from seq2see.data.quality.report import CorpusReport
     from seq2see.data.readers import SentencePair
     from seq2see.progress_callbacks import StageCallback
@@ -142,7 +142,7 @@ def check(
 def _estimate_seconds(
     report: CorpusReport, corpus: Corpus, on_stage: StageCallback
 ) -> float | None:
-    from seq2see.settings.suggest_recipe import estimate_training_seconds
+    from seq2see.settings.suggested_recipe_and_training_time import estimate_training_seconds
 
     on_stage("measuring", report.num_pairs)
     return estimate_training_seconds(report, corpus)
@@ -188,8 +188,11 @@ def clean(
     test_files: _CleanTestFilesOption = None,
 ) -> None:
     """Write the pairs that pass all rules, and the rejected pairs with their reasons."""
+    from seq2see.data.corpus_splitting_and_writing import (
+        REJECTED_FILE,
+        write_accepted_and_rejected_pairs,
+    )
     from seq2see.data.quality import analysis
-    from seq2see.data.writers import REJECTED_FILE, write_accepted_and_rejected_pairs
 
     with (
         open_corpus(files, languages, columns, format_name) as corpus,
@@ -250,7 +253,7 @@ def split(
 
     Pairs with the same source are put into the same set.
     """
-    from seq2see.data.writers import CorpusSplitter, write_splits
+    from seq2see.data.corpus_splitting_and_writing import CorpusSplitter, write_splits
 
     with open_corpus(files, languages, columns, format_name) as corpus:
         splitter = CorpusSplitter(corpus, valid_size, test_size, seed)
@@ -263,7 +266,7 @@ def split(
 
 def _read_test_set(files: list[str] | None, corpus: Corpus) -> Iterable[SentencePair]:
     """Return the pairs of the test set, read with the columns of the corpus if formats agree."""
-    from seq2see.data.corpus import Corpus, CorpusConfig
+    from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
     from seq2see.data.readers import STANDARD_INPUT
 
     if not files:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.inputs import check_run_path_not_file
+from seq2see.cli.corpora_and_path_checks import check_run_path_not_file
 from seq2see.cli.usage_errors import option_name
 from seq2see.errors import InputError
 
@@ -84,7 +84,7 @@ def demo(
         epochs = 8.0 if max_epochs is None else max_epochs
         train_demo_model(output, epochs, 1 if seed is None else seed)
     store_best_alignment_head(output)
-    print_demo_results(output)
+    evaluate_and_print_demo_results(output)
 
 
 def train_demo_model(run_directory: Path, max_epochs: float, seed: int) -> None:
@@ -152,7 +152,7 @@ def store_best_alignment_head(directory: Path) -> None:
         with_best_alignment_head(bundle, aligned_fables).save(directory)
 
 
-def print_demo_results(directory: Path) -> None:
+def evaluate_and_print_demo_results(directory: Path) -> None:
     """Print scores and examples of the model, and plot the attention of "it"."""
     from seq2see import metrics
     from seq2see.bundle import Bundle
@@ -237,7 +237,7 @@ def _plot_it_attention(bundle: Bundle, sentences: list[str], path: Path) -> None
     import torch
 
     from seq2see import draw
-    from seq2see.engines.batching import pad_sources
+    from seq2see.engines.batching import add_special_tokens_and_pad
 
     model, tokenizer = bundle.build_model(), bundle.tokenizers.source
     names = [
@@ -251,7 +251,7 @@ def _plot_it_attention(bundle: Bundle, sentences: list[str], path: Path) -> None
         pieces = [tokenizer.pieces[i] for i in ids]
         recorder = _EncoderAttentionRecorder()
         with torch.inference_mode():
-            model.encode(pad_sources([ids]), recorder)
+            model.encode(add_special_tokens_and_pad([ids]), recorder)
         it_index = pieces.index("▁it")
         heads = torch.cat([weights[0, :, it_index] for weights in recorder.weights_BHTS])
         columns = [piece.replace("▁", " ").strip() or "·" for piece in pieces] + ["end"]

@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from seq2see.cli import inputs, options
+from seq2see.cli import corpora_and_path_checks, options
 from seq2see.cli.usage_errors import call_all_collecting_errors, format_given_option_names
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from seq2see.data.corpus import CorpusConfig
+    from seq2see.data.corpus_config_and_reading import CorpusConfig
     from seq2see.evaluate import Evaluation, EvaluationSet, MetricsConfig
     from seq2see.metrics import MetricName
     from seq2see.progress_callbacks import ProgressCallback
@@ -113,7 +113,9 @@ def evaluate(
     model_options: dict[str, object] = {"output": output, **search, "search": search_settings}
     model_options |= {"ensemble": ensemble, "precision": precision != "float32"}
     model_options |= {"engine": engine != "auto", "device": device != "auto", "threads": threads}
-    build_corpus = partial(inputs.build_test_set_config, columns=columns, format_name=format_name)
+    build_corpus = partial(
+        corpora_and_path_checks.build_test_set_config, columns=columns, format_name=format_name
+    )
     task: _EvaluationTask
     task, scoring, translation_options, _ = call_all_collecting_errors(
         lambda: _parse_arguments(
@@ -121,16 +123,18 @@ def evaluate(
         ),
         lambda: options.build_metrics_config(metrics, tokenize, lowercase, resamples),
         lambda: options.build_translation_options(search, search_settings=search_settings or ()),
-        lambda: inputs.check_plot_path(plot),
+        lambda: corpora_and_path_checks.check_plot_path(plot),
     )
     for path in (output, plot):
-        inputs.check_output_path(path)
+        corpora_and_path_checks.check_output_path(path)
     with options.exit_on_interrupt(), show_sentence_progress() as on_progress:
         load = partial(options.load_translator, engine=engine, device=device, threads=threads)
         load = partial(load, precision=precision, ensemble=ensemble)
         translator = load(task.model) if task.model else None
         languages = translator.languages if translator else None
-        test_set = inputs.read_test_set(task.test_set, task.references, languages, language)
+        test_set = corpora_and_path_checks.read_test_set(
+            task.test_set, task.references, languages, language
+        )
         if translator:
             report = _evaluate_model(
                 translator, test_set, translation_options, scoring, on_progress
@@ -211,7 +215,9 @@ def _evaluate_file(name: str, test_set: EvaluationSet, scoring: MetricsConfig) -
     """Score the translations in a file."""
     from seq2see.evaluate import score_translations
 
-    return score_translations(inputs.read_translations(name, test_set), test_set, scoring)
+    return score_translations(
+        corpora_and_path_checks.read_translations(name, test_set), test_set, scoring
+    )
 
 
 def _output_report(

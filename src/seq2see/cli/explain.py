@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from seq2see.cli.inputs import check_extension, check_output_path
+from seq2see.cli.corpora_and_path_checks import check_extension, check_output_path
 from seq2see.cli.options import (
     BeamSizeOption,
     LengthPenaltyOption,

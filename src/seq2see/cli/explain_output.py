@@ -10,7 +10,7 @@ from unicodedata import combining, east_asian_width
 
 import typer
 
-from seq2see.data.corpus import Corpus, CorpusConfig
+from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.explain import ExplainedModel, Trace

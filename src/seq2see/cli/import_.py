@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from seq2see.cli.inputs import parse_languages
+from seq2see.cli.corpora_and_path_checks import parse_languages
 
 _DirectoryArgument = Annotated[
     Path,
@@ -32,13 +32,11 @@ _LanguagesOption = Annotated[
 
 
 def import_(
-    directory: _DirectoryArgument,
-    output: _OutputOption,
-    languages: _LanguagesOption = None,
+    directory: _DirectoryArgument, output: _OutputOption, languages: _LanguagesOption = None
 ) -> None:
     """Convert a MarianMT model to a seq2see model directory."""
     from seq2see import interop
-    from seq2see.data.writers import check_not_existing
+    from seq2see.data.corpus_splitting_and_writing import check_not_existing
 
     check_not_existing([output])
     bundle = interop.load_marian_as_bundle(directory, parse_languages(languages))

@@ -33,9 +33,7 @@ _VocabSizeOption = Annotated[
 
 
 def info(
-    model: _ModelArgument,
-    vocab_size: _VocabSizeOption = 37_000,
-    as_json: JsonOption = False,
+    model: _ModelArgument, vocab_size: _VocabSizeOption = 37_000, as_json: JsonOption = False
 ) -> None:
     """Describe a model and the engines that can run it, or the architecture of a preset.
 

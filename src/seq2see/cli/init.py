@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.inputs import format_corpus_name, open_corpus, side_suffixes
+from seq2see.cli.corpora_and_path_checks import format_corpus_name, open_corpus, side_suffixes
 from seq2see.cli.options import LANGUAGES_HELP, ColumnsOption, CorpusFilesArgument, FormatOption
 from seq2see.cli.progress import show_corpus_progress
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from seq2see.data.corpus import Corpus
+    from seq2see.data.corpus_config_and_reading import Corpus
     from seq2see.data.quality.report import CorpusReport
     from seq2see.data.readers import SplitName
 
@@ -73,9 +73,12 @@ def init(
 ) -> None:
     """Check a parallel corpus, split it into training, validation and test sets, write a recipe."""
     from seq2see.cli import corpus_report
+    from seq2see.data.corpus_splitting_and_writing import (
+        check_not_existing,
+        create_directory_atomically,
+    )
     from seq2see.data.quality.analysis import analyze_corpus
-    from seq2see.data.writers import check_not_existing, create_directory_atomically
-    from seq2see.settings import suggest_recipe
+    from seq2see.settings import suggested_recipe_and_training_time
     from seq2see.settings.toml_writer import format_toml_value
 
     with open_corpus(files, languages, columns, format_name) as corpus:
@@ -88,7 +91,9 @@ def init(
         directory = output or Path("-".join(sides))
         check_not_existing([directory])
         corpus_report.print_corpus_report(report, format_corpus_name(files), num_examples=1)
-        recipe = suggest_recipe.suggest_recipe(report, sides, _name_split_files(files, sides))
+        recipe = suggested_recipe_and_training_time.suggest_recipe(
+            report, sides, _name_split_files(files, sides)
+        )
         header = _HEADER.format(
             name=format_toml_value(format_corpus_name(files)),
             path=format_toml_value(str(directory / RECIPE_FILE)),
@@ -142,9 +147,9 @@ def _get_languages(report: CorpusReport) -> tuple[str, str]:
 
 def _filter_corpus(corpus: Corpus, sides: tuple[str, str], directory: Path) -> Corpus:
     """Write the accepted and the rejected pairs, and return the corpus of accepted pairs."""
-    from seq2see.data.corpus import Corpus, CorpusConfig
+    from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
+    from seq2see.data.corpus_splitting_and_writing import write_accepted_and_rejected_pairs
     from seq2see.data.quality import analysis
-    from seq2see.data.writers import write_accepted_and_rejected_pairs
 
     with show_corpus_progress() as on_stage:
         results = analysis.accept_or_reject_pairs(
@@ -159,11 +164,13 @@ def _split_corpus(
     corpus: Corpus, sides: tuple[str, str], directory: Path, evaluation_size: int | None
 ) -> dict[SplitName, int]:
     """Write the training, validation and test set, and return their sizes."""
-    from seq2see.data.writers import CorpusSplitter, write_splits
-    from seq2see.settings import suggest_recipe
+    from seq2see.data.corpus_splitting_and_writing import CorpusSplitter, write_splits
+    from seq2see.settings import suggested_recipe_and_training_time
 
     if evaluation_size is None:
-        evaluation_size = suggest_recipe.choose_evaluation_size(sum(1 for _ in corpus))
+        evaluation_size = suggested_recipe_and_training_time.choose_evaluation_size(
+            sum(1 for _ in corpus)
+        )
     splitter = CorpusSplitter(corpus, evaluation_size, evaluation_size)
     return write_splits(corpus, directory, side_suffixes(sides), splitter)
 

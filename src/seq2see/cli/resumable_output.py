@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from seq2see.bundle.files import read_config_bytes
-from seq2see.cli.inputs import STANDARD_INPUT, check_output_path
+from seq2see.cli.corpora_and_path_checks import STANDARD_INPUT, check_output_path
 from seq2see.data.readers import READ_BYTES
 from seq2see.errors import InputError
 

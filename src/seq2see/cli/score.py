@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.inputs import STANDARD_INPUT, build_corpus_config, check_files_exist
+from seq2see.cli.corpora_and_path_checks import (
+    STANDARD_INPUT,
+    build_corpus_config,
+    check_files_exist,
+)
 from seq2see.cli.options import (
     ColumnsOption,
     EngineName,
@@ -73,7 +77,7 @@ def score(
     the target given the source, the log-probability divided by the number of target tokens, and
     this number.
     """
-    from seq2see.data.corpus import Corpus
+    from seq2see.data.corpus_config_and_reading import Corpus
 
     check_files_exist(files or [])
     config = build_corpus_config(files or [STANDARD_INPUT], columns, format_name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.inputs import check_directories_exist
+from seq2see.cli.corpora_and_path_checks import check_directories_exist
 from seq2see.cli.options import EngineOption, PrecisionOption
 from seq2see.errors import ConfigError, InputError
 
@@ -29,8 +29,7 @@ _ModelsArgument = Annotated[
 _HostOption = Annotated[
     str,
     typer.Option(
-        metavar="ADDRESS",
-        help="Address to bind. 0.0.0.0 accepts connections from other machines.",
+        metavar="ADDRESS", help="Address to bind. 0.0.0.0 accepts connections from other machines."
     ),
 ]
 _PortOption = Annotated[

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
 
-from seq2see.cli.inputs import (
+from seq2see.cli.corpora_and_path_checks import (
     STANDARD_INPUT,
     check_file_to_translate,
     check_model_path_not_file,

@@ -292,12 +292,14 @@ def _parameter_name(error: Any) -> str:
 
 def _format_bad_value(error: Any) -> str:
     """Return what a value must be, and what was given."""
-    from seq2see.config import expected_type  # imports pydantic, which is slow
+    from seq2see.config import describe_allowed_values  # imports pydantic, which is slow
 
     if match := _INVALID_CHOICE.search(error.message):
         choices = match["choices"].replace("'", "")
         return f"must be one of {choices}, but is {match['given']} instead"
     details = error.__cause__.errors() if hasattr(error.__cause__, "errors") else []
     if details:
-        return f"must be {expected_type(details[0])}, but is {details[0]['input']} instead"
+        return (
+            f"must be {describe_allowed_values(details[0])}, but is {details[0]['input']} instead"
+        )
     return f"is invalid: {error.message}"

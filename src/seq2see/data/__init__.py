@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from seq2see.data.batch_loader import Batch, BatchConfig, BatchLoader
     from seq2see.data.batch_sampler import BatchSampler, DataPosition
-    from seq2see.data.corpus import Corpus, CorpusConfig, DataConfig, TrainingCorpusConfig
+    from seq2see.data.corpus_config_and_reading import (
+        Corpus,
+        CorpusConfig,
+        DataConfig,
+        TrainingCorpusConfig,
+    )
     from seq2see.data.encoded_corpus import EncodedCorpus, EncodingOptions, encode_corpus
     from seq2see.data.readers import SentencePair
 
@@ -37,14 +42,14 @@ _MODULES = {
     "BatchConfig": "seq2see.data.batch_loader",
     "BatchLoader": "seq2see.data.batch_loader",
     "BatchSampler": "seq2see.data.batch_sampler",
-    "Corpus": "seq2see.data.corpus",
-    "CorpusConfig": "seq2see.data.corpus",
-    "DataConfig": "seq2see.data.corpus",
+    "Corpus": "seq2see.data.corpus_config_and_reading",
+    "CorpusConfig": "seq2see.data.corpus_config_and_reading",
+    "DataConfig": "seq2see.data.corpus_config_and_reading",
     "DataPosition": "seq2see.data.batch_sampler",
     "EncodedCorpus": "seq2see.data.encoded_corpus",
     "EncodingOptions": "seq2see.data.encoded_corpus",
     "SentencePair": "seq2see.data.readers",
-    "TrainingCorpusConfig": "seq2see.data.corpus",
+    "TrainingCorpusConfig": "seq2see.data.corpus_config_and_reading",
     "encode_corpus": "seq2see.data.encoded_corpus",
 }
 

@@ -145,7 +145,7 @@ class UpdateBatches:
     """The position from which an interrupted run continues with the same batches."""
 
 
-def lookup_encoded_ids(corpus: EncodedCorpus, pairs: SampledPairIndices) -> PackedIdsPair:
+def lookup_encoded_pairs(corpus: EncodedCorpus, pairs: SampledPairIndices) -> PackedIdsPair:
     """Return the ids of the encoded corpus."""
     lines = pairs.line_indices
     return PackedIds(*corpus.source.take(lines)), PackedIds(*corpus.target.take(lines))
@@ -175,7 +175,7 @@ class BatchLoader:
         self,
         corpora: Sequence[EncodedCorpus],
         sampler: BatchSampler,
-        lookup: PairLookup = lookup_encoded_ids,
+        lookup: PairLookup = lookup_encoded_pairs,
         shard: WorkerShard = SINGLE_WORKER,
     ) -> None:
         assert 0 <= shard.rank < shard.world_size

@@ -256,7 +256,7 @@ class BatchSampler:
         end = min(start + self._pool_size, self._mixture.num_pairs(epoch))
         pairs = self._mixture.sample_pairs(epoch, np.arange(start, end))
         source, target = self._lengths(pairs)
-        order = sort_by_length(source, target, (self._seed, _NOISE_KEY, epoch, pool))
+        order = order_pairs_by_noisy_length(source, target, (self._seed, _NOISE_KEY, epoch, pool))
         slices = split_by_tokens(source[order], target[order], self._max_tokens)
         shuffle = FeistelPermutation(len(slices), self._seed, _BATCHES_KEY, epoch, pool)
         return [pairs.take(order[slices[i]]) for i in shuffle(np.arange(len(slices)))]
@@ -279,7 +279,7 @@ def _check_position(start: DataPosition, num_pools: int, num_batches: int | None
         )
 
 
-def sort_by_length(source: IntArray, target: IntArray, key: Sequence[int]) -> IntArray:
+def order_pairs_by_noisy_length(source: IntArray, target: IntArray, key: Sequence[int]) -> IntArray:
     """Return an order of pairs in which neighbors have similar lengths.
 
     Pairs are sorted by source length with noise, and pairs of equal source length by target length,

@@ -24,7 +24,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from seq2see.data.corpus import Corpus
+from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.data.readers import PairBlock
 from seq2see.errors import ConfigError, InputError
 from seq2see.text import PackedIds, TokenizerPair

@@ -234,7 +234,7 @@ def _missing_column_error(
     )
 
 
-def group_pairs_into_blocks(pairs: Iterable[SentencePair]) -> Iterator[PairBlock]:
+def chunk_pairs_into_blocks(pairs: Iterable[SentencePair]) -> Iterator[PairBlock]:
     """Group single pairs into blocks."""
     iterator = iter(pairs)
     while group := list(islice(iterator, LINES_PER_BLOCK)):

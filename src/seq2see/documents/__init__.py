@@ -12,14 +12,14 @@ from seq2see.documents.file_translation import (
 )
 from seq2see.documents.html_translation import translate_html_text
 from seq2see.documents.markup import IndexRange, TextUnit
-from seq2see.documents.placeholders import find_placeholders
+from seq2see.documents.placeholder_removal_and_insertion import find_placeholders
 from seq2see.documents.plain_text_translation import check_is_text, extract_list_marker
 from seq2see.documents.protected_translation import translate_protected
 from seq2see.documents.unit_translator import (
     DocumentReport,
     TextUnitTranslator,
-    TranslatedUnit,
     UnitIssue,
+    UnitTranslation,
     find_sentences,
 )
 
@@ -30,8 +30,8 @@ __all__ = [
     "IndexRange",
     "TextUnit",
     "TextUnitTranslator",
-    "TranslatedUnit",
     "UnitIssue",
+    "UnitTranslation",
     "check_is_text",
     "check_not_unsupported_document",
     "extract_list_marker",

@@ -20,9 +20,9 @@ from itertools import groupby
 from lxml import etree
 
 from seq2see.documents.markup import (
-    CloseTag,
+    ClosingTag,
     MarkupNode,
-    OpenTag,
+    OpeningTag,
     StandaloneTag,
     TextUnit,
     has_letter,
@@ -185,7 +185,7 @@ _RANGE_STARTS = _qualified_names("bookmarkStart commentRangeStart permStart move
 _RANGE_ENDS = _qualified_names("bookmarkEnd commentRangeEnd permEnd moveToRangeEnd")
 _FIELD_ELEMENTS = _qualified_names("fldChar instrText delInstrText")
 
-_ParagraphItem = TextRun | TextUnitBreak | OpenTag | CloseTag | StandaloneTag
+_ParagraphItem = TextRun | TextUnitBreak | OpeningTag | ClosingTag | StandaloneTag
 
 
 class DocxParagraph:
@@ -273,15 +273,15 @@ def _read_element(run_element: NonTextElement, *, is_outermost: bool) -> Iterato
     tag, identifier = run_element.element.tag, run_element.element.get(f"{W}id")
     if tag in _CONTAINERS:
         container = RunContainer(run_element.element)
-        yield OpenTag(container, container)
+        yield OpeningTag(container, container)
         yield from _read_items(container.content_element, is_outermost=False)
-        yield CloseTag(container, container)
+        yield ClosingTag(container, container)
     elif tag in _BREAKS and is_outermost:
         yield TextUnitBreak(run_element)
     elif tag in _RANGE_STARTS:
-        yield OpenTag((tag.removesuffix("Start"), identifier), [run_element])
+        yield OpeningTag((tag.removesuffix("Start"), identifier), [run_element])
     elif tag in _RANGE_ENDS:
-        yield CloseTag((tag.removesuffix("End"), identifier), [run_element])
+        yield ClosingTag((tag.removesuffix("End"), identifier), [run_element])
     else:
         yield StandaloneTag([run_element])
 
@@ -327,13 +327,13 @@ def _read_field(
         return
     text_start = field_types.index("separate") + 1
     key = object()
-    yield OpenTag(key, list(elements[:text_start]))
+    yield OpeningTag(key, list(elements[:text_start]))
     for element in elements[text_start:-1]:
         if isinstance(element, TextRun):
             yield element
         else:
             yield StandaloneTag([element])
-    yield CloseTag(key, [elements[-1]])
+    yield ClosingTag(key, [elements[-1]])
 
 
 def _tag_formats(items: Sequence[_ParagraphItem]) -> tuple[list[MarkupNode], RunFormat]:
@@ -355,7 +355,7 @@ def _tag_formats(items: Sequence[_ParagraphItem]) -> tuple[list[MarkupNode], Run
             nodes.append(item.text)
         else:
             key = object()
-            nodes += [OpenTag(key, item.format), item.text, CloseTag(key, item.format)]
+            nodes += [OpeningTag(key, item.format), item.text, ClosingTag(key, item.format)]
     return nodes, base_format
 
 
@@ -383,7 +383,7 @@ def _append_nodes(
         elif isinstance(node.payload, list):
             for element in node.payload:
                 element.append_to(parents[-1])
-        elif isinstance(node, OpenTag):
+        elif isinstance(node, OpeningTag):
             _open_tag(node.payload, parents, formats)
         else:
             (parents if isinstance(node.payload, RunContainer) else formats).pop()

@@ -66,7 +66,7 @@ def tokenize_html(html: str) -> Iterator[HtmlToken]:
             offset += len(content.raw)
 
 
-def parse_attributes(tag: str) -> list[HtmlAttributeSpan]:
+def find_attribute_value_spans(tag: str) -> list[HtmlAttributeSpan]:
     """Return the attributes of a tag that have a value."""
     attributes: list[HtmlAttributeSpan] = []
     if "=" in tag:

@@ -11,17 +11,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from seq2see.documents.html_tokenizer import HtmlToken, parse_attributes, tokenize_html
+from seq2see.documents.html_tokenizer import HtmlToken, find_attribute_value_spans, tokenize_html
 from seq2see.documents.markup import (
-    CloseTag,
+    ClosingTag,
     MarkupNode,
-    OpenTag,
+    OpeningTag,
     StandaloneTag,
     TextUnit,
     has_letter,
 )
 from seq2see.documents.plain_text_translation import DecodedText
-from seq2see.documents.unit_translator import TextUnitTranslator, TranslatedUnit
+from seq2see.documents.unit_translator import TextUnitTranslator, UnitTranslation
 from seq2see.text.languages import is_same_language
 
 
@@ -68,7 +68,7 @@ def translate_html_text(html: str, translator: TextUnitTranslator) -> str:
     return "".join(_render_part(part, translated) for part in parser.parts)
 
 
-def _render_part(part: _PagePart, translated: Sequence[TranslatedUnit]) -> str:
+def _render_part(part: _PagePart, translated: Sequence[UnitTranslation]) -> str:
     if isinstance(part, _RawHtml):
         return part.render(translated)
     return "".join(
@@ -108,7 +108,7 @@ class _RawHtml:
     replacements: list[tuple[int, int, str, int | str]] = field(default_factory=list)
     """Start and end of a value, its quotes, and the index of its unit or the new text."""
 
-    def render(self, translated: Sequence[TranslatedUnit]) -> str:
+    def render(self, translated: Sequence[UnitTranslation]) -> str:
         parts, done = [], 0
         for start, end, quote, new in self.replacements:
             text = new if isinstance(new, str) else translated[new].text
@@ -212,7 +212,7 @@ class _HtmlParser:
             return tag
         attributes = _get_attributes(token)
         names = set[str]()
-        for name, start, end, quote in parse_attributes(token.raw):
+        for name, start, end, quote in find_attribute_value_spans(token.raw):
             if name in names:
                 continue  # browsers use the first attribute of a name
             names.add(name)
@@ -250,7 +250,7 @@ class _HtmlParser:
 def _to_node(token: HtmlToken, tag: _RawHtml) -> MarkupNode:
     if token.name in VOID_ELEMENTS:
         return StandaloneTag(tag)
-    return (CloseTag if token.kind == "end" else OpenTag)(token.name, tag)
+    return (ClosingTag if token.kind == "end" else OpeningTag)(token.name, tag)
 
 
 def _is_inline(tokens: Sequence[HtmlToken]) -> bool:
@@ -290,7 +290,7 @@ def _get_text(tokens: Sequence[HtmlToken]) -> str:
 def _get_attributes(token: HtmlToken) -> dict[str, str]:
     """Return the attributes of a tag; like browsers, use the first of each name."""
     attributes: dict[str, str] = {}
-    for name, start, end, _ in parse_attributes(token.raw):
+    for name, start, end, _ in find_attribute_value_spans(token.raw):
         attributes.setdefault(name, _unescape(token.raw[start:end]))
     return attributes
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from lxml import etree
 
-from seq2see.documents.markup import CloseTag, MarkupNode, OpenTag, StandaloneTag
+from seq2see.documents.markup import ClosingTag, MarkupNode, OpeningTag, StandaloneTag
 from seq2see.documents.xml_files import append_text, get_inner_text
 
 InlineKind = Literal["paired", "open", "close", "standalone", "protected"]
@@ -34,7 +34,7 @@ class InlineClassification:
 InlineClassifier = Callable[[etree._Element], InlineClassification]
 
 
-def read_markup_nodes(
+def convert_element_to_nodes(
     container: etree._Element, classify: InlineClassifier
 ) -> Iterator[MarkupNode]:
     """Yield the text of an element and the elements inside it as nodes."""
@@ -50,13 +50,13 @@ def _to_nodes(child: etree._Element, classify: InlineClassifier) -> Iterator[Mar
     inline = classify(child) if isinstance(child.tag, str) else InlineClassification("standalone")
     match inline.kind:
         case "paired":
-            yield OpenTag(key := _PairedKey(child), child)
-            yield from read_markup_nodes(child, classify)
-            yield CloseTag(key, child)
+            yield OpeningTag(key := _PairedKey(child), child)
+            yield from convert_element_to_nodes(child, classify)
+            yield ClosingTag(key, child)
         case "open":
-            yield OpenTag(inline.pair_key, child)
+            yield OpeningTag(inline.pair_key, child)
         case "close":
-            yield CloseTag(inline.pair_key, child)
+            yield ClosingTag(inline.pair_key, child)
         case "protected":
             yield StandaloneTag(child, " ".join(get_inner_text(child).split()))
         case "standalone":
@@ -70,7 +70,7 @@ class _PairedKey:
     element: etree._Element
 
 
-def write_markup_nodes(container: etree._Element, nodes: Iterable[MarkupNode]) -> None:
+def write_markup_nodes_into_element(container: etree._Element, nodes: Iterable[MarkupNode]) -> None:
     """Replace the content of an element by text and copies of the inline elements."""
     for child in list(container):
         container.remove(child)
@@ -83,7 +83,7 @@ def write_markup_nodes(container: etree._Element, nodes: Iterable[MarkupNode]) -
             copy = deepcopy(node.payload)
             copy.tail = None
             parents[-1].append(copy)
-        elif isinstance(node, OpenTag):
+        elif isinstance(node, OpeningTag):
             old = node.payload
             parents.append(etree.SubElement(parents[-1], old.tag, dict(old.attrib), old.nsmap))
         else:

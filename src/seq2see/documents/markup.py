@@ -25,7 +25,7 @@ def has_letter(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OpenTag:
+class OpeningTag:
     """An opening tag. `key` identifies the closing tag that belongs to it."""
 
     key: object
@@ -33,7 +33,7 @@ class OpenTag:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CloseTag:
+class ClosingTag:
     """A closing tag. It closes the innermost open tag with the same key."""
 
     key: object
@@ -49,7 +49,7 @@ class StandaloneTag:
     """Text of the tag that the model sees but must not change, without surrounding white space."""
 
 
-MarkupNode = str | OpenTag | CloseTag | StandaloneTag
+MarkupNode = str | OpeningTag | ClosingTag | StandaloneTag
 
 
 class IndexRange(NamedTuple):
@@ -75,8 +75,8 @@ class InlineTag:
     end: int
     parent: int
     """Index of the innermost pair of tags around it, or `ROOT`."""
-    node: OpenTag | CloseTag | StandaloneTag
-    close_tag: CloseTag | None = None
+    node: OpeningTag | ClosingTag | StandaloneTag
+    close_tag: ClosingTag | None = None
 
     @property
     def is_pair(self) -> bool:
@@ -120,9 +120,9 @@ class TextUnit:
                 length += len(node.text)
             elif index not in partners:
                 tags.append(InlineTag(length, length, parent, node))
-            elif isinstance(node, OpenTag):
+            elif isinstance(node, OpeningTag):
                 close_tag = nodes[partners[index]]
-                assert isinstance(close_tag, CloseTag)
+                assert isinstance(close_tag, ClosingTag)
                 open_tags.append(len(tags))
                 tags.append(InlineTag(length, length, parent, node, close_tag))
             else:
@@ -187,10 +187,10 @@ def _match_tags(nodes: Sequence[MarkupNode]) -> dict[int, int]:
     partners: dict[int, int] = {}
     open_tags: list[tuple[object, int]] = []
     for index, node in enumerate(nodes):
-        if isinstance(node, OpenTag):
+        if isinstance(node, OpeningTag):
             if len(open_tags) < _MAX_DEPTH:
                 open_tags.append((node.key, index))
-        elif isinstance(node, CloseTag):
+        elif isinstance(node, ClosingTag):
             depth = _find_innermost(open_tags, node.key)
             if depth is not None:
                 partners[index] = opened = open_tags[depth][1]
@@ -231,7 +231,7 @@ def _to_node(match: re.Match[str]) -> MarkupNode:
     name = match["name"]
     if name is None or name.lower() in _VOID_ELEMENTS or match["rest"].endswith("/"):
         return StandaloneTag(match[0])
-    return (CloseTag if match["close"] else OpenTag)(name.lower(), match[0])
+    return (ClosingTag if match["close"] else OpeningTag)(name.lower(), match[0])
 
 
 def render_markup_nodes(nodes: Iterable[MarkupNode]) -> str:

@@ -19,7 +19,7 @@ from seq2see.documents.alignment_links import (
     CopiedSpan,
     WeightedRangeLink,
     is_space_or_punctuation_character,
-    split_links_at_punctuation,
+    split_alignment_links_at_punctuation,
     split_range_around_core,
     trim_punctuation_from_range,
 )
@@ -63,7 +63,7 @@ def transfer_offsets(
     ]
 
 
-class TokenLink(NamedTuple):
+class TargetTokenWithLink(NamedTuple):
     """A token of the translation and one of the links to it."""
 
     link: WeightedRangeLink
@@ -75,15 +75,15 @@ class AlignedTokenTable:
 
     def __init__(self, tokens: Sequence[IndexRange], links: Sequence[WeightedRangeLink]) -> None:
         rows = sorted(
-            TokenLink(link, token)
+            TargetTokenWithLink(link, token)
             for link in links
             for token in _overlapping_tokens(tokens, link.target)
         )
-        self._by_size = defaultdict[int, list[TokenLink]](list)
+        self._by_size = defaultdict[int, list[TargetTokenWithLink]](list)
         """Rows by the length of their source range, in powers of two. Otherwise one long link among
         many short ones would make every search look at all rows."""
         self._totals = [0.0] * len(tokens)
-        strongest: dict[int, TokenLink] = {}
+        strongest: dict[int, TargetTokenWithLink] = {}
         for row in rows:
             self._by_size[_size_class(row.link)].append(row)
             self._totals[row.token_index] += row.link.weight
@@ -111,7 +111,9 @@ class AlignedTokenTable:
             scores.setdefault(token, -1 if self._totals[token] else _UNALIGNED_SCORE)
         return scores
 
-    def find_neighbors(self, offset: int) -> tuple[TokenLink | None, TokenLink | None]:
+    def find_neighbors(
+        self, offset: int
+    ) -> tuple[TargetTokenWithLink | None, TargetTokenWithLink | None]:
         """Return the tokens aligned to the words before and after a source offset."""
         index = bisect_left(self._strongest, offset, key=_source_start)
         before = self._strongest[index - 1] if index else None
@@ -121,7 +123,7 @@ class AlignedTokenTable:
         return before, self._strongest[index] if index < len(self._strongest) else None
 
 
-def _source_start(row: TokenLink) -> int:
+def _source_start(row: TargetTokenWithLink) -> int:
     return row.link.source.start
 
 
@@ -227,7 +229,7 @@ class _TagTransfer:
         self._tags, self._copied_spans = unit.tags, sorted(copied_spans)
         copied_links = [WeightedRangeLink(span.source, span.target) for span in copied_spans]
         tag_offsets = sorted({offset for tag in unit.tags for offset in (tag.start, tag.end)})
-        split_links = split_links_at_punctuation(unit.text, target, links, tag_offsets)
+        split_links = split_alignment_links_at_punctuation(unit.text, target, links, tag_offsets)
         all_links = [*split_links, *copied_links]
         self._tokens = tokenize_target(target, all_links, [span.target for span in copied_spans])
         self._aligned = AlignedTokenTable(self._tokens, all_links)

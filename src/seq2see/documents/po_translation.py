@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from seq2see.documents.markup import TextUnit, parse_markup_nodes, render_markup_nodes
 from seq2see.documents.plain_text_translation import DecodedText
-from seq2see.documents.unit_translator import TextUnitTranslator, TranslatedUnit
+from seq2see.documents.unit_translator import TextUnitTranslator, UnitTranslation
 from seq2see.errors import InputError
 
 _CHARSET = re.compile(rb'^"Content-Type:[^"\n]*charset=([\w:.-]+)', re.MULTILINE)
@@ -126,7 +126,7 @@ def _translate_strings(
     return [_join_lines(lines, accelerator) for lines, (_, accelerator) in rows]
 
 
-def _join_lines(lines: Sequence[TranslatedUnit], accelerator: str) -> str | None:
+def _join_lines(lines: Sequence[UnitTranslation], accelerator: str) -> str | None:
     if any(line.has_failed for line in lines):
         return None
     text = "\n".join(render_markup_nodes(line.nodes) for line in lines)

@@ -29,9 +29,9 @@ from seq2see.documents.alignment_links import (
 )
 from seq2see.documents.markup import IndexRange, has_letter
 from seq2see.documents.markup_transfer import transfer_offsets
-from seq2see.documents.placeholders import (
+from seq2see.documents.placeholder_removal_and_insertion import (
     LineWithProtectedRanges,
-    PlaceholderInserter,
+    PlaceholderReinserter,
     ProtectedLineTask,
     ProtectedTranslation,
     find_offsets_outside_ranges,
@@ -190,7 +190,7 @@ class _RemoveAndReinsert(_Strategy):
             return None
         source_offsets = [bisect_left(self._remaining, one.start) for one in self._removed]
         offsets = transfer_offsets(self._rest, translation.text, links, source_offsets)
-        inserter = PlaceholderInserter(self.task.text, translation.text)
+        inserter = PlaceholderReinserter(self.task.text, translation.text)
         inserted = [
             inserter.insert(offset, source_range)
             for offset, source_range in sorted(zip(offsets, self._removed, strict=True))
@@ -200,7 +200,7 @@ class _RemoveAndReinsert(_Strategy):
     def _combine(
         self,
         translation: Translation,
-        inserter: PlaceholderInserter,
+        inserter: PlaceholderReinserter,
         links: Sequence[WeightedRangeLink],
         inserted: list[CopiedSpan],
     ) -> ProtectedTranslation:

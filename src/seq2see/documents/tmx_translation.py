@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from lxml import etree
 
-from seq2see.documents.inline_xml import InlineClassification, read_markup_nodes, write_markup_nodes
+from seq2see.documents.inline_xml import (
+    InlineClassification,
+    convert_element_to_nodes,
+    write_markup_nodes_into_element,
+)
 from seq2see.documents.markup import TextUnit
 from seq2see.documents.unit_translator import TextUnitTranslator
 from seq2see.documents.xml_files import (
@@ -37,13 +41,15 @@ def translate_file_content(data: bytes, file_name: str, translator: TextUnitTran
         if source is not None and _needs_translation(unit, translator)
     ]
     text_units = [
-        TextUnit.from_nodes(read_markup_nodes(_get_segment(source), _classify), f"unit {number}")
+        TextUnit.from_nodes(
+            convert_element_to_nodes(_get_segment(source), _classify), f"unit {number}"
+        )
         for _, source, number in rows
     ]
     for (unit, source, _), result in zip(rows, translator.translate(text_units), strict=True):
         if not result.has_failed:
             target = _get_target(unit, source, target_language)
-            write_markup_nodes(_get_segment(target), result.nodes)
+            write_markup_nodes_into_element(_get_segment(target), result.nodes)
     return serialize_xml(tree, data)
 
 

@@ -21,7 +21,7 @@ from seq2see.documents.alignment_links import (
 )
 from seq2see.documents.markup import IndexRange, MarkupNode, TextUnit, has_letter
 from seq2see.documents.markup_transfer import compute_target_tag_positions
-from seq2see.documents.placeholders import (
+from seq2see.documents.placeholder_removal_and_insertion import (
     LineWithProtectedRanges,
     ProtectedTranslation,
     find_placeholders,
@@ -70,7 +70,7 @@ class DocumentReport:
 
 
 @dataclass(frozen=True, slots=True)
-class TranslatedUnit:
+class UnitTranslation:
     """The nodes of a translated unit."""
 
     nodes: list[MarkupNode]
@@ -107,7 +107,7 @@ class TextUnitTranslator:
         self.source_language, self.target_language = translator.languages
         self.report = DocumentReport()
 
-    def translate(self, units: Sequence[TextUnit]) -> list[TranslatedUnit]:
+    def translate(self, units: Sequence[TextUnit]) -> list[UnitTranslation]:
         """Translate all units of a document at once."""
         sentences_of_units = [self._split(unit) for unit in units]
         has_tags = [bool(unit.tags) for unit in units]
@@ -182,7 +182,7 @@ class TextUnitTranslator:
         unit: TextUnit,
         sentences: Sequence[_Sentence],
         translations: dict[LineWithProtectedRanges, ProtectedTranslation],
-    ) -> TranslatedUnit:
+    ) -> UnitTranslation:
         """Replace the sentences of a unit by their translations and place its tags."""
         source_has_spaces = not is_written_without_spaces(self.source_language)
         target_has_spaces = not is_written_without_spaces(self.target_language)
@@ -198,7 +198,7 @@ class TextUnitTranslator:
         text = builder.text
         positions = compute_target_tag_positions(unit, text, builder.links, builder.copied_spans)
         has_failed = any(translations[sentence.line].translation.error for sentence in sentences)
-        return TranslatedUnit(list(unit.to_nodes(text, positions)), has_failed)
+        return UnitTranslation(list(unit.to_nodes(text, positions)), has_failed)
 
     def _report_issues(self, location: str, translation: Translation) -> None:
         if translation.error is not None:

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from seq2see.documents.inline_xml import InlineClassification, read_markup_nodes, write_markup_nodes
+from seq2see.documents.inline_xml import (
+    InlineClassification,
+    convert_element_to_nodes,
+    write_markup_nodes_into_element,
+)
 from seq2see.documents.markup import TextUnit
 from seq2see.documents.unit_translator import TextUnitTranslator
 from seq2see.documents.xml_files import (
@@ -45,7 +49,7 @@ def translate_file_content(data: bytes, file_name: str, translator: TextUnitTran
         results = [next(translated) for _ in unit.slots]
         if not any(result.has_failed for result in results):
             for slot, result in zip(unit.slots, results, strict=True):
-                write_markup_nodes(slot, result.nodes)
+                write_markup_nodes_into_element(slot, result.nodes)
             unit.attach_target()
     return serialize_xml(tree, data)
 
@@ -119,7 +123,7 @@ def _build_unit_v1(parent: etree._Element) -> _TranslationUnit:
 
 
 def _build_text_unit(element: etree._Element, location: str) -> TextUnit:
-    return TextUnit.from_nodes(read_markup_nodes(element, _classify), location)
+    return TextUnit.from_nodes(convert_element_to_nodes(element, _classify), location)
 
 
 def _copy_segments(segmented: etree._Element, target: etree._Element) -> list[etree._Element]:

@@ -9,8 +9,8 @@ from seq2see.draw.figure_style_and_files import (
     ORANGE,
     RED,
     check_figure_path,
-    create_figure_file,
-    find_figure_fonts,
+    choose_figure_fonts,
+    open_figure_saved_on_exit,
 )
 from seq2see.draw.heatmaps import (
     DivergingHeatmap,
@@ -37,8 +37,8 @@ __all__ = [
     "Histogram",
     "LineChart",
     "check_figure_path",
-    "create_figure_file",
-    "find_figure_fonts",
+    "choose_figure_fonts",
+    "open_figure_saved_on_exit",
     "save_attention_figure",
     "save_charts",
     "save_diverging_heatmaps",

@@ -8,7 +8,14 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
-from seq2see.draw.figure_style_and_files import BLUE, GRAY, GREEN, ORANGE, RED, create_figure_file
+from seq2see.draw.figure_style_and_files import (
+    BLUE,
+    GRAY,
+    GREEN,
+    ORANGE,
+    RED,
+    open_figure_saved_on_exit,
+)
 
 _HISTOGRAM_COLORS = (BLUE, ORANGE)
 
@@ -57,7 +64,7 @@ def save_charts(
 ) -> None:
     """Draw charts in one figure, two per row."""
     rows = -(-len(charts) // 2)
-    with create_figure_file(path, (10, 3.2 * rows)) as figure:
+    with open_figure_saved_on_exit(path, (10, 3.2 * rows)) as figure:
         figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
         for number, chart in enumerate(charts, 1):
             axes = figure.add_subplot(rows, 2, number)

@@ -46,7 +46,7 @@ _STYLE: Any = {  # matplotlib types the keys as a Literal
 
 
 @contextmanager
-def create_figure_file(path: Path | str, size: tuple[float, float]) -> Iterator[Figure]:
+def open_figure_saved_on_exit(path: Path | str, size: tuple[float, float]) -> Iterator[Figure]:
     """Yield a new figure, and write it to `path` at the end of the `with` block.
 
     Args:
@@ -56,14 +56,14 @@ def create_figure_file(path: Path | str, size: tuple[float, float]) -> Iterator[
     Raises:
         InputError: If the file cannot be written.
     """
-    with mpl.rc_context({**_STYLE, "font.family": list(find_figure_fonts())}):
+    with mpl.rc_context({**_STYLE, "font.family": list(choose_figure_fonts())}):
         figure = Figure(figsize=size, layout="constrained")
         yield figure
         _write_figure(figure, Path(path))
 
 
 @cache
-def find_figure_fonts() -> tuple[str, ...]:
+def choose_figure_fonts() -> tuple[str, ...]:
     """Return the font families of figures: the default font, and installed East Asian fonts."""
     fonts = _find_east_asian_fonts()
     if not fonts:  # matplotlib caches its list of fonts, so it misses fonts installed later
@@ -93,7 +93,7 @@ def measure_max_text_width(texts: Sequence[str], size: float, weight: str = "nor
 def _measure_width(text: str, size: float, weight: str) -> float:
     canvas = _measuring_canvas()
     drawn = Text(text=text, parse_math=False, fontsize=size, fontweight=weight)
-    drawn.set(fontfamily=list(find_figure_fonts()), figure=canvas.figure)
+    drawn.set(fontfamily=list(choose_figure_fonts()), figure=canvas.figure)
     renderer = canvas.get_renderer()  # type: ignore[no-untyped-call]
     return float(drawn.get_window_extent(renderer).width) / _POINTS_PER_INCH
 

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 
 from seq2see.draw.figure_style_and_files import (
     BLUE,
-    create_figure_file,
     measure_max_text_width,
+    open_figure_saved_on_exit,
     style_axes_frame,
     wrap_text,
 )
@@ -52,7 +52,7 @@ class Heatmap(NamedTuple):
 def save_heatmaps(path: Path | str, title: str, heatmaps: Sequence[Heatmap]) -> None:
     """Draw heatmaps in one figure, one below the other."""
     height = sum(0.25 * len(heatmap.row_labels) + 1.1 for heatmap in heatmaps)
-    with create_figure_file(path, (9, height + 0.4)) as figure:
+    with open_figure_saved_on_exit(path, (9, height + 0.4)) as figure:
         figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
         for number, heatmap in enumerate(heatmaps, 1):
             axes = figure.add_subplot(len(heatmaps), 1, number)
@@ -89,7 +89,7 @@ def save_diverging_heatmaps(
     max_size = max([*sizes, 1e-9])
     width = 0.62 * max(len(heatmap.column_labels) for heatmap in heatmaps) + 2.2
     height = sum(0.34 * len(heatmap.row_labels) + 0.9 for heatmap in heatmaps)
-    with create_figure_file(
+    with open_figure_saved_on_exit(
         path, (max(width, measure_max_text_width([title], 11, "bold") + 0.3), height + 0.4)
     ) as figure:
         figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
@@ -193,7 +193,9 @@ def save_attention_figure(
     width = max(right, grid.right) + _MARGIN
     lines = [line for part in title.split("\n") for line in _wrap_title(part, width)]
     top = _MARGIN + _LINE_HEIGHT * len(lines) + 0.35
-    with create_figure_file(path, (width, top + max(box.bottom, grid.bottom) + _MARGIN)) as figure:
+    with open_figure_saved_on_exit(
+        path, (width, top + max(box.bottom, grid.bottom) + _MARGIN)
+    ) as figure:
         figure.set_layout_engine("none")
         for number, line in enumerate(lines):
             _write_text(figure, line, _MARGIN, _MARGIN + _LINE_HEIGHT * number, _TITLE, "bold")

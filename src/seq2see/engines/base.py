@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from seq2see.bundle import SpecialTokens
+from seq2see.bundle import StartAndEndTokenIds
 from seq2see.search import Hypothesis, SearchConfig, SentenceSearchInput, StepProcessor, StopRule
 
 # E target tokens with the end-of-sentence token, S source tokens with the special tokens
@@ -49,7 +49,7 @@ class Engine(Protocol):
         """Name of the engine, for users."""
 
     @property
-    def special_tokens(self) -> SpecialTokens:
+    def special_tokens(self) -> StartAndEndTokenIds:
         """Ids of the tokens that start and end a sequence."""
 
     def resolve_config(self, config: SearchConfig) -> SearchConfig:

@@ -9,14 +9,14 @@ from itertools import accumulate, pairwise
 import torch
 from torch import Tensor
 
-from seq2see.bundle import SpecialTokens
+from seq2see.bundle import StartAndEndTokenIds
 from seq2see.engines.base import BatchResult
 from seq2see.search import Hypothesis
 from seq2see.text import PAD_ID
 
 # B sentences, S source tokens
 
-DEFAULT_SPECIAL_TOKENS: SpecialTokens = SpecialTokens()
+DEFAULT_SPECIAL_TOKENS: StartAndEndTokenIds = StartAndEndTokenIds()
 """Special tokens of models that were trained with seq2see."""
 
 
@@ -84,7 +84,7 @@ def _find_ends(
 
 
 def add_special_tokens(
-    ids: Sequence[int], special_tokens: SpecialTokens = DEFAULT_SPECIAL_TOKENS
+    ids: Sequence[int], special_tokens: StartAndEndTokenIds = DEFAULT_SPECIAL_TOKENS
 ) -> list[int]:
     """Return the ids of a source with the special tokens that the model expects around it."""
     bos, eos = [special_tokens.source_bos_id], [special_tokens.source_eos_id]
@@ -92,9 +92,9 @@ def add_special_tokens(
     return [*prefix, *ids, *suffix]
 
 
-def pad_sources(
+def add_special_tokens_and_pad(
     sentences: Sequence[Sequence[int]],
-    special_tokens: SpecialTokens = DEFAULT_SPECIAL_TOKENS,
+    special_tokens: StartAndEndTokenIds = DEFAULT_SPECIAL_TOKENS,
     pad_id: int = PAD_ID,
 ) -> Tensor:
     """Return sources with special tokens as one padded batch, [B, S]."""

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from seq2see.bundle import SpecialTokens
+from seq2see.bundle import StartAndEndTokenIds
 from seq2see.engines.base import (
     BatchResult,
     ProcessorFactory,
@@ -154,7 +154,7 @@ class TorchEngine:
     def __init__(
         self,
         model: Transformer,
-        special_tokens: SpecialTokens = DEFAULT_SPECIAL_TOKENS,
+        special_tokens: StartAndEndTokenIds = DEFAULT_SPECIAL_TOKENS,
         alignment: AlignmentConfig | None = None,
         stop_rule: StopRule = "exact",
         *,

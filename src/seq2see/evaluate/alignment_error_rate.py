@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2see.bundle import Bundle, SpecialTokens
+from seq2see.bundle import Bundle, StartAndEndTokenIds
 from seq2see.data.fables import FableSentencePair
 from seq2see.data.fables.phrases_and_clauses import WORD_PATTERN
 from seq2see.engines.batching import add_special_tokens, batch_by_length, pad_sequences
@@ -78,7 +78,7 @@ class HeadAlignmentScorer:
     """Decodes reference translations with a model and scores the attention of its heads."""
 
     def __init__(
-        self, model: Transformer, tokenizers: TokenizerPair, special_tokens: SpecialTokens
+        self, model: Transformer, tokenizers: TokenizerPair, special_tokens: StartAndEndTokenIds
     ) -> None:
         self._model = model
         self._tokenizers = tokenizers

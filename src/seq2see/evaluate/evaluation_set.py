@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self, cast
 
 from seq2see.data import fables
-from seq2see.data.corpus import BUILTIN_PREFIX, Corpus, CorpusConfig
+from seq2see.data.corpus_config_and_reading import BUILTIN_PREFIX, Corpus, CorpusConfig
 from seq2see.data.fables import FableSentencePair, SplitName
 from seq2see.errors import InputError
 from seq2see.text.languages import is_written_without_spaces

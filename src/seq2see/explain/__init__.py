@@ -18,7 +18,7 @@ from seq2see.explain.interventions import (
     ForceContinuation,
     Intervention,
     MaskKeys,
-    ScaleScores,
+    ScaleAttentionScores,
     ShiftPositions,
     list_head_ablations,
 )
@@ -26,9 +26,9 @@ from seq2see.explain.patched_model import copy_model_with_interventions
 from seq2see.explain.pronoun_test import PronounReport, run_pronoun_test
 from seq2see.explain.trace_format import (
     AttentionModuleTrace,
-    Attribution,
     BeamNode,
     DecodingStep,
+    SourceAttribution,
     Trace,
 )
 from seq2see.explain.tracing import TraceOptions, explain, trace_translation
@@ -49,7 +49,6 @@ __all__ = [
     "AblatePositions",
     "AblateSublayer",
     "AttentionModuleTrace",
-    "Attribution",
     "BeamNode",
     "DecodingStep",
     "ExplainedModel",
@@ -58,8 +57,9 @@ __all__ = [
     "Intervention",
     "MaskKeys",
     "PronounReport",
-    "ScaleScores",
+    "ScaleAttentionScores",
     "ShiftPositions",
+    "SourceAttribution",
     "Trace",
     "TraceOptions",
     "copy_model_with_interventions",

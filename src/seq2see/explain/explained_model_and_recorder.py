@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from seq2see.bundle import Bundle, SpecialTokens
+from seq2see.bundle import Bundle, StartAndEndTokenIds
 from seq2see.engines.base import resolve_search_config
 from seq2see.engines.batching import DEFAULT_SPECIAL_TOKENS, add_special_tokens
 from seq2see.engines.loading import read_alignment_config, read_default_stop_rule
@@ -189,7 +189,7 @@ class TraceRecorder:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordingDecoder:
+class PredictionRecordingDecoder:
     """A decoder that passes its predictions to a recorder."""
 
     inner: IncrementalDecoder
@@ -213,7 +213,7 @@ class ExplainedModel:
     model: Transformer
     tokenizers: TokenizerPair
     languages: tuple[str, str]
-    special_tokens: SpecialTokens = DEFAULT_SPECIAL_TOKENS
+    special_tokens: StartAndEndTokenIds = DEFAULT_SPECIAL_TOKENS
     alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
     """Heads whose attention a coverage penalty uses."""
     stop_rule: StopRule = "exact"
@@ -315,7 +315,7 @@ class ExplainedModel:
             layer = self.alignment.resolve_layer(len(self.model.decoder.layers))
             cross_recorder = CrossAttentionRecorder(layer, self.alignment.heads, recorder)
         decoder = TorchDecoder(self.model, source_BS, recorder, cross_recorder)
-        return RecordingDecoder(decoder, trace_recorder) if trace_recorder else decoder
+        return PredictionRecordingDecoder(decoder, trace_recorder) if trace_recorder else decoder
 
 
 @dataclass(frozen=True, slots=True)

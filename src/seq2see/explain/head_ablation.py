@@ -13,7 +13,10 @@ from seq2see.errors import InputError
 from seq2see.explain.explained_model_and_recorder import ExplainedModel
 from seq2see.explain.interventions import Intervention, list_head_ablations
 from seq2see.explain.trace_format import TraceBaseModel
-from seq2see.explain.trace_json_html_and_figures import render_html_heat_table, render_html_page
+from seq2see.explain.trace_json_html_and_figures import (
+    render_html_heat_table,
+    render_html_report_page,
+)
 from seq2see.metrics import MetricScore, compute_metric_score
 from seq2see.progress_callbacks import ProgressCallback
 from seq2see.search import SearchConfig
@@ -22,7 +25,7 @@ from seq2see.translator import TranslationOptions, Translator
 GREEDY_SEARCH = SearchConfig(beam_size=1)
 
 
-class HeadAblation(TraceBaseModel):
+class HeadAblationResult(TraceBaseModel):
     """Log-probability difference of a contrastive pair with one head ablated."""
 
     stack: str
@@ -44,10 +47,10 @@ class AblationResults(TraceBaseModel):
 
     log_prob_difference: float
     """log p(correct) − log p(wrong) of the first token in which the translations differ."""
-    ablations: tuple[HeadAblation, ...]
+    ablations: tuple[HeadAblationResult, ...]
 
 
-def compute_contrastive_scores(
+def compute_contrastive_log_prob_differences(
     explained: ExplainedModel, pairs: Sequence[ContrastivePair], full_sequence: bool = True
 ) -> list[float]:
     """Return log p(correct) − log p(wrong) of each pair.
@@ -93,18 +96,18 @@ def ablate_heads_on_contrastive_pair(
         interventions: Applied in addition to each ablation.
         check_cancelled: Called before each head; it may raise to cancel.
     """
-    (baseline,) = compute_contrastive_scores(
+    (baseline,) = compute_contrastive_log_prob_differences(
         explained.with_interventions(interventions), [pair], full_sequence=False
     )
     results = []
     for ablation in list_head_ablations(explained.model):
         assert ablation.heads is not None
         check_cancelled()
-        (difference,) = compute_contrastive_scores(
+        (difference,) = compute_contrastive_log_prob_differences(
             explained.with_interventions([*interventions, ablation]), [pair], full_sequence=False
         )
         results.append(
-            HeadAblation(
+            HeadAblationResult(
                 stack=ablation.stack,
                 layer=ablation.layer,
                 attention=ablation.attention,
@@ -198,7 +201,7 @@ class HeadImportanceReport(TraceBaseModel):
             for table in self.build_tables()
         )
         notes = ["Blue: BLEU decreases when the head is ablated.", self.signature]
-        return render_html_page(self.title, notes, body)
+        return render_html_report_page(self.title, notes, body)
 
 
 def measure_head_importance(

@@ -56,7 +56,7 @@ class AblateLayer(Config):
     layer: Index
 
 
-class ScaleScores(Config):
+class ScaleAttentionScores(Config):
     """Multiply attention scores before the softmax: with 0 the weights are uniform."""
 
     kind: Literal["scale_scores"] = "scale_scores"
@@ -114,7 +114,7 @@ Intervention = Annotated[
     AblateHeads
     | AblateSublayer
     | AblateLayer
-    | ScaleScores
+    | ScaleAttentionScores
     | MaskKeys
     | AblatePositions
     | ShiftPositions
@@ -142,7 +142,9 @@ def find_ablated_heads_of_module(
 ) -> tuple[int, ...]:
     """Return the ablated heads of an attention module."""
     ablations = [
-        each for each in interventions if isinstance(each, AblateHeads) and applies_to(each, site)
+        each
+        for each in interventions
+        if isinstance(each, AblateHeads) and changes_attention_module(each, site)
     ]
     return tuple(
         sorted({head for each in ablations for head in find_changed_heads(each, num_heads)})
@@ -168,7 +170,10 @@ def has_score_scaling_intervention(
     site: AttentionModuleId, interventions: Iterable[Intervention]
 ) -> bool:
     """Return whether an intervention scales the scores of an attention module."""
-    return any(isinstance(each, ScaleScores) and applies_to(each, site) for each in interventions)
+    return any(
+        isinstance(each, ScaleAttentionScores) and changes_attention_module(each, site)
+        for each in interventions
+    )
 
 
 def named_attention_modules(model: Transformer) -> Iterator[tuple[str, MultiHeadAttention]]:
@@ -178,14 +183,16 @@ def named_attention_modules(model: Transformer) -> Iterator[tuple[str, MultiHead
             yield name, module
 
 
-def applies_to(intervention: AblateHeads | ScaleScores | MaskKeys, site: AttentionModuleId) -> bool:
+def changes_attention_module(
+    intervention: AblateHeads | ScaleAttentionScores | MaskKeys, site: AttentionModuleId
+) -> bool:
     """Return whether an intervention changes this attention module."""
     layer = site.layer if intervention.layer is None else intervention.layer
     return AttentionModuleId(intervention.stack, layer, intervention.attention) == site
 
 
 def find_changed_heads(
-    intervention: AblateHeads | ScaleScores | MaskKeys, num_heads: int
+    intervention: AblateHeads | ScaleAttentionScores | MaskKeys, num_heads: int
 ) -> Sequence[int]:
     """Return the heads that an intervention changes in a module with this number of heads."""
     return range(num_heads) if intervention.heads is None else intervention.heads
@@ -247,7 +254,7 @@ def parse_scale_scores(text: str) -> Intervention:
     if fields.get("layer") is None:
         raise _syntax_error("scale_scores", "for one layer, such as decoder.1.cross=0.5", text)
     try:
-        return ScaleScores(**fields, factor=float(factor))
+        return ScaleAttentionScores(**fields, factor=float(factor))
     except ValueError:
         raise _syntax_error("scale_scores", "ADDRESS=NUMBER", text) from None
 

@@ -20,9 +20,9 @@ from seq2see.explain.interventions import (
     AblateSublayer,
     Intervention,
     MaskKeys,
-    ScaleScores,
+    ScaleAttentionScores,
     ShiftPositions,
-    applies_to,
+    changes_attention_module,
     check_interventions,
     find_ablated_heads_of_module,
     find_changed_heads,
@@ -216,7 +216,7 @@ class ShiftedPositionalEncoding(BasePositionalEncoding):
         return self.inner(x_BTM, offset + self.shift)
 
 
-class ZeroRelativePositionEmbeddings(nn.Module):
+class AblatedRelativePositionEmbeddings(nn.Module):
     """Replaces `RelativePositionEmbeddings`: scores and outputs do not depend on distances."""
 
     def compute_scores(self, queries_BHTD: Tensor, num_keys: int) -> Tensor:  # noqa: ARG002
@@ -235,9 +235,11 @@ def _collect_head_patches(
     scales: dict[int, float] = {}
     masked: dict[int, frozenset[int]] = {}
     for each in interventions:
-        if isinstance(each, ScaleScores | MaskKeys) and applies_to(each, module.site):
+        if isinstance(each, ScaleAttentionScores | MaskKeys) and changes_attention_module(
+            each, module.site
+        ):
             for head in find_changed_heads(each, module.heads):
-                if isinstance(each, ScaleScores):
+                if isinstance(each, ScaleAttentionScores):
                     scales[head] = scales.get(head, 1.0) * each.factor
                 else:
                     masked[head] = masked.get(head, frozenset()).union(each.keys)
@@ -279,7 +281,7 @@ def _ablate_positions(model: Transformer, ablation: AblatePositions) -> dict[str
         return BasePositionalEncoding()
 
     def remove_relative(_: nn.Module) -> nn.Module:
-        return ZeroRelativePositionEmbeddings()
+        return AblatedRelativePositionEmbeddings()
 
     edits: dict[str, ModuleEdit] = {f"{ablation.stack}.embeddings.positions": remove_absolute}
     for name, module in named_attention_modules(model):

@@ -23,19 +23,19 @@ from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.explain.explained_model_and_recorder import ExplainedModel
 from seq2see.explain.head_ablation import (
-    HeadAblation,
+    HeadAblationResult,
     ablate_heads_on_contrastive_pair,
-    compute_contrastive_scores,
+    compute_contrastive_log_prob_differences,
     encode_targets_with_eos,
     find_first_difference,
 )
 from seq2see.explain.trace_format import TraceBaseModel
 from seq2see.explain.trace_json_html_and_figures import (
     render_html_heat_table,
-    render_html_page,
+    render_html_report_page,
     render_html_table,
 )
-from seq2see.explain.word_grouping_and_alternatives import build_source_sentence
+from seq2see.explain.word_grouping_and_word_alternatives import build_source_sentence
 from seq2see.model import AttentionIntermediates, AttentionModuleId, StackName
 from seq2see.text.tokenizer import find_offsets_in_original_text
 
@@ -128,7 +128,7 @@ class PronounCaseResult(TraceBaseModel):
     log_prob_difference: float
     """log p(correct) − log p(wrong); positive if the model prefers the correct pronoun."""
     pronoun_attention: tuple[PronounAttentionWeights, ...]
-    ablations: tuple[HeadAblation, ...]
+    ablations: tuple[HeadAblationResult, ...]
 
     def format_summary(self) -> str:
         """Return the preference of the model and the head with the largest effect, as text."""
@@ -207,7 +207,7 @@ class PronounReport(TraceBaseModel):
 
     def to_html(self) -> str:
         """Return a self-contained HTML page."""
-        return render_html_page(
+        return render_html_report_page(
             "Pronoun test", self.proportion_lines(), "".join(_render_body(self))
         )
 
@@ -247,7 +247,7 @@ def run_pronoun_test(
 def _measure_accuracy(
     explained: ExplainedModel, pairs: Sequence[ContrastivePair]
 ) -> ProportionWithConfidenceInterval:
-    scores = compute_contrastive_scores(explained, pairs)
+    scores = compute_contrastive_log_prob_differences(explained, pairs)
     return ProportionWithConfidenceInterval.from_counts(
         sum(score > 0 for score in scores), len(scores)
     )
@@ -382,7 +382,7 @@ def _render_body(report: PronounReport) -> Iterator[str]:
     yield "</section>"
 
 
-def _render_ablations(ablations: Sequence[HeadAblation]) -> str:
+def _render_ablations(ablations: Sequence[HeadAblationResult]) -> str:
     addresses = list(dict.fromkeys(ablation.attention_address for ablation in ablations))
     heads = sorted({ablation.head for ablation in ablations})
     values = {(each.attention_address, each.head): each.change for each in ablations}

@@ -255,7 +255,7 @@ def compute_logit_lenses(
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionModuleProperties:
+class AttentionScaleAndAblatedHeads:
     """Properties of an attention module that are not recorded."""
 
     scale: float | None
@@ -268,7 +268,7 @@ def build_encoder_layer_attention_map(
     site: AttentionModuleId,
     record: AttentionIntermediates,
     is_detailed: bool,
-    info: AttentionModuleProperties,
+    info: AttentionScaleAndAblatedHeads,
 ) -> AttentionModuleTrace:
     """Return the attention map of an encoder layer, with scores and vectors if detailed."""
     weights_HTS = record.weights_BHTS[0]
@@ -291,7 +291,7 @@ def build_decoder_layer_attention_map(
     site: AttentionModuleId,
     recorder: TraceRecorder,
     path: BeamPath,
-    info: AttentionModuleProperties,
+    info: AttentionScaleAndAblatedHeads,
 ) -> AttentionModuleTrace:
     """Return the attention map of a decoder layer along a path, padded with zeros."""
     steps = recorder.select_attention(site, path.rows)
@@ -354,7 +354,7 @@ def _build_map(
     axes: tuple[Any, Any],
     weights_HTS: Tensor,
     mask_HTS: Tensor | None,
-    info: AttentionModuleProperties,
+    info: AttentionScaleAndAblatedHeads,
     details: dict[str, NDArray[Any]],
 ) -> AttentionModuleTrace:
     if mask_HTS is not None and not mask_HTS.any():

@@ -287,7 +287,7 @@ class LayerLogitLens(TraceBaseModel):
     """The most likely tokens of each step, best first."""
 
 
-class Attribution(TraceBaseModel):
+class SourceAttribution(TraceBaseModel):
     """Attribution of target tokens to source tokens and words by one method."""
 
     method: AttributionMethod
@@ -379,7 +379,7 @@ class Trace(TraceBaseModel):
     attention: tuple[AttentionModuleTrace, ...]
     layer_outputs: tuple[LayerOutput, ...]
     logit_lens: tuple[LayerLogitLens, ...]
-    attributions: tuple[Attribution, ...] = ()
+    attributions: tuple[SourceAttribution, ...] = ()
     rank_correlation: MethodCorrelationMatrix | None = None
     word_alternatives: tuple[WordAlternatives, ...] = ()
 

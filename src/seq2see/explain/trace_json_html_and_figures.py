@@ -163,7 +163,7 @@ def _build_thumbnails(maps: list[AttentionModuleTrace]) -> draw.HeatmapThumbnail
     )
 
 
-def render_html_page(title: str, paragraphs: Iterable[str], body: str) -> str:
+def render_html_report_page(title: str, paragraphs: Iterable[str], body: str) -> str:
     """Return a self-contained HTML page; `body` is HTML, title and paragraphs are text."""
     return _REPORT_PAGE.format(
         title=escape(title),

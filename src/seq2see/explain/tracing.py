@@ -15,10 +15,6 @@ from seq2see.engines.batching import add_special_tokens
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.explain import trace_builder
-from seq2see.explain.attribution import (
-    compute_attributions_per_method,
-    correlate_attribution_methods,
-)
 from seq2see.explain.explained_model_and_recorder import ExplainedModel, TraceRecorder
 from seq2see.explain.interventions import (
     ForceContinuation,
@@ -27,17 +23,21 @@ from seq2see.explain.interventions import (
     find_ablated_heads_of_module,
     has_score_scaling_intervention,
 )
+from seq2see.explain.source_attribution import (
+    compute_attributions_per_method,
+    correlate_attribution_methods,
+)
 from seq2see.explain.trace_format import (
     AttentionModuleTrace,
-    Attribution,
     AttributionMethod,
     InterventionEffect,
     ModelShape,
     ScoredTranslation,
+    SourceAttribution,
     TokenizedSentence,
     Trace,
 )
-from seq2see.explain.word_grouping_and_alternatives import (
+from seq2see.explain.word_grouping_and_word_alternatives import (
     build_source_sentence,
     build_start_token,
     build_target_sentence,
@@ -295,7 +295,7 @@ class _TraceBuilder:
         return self._add_attributions(trace)
 
     def _add_attributions(self, trace: Trace) -> Trace:
-        attributions: list[Attribution] = []
+        attributions: list[SourceAttribution] = []
         for method in self.options.attributions:
             self.check_cancelled()
             attributions += compute_attributions_per_method(self.explained, trace, [method])
@@ -335,11 +335,13 @@ class _TraceBuilder:
                 site, recorder, path, self._attention_info(site)
             )
 
-    def _attention_info(self, site: AttentionModuleId) -> trace_builder.AttentionModuleProperties:
+    def _attention_info(
+        self, site: AttentionModuleId
+    ) -> trace_builder.AttentionScaleAndAblatedHeads:
         module = self.modules[site]
         attention = getattr(module.attention, "inner", module.attention)
         scale = attention.scale if isinstance(attention, DotProductAttention) else None
-        return trace_builder.AttentionModuleProperties(
+        return trace_builder.AttentionScaleAndAblatedHeads(
             scale=None if has_score_scaling_intervention(site, self.interventions) else scale,
             ablated_heads=find_ablated_heads_of_module(site, self.interventions, module.heads),
             projects_keys=isinstance(attention, LinformerAttention),

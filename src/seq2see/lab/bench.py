@@ -36,9 +36,9 @@ from seq2see.model import ModelConfig, Transformer
 from seq2see.process_tuning import tune_malloc
 from seq2see.search import SearchConfig, SentenceSearchInput
 from seq2see.text import PAD_ID, PackedIds
-from seq2see.training.distributed import WorkerGroup
+from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
-from seq2see.training.optimizer import OptimizerConfig, build_optimizer
+from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig, build_optimizer
 from seq2see.training.schedule import ScheduleConfig, build_schedule
 from seq2see.training.trainer import ModelUpdater, mix_seeds
 
@@ -311,7 +311,7 @@ def _teach(lesson: Lesson, model: Transformer) -> dict[str, Any]:
         build_schedule(schedule, lesson.model.d_model, lesson.updates),
         0.0,
         lesson.seed,
-        WorkerGroup(),
+        WorkerCommunicator(),
     )
     losses: list[float] = []
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.data.batch_loader import BatchConfig
-from seq2see.data.corpus import CorpusConfig, DataConfig, TrainingCorpusConfig
+from seq2see.data.corpus_config_and_reading import CorpusConfig, DataConfig, TrainingCorpusConfig
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig
 from seq2see.text import TokenizerConfig
@@ -19,8 +19,8 @@ from seq2see.training.config import (
     TrainingLimitsAndHardwareConfig,
     ValidationConfig,
 )
-from seq2see.training.distributed import WorkerGroup
-from seq2see.training.optimizer import OptimizerConfig
+from seq2see.training.distributed import WorkerCommunicator
+from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig
 from seq2see.training.run_directory import RunDirectory
 from seq2see.training.schedule import ScheduleConfig
 from seq2see.training.training_session import prepare_run_files, train_as_worker
@@ -57,7 +57,7 @@ def learn_fables(
     ingredients, folder = _ingredients(epochs, seed, threads), RunDirectory(home)
     prepare_run_files(ingredients, folder, resume=True)
     train_as_worker(
-        ingredients, folder, WorkerGroup(), lambda plan, _: _Progress(plan.num_updates, say)
+        ingredients, folder, WorkerCommunicator(), lambda plan, _: _Progress(plan.num_updates, say)
     )
 
 

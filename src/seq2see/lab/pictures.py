@@ -62,7 +62,7 @@ def sketch(caption: Text, width: float = 7.0, height: float = 3.2) -> Iterator[S
     with TemporaryDirectory() as folder, catch_warnings():
         filterwarnings("ignore", "Glyph .* missing")  # words stay words: the page has the font
         path = Path(folder) / "picture.svg"
-        with draw.create_figure_file(path, (width, height)) as canvas:
+        with draw.open_figure_saved_on_exit(path, (width, height)) as canvas:
             made = Sketch(caption, canvas)
             yield made
             for axes in canvas.axes:

@@ -22,7 +22,9 @@ from seq2see.onednn_matmul import matmul
 _LOG2_E = math.log2(math.e)
 
 
-def check_loss_inputs(states_NM: Tensor, output_weights: OutputWeights, labels_N: Tensor) -> None:
+def check_states_and_labels(
+    states_NM: Tensor, output_weights: OutputWeights, labels_N: Tensor
+) -> None:
     """Raise `InputError` if shapes, types or labels are invalid."""
     weight_VM = output_weights.weight_VM
     if states_NM.dim() != 2 or states_NM.size(1) != weight_VM.size(1):
@@ -99,7 +101,7 @@ class LogitsGradientParts(NamedTuple):
         return LogitsGradientParts(gradient_CV, torch.ones_like(self.scale_C1), 0.0)
 
 
-class ChunkLossFunction(NamedTuple):
+class ChunkLossAndGradient(NamedTuple):
     """weight · cross-entropy + term_weight · term, over the rows of a chunk."""
 
     labels_N: Tensor
@@ -269,7 +271,7 @@ def default_chunk_size(vocab_size: int) -> int:
 def compute_chunked_loss(
     states_NM: Tensor,
     output_weights: OutputWeights,
-    objective: ChunkLossFunction,
+    objective: ChunkLossAndGradient,
     chunk_size: int | None,
 ) -> LossSum:
     """Return the loss over all chunks.
@@ -277,7 +279,7 @@ def compute_chunked_loss(
     Matrix products use the type of states and weights, or that of autocast. Raises `InputError` if
     the inputs are invalid.
     """
-    check_loss_inputs(states_NM, output_weights, objective.labels_N)
+    check_states_and_labels(states_NM, output_weights, objective.labels_N)
     objective = objective._replace(labels_N=objective.labels_N.long())  # `gather` needs int64
     weight_VM, bias_V = output_weights
     device = states_NM.device.type
@@ -303,7 +305,7 @@ class _ChunkedLoss(torch.autograd.Function):
         states_NM: Tensor,
         weight_VM: Tensor,
         bias_V: Tensor | None,
-        objective: ChunkLossFunction,
+        objective: ChunkLossAndGradient,
         max_rows: int,
         needs_gradient: bool,
     ) -> tuple[Tensor, Tensor]:

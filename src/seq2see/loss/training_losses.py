@@ -11,7 +11,7 @@ from torch import Tensor
 from seq2see.config import Config
 from seq2see.errors import InputError
 from seq2see.loss.chunked import (
-    ChunkLossFunction,
+    ChunkLossAndGradient,
     DistillationTerm,
     compute_chunked_loss,
     compute_r_drop_term,
@@ -85,7 +85,7 @@ def compute_chunked_cross_entropy(
 
     `chunk_size` is the number of rows whose logits are in memory at a time.
     """
-    objective = ChunkLossFunction(labels_N, smoothing)
+    objective = ChunkLossAndGradient(labels_N, smoothing)
     return compute_chunked_loss(states_NM, output_weights, objective, chunk_size)
 
 
@@ -100,7 +100,7 @@ def compute_cross_entropy_with_distillation(
 ) -> LossSum:
     """Return (1 − weight) · cross-entropy + weight · KL(teacher ‖ student)."""
     check_teacher_shapes(teacher, states_NM, output_weights)
-    objective = ChunkLossFunction(
+    objective = ChunkLossAndGradient(
         labels_N, smoothing, 1 - weight, DistillationTerm(teacher), weight
     )
     return compute_chunked_loss(states_NM, output_weights, objective, chunk_size)
@@ -120,7 +120,7 @@ def compute_cross_entropy_with_r_drop(
     The tokens of both passes are counted, so the mean is half of the formula in the R-Drop paper.
     """
     check_r_drop_labels(labels_N)
-    objective = ChunkLossFunction(
+    objective = ChunkLossAndGradient(
         labels_N, smoothing, 1.0, compute_r_drop_term, weight, num_passes=2
     )
     return compute_chunked_loss(states_NM, output_weights, objective, chunk_size)

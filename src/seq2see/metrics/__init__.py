@@ -11,7 +11,7 @@ tokenized text.
 
 from __future__ import annotations
 
-from seq2see.metrics.metric import (
+from seq2see.metrics.sacrebleu_metrics import (
     BleuDetails,
     Lines,
     MetricName,

@@ -9,7 +9,7 @@ from typing import Literal, Unpack, get_args
 import numpy as np
 
 from seq2see.errors import InputError
-from seq2see.metrics.metric import (
+from seq2see.metrics.sacrebleu_metrics import (
     Float64Array,
     Lines,
     MetricName,

@@ -11,7 +11,7 @@ from torch import nn
 SummaryRows = Iterator[tuple[str, str, str, str]]
 
 
-class IdenticalModuleGroup(NamedTuple):
+class ModuleSummaryLine(NamedTuple):
     """One line of the tree: a module, or several consecutive modules of identical structure."""
 
     name: str
@@ -58,22 +58,22 @@ def _parameters(modules: Iterable[nn.Module]) -> set[nn.Parameter]:
     return {parameter for module in modules for parameter in module.parameters()}
 
 
-def _module_groups(module: nn.Module) -> Iterator[IdenticalModuleGroup]:
+def _module_groups(module: nn.Module) -> Iterator[ModuleSummaryLine]:
     """Yield the children that have parameters, identical layers as one group."""
     for name, child in module.named_children():
         if isinstance(child, nn.ModuleList):
             yield from _group_layers(name, child)
         elif count_parameters(child):
-            yield IdenticalModuleGroup(name, [child])
+            yield ModuleSummaryLine(name, [child])
 
 
-def _group_layers(name: str, layers: nn.ModuleList) -> Iterator[IdenticalModuleGroup]:
+def _group_layers(name: str, layers: nn.ModuleList) -> Iterator[ModuleSummaryLine]:
     first = 0
     for _, group in groupby(layers, key=str):
         modules = list(group)
         last = first + len(modules) - 1
         label = f"{name} {first}" if first == last else f"{name} {first}–{last}"
-        yield IdenticalModuleGroup(label, modules)
+        yield ModuleSummaryLine(label, modules)
         first = last + 1
 
 

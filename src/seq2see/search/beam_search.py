@@ -142,7 +142,7 @@ class BeamSearch:
         active_rows_B = find_active_rows(beam_scores_BK)
         if self.observer:
             is_alive_BK = beam_scores_BK > -torch.inf
-            statuses = compute_statuses_and_next_beams(candidates, update, is_alive_BK)
+            statuses = compute_candidate_statuses_and_beams(candidates, update, is_alive_BK)
             self.observer.step(StepRecord(beam, candidates, scores_BC, *statuses, active_rows_B))
         has_finished_B = beam.has_finished_B | update.finished_BC.any(1)
         chosen = candidates.take(update.survivor_indices_BK)
@@ -407,7 +407,7 @@ class BestFinishedStopping:
         return is_done_R[state.finished_rows_B]
 
 
-def compute_statuses_and_next_beams(
+def compute_candidate_statuses_and_beams(
     candidates: Candidates, update: FinishedAndSurviving, is_alive_BK: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return the `CandidateStatus` of each candidate, and its beam index in the next step or −1."""

@@ -245,7 +245,7 @@ class DiverseBeamSelector:
                 counts_SV,
             )
             inputs_G = beam.input_index_B[rows_G]
-            add_selected_token_counts(counts_SV, inputs_G, candidates, self.beams_per_group)
+            add_group_token_counts(counts_SV, inputs_G, candidates, self.beams_per_group)
             rows.append(rows_G)
             groups.append(candidates)
         return concatenate_candidates_in_row_order(groups, torch.cat(rows))
@@ -266,7 +266,7 @@ class DiverseBeamSelector:
         return replace(candidates, beam_scores_BC=scores_GC)
 
 
-def add_selected_token_counts(
+def add_group_token_counts(
     counts_SV: Tensor, inputs_G: Tensor, candidates: Candidates, beams_per_group: int
 ) -> None:
     """Add the tokens of a group's best candidates to the counts of their sentences."""

@@ -108,7 +108,7 @@ def _figure_record(figure: Figure) -> dict[str, Any]:
     }
 
 
-def run_experiment_and_print_json() -> None:
+def run_lab_experiment_printing_json() -> None:
     """Run the experiment whose number is the first argument and print its result as JSON."""
     from seq2see.lab.bench import Bench  # noqa: PLC0415
     from seq2see.lab.registry import chosen  # noqa: PLC0415
@@ -122,4 +122,4 @@ def run_experiment_and_print_json() -> None:
 
 
 if __name__ == "__main__":
-    run_experiment_and_print_json()
+    run_lab_experiment_printing_json()

@@ -13,20 +13,20 @@ from typing import Any, TypeVar, cast
 
 from seq2see.documents import html_translation, translate_protected
 from seq2see.documents.markup import IndexRange
-from seq2see.documents.placeholders import find_placeholders
+from seq2see.documents.placeholder_removal_and_insertion import find_placeholders
 from seq2see.documents.plain_text_translation import extract_list_marker
 from seq2see.documents.unit_translator import TextUnitTranslator, find_sentences
 from seq2see.translator import TranslationOptions, Translator
 from seq2see.translator.translation import (
     AlignmentLink,
-    SentenceOffsets,
+    SentencePairOffsets,
     Translation,
     TranslationFlag,
 )
 
 _LINE = re.compile(r"[^\r\n\u2028\u2029]+")
 _BOM = "\ufeff"
-_LinkOrSentence = TypeVar("_LinkOrSentence", AlignmentLink, SentenceOffsets)
+_LinkOrSentence = TypeVar("_LinkOrSentence", AlignmentLink, SentencePairOffsets)
 
 
 @dataclass(frozen=True, slots=True)

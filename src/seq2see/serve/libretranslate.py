@@ -32,10 +32,10 @@ from seq2see.serve.requests import (
     check_text_limits,
     get_api_key_parameter,
     get_choice,
-    get_count,
     get_required_string,
     get_texts_to_translate,
     get_uploaded_file,
+    parse_count_parameter,
     read_parameters,
 )
 from seq2see.serve.service import RoutedTranslation, Service, TranslatedFileInfo
@@ -118,7 +118,7 @@ def _add_translate_route(
             get_required_string(parameters, "source"),
             get_required_string(parameters, "target"),
         )
-        alternatives = get_count(parameters, "alternatives", limits.alternatives)
+        alternatives = parse_count_parameter(parameters, "alternatives", limits.alternatives)
         is_html = get_choice(parameters, "format", ("text", "html")) == "html"
         options = TextTranslationOptions(_translation_options(service, alternatives), is_html)
         request.state.log_fields.update(texts=len(texts), characters=sum(map(len, texts)))

@@ -37,7 +37,7 @@ ModelFilesStamp = tuple[tuple[int, int, int] | None, ...]
 """Modification time, size and inode of each file of a model; None for a missing file."""
 
 
-class ModelTranslators(NamedTuple):
+class DefaultAndTorchTranslators(NamedTuple):
     """A model loaded from its directory."""
 
     translator: Translator
@@ -46,7 +46,7 @@ class ModelTranslators(NamedTuple):
     weights are memory-mapped from a file that may be overwritten later."""
 
 
-ModelLoader = Callable[[Path], ModelTranslators]
+ModelLoader = Callable[[Path], DefaultAndTorchTranslators]
 
 
 @dataclass(eq=False)
@@ -208,15 +208,15 @@ def load_served_model(
     engine: EngineName = "auto",
     threads: int | None = None,
     precision: Precision = "float32",
-) -> ModelTranslators:
+) -> DefaultAndTorchTranslators:
     """Load a model directory, also with the torch engine if another engine is used."""
     translator = load(directory, engine=engine, threads=threads, precision=precision)
     if isinstance(translator.engine, TorchEngine):
-        return ModelTranslators(translator, translator)
+        return DefaultAndTorchTranslators(translator, translator)
     bundle = translator.bundle
     engine_for_traces = load_torch_engine(bundle)  # searches and aligns like the other engine
     parts = bundle.tokenizers, bundle.languages, bundle.max_length, bundle
-    return ModelTranslators(translator, Translator(engine_for_traces, *parts))
+    return DefaultAndTorchTranslators(translator, Translator(engine_for_traces, *parts))
 
 
 def read_model_files_stamp(directory: Path) -> ModelFilesStamp:

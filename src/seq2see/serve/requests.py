@@ -277,7 +277,7 @@ def get_texts_to_translate(
     return [check_unicode(text, "q") for text in texts], isinstance(q, list)
 
 
-def get_count(parameters: Mapping[str, Any], name: str, max_value: int) -> int:
+def parse_count_parameter(parameters: Mapping[str, Any], name: str, max_value: int) -> int:
     """Return an integer from 0 to `max_value`, also from a string; 0 if it is missing.
 
     Raises:

@@ -29,8 +29,8 @@ from seq2see.serve.unbatched_work import PartialTextCallback
 from seq2see.serve.uploaded_file_translation import (
     DownloadStore,
     check_file,
+    extract_file_text_by_language,
     extract_html_text,
-    extract_text_by_language,
     list_supported_extensions,
     make_translated_filename,
     translate_uploaded_file,
@@ -224,7 +224,9 @@ class Service:
         route = self.resolve_route(request.source, request.target, request.model, request.text)
         model = _require_single_model(route)
         return self._log_engine_errors(
-            lambda: unbatched_work.explain_text(self.queue, context, model, request, self.config)
+            lambda: unbatched_work.compute_trace_json(
+                self.queue, context, model, request, self.config
+            )
         )
 
     def ablate_heads(self, context: RequestContext, request: HeadEffectsRequest) -> AblationResults:
@@ -318,7 +320,7 @@ class Service:
         """Return the most likely of the languages in which the file can be read."""
         languages = self.models.languages
         target = match_language(target, languages) or target
-        texts = extract_text_by_language(content, filename, languages, target)
+        texts = extract_file_text_by_language(content, filename, languages, target)
         first = next(iter(texts))
         detected = self.detect_languages(texts[first])
         return next((each.language for each in detected if each.language in texts), first)

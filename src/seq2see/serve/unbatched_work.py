@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
-from seq2see.bundle import SpecialTokens
+from seq2see.bundle import StartAndEndTokenIds
 from seq2see.data.fables import ContrastivePair
 from seq2see.engines.base import BatchResult, ProcessorFactory, TargetScores, TokenIds
 from seq2see.engines.torch_engine import TorchEngine
@@ -41,7 +41,7 @@ _TRACE_TOKEN_COST = 20
 attention, and stores all intermediate values."""
 
 
-def explain_text(
+def compute_trace_json(
     queue: WorkQueue,
     context: RequestContext,
     model: ServedModel,
@@ -215,7 +215,7 @@ class _ObservedEngine:
         self._engine, self._tokenizer = engine, tokenizer
         self._on_partial_text = on_partial_text
         self.name = engine.name
-        self.special_tokens: SpecialTokens = engine.special_tokens
+        self.special_tokens: StartAndEndTokenIds = engine.special_tokens
 
     def resolve_config(self, config: SearchConfig) -> SearchConfig:
         """Resolve the defaults of a search config as the engine does."""

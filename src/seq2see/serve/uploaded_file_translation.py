@@ -42,7 +42,7 @@ def extract_html_text(page: str) -> str:
     return _extract_text(lambda translator: translate_html_text(page, translator), "en", "en")
 
 
-def extract_text_by_language(
+def extract_file_text_by_language(
     content: bytes, filename: str, languages: Sequence[str], target: str
 ) -> dict[str, str]:
     """Return the translatable text of a file by each source language that it may have.
@@ -188,7 +188,7 @@ def format_content_disposition(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredFile:
+class DownloadableFile:
     """A translated file that can be downloaded."""
 
     path: Path
@@ -205,7 +205,7 @@ class DownloadStore:
         self._temporary_directory = tempfile.TemporaryDirectory(prefix="seq2see-")
         self._seconds, self._max_bytes = seconds, max_bytes
         self._lock = threading.Lock()
-        self._files: OrderedDict[str, StoredFile] = OrderedDict()
+        self._files: OrderedDict[str, DownloadableFile] = OrderedDict()
 
     @property
     def directory(self) -> Path:
@@ -219,11 +219,11 @@ class DownloadStore:
         path = self.directory / name
         path.write_bytes(content)
         with self._lock:
-            self._files[name] = StoredFile(path, filename, time.monotonic() + self._seconds)
+            self._files[name] = DownloadableFile(path, filename, time.monotonic() + self._seconds)
         self.remove_expired()
         return name
 
-    def find(self, name: str) -> StoredFile:
+    def find(self, name: str) -> DownloadableFile:
         """Return a file by the name that `add` returned.
 
         Raises:
@@ -248,7 +248,7 @@ class DownloadStore:
         """Delete all files and the directory."""
         self._temporary_directory.cleanup()
 
-    def _must_remove(self, oldest: StoredFile, now: float) -> bool:
+    def _must_remove(self, oldest: DownloadableFile, now: float) -> bool:
         if oldest.expires_at < now or len(self._files) > _MAX_STORED_FILES:
             return True
         sizes = (f.path.stat().st_size for f in self._files.values() if f.path.exists())

@@ -40,7 +40,7 @@ _SIZE_SPREAD = 0.1
 counts half. Times are noisy, and a full batch is far from small ones."""
 
 
-class BatchableTask(Hashable, Protocol):
+class BatchOperation(Hashable, Protocol):
     """A kind of work. Items of equal tasks can share a batch."""
 
     def run(self, items: Sequence[Any]) -> Sequence[Any]:
@@ -114,7 +114,7 @@ class WorkItem:
     def __init__(
         self,
         context: RequestContext,
-        task: BatchableTask,
+        task: BatchOperation,
         items: Sequence[Any],
         costs: Sequence[int],
         sequence_number: int,
@@ -191,7 +191,7 @@ class WorkItem:
 class WorkBatch:
     """Items of equal tasks that the engine processes together."""
 
-    task: BatchableTask
+    task: BatchOperation
     entries: list[tuple[WorkItem, int]]
     """Work items and the indices of their items."""
     cost: int
@@ -244,7 +244,7 @@ class _Lane:
         self.clock = clock
         self.work_items: deque[WorkItem] = deque()
 
-    def first_of(self, task: BatchableTask) -> WorkItem | None:
+    def first_of(self, task: BatchOperation) -> WorkItem | None:
         return next((each for each in self.work_items if each.task == task), None)
 
 
@@ -279,7 +279,7 @@ class WorkQueue:
     def submit(
         self,
         context: RequestContext,
-        task: BatchableTask,
+        task: BatchOperation,
         items: Sequence[Any],
         costs: Sequence[int],
     ) -> list[Any]:
@@ -359,7 +359,7 @@ class WorkQueue:
     def _enqueue(
         self,
         context: RequestContext,
-        task: BatchableTask,
+        task: BatchOperation,
         items: Sequence[Any],
         costs: Sequence[int],
     ) -> WorkItem:
@@ -525,7 +525,7 @@ class WorkerThreads:
             self._on_batch(batch, seconds)
 
 
-def run_bisecting_failures(task: BatchableTask, items: Sequence[Any]) -> list[Any]:
+def run_bisecting_failures(task: BatchOperation, items: Sequence[Any]) -> list[Any]:
     """Run a task and return one result per item.
 
     If the task raises, the items are split in halves until the failing items are isolated. The

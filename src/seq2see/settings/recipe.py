@@ -11,7 +11,7 @@ from pydantic import Field
 
 from seq2see.config import Config, deep_merge, parse_override_as_dict, prefix_field_names
 from seq2see.data.batch_loader import BatchConfig
-from seq2see.data.corpus import DataConfig
+from seq2see.data.corpus_config_and_reading import DataConfig
 from seq2see.errors import ConfigError, InputError
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig
@@ -28,7 +28,7 @@ from seq2see.training.config import (
     TrainingLimitsAndHardwareConfig,
     ValidationConfig,
 )
-from seq2see.training.optimizer import OptimizerConfig
+from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig
 from seq2see.training.schedule import ScheduleConfig
 
 _SECTIONS = (

@@ -42,7 +42,7 @@ def detector_code(language: str) -> str:
     return _ALIASES.get(code, code)
 
 
-def are_confusable(one: str, other: str) -> bool:
+def are_confusable_languages(one: str, other: str) -> bool:
     """Return whether two languages are too similar to be distinguished by one line."""
     return any({one, other} <= group for group in _CONFUSABLE)
 
@@ -75,7 +75,7 @@ class LinguaDetector:
         candidates = [code for code, _ in probabilities.most_common(_NUM_CANDIDATES)]
         detector = self._build_exact_detector(own, candidates[0])
         is_own = _compute_probabilities(detector, text)[own] > _MAX_OWN_PROBABILITY
-        if is_own or are_confusable(own, candidates[0]):
+        if is_own or are_confusable_languages(own, candidates[0]):
             return None
         detector = self._build_exact_detector(*candidates)
         return _compute_probabilities(detector, text).most_common(1)[0][0]

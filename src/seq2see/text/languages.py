@@ -112,7 +112,7 @@ _WORD = re.compile(r"\w+(?:[-'’.]\w+)*|\S")
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED_CHARACTERS}]")
 
 
-def is_word_character(character: str) -> bool:
+def is_spaced_word_character(character: str) -> bool:
     """Return whether a character after a word continues it, so that it is another word."""
     return _WORD_CHARACTER.match(character) is not None
 

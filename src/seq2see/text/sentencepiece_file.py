@@ -34,7 +34,7 @@ _LANGUAGE_TAG = re.compile(">>.+<<")
 
 
 @dataclass(frozen=True, slots=True)
-class SentencePieceInfo:
+class SentencePieceTypeAndSymbols:
     """Properties of a SentencePiece model."""
 
     model_type: str
@@ -45,7 +45,7 @@ class SentencePieceInfo:
     """The `TokenizerConfig` as JSON; None for a model of another system."""
 
 
-def read_sentencepiece_info(model: bytes) -> SentencePieceInfo:
+def read_sentencepiece_info(model: bytes) -> SentencePieceTypeAndSymbols:
     """Return the properties of a serialized model, which must be valid."""
     model_type, symbols, config_json = "unigram", [], None  # unigram is the default of the format
     for number, value in iter_protobuf_fields(model):
@@ -58,7 +58,7 @@ def read_sentencepiece_info(model: bytes) -> SentencePieceInfo:
             model_type = _MODEL_TYPES[int(trainer.get(_TRAINER_MODEL_TYPE, 1))]
         elif number == _CONFIG:
             config_json = _as_bytes(value).decode()
-    return SentencePieceInfo(model_type, tuple(symbols), config_json)
+    return SentencePieceTypeAndSymbols(model_type, tuple(symbols), config_json)
 
 
 def embed_config(model: bytes, config_json: str) -> bytes:

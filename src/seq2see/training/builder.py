@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from seq2see.bundle import Bundle, SpecialTokens
-from seq2see.data.batch_loader import BatchLoader, SubwordDropoutResampler, lookup_encoded_ids
+from seq2see.bundle import Bundle, StartAndEndTokenIds
+from seq2see.data.batch_loader import BatchLoader, SubwordDropoutResampler, lookup_encoded_pairs
 from seq2see.data.batch_sampler import BatchSampler, DataPosition
-from seq2see.data.corpus import Corpus, CorpusConfig
+from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
 from seq2see.data.encoded_corpus import (
     EncodedCorpus,
     EncodingOptions,
@@ -25,9 +25,9 @@ from seq2see.errors import ConfigError, InputError
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PAD_ID, TokenizerPair
 from seq2see.training.config import RunConfig, expand_variables_in_model_path
-from seq2see.training.distributed import WorkerGroup, choose_dtype
+from seq2see.training.distributed import WorkerCommunicator, choose_dtype
 from seq2see.training.objective import Objective
-from seq2see.training.optimizer import build_optimizer
+from seq2see.training.optimizers_and_gradient_clipping import build_optimizer
 from seq2see.training.run_directory import RunDirectory
 from seq2see.training.schedule import build_schedule
 from seq2see.training.trainer import ModelUpdater, mix_seeds
@@ -94,7 +94,9 @@ def find_component_length_limits(config: ModelConfig) -> dict[str, int]:
     return {name: limit for name, limit in limits.items() if limit is not None}
 
 
-def apply_finetuning_overrides(config: ModelConfig, overrides: Mapping[str, Any]) -> ModelConfig:
+def override_finetuned_model_config(
+    config: ModelConfig, overrides: Mapping[str, Any]
+) -> ModelConfig:
     """Return the config of a model to fine-tune, with `overrides` applied.
 
     Raise ConfigError if anything except dropout would change.
@@ -126,7 +128,7 @@ def _load_trainable(path: str | None, base_directory: Path, key: str) -> Bundle 
     if path is None:
         return None
     bundle = Bundle.load(expand_variables_in_model_path(path, base_directory, key))
-    if bundle.special_tokens != SpecialTokens() or bundle.config.pad_id != PAD_ID:
+    if bundle.special_tokens != StartAndEndTokenIds() or bundle.config.pad_id != PAD_ID:
         raise InputError(
             f"`{key}` must be a model that was trained by seq2see, but {path} uses other special "
             "tokens"
@@ -138,7 +140,7 @@ class RunBuilder:
     """Builds the parts of a run. The main process writes files; the other workers read them."""
 
     def __init__(
-        self, run_config: RunConfig, directory: RunDirectory, workers: WorkerGroup
+        self, run_config: RunConfig, directory: RunDirectory, workers: WorkerCommunicator
     ) -> None:
         self.run_config = run_config
         self.directory = directory
@@ -198,7 +200,7 @@ class RunBuilder:
         The corpora of a run that is resumed were checked when it started.
         """
         if bundle := self.pretrained_models.init_from:
-            apply_finetuning_overrides(bundle.config, self.run_config.model_overrides)
+            override_finetuned_model_config(bundle.config, self.run_config.model_overrides)
         if not self.directory.has_run:
             self.pretrained_models.check_max_length(self.run_config.batches.max_length)
             check_not_empty_or_swapped(
@@ -278,7 +280,7 @@ class RunBuilder:
     def model_config(self) -> ModelConfig:
         """Model config for the vocabulary of the tokenizers, or of the model to fine-tune."""
         if bundle := self.pretrained_models.init_from:
-            return apply_finetuning_overrides(bundle.config, self.run_config.model_overrides)
+            return override_finetuned_model_config(bundle.config, self.run_config.model_overrides)
         source, target = self.tokenizers.source, self.tokenizers.target
         target_vocab_size = None if self.tokenizers.is_joint else target.vocab_size
         return self.run_config.build_model_config(source.vocab_size, target_vocab_size)
@@ -339,7 +341,7 @@ class RunBuilder:
         lookup = (
             SubwordDropoutResampler(rate, self.run_config.training.seed)
             if rate
-            else lookup_encoded_ids
+            else lookup_encoded_pairs
         )
         return BatchLoader(
             self.encoded_corpora, self.batch_sampler, lookup, self.workers.data_shard

@@ -25,7 +25,7 @@ from torch.optim import Optimizer
 from seq2see.bundle.files import fsync_path, write_with_default_permissions
 from seq2see.errors import InputError, TrainingError
 from seq2see.training.config import CheckpointConfig
-from seq2see.training.distributed import WorkerGroup, copy_into, full_tensor, shard_like
+from seq2see.training.distributed import WorkerCommunicator, copy_into, full_tensor, shard_like
 from seq2see.training.trainer import TrainingProgress, UpdateReport
 
 STATE_FILE = "state.json"
@@ -367,7 +367,7 @@ class CheckpointSaver:
         checkpoints: CheckpointDirectory,
         config: CheckpointConfig,
         parts: Mapping[str, Checkpointable],
-        workers: WorkerGroup,
+        workers: WorkerCommunicator,
         best_update: Callable[[], int],
     ) -> None:
         self._checkpoints = checkpoints

@@ -13,12 +13,12 @@ from pydantic import Field
 
 from seq2see.config import Config
 from seq2see.data.batch_loader import BatchConfig
-from seq2see.data.corpus import DataConfig
+from seq2see.data.corpus_config_and_reading import DataConfig
 from seq2see.errors import ConfigError, InputError
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig
 from seq2see.text import TokenizerConfig
-from seq2see.training.optimizer import OptimizerConfig
+from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig
 from seq2see.training.run_directory import RecipeCompleter
 from seq2see.training.schedule import ScheduleConfig
 

@@ -85,7 +85,7 @@ def copy_to_unsharded_model(model: nn.Module, target: nn.Module) -> None:
         copy_into(full_tensor(values), tensor)
 
 
-class WorkerGroup:
+class WorkerCommunicator:
     """The worker processes of a run and their collectives. This base class has one process."""
 
     rank = 0
@@ -169,7 +169,7 @@ class WorkerGroup:
         return []
 
 
-class DdpWorkerGroup(WorkerGroup):
+class DdpCommunicator(WorkerCommunicator):
     """Several processes with a copy of the model each (DistributedDataParallel)."""
 
     def __init__(self) -> None:
@@ -264,7 +264,7 @@ def _build_ddp_buckets(module: DistributedDataParallel) -> None:
     module.zero_grad()
 
 
-class FsdpWorkerGroup(DdpWorkerGroup):
+class FsdpCommunicator(DdpCommunicator):
     """Several processes with a shard of the weights each (FSDP2)."""
 
     def wrap_module(self, objective: Objective) -> nn.Module:

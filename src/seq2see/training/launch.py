@@ -34,15 +34,15 @@ from seq2see.errors import ConfigError, Seq2SeeError, TrainingError
 from seq2see.progress_callbacks import MessageCallback
 from seq2see.training.config import RunConfig
 from seq2see.training.distributed import (
-    DdpWorkerGroup,
-    FsdpWorkerGroup,
-    WorkerGroup,
+    DdpCommunicator,
+    FsdpCommunicator,
+    WorkerCommunicator,
     torchrun_agent_id,
 )
 from seq2see.training.run_directory import RunDirectory, RunPlan
 from seq2see.training.trainer import TrainingProgress, signals_as_errors
 from seq2see.training.training_log import LogDestination
-from seq2see.training.training_session import RunOutcome, prepare_run_files, train_as_worker
+from seq2see.training.training_session import RunEnding, prepare_run_files, train_as_worker
 
 _SHUTDOWN_SECONDS = 600
 """Time that the agent gives the workers to validate and save before it kills them."""
@@ -86,11 +86,11 @@ class WorkerArguments:
 class WorkerResult:
     """What a worker process returns: the outcome of the run, or the error that ended it."""
 
-    outcome: RunOutcome | None = None
+    outcome: RunEnding | None = None
     error: str = ""
     is_config_error: bool = False
 
-    def get_outcome(self) -> RunOutcome:
+    def get_outcome(self) -> RunEnding:
         """Return the outcome; raise ConfigError or TrainingError if there was an error."""
         if self.error:
             raise ConfigError([self.error]) if self.is_config_error else TrainingError(self.error)
@@ -98,7 +98,7 @@ class WorkerResult:
         return self.outcome
 
 
-def train_run(arguments: WorkerArguments, resume: bool, on_message: MessageCallback) -> RunOutcome:
+def train_run(arguments: WorkerArguments, resume: bool, on_message: MessageCallback) -> RunEnding:
     """Prepare a run, train it in as many processes as it needs, and return how it ended.
 
     In a process that torchrun has started, train as one worker of torchrun's group. torchrun
@@ -225,10 +225,10 @@ def _logging_disabled() -> Iterator[None]:
 
 
 @contextmanager
-def join_worker_group(fsdp: bool = False) -> Iterator[WorkerGroup]:
+def join_worker_group(fsdp: bool = False) -> Iterator[WorkerCommunicator]:
     """Join the process group of torchrun's workers, or yield a group of this process only."""
     if "WORLD_SIZE" not in os.environ:
-        yield WorkerGroup()
+        yield WorkerCommunicator()
         return
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     store, rank, world_size = next(rendezvous("env://", timeout=_GROUP_TIMEOUT))
@@ -237,7 +237,7 @@ def join_worker_group(fsdp: bool = False) -> Iterator[WorkerGroup]:
         backend, store=store, rank=rank, world_size=world_size, timeout=_GROUP_TIMEOUT
     )
     try:
-        yield FsdpWorkerGroup() if fsdp else DdpWorkerGroup()
+        yield FsdpCommunicator() if fsdp else DdpCommunicator()
     finally:
         dist.destroy_process_group()
         time.sleep(_GLOO_RELEASE_SECONDS)

@@ -19,8 +19,8 @@ from seq2see.data.batch_loader import Batch, BatchLoader, UpdateBatches
 from seq2see.data.batch_sampler import START_POSITION, DataPosition
 from seq2see.errors import TrainingError
 from seq2see.loss import LossSum
-from seq2see.training.distributed import WorkerGroup
-from seq2see.training.optimizer import scale_and_clip_gradients
+from seq2see.training.distributed import WorkerCommunicator
+from seq2see.training.optimizers_and_gradient_clipping import scale_and_clip_gradients
 from seq2see.training.schedule import LearningRateSchedule
 
 
@@ -79,7 +79,7 @@ class ModelUpdater:
         schedule: LearningRateSchedule,
         max_grad_norm: float,
         seed: int,
-        workers: WorkerGroup,
+        workers: WorkerCommunicator,
     ) -> None:
         self.objective = objective
         self.optimizer = optimizer
@@ -198,7 +198,7 @@ class UpdateLimit:
 class SignalHandler:
     """Listener that stops after the update in which a worker received SIGINT or SIGTERM."""
 
-    def __init__(self, workers: WorkerGroup) -> None:
+    def __init__(self, workers: WorkerCommunicator) -> None:
         self._workers = workers
         self._signal_name: str | None = None
         self._received_at = 0.0

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from seq2see.bundle import Bundle, DatasetInfo, Provenance, ReportedScore
-from seq2see.data.corpus import Corpus
+from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.engines.ctranslate2_engine import PROBE_FILE
 from seq2see.engines.loading import STOP_RULE_NOTE
 from seq2see.errors import InputError
@@ -30,13 +30,13 @@ from seq2see.training.checkpoints import (
     OptimizerCheckpointAdapter,
 )
 from seq2see.training.config import RunConfig
-from seq2see.training.distributed import WorkerGroup
+from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
-from seq2see.training.process_and_update_planning import (
+from seq2see.training.process_and_update_counts import (
     FINAL_EVALUATION,
     choose_processes,
     choose_threads,
-    plan_run,
+    plan_processes_and_updates,
     read_torchrun_world_size_or_zero,
 )
 from seq2see.training.run_directory import RunDirectory, RunPlan
@@ -181,7 +181,7 @@ ProgressDisplayFactory = Callable[[RunPlan, TrainingProgress], LogDestination]
 
 
 @dataclass(frozen=True, slots=True)
-class RunOutcome:
+class RunEnding:
     """How a run ended."""
 
     reason: str
@@ -193,7 +193,7 @@ class RunOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessCountAndNotes:
+class ProcessCountAndRunNotes:
     """What is known about a run before its workers start."""
 
     processes: int
@@ -204,7 +204,7 @@ class ProcessCountAndNotes:
 
 def prepare_run_files(
     run_config: RunConfig, directory: RunDirectory, resume: bool
-) -> ProcessCountAndNotes:
+) -> ProcessCountAndRunNotes:
     """Check the settings and the data, and write all files that the workers read.
 
     Raise ConfigError or InputError if the run cannot be started or resumed.
@@ -216,14 +216,14 @@ def prepare_run_files(
         )
     if not directory.has_run:
         directory.check_can_start()
-    builder = RunBuilder(run_config, directory, WorkerGroup())
+    builder = RunBuilder(run_config, directory, WorkerCommunicator())
     builder.check_inputs()
     plan = _load_plan(builder) if directory.has_run else None
     directory.path.mkdir(parents=True, exist_ok=True)
     with directory.lock():
         builder.prepare_files()
     processes = plan.processes if plan else _choose_processes(builder)
-    return ProcessCountAndNotes(
+    return ProcessCountAndRunNotes(
         processes, [*_notes(builder, read_torchrun_world_size_or_zero() or processes)]
     )
 
@@ -254,10 +254,10 @@ def _choose_processes(builder: RunBuilder) -> int:
 def train_as_worker(
     run_config: RunConfig,
     directory: RunDirectory,
-    workers: WorkerGroup,
+    workers: WorkerCommunicator,
     create_display: ProgressDisplayFactory,
     may_choose_processes: bool = True,
-) -> RunOutcome | None:
+) -> RunEnding | None:
     """Train as one of the workers, from the start or from the last checkpoint.
 
     With `may_choose_processes`, the main process continues alone if that is faster; the other
@@ -271,10 +271,10 @@ def train_as_worker(
 def _run_training(
     run_config: RunConfig,
     directory: RunDirectory,
-    workers: WorkerGroup,
+    workers: WorkerCommunicator,
     create_display: ProgressDisplayFactory,
     may_choose_processes: bool,
-) -> RunOutcome | None:
+) -> RunEnding | None:
     tune_malloc()
     threads = choose_threads(
         run_config.training.threads, workers.local_world_size, may_choose_processes
@@ -288,7 +288,7 @@ def _run_training(
         if not workers.is_main:
             return None
         workers.free_shared_memory()
-        workers = WorkerGroup()
+        workers = WorkerCommunicator()
         builder = RunBuilder(run_config, directory, workers)
     workers.uses_shared_memory = plan.uses_shared_memory
     torch.set_num_threads(plan.threads)
@@ -299,7 +299,7 @@ def _load_or_make_plan(builder: RunBuilder, may_choose_processes: bool) -> RunPl
     """Return the plan of a run that is resumed, or make and store the plan of a new run."""
     if builder.workers.broadcast(builder.directory.has_run):
         return _load_plan(builder)
-    plan, run_config = plan_run(builder, may_choose_processes), builder.run_config
+    plan, run_config = plan_processes_and_updates(builder, may_choose_processes), builder.run_config
     checksums = run_config.model_checksums, builder.corpus_fingerprints
     agents = builder.workers.torchrun_agents()
     builder.workers.run_on_main(
@@ -355,13 +355,13 @@ class TrainingSession:
             lambda: self.validator.best_update,
         )
 
-    def run(self) -> RunOutcome:
+    def run(self) -> RunEnding:
         """Train until the end or an interruption; at the end, write the model directory."""
         reason = self._already_ended() or self._train()
         if reason.is_final:
             result = FinalModelWriter(self.builder, self.objective, self.log, self.progress)
             result.write(self.checkpointer.final_weights())
-        return RunOutcome(reason.text, self.progress.update, reason.is_final)
+        return RunEnding(reason.text, self.progress.update, reason.is_final)
 
     def _already_ended(self) -> StopReason | None:
         """Return the stop reason of a run that was interrupted after its last update."""

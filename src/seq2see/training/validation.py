@@ -20,7 +20,7 @@ from seq2see.evaluate import compute_bleu_and_chrf
 from seq2see.search import LengthConfig, SearchConfig, StopRule
 from seq2see.text import PackedIds, TokenizerPair
 from seq2see.training.config import ValidationConfig
-from seq2see.training.distributed import WorkerGroup
+from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
 from seq2see.training.trainer import StopReason, TrainingProgress, UpdateReport
 from seq2see.translator import Translator
@@ -59,7 +59,7 @@ class CorpusEvaluator:
         encoded_corpus: EncodedCorpus,
         tokenizers: TokenizerPair,
         languages: tuple[str, str],
-        workers: WorkerGroup,
+        workers: WorkerCommunicator,
         build_unsharded: Callable[[], Objective],
         batch_config: BatchConfig,
     ) -> None:

@@ -5,7 +5,7 @@ from seq2see.translator.translation import (
     AlignmentLink,
     PairScore,
     ScoredToken,
-    SentenceOffsets,
+    SentencePairOffsets,
     Translation,
     TranslationFlag,
 )
@@ -15,7 +15,7 @@ __all__ = [
     "AlignmentLink",
     "PairScore",
     "ScoredToken",
-    "SentenceOffsets",
+    "SentencePairOffsets",
     "Translation",
     "TranslationFlag",
     "TranslationOptions",

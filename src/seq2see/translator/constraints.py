@@ -15,7 +15,11 @@ from torch.nn import functional as F
 from seq2see.search import Beam, Phrase, SentenceSearchInput, StepProcessor
 from seq2see.search.step_processors import PHRASE_PAD, pad_phrases
 from seq2see.text import Tokenizer
-from seq2see.text.languages import UNSPACED_CHARACTERS, is_word_character, is_written_without_spaces
+from seq2see.text.languages import (
+    UNSPACED_CHARACTERS,
+    is_spaced_word_character,
+    is_written_without_spaces,
+)
 from seq2see.text.tokenizer import find_offsets_in_decoded_text
 from seq2see.translator.options import TranslationOptions
 
@@ -39,12 +43,12 @@ class PhrasePattern:
     def __init__(self, phrase: str, *, ignore_case: bool = False) -> None:
         self._words = phrase.split()
         self._flags = re.IGNORECASE if ignore_case else 0
-        self._starts_word = is_word_character(phrase.lstrip()[0])
-        self._ends_word = is_word_character(phrase.rstrip()[-1])
+        self._starts_word = is_spaced_word_character(phrase.lstrip()[0])
+        self._ends_word = is_spaced_word_character(phrase.rstrip()[-1])
 
     @property
     def index_key(self) -> str:
-        """A key that `compute_lookup_keys` returns for every text with this phrase."""
+        """A key that `compute_phrase_start_keys` returns for every text with this phrase."""
         first = self._words[0]
         match = _FIRST_WORD.match(first)
         assert match is not None
@@ -66,8 +70,8 @@ class PhrasePattern:
 
     def _has_word_boundaries(self, text: str, start: int, end: int) -> bool:
         before, after = text[max(0, start - 1) : start], text[end : end + 1]
-        return not (self._starts_word and is_word_character(before)) and not (
-            self._ends_word and is_word_character(after)
+        return not (self._starts_word and is_spaced_word_character(before)) and not (
+            self._ends_word and is_spaced_word_character(after)
         )
 
     @cached_property
@@ -91,12 +95,12 @@ class PhraseIndex:
 
     def find_matches(self, text: str) -> list[int]:
         """Return the sorted indices of the phrases that occur in a text."""
-        keys = compute_lookup_keys(text)
+        keys = compute_phrase_start_keys(text)
         candidates = (index for key in keys for index in self._by_key.get(key, ()))
         return [index for index in sorted(candidates) if self._patterns[index].find_first(text)]
 
 
-def compute_lookup_keys(text: str) -> set[str]:
+def compute_phrase_start_keys(text: str) -> set[str]:
     """Return all possible beginnings of phrases in a text, with case folded.
 
     These are its words and all other characters, each alone and with the following character,
@@ -118,7 +122,7 @@ def _fold_character(character: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class WordBoundaryProcessor(StepProcessor):
+class RequiredPhraseBoundaryProcessor(StepProcessor):
     """Forbids the continuation of the last word of a required phrase at its first occurrence.
 
     Otherwise "▁Herr in" would satisfy "▁Herr". After the phrase has occurred as whole words,
@@ -133,7 +137,7 @@ class WordBoundaryProcessor(StepProcessor):
     @classmethod
     def from_phrases(
         cls, required: Sequence[Sequence[Phrase]], continues_word_V: Tensor
-    ) -> WordBoundaryProcessor:
+    ) -> RequiredPhraseBoundaryProcessor:
         """Build the processor from the required phrases of each source."""
         reversed_phrases = [[phrase[::-1] for phrase in source] for source in required]
         return cls(pad_phrases(reversed_phrases, continues_word_V.device).flip(2), continues_word_V)
@@ -214,7 +218,11 @@ class LexicalConstraints:
         required = [search_input.required for search_input in inputs]
         if not any(required):
             return ()
-        return [WordBoundaryProcessor.from_phrases(required, self._continues_word_V.to(device))]
+        return [
+            RequiredPhraseBoundaryProcessor.from_phrases(
+                required, self._continues_word_V.to(device)
+            )
+        ]
 
     @cached_property
     def _continues_word_V(self) -> Tensor:
@@ -255,4 +263,4 @@ class GlossaryTarget:
 def _is_continuation(piece: str) -> bool:
     """Return whether a piece may continue the word before it; bytes may."""
     is_byte = len(piece) == 6 and piece.startswith("<0x")
-    return is_byte or is_word_character(piece[:1] or " ")
+    return is_byte or is_spaced_word_character(piece[:1] or " ")

@@ -19,7 +19,7 @@ from seq2see.translator.options import SplitMode
 from seq2see.translator.translation import (
     AlignmentLink,
     ScoredToken,
-    SentenceOffsets,
+    SentencePairOffsets,
     Translation,
     TranslationFlag,
 )
@@ -180,9 +180,9 @@ def _weighted_mean(scores: Sequence[float], weights: Sequence[int]) -> float:
     return total / sum(weights)
 
 
-def _align_sentence(part: Translation, span: TextSpan, start: int) -> SentenceOffsets:
+def _align_sentence(part: Translation, span: TextSpan, start: int) -> SentencePairOffsets:
     end = start + len(part.text)
-    return SentenceOffsets(
+    return SentencePairOffsets(
         span.start, span.end, start, end, part.log_prob, part.flags, part.unmet_constraints
     )
 

@@ -50,7 +50,7 @@ class AlignmentLink:
 
 
 @dataclass(frozen=True, slots=True)
-class SentenceOffsets:
+class SentencePairOffsets:
     """Character offsets of a sentence in the source and of its translation."""
 
     source_start: int
@@ -84,7 +84,7 @@ class Translation:
     """Glossary terms that the text lacks, and forbidden phrases that it contains."""
     error: str | None = None
     """Why there is no translation; `text` is empty then."""
-    sentences: tuple[SentenceOffsets, ...] = ()
+    sentences: tuple[SentencePairOffsets, ...] = ()
     """Offsets of each sentence. Empty if they are not known, as after pivot translation."""
 
 

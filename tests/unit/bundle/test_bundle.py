@@ -21,7 +21,7 @@ from seq2see.bundle import (
     DatasetInfo,
     Provenance,
     ReportedScore,
-    SpecialTokens,
+    StartAndEndTokenIds,
     bundle,
     files,
 )
@@ -117,7 +117,7 @@ def test_loaded_bundle_equals_saved_bundle(kind: str, joint: TokenizerPair, tmp_
     assert loaded.config == ours.config
     assert loaded.tokenizers.is_joint
     assert loaded.tokenizers.fingerprint == joint.fingerprint
-    assert (loaded.languages, loaded.special_tokens) == (("en", "fr"), SpecialTokens())
+    assert (loaded.languages, loaded.special_tokens) == (("en", "fr"), StartAndEndTokenIds())
     assert (loaded.max_length, loaded.provenance) == (99, ORIGIN)
 
 
@@ -246,7 +246,7 @@ def test_mismatched_parts_raise_an_error(joint: TokenizerPair, apart: TokenizerP
     with pytest.raises(
         InputError, match="`special_tokens.decoder_start_id` must be below 320, but is 320"
     ):
-        replace(ours, special_tokens=SpecialTokens(decoder_start_id=320))
+        replace(ours, special_tokens=StartAndEndTokenIds(decoder_start_id=320))
     with pytest.raises(ConfigError, match="`max_length` must be at least 1"):
         replace(ours, max_length=0)
     with pytest.raises(ConfigError, match="`languages"):

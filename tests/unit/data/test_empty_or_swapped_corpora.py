@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2see.data.corpus import Corpus, CorpusConfig
+from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
 from seq2see.data.quality import empty_or_swapped_corpora
 from seq2see.data.quality.empty_or_swapped_corpora import (
     SAMPLE_SIZE,

@@ -19,7 +19,7 @@ from seq2see.data.batch_loader import (
     WorkerShard,
 )
 from seq2see.data.batch_sampler import BatchSampler, DataPosition
-from seq2see.data.corpus import Corpus, CorpusConfig
+from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
 from seq2see.data.encoded_corpus import EncodedCorpus, EncodingOptions, SkippedPairs, encode_corpus
 from seq2see.errors import ConfigError, InputError
 from seq2see.text import BOS_ID, EOS_ID, PAD_ID, PackedIds, TokenizerConfig, TokenizerPair

@@ -24,8 +24,8 @@ from seq2see.data.fables import (
 from seq2see.data.fables.lexicon import ADJECTIVES, NOUNS
 from seq2see.data.fables.morphology import build_conjugation
 from seq2see.data.fables.phrases_and_clauses import (
-    build_words_with_keys,
     contract_and_elide,
+    split_into_aligned_words,
     use_prevocalic_forms,
 )
 from seq2see.data.fables.pronoun_minimal_pairs import PRONOUN_FRAMES
@@ -243,7 +243,9 @@ def test_english_has_no_article_or_auxiliary_errors(mistake: str) -> None:
     ],
 )
 def test_elision_and_contraction(plain: str, right: str) -> None:
-    assert " ".join(word.text for word in contract_and_elide(build_words_with_keys(plain))) == right
+    assert (
+        " ".join(word.text for word in contract_and_elide(split_into_aligned_words(plain))) == right
+    )
 
 
 @pytest.mark.parametrize(
@@ -259,7 +261,8 @@ def test_elision_and_contraction(plain: str, right: str) -> None:
 )
 def test_prevocalic_forms(plain: str, right: str) -> None:
     assert (
-        " ".join(word.text for word in use_prevocalic_forms(build_words_with_keys(plain))) == right
+        " ".join(word.text for word in use_prevocalic_forms(split_into_aligned_words(plain)))
+        == right
     )
 
 

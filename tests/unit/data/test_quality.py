@@ -20,7 +20,7 @@ from seq2see.data.quality.analysis import (
     analyze_corpus,
 )
 from seq2see.data.quality.config import RULES, QualityConfig
-from seq2see.data.quality.languages import find_wrong_script
+from seq2see.data.quality.languages import detect_unexpected_script
 from seq2see.data.quality.line_shifts import find_line_shifts
 from seq2see.data.quality.model_suggestion import suggest_model
 from seq2see.data.quality.report import CorpusFinding, CorpusReport, Distribution
@@ -30,7 +30,7 @@ from seq2see.data.quality.rules import (
     have_conflicting_numbers,
 )
 from seq2see.data.quality.statistics_and_models import LengthRatioModel, collect_per_pair_statistics
-from seq2see.data.quality.words import compute_match_key, extract_words
+from seq2see.data.quality.words_and_word_ids import compute_match_key, extract_words
 from seq2see.data.readers import SentencePair
 from seq2see.errors import ConfigError, InputError
 from seq2see.text import Tokenizer, TokenizerConfig, TokenizerPair
@@ -649,11 +649,13 @@ def test_number_mismatches_are_found(source: str, target: str, differ: bool) -> 
 
 def test_other_scripts_are_found() -> None:
     latin, han = frozenset({"LATIN"}), frozenset({"CJK"})
-    assert find_wrong_script("Ærøskøbing – „œuvre“", latin) is None
-    assert find_wrong_script("Привет, мир", latin) == "CYRILLIC"
-    assert find_wrong_script("《The Doors: Live at The Hollywood Bowl 1968》海报", han) is None
-    assert find_wrong_script("Two old brooms", han) == "LATIN"
-    assert find_wrong_script("123 !", latin) is None
+    assert detect_unexpected_script("Ærøskøbing – „œuvre“", latin) is None
+    assert detect_unexpected_script("Привет, мир", latin) == "CYRILLIC"
+    assert (
+        detect_unexpected_script("《The Doors: Live at The Hollywood Bowl 1968》海报", han) is None
+    )
+    assert detect_unexpected_script("Two old brooms", han) == "LATIN"
+    assert detect_unexpected_script("123 !", latin) is None
 
 
 def test_words_and_match_keys() -> None:

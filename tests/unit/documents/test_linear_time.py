@@ -16,7 +16,7 @@ from seq2see.documents import translate_html, translate_text
 from seq2see.documents.docx_translation import translate_file_content as translate_docx
 from seq2see.documents.markup import IndexRange
 from seq2see.documents.markup_transfer import TokenRangeAllocator
-from seq2see.documents.placeholders import find_placeholders
+from seq2see.documents.placeholder_removal_and_insertion import find_placeholders
 from seq2see.documents.po_translation import translate_file_content as translate_po
 from seq2see.documents.subtitle_translation import translate_file_content as translate_subtitles
 from seq2see.documents.unit_translator import TextUnitTranslator

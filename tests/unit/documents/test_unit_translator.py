@@ -18,7 +18,7 @@ from seq2see.documents import (
     translate_protected,
     translate_text,
 )
-from seq2see.documents.html_tokenizer import parse_attributes, tokenize_html
+from seq2see.documents.html_tokenizer import find_attribute_value_spans, tokenize_html
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.model import ModelConfig, Transformer
@@ -192,7 +192,7 @@ def test_translation_cannot_add_tags() -> None:
     (tag,) = [
         token.raw for token in tokenize_html(page) if token.name == "p" and token.kind == "start"
     ]
-    assert [one.name for one in parse_attributes(tag)] == ["title", "alt"]
+    assert [one.name for one in find_attribute_value_spans(tag)] == ["title", "alt"]
 
 
 def test_inline_code_is_copied_and_moves_with_its_sentence() -> None:

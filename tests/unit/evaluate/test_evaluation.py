@@ -12,9 +12,9 @@ import torch
 from sacrebleu.metrics.base import Metric
 
 from seq2see import metrics
-from seq2see.bundle import Bundle, Provenance, SpecialTokens
+from seq2see.bundle import Bundle, Provenance, StartAndEndTokenIds
 from seq2see.data import fables
-from seq2see.data.corpus import Corpus, CorpusConfig
+from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
 from seq2see.data.fables import FableSentencePair
 from seq2see.engines.loading import load_torch_engine
 from seq2see.errors import InputError
@@ -357,7 +357,7 @@ def words() -> TokenizerPair:
 def test_best_head_is_found(words) -> None:
     pieces = [len(words.source.encode(text)) for text in (FABLE.source, FABLE.target)]
     assert pieces == [4, 4]
-    scorer = FixedAttentionScorer(None, words, SpecialTokens())
+    scorer = FixedAttentionScorer(None, words, StartAndEndTokenIds())
     assert scorer.find_best_head([FABLE]) == (0, 1)
     scores = scorer.score_heads([FABLE])
     assert scores[0][1].aer == 0
@@ -392,7 +392,7 @@ def test_alignment_score_does_not_depend_on_batch(words) -> None:
     config = {"d_model": 16, "d_ff": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 2}
     size = words.source.vocab_size
     model = Transformer.from_config(ModelConfig(vocab_size=size, **config)).eval()
-    scorer = HeadAlignmentScorer(model, words, SpecialTokens(source_bos_id=3))
+    scorer = HeadAlignmentScorer(model, words, StartAndEndTokenIds(source_bos_id=3))
     cases = fables.load_fables_split("test", short=True)[:12]
     together = scorer.score_heads(cases)
     assert [len(heads) for heads in together] == [3, 3]

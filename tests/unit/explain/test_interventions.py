@@ -22,7 +22,7 @@ from seq2see.explain import (
     ForceContinuation,
     Intervention,
     MaskKeys,
-    ScaleScores,
+    ScaleAttentionScores,
     ShiftPositions,
     Trace,
     TraceOptions,
@@ -53,7 +53,7 @@ EVERYTHING: list[Intervention] = [
     AblateHeads(stack="encoder", layer=0, attention="self", heads=(1,)),
     AblateSublayer(stack="decoder", layer=0, sublayer="cross"),
     AblateLayer(stack="decoder", layer=1),
-    ScaleScores(stack="decoder", layer=0, attention="self", factor=0.5),
+    ScaleAttentionScores(stack="decoder", layer=0, attention="self", factor=0.5),
     MaskKeys(stack="decoder", attention="self", keys=(1,)),
     AblatePositions(stack="encoder"),
 ]
@@ -169,7 +169,7 @@ def test_scaled_scores_equal_another_scale(variant: str) -> None:
     net = model(variant)
     scaled = deepcopy(net)
     scaled.encoder.layers[0].attention.attention.scale *= 3  # type: ignore[union-attr,operator]
-    scaling = ScaleScores(stack="encoder", layer=0, attention="self", factor=3.0)
+    scaling = ScaleAttentionScores(stack="encoder", layer=0, attention="self", factor=3.0)
     close(logits(copy_model_with_interventions(net, [scaling])), logits(scaled))
     halves = [scaling.replace(factor=1.5), scaling.replace(factor=2.0)]
     close(logits(copy_model_with_interventions(net, halves)), logits(scaled))
@@ -233,7 +233,7 @@ def test_shifted_positions_equal_shifted_position_table() -> None:
             "`heads` must be from",
         ),
         (
-            ScaleScores(stack="encoder", layer=0, attention="cross", factor=1.0),
+            ScaleAttentionScores(stack="encoder", layer=0, attention="cross", factor=1.0),
             "must be in the decoder",
         ),
         (AblateSublayer(stack="encoder", layer=0, sublayer="cross"), "must be in the decoder"),
@@ -294,7 +294,9 @@ def test_trace_without_interventions_equals_plain_attention_exactly() -> None:
         options=TraceOptions(layers="all"),
     )
     assert_same_numbers(trace_with(), plain)
-    unchanged = trace_with(ScaleScores(stack="decoder", layer=0, attention="cross", factor=1.0))
+    unchanged = trace_with(
+        ScaleAttentionScores(stack="decoder", layer=0, attention="cross", factor=1.0)
+    )
     assert_same_numbers(unchanged, plain)
     assert unchanged.intervention_effect is not None
     assert (
@@ -330,7 +332,7 @@ def test_trace_contains_effect_of_interventions() -> None:
 
 def test_scale_zero_gives_uniform_weights() -> None:
     trace = trace_with(
-        ScaleScores(stack="decoder", layer=1, attention="cross", heads=(1,), factor=0.0)
+        ScaleAttentionScores(stack="decoder", layer=1, attention="cross", heads=(1,), factor=0.0)
     )
     weights = trace.attention_map("decoder", 1, "cross").weights
     np.testing.assert_allclose(weights[1], 1 / weights.shape[2], rtol=1e-6)
@@ -392,7 +394,7 @@ def test_masked_keys_beyond_the_source_are_rejected(stack: Any, attention: Any) 
 
 def test_trace_has_no_scale_if_heads_differ() -> None:
     trace = trace_with(
-        ScaleScores(stack="decoder", layer=1, attention="cross", heads=(1,), factor=0.5)
+        ScaleAttentionScores(stack="decoder", layer=1, attention="cross", heads=(1,), factor=0.5)
     )
     assert trace.attention_map("decoder", 1, "cross").scale is None
     assert trace.attention_map("decoder", 0, "cross").scale == pytest.approx(8**-0.5)
@@ -447,7 +449,7 @@ ADDRESSES: Sequence[tuple[str, str, Intervention]] = [
     (
         "scale_scores",
         "decoder.1.cross=0.5",
-        ScaleScores(stack="decoder", layer=1, attention="cross", factor=0.5),
+        ScaleAttentionScores(stack="decoder", layer=1, attention="cross", factor=0.5),
     ),
     ("mask_keys", "decoder.cross=4,5", MaskKeys(stack="decoder", attention="cross", keys=(4, 5))),
     (

@@ -17,7 +17,7 @@ from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError
 from seq2see.explain import ExplainedModel, Trace, TraceOptions, explain, trace_translation
 from seq2see.explain.trace_builder import summarize_heads
-from seq2see.explain.word_grouping_and_alternatives import mark_word_starts
+from seq2see.explain.word_grouping_and_word_alternatives import mark_word_starts
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import LengthConfig, SearchConfig
 from seq2see.text import TokenizerConfig, TokenizerPair

@@ -32,7 +32,7 @@ from seq2see.explain import (
 from seq2see.explain.head_ablation import (
     HeadImportance,
     HeadImportanceReport,
-    compute_contrastive_scores,
+    compute_contrastive_log_prob_differences,
 )
 from seq2see.explain.pronoun_test import (
     PronounReport,
@@ -131,7 +131,7 @@ def test_figure_of_one_head(tmp_path: Path) -> None:
         cached_trace().attention_map("encoder", 9, "self")
 
 
-@pytest.mark.skipif(len(draw.find_figure_fonts()) < 2, reason="no Chinese font is installed")
+@pytest.mark.skipif(len(draw.choose_figure_fonts()) < 2, reason="no Chinese font is installed")
 def test_chinese_labels_use_a_font_with_these_characters(tmp_path: Path) -> None:
     """matplotlib warns about missing characters, and warnings are errors."""
     cached_trace().save(tmp_path / "a.png")
@@ -243,7 +243,7 @@ def test_examples_of_the_pronoun_report() -> None:
         for f in fables.load_pronoun_cases("test", True)[:12]
         if f.pronoun
     ]
-    scores = compute_contrastive_scores(explained, [pair for pair in pairs if pair])
+    scores = compute_contrastive_log_prob_differences(explained, [pair for pair in pairs if pair])
     assert report.accuracy.count == sum(value > 0 for value in scores)
 
 

@@ -29,7 +29,7 @@ from seq2see.search.beam_search import (
     BestFinishedStopping,
     ExactStopping,
     StoppingState,
-    compute_statuses_and_next_beams,
+    compute_candidate_statuses_and_beams,
     find_active_rows,
     separate_finished_and_surviving,
 )
@@ -272,7 +272,7 @@ def test_last_step_finishes_all_candidates_within_beam_size() -> None:
 def test_each_candidate_has_one_status() -> None:
     candidates = make_candidates([[EOS, 4, 5, 6, 7]], [[-1, -2, -3, -4, NO]])
     update = separate_finished_and_surviving(candidates, 2, EOS, torch.tensor([False]))
-    statuses, next_beam = compute_statuses_and_next_beams(
+    statuses, next_beam = compute_candidate_statuses_and_beams(
         candidates, update, torch.tensor([[True, True]])
     )
     expected = [
@@ -284,7 +284,7 @@ def test_each_candidate_has_one_status() -> None:
     ]
     assert statuses.tolist() == [expected]
     assert next_beam.tolist() == [[-1, 0, 1, -1, -1]]
-    statuses, next_beam = compute_statuses_and_next_beams(
+    statuses, next_beam = compute_candidate_statuses_and_beams(
         candidates, update, torch.tensor([[False, False]])
     )
     assert statuses.tolist() == [

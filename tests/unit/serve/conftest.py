@@ -17,7 +17,7 @@ from seq2see.serve.api_keys_and_rate_limits import ApiKeyStore
 from seq2see.serve.app import create_app
 from seq2see.serve.config import LimitsConfig, ServeConfig
 from seq2see.serve.log_and_metrics import JsonLog
-from seq2see.serve.model_registry import ModelRegistry, ModelTranslators, ServedModel
+from seq2see.serve.model_registry import DefaultAndTorchTranslators, ModelRegistry, ServedModel
 from seq2see.serve.service import Service
 from seq2see.translator import AlignmentLink, ScoredToken, Translation, TranslationOptions
 
@@ -83,9 +83,9 @@ class SuffixTranslator:
         return replace(best, alternatives=(best,) * (options.search.n_best - 1))
 
 
-def load_suffix_translator(source: str, target: str) -> ModelTranslators:
+def load_suffix_translator(source: str, target: str) -> DefaultAndTorchTranslators:
     translators = SuffixTranslator(source, target), SuffixTranslator(source, target)
-    return ModelTranslators(*translators)  # type: ignore[arg-type]
+    return DefaultAndTorchTranslators(*translators)  # type: ignore[arg-type]
 
 
 Registry = Callable[..., ModelRegistry]
@@ -166,9 +166,9 @@ def serving() -> Iterator[Serving]:
         client.__exit__(None, None, None)
 
 
-def _load(source: str, target: str) -> ModelTranslators:
+def _load(source: str, target: str) -> DefaultAndTorchTranslators:
     translator = UppercaseTranslator(source, target)
-    return ModelTranslators(translator, translator)  # type: ignore[arg-type]
+    return DefaultAndTorchTranslators(translator, translator)  # type: ignore[arg-type]
 
 
 Upload = Callable[[TestClient, str, bytes], Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from seq2see.serve.model_registry import LanguageRoute, ModelRegistry, ModelTranslators
+from seq2see.serve.model_registry import DefaultAndTorchTranslators, LanguageRoute, ModelRegistry
 
 Registry = Callable[..., ModelRegistry]
 
@@ -38,7 +38,7 @@ def test_direct_model_is_preferred_to_pivot(registry: Registry) -> None:
 
 def test_models_with_the_same_name_get_unique_names(registry: Registry, tmp_path: Path) -> None:
     (model,) = registry("en-de")
-    loaded = ModelTranslators(model.translator, model.torch_translator)
+    loaded = DefaultAndTorchTranslators(model.translator, model.torch_translator)
     directories = [tmp_path / parent / "model" for parent in "abc"]
     models = ModelRegistry.load(directories, lambda _: loaded)
     assert [each.name for each in models] == ["model", "model-2", "model-3"]

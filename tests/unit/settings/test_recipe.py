@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from seq2see.data.corpus import CorpusConfig
+from seq2see.data.corpus_config_and_reading import CorpusConfig
 from seq2see.errors import ConfigError, InputError
 from seq2see.model import ModelConfig
 from seq2see.settings import Recipe

@@ -18,7 +18,7 @@ from seq2see.training.checkpoints import (
     StateSnapshot,
 )
 from seq2see.training.config import CheckpointConfig
-from seq2see.training.distributed import WorkerGroup
+from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.trainer import TrainingProgress, UpdateReport
 
 
@@ -31,7 +31,7 @@ class Run:
         self.checkpoints = CheckpointDirectory(directory, settings.keep_last, settings.interval)
         parts = {"model": ModelCheckpointAdapter(self.model)}
         self.checkpointer = CheckpointSaver(
-            self.checkpoints, settings, parts, WorkerGroup(), lambda: self.best_update
+            self.checkpoints, settings, parts, WorkerCommunicator(), lambda: self.best_update
         )
         self.best_update = 0
 

@@ -20,7 +20,7 @@ from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PackedIds
 from seq2see.training import shm_allreduce as module
-from seq2see.training.distributed import DdpWorkerGroup
+from seq2see.training.distributed import DdpCommunicator
 from seq2see.training.objective import Objective
 from seq2see.training.shm_allreduce import ShmAllReduce, create_shm_allreduce
 
@@ -51,11 +51,11 @@ class FakeCollectives:
 
 
 @contextmanager
-def group_of(count: int, rank: int, store: str) -> Iterator[DdpWorkerGroup]:
+def group_of(count: int, rank: int, store: str) -> Iterator[DdpCommunicator]:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=count)
     try:
-        yield DdpWorkerGroup()
+        yield DdpCommunicator()
     finally:
         dist.destroy_process_group()
 
@@ -65,7 +65,7 @@ def own_values(rank: int) -> list[Tensor]:
     return [torch.randn(size) for size in SIZES]
 
 
-def gradients(group: DdpWorkerGroup) -> list[Tensor]:
+def gradients(group: DdpCommunicator) -> list[Tensor]:
     """Return the gradients of a worker after two batches, of which the second is synchronized."""
     torch.manual_seed(1)
     objective = Objective(Transformer.from_config(SMALL), LossConfig(), 0)
@@ -91,7 +91,7 @@ def record_sizes(kind: type[ShmAllReduce]) -> list[int]:
     return sizes
 
 
-def resume_errors(group: DdpWorkerGroup) -> list[str]:
+def resume_errors(group: DdpCommunicator) -> list[str]:
     """Return the errors of resuming a run without shared memory that started with or without it."""
     objective, errors = Objective(Transformer.from_config(SMALL), LossConfig(), 0), []
     for used_at_start in (False, True):

@@ -10,7 +10,7 @@ import pytest
 from seq2see.errors import TrainingError
 from seq2see.training import trainer
 from seq2see.training.config import ValidationConfig
-from seq2see.training.distributed import WorkerGroup
+from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.trainer import (
     ALL_UPDATES_DONE,
     StopReason,
@@ -25,7 +25,7 @@ REPORT = UpdateReport(0, 0, 1, 1, 0, 0)
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_repeated_signal_counts_once(number: signal.Signals) -> None:
-    signals = trainer.SignalHandler(WorkerGroup())
+    signals = trainer.SignalHandler(WorkerCommunicator())
     with signals.handle_signals():
         assert signals.after_update(TrainingProgress(), REPORT) is None
         signal.raise_signal(number)
@@ -57,7 +57,7 @@ def test_patience_ends_the_run() -> None:
 
 def test_later_second_signal_ends_process(monkeypatch) -> None:
     monkeypatch.setattr(trainer, "REPEAT_SECONDS", 0.0)
-    signals = trainer.SignalHandler(WorkerGroup())
+    signals = trainer.SignalHandler(WorkerCommunicator())
     with signals.handle_signals():
         signal.raise_signal(signal.SIGTERM)
         raised = []

@@ -22,9 +22,9 @@ from seq2see.training.checkpoints import (
     OptimizerCheckpointAdapter,
     average_checkpoints,
 )
-from seq2see.training.distributed import WorkerGroup, choose_dtype
+from seq2see.training.distributed import WorkerCommunicator, choose_dtype
 from seq2see.training.objective import Objective
-from seq2see.training.optimizer import OptimizerConfig, build_optimizer
+from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig, build_optimizer
 from seq2see.training.schedule import ScheduleConfig, build_schedule
 from seq2see.training.trainer import ModelUpdater, TrainingProgress, UpdateReport, mix_seeds
 
@@ -53,7 +53,7 @@ def build_updater(
         build_schedule(ScheduleConfig(**settings), 16, 100),
         clip,
         seed=1,
-        workers=WorkerGroup(),
+        workers=WorkerCommunicator(),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from seq2see.bundle import SpecialTokens
+from seq2see.bundle import StartAndEndTokenIds
 from seq2see.engines.base import BatchResult, Engine
 from seq2see.search import Hypothesis, SentenceSearchInput
 from seq2see.text import EOS_ID, TokenizerConfig, TokenizerPair
@@ -32,7 +32,7 @@ def tokenizers() -> TokenizerPair:
 class Echo:
     """An engine that returns the source as translation."""
 
-    special_tokens: SpecialTokens
+    special_tokens: StartAndEndTokenIds
 
     def search(self, sentences: Sequence[Sequence[int]], *_: Any) -> Iterator[BatchResult]:
         found = [[Hypothesis((*ids, EOS_ID), True, 0.0, 0.0, 0.0, ())] for ids in sentences]
@@ -51,7 +51,7 @@ def test_constraints_are_built_once_per_call(
             super().__init__(*arguments)
 
     monkeypatch.setattr("seq2see.translator.translator.LexicalConstraints", Counted)
-    translator = Translator(cast("Engine", Echo(SpecialTokens())), tokenizers, ("en", "fr"))
+    translator = Translator(cast("Engine", Echo(StartAndEndTokenIds())), tokenizers, ("en", "fr"))
     found = list(getattr(translator, how)(LINES, glossary={"the": "roi"}, forbidden=["animal"]))
     assert len(found) == len(LINES)
     assert len(made) == 1

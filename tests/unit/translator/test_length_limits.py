@@ -16,9 +16,9 @@ from seq2see.settings import Recipe
 from seq2see.text import PAD_ID, TokenizerConfig, TokenizerPair
 from seq2see.training.builder import RunBuilder
 from seq2see.training.config import ValidationConfig
-from seq2see.training.distributed import WorkerGroup
+from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.run_directory import RunDirectory
-from seq2see.training.training_session import ProcessCountAndNotes, prepare_run_files
+from seq2see.training.training_session import ProcessCountAndRunNotes, prepare_run_files
 
 LEARNED = {"positions": {"kind": "learned", "max_length": 24}}
 LINFORMER = {"encoder_attention": {"kind": "linformer", "max_length": 24, "rank": 4}}
@@ -42,11 +42,11 @@ class Run:
         )
         self.ingredients = recipe.build_run_config(home)
 
-    def prepared(self) -> ProcessCountAndNotes:
+    def prepared(self) -> ProcessCountAndRunNotes:
         return prepare_run_files(self.ingredients, self.folder, resume=False)
 
     def builder(self) -> RunBuilder:
-        return RunBuilder(self.ingredients, self.folder, WorkerGroup())
+        return RunBuilder(self.ingredients, self.folder, WorkerCommunicator())
 
 
 @pytest.fixture

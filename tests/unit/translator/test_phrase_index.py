@@ -12,7 +12,7 @@ from seq2see.translator.constraints import (
     PhraseIndex,
     PhrasePattern,
     compile_smart_case_pattern,
-    compute_lookup_keys,
+    compute_phrase_start_keys,
 )
 
 CASED = "".join(
@@ -76,7 +76,7 @@ def test_keys_fold_case_as_patterns_do() -> None:
 )
 def test_phrase_is_not_found_inside_a_word(phrase: str, text: str) -> None:
     finder = compile_smart_case_pattern(phrase.lower())
-    assert finder.index_key in compute_lookup_keys(text)
+    assert finder.index_key in compute_phrase_start_keys(text)
     assert finder.find_first(text) is not None
 
 

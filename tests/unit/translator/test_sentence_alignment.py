@@ -16,7 +16,7 @@ from seq2see.serve.queued_translator import QueuedRequestTranslator, RouteTransl
 from seq2see.text import TokenizerConfig, TokenizerPair
 from seq2see.translator import (
     AlignmentLink,
-    SentenceOffsets,
+    SentencePairOffsets,
     Translation,
     TranslationFlag,
     TranslationOptions,
@@ -109,7 +109,7 @@ class Model:
                 0.0,
                 0.0,
                 alignment=(AlignmentLink(0, 3, 0, 3, 1.0),),
-                sentences=(place := (SentenceOffsets(0, len(line), 0, len(line), 0.0),)),
+                sentences=(place := (SentencePairOffsets(0, len(line), 0, len(line), 0.0),)),
                 alternatives=(Translation(line, 0.0, 0.0, sentences=place),),
             )
             for line in lines

@@ -26,7 +26,11 @@ from seq2see.text import EOS_ID, TokenizerConfig, TokenizerPair
 from seq2see.text.languages import find_word_offsets
 from seq2see.text.tokenizer import find_offsets_in_decoded_text, find_offsets_in_original_text
 from seq2see.translator import Translation, TranslationFlag, TranslationOptions, Translator
-from seq2see.translator.constraints import LexicalConstraints, PhrasePattern, WordBoundaryProcessor
+from seq2see.translator.constraints import (
+    LexicalConstraints,
+    PhrasePattern,
+    RequiredPhraseBoundaryProcessor,
+)
 from seq2see.translator.result_builder import (
     FlagInputs,
     build_alignment_links,
@@ -477,7 +481,7 @@ def test_unmet_constraints_are_found_in_the_text(tokenizers: TokenizerPair) -> N
 def test_first_occurrence_of_phrase_ends_its_word() -> None:
     """Piece 5 continues a word; the required phrase is (3, 4)."""
     inside = torch.tensor([False] * 5 + [True] + [False])
-    ends = WordBoundaryProcessor.from_phrases([[(3, 4)]], inside)
+    ends = RequiredPhraseBoundaryProcessor.from_phrases([[(3, 4)]], inside)
 
     def forbids(*emitted: int) -> bool:
         tokens = torch.tensor([[[2, *emitted]]])

@@ -64,7 +64,7 @@ EMPTY_PHRASE = BilingualPhrase()
 _cached_split = cache(split_words)  # the lexicon is small, so that texts are repeated
 
 
-def build_words_with_keys(
+def split_into_aligned_words(
     text: str, *keys: AlignmentKey, role: PronounRole = ""
 ) -> tuple[AlignedWord, ...]:
     """Return the words of a text, all with the given keys."""
@@ -75,7 +75,7 @@ def build_phrase(en: str, fr: str, role: PronounRole = "") -> BilingualPhrase:
     """Return a phrase in which each English word is aligned with each French word."""
     key = AlignmentKey()
     return BilingualPhrase(
-        build_words_with_keys(en, key, role=role), build_words_with_keys(fr, key, role=role)
+        split_into_aligned_words(en, key, role=role), split_into_aligned_words(fr, key, role=role)
     )
 
 
@@ -357,15 +357,15 @@ def _english_group(
     main_keys = (keys.action,) if auxiliary and main else (keys.action, keys.tense)
     if not main:
         auxiliary_keys += (keys.action,)
-    negation_words = build_words_with_keys(negation.en, keys.negation)
+    negation_words = split_into_aligned_words(negation.en, keys.negation)
     never = negation_words if negation in (NEVER, NO_LONGER) else ()
     nothing = negation_words if negation is NOTHING else ()
     return (
-        build_words_with_keys(auxiliary, *auxiliary_keys)
+        split_into_aligned_words(auxiliary, *auxiliary_keys)
         + never
         + adverb.en
-        + build_words_with_keys(main, *main_keys)
-        + build_words_with_keys(verb.en_particle, keys.action)
+        + split_into_aligned_words(main, *main_keys)
+        + split_into_aligned_words(verb.en_particle, keys.action)
         + nothing
     )
 
@@ -390,19 +390,21 @@ def _french_group(
     clitic: BilingualPhrase,
     agreement: AgreementFeatures | None,
 ) -> tuple[AlignedWord, ...]:
-    ne = build_words_with_keys("ne" if negation.fr else "", keys.negation)
-    pas = build_words_with_keys(negation.fr, keys.negation)
-    se = build_words_with_keys(REFLEXIVE_PRONOUNS[person] if verb.is_reflexive else "", keys.action)
+    ne = split_into_aligned_words("ne" if negation.fr else "", keys.negation)
+    pas = split_into_aligned_words(negation.fr, keys.negation)
+    se = split_into_aligned_words(
+        REFLEXIVE_PRONOUNS[person] if verb.is_reflexive else "", keys.action
+    )
     finite = verb.french_form(tense, person)
-    particle = build_words_with_keys(verb.fr_particle, keys.action)
+    particle = split_into_aligned_words(verb.fr_particle, keys.action)
     if tense not in COMPOUND_TENSES:
-        main = build_words_with_keys(finite, keys.action, keys.tense)
+        main = split_into_aligned_words(finite, keys.action, keys.tense)
         return ne + clitic.fr + se + main + pas + adverb.fr + particle
     form = verb.fr.participle
     if agreement:
         form = morphology.inflect_participle(form, agreement.gender, agreement.plural)
-    auxiliary = build_words_with_keys(finite, keys.tense)
-    participle = build_words_with_keys(form, keys.action)
+    auxiliary = split_into_aligned_words(finite, keys.tense)
+    participle = split_into_aligned_words(form, keys.action)
     return ne + clitic.fr + se + auxiliary + pas + adverb.fr + participle + particle
 
 
@@ -464,8 +466,8 @@ def infinitive_phrase(
     se = "se" if verb.is_reflexive else ""
     pronoun = clitic.phrase if clitic else EMPTY_PHRASE
     return BilingualPhrase(
-        build_words_with_keys(f"{en} {verb.en_particle}", key) + pronoun.en,
-        pronoun.fr + build_words_with_keys(f"{se} {verb.fr.infinitive} {verb.fr_particle}", key),
+        split_into_aligned_words(f"{en} {verb.en_particle}", key) + pronoun.en,
+        pronoun.fr + split_into_aligned_words(f"{se} {verb.fr.infinitive} {verb.fr_particle}", key),
     )
 
 
@@ -478,3 +480,27 @@ def build_can_auxiliary(plural: bool, able: bool) -> BilingualPhrase:
 def build_could_not_auxiliary(plural: bool) -> BilingualPhrase:
     """Return "couldn't", in French in the passé composé."""
     return build_phrase("couldn't", "ne ont pas pu" if plural else "ne a pas pu")
+
+
+def build_comparative_with_than(
+    french_adverb: str, adjective: Adjective, agreement: AgreementFeatures
+) -> BilingualPhrase:
+    """Return "wider than" (plus), "less wide than" (moins) or "as wide as" (aussi)."""
+    degree, own, than = AlignmentKey(), AlignmentKey(), AlignmentKey()
+    if french_adverb == "plus":
+        first, _, rest = morphology.inflect_comparative(adjective.en).partition(" ")
+        adverb, adjective_form, second = first, rest, "than"
+    else:
+        adverb, second = ("less", "than") if french_adverb == "moins" else ("as", "as")
+        adjective_form = adjective.en
+    if adjective_form:
+        english = split_into_aligned_words(adverb, degree)
+        english += split_into_aligned_words(adjective_form, own)
+    else:  # "wider" is one word
+        english = split_into_aligned_words(adverb, degree, own)
+    french = (
+        split_into_aligned_words(french_adverb, degree)
+        + split_into_aligned_words(adjective.inflect(agreement.gender, agreement.plural), own)
+        + split_into_aligned_words("que", than)
+    )
+    return BilingualPhrase(english + split_into_aligned_words(second, than), french)

@@ -40,9 +40,9 @@ from seq2see.data.fables.phrases_and_clauses import (
     build_it_or_they_subject,
     build_noun_phrase,
     build_phrase,
-    build_words_with_keys,
     clause,
     infinitive_phrase,
+    split_into_aligned_words,
     verb_group,
 )
 from seq2see.data.fables.questions_and_complex_sentences import question_clause
@@ -56,7 +56,7 @@ MASKED = "…"
 
 
 @dataclass(frozen=True, slots=True)
-class PronounWithPredicate:
+class PronounWithAdjectiveOrVerb:
     """The pronoun "it" with its gender in French, and its predicate.
 
     The predicate is an adjective, or a verb of which "it" is the object; None masks it.
@@ -76,7 +76,7 @@ class PronounWithPredicate:
             en = (*phrase.en[:-1], _mark_predicate(phrase.en[-1]))
             return it.phrase + BilingualPhrase(en, phrase.fr)
         be = {"present": "is", "imperfect": "was"}[tense]
-        english_only = BilingualPhrase(build_words_with_keys(be) + adverb.en, ())
+        english_only = BilingualPhrase(split_into_aligned_words(be) + adverb.en, ())
         return it.phrase + english_only + build_phrase(MASKED, MASKED)
 
     def to_object_clause(self, subject: NounPhrase) -> BilingualPhrase:
@@ -88,7 +88,7 @@ class PronounWithPredicate:
             marked = (auxiliary, _mark_predicate(verb), pronoun)
             return subject.phrase + BilingualPhrase(marked, group.fr)
         masked = build_phrase(MASKED, MASKED)
-        en = build_words_with_keys("was") + masked.en + it.phrase.en
+        en = split_into_aligned_words("was") + masked.en + it.phrase.en
         return subject.phrase + BilingualPhrase(en, it.phrase.fr + masked.fr)
 
 
@@ -112,7 +112,7 @@ class TransitiveEvent:
         return clause(self.subject, self.verb, tense, self.direct_object, NOT)
 
 
-SlotFiller = Callable[[PronounWithPredicate], BilingualPhrase]
+SlotFiller = Callable[[PronounWithAdjectiveOrVerb], BilingualPhrase]
 """Returns a complete sentence, given what is said of "it"."""
 FrameBuilder = Callable[[TransitiveEvent], SlotFiller]
 """Returns the sentence for an event with a slot for the predicate of "it"."""
@@ -186,7 +186,7 @@ def build_full_stop() -> BilingualPhrase:
     return build_phrase(".", ".")
 
 
-def build_because_conjunction() -> BilingualPhrase:
+def build_word_because() -> BilingualPhrase:
     """Return "because"."""
     return build_phrase("because", "parce que")
 
@@ -196,10 +196,7 @@ def _because_it_was(event: TransitiveEvent) -> SlotFiller:
     """The animal didn't cross the street because it was too tired."""
     main = event.to_clause("past")
     return lambda it: (
-        main
-        + build_because_conjunction()
-        + it.to_subject_clause("imperfect", TOO)
-        + build_full_stop()
+        main + build_word_because() + it.to_subject_clause("imperfect", TOO) + build_full_stop()
     )
 
 
@@ -208,10 +205,7 @@ def _because_it_is(event: TransitiveEvent) -> SlotFiller:
     """The animal doesn't cross the street because it is too tired."""
     main = event.to_clause("present")
     return lambda it: (
-        main
-        + build_because_conjunction()
-        + it.to_subject_clause("present", TOO)
-        + build_full_stop()
+        main + build_word_because() + it.to_subject_clause("present", TOO) + build_full_stop()
     )
 
 
@@ -249,10 +243,7 @@ def _could_not_because(event: TransitiveEvent) -> SlotFiller:
         event.subject.phrase + able + infinitive_phrase(event.verb, "") + event.direct_object.phrase
     )
     return lambda it: (
-        main
-        + build_because_conjunction()
-        + it.to_subject_clause("imperfect", SO_MUCH)
-        + build_full_stop()
+        main + build_word_because() + it.to_subject_clause("imperfect", SO_MUCH) + build_full_stop()
     )
 
 
@@ -292,10 +283,7 @@ def _question(event: TransitiveEvent) -> SlotFiller:
     asks = question_clause(event.subject, event.verb, "past", NOT) + event.direct_object.phrase
     main = build_phrase("why", "pourquoi est-ce que") + asks + build_phrase("?", "?")
     return lambda it: (
-        main
-        + build_because_conjunction()
-        + it.to_subject_clause("imperfect", TOO)
-        + build_full_stop()
+        main + build_word_because() + it.to_subject_clause("imperfect", TOO) + build_full_stop()
     )
 
 
@@ -307,10 +295,7 @@ def _hearsay(event: TransitiveEvent) -> SlotFiller:
     who = chooser.noun_phrase(chooser.noun(("person",)), chooser.pick((THE, MY)), adjective_rate=0)
     main = clause(who, says, "present") + build_phrase("that", "que") + event.to_clause("past")
     return lambda it: (
-        main
-        + build_because_conjunction()
-        + it.to_subject_clause("imperfect", TOO)
-        + build_full_stop()
+        main + build_word_because() + it.to_subject_clause("imperfect", TOO) + build_full_stop()
     )
 
 
@@ -319,10 +304,7 @@ def _avoided(event: TransitiveEvent) -> SlotFiller:
     """The animal avoided the street because it was too tired."""
     main = event.to_clause("past", negated=False)
     return lambda it: (
-        main
-        + build_because_conjunction()
-        + it.to_subject_clause("imperfect", TOO)
-        + build_full_stop()
+        main + build_word_because() + it.to_subject_clause("imperfect", TOO) + build_full_stop()
     )
 
 
@@ -331,10 +313,7 @@ def _dated_reason(event: TransitiveEvent) -> SlotFiller:
     """Yesterday, the animal didn't cross the street because it was very tired."""
     main = event.chooser.time_adverbial("past") + build_phrase(",", ",") + event.to_clause("past")
     return lambda it: (
-        main
-        + build_because_conjunction()
-        + it.to_subject_clause("imperfect", VERY)
-        + build_full_stop()
+        main + build_word_because() + it.to_subject_clause("imperfect", VERY) + build_full_stop()
     )
 
 
@@ -344,10 +323,7 @@ def _turned_round(event: TransitiveEvent) -> SlotFiller:
     stops = event.chooser.pick(OBSTRUCTING_VERBS)
     main = clause(event.direct_object, stops, "past", event.subject)
     return lambda it: (
-        main
-        + build_because_conjunction()
-        + it.to_subject_clause("imperfect", TOO)
-        + build_full_stop()
+        main + build_word_because() + it.to_subject_clause("imperfect", TOO) + build_full_stop()
     )
 
 
@@ -357,9 +333,7 @@ def _while_someone(event: TransitiveEvent) -> SlotFiller:
     chooser = event.chooser
     who = chooser.noun_phrase(chooser.noun(("person",)), THE, plural=False, adjective_rate=0.2)
     main = event.to_clause("imperfect", negated=False)
-    return lambda it: (
-        main + build_because_conjunction() + it.to_object_clause(who) + build_full_stop()
-    )
+    return lambda it: main + build_word_because() + it.to_object_clause(who) + build_full_stop()
 
 
 @register_frame()
@@ -398,7 +372,7 @@ class MinimalPairSentence:
     name: str
     phrase: BilingualPhrase
     build: SlotFiller
-    pronoun: PronounWithPredicate
+    pronoun: PronounWithAdjectiveOrVerb
     antecedent: PronounRole
     """The role of the noun that "it" refers to."""
     is_decisive: bool
@@ -408,7 +382,9 @@ class MinimalPairSentence:
         """Return the sentence with the correct or the wrong pronoun, optionally masked."""
         other: Gender = "f" if self.pronoun.gender == "m" else "m"
         gender = self.pronoun.gender if correct else other
-        return self.build(PronounWithPredicate(gender, None if masked else self.pronoun.predicate))
+        return self.build(
+            PronounWithAdjectiveOrVerb(gender, None if masked else self.pronoun.predicate)
+        )
 
 
 def is_reserved_noun_adjective_pair(noun: Noun, adjective: Adjective) -> bool:
@@ -455,11 +431,13 @@ def generate_pronoun_minimal_pair(
     )
     if frame.it_is_object:
         maintenance = [each for each in MAINTENANCE_VERBS if obj[0].kind in each.object_kinds]
-        return build_minimal_pair(frame, event, chooser.pick(CARE_VERBS), chooser.pick(maintenance))
-    return build_minimal_pair(frame, event, subject[1], obj[1])
+        return build_antecedent_minimal_pair(
+            frame, event, chooser.pick(CARE_VERBS), chooser.pick(maintenance)
+        )
+    return build_antecedent_minimal_pair(frame, event, subject[1], obj[1])
 
 
-def build_minimal_pair(
+def build_antecedent_minimal_pair(
     frame: PronounFrame,
     event: TransitiveEvent,
     subject_predicate: Predicate,
@@ -470,13 +448,15 @@ def build_minimal_pair(
     genders = event.subject.agreement.gender, event.direct_object.agreement.gender
     is_decisive = genders[0] != genders[1]
 
-    def build_item(antecedent: PronounRole, pronoun: PronounWithPredicate) -> MinimalPairSentence:
+    def build_item(
+        antecedent: PronounRole, pronoun: PronounWithAdjectiveOrVerb
+    ) -> MinimalPairSentence:
         phrase = build(pronoun)
         return MinimalPairSentence(frame.name, phrase, build, pronoun, antecedent, is_decisive)
 
     return (
-        build_item("subject", PronounWithPredicate(genders[0], subject_predicate)),
-        build_item("object", PronounWithPredicate(genders[1], object_predicate)),
+        build_item("subject", PronounWithAdjectiveOrVerb(genders[0], subject_predicate)),
+        build_item("object", PronounWithAdjectiveOrVerb(genders[1], object_predicate)),
     )
 
 
@@ -493,7 +473,7 @@ def build_textbook_minimal_pair(
         cross,
         build_noun_phrase(THE, street, role="object"),
     )
-    return build_minimal_pair(PRONOUN_FRAMES[0], event, tired, wide)
+    return build_antecedent_minimal_pair(PRONOUN_FRAMES[0], event, tired, wide)
 
 
 def _available_verbs(chooser: WordChooser, frame: PronounFrame, unseen: bool) -> list[Verb]:

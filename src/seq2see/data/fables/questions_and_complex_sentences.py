@@ -20,11 +20,11 @@ from seq2see.data.fables.phrases_and_clauses import (
     build_it_or_them_object,
     build_noun_phrase,
     build_phrase,
-    build_words_with_keys,
     choose_past_tense,
     clause,
     copula_clause,
     infinitive_phrase,
+    split_into_aligned_words,
     verb_group,
 )
 from seq2see.data.fables.statements import COMMA, FULL_STOP, SO, TOO, register_construction
@@ -50,7 +50,7 @@ def _motive(chooser: WordChooser) -> BilingualPhrase:
     )
     return (
         predicate
-        + BilingualPhrase((), build_words_with_keys("pour"))
+        + BilingualPhrase((), split_into_aligned_words("pour"))
         + infinitive_phrase(verb)
         + obj.phrase
         + FULL_STOP
@@ -81,10 +81,14 @@ def question_clause(
         auxiliary = "won't" if auxiliary == "will" else f"{auxiliary}n't"
     group = verb_group(verb, tense, subject.agreement, negation, participle=asked_object)
     action = group.en[-1].keys[:1]
-    first = build_words_with_keys(
+    first = split_into_aligned_words(
         auxiliary, *(key for key in group.en[0].keys if key not in action)
     )
-    en = first + subject.phrase.en + build_words_with_keys(f"{verb.en} {verb.en_particle}", *action)
+    en = (
+        first
+        + subject.phrase.en
+        + split_into_aligned_words(f"{verb.en} {verb.en_particle}", *action)
+    )
     return BilingualPhrase(en, subject.phrase.fr + group.fr)
 
 
@@ -101,7 +105,7 @@ def _yes_or_no(chooser: WordChooser) -> BilingualPhrase:
     obj = chooser.definite_object(verb, subject.noun)
     question = question_clause(subject, verb, chooser.question_tense(verb), negation)
     return (
-        BilingualPhrase((), build_words_with_keys("est-ce que"))
+        BilingualPhrase((), split_into_aligned_words("est-ce que"))
         + question
         + obj.phrase
         + QUESTION_MARK
@@ -159,7 +163,10 @@ def _how_many(chooser: WordChooser) -> BilingualPhrase:
         subject, verb, "past", asked_object=AgreementFeatures(noun.gender, True, "they")
     )
     return (
-        things + BilingualPhrase((), build_words_with_keys("est-ce que")) + question + QUESTION_MARK
+        things
+        + BilingualPhrase((), split_into_aligned_words("est-ce que"))
+        + question
+        + QUESTION_MARK
     )
 
 
@@ -176,18 +183,18 @@ def _order(chooser: WordChooser) -> BilingualPhrase:
     )
     action_key, negation_key = AlignmentKey(), AlignmentKey()
     en, fr = (
-        build_words_with_keys(f"{verb.en} {verb.en_particle}", action_key),
-        build_words_with_keys(verb.fr.present("you"), action_key),
+        split_into_aligned_words(f"{verb.en} {verb.en_particle}", action_key),
+        split_into_aligned_words(verb.fr.present("you"), action_key),
     )
     if chooser.chance(0.5):
-        en = build_words_with_keys("don't", negation_key) + en
+        en = split_into_aligned_words("don't", negation_key) + en
         fr = (
-            build_words_with_keys("ne", negation_key)
+            split_into_aligned_words("ne", negation_key)
             + fr
-            + build_words_with_keys("pas", negation_key)
+            + split_into_aligned_words("pas", negation_key)
         )
     return (
-        BilingualPhrase(en, fr + build_words_with_keys(verb.fr_particle, action_key))
+        BilingualPhrase(en, fr + split_into_aligned_words(verb.fr_particle, action_key))
         + obj.phrase
         + EXCLAMATION_MARK
     )
@@ -215,7 +222,9 @@ def _state_question(chooser: WordChooser) -> BilingualPhrase:
     )
     en = predicate.en[:1] + subject.phrase.en + predicate.en[1:]
     return (
-        BilingualPhrase(en, build_words_with_keys("est-ce que") + subject.phrase.fr + predicate.fr)
+        BilingualPhrase(
+            en, split_into_aligned_words("est-ce que") + subject.phrase.fr + predicate.fr
+        )
         + QUESTION_MARK
     )
 
@@ -482,7 +491,7 @@ def _in_order_to(chooser: WordChooser) -> BilingualPhrase:
     subject, verb, obj = chooser.intended_action()
     ways = ("revenir", "courir", "rester", "partir", "lever")
     way = chooser.intransitive_verb(*ways)
-    to = BilingualPhrase((), build_words_with_keys("pour"))
+    to = BilingualPhrase((), split_into_aligned_words("pour"))
     return (
         clause(subject, way, chooser.pick_tense("past", "future"))
         + to

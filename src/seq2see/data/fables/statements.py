@@ -27,7 +27,6 @@ from seq2see.data.fables.lexicon import (
     THEIR,
     THIS,
     A,
-    Adjective,
     NounKind,
 )
 from seq2see.data.fables.morphology import Person, Tense
@@ -40,18 +39,18 @@ from seq2see.data.fables.phrases_and_clauses import (
     NOTHING,
     AlignmentKey,
     BilingualPhrase,
-    NounPhrase,
     build_can_auxiliary,
+    build_comparative_with_than,
     build_could_not_auxiliary,
     build_first_or_second_person_pronoun,
     build_noun_phrase,
     build_phrase,
-    build_words_with_keys,
     choose_past_tense,
     clause,
     coordinate_noun_phrases,
     copula_clause,
     infinitive_phrase,
+    split_into_aligned_words,
     verb_group,
 )
 from seq2see.data.fables.verbs import BE_VERB, DRINK_VERB, HAVE_VERB
@@ -296,7 +295,7 @@ def _passive(chooser: WordChooser) -> BilingualPhrase:
     key, agreement = AlignmentKey(), victim.agreement
     form = morphology.inflect_participle(verb.fr.participle, agreement.gender, agreement.plural)
     participle = BilingualPhrase(
-        build_words_with_keys(verb.en_participle, key), build_words_with_keys(form, key)
+        split_into_aligned_words(verb.en_participle, key), split_into_aligned_words(form, key)
     )
     be = verb_group(BE_VERB, tense, agreement, NOT if chooser.chance(0.2) else AFFIRMATIVE)
     return victim.phrase + be + participle + build_phrase("by", "par") + agent.phrase + FULL_STOP
@@ -400,43 +399,10 @@ def _comparison(chooser: WordChooser) -> BilingualPhrase:
         chooser.noun((noun.kind,), noun), chooser.pick((THE, THIS, MY)), adjective_rate=0.1
     )
     verb = verb_group(BE_VERB, chooser.pick_tense("present", "imperfect"), subject.agreement)
-    return (
-        subject.phrase
-        + verb
-        + build_comparative_with_than(chooser, chooser.comparable_adjective(noun), subject)
-        + other.phrase
-        + FULL_STOP
-    )
-
-
-def build_comparative_with_than(
-    chooser: WordChooser, adjective: Adjective, subject: NounPhrase
-) -> BilingualPhrase:
-    """Return "wider than", "less wide than" or "as wide as"."""
-    degree, own, than = AlignmentKey(), AlignmentKey(), AlignmentKey()
-    fr = adjective.inflect(subject.agreement.gender, subject.agreement.plural)
-    more, _, long = morphology.inflect_comparative(adjective.en).partition(" ")
-    choices = {
-        "plus": (build_words_with_keys(more, degree) + build_words_with_keys(long, own), "than"),
-        "moins": (
-            build_words_with_keys("less", degree) + build_words_with_keys(adjective.en, own),
-            "than",
-        ),
-        "aussi": (
-            build_words_with_keys("as", degree) + build_words_with_keys(adjective.en, own),
-            "as",
-        ),
-    }
+    adjective = chooser.comparable_adjective(noun)
     adverb = chooser.pick(("plus", "plus", "moins", "aussi"))
-    en, second = choices[adverb]
-    if not long and adverb == "plus":
-        en = build_words_with_keys(more, degree, own)
-    french_words = (
-        build_words_with_keys(adverb, degree)
-        + build_words_with_keys(fr, own)
-        + build_words_with_keys("que", than)
-    )
-    return BilingualPhrase(en + build_words_with_keys(second, than), french_words)
+    comparative = build_comparative_with_than(adverb, adjective, subject.agreement)
+    return subject.phrase + verb + comparative + other.phrase + FULL_STOP
 
 
 @register_construction()
@@ -537,16 +503,16 @@ def _absence(chooser: WordChooser) -> BilingualPhrase:
     en, fr = chooser.pick((("there is", "a"), ("there was", "avait")))
     be, negation_key = AlignmentKey(), AlignmentKey()
     there = (
-        build_words_with_keys("il", be)
-        + build_words_with_keys("ne", negation_key)
-        + build_words_with_keys(f"y {fr}", be)
-        + build_words_with_keys("pas de", negation_key)
+        split_into_aligned_words("il", be)
+        + split_into_aligned_words("ne", negation_key)
+        + split_into_aligned_words(f"y {fr}", be)
+        + split_into_aligned_words("pas de", negation_key)
     )
     noun = chooser.noun(("provision",))
     thing = build_phrase(noun.en, noun.fr)
     return (
         BilingualPhrase(
-            build_words_with_keys(en, be) + build_words_with_keys("no", negation_key), there
+            split_into_aligned_words(en, be) + split_into_aligned_words("no", negation_key), there
         )
         + thing
         + chooser.location()

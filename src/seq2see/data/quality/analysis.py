@@ -34,7 +34,7 @@ from seq2see.data.quality.statistics_and_models import (
     collect_per_pair_statistics,
     iter_pair_chunks,
 )
-from seq2see.data.quality.words import BoolArray, compute_match_key
+from seq2see.data.quality.words_and_word_ids import BoolArray, compute_match_key
 from seq2see.data.readers import SentencePair
 from seq2see.progress_callbacks import StageCallback
 from seq2see.text import Tokenizer, TokenizerPair
@@ -288,12 +288,12 @@ def _build_findings(
     yield from report.build_empty_corpus_findings(num_pairs)
     yield from report.build_side_language_findings(model.languages, num_pairs)
     yield from report.build_unrelated_corpus_sides_findings(model.is_unrelated, num_pairs)
-    yield from report.build_shift_findings(model.shifts, examples, num_pairs)
+    yield from report.build_line_shift_findings(model.shifts, examples, num_pairs)
     if model.languages.is_swapped:
         counts = Counter({rule: n for rule, n in counts.items() if rule != "swapped"})
     overlap = counter.overlap.compute_overlap()
     yield from report.build_rule_findings(counts, examples, num_pairs, model.config, overlap)
-    yield from report.build_no_test_overlap_findings(overlap, counts["in_test_set"])
+    yield from report.build_absent_test_overlap_note(overlap, counts["in_test_set"])
     yield from report.build_carriage_return_findings(
         counts["carriage_returns"], examples, num_pairs
     )

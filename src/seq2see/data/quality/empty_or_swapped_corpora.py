@@ -10,14 +10,14 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from seq2see.data.corpus import COMPRESSED_EXTENSIONS, Corpus
-from seq2see.data.quality.languages import SideLanguage, find_dominant_scripts
-from seq2see.data.quality.words import extract_words
+from seq2see.data.corpus_config_and_reading import COMPRESSED_EXTENSIONS, Corpus
+from seq2see.data.quality.languages import SideLanguage, find_script_set_of_lines
+from seq2see.data.quality.words_and_word_ids import extract_words
 from seq2see.data.readers import SentencePair
 from seq2see.errors import InputError
 from seq2see.text.language_detection import (
     LinguaDetector,
-    are_confusable,
+    are_confusable_languages,
     detector_code,
     is_lingua_installed,
 )
@@ -92,7 +92,7 @@ def _check_languages(
 ) -> None:
     """Raise InputError if a side is in the language of the other side."""
     declared = [detector_code(language) for language in languages]
-    if declared[0] == declared[1] or are_confusable(*declared):
+    if declared[0] == declared[1] or are_confusable_languages(*declared):
         return
     detector = LinguaDetector() if is_lingua_installed() else None
     for side, name in enumerate(("source", "target")):
@@ -111,7 +111,7 @@ def _detect_side(
     detected = None
     if detector and detector.supports(declared) and len(voting) >= _MIN_VOTING_LINES:
         detected = detector.detect_majority_language(voting)
-    return SideLanguage(declared, detected, find_dominant_scripts(lines))
+    return SideLanguage(declared, detected, find_script_set_of_lines(lines))
 
 
 def _check_words(

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from seq2see.data.quality.words import (
+from seq2see.data.quality.words_and_word_ids import (
     FloatArray,
     PackedWordIds,
     byte_length,
@@ -26,7 +26,7 @@ from seq2see.data.quality.words import (
 )
 from seq2see.text.language_detection import (
     LinguaDetector,
-    are_confusable,
+    are_confusable_languages,
     detector_code,
     is_lingua_installed,
 )
@@ -75,7 +75,7 @@ def script_of_language(language: str) -> str | None:
     return _SCRIPTS_BY_LANGUAGE.get(language)
 
 
-def find_dominant_scripts(lines: Iterable[str]) -> frozenset[str]:
+def find_script_set_of_lines(lines: Iterable[str]) -> frozenset[str]:
     """Return the scripts that most letters of the lines belong to."""
     counts = Counter[str]()
     for line in lines:
@@ -84,7 +84,7 @@ def find_dominant_scripts(lines: Iterable[str]) -> frozenset[str]:
     return frozenset(script for script, count in counts.items() if count >= min_count)
 
 
-def find_wrong_script(text: str, expected_scripts: frozenset[str]) -> str | None:
+def detect_unexpected_script(text: str, expected_scripts: frozenset[str]) -> str | None:
     """Return the script of a text if it is hardly in the expected scripts, otherwise None."""
     if not expected_scripts or ("LATIN" in expected_scripts and not _BEYOND_LATIN.search(text)):
         return None
@@ -132,13 +132,13 @@ class SideLanguage:
         """Whether most lines are in another language than the declared one."""
         if self.declared and self.detected:
             is_equal = self.detected == self.declared
-            return not is_equal and not are_confusable(self.detected, self.declared)
+            return not is_equal and not are_confusable_languages(self.detected, self.declared)
         return self.declared is not None and not self.may_be(self.declared)
 
     def may_be(self, language: str) -> bool:
         """Return whether most lines may be in a language."""
         if self.detected:
-            return self.detected == language or are_confusable(self.detected, language)
+            return self.detected == language or are_confusable_languages(self.detected, language)
         return not self.scripts or script_of_language(language) in {None, *self.scripts}
 
 
@@ -217,7 +217,7 @@ class LanguageChecker:
     def _find_wrong_language(
         self, side: int, text: str, is_other_side: bool, is_improbable: bool
     ) -> str:
-        if script := find_wrong_script(text, self.sides[side].scripts):
+        if script := detect_unexpected_script(text, self.sides[side].scripts):
             is_other_side = script in self.sides[1 - side].scripts
             if not is_other_side:
                 return f"in {script.capitalize()} script"
@@ -269,7 +269,7 @@ def _fit_side(
     is_supported = detector is not None and (not declared or detector.supports(declared))
     if detector and is_supported and len(voting) >= _MIN_VOTING_LINES:
         detected = detector.detect_majority_language(voting)
-    return SideLanguage(declared, detected, find_dominant_scripts(voting or lines))
+    return SideLanguage(declared, detected, find_script_set_of_lines(voting or lines))
 
 
 def _fit_threshold(

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from seq2see.data.quality.words import FloatArray
+from seq2see.data.quality.words_and_word_ids import FloatArray
 from seq2see.text.packed_ids import IntArray
 
 _BLOCK_SIZE = 32

@@ -14,7 +14,7 @@ from dataclasses import fields
 from typing import Literal
 
 from seq2see.data.quality.report import ModelSuggestion, format_count
-from seq2see.data.quality.words import find_possible_tokenizer_pieces
+from seq2see.data.quality.words_and_word_ids import find_learnable_subwords
 from seq2see.data.readers import SentencePair
 from seq2see.text import SpecialIds, TokenizerConfig
 
@@ -85,7 +85,7 @@ def _limit_to_learnable(
     """
     vocab_size = _NUM_SPECIAL_PIECES + 1 + len(characters)
     words: set[str] = set()
-    runs = (run for pair in sample for line in pair for run in find_possible_tokenizer_pieces(line))
+    runs = (run for pair in sample for line in pair for run in find_learnable_subwords(line))
     for word in (run[:_MAX_PIECE_LENGTH] for run in runs):
         if vocab_size >= max_vocab_size:
             break

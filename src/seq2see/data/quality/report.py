@@ -13,7 +13,7 @@ from seq2see.data.quality.config import RULES, QualityConfig
 from seq2see.data.quality.languages import LanguageChecker
 from seq2see.data.quality.line_shifts import LineShift
 from seq2see.data.quality.statistics_and_models import SIDE_NAMES, PerPairStatistics
-from seq2see.data.quality.words import FloatArray
+from seq2see.data.quality.words_and_word_ids import FloatArray
 from seq2see.data.readers import SentencePair
 from seq2see.text.packed_ids import IntArray
 
@@ -276,7 +276,7 @@ def _explain_rule(rule: str, share: float) -> str:
     return ": free translations, or misaligned" if is_rare else ": probably misaligned"
 
 
-def build_shift_findings(
+def build_line_shift_findings(
     shifts: Sequence[LineShift], examples: Mapping[str, Sequence[FindingExample]], num_pairs: int
 ) -> Iterator[CorpusFinding]:
     """Yield a finding for each shifted region."""
@@ -320,7 +320,7 @@ def build_unrelated_corpus_sides_findings(
         yield CorpusFinding("unrelated_sides", "fault", num_pairs, 1.0, text)
 
 
-def build_no_test_overlap_findings(
+def build_absent_test_overlap_note(
     overlap: TestSetOverlapCounts | None, num_in_test_set: int
 ) -> Iterator[CorpusFinding]:
     """Yield a note if there is a test set, but no pair violates the rule `in_test_set`."""

@@ -19,7 +19,7 @@ import numpy as np
 from seq2see.data.quality.config import RULES, RuleName
 from seq2see.data.quality.statistics_and_models import SIDE_NAMES, CorpusModel, PairChunk
 from seq2see.data.quality.translation_lexicon import assign_cross_validation_folds
-from seq2see.data.quality.words import (
+from seq2see.data.quality.words_and_word_ids import (
     BoolArray,
     FloatArray,
     PackedWordIds,

@@ -23,7 +23,7 @@ from seq2see.data.quality.translation_lexicon import (
     assign_cross_validation_folds,
     fit_lexicon,
 )
-from seq2see.data.quality.words import (
+from seq2see.data.quality.words_and_word_ids import (
     BoolArray,
     FloatArray,
     PackedWordIds,

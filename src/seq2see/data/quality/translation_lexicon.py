@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from seq2see.data.quality.words import FloatArray, PackedWordIds
+from seq2see.data.quality.words_and_word_ids import FloatArray, PackedWordIds
 from seq2see.text.packed_ids import IntArray
 
 _EM_ITERATIONS = 5

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seq2see.data import fables
-from seq2see.engines.batching import pad_sources
+from seq2see.engines.batching import add_special_tokens_and_pad
 from seq2see.lab.attention.steps import attended, dot_product, heads_of, sentence
 from seq2see.lab.bench import Bench, Lesson, batch_of, pairs
 from seq2see.lab.ear import Ear
@@ -142,7 +142,7 @@ def _fables_shares(bench: Bench) -> Tensor:
     bundle = bench.fables()
     lines = [fable.source for fable in fables.load_fables_split("test", short=True)[:200]]
     ids = bundle.tokenizers.source.encode_batch(lines)
-    return encoder_shares(bundle.build_model(), pad_sources(ids))
+    return encoder_shares(bundle.build_model(), add_special_tokens_and_pad(ids))
 
 
 @experiment(

@@ -14,7 +14,7 @@ from seq2see.bundle import Bundle
 from seq2see.data import fables
 from seq2see.data.batch_loader import Batch
 from seq2see.data.fables import FableSentencePair
-from seq2see.engines.batching import pad_sources
+from seq2see.engines.batching import add_special_tokens_and_pad
 from seq2see.lab.bench import Bench
 from seq2see.lab.ear import Ear, cut, encoder_heads
 from seq2see.lab.expectation import NOTED, at_least, at_most, equal
@@ -291,7 +291,9 @@ class Looks:
     def _weights(self, fable: FableSentencePair) -> Tensor:
         """Return the encoder's weights for a sentence, [L, H, S, S]."""
         ear = Ear()
-        self.model.encode(pad_sources([self.tokenizers.source.encode(fable.source)]), ear)
+        self.model.encode(
+            add_special_tokens_and_pad([self.tokenizers.source.encode(fable.source)]), ear
+        )
         return torch.stack([record.weights_BHTS[0] for record in ear.encoder()])
 
     def picture(self, fable: FableSentencePair) -> Figure:

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from seq2see.data.corpus import Corpus, CorpusConfig
+from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
 from seq2see.data.encoded_corpus import EncodingOptions, encode_corpus
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench, Lesson, batch_of, pairs, untrained

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seq2see.data import fables
-from seq2see.engines.batching import pad_sources
+from seq2see.engines.batching import add_special_tokens_and_pad
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench
 from seq2see.lab.closeness import apart, differing
@@ -46,8 +46,8 @@ def text_to_vectors(bench: Bench) -> Finding:
     tokenizer, model = bundle.tokenizers.source, bundle.build_model().eval()
     ids = tokenizer.encode(SENTENCE)
     with torch.no_grad():
-        embedded_SM = model.encoder.embeddings(pad_sources([ids]))[0]
-        states_SM = model.encode(pad_sources([ids])).states_BSM[0]
+        embedded_SM = model.encoder.embeddings(add_special_tokens_and_pad([ids]))[0]
+        states_SM = model.encode(add_special_tokens_and_pad([ids])).states_BSM[0]
     pieces = [tokenizer.pieces[i].replace("▁", "_") for i in ids] + ["</s>"]
     return Finding(
         Verdict.HOLDS_IF,

@@ -20,9 +20,9 @@ from seq2see.loss import LossConfig, smoothed_cross_entropy
 from seq2see.model import EmbeddingAndOutputConfig, ModelConfig, Transformer
 from seq2see.search import SearchConfig, SentenceSearchInput
 from seq2see.text import EOS_ID, PAD_ID
-from seq2see.training.distributed import WorkerGroup
+from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
-from seq2see.training.optimizer import OptimizerConfig, build_optimizer
+from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig, build_optimizer
 from seq2see.training.schedule import ScheduleConfig, build_schedule
 from seq2see.training.trainer import ModelUpdater
 
@@ -183,7 +183,7 @@ def _taught(seed: int, smoothing: float, updates: int = 80) -> Transformer:
         build_schedule(schedule, TINY.d_model, updates),
         0.0,
         seed,
-        WorkerGroup(),
+        WorkerCommunicator(),
     )
     for number in range(1, updates + 1):
         stepper(number, [_batch()])

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.data import fables
-from seq2see.engines.batching import pad_sources
+from seq2see.engines.batching import add_special_tokens_and_pad
 from seq2see.lab import pictures
 from seq2see.lab.bench import Bench, Lesson
 from seq2see.lab.expectation import at_least, equal, near
@@ -140,8 +140,12 @@ def _trained_states(bench: Bench) -> tuple[Tensor, TokenEmbedding]:
     """Return what a trained decoder hands to the output layer, and the table there."""
     bundle = bench.fables()
     model, some = bundle.build_model().eval(), fables.load_fables_split("test", short=True)[:100]
-    source_BS = pad_sources(bundle.tokenizers.source.encode_batch([f.source for f in some]))
-    target_BT = pad_sources(bundle.tokenizers.target.encode_batch([f.target for f in some]))
+    source_BS = add_special_tokens_and_pad(
+        bundle.tokenizers.source.encode_batch([f.source for f in some])
+    )
+    target_BT = add_special_tokens_and_pad(
+        bundle.tokenizers.target.encode_batch([f.target for f in some])
+    )
     states_BTM = model.decode(target_BT, model.encode(source_BS))
     return states_BTM[target_BT != 0], model.output.tokens
 

@@ -9,17 +9,17 @@ from itertools import islice
 from pathlib import Path
 
 from seq2see.data.batch_loader import BatchConfig
+from seq2see.data.corpus_splitting_and_writing import open_new_files_atomically, write_pair
 from seq2see.data.quality.model_suggestion import suggest_model
 from seq2see.data.quality.report import CorpusReport
-from seq2see.data.quality.words import extract_words
+from seq2see.data.quality.words_and_word_ids import extract_words
 from seq2see.data.readers import SentencePair
-from seq2see.data.writers import open_new_files_atomically, write_pair
 from seq2see.errors import Seq2SeeError
 from seq2see.settings import Recipe
 from seq2see.training.builder import RunBuilder
 from seq2see.training.config import RunConfig
-from seq2see.training.distributed import WorkerGroup
-from seq2see.training.process_and_update_planning import plan_run
+from seq2see.training.distributed import WorkerCommunicator
+from seq2see.training.process_and_update_counts import plan_processes_and_updates
 from seq2see.training.run_directory import RunDirectory
 
 _EPOCHS = {"tiny": 60.0, "small": 30.0, "base": 15.0, "big": 10.0}
@@ -132,9 +132,9 @@ def _measure_seconds(
     run = RunDirectory(directory / "run")
     run.path.mkdir()
     run_config = _build_measured_config(report, sample, divisor, directory)
-    builder = RunBuilder(run_config, run, WorkerGroup())
+    builder = RunBuilder(run_config, run, WorkerCommunicator())
     builder.prepare_files()
-    plan = plan_run(builder, seconds=_MEASUREMENT_SECONDS)
+    plan = plan_processes_and_updates(builder, seconds=_MEASUREMENT_SECONDS)
     assert plan.seconds_per_update is not None
     full_plan = replace(plan, seconds_per_update=divisor * plan.seconds_per_update)
     return full_plan.remaining_seconds(0, builder.run_config.validation.interval)

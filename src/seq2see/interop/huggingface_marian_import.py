@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from seq2see.bundle import Bundle, Provenance, SpecialTokens
+from seq2see.bundle import Bundle, Provenance, StartAndEndTokenIds
 from seq2see.engines.loading import STOP_RULE_NOTE
 from seq2see.errors import InputError
 from seq2see.model import ModelConfig
@@ -63,7 +63,7 @@ def load_marian_as_bundle(
         _read_tokenizers(directory),
         languages or _find_languages(directory, settings),
         _convert_weights(marian_weights, config),
-        SpecialTokens(
+        StartAndEndTokenIds(
             source_eos_id=settings["eos_token_id"],
             decoder_start_id=settings["decoder_start_token_id"],
             target_eos_id=settings["eos_token_id"],

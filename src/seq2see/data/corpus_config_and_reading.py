@@ -27,7 +27,7 @@ from seq2see.data.readers import (
     PairBlock,
     SentencePair,
     SplitName,
-    group_pairs_into_blocks,
+    chunk_pairs_into_blocks,
     read_jsonl,
     read_text_files,
     read_tmx,
@@ -222,13 +222,13 @@ def _read_builtin(corpus: Corpus) -> Iterator[SentencePair]:
 _READERS: Mapping[CorpusFormat, Callable[[Corpus, SkippedUnitCallback], Iterator[PairBlock]]] = {
     "text": lambda corpus, _: read_text_files(*corpus.paths),
     "tsv": _read_tsv_columns,
-    "jsonl": lambda corpus, _: group_pairs_into_blocks(
+    "jsonl": lambda corpus, _: chunk_pairs_into_blocks(
         read_jsonl(corpus.paths[0], corpus.column_names)
     ),
-    "tmx": lambda corpus, on_skipped: group_pairs_into_blocks(
+    "tmx": lambda corpus, on_skipped: chunk_pairs_into_blocks(
         read_tmx(corpus.paths[0], corpus.column_names, on_skipped)
     ),
-    "builtin": lambda corpus, _: group_pairs_into_blocks(_read_builtin(corpus)),
+    "builtin": lambda corpus, _: chunk_pairs_into_blocks(_read_builtin(corpus)),
 }
 
 

@@ -13,7 +13,7 @@ from torch.optim import Adam, AdamW, Optimizer
 
 from seq2see.config import Config
 from seq2see.model.feed_forward_and_residual import XavierLinear
-from seq2see.training.distributed import WorkerGroup, full_tensor
+from seq2see.training.distributed import WorkerCommunicator, full_tensor
 
 # N matrices, R rows, C columns, R ≤ C
 
@@ -162,14 +162,14 @@ class OptimizerConfig(Config):
 
 
 def build_optimizer(
-    config: OptimizerConfig, model: nn.Module, workers: WorkerGroup | None = None
+    config: OptimizerConfig, model: nn.Module, workers: WorkerCommunicator | None = None
 ) -> Optimizer:
     """Build the optimizer; its learning rate is set before each update."""
     if config.kind != "muon":
         return _build_adam(config, [*model.named_parameters()])
     matrices = find_linear_weights(model)
     rest = [(name, p) for name, p in model.named_parameters() if p not in matrices]
-    workers = workers or WorkerGroup()
+    workers = workers or WorkerCommunicator()
     own_matrices = slice(workers.rank, None, workers.world_size)
     return Muon(
         matrices,

@@ -11,14 +11,14 @@ import torch
 
 from seq2see.errors import InputError
 from seq2see.explain import ExplainedModel, Trace, TraceOptions, trace_translation
-from seq2see.explain.attribution import (
+from seq2see.explain.source_attribution import (
     SourceAttributor,
     average_ranks,
     compute_attention_rollout,
     correlate_attribution_methods,
     sum_by_word,
 )
-from seq2see.explain.trace_format import Attribution, AttributionMethod
+from seq2see.explain.trace_format import AttributionMethod, SourceAttribution
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import TokenizerConfig, TokenizerPair
 
@@ -53,7 +53,7 @@ def attributed_trace() -> Trace:
     )
 
 
-def attribution_of(method: AttributionMethod) -> Attribution:
+def attribution_of(method: AttributionMethod) -> SourceAttribution:
     return next(each for each in attributed_trace().attributions if each.method == method)
 
 
@@ -174,8 +174,8 @@ def test_average_ranks_of_equal_values() -> None:
     assert average_ranks(np.array([10.0, 20.0, 20.0, 5.0])).tolist() == [1, 2.5, 2.5, 0]
 
 
-def attribution(method: AttributionMethod, *rows: list[float]) -> Attribution:
-    return Attribution(
+def attribution(method: AttributionMethod, *rows: list[float]) -> SourceAttribution:
+    return SourceAttribution(
         method=method, token_scores=None, word_scores=np.array(rows, np.float32), is_signed=True
     )
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from seq2see.model import ModelConfig, Transformer
 from seq2see.model.feed_forward_and_residual import XavierLinear
-from seq2see.training.optimizer import (
+from seq2see.training.optimizers_and_gradient_clipping import (
     Muon,
     OptimizerConfig,
     build_optimizer,

@@ -58,7 +58,7 @@ def extract_words(text: str) -> list[str]:
     return _WORD.findall(_normalize(_normalize(text).lower()))
 
 
-def find_possible_tokenizer_pieces(text: str) -> Iterator[str]:
+def find_learnable_subwords(text: str) -> Iterator[str]:
     """Yield the substrings that a tokenizer could learn as one piece.
 
     These are runs of digits or letters; single characters only at the start of a word, because

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from seq2see.training import process_and_update_planning
+from seq2see.training import process_and_update_counts
 from seq2see.training.config import TrainingLimitsAndHardwareConfig, ValidationConfig
-from seq2see.training.process_and_update_planning import (
+from seq2see.training.process_and_update_counts import (
     _plan_updates,
     choose_processes,
     choose_threads,
@@ -16,7 +16,7 @@ from seq2see.training.process_and_update_planning import (
 
 
 def test_threads_from_recipe_environment_or_cores(monkeypatch) -> None:
-    monkeypatch.setattr(process_and_update_planning, "count_available_cores", lambda: 8)
+    monkeypatch.setattr(process_and_update_counts, "count_available_cores", lambda: 8)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert [choose_threads(None, processes) for processes in (1, 3, 20)] == [8, 2, 1]
     monkeypatch.setenv("OMP_NUM_THREADS", "5,2")
@@ -25,7 +25,7 @@ def test_threads_from_recipe_environment_or_cores(monkeypatch) -> None:
 
 
 def test_single_thread_set_by_torchrun_is_ignored(monkeypatch) -> None:
-    monkeypatch.setattr(process_and_update_planning, "count_available_cores", lambda: 8)
+    monkeypatch.setattr(process_and_update_counts, "count_available_cores", lambda: 8)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert [choose_threads(None, 2, free) for free in (True, False)] == [1, 4]
     assert choose_threads(1, 2, may_choose_processes=False) == 1
@@ -40,10 +40,8 @@ def test_single_thread_set_by_torchrun_is_ignored(monkeypatch) -> None:
 def test_each_worker_has_minimum_number_of_tokens(
     monkeypatch, requested: int | None, tokens: int, processes: int
 ) -> None:
-    monkeypatch.setattr(process_and_update_planning, "count_available_cores", lambda: 16)
-    monkeypatch.setattr(
-        process_and_update_planning.torch.accelerator, "is_available", lambda: False
-    )
+    monkeypatch.setattr(process_and_update_counts, "count_available_cores", lambda: 16)
+    monkeypatch.setattr(process_and_update_counts.torch.accelerator, "is_available", lambda: False)
     assert choose_processes(requested, tokens) == processes
 
 

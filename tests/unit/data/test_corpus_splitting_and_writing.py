@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from seq2see.data.corpus_splitting_and_writing import (
+    CorpusSplitter,
+    write_accepted_and_rejected_pairs,
+    write_splits,
+)
 from seq2see.data.quality.analysis import AcceptedPair, RejectedPair
-from seq2see.data.quality.words import compute_match_key
+from seq2see.data.quality.words_and_word_ids import compute_match_key
 from seq2see.data.readers import SentencePair, read_text_files
-from seq2see.data.writers import CorpusSplitter, write_accepted_and_rejected_pairs, write_splits
 from seq2see.errors import InputError
 
 PAIRS = [SentencePair(f"sentence {n % 70}{'!' * (n % 3)}", f"Satz {n}") for n in range(300)]

@@ -12,7 +12,7 @@ from unicodedata import category
 import torch
 from torch import Tensor
 
-from seq2see.bundle import SpecialTokens
+from seq2see.bundle import StartAndEndTokenIds
 from seq2see.engines.batching import add_special_tokens
 from seq2see.engines.torch_decoder import TorchDecoder
 from seq2see.explain.explained_model_and_recorder import SPACE_MARKER, ExplainedModel, display_token
@@ -55,7 +55,7 @@ _WORD_PUNCTUATION = "'’-‑"
 def build_source_sentence(
     text: str,
     ids: Sequence[int],
-    special_tokens: SpecialTokens,
+    special_tokens: StartAndEndTokenIds,
     tokenizer: Tokenizer,
     language: str,
 ) -> TokenizedSentence:
@@ -73,7 +73,7 @@ def build_target_sentence(
     return _build_sentence(text, ids, False, is_finished, tokenizer, language)
 
 
-def build_start_token(special_tokens: SpecialTokens, tokenizer: Tokenizer) -> SentenceToken:
+def build_start_token(special_tokens: StartAndEndTokenIds, tokenizer: Tokenizer) -> SentenceToken:
     """Return the first input of the decoder."""
     token_id = special_tokens.decoder_start_id
     return SentenceToken(id=token_id, piece=tokenizer.pieces[token_id], text="⟨start⟩", word=None)

@@ -19,9 +19,9 @@ from seq2see.errors import InputError
 from seq2see.explain.explained_model_and_recorder import ExplainedModel
 from seq2see.explain.trace_format import (
     AttentionModuleTrace,
-    Attribution,
     AttributionMethod,
     MethodCorrelationMatrix,
+    SourceAttribution,
     TokenizedSentence,
     Trace,
     to_numpy,
@@ -47,7 +47,7 @@ DoubleArray = NDArray[np.float64]
 
 def compute_attributions_per_method(
     explained: ExplainedModel, trace: Trace, methods: Sequence[AttributionMethod]
-) -> tuple[Attribution, ...]:
+) -> tuple[SourceAttribution, ...]:
     """Return the attributions of a trace by each method, in the order of `methods`.
 
     Raises:
@@ -105,9 +105,13 @@ def _roll_out(
     return result
 
 
-def _build_unsigned(trace: Trace, method: AttributionMethod, values_TS: FloatArray) -> Attribution:
+def _build_unsigned(
+    trace: Trace, method: AttributionMethod, values_TS: FloatArray
+) -> SourceAttribution:
     words = sum_by_word(values_TS, trace.source)
-    return Attribution(method=method, token_scores=values_TS, word_scores=words, is_signed=False)
+    return SourceAttribution(
+        method=method, token_scores=values_TS, word_scores=words, is_signed=False
+    )
 
 
 class SourceAttributor:
@@ -132,7 +136,7 @@ class SourceAttributor:
         target_BT1 = self.target_T.expand(len(input_BT), -1)[..., None]
         return log_probs_BTV.gather(2, target_BT1)[..., 0]
 
-    def occlusion(self) -> Attribution:
+    def occlusion(self) -> SourceAttribution:
         """Return the decrease in log-probability when each source word is masked in turn.
 
         The tokens of the word are replaced by padding, so that the other positions do not change.
@@ -145,11 +149,11 @@ class SourceAttributor:
         log_probs = [self.compute_log_probs(self.model.encode(ids_1S)) for ids_1S in sources]
         original_T, *occluded = (row_1T[0] for row_1T in log_probs)
         words = torch.stack([original_T - row_T for row_T in occluded], dim=1)
-        return Attribution(
+        return SourceAttribution(
             method="occlusion", token_scores=None, word_scores=_to_floats(words), is_signed=True
         )
 
-    def gradient_x_input(self) -> Attribution:
+    def gradient_x_input(self) -> SourceAttribution:
         """Return the gradient times the token embedding, without its position."""
         with torch.inference_mode(False), torch.enable_grad():
             baseline, tokens = self._split_input()
@@ -157,7 +161,7 @@ class SourceAttributor:
             values_TS = torch.stack([(gradient * tokens).sum(-1)[0] for gradient in gradients])
         return self._build_signed("gradient_x_input", values_TS)
 
-    def integrated_gradients(self) -> Attribution:
+    def integrated_gradients(self) -> SourceAttribution:
         """Integrate gradients along the path from the baseline to the input.
 
         The baseline has positions without token embeddings. On each segment of the path, the
@@ -230,9 +234,9 @@ class SourceAttributor:
 
     def _build_signed(
         self, method: AttributionMethod, values_TS: Tensor, delta: float | None = None
-    ) -> Attribution:
+    ) -> SourceAttribution:
         tokens = _to_floats(values_TS)
-        return Attribution(
+        return SourceAttribution(
             method=method,
             token_scores=tokens,
             word_scores=sum_by_word(tokens, self.source),
@@ -297,7 +301,7 @@ def _to_floats(values: Tensor) -> FloatArray:
 
 
 def correlate_attribution_methods(
-    attributions: Sequence[Attribution],
+    attributions: Sequence[SourceAttribution],
 ) -> MethodCorrelationMatrix | None:
     """Return Spearman's rank correlation between methods, or None with fewer than two methods.
 

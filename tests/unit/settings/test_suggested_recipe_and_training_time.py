@@ -10,7 +10,7 @@ from seq2see.data.fables import load_fables_split
 from seq2see.data.quality.analysis import analyze_corpus
 from seq2see.data.quality.report import CorpusReport, ModelSuggestion
 from seq2see.data.readers import SentencePair
-from seq2see.settings import suggest_recipe
+from seq2see.settings import suggested_recipe_and_training_time
 from seq2see.training.builder import RunBuilder
 from seq2see.training.run_directory import RunPlan
 
@@ -37,9 +37,9 @@ def test_estimate_is_scaled_to_the_suggested_recipe(
         builders.append(builder)
         return RunPlan(builder.run_config.training.max_updates or 0, 1, 1, 2.0, 3.0, 5.0)
 
-    monkeypatch.setattr(suggest_recipe, "plan_run", plan_run)
+    monkeypatch.setattr(suggested_recipe_and_training_time, "plan_processes_and_updates", plan_run)
     report = analyze_with_suggestion(preset, 3000)
-    seconds = suggest_recipe.estimate_training_seconds(report, PAIRS)
+    seconds = suggested_recipe_and_training_time.estimate_training_seconds(report, PAIRS)
     (builder,) = builders
     updates = builder.run_config.training.max_updates
     assert updates is not None
@@ -50,4 +50,7 @@ def test_estimate_is_scaled_to_the_suggested_recipe(
 
 @pytest.mark.parametrize("pair", [SentencePair(" ", "x"), SentencePair("x", "")])
 def test_no_estimate_for_empty_pairs(pair: SentencePair) -> None:
-    assert suggest_recipe.estimate_training_seconds(analyze_corpus([pair]), [pair]) is None
+    assert (
+        suggested_recipe_and_training_time.estimate_training_seconds(analyze_corpus([pair]), [pair])
+        is None
+    )

@@ -18,7 +18,7 @@ from seq2see.cli.usage_errors import LANGUAGE_CODE
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from seq2see.data.corpus import Corpus, CorpusConfig
+    from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
     from seq2see.evaluate import EvaluationSet
 
 STANDARD_INPUT = "-"
@@ -48,7 +48,7 @@ def open_corpus(
 
     Standard input is copied to a temporary file, so that the corpus can be read several times.
     """
-    from seq2see.data.corpus import Corpus
+    from seq2see.data.corpus_config_and_reading import Corpus
 
     with tempfile.TemporaryDirectory() as directory:
         if files == [STANDARD_INPUT]:
@@ -62,7 +62,7 @@ def build_corpus_config(
     files: list[str], columns: str | None, format_name: str | None
 ) -> CorpusConfig:
     """Return the config of a corpus from the options; raise ConfigError if they are invalid."""
-    from seq2see.data.corpus import CorpusConfig
+    from seq2see.data.corpus_config_and_reading import CorpusConfig
 
     parsed_columns = parse_columns(columns, format_name or "")
     return CorpusConfig.model_validate(
@@ -128,7 +128,7 @@ def infer_language(name: str) -> str | None:
 
 def _extension(name: str) -> str:
     """Return the extension without the dot, and without that of a compressed file."""
-    from seq2see.data.corpus import COMPRESSED_EXTENSIONS
+    from seq2see.data.corpus_config_and_reading import COMPRESSED_EXTENSIONS
 
     path = Path(name)
     uncompressed = Path(path.stem) if path.suffix in COMPRESSED_EXTENSIONS else path
@@ -175,7 +175,7 @@ def read_test_set(
         languages: languages of the model, if there is one
         language: language of the references as stated by the user
     """
-    from seq2see.data.corpus import Corpus
+    from seq2see.data.corpus_config_and_reading import Corpus
     from seq2see.data.readers import read_lines
     from seq2see.evaluate import EvaluationSet
 
@@ -216,7 +216,7 @@ def is_document(file: str) -> bool:
 
 def is_compressed(file: str) -> bool:
     """Return whether the extension of a file is that of a compressed file."""
-    from seq2see.data.corpus import COMPRESSED_EXTENSIONS
+    from seq2see.data.corpus_config_and_reading import COMPRESSED_EXTENSIONS
 
     return Path(file).suffix.lower() in COMPRESSED_EXTENSIONS
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from seq2see.documents.alignment_links import CopiedSpan
 from seq2see.documents.markup import IndexRange, has_letter
-from seq2see.text.languages import is_word_character
+from seq2see.text.languages import is_spaced_word_character
 from seq2see.translator import Translation, TranslationFlag
 
 _NESTED_BRACES = r"\{[^{}]*(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}[^{}]*)*\}"
@@ -75,7 +75,7 @@ class ProtectedLineTask:
         self.protected_texts = {line.text[start:end] for start, end in self.protected_ranges}
         self.result: ProtectedTranslation | None = None
         ranges = self.protected_ranges
-        if ranges and not has_letter(remove_ranges(line.text, ranges)):
+        if ranges and not has_letter(remove_ranges_from_text(line.text, ranges)):
             self.result = self.copy_source()
 
     def has_same_placeholders(self, text: str) -> bool:
@@ -143,7 +143,7 @@ def select_ranges_starting_in(
     return ranges[first : bisect_left(ranges, outer.end, key=lambda one: one.start)]
 
 
-def remove_ranges(text: str, ranges: Sequence[IndexRange]) -> str:
+def remove_ranges_from_text(text: str, ranges: Sequence[IndexRange]) -> str:
     """Return a text without the ranges, which must be sorted."""
     offsets = [0, *(offset for one in ranges for offset in one), len(text)]
     return "".join(text[offsets[i] : offsets[i + 1]] for i in range(0, len(offsets), 2))
@@ -191,7 +191,7 @@ def find_offsets_outside_ranges(text: str, removed: Sequence[IndexRange]) -> lis
     return [*remaining, *range(done, len(text))]
 
 
-class PlaceholderInserter:
+class PlaceholderReinserter:
     """Inserts parts of the source into a translation, from left to right."""
 
     def __init__(self, source: str, target: str) -> None:
@@ -260,4 +260,4 @@ def _needs_space(new: str, old: str, adjacent: str) -> bool:
         return False
     if old.isspace():
         return new not in adjacent
-    return is_word_character(new) and not (old and is_word_character(old))
+    return is_spaced_word_character(new) and not (old and is_spaced_word_character(old))

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from seq2see.cli.inputs import check_directories_exist, check_extension, check_output_path
+from seq2see.cli.corpora_and_path_checks import (
+    check_directories_exist,
+    check_extension,
+    check_output_path,
+)
 from seq2see.cli.options import JsonOption
 from seq2see.cli.usage_errors import OneLineErrorCommand, OneLineErrorGroup
 from seq2see.errors import ConfigError, InputError
@@ -35,8 +39,7 @@ _PrintLabExperimentsLanguageOption = Annotated[
 
 @app.command("list", cls=OneLineErrorCommand)
 def print_lab_experiments(
-    language: _PrintLabExperimentsLanguageOption = "en",
-    as_json: JsonOption = False,
+    language: _PrintLabExperimentsLanguageOption = "en", as_json: JsonOption = False
 ) -> None:
     """List the experiments."""
     from seq2see.lab.registry import experiments

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2see.data.corpus import Corpus, CorpusConfig, TrainingCorpusConfig
+from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig, TrainingCorpusConfig
 from seq2see.data.readers import SentencePair
 from seq2see.errors import ConfigError, InputError
 

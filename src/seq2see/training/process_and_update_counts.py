@@ -13,7 +13,7 @@ import torch
 from seq2see.process_tuning import count_available_cores
 from seq2see.training.builder import RunBuilder
 from seq2see.training.config import ValidationConfig
-from seq2see.training.distributed import WorkerGroup
+from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
 from seq2see.training.run_directory import RunPlan
 
@@ -65,7 +65,7 @@ FINAL_EVALUATION = ValidationConfig(beam_size=5, max_sentences=10**9)
 """Settings of the final scores: beam search on the complete validation and test sets."""
 
 
-def plan_run(
+def plan_processes_and_updates(
     builder: RunBuilder, may_choose_processes: bool = True, seconds: float = MEASUREMENT_SECONDS
 ) -> RunPlan:
     """Choose processes, threads and updates by measuring updates for about `seconds`.
@@ -106,7 +106,7 @@ def _measure_single_process(builder: RunBuilder) -> float:
     workers = builder.workers
     seconds = 0.0
     if workers.is_main:
-        single = RunBuilder(builder.run_config, builder.directory, WorkerGroup())
+        single = RunBuilder(builder.run_config, builder.directory, WorkerCommunicator())
         torch.set_num_threads(choose_threads(single.run_config.training.threads, 1))
         seconds = measure_update_seconds(single, single.build_objective())
     return float(workers.broadcast(seconds))
