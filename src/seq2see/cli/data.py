@@ -162,8 +162,9 @@ _CleanLanguagesOption = Annotated[
     str | None,
     typer.Option(
         metavar="SOURCE,TARGET",
-        help=f"{LANGUAGES_HELP}detected in the text if lingua is installed; the output files "
-        "are then clean.source and clean.target.",
+        help=f"{LANGUAGES_HELP}detected in the text if lingua is installed. The languages of the "
+        "option or the extensions name the output files; detected languages do not: the files are "
+        "then clean.source and clean.target.",
     ),
 ]
 _CleanTestFilesOption = Annotated[

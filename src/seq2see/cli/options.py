@@ -128,9 +128,9 @@ EngineOption = Annotated[
     EngineName,
     typer.Option(
         help="Inference backend. `auto` uses ctranslate2 where its result is that of torch: on a "
-        "CPU, for models and search settings that it supports, with beam search only if the stop "
-        "rule (stored with the model, or --stop-rule) is `beam_full`. Otherwise it uses torch. "
-        "`ctranslate2` reports an error if it does not support them."
+        "CPU, for models and search settings that it supports, with beam search only if the "
+        "search ends when the beam is full (stop rule `beam_full`, which imported models have). "
+        "Otherwise it uses torch. `ctranslate2` reports an error if it does not support them."
     ),
 ]
 DeviceOption = Annotated[

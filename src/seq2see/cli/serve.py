@@ -62,7 +62,8 @@ _LimitsOption = Annotated[
     ),
 ]
 _ThreadsOption = Annotated[
-    int | None, typer.Option(min=1, help="Number of CPU threads. Default: all available cores.")
+    int | None,
+    typer.Option(min=1, help="Number of CPU threads per model. Default: all available cores."),
 ]
 _BeamSizeOption = Annotated[
     int, typer.Option(min=1, help="Beam size of requests that do not set one.")

@@ -18,8 +18,8 @@ _OverridesArgument = Annotated[
     typer.Argument(
         metavar="section.key=value",
         help="Override settings of the recipe, for example train.seed=2 or model.preset=small. "
-        "Values are written as in TOML, but strings need no quotes. With --resume, the "
-        "settings must be the same as at the start of the run.",
+        "The recipe has all keys. Values are written as in TOML, but strings need no quotes. With "
+        "--resume, the settings must be the same as at the start of the run.",
     ),
 ]
 _OutputOption = Annotated[
