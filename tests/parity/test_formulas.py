@@ -21,7 +21,7 @@ from seq2see.model import (
     build_padded_key_mask,
     compute_sinusoids,
 )
-from seq2see.model.feed_forward_and_residual import Dropout
+from seq2see.model.basic_modules import Dropout
 
 BATCH, HEADS, LENGTH, D_HEAD = 2, 3, 6, 4
 

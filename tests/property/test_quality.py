@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, seed, settings, strategies as st
 
 from seq2see.data import fables
-from seq2see.data.quality.analysis import (
+from seq2see.data.quality.analysis_and_filtering import (
     AcceptedPair,
     RejectedPair,
     accept_or_reject_pairs,

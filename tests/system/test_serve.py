@@ -35,7 +35,7 @@ from seq2see.explain import tracing
 from seq2see.explain.explained_model_and_recorder import TraceRecorder
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search.observer import StepRecord
-from seq2see.serve import lab_experiment_runner, server as serving, unbatched_work
+from seq2see.serve import lab_experiment_runner, server as serving, unbatched_queue_items
 from seq2see.serve.config import LimitsConfig, ServeConfig
 from seq2see.serve.errors import DeadlineExceeded
 from seq2see.serve.layout_preserving_translation import TextTranslationOptions
@@ -426,14 +426,14 @@ def test_work_of_disconnected_client_never_enters_a_batch() -> None:
 
 def test_disconnect_ends_a_stream(model_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[object] = []
-    step = unbatched_work._ObservedEngine.step
+    step = unbatched_queue_items._ObservedEngine.step
 
     def slow_step(self: Any, record: StepRecord) -> None:
         steps.append(record)
         time.sleep(0.02)
         step(self, record)
 
-    monkeypatch.setattr(unbatched_work._ObservedEngine, "step", slow_step)
+    monkeypatch.setattr(unbatched_queue_items._ObservedEngine, "step", slow_step)
     num_sentences = 50
     text = " ".join(["The animal crossed the street."] * num_sentences)
     body = json.dumps({"text": text, "source": "en", "target": "de"}).encode()

@@ -102,7 +102,7 @@ def compare(
     as_json: options.JsonOption = False,
 ) -> None:
     """Compare two systems on a test set and test whether the difference is significant."""
-    from seq2see.cli.progress import show_sentence_progress
+    from seq2see.cli.corpus_and_translation_progress import show_sentence_progress
     from seq2see.evaluate import compare_systems
 
     systems = first, second

@@ -15,6 +15,7 @@ from seq2see.cli.corpora_and_path_checks import (
     open_corpus,
     side_suffixes,
 )
+from seq2see.cli.corpus_and_translation_progress import show_corpus_progress
 from seq2see.cli.options import (
     LANGUAGES_HELP,
     ColumnsOption,
@@ -22,7 +23,6 @@ from seq2see.cli.options import (
     FormatOption,
     JsonOption,
 )
-from seq2see.cli.progress import show_corpus_progress
 from seq2see.cli.usage_errors import OneLineErrorCommand, OneLineErrorGroup
 from seq2see.errors import ConfigError
 
@@ -113,8 +113,8 @@ def check(
     Each finding is a fault, a warning or a note. The exit status is 1 if there is a fault, which
     must be fixed before training.
     """
-    from seq2see.cli import corpus_report
-    from seq2see.data.quality.analysis import analyze_corpus
+    from seq2see.cli import corpus_report_output
+    from seq2see.data.quality.analysis_and_filtering import analyze_corpus
     from seq2see.data.quality.config import QualityConfig
 
     check_plot_path(plot)
@@ -129,12 +129,14 @@ def check(
         report = analyze_corpus(corpus, config, corpus.languages, tokenizers, test_set, on_stage)
         seconds = _estimate_seconds(report, corpus, on_stage) if estimate_time else None
     if plot:
-        corpus_report.plot_corpus_report(report, format_corpus_name(files), plot)
+        corpus_report_output.plot_corpus_report(report, format_corpus_name(files), plot)
     if as_json:
-        record = corpus_report.corpus_report_to_json(report, seconds)
+        record = corpus_report_output.corpus_report_to_json(report, seconds)
         typer.echo(json.dumps(record, ensure_ascii=False))
     else:
-        corpus_report.print_corpus_report(report, format_corpus_name(files), num_examples, seconds)
+        corpus_report_output.print_corpus_report(
+            report, format_corpus_name(files), num_examples, seconds
+        )
     if report.faults:
         raise typer.Exit(1)
 
@@ -193,14 +195,14 @@ def clean(
         REJECTED_FILE,
         write_accepted_and_rejected_pairs,
     )
-    from seq2see.data.quality import analysis
+    from seq2see.data.quality import analysis_and_filtering
 
     with (
         open_corpus(files, languages, columns, format_name) as corpus,
         show_corpus_progress() as on_stage,
     ):
         test_set = _read_test_set(test_files, corpus)
-        results = analysis.accept_or_reject_pairs(
+        results = analysis_and_filtering.accept_or_reject_pairs(
             corpus, None, corpus.languages, test_set, on_stage
         )
         counts = write_accepted_and_rejected_pairs(results, output, side_suffixes(corpus.languages))

@@ -89,7 +89,7 @@ def demo(
 
 def train_demo_model(run_directory: Path, max_epochs: float, seed: int) -> None:
     """Train a model on the short form of the built-in corpus."""
-    from seq2see.cli.training_run import train_from_recipe
+    from seq2see.cli.training_run_and_progress_display import train_from_recipe
     from seq2see.settings import Recipe
 
     name = "builtin:fables-short"

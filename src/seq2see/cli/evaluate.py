@@ -107,7 +107,7 @@ def evaluate(
     plot: _PlotOption = None,
 ) -> None:
     """Score a model on a test set, or a file with translations against references."""
-    from seq2see.cli.progress import show_sentence_progress
+    from seq2see.cli.corpus_and_translation_progress import show_sentence_progress
 
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
     model_options: dict[str, object] = {"output": output, **search, "search": search_settings}
@@ -281,7 +281,7 @@ def _format_size(report: Evaluation) -> str:
 
 def _format_remarks(report: Evaluation) -> Iterator[str]:
     """Yield lines on pronouns, alignment, flagged and failed translations, and speed."""
-    from seq2see.cli.progress import FLAG_DESCRIPTIONS
+    from seq2see.cli.corpus_and_translation_progress import FLAG_DESCRIPTIONS
 
     if pronouns := report.pronoun_accuracy:
         yield (

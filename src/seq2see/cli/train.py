@@ -50,7 +50,7 @@ def train(
     resume: _ResumeOption = False,
 ) -> None:
     """Train a model from a recipe. An interrupted run resumes bit-exactly with --resume."""
-    from seq2see.cli.training_run import is_main_process, train_from_recipe
+    from seq2see.cli.training_run_and_progress_display import is_main_process, train_from_recipe
     from seq2see.settings import Recipe
     from seq2see.training.run_directory import RunDirectory
 

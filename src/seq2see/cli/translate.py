@@ -290,7 +290,7 @@ def translate_lines(
 
     The output has as many lines as the input. The first `num_done` lines are skipped.
     """
-    from seq2see.cli.progress import TranslationProgressDisplay
+    from seq2see.cli.corpus_and_translation_progress import TranslationProgressDisplay
     from seq2see.cli.resumable_output import ResumableOutput
     from seq2see.data.readers import TolerantLineReader, count_lines
 
@@ -337,7 +337,7 @@ def translate_document_file(
     translator: Translator, file: str, output: Path, options: TranslationOptions
 ) -> bool:
     """Translate a document, print its issues, and return whether everything was translated."""
-    from seq2see.cli.progress import show_sentence_progress
+    from seq2see.cli.corpus_and_translation_progress import show_sentence_progress
     from seq2see.documents import translate_document
 
     with show_sentence_progress() as on_progress:

@@ -14,7 +14,7 @@ from typing import TextIO, get_args
 import numpy as np
 
 from seq2see.data.batch_sampler import hash_uniform
-from seq2see.data.quality.analysis import AcceptedPair, RejectedPair
+from seq2see.data.quality.analysis_and_filtering import AcceptedPair, RejectedPair
 from seq2see.data.quality.words_and_word_ids import compute_match_key
 from seq2see.data.readers import SentencePair, SplitName, replace_line_breaks
 from seq2see.errors import InputError

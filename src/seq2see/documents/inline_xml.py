@@ -10,7 +10,7 @@ from typing import Literal
 from lxml import etree
 
 from seq2see.documents.markup import ClosingTag, MarkupNode, OpeningTag, StandaloneTag
-from seq2see.documents.xml_files import append_text, get_inner_text
+from seq2see.documents.xml_parsing_and_editing import append_text, get_inner_text
 
 InlineKind = Literal["paired", "open", "close", "standalone", "protected"]
 """How an element inside a text is treated.

@@ -11,7 +11,7 @@ from seq2see.documents.inline_xml import (
 )
 from seq2see.documents.markup import TextUnit
 from seq2see.documents.unit_translator import TextUnitTranslator
-from seq2see.documents.xml_files import (
+from seq2see.documents.xml_parsing_and_editing import (
     XML_LANGUAGE,
     has_text,
     insert_element_after,

@@ -42,9 +42,7 @@ from seq2see.model import (
     Transformer,
 )
 from seq2see.model.attention import CrossAttention, MultiHeadAttention, SelfAttention
-from seq2see.model.embeddings import OutputProjection
-from seq2see.model.encoder_and_decoder import DecoderLayer
-from seq2see.model.feed_forward_and_residual import (
+from seq2see.model.basic_modules import (
     Dropout,
     FeedForward,
     PostNormResidual,
@@ -53,6 +51,8 @@ from seq2see.model.feed_forward_and_residual import (
     Sublayer,
     XavierLinear,
 )
+from seq2see.model.embeddings import OutputProjection
+from seq2see.model.encoder_and_decoder import DecoderLayer
 from seq2see.onednn_matmul import PackedLinear, can_multiply_with_onednn
 from seq2see.search import StepOutput
 

@@ -30,10 +30,10 @@ from seq2see.explain.interventions import (
 )
 from seq2see.model import RelativeAttention, Transformer
 from seq2see.model.attention import AttentionFunction, AttentionInputs, MultiHeadAttention
+from seq2see.model.basic_modules import Residual, Sublayer
 from seq2see.model.cache import LayerCache
 from seq2see.model.embeddings import BasePositionalEncoding
 from seq2see.model.encoder_and_decoder import DecoderLayer
-from seq2see.model.feed_forward_and_residual import Residual, Sublayer
 from seq2see.model.masks_and_padding_removal import AttentionMask, BatchLayout
 from seq2see.model.recorder import NULL_RECORDER, Recorder
 

@@ -100,7 +100,7 @@ def bonferroni_z(num_tests: int) -> float:
     return high
 
 
-class PronounAttentionWeights(TraceBaseModel):
+class HeadAttentionFromPronoun(TraceBaseModel):
     """Attention of one encoder head from "it"."""
 
     layer: int
@@ -127,7 +127,7 @@ class PronounCaseResult(TraceBaseModel):
     wrong_probability: float
     log_prob_difference: float
     """log p(correct) − log p(wrong); positive if the model prefers the correct pronoun."""
-    pronoun_attention: tuple[PronounAttentionWeights, ...]
+    pronoun_attention: tuple[HeadAttentionFromPronoun, ...]
     ablations: tuple[HeadAblationResult, ...]
 
     def format_summary(self) -> str:
@@ -310,10 +310,10 @@ def _record_pronoun_attention(
 
 def _list_pronoun_attention(
     explained: ExplainedModel, fable: FableSentencePair
-) -> Iterator[PronounAttentionWeights]:
+) -> Iterator[HeadAttentionFromPronoun]:
     for layer, weights_HS in sorted(_record_pronoun_attention(explained, fable).items()):
         for head, weights in enumerate(weights_HS.tolist()):
-            yield PronounAttentionWeights(layer=layer, head=head, weights=tuple(weights))
+            yield HeadAttentionFromPronoun(layer=layer, head=head, weights=tuple(weights))
 
 
 def _find_tokens(explained: ExplainedModel, text: str, ids: Sequence[int], word: int) -> list[int]:

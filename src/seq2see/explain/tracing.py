@@ -53,8 +53,8 @@ from seq2see.model import (
     count_parameters,
 )
 from seq2see.model.attention import MultiHeadAttention
+from seq2see.model.basic_modules import BatchNorm, PreNormResidual, Residual
 from seq2see.model.embeddings import LearnedPositions, SinusoidalPositions
-from seq2see.model.feed_forward_and_residual import BatchNorm, PreNormResidual, Residual
 from seq2see.search import Hypothesis, SearchConfig, StepRecord
 from seq2see.text.languages import is_written_without_spaces
 from seq2see.translator import Translator

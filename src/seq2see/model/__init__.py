@@ -16,6 +16,17 @@ from seq2see.model.attention import (
     RelativeAttention,
     SelfAttention,
 )
+from seq2see.model.basic_modules import (
+    ACTIVATIONS,
+    BatchNorm,
+    Dropout,
+    FeedForward,
+    PostNormResidual,
+    PreNormResidual,
+    Residual,
+    Sublayer,
+    XavierLinear,
+)
 from seq2see.model.cache import DecoderCache, EncoderOutput, KeyValues, LayerCache
 from seq2see.model.config import (
     PRESETS,
@@ -37,17 +48,6 @@ from seq2see.model.embeddings import (
     compute_sinusoids,
 )
 from seq2see.model.encoder_and_decoder import Decoder, DecoderLayer, Encoder, EncoderLayer
-from seq2see.model.feed_forward_and_residual import (
-    ACTIVATIONS,
-    BatchNorm,
-    Dropout,
-    FeedForward,
-    PostNormResidual,
-    PreNormResidual,
-    Residual,
-    Sublayer,
-    XavierLinear,
-)
 from seq2see.model.masks_and_padding_removal import (
     CAUSAL_MASK,
     NO_MASK,

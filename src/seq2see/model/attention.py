@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seq2see.errors import InputError
+from seq2see.model.basic_modules import Dropout, XavierLinear
 from seq2see.model.cache import KeyValues
 from seq2see.model.embeddings import RelativePositionEmbeddings
-from seq2see.model.feed_forward_and_residual import Dropout, XavierLinear
 from seq2see.model.masks_and_padding_removal import (
     NO_MASK,
     AttentionMask,

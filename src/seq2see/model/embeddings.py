@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seq2see.errors import InputError
-from seq2see.model.feed_forward_and_residual import Dropout
+from seq2see.model.basic_modules import Dropout
 
 # B batch, H heads, T tokens or queries, S keys, M features of the model, D features of a head,
 # F frequencies, R distances, N positions, V vocabulary

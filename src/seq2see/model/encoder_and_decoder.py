@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from seq2see.errors import InputError
 from seq2see.model.attention import CrossAttention, SelfAttention
+from seq2see.model.basic_modules import FeedForward, Residual
 from seq2see.model.cache import DecoderCache, EncoderOutput, LayerCache
 from seq2see.model.embeddings import Embeddings
-from seq2see.model.feed_forward_and_residual import FeedForward, Residual
 from seq2see.model.masks_and_padding_removal import (
     CAUSAL_MASK,
     AttentionMask,

@@ -19,6 +19,15 @@ from seq2see.model.attention import (
     RelativeAttention,
     SelfAttention,
 )
+from seq2see.model.basic_modules import (
+    ACTIVATIONS,
+    BatchNorm,
+    Dropout,
+    FeedForward,
+    PostNormResidual,
+    PreNormResidual,
+    Residual,
+)
 from seq2see.model.cache import DecoderCache, EncoderOutput
 from seq2see.model.config import AttentionFunctionConfig, ModelConfig
 from seq2see.model.embeddings import (
@@ -31,15 +40,6 @@ from seq2see.model.embeddings import (
     TokenEmbedding,
 )
 from seq2see.model.encoder_and_decoder import Decoder, DecoderLayer, Encoder, EncoderLayer
-from seq2see.model.feed_forward_and_residual import (
-    ACTIVATIONS,
-    BatchNorm,
-    Dropout,
-    FeedForward,
-    PostNormResidual,
-    PreNormResidual,
-    Residual,
-)
 from seq2see.model.recorder import NULL_RECORDER, AttentionModuleId, Recorder
 
 # B batch, S source tokens, T target tokens, M features of the model, V vocabulary

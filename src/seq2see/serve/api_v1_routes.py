@@ -18,7 +18,6 @@ from seq2see.serve.errors import (
     Forbidden,
     TextTooLong,
 )
-from seq2see.serve.executor import AuthenticatedExecutor, check_api_key
 from seq2see.serve.json_and_event_responses import FiniteJSONResponse, create_event_response
 from seq2see.serve.lab_experiment_runner import (
     LabExperimentRunner,
@@ -39,6 +38,7 @@ from seq2see.serve.openapi import (
     union_schema,
 )
 from seq2see.serve.queued_translator import ENGINE_FAILED_MESSAGE
+from seq2see.serve.request_authentication_and_threads import AuthenticatedExecutor, check_api_key
 from seq2see.serve.requests import (
     ExplainRequest,
     HeadEffectsRequest,
@@ -47,7 +47,7 @@ from seq2see.serve.requests import (
     parse_body,
 )
 from seq2see.serve.service import RoutedTranslation, Service
-from seq2see.serve.unbatched_work import PartialTextCallback
+from seq2see.serve.unbatched_queue_items import PartialTextCallback
 from seq2see.serve.work_queue import RequestContext
 from seq2see.translator import TranslationOptions
 from seq2see.translator.result_builder import NO_TRANSLATION_MESSAGE

@@ -27,7 +27,6 @@ from seq2see.serve.errors import (
     ServiceError,
     encode_error,
 )
-from seq2see.serve.executor import AuthenticatedExecutor
 from seq2see.serve.middleware import (
     AccessLogMiddleware,
     AsgiApp,
@@ -43,6 +42,7 @@ from seq2see.serve.openapi import (
     object_schema,
     render_docs_page,
 )
+from seq2see.serve.request_authentication_and_threads import AuthenticatedExecutor
 from seq2see.serve.service import Service
 
 PAGE_DIRECTORY = Path(__file__).parent / "page"

@@ -21,8 +21,8 @@ from seq2see.serve.errors import (
     InternalError,
     ServiceError,
 )
-from seq2see.serve.executor import AuthenticatedExecutor
-from seq2see.serve.unbatched_work import PartialTextCallback
+from seq2see.serve.request_authentication_and_threads import AuthenticatedExecutor
+from seq2see.serve.unbatched_queue_items import PartialTextCallback
 from seq2see.serve.work_queue import RequestContext
 
 StreamingFunction = Callable[[RequestContext, PartialTextCallback], dict[str, Any]]

@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 
 from seq2see.serve.errors import BadRequest, EngineError, Forbidden
-from seq2see.serve.executor import AuthenticatedExecutor, check_api_key
 from seq2see.serve.layout_preserving_translation import TextTranslationOptions
 from seq2see.serve.log_and_metrics import METRICS_CONTENT_TYPE
 from seq2see.serve.openapi import (
@@ -28,6 +27,7 @@ from seq2see.serve.openapi import (
     union_schema,
 )
 from seq2see.serve.queued_translator import ENGINE_FAILED_MESSAGE
+from seq2see.serve.request_authentication_and_threads import AuthenticatedExecutor, check_api_key
 from seq2see.serve.requests import (
     check_text_limits,
     get_api_key_parameter,

@@ -20,10 +20,10 @@ from seq2see.model import Transformer, count_parameters
 from seq2see.model.embeddings import LearnedPositions
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.errors import NotFound
-from seq2see.serve.executor import check_api_key
 from seq2see.serve.json_and_event_responses import FiniteJSONResponse
 from seq2see.serve.model_registry import ServedModel
 from seq2see.serve.openapi import array_schema, build_openapi_responses, object_schema
+from seq2see.serve.request_authentication_and_threads import check_api_key
 from seq2see.serve.service import Service
 
 _MAX_POSITIONS = 64

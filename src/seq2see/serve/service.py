@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from seq2see.errors import Seq2SeeError
 from seq2see.explain.head_ablation import AblationResults
-from seq2see.serve import unbatched_work
+from seq2see.serve import unbatched_queue_items
 from seq2see.serve.api_keys_and_rate_limits import ApiKeyStore, RateLimiter
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.errors import (
@@ -25,7 +25,7 @@ from seq2see.serve.log_and_metrics import JsonLog, ServiceMetrics
 from seq2see.serve.model_registry import LanguageRoute, ModelRegistry, ServedModel
 from seq2see.serve.queued_translator import create_request_translator
 from seq2see.serve.requests import ExplainRequest, HeadEffectsRequest
-from seq2see.serve.unbatched_work import PartialTextCallback
+from seq2see.serve.unbatched_queue_items import PartialTextCallback
 from seq2see.serve.uploaded_file_translation import (
     DownloadStore,
     check_file,
@@ -224,7 +224,7 @@ class Service:
         route = self.resolve_route(request.source, request.target, request.model, request.text)
         model = _require_single_model(route)
         return self._log_engine_errors(
-            lambda: unbatched_work.compute_trace_json(
+            lambda: unbatched_queue_items.compute_trace_json(
                 self.queue, context, model, request, self.config
             )
         )
@@ -234,7 +234,7 @@ class Service:
         route = self.resolve_route(request.source, request.target, request.model, request.text)
         model = _require_single_model(route)
         return self._log_engine_errors(
-            lambda: unbatched_work.measure_head_effects(self.queue, context, model, request)
+            lambda: unbatched_queue_items.measure_head_effects(self.queue, context, model, request)
         )
 
     def stream(
@@ -248,7 +248,7 @@ class Service:
         """Translate a text and report partial translations; raises without a direct model."""
         model = _require_single_model(route)
         translation = self._log_engine_errors(
-            lambda: unbatched_work.run_incremental_translation(
+            lambda: unbatched_queue_items.run_incremental_translation(
                 self.queue, context, model, text, options, on_partial_text, self.config
             )
         )

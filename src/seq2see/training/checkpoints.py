@@ -50,7 +50,7 @@ class SavableState(Protocol):
         ...
 
 
-class Checkpointable(SavableState, Protocol):
+class SavableAndRestorableState(SavableState, Protocol):
     """Something whose state can also be restored."""
 
     def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
@@ -136,7 +136,7 @@ class CheckpointDirectory:
         partial_path.rename(path)
         fsync_path(self.directory)
 
-    def restore(self, update: int, parts: Mapping[str, Checkpointable]) -> None:
+    def restore(self, update: int, parts: Mapping[str, SavableAndRestorableState]) -> None:
         """Restore the state of every part from the checkpoint of this update.
 
         Raise InputError if the checkpoint is damaged.
@@ -366,7 +366,7 @@ class CheckpointSaver:
         self,
         checkpoints: CheckpointDirectory,
         config: CheckpointConfig,
-        parts: Mapping[str, Checkpointable],
+        parts: Mapping[str, SavableAndRestorableState],
         workers: WorkerCommunicator,
         best_update: Callable[[], int],
     ) -> None:

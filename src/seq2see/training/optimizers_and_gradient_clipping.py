@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Adam, AdamW, Optimizer
 
 from seq2see.config import Config
-from seq2see.model.feed_forward_and_residual import XavierLinear
+from seq2see.model.basic_modules import XavierLinear
 from seq2see.training.distributed import WorkerCommunicator, full_tensor
 
 # N matrices, R rows, C columns, R ≤ C

@@ -21,13 +21,13 @@ from seq2see.process_tuning import gc_frozen, tune_malloc
 from seq2see.search import StopRule
 from seq2see.training.builder import RunBuilder
 from seq2see.training.checkpoints import (
-    Checkpointable,
     CheckpointDirectory,
     CheckpointSaver,
     ExponentialMovingAverage,
     JsonCheckpointAdapter,
     ModelCheckpointAdapter,
     OptimizerCheckpointAdapter,
+    SavableAndRestorableState,
 )
 from seq2see.training.config import RunConfig
 from seq2see.training.distributed import WorkerCommunicator
@@ -381,8 +381,8 @@ class TrainingSession:
             self.checkpointer.save(self.progress)  # a second signal does not interrupt it
         return reason
 
-    def _build_state_parts(self) -> dict[str, Checkpointable]:
-        parts: dict[str, Checkpointable] = {
+    def _build_state_parts(self) -> dict[str, SavableAndRestorableState]:
+        parts: dict[str, SavableAndRestorableState] = {
             "model": ModelCheckpointAdapter(self.objective.model),
             "optimizer": OptimizerCheckpointAdapter(self.updater.optimizer, self.objective.model),
             "schedule": JsonCheckpointAdapter(self.updater.schedule),

@@ -14,7 +14,7 @@ from seq2see.data.corpus_splitting_and_writing import (
     write_accepted_and_rejected_pairs,
     write_splits,
 )
-from seq2see.data.quality.analysis import AcceptedPair, RejectedPair
+from seq2see.data.quality.analysis_and_filtering import AcceptedPair, RejectedPair
 from seq2see.data.quality.words_and_word_ids import compute_match_key
 from seq2see.data.readers import SentencePair, read_text_files
 from seq2see.errors import InputError

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from seq2see.data import digit_tasks, fables
-from seq2see.data.quality.analysis import (
+from seq2see.data.quality.analysis_and_filtering import (
     AcceptedPair,
     RejectedPair,
     accept_or_reject_pairs,
@@ -27,7 +27,7 @@ from seq2see.data.quality.report import CorpusFinding, CorpusReport, Distributio
 from seq2see.data.quality.rules import (
     encoding_problem,
     find_first_unmatched_markup,
-    have_conflicting_numbers,
+    have_no_common_number,
 )
 from seq2see.data.quality.statistics_and_models import LengthRatioModel, collect_per_pair_statistics
 from seq2see.data.quality.words_and_word_ids import compute_match_key, extract_words
@@ -644,7 +644,7 @@ def test_unmatched_markup_is_found(source: str, target: str, expected: str | Non
     ],
 )
 def test_number_mismatches_are_found(source: str, target: str, differ: bool) -> None:
-    assert have_conflicting_numbers(source, target) is differ
+    assert have_no_common_number(source, target) is differ
 
 
 def test_other_scripts_are_found() -> None:

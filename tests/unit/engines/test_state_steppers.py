@@ -27,7 +27,7 @@ from seq2see.model import (
     Transformer,
 )
 from seq2see.model.attention import CrossAttention
-from seq2see.model.feed_forward_and_residual import (
+from seq2see.model.basic_modules import (
     Dropout,
     PostNormResidual,
     PreNormResidual,

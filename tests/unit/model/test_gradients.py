@@ -24,7 +24,7 @@ from seq2see.model import (
     RelativePositionEmbeddings,
     build_padded_key_mask,
 )
-from seq2see.model.feed_forward_and_residual import Dropout
+from seq2see.model.basic_modules import Dropout
 
 HEADS, LENGTH, D_HEAD = 2, 4, 3
 NO_DROPOUT = Dropout(0.0)

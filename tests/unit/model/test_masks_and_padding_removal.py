@@ -14,7 +14,7 @@ from seq2see.model import (
     build_padded_key_mask,
     masked_softmax,
 )
-from seq2see.model.feed_forward_and_residual import Dropout
+from seq2see.model.basic_modules import Dropout
 
 CPU = torch.device("cpu")
 

@@ -26,7 +26,7 @@ from seq2see.model import (
     StackName,
     Transformer,
 )
-from seq2see.model.feed_forward_and_residual import ACTIVATIONS, Dropout
+from seq2see.model.basic_modules import ACTIVATIONS, Dropout
 
 SRC, TGT = torch.tensor([[1, 2, 3], [4, 5, 0]]), torch.tensor([[1, 6], [2, 7]])
 SELF, CROSS = AttentionModuleId("encoder", 0, "self"), AttentionModuleId("decoder", 0, "cross")

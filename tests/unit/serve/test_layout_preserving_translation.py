@@ -16,7 +16,7 @@ from seq2see.serve.layout_preserving_translation import (
     translate_texts,
 )
 from seq2see.serve.service import Service
-from seq2see.serve.unbatched_work import translate_with_partial_results
+from seq2see.serve.unbatched_queue_items import translate_and_report_partial_text
 from seq2see.serve.work_queue import RequestContext
 from seq2see.translator import (
     AlignmentLink,
@@ -115,7 +115,7 @@ def test_alignment_is_returned_only_on_request(text: str, alignment: bool) -> No
 def test_stream_copies_markers_and_sentences_without_letters() -> None:
     translator, partial_texts = RecordingTranslator(), list[str]()
     text = "1. A dog runs! 14! A cat sits.\n---\n"
-    translation = translate_with_partial_results(
+    translation = translate_and_report_partial_text(
         cast("Translator", translator),
         text,
         TranslationOptions(),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from seq2see.data.fables import load_fables_split
-from seq2see.data.quality.analysis import analyze_corpus
+from seq2see.data.quality.analysis_and_filtering import analyze_corpus
 from seq2see.data.quality.report import CorpusReport, ModelSuggestion
 from seq2see.data.readers import SentencePair
 from seq2see.settings import suggested_recipe_and_training_time

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from seq2see.model import ModelConfig, Transformer
-from seq2see.model.feed_forward_and_residual import XavierLinear
+from seq2see.model.basic_modules import XavierLinear
 from seq2see.training.optimizers_and_gradient_clipping import (
     Muon,
     OptimizerConfig,

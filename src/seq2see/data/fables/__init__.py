@@ -10,10 +10,10 @@ candidates, a `PronounAnnotation`: the position of "it", its antecedent, a corre
 translation, and the same pair with the predicate masked. Cases come in minimal pairs that differ
 only in the predicate; with the predicate masked, accuracy is 50 % by construction.
 
-Words (`lexicon`, `verbs`) and their inflection (`morphology`); noun phrases and clauses in both
-languages (`phrases_and_clauses`); random choice of words (`word_choice`); constructions
-(`statements`, `questions_and_complex_sentences`) and sentences with an ambiguous "it"
-(`pronoun_minimal_pairs`); the splits (`corpus`).
+Words (`nouns_adjectives_and_determiners`, `verbs`) and their inflection (`morphology`); noun
+phrases and clauses in both languages (`phrases_and_clauses`); random choice of words
+(`word_choice`); constructions (`statements`, `questions_and_complex_sentences`) and sentences with
+an ambiguous "it" (`pronoun_minimal_pairs`); the splits (`corpus`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from random import Random
 
 import seq2see.data.fables.questions_and_complex_sentences  # noqa: F401 registers its constructions
 from seq2see.data.fables import morphology
-from seq2see.data.fables.lexicon import ADJECTIVES, NOUNS
+from seq2see.data.fables.nouns_adjectives_and_determiners import ADJECTIVES, NOUNS
 from seq2see.data.fables.phrases_and_clauses import (
     AlignedWord,
     BilingualPhrase,

@@ -13,8 +13,8 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from seq2see.data.fables import morphology
-from seq2see.data.fables.lexicon import Adjective, Determiner, Noun
 from seq2see.data.fables.morphology import Gender, Person, Tense
+from seq2see.data.fables.nouns_adjectives_and_determiners import Adjective, Determiner, Noun
 from seq2see.data.fables.verbs import BE_AS_AVOIR, BE_VERB, Verb
 
 PronounRole = Literal["", "subject", "object", "pronoun", "predicate"]
@@ -64,7 +64,7 @@ EMPTY_PHRASE = BilingualPhrase()
 _cached_split = cache(split_words)  # the lexicon is small, so that texts are repeated
 
 
-def split_into_aligned_words(
+def attach_alignment_keys(
     text: str, *keys: AlignmentKey, role: PronounRole = ""
 ) -> tuple[AlignedWord, ...]:
     """Return the words of a text, all with the given keys."""
@@ -75,7 +75,7 @@ def build_phrase(en: str, fr: str, role: PronounRole = "") -> BilingualPhrase:
     """Return a phrase in which each English word is aligned with each French word."""
     key = AlignmentKey()
     return BilingualPhrase(
-        split_into_aligned_words(en, key, role=role), split_into_aligned_words(fr, key, role=role)
+        attach_alignment_keys(en, key, role=role), attach_alignment_keys(fr, key, role=role)
     )
 
 
@@ -357,15 +357,15 @@ def _english_group(
     main_keys = (keys.action,) if auxiliary and main else (keys.action, keys.tense)
     if not main:
         auxiliary_keys += (keys.action,)
-    negation_words = split_into_aligned_words(negation.en, keys.negation)
+    negation_words = attach_alignment_keys(negation.en, keys.negation)
     never = negation_words if negation in (NEVER, NO_LONGER) else ()
     nothing = negation_words if negation is NOTHING else ()
     return (
-        split_into_aligned_words(auxiliary, *auxiliary_keys)
+        attach_alignment_keys(auxiliary, *auxiliary_keys)
         + never
         + adverb.en
-        + split_into_aligned_words(main, *main_keys)
-        + split_into_aligned_words(verb.en_particle, keys.action)
+        + attach_alignment_keys(main, *main_keys)
+        + attach_alignment_keys(verb.en_particle, keys.action)
         + nothing
     )
 
@@ -390,21 +390,19 @@ def _french_group(
     clitic: BilingualPhrase,
     agreement: AgreementFeatures | None,
 ) -> tuple[AlignedWord, ...]:
-    ne = split_into_aligned_words("ne" if negation.fr else "", keys.negation)
-    pas = split_into_aligned_words(negation.fr, keys.negation)
-    se = split_into_aligned_words(
-        REFLEXIVE_PRONOUNS[person] if verb.is_reflexive else "", keys.action
-    )
+    ne = attach_alignment_keys("ne" if negation.fr else "", keys.negation)
+    pas = attach_alignment_keys(negation.fr, keys.negation)
+    se = attach_alignment_keys(REFLEXIVE_PRONOUNS[person] if verb.is_reflexive else "", keys.action)
     finite = verb.french_form(tense, person)
-    particle = split_into_aligned_words(verb.fr_particle, keys.action)
+    particle = attach_alignment_keys(verb.fr_particle, keys.action)
     if tense not in COMPOUND_TENSES:
-        main = split_into_aligned_words(finite, keys.action, keys.tense)
+        main = attach_alignment_keys(finite, keys.action, keys.tense)
         return ne + clitic.fr + se + main + pas + adverb.fr + particle
     form = verb.fr.participle
     if agreement:
         form = morphology.inflect_participle(form, agreement.gender, agreement.plural)
-    auxiliary = split_into_aligned_words(finite, keys.tense)
-    participle = split_into_aligned_words(form, keys.action)
+    auxiliary = attach_alignment_keys(finite, keys.tense)
+    participle = attach_alignment_keys(form, keys.action)
     return ne + clitic.fr + se + auxiliary + pas + adverb.fr + participle + particle
 
 
@@ -466,8 +464,8 @@ def infinitive_phrase(
     se = "se" if verb.is_reflexive else ""
     pronoun = clitic.phrase if clitic else EMPTY_PHRASE
     return BilingualPhrase(
-        split_into_aligned_words(f"{en} {verb.en_particle}", key) + pronoun.en,
-        pronoun.fr + split_into_aligned_words(f"{se} {verb.fr.infinitive} {verb.fr_particle}", key),
+        attach_alignment_keys(f"{en} {verb.en_particle}", key) + pronoun.en,
+        pronoun.fr + attach_alignment_keys(f"{se} {verb.fr.infinitive} {verb.fr_particle}", key),
     )
 
 
@@ -494,13 +492,13 @@ def build_comparative_with_than(
         adverb, second = ("less", "than") if french_adverb == "moins" else ("as", "as")
         adjective_form = adjective.en
     if adjective_form:
-        english = split_into_aligned_words(adverb, degree)
-        english += split_into_aligned_words(adjective_form, own)
+        english = attach_alignment_keys(adverb, degree)
+        english += attach_alignment_keys(adjective_form, own)
     else:  # "wider" is one word
-        english = split_into_aligned_words(adverb, degree, own)
+        english = attach_alignment_keys(adverb, degree, own)
     french = (
-        split_into_aligned_words(french_adverb, degree)
-        + split_into_aligned_words(adjective.inflect(agreement.gender, agreement.plural), own)
-        + split_into_aligned_words("que", than)
+        attach_alignment_keys(french_adverb, degree)
+        + attach_alignment_keys(adjective.inflect(agreement.gender, agreement.plural), own)
+        + attach_alignment_keys("que", than)
     )
-    return BilingualPhrase(english + split_into_aligned_words(second, than), french)
+    return BilingualPhrase(english + attach_alignment_keys(second, than), french)

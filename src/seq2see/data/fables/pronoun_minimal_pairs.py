@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from seq2see.data.fables.lexicon import (
+from seq2see.data.fables.morphology import Gender, Tense
+from seq2see.data.fables.nouns_adjectives_and_determiners import (
     ADJECTIVES,
     MY,
     NOUN_KIND_GROUPS,
@@ -24,7 +25,6 @@ from seq2see.data.fables.lexicon import (
     Noun,
     NounKind,
 )
-from seq2see.data.fables.morphology import Gender, Tense
 from seq2see.data.fables.phrases_and_clauses import (
     EMPTY_PHRASE,
     NEVER,
@@ -34,6 +34,7 @@ from seq2see.data.fables.phrases_and_clauses import (
     BilingualPhrase,
     NounPhrase,
     PronounRole,
+    attach_alignment_keys,
     build_copula_predicate,
     build_could_not_auxiliary,
     build_it_or_them_object,
@@ -42,7 +43,6 @@ from seq2see.data.fables.phrases_and_clauses import (
     build_phrase,
     clause,
     infinitive_phrase,
-    split_into_aligned_words,
     verb_group,
 )
 from seq2see.data.fables.questions_and_complex_sentences import question_clause
@@ -76,7 +76,7 @@ class PronounWithAdjectiveOrVerb:
             en = (*phrase.en[:-1], _mark_predicate(phrase.en[-1]))
             return it.phrase + BilingualPhrase(en, phrase.fr)
         be = {"present": "is", "imperfect": "was"}[tense]
-        english_only = BilingualPhrase(split_into_aligned_words(be) + adverb.en, ())
+        english_only = BilingualPhrase(attach_alignment_keys(be) + adverb.en, ())
         return it.phrase + english_only + build_phrase(MASKED, MASKED)
 
     def to_object_clause(self, subject: NounPhrase) -> BilingualPhrase:
@@ -88,7 +88,7 @@ class PronounWithAdjectiveOrVerb:
             marked = (auxiliary, _mark_predicate(verb), pronoun)
             return subject.phrase + BilingualPhrase(marked, group.fr)
         masked = build_phrase(MASKED, MASKED)
-        en = split_into_aligned_words("was") + masked.en + it.phrase.en
+        en = attach_alignment_keys("was") + masked.en + it.phrase.en
         return subject.phrase + BilingualPhrase(en, it.phrase.fr + masked.fr)
 
 

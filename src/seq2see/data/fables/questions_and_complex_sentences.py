@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from seq2see.data.fables.lexicon import MY, THE, THIS, YOUR, A
 from seq2see.data.fables.morphology import Tense
+from seq2see.data.fables.nouns_adjectives_and_determiners import MY, THE, THIS, YOUR, A
 from seq2see.data.fables.phrases_and_clauses import (
     AFFIRMATIVE,
     EMPTY_PHRASE,
@@ -14,6 +14,7 @@ from seq2see.data.fables.phrases_and_clauses import (
     BilingualPhrase,
     Negation,
     NounPhrase,
+    attach_alignment_keys,
     build_can_auxiliary,
     build_copula_predicate,
     build_first_or_second_person_pronoun,
@@ -24,7 +25,6 @@ from seq2see.data.fables.phrases_and_clauses import (
     clause,
     copula_clause,
     infinitive_phrase,
-    split_into_aligned_words,
     verb_group,
 )
 from seq2see.data.fables.statements import COMMA, FULL_STOP, SO, TOO, register_construction
@@ -50,7 +50,7 @@ def _motive(chooser: WordChooser) -> BilingualPhrase:
     )
     return (
         predicate
-        + BilingualPhrase((), split_into_aligned_words("pour"))
+        + BilingualPhrase((), attach_alignment_keys("pour"))
         + infinitive_phrase(verb)
         + obj.phrase
         + FULL_STOP
@@ -81,14 +81,10 @@ def question_clause(
         auxiliary = "won't" if auxiliary == "will" else f"{auxiliary}n't"
     group = verb_group(verb, tense, subject.agreement, negation, participle=asked_object)
     action = group.en[-1].keys[:1]
-    first = split_into_aligned_words(
+    first = attach_alignment_keys(
         auxiliary, *(key for key in group.en[0].keys if key not in action)
     )
-    en = (
-        first
-        + subject.phrase.en
-        + split_into_aligned_words(f"{verb.en} {verb.en_particle}", *action)
-    )
+    en = first + subject.phrase.en + attach_alignment_keys(f"{verb.en} {verb.en_particle}", *action)
     return BilingualPhrase(en, subject.phrase.fr + group.fr)
 
 
@@ -105,7 +101,7 @@ def _yes_or_no(chooser: WordChooser) -> BilingualPhrase:
     obj = chooser.definite_object(verb, subject.noun)
     question = question_clause(subject, verb, chooser.question_tense(verb), negation)
     return (
-        BilingualPhrase((), split_into_aligned_words("est-ce que"))
+        BilingualPhrase((), attach_alignment_keys("est-ce que"))
         + question
         + obj.phrase
         + QUESTION_MARK
@@ -163,10 +159,7 @@ def _how_many(chooser: WordChooser) -> BilingualPhrase:
         subject, verb, "past", asked_object=AgreementFeatures(noun.gender, True, "they")
     )
     return (
-        things
-        + BilingualPhrase((), split_into_aligned_words("est-ce que"))
-        + question
-        + QUESTION_MARK
+        things + BilingualPhrase((), attach_alignment_keys("est-ce que")) + question + QUESTION_MARK
     )
 
 
@@ -183,18 +176,18 @@ def _order(chooser: WordChooser) -> BilingualPhrase:
     )
     action_key, negation_key = AlignmentKey(), AlignmentKey()
     en, fr = (
-        split_into_aligned_words(f"{verb.en} {verb.en_particle}", action_key),
-        split_into_aligned_words(verb.fr.present("you"), action_key),
+        attach_alignment_keys(f"{verb.en} {verb.en_particle}", action_key),
+        attach_alignment_keys(verb.fr.present("you"), action_key),
     )
     if chooser.chance(0.5):
-        en = split_into_aligned_words("don't", negation_key) + en
+        en = attach_alignment_keys("don't", negation_key) + en
         fr = (
-            split_into_aligned_words("ne", negation_key)
+            attach_alignment_keys("ne", negation_key)
             + fr
-            + split_into_aligned_words("pas", negation_key)
+            + attach_alignment_keys("pas", negation_key)
         )
     return (
-        BilingualPhrase(en, fr + split_into_aligned_words(verb.fr_particle, action_key))
+        BilingualPhrase(en, fr + attach_alignment_keys(verb.fr_particle, action_key))
         + obj.phrase
         + EXCLAMATION_MARK
     )
@@ -222,9 +215,7 @@ def _state_question(chooser: WordChooser) -> BilingualPhrase:
     )
     en = predicate.en[:1] + subject.phrase.en + predicate.en[1:]
     return (
-        BilingualPhrase(
-            en, split_into_aligned_words("est-ce que") + subject.phrase.fr + predicate.fr
-        )
+        BilingualPhrase(en, attach_alignment_keys("est-ce que") + subject.phrase.fr + predicate.fr)
         + QUESTION_MARK
     )
 
@@ -491,7 +482,7 @@ def _in_order_to(chooser: WordChooser) -> BilingualPhrase:
     subject, verb, obj = chooser.intended_action()
     ways = ("revenir", "courir", "rester", "partir", "lever")
     way = chooser.intransitive_verb(*ways)
-    to = BilingualPhrase((), split_into_aligned_words("pour"))
+    to = BilingualPhrase((), attach_alignment_keys("pour"))
     return (
         clause(subject, way, chooser.pick_tense("past", "future"))
         + to

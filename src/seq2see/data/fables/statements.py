@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from seq2see.data.fables import morphology
-from seq2see.data.fables.lexicon import (
+from seq2see.data.fables.morphology import Person, Tense
+from seq2see.data.fables.nouns_adjectives_and_determiners import (
     ALL,
     ANY,
     EVERY,
@@ -29,7 +30,6 @@ from seq2see.data.fables.lexicon import (
     A,
     NounKind,
 )
-from seq2see.data.fables.morphology import Person, Tense
 from seq2see.data.fables.phrases_and_clauses import (
     AFFIRMATIVE,
     EMPTY_PHRASE,
@@ -39,6 +39,7 @@ from seq2see.data.fables.phrases_and_clauses import (
     NOTHING,
     AlignmentKey,
     BilingualPhrase,
+    attach_alignment_keys,
     build_can_auxiliary,
     build_comparative_with_than,
     build_could_not_auxiliary,
@@ -50,7 +51,6 @@ from seq2see.data.fables.phrases_and_clauses import (
     coordinate_noun_phrases,
     copula_clause,
     infinitive_phrase,
-    split_into_aligned_words,
     verb_group,
 )
 from seq2see.data.fables.verbs import BE_VERB, DRINK_VERB, HAVE_VERB
@@ -295,7 +295,7 @@ def _passive(chooser: WordChooser) -> BilingualPhrase:
     key, agreement = AlignmentKey(), victim.agreement
     form = morphology.inflect_participle(verb.fr.participle, agreement.gender, agreement.plural)
     participle = BilingualPhrase(
-        split_into_aligned_words(verb.en_participle, key), split_into_aligned_words(form, key)
+        attach_alignment_keys(verb.en_participle, key), attach_alignment_keys(form, key)
     )
     be = verb_group(BE_VERB, tense, agreement, NOT if chooser.chance(0.2) else AFFIRMATIVE)
     return victim.phrase + be + participle + build_phrase("by", "par") + agent.phrase + FULL_STOP
@@ -503,16 +503,16 @@ def _absence(chooser: WordChooser) -> BilingualPhrase:
     en, fr = chooser.pick((("there is", "a"), ("there was", "avait")))
     be, negation_key = AlignmentKey(), AlignmentKey()
     there = (
-        split_into_aligned_words("il", be)
-        + split_into_aligned_words("ne", negation_key)
-        + split_into_aligned_words(f"y {fr}", be)
-        + split_into_aligned_words("pas de", negation_key)
+        attach_alignment_keys("il", be)
+        + attach_alignment_keys("ne", negation_key)
+        + attach_alignment_keys(f"y {fr}", be)
+        + attach_alignment_keys("pas de", negation_key)
     )
     noun = chooser.noun(("provision",))
     thing = build_phrase(noun.en, noun.fr)
     return (
         BilingualPhrase(
-            split_into_aligned_words(en, be) + split_into_aligned_words("no", negation_key), there
+            attach_alignment_keys(en, be) + attach_alignment_keys("no", negation_key), there
         )
         + thing
         + chooser.location()

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, replace
 
 from seq2see.data.fables import morphology
-from seq2see.data.fables.lexicon import NOUN_KIND_GROUPS, NounKind
 from seq2see.data.fables.morphology import Conjugation, Person, Tense, build_conjugation
+from seq2see.data.fables.nouns_adjectives_and_determiners import NOUN_KIND_GROUPS, NounKind
 
 BE_PAST: dict[Person, str] = {"I": "was", "we": "were", "you": "were", "it": "was", "they": "were"}
 BE_PRESENT: dict[Person, str] = {"I": "am", "we": "are", "you": "are", "it": "is", "they": "are"}

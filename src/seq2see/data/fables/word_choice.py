@@ -8,7 +8,8 @@ from functools import cache
 from random import Random
 from typing import TypeVar
 
-from seq2see.data.fables.lexicon import (
+from seq2see.data.fables.morphology import Tense
+from seq2see.data.fables.nouns_adjectives_and_determiners import (
     ADJECTIVES,
     MY,
     NOUNS,
@@ -20,7 +21,6 @@ from seq2see.data.fables.lexicon import (
     Noun,
     NounKind,
 )
-from seq2see.data.fables.morphology import Tense
 from seq2see.data.fables.phrases_and_clauses import (
     EMPTY_PHRASE,
     BilingualPhrase,

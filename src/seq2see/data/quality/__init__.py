@@ -11,7 +11,7 @@ them; then `rules` check each pair against these models.
 
 from __future__ import annotations
 
-from seq2see.data.quality.analysis import (
+from seq2see.data.quality.analysis_and_filtering import (
     AcceptedPair,
     RejectedPair,
     accept_or_reject_pairs,
@@ -27,7 +27,7 @@ from seq2see.data.quality.report import (
     ModelSuggestion,
     Severity,
     SideReport,
-    TestSetOverlapCounts,
+    TestPairsInCorpusCounts,
     UncoveredCharacters,
 )
 
@@ -45,7 +45,7 @@ __all__ = [
     "RuleName",
     "Severity",
     "SideReport",
-    "TestSetOverlapCounts",
+    "TestPairsInCorpusCounts",
     "UncoveredCharacters",
     "accept_or_reject_pairs",
     "analyze_corpus",

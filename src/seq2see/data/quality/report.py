@@ -134,7 +134,7 @@ class SideReport:
 
 
 @dataclass(frozen=True, slots=True)
-class TestSetOverlapCounts:
+class TestPairsInCorpusCounts:
     """Number of test pairs that occur in the corpus."""
 
     num_test_pairs: int
@@ -169,7 +169,7 @@ class CorpusReport:
     findings: tuple[CorpusFinding, ...]
     """The most severe first."""
     shifts: tuple[LineShift, ...]
-    overlap: TestSetOverlapCounts | None
+    overlap: TestPairsInCorpusCounts | None
     """None if no test set was given."""
     suggestion: ModelSuggestion
     skipped_checks: tuple[str, ...]
@@ -242,7 +242,7 @@ def build_rule_findings(
     examples: Mapping[str, Sequence[FindingExample]],
     num_pairs: int,
     config: QualityConfig,
-    overlap: TestSetOverlapCounts | None,
+    overlap: TestPairsInCorpusCounts | None,
 ) -> Iterator[CorpusFinding]:
     """Yield a finding for each violated rule but `shifted`."""
     values = _text_values(config, overlap)
@@ -259,7 +259,7 @@ def build_rule_findings(
         yield CorpusFinding(rule, severity, count, share, text, tuple(examples[rule]))
 
 
-def _text_values(config: QualityConfig, overlap: TestSetOverlapCounts | None) -> dict[str, Any]:
+def _text_values(config: QualityConfig, overlap: TestPairsInCorpusCounts | None) -> dict[str, Any]:
     """Return the values of the placeholders in `_RULE_TEXTS`."""
     limits = {
         "max_words": format_count(config.max_words, "word"),
@@ -321,7 +321,7 @@ def build_unrelated_corpus_sides_findings(
 
 
 def build_absent_test_overlap_note(
-    overlap: TestSetOverlapCounts | None, num_in_test_set: int
+    overlap: TestPairsInCorpusCounts | None, num_in_test_set: int
 ) -> Iterator[CorpusFinding]:
     """Yield a note if there is a test set, but no pair violates the rule `in_test_set`."""
     if overlap and not num_in_test_set:

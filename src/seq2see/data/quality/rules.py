@@ -84,7 +84,7 @@ def find_first_unmatched_markup(source: str, target: str) -> str | None:
     return next(iter((in_source - in_target) + (in_target - in_source)), None)
 
 
-def have_conflicting_numbers(source: str, target: str) -> bool:
+def have_no_common_number(source: str, target: str) -> bool:
     """Return whether both sides have numbers, but none that could be the same.
 
     The comparison is lenient: 10,000 may be 1万, and 2:30 p.m. may be 14 h 30.
@@ -301,9 +301,7 @@ def _check_alignment(inputs: ChunkRuleInputs) -> list[str]:
 
 def _check_numbers(inputs: ChunkRuleInputs) -> list[str]:
     return inputs.reasons_per_pair(
-        lambda pair: (
-            "the numbers differ" if have_conflicting_numbers(pair.source, pair.target) else ""
-        )
+        lambda pair: "the numbers differ" if have_no_common_number(pair.source, pair.target) else ""
     )
 
 

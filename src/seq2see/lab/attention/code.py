@@ -12,7 +12,7 @@ from seq2see.lab.expectation import at_least, at_most, equal, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import grids
 from seq2see.model import NO_MASK, AttentionMask, DotProductAttention, ModelConfig
-from seq2see.model.feed_forward_and_residual import Dropout
+from seq2see.model.basic_modules import Dropout
 
 # B batch, H heads, T queries, S keys, D features of a head, M features of the model
 

@@ -25,7 +25,7 @@ from seq2see.model import (
     ModelConfig,
 )
 from seq2see.model.attention import SelfAttention
-from seq2see.model.feed_forward_and_residual import Dropout
+from seq2see.model.basic_modules import Dropout
 
 # B batch, H heads, T tokens, D features of a head, M features of the model
 

@@ -17,7 +17,7 @@ from seq2see.model import (
     build_padded_key_mask,
     masked_softmax,
 )
-from seq2see.model.feed_forward_and_residual import Dropout
+from seq2see.model.basic_modules import Dropout
 from seq2see.text import BOS_ID, EOS_ID
 
 # B batch, H heads, T queries, S keys, D features of a head

@@ -12,7 +12,7 @@ from seq2see.lab.closeness import apart
 from seq2see.lab.expectation import at_least, equal, near
 from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import DropoutConfig, Transformer
-from seq2see.model.feed_forward_and_residual import Dropout, PostNormResidual
+from seq2see.model.basic_modules import Dropout, PostNormResidual
 
 SOURCE = torch.tensor([[4, 5, 6, 7, 8]])
 PLACES = {

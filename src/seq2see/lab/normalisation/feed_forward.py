@@ -13,7 +13,7 @@ from seq2see.lab.closeness import apart, differing
 from seq2see.lab.expectation import at_least, at_most, equal, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import NO_MASK, AttentionModuleId, BatchLayout, ModelBuilder, ModelConfig
-from seq2see.model.feed_forward_and_residual import ACTIVATIONS, Dropout, FeedForward
+from seq2see.model.basic_modules import ACTIVATIONS, Dropout, FeedForward
 
 # N tokens in a row, M features of the model
 

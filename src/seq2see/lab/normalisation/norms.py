@@ -13,7 +13,7 @@ from seq2see.lab.closeness import apart, differing
 from seq2see.lab.expectation import at_least, at_most, equal
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import Transformer
-from seq2see.model.feed_forward_and_residual import BatchNorm
+from seq2see.model.basic_modules import BatchNorm
 
 # B batch, S tokens of a sentence, N tokens in a row, M features
 

@@ -16,7 +16,7 @@ from seq2see.lab.expectation import at_least, at_most
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.loss import LossConfig
 from seq2see.model import EncoderOutput, ModelBuilder, ModelConfig, Transformer
-from seq2see.model.feed_forward_and_residual import Residual, Sublayer
+from seq2see.model.basic_modules import Residual, Sublayer
 from seq2see.text import PAD_ID
 from seq2see.training.objective import Objective
 

@@ -14,7 +14,7 @@ from seq2see.lab.closeness import apart
 from seq2see.lab.expectation import at_least, at_most, between
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import RelativeAttention, RelativePositionEmbeddings
-from seq2see.model.feed_forward_and_residual import Dropout
+from seq2see.model.basic_modules import Dropout
 
 # B batch, H heads, T queries, S keys, D features of a head
 

@@ -10,7 +10,7 @@ from seq2see.lab.closeness import apart
 from seq2see.lab.expectation import at_least, at_most
 from seq2see.lab.experiment import Finding, Measurement, Text, Verdict, experiment
 from seq2see.model import DotProductAttention, ModelConfig, Transformer
-from seq2see.model.feed_forward_and_residual import Dropout
+from seq2see.model.basic_modules import Dropout
 
 SOURCE = torch.tensor([[4, 5, 6, 7, 8, 9, 10, 11]])
 SHUFFLED = torch.tensor([5, 2, 7, 0, 3, 6, 1, 4])

@@ -15,7 +15,7 @@ from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, 
 from seq2see.lab.pictures import curves
 from seq2see.lab.timing import cpu_seconds
 from seq2see.model import NO_MASK, QKNormAttention, Transformer
-from seq2see.model.feed_forward_and_residual import Dropout
+from seq2see.model.basic_modules import Dropout
 
 # B batch, S source tokens
 

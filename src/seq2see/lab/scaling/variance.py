@@ -12,7 +12,7 @@ from seq2see.lab.expectation import at_most, near
 from seq2see.lab.experiment import Figure, Finding, Measurement, Text, Verdict, experiment
 from seq2see.lab.pictures import curves, sketch
 from seq2see.model import DotProductAttention
-from seq2see.model.feed_forward_and_residual import Dropout
+from seq2see.model.basic_modules import Dropout
 
 # N pairs, D features of a head
 

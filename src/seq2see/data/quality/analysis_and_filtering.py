@@ -22,7 +22,7 @@ from seq2see.data.quality.report import (
     FindingExample,
     ModelSuggestion,
     SideReport,
-    TestSetOverlapCounts,
+    TestPairsInCorpusCounts,
     UncoveredCharacters,
     format_count,
 )
@@ -139,12 +139,12 @@ class OverlapCounter:
             for kind, hashes in enumerate(zip(*map(_hash_pair, pairs), strict=True)):
                 self._seen[kind] |= self._hashes[kind].intersection(hashes)
 
-    def compute_overlap(self) -> TestSetOverlapCounts | None:
+    def compute_overlap(self) -> TestPairsInCorpusCounts | None:
         """Return the number of test pairs that occur; None if there is no test set."""
         if not self._has_test_set:
             return None
         counts = (sum(row[kind] in self._seen[kind] for row in self._rows) for kind in range(3))
-        return TestSetOverlapCounts(len(self._rows), *counts)
+        return TestPairsInCorpusCounts(len(self._rows), *counts)
 
 
 def _hash_pair(pair: SentencePair) -> tuple[int, int, int]:

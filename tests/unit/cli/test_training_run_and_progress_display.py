@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from seq2see.cli import training_run
+from seq2see.cli import training_run_and_progress_display
 from seq2see.cli.train import train
-from seq2see.cli.training_run import TrainingProgressDisplay
+from seq2see.cli.training_run_and_progress_display import TrainingProgressDisplay
 from seq2see.training.run_directory import RunPlan
 from seq2see.training.trainer import TrainingProgress
 
@@ -138,7 +138,9 @@ def test_default_run_directory_is_named_after_recipe(
 ) -> None:
     directories = []
     monkeypatch.setattr(
-        training_run, "train_from_recipe", lambda *args: directories.append(args[2])
+        training_run_and_progress_display,
+        "train_from_recipe",
+        lambda *args: directories.append(args[2]),
     )
     (tmp_path / "fox/sub").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / start)

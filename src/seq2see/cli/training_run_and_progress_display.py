@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from seq2see.cli.progress import format_duration
+from seq2see.cli.corpus_and_translation_progress import format_duration
 from seq2see.errors import TrainingError
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from seq2see.model import (
     count_parameters,
     format_model_summary,
 )
+from seq2see.model.basic_modules import Dropout, XavierLinear, sample_dropout_mask
 from seq2see.model.embeddings import LearnedPositions, SinusoidalPositions
-from seq2see.model.feed_forward_and_residual import Dropout, XavierLinear, sample_dropout_mask
 
 
 def tiny(**settings: object) -> Transformer:

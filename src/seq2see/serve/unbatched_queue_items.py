@@ -122,7 +122,7 @@ def run_incremental_translation(
     """Translate a text through the queue and report partial translations."""
 
     def run() -> Translation:
-        return translate_with_partial_results(
+        return translate_and_report_partial_text(
             model.torch_translator, text, options, context, on_partial_text
         )
 
@@ -150,7 +150,7 @@ def run_as_queue_item(
     return cast("T", result)
 
 
-def translate_with_partial_results(
+def translate_and_report_partial_text(
     translator: Translator,
     text: str,
     options: TranslationOptions,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2see.cli.corpora_and_path_checks import format_corpus_name, open_corpus, side_suffixes
+from seq2see.cli.corpus_and_translation_progress import show_corpus_progress
 from seq2see.cli.options import LANGUAGES_HELP, ColumnsOption, CorpusFilesArgument, FormatOption
-from seq2see.cli.progress import show_corpus_progress
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -72,12 +72,12 @@ def init(
     clean: _CleanOption = False,
 ) -> None:
     """Check a parallel corpus, split it into training, validation and test sets, write a recipe."""
-    from seq2see.cli import corpus_report
+    from seq2see.cli import corpus_report_output
     from seq2see.data.corpus_splitting_and_writing import (
         check_not_existing,
         create_directory_atomically,
     )
-    from seq2see.data.quality.analysis import analyze_corpus
+    from seq2see.data.quality.analysis_and_filtering import analyze_corpus
     from seq2see.settings import suggested_recipe_and_training_time
     from seq2see.settings.toml_writer import format_toml_value
 
@@ -90,7 +90,7 @@ def init(
         sides = _get_languages(report)
         directory = output or Path("-".join(sides))
         check_not_existing([directory])
-        corpus_report.print_corpus_report(report, format_corpus_name(files), num_examples=1)
+        corpus_report_output.print_corpus_report(report, format_corpus_name(files), num_examples=1)
         recipe = suggested_recipe_and_training_time.suggest_recipe(
             report, sides, _name_split_files(files, sides)
         )
@@ -149,10 +149,10 @@ def _filter_corpus(corpus: Corpus, sides: tuple[str, str], directory: Path) -> C
     """Write the accepted and the rejected pairs, and return the corpus of accepted pairs."""
     from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
     from seq2see.data.corpus_splitting_and_writing import write_accepted_and_rejected_pairs
-    from seq2see.data.quality import analysis
+    from seq2see.data.quality import analysis_and_filtering
 
     with show_corpus_progress() as on_stage:
-        results = analysis.accept_or_reject_pairs(
+        results = analysis_and_filtering.accept_or_reject_pairs(
             corpus, languages=corpus.languages, on_stage=on_stage
         )
         write_accepted_and_rejected_pairs(results, directory, side_suffixes(sides))

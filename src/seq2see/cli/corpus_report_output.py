@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from seq2see import draw
-from seq2see.cli.progress import format_duration
+from seq2see.cli.corpus_and_translation_progress import format_duration
 from seq2see.data.quality.report import (
     CorpusFinding,
     CorpusReport,
