@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 from seq2see.cli.training_run_and_progress_display import TrainingProgressDisplay
 from seq2see.errors import TrainingError
-from seq2see.training import checkpoints as checkpoints_module, train as train_module
+from seq2see.training import checkpoints as checkpoints_module, training_session
 from seq2see.training.objective import Objective
 from seq2see.training.trainer import ModelUpdater
 from seq2see.training.training_log import read_training_log
@@ -191,7 +191,7 @@ def test_signal_during_save_does_not_damage_checkpoint(
 
 def test_signal_before_first_update_is_one_line(train_here, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(
-        train_module, "plan_processes_and_updates", lambda *_: signal.raise_signal(signal.SIGTERM)
+        training_session, "plan_processes_and_updates", lambda *_: signal.raise_signal(signal.SIGTERM)
     )
     with pytest.raises(TrainingError, match="^stopped by SIGTERM; use --resume to continue from"):
         train_here(tmp_path / "run")

@@ -74,7 +74,7 @@ def question_clause(
 ) -> BilingualPhrase:
     """Return "did the fox cross" and "le renard a traversé".
 
-    The French participle agrees with `asked_object`, the object that the question question for.
+    The French participle agrees with `asked_object`, the object that the question asks for.
     """
     auxiliary = DO_AUXILIARIES[tense][subject.agreement.plural]
     if negation is NOT:
