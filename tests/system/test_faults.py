@@ -191,7 +191,9 @@ def test_signal_during_save_does_not_damage_checkpoint(
 
 def test_signal_before_first_update_is_one_line(train_here, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(
-        training_session, "plan_processes_and_updates", lambda *_: signal.raise_signal(signal.SIGTERM)
+        training_session,
+        "plan_processes_and_updates",
+        lambda *_: signal.raise_signal(signal.SIGTERM),
     )
     with pytest.raises(TrainingError, match="^stopped by SIGTERM; use --resume to continue from"):
         train_here(tmp_path / "run")

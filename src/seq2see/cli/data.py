@@ -56,8 +56,8 @@ _CheckTestFilesOption = Annotated[
         "--test-set",
         metavar="FILE",
         help="Test set: pairs of the corpus whose source is in it, apart from case, "
-        "punctuation and spaces, are reported. One file, or two text files (give the option "
-        "twice).",
+        "punctuation and spaces, are reported. One .tsv, .jsonl or .tmx file, or two text files "
+        "(give the option twice).",
     ),
 ]
 _TokenizerOption = Annotated[
@@ -175,8 +175,8 @@ _CleanTestFilesOption = Annotated[
         "--test-set",
         metavar="FILE",
         help="Test set: pairs of the corpus whose source is in it, apart from case, "
-        "punctuation and spaces, are removed. One file, or two text files (give the option "
-        "twice).",
+        "punctuation and spaces, are removed. One .tsv, .jsonl or .tmx file, or two text files "
+        "(give the option twice).",
     ),
 ]
 

@@ -89,8 +89,8 @@ _ModelOption = Annotated[
     typer.Option(
         metavar="MODEL",
         help="Model directory. Experiments that analyze a trained model use this one, which "
-        "must be an English-French model trained on builtin:fables. Default: a small model is "
-        "trained.",
+        "must be an English-French model trained on builtin:fables or builtin:fables-short, such "
+        "as that of `seq2see demo`. Default: a small model is trained.",
     ),
 ]
 _CacheOption = Annotated[

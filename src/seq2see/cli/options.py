@@ -59,20 +59,21 @@ TestSetOption = Annotated[
     list[str] | None,
     typer.Option(
         "--test-set",
-        metavar="FILES",
-        help="Test set with sources and references: two text files (--test-set test.en test.de), "
-        "one .tsv, .jsonl or .tmx file, optionally compressed, or `builtin:fables/test`. Required "
-        "to translate with a model.",
+        metavar="FILE",
+        help="Test set with sources and references: two text files (--test-set test.en --test-set "
+        "test.de, or at the end of the command --test-set test.en test.de), one .tsv, .jsonl or "
+        ".tmx file, optionally compressed, or `builtin:fables/test`. Required to translate with a "
+        "model.",
     ),
 ]
 ReferencesOption = Annotated[
     list[str] | None,
     typer.Option(
         "--reference",
-        metavar="FILES",
-        help="Text files with one reference per line; several files give several references per "
-        "sentence. They are added to the references of --test-set. Without --test-set, they are "
-        "the only references. May be repeated.",
+        metavar="FILE",
+        help="Text file with one reference per line. Repeat the option for several references per "
+        "sentence. They are added to the references of --test-set; without --test-set, they are "
+        "the only ones.",
     ),
 ]
 TestColumnsOption = Annotated[
@@ -97,7 +98,8 @@ ReferenceLanguageOption = Annotated[
     typer.Option(
         metavar="CODE",
         help="Language code of the references, for example zh; selects the tokenizer of BLEU. "
-        "Default: target language of the model, or the file extension.",
+        "Default: target language of the model, or the extension of the references, if it is a "
+        "language code.",
     ),
 ]
 TokenizeOption = Annotated[
@@ -129,8 +131,9 @@ EngineOption = Annotated[
     typer.Option(
         help="Inference backend. `auto` uses ctranslate2 where its result is that of torch: on a "
         "CPU, for models and search settings that it supports, with beam search only if the "
-        "search ends when the beam is full (stop rule `beam_full`, which imported models have). "
-        "Otherwise it uses torch. `ctranslate2` reports an error if it does not support them."
+        "search ends when the beam is full (stop rule `beam_full`, which is stored with imported "
+        "models, and with trained models if it loses almost no BLEU). Otherwise it uses torch. "
+        "`ctranslate2` reports an error if it does not support them."
     ),
 ]
 DeviceOption = Annotated[
