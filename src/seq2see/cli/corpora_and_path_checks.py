@@ -190,7 +190,9 @@ def read_test_set(
     corpus = Corpus(config, languages or infer_languages(files))
     test_set = EvaluationSet.from_corpus(corpus, references)
     source, target = test_set.languages
-    return replace(test_set, name=format_corpus_name(files), languages=(source, language or target))
+    inferred = next(filter(None, map(infer_language, [files[-1], *reference_files])), None)
+    target = language or target or inferred
+    return replace(test_set, name=format_corpus_name(files), languages=(source, target))
 
 
 def read_translations(name: str, test_set: EvaluationSet) -> list[str]:

@@ -54,7 +54,8 @@ _MaxEpochsOption = Annotated[
         min=0.001,
         max=1000,
         help="Number of epochs after which training stops. Default: 8. If the run directory "
-        "has a model already, it must have been trained with this number.",
+        "already has a model, nothing is trained: a number other than that of the model is an "
+        "error, and without this option any number is accepted.",
     ),
 ]
 _SeedOption = Annotated[
@@ -62,8 +63,9 @@ _SeedOption = Annotated[
     typer.Option(
         min=0,
         max=2**63 - 1,
-        help="Random seed of training. Default: 1. If the run directory has a model already, "
-        "it must have been trained with this seed.",
+        help="Random seed of training. Default: 1. If the run directory already has a model, "
+        "nothing is trained: a seed other than that of the model is an error, and without this "
+        "option any seed is accepted.",
     ),
 ]
 

@@ -70,7 +70,7 @@ _ResamplesOption = Annotated[
     typer.Option(
         min=0,
         max=100_000,
-        help="Number of bootstrap resamples of the test set for the confidence intervals; 0 "
+        help="Number of bootstrap resamples of the test set for the 95 % confidence intervals; 0 "
         "computes no intervals.",
     ),
 ]

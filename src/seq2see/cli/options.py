@@ -40,8 +40,8 @@ ColumnsOption = Annotated[
     typer.Option(
         metavar="SOURCE,TARGET",
         help="Columns with source and target: numbers from 1 (TSV), keys (JSONL) or language codes "
-        "(TMX). Default: columns 1 and 2 (TSV), the codes of source and target language (JSONL, "
-        "TMX).",
+        "(TMX). Default: columns 1 and 2 (TSV), the codes of --languages (JSONL, TMX; without "
+        "them this option is required).",
     ),
 ]
 FormatOption = Annotated[
@@ -81,8 +81,8 @@ TestColumnsOption = Annotated[
     typer.Option(
         metavar="SOURCE,TARGET",
         help="Columns of the test set with source and target: numbers from 1 (TSV), keys (JSONL) "
-        "or language codes (TMX). Default: columns 1 and 2 (TSV), the codes of source and target "
-        "language (JSONL, TMX).",
+        "or language codes (TMX). Default: columns 1 and 2 (TSV), the language codes of the model "
+        "(JSONL, TMX; without a model this option is required).",
     ),
 ]
 TestFormatOption = Annotated[

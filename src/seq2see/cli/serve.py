@@ -48,8 +48,8 @@ _CreateKeyOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Create an API key with this name, add its hash to the file of --api-keys, print "
-        "the key and exit.",
+        help="Create an API key with this name, add its hash to the file of --api-keys "
+        "(required; created if it does not exist), print the key and exit.",
     ),
 ]
 _LimitsOption = Annotated[
