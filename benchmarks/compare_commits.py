@@ -3,8 +3,10 @@
     python -m benchmarks.compare_commits A B [--rounds 5] [--updates 150] [--lines 2000]
 
 Each commit is checked out into a temporary git worktree and run through its own command line with
-its own recipe, so that internal names may differ between the commits. The runs alternate: A B, B A,
-A B, … All figures are medians over the rounds; the ratio is the median of the ratios of each round.
+its own recipe, so that internal names may differ between the commits. Both commits run at the same
+time, each on its own core, because the speed of a shared machine changes within seconds; the cores
+are exchanged after each round. Needs Linux and two cores. All figures are medians over the rounds;
+the ratio is the median of the ratios of each round.
 
 - training: updates per second of `recipes/reverse.toml` on one process, without startup
 - translation: lines per second of the model trained in the first round, without startup
@@ -25,6 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,6 +65,7 @@ class Checkout:
         self._data = data
         self._updates = updates
         self._overrides = overrides
+        self._core = 0
         self._model: Path | None = None
         self._environment = {
             **os.environ,
@@ -77,8 +81,9 @@ class Checkout:
         if not Path(path).is_relative_to(self._directory):
             raise SystemExit(f"{self.commit} imports seq2see from {path}, not from its checkout")
 
-    def measure(self) -> None:
-        """Run everything once and append the figures."""
+    def measure(self, core: int) -> None:
+        """Run everything once on a core and append the figures."""
+        self._core = core
         self.measurements.updates_per_second.append(self._measure_training())
         self.measurements.lines_per_second.append(self._measure_translation())
         seconds = [self._time_command("--help")[0] for _ in range(HELP_RUNS)]
@@ -128,7 +133,7 @@ class Checkout:
 
     def _run(self, command: list[str], text: str = "") -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            command,
+            ["taskset", "--cpu-list", str(self._core), *command],
             cwd=self._directory,
             env=self._environment,
             input=text,
@@ -219,10 +224,13 @@ def main() -> None:
             )
             for label, commit in commits.items()
         )
-        for number in range(args.rounds):
-            for checkout in (a, b) if number % 2 == 0 else (b, a):
-                checkout.measure()
-            print(f"round {number + 1} of {args.rounds}", file=sys.stderr)
+        cores = sorted(os.sched_getaffinity(0))[:2]
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            for number in range(args.rounds):
+                for _ in pool.map(Checkout.measure, (a, b), cores):
+                    pass
+                cores.reverse()
+                print(f"round {number + 1} of {args.rounds}", file=sys.stderr)
         print_table(a, b)
 
 
