@@ -1,1 +1,1 @@
-"""Benchmarks that compare seq2see with other systems: `python -m benchmarks.NAME`."""
+"""Benchmarks of speed and memory, some against other systems: `python -m benchmarks.NAME`."""

@@ -133,7 +133,7 @@ class Checkout:
 
     def _run(self, command: list[str], text: str = "") -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            ["taskset", "--cpu-list", str(self._core), *command],
+            ["taskset", "--cpu-list", str(self._core), *command],  # noqa: S607
             cwd=self._directory,
             env=self._environment,
             input=text,

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-# N rows, I inputs, O outputs
-
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # parameters of glibc's mallopt
 
 

@@ -1,4 +1,4 @@
-"""The command line: one file per command.
+"""The command line: one module per command, and modules that several commands share.
 
 Slow imports are inside the functions, so that `--help` is fast. Results go to standard output,
 progress and notes to standard error. The exit status is 0; 2 for invalid options, arguments or

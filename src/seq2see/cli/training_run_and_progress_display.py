@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from seq2see.training.trainer import TrainingProgress
 
 LOG_INTERVAL_SECONDS = 30.0
-"""Without a terminal, a line is printed at least this often, to show that the run is alive."""
+"""Minimum time between two progress lines if standard error is not a terminal."""
 
 
 def is_main_process() -> bool:

@@ -138,7 +138,8 @@ class Corpus:
 
     config: CorpusConfig
     languages: tuple[str, str] | None = None
-    """Columns to read if the config does not name any."""
+    """Language codes of source and target; also the columns of JSONL and TMX files if
+    `config.columns` is not set."""
     root: Path = Path()
     """Directory that file names are relative to."""
 

@@ -1,4 +1,4 @@
-"""Figures of plain numbers, written as PNG, SVG or PDF. matplotlib is imported only here."""
+"""Charts and heatmaps, written as PNG, SVG or PDF with matplotlib."""
 
 from seq2see.draw.charts import BarChart, Histogram, LineChart, save_charts
 from seq2see.draw.figure_style_and_files import (

@@ -1,4 +1,4 @@
-"""The interface that every inference engine implements, and its result types."""
+"""The interface of the engines that a translator uses, and its result types."""
 
 from __future__ import annotations
 

@@ -469,7 +469,8 @@ class TorchDecoder:
     Args:
         model: The model.
         source_BS: Source ids with special tokens and padding.
-        recorder: Records the encoder at once and the decoder at each step.
+        recorder: Records the encoder, and the decoder unless `attention_recorder` is given, which
+            must then wrap it.
         attention_recorder: If given, each step also returns cross-attention weights; attention
             then uses the plain implementation.
         output_projection: Replaces the output projection of the model.

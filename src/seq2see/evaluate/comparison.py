@@ -144,7 +144,7 @@ def find_differences(
 
 
 def _get_first(tests: Mapping[SignificanceTest, MetricComparison]) -> MetricComparison:
-    """Return the result of the first test; all tests have the same scores and interval."""
+    """Return the result of the first test. All tests have the same scores."""
     return next(iter(tests.values()))
 
 

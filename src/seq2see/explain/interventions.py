@@ -101,7 +101,7 @@ class ShiftPositions(Config):
 class ForceContinuation(Config):
     """Keep the first words of the translation, continue with a text, and then search freely.
 
-    It does not change the model; see `explainer.trace_translation`.
+    It does not change the model; see `seq2see.explain.tracing.trace_translation`.
     """
 
     kind: Literal["force_continuation"] = "force_continuation"

@@ -104,7 +104,7 @@ def compute_metric_score(
 def score_statistics(
     statistics: MetricStatistics, samples: int = 0, seed: int = DEFAULT_SEED
 ) -> MetricScore:
-    """Return the score of the statistics of one system; see `score`."""
+    """Return the score of the statistics of one system; see `compute_metric_score`."""
     (stats,) = statistics.line_statistics
     if not samples:
         return statistics.compute_score(stats)
@@ -122,7 +122,7 @@ def compute_metric_scores(
     seed: int = DEFAULT_SEED,
     **options: Unpack[MetricOptions],
 ) -> dict[MetricName, MetricScore]:
-    """Return the scores of a test set by several metrics; see `score`."""
+    """Return the scores of a test set by several metrics; see `compute_metric_score`."""
     return {
         m: compute_metric_score(hypotheses, references, m, samples, seed, **options)
         for m in metrics

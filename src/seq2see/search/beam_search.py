@@ -71,7 +71,8 @@ def search(
 
     There are `n_best` hypotheses, or fewer if no more were found; none if the processors left no
     possible continuation. The start symbol and padding are never output. `processors` are applied
-    before the constraints of the inputs. Raises `InputError` if an input is invalid.
+    after required phrases and before forbidden phrases and prefixes. Raises `InputError` if an
+    input is invalid.
     """
     if not inputs:
         return []

@@ -21,9 +21,10 @@ PHRASE_PAD = -1
 class StepProcessor:
     """Base class of step processors.
 
-    A processor forbids tokens (−∞) or lowers their scores, but never raises them: stopping criteria
-    rely on this. It has no state, because hypotheses are reordered: the beam contains all that it
-    needs of the hypotheses, and `beam.input_index_B` is the index of the inputs.
+    A processor forbids tokens (−∞) or lowers their scores. No score may exceed the log-probability
+    of the model: stopping criteria rely on this. It has no state, because hypotheses are reordered:
+    the beam contains all that it needs of the hypotheses, and `beam.input_index_B` is the index of
+    the inputs.
     """
 
     def is_active(self, length: int) -> bool:  # noqa: ARG002

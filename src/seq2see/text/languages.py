@@ -113,7 +113,7 @@ _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED_CHARACTERS}]")
 
 
 def is_spaced_word_character(character: str) -> bool:
-    """Return whether a character after a word continues it, so that it is another word."""
+    """Return whether a character is part of a word in a script with spaces between words."""
     return _WORD_CHARACTER.match(character) is not None
 
 

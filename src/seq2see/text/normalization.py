@@ -47,7 +47,7 @@ def normalize_unicode_and_spaces(text: str, form: Normalization = "nfc") -> str:
 
 
 def normalize_and_escape(lines: Sequence[str], form: Normalization) -> list[str]:
-    """Return `escape_meta_space(normalize(line))` of each line."""
+    """Return each line, normalized and with ▁ escaped."""
     blocks = (lines[start : start + _BLOCK] for start in range(0, len(lines), _BLOCK))
     return [line for block in blocks for line in _normalize_block(block, form)]
 

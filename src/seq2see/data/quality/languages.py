@@ -58,8 +58,8 @@ _SCRIPTS_BY_LANGUAGE = {
     **dict.fromkeys(("cs", "da", "de", "en", "es", "fi", "fr", "hu", "id", "it", "nl"), "LATIN"),
     **dict.fromkeys(("pl", "pt", "ro", "sk", "sl", "sv", "tr", "vi"), "LATIN"),
 }
-_MAX_OWN_SIDE_SCORE = -1.0
-"""A line with a lower mean log odds per word, in nats, belongs to the other side."""
+_MIN_OWN_SIDE_SCORE = -1.0
+"""A line with a lower mean log odds per word, in nats, is assigned to the other side."""
 _MAX_WORD_LOG_ODDS = 4.0
 """Maximum log odds of a single word, in nats."""
 _MAX_VOTING_LINES = 300
@@ -184,7 +184,7 @@ class LanguageChecker:
     ) -> list[str]:
         """Return for each line of a side the wrong language that it is in, or ""."""
         is_long = ids.lengths >= self.min_words
-        is_other_side = (self._own_side_scores(side, ids) < _MAX_OWN_SIDE_SCORE) & (
+        is_other_side = (self._own_side_scores(side, ids) < _MIN_OWN_SIDE_SCORE) & (
             not self.is_monolingual
         )
         is_improbable = (
