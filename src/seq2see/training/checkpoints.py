@@ -158,8 +158,8 @@ class CheckpointDirectory:
     def updates_to_average(self) -> list[int]:
         """Return the updates of the checkpoints to average at the end of a run.
 
-        They are at most `keep_last`: the last one, and the regular ones before it in the last quarter
-        of the run. The result does not depend on interruptions.
+        They are at most `keep_last`: the last one, and the regular ones before it in the last
+        quarter of the run. The result does not depend on interruptions.
         """
         updates = self.saved_updates()
         late = [update for update in updates[:-1] if update >= _AVERAGE_START * updates[-1]]
