@@ -101,7 +101,10 @@ def compare(
     length_penalty: options.LengthPenaltyOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Compare two systems on a test set and test whether the difference is significant."""
+    """Compare two systems on a test set.
+
+    Shows the scores, and whether their difference is significant.
+    """
     from seq2see.cli.corpus_and_translation_progress import show_sentence_progress
     from seq2see.evaluate import compare_systems
 

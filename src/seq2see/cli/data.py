@@ -108,9 +108,9 @@ def check(
     as_json: JsonOption = False,
     plot: _PlotOption = None,
 ) -> None:
-    """Report findings on the quality of a parallel corpus, and suggest a model size.
+    """Report the quality of a parallel corpus.
 
-    Each finding is a fault, a warning or a note. The exit status is 1 if there is a fault, which
+    The report has findings, and suggests a model size. Each finding is a fault, a warning or a note. The exit status is 1 if there is a fault, which
     must be fixed before training.
     """
     from seq2see.cli import corpus_report_output
@@ -190,7 +190,10 @@ def clean(
     format_name: FormatOption = None,
     test_files: _CleanTestFilesOption = None,
 ) -> None:
-    """Write the pairs that pass all rules, and the rejected pairs with their reasons."""
+    """Remove faulty pairs from a parallel corpus.
+
+    Writes the pairs that pass all rules, and the rejected pairs with their reasons.
+    """
     from seq2see.data.corpus_splitting_and_writing import (
         REJECTED_FILE,
         write_accepted_and_rejected_pairs,

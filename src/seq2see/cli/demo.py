@@ -75,7 +75,9 @@ def demo(
     max_epochs: _MaxEpochsOption = None,
     seed: _SeedOption = None,
 ) -> None:
-    """Train a small English-French model on the built-in corpus and test how it translates "it".
+    """Train a small model on the built-in corpus and test it.
+
+    The model translates English to French; the test shows how it translates "it".
 
     Training takes about two minutes. If the run directory already has the model, it is only tested.
     """

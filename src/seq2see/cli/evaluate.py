@@ -106,7 +106,10 @@ def evaluate(
     as_json: options.JsonOption = False,
     plot: _PlotOption = None,
 ) -> None:
-    """Score a model on a test set, or a file with translations against references."""
+    """Score a model, or a file with translations.
+
+    A model translates a test set; the translations are compared with the references.
+    """
     from seq2see.cli.corpus_and_translation_progress import show_sentence_progress
 
     search = {"beam_size": beam_size, "length_penalty": length_penalty}

@@ -207,7 +207,10 @@ def explain(
     length_penalty: LengthPenaltyOption = None,
     as_json: _JsonOption = False,
 ) -> None:
-    """Trace one translation: attention, beam search, attributions, and effects of interventions."""
+    """Trace one translation.
+
+    The trace has attention, beam search, attributions, and the effects of interventions.
+    """
     from seq2see.cli import explain_output
 
     search = {"beam_size": beam_size, "length_penalty": length_penalty}

@@ -35,7 +35,7 @@ _VocabSizeOption = Annotated[
 def info(
     model: _ModelArgument, vocab_size: _VocabSizeOption = 37_000, as_json: JsonOption = False
 ) -> None:
-    """Describe a model and the engines that can run it, or the architecture of a preset.
+    """Describe a model, or the architecture of a preset.
 
     For a model: architecture, number of parameters, training data and scores. For a preset: the
     modules with their numbers of parameters.

@@ -71,7 +71,10 @@ def init(
     evaluation_size: _EvaluationSizeOption = None,
     clean: _CleanOption = False,
 ) -> None:
-    """Check a parallel corpus, split it into training, validation and test sets, write a recipe."""
+    """Check and split a parallel corpus, and write a recipe.
+
+    The corpus is split into training, validation and test sets.
+    """
     from seq2see.cli import corpus_report_output
     from seq2see.data.corpus_splitting_and_writing import (
         check_not_existing,

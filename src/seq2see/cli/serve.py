@@ -105,7 +105,10 @@ def serve(
     public_url: _PublicUrlOption = None,
     files: _FilesOption = True,
 ) -> None:
-    """Serve models over HTTP: the LibreTranslate API, the seq2see API and a web page."""
+    """Serve models over HTTP.
+
+    The service has the LibreTranslate API, the seq2see API and a web page.
+    """
     if create_key is not None:
         _create_key(api_keys, create_key)
         return
