@@ -110,8 +110,8 @@ def check(
 ) -> None:
     """Report the quality of a parallel corpus.
 
-    The report has findings, and suggests a model size. Each finding is a fault, a warning or a note. The exit status is 1 if there is a fault, which
-    must be fixed before training.
+    The report has findings, and suggests a model size. Each finding is a fault, a warning or a
+    note. The exit status is 1 if there is a fault, which must be fixed before training.
     """
     from seq2see.cli import corpus_report_output
     from seq2see.data.quality.analysis_and_filtering import analyze_corpus
