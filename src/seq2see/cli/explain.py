@@ -394,7 +394,7 @@ def parse_interventions(
     forced = None if force_continuation is None else [force_continuation]
     options: list[tuple[str, Callable[[str], Intervention], Sequence[str] | None]] = [
         ("--ablate", interventions.parse_ablation, ablate),
-        ("--scale-scores", interventions.parse_attention_score_scaling, scale_scores),
+        ("--scale-scores", interventions.parse_scale_scores, scale_scores),
         ("--mask-keys", interventions.parse_mask_keys, mask_keys),
         ("--shift-positions", interventions.parse_shift_positions, shift_positions),
         ("--force-continuation", interventions.parse_force_continuation, forced),

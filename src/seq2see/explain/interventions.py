@@ -247,7 +247,7 @@ def parse_ablation(text: str) -> Intervention:
     raise _syntax_error("ablate", expected, text)
 
 
-def parse_attention_score_scaling(text: str) -> Intervention:
+def parse_scale_scores(text: str) -> Intervention:
     """Parse an attention address and a factor: `decoder.1.cross.3=0.5`."""
     address, factor = _split_value(text, "scale_scores", "decoder.1.cross.3=0.5")
     fields = _parse_attention_fields(address, "scale_scores", text)
