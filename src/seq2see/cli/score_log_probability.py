@@ -17,7 +17,6 @@ from seq2see.cli.corpora_and_path_checks import (
     check_files_exist,
 )
 from seq2see.cli.options import (
-    ColumnsOption,
     EngineName,
     FormatOption,
     ModelArgument,
@@ -45,6 +44,14 @@ _FilesArgument = Annotated[
         "standard input.",
     ),
 ]
+_ColumnsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SOURCE,TARGET",
+        help="Columns with source and target: numbers from 1 (TSV), keys (JSONL) or language codes "
+        "(TMX). Default: columns 1 and 2 (TSV), the language codes of the model (JSONL, TMX).",
+    ),
+]
 _EngineOption = Annotated[
     EngineName,
     typer.Option(
@@ -64,7 +71,7 @@ _AsJsonOption = Annotated[
 def score(
     model: ModelArgument,
     files: _FilesArgument = None,
-    columns: ColumnsOption = None,
+    columns: _ColumnsOption = None,
     format_name: FormatOption = None,
     engine: _EngineOption = "auto",
     device: TorchDeviceOption = "auto",
