@@ -41,7 +41,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # importing rich would take a third of the time of --help
+    rich_markup_mode=None,  # importing rich would make --help slow
 )
 for command in (demo, init, train, translate, evaluate, compare, score, explain, serve):
     app.command(cls=OneLineErrorCommand)(command)

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from seq2see.cli import corpora_and_path_checks, options
 from seq2see.cli.usage_errors import call_all_collecting_errors, format_given_option_names
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
     from seq2see.data.corpus_config_and_reading import CorpusConfig
     from seq2see.evaluate import EvaluationSet, SystemComparison
     from seq2see.evaluate.comparison import SentenceDifference
@@ -207,6 +206,8 @@ def _shorten_names(systems: tuple[str, str]) -> tuple[str, str]:
 
 
 def _print_comparison(comparison: SystemComparison, test_set: str, num_examples: int) -> None:
+    from rich.console import Console
+
     console = Console(highlight=False, markup=False, soft_wrap=True)
     first, second = comparison.systems
     console.print(f"{test_set}: {comparison.num_sentences:,} sentences; A {first}, B {second}")
@@ -223,6 +224,9 @@ def _print_comparison(comparison: SystemComparison, test_set: str, num_examples:
 
 
 def _build_score_table(comparison: SystemComparison) -> Table:
+    from rich import box
+    from rich.table import Table
+
     table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("metric", no_wrap=True)
     for column in ("A", "B", "B - A", "95 %", "p bootstrap", "p random"):
@@ -243,6 +247,8 @@ def _build_score_table(comparison: SystemComparison) -> Table:
 
 def _format_difference(difference: SentenceDifference, has_color: bool) -> Iterator[Text]:
     """Yield source, reference and the word diff of the two translations of a sentence."""
+    from rich.text import Text
+
     from seq2see.evaluate.comparison import diff_words
 
     better = "B" if difference.gain > 0 else "A"

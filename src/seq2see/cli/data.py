@@ -15,7 +15,6 @@ from seq2see.cli.corpora_and_path_checks import (
     open_corpus,
     side_suffixes,
 )
-from seq2see.cli.corpus_and_translation_progress import show_corpus_progress
 from seq2see.cli.options import (
     LANGUAGES_HELP,
     ColumnsOption,
@@ -114,6 +113,7 @@ def check(
     note. The exit status is 1 if there is a fault, which must be fixed before training.
     """
     from seq2see.cli import corpus_report_output
+    from seq2see.cli.corpus_and_translation_progress import show_corpus_progress
     from seq2see.data.quality.analysis_and_filtering import analyze_corpus
     from seq2see.data.quality.config import QualityConfig
 
@@ -194,6 +194,7 @@ def clean(
 
     Writes the pairs that pass all rules, and the rejected pairs with their reasons.
     """
+    from seq2see.cli.corpus_and_translation_progress import show_corpus_progress
     from seq2see.data.corpus_splitting_and_writing import (
         REJECTED_FILE,
         write_accepted_and_rejected_pairs,

@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from seq2see.cli import corpora_and_path_checks, options
 from seq2see.cli.usage_errors import call_all_collecting_errors, format_given_option_names
 from seq2see.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from seq2see.data.corpus_config_and_reading import CorpusConfig
     from seq2see.evaluate import Evaluation, EvaluationSet, MetricsConfig
     from seq2see.metrics import MetricName
@@ -238,6 +236,9 @@ def _output_report(
 
 
 def _print_report(report: Evaluation) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+
     console = Console(highlight=False)
     console.print(f"[bold]{escape(report.test_set)}[/bold]: {_format_size(report)}")
     console.print(_build_score_table(report))
@@ -250,6 +251,9 @@ def _print_report(report: Evaluation) -> None:
 
 
 def _build_score_table(report: Evaluation) -> Table:
+    from rich import box
+    from rich.table import Table
+
     table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("metric")
     table.add_column("score", justify="right")
@@ -261,6 +265,9 @@ def _build_score_table(report: Evaluation) -> Table:
 
 
 def _build_length_table(report: Evaluation) -> Table:
+    from rich import box
+    from rich.table import Table
+
     table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("length")
     table.add_column("sentences", justify="right")
@@ -284,6 +291,8 @@ def _format_size(report: Evaluation) -> str:
 
 def _format_remarks(report: Evaluation) -> Iterator[str]:
     """Yield lines on pronouns, alignment, flagged and failed translations, and speed."""
+    from rich.markup import escape
+
     from seq2see.cli.corpus_and_translation_progress import FLAG_DESCRIPTIONS
 
     if pronouns := report.pronoun_accuracy:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2see.cli.corpora_and_path_checks import format_corpus_name, open_corpus, side_suffixes
-from seq2see.cli.corpus_and_translation_progress import show_corpus_progress
 from seq2see.cli.options import LANGUAGES_HELP, ColumnsOption, CorpusFilesArgument, FormatOption
 from seq2see.errors import ConfigError, InputError
 
@@ -76,6 +75,7 @@ def init(
     The corpus is split into training, validation and test sets.
     """
     from seq2see.cli import corpus_report_output
+    from seq2see.cli.corpus_and_translation_progress import show_corpus_progress
     from seq2see.data.corpus_splitting_and_writing import (
         check_not_existing,
         create_directory_atomically,
@@ -150,6 +150,7 @@ def _get_languages(report: CorpusReport) -> tuple[str, str]:
 
 def _filter_corpus(corpus: Corpus, sides: tuple[str, str], directory: Path) -> Corpus:
     """Write the accepted and the rejected pairs, and return the corpus of accepted pairs."""
+    from seq2see.cli.corpus_and_translation_progress import show_corpus_progress
     from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
     from seq2see.data.corpus_splitting_and_writing import write_accepted_and_rejected_pairs
     from seq2see.data.quality import analysis_and_filtering

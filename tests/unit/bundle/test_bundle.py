@@ -550,7 +550,7 @@ def test_killed_save_leaves_a_complete_model(
             except Killed:
                 step += 1
         seen.append(which(Bundle.load(home)))
-        before.save(home)  # what was left aside does not matter, and goes
+        before.save(home)  # temporary files of an earlier save are removed
         assert which(Bundle.load(home)) == which(before)
         tokenizers = 1 if before.tokenizers.is_joint else 2
         assert len(list(home.iterdir())) == 4 + tokenizers
@@ -635,12 +635,12 @@ def test_load_finds_a_file_renamed_meanwhile(old, tmp_path, monkeypatch) -> None
     old.save(tmp_path)
     path = tmp_path / files.JOINT_TOKENIZER_FILE
     checksum = files._compute_checksum(path)
-    aside = path.replace(files._temporary_path(tmp_path, files.JOINT_TOKENIZER_FILE, checksum))
+    temporary = path.replace(files._temporary_path(tmp_path, files.JOINT_TOKENIZER_FILE, checksum))
     real = files._compute_checksum
 
     def late(candidate: Path) -> str:
-        if candidate == aside:
-            aside.replace(path)
+        if candidate == temporary:
+            temporary.replace(path)
         return real(candidate)
 
     monkeypatch.setattr(files, "_compute_checksum", late)
