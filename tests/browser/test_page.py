@@ -57,7 +57,7 @@ def test_language_and_theme_can_be_changed(open_browser: Any) -> None:
 
 
 def test_locales_have_the_same_keys_and_placeholders() -> None:
-    directory = Path(__file__).parents[2] / "src/seq2see/serve/page/js"
+    directory = Path(__file__).parents[2] / "src/seq2see/web/static/js"
     texts = {}
     for language in ("en", "zh"):
         text = (directory / f"locale/{language}.js").read_text("utf-8")
@@ -77,7 +77,7 @@ def test_locales_have_the_same_keys_and_placeholders() -> None:
 
 def test_texts_do_not_mention_light_or_dark() -> None:
     """Dark cells of one theme are light in the other."""
-    directory = Path(__file__).parents[2] / "src/seq2see/serve/page/js/locale"
+    directory = Path(__file__).parents[2] / "src/seq2see/web/static/js/locale"
     for path in directory.iterdir():
         text = re.sub(r'"theme\.\w+": "[^"]*"', "", path.read_text("utf-8"))
         assert re.findall(r"darker|lighter|brighter|深|浅", text) == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI
@@ -44,8 +43,8 @@ from seq2see.serve.openapi import (
 )
 from seq2see.serve.request_authentication_and_threads import AuthenticatedExecutor
 from seq2see.serve.service import Service
+from seq2see.web import STATIC_DIRECTORY
 
-PAGE_DIRECTORY = Path(__file__).parent / "page"
 _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -93,7 +92,7 @@ class _PageMount(Mount):
     """
 
     def __init__(self, routes: Sequence[BaseRoute]) -> None:
-        super().__init__("/", StaticFiles(directory=PAGE_DIRECTORY, html=True), name="page")
+        super().__init__("/", StaticFiles(directory=STATIC_DIRECTORY, html=True), name="page")
         self._routes = tuple(routes)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:

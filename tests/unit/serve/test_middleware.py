@@ -13,9 +13,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from seq2see.serve.api_keys_and_rate_limits import add_api_key
-from seq2see.serve.app import PAGE_DIRECTORY
 from seq2see.serve.errors import ServiceError
 from seq2see.serve.middleware import CONTENT_SECURITY_POLICY
+from seq2see.web import STATIC_DIRECTORY
 
 HELLO = {"q": "hello world", "source": "en", "target": "de"}
 Serving = Callable[..., TestClient]
@@ -111,7 +111,7 @@ def test_public_service_accepts_any_valid_host(serving: Serving) -> None:
 
 @pytest.mark.parametrize("path", ["/../config.py", "/%2e%2e/config.py", "/..%2f..%2fconfig.py"])
 def test_only_files_of_the_page_directory_are_served(serving: Serving, path: str) -> None:
-    assert (PAGE_DIRECTORY.parent / "config.py").exists()
+    assert (STATIC_DIRECTORY.parent / "__init__.py").exists()
     assert serving().get(path).status_code in {400, 404}
 
 
@@ -231,13 +231,13 @@ def test_error_codes_are_documented_and_translated() -> None:
     codes = error_codes() - {"client_disconnected"}  # no client receives it
     documentation = (Path(__file__).parents[3] / "docs/serving.md").read_text("utf-8")
     assert {code for code in codes if f"`{code}`" not in documentation} == set()
-    script = (PAGE_DIRECTORY / "js/errors.js").read_text("utf-8")
+    script = (STATIC_DIRECTORY / "js/errors.js").read_text("utf-8")
     match = re.search(r"ERROR_CODES = new Set\((\[.*?\])\)", script, re.DOTALL)
     assert match
     page_codes = json.loads(match[1])
     assert set(page_codes) == codes - {"bad_request", "not_found"}
     for language in ("en", "zh"):
-        locale = (PAGE_DIRECTORY / f"js/locale/{language}.js").read_text("utf-8")
+        locale = (STATIC_DIRECTORY / f"js/locale/{language}.js").read_text("utf-8")
         assert {code for code in page_codes if f'"error_code.{code}": ' not in locale} == set()
 
 
