@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import platform
 import warnings
@@ -24,7 +23,6 @@ from seq2see.data.batch_loader import Batch, WorkerShard
 from seq2see.errors import Seq2SeeError, TrainingError
 from seq2see.text import PackedIds
 from seq2see.training.objective import Objective
-from seq2see.training.shm_allreduce import SHM_DIRECTORY, ShmAllReduce, create_shm_allreduce
 
 
 def worker_device() -> torch.device:
@@ -92,12 +90,6 @@ class WorkerCommunicator:
     world_size = 1
     local_world_size = 1
     """Number of workers on this machine."""
-    uses_shared_memory: bool | None = None
-    """Whether gradients are summed in shared memory; None: if possible.
-
-    The order of summation of three or more workers depends on it, so that it must not change when
-    a run is resumed.
-    """
 
     def __init__(self) -> None:
         self.device = worker_device()
@@ -161,9 +153,6 @@ class WorkerCommunicator:
     def barrier(self) -> None:
         """Wait until all workers have reached this point."""
 
-    def free_shared_memory(self) -> None:
-        """Free the memory for sums of gradients."""
-
     def torchrun_agents(self) -> list[str]:
         """Return the ids of the torchrun agents that started the workers; none without torchrun."""
         return []
@@ -177,37 +166,12 @@ class DdpCommunicator(WorkerCommunicator):
         self.rank = dist.get_rank()
         self.world_size = dist.get_world_size()
         self.local_world_size = int(os.environ.get("LOCAL_WORLD_SIZE", self.world_size))
-        self._shm_allreduce: ShmAllReduce | None = None
 
     def wrap_module(self, objective: Objective) -> nn.Module:
         """Return the module wrapped in DistributedDataParallel."""
         module = DistributedDataParallel(objective, gradient_as_bucket_view=True)
-        self._register_shm_allreduce(module)
         _build_ddp_buckets(module)
         return module
-
-    def _register_shm_allreduce(self, module: DistributedDataParallel) -> None:
-        """Sum gradients in shared memory if possible; raise TrainingError if required and not."""
-        requested, parameters = self.uses_shared_memory, [*module.parameters()]
-        num_weights = sum(p.numel() for p in parameters)
-        if requested is False:
-            self._shm_allreduce = None
-        elif not self._shm_allreduce or self._shm_allreduce.capacity != num_weights:
-            # Otherwise the memory of the speed measurement is used again.
-            self._shm_allreduce = create_shm_allreduce(self, parameters)
-        self.uses_shared_memory = bool(self._shm_allreduce)
-        if self._shm_allreduce:
-            self._shm_allreduce.register_on(module)
-        elif requested and self.world_size > 2:  # the order matters for three or more summands
-            size = math.ceil(4 * self.world_size * num_weights / 2**20)
-            raise TrainingError(
-                "this run sums gradients in shared memory: to resume it, run all processes on the "
-                f"CPU of one machine with {size:,} MB free in {SHM_DIRECTORY}"
-            )
-
-    def free_shared_memory(self) -> None:
-        """Free the memory for sums of gradients."""
-        self._shm_allreduce = None
 
     def gradient_sync(self, objective: nn.Module, is_last: bool) -> Any:
         """Synchronize gradients only in the last batch of an update."""
@@ -223,13 +187,6 @@ class DdpCommunicator(WorkerCommunicator):
             return values
 
         return wait
-
-    def all_reduce(self, values: Tensor) -> Tensor:
-        """Return the sum of the values over all workers."""
-        if self._shm_allreduce and self._shm_allreduce.can_reduce(values):
-            self._shm_allreduce.all_reduce([values])
-            return values
-        return super().all_reduce(values)
 
     def all_gather(self, value: Any) -> list[Any]:
         """Return the values of all workers, ordered by rank."""

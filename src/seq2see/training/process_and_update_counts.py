@@ -97,7 +97,6 @@ def plan_processes_and_updates(
         update_seconds[processes],
         validation,
         final,
-        bool(workers.uses_shared_memory),
     )
 
 

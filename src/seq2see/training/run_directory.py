@@ -40,8 +40,6 @@ class RunPlan:
     seconds_per_validation: float | None = None
     final_evaluation_seconds: float | None = None
     """Estimated time of the final scores."""
-    uses_shared_memory: bool = False
-    """Whether the workers sum gradients in shared memory."""
     initial_processes: int | None = None
     """Number of processes at the start of the run, if it has changed since."""
 

@@ -287,10 +287,8 @@ def _run_training(
     elif plan.processes < workers.world_size:  # one process with several threads is faster
         if not workers.is_main:
             return None
-        workers.free_shared_memory()
         workers = WorkerCommunicator()
         builder = RunBuilder(run_config, directory, workers)
-    workers.uses_shared_memory = plan.uses_shared_memory
     torch.set_num_threads(plan.threads)
     return TrainingSession(builder, plan, create_display).run()
 
