@@ -71,9 +71,10 @@ def test_training_writes_model_directory(train_in_subprocess, tmp_path: Path) ->
 
 def test_skipped_pairs_are_reported(tiny_recipe: Path, tmp_path: Path) -> None:
     recipe = Recipe.read(tiny_recipe, ["batches.max_length=7"])
-    run_config = recipe.build_run_config(tiny_recipe.parent)
     messages: list[str] = []
-    prepare_run_and_choose_processes(run_config, RunDirectory(tmp_path), False, messages.append)
+    prepare_run_and_choose_processes(
+        recipe, tiny_recipe.parent, RunDirectory(tmp_path), False, messages.append
+    )
     train, valid = messages
     assert train.startswith("builtin:reverse: ")
     assert valid.startswith("valid.tsv (validation loss only): ")
@@ -88,9 +89,7 @@ def test_batch_norm_uses_one_process_or_is_reported(
     settings = Recipe.read(tiny_recipe, ["batches.max_tokens=8192", "model.norm.kind=batch"])
     training = settings.train.replace(processes=requested)
     recipe = settings.replace(train=training.model_dump())
-    prepared = prepare_run_files(
-        recipe.build_run_config(tiny_recipe.parent), RunDirectory(tmp_path), resume=False
-    )
+    prepared = prepare_run_files(recipe, tiny_recipe.parent, RunDirectory(tmp_path), resume=False)
     assert prepared.processes == processes
     assert [note[:35] for note in prepared.notes] == ["Batch normalization uses the statis"] * (
         processes - 1

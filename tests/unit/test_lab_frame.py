@@ -203,7 +203,7 @@ def test_a_translator_of_another_recipe_is_not_taken_for_this_one(
         "FORMAT": 2,
         "ScheduleConfig": lambda **settings: ScheduleConfig(**settings | {"peak_lr": 0.001}),
         "TokenizerConfig": lambda **_: TokenizerConfig(vocab_size=800),
-        "_architecture": lambda *_: DIGITS,
+        "_MODEL": {"preset": "small"},
     }.items():
         with monkeypatch.context() as changed:
             changed.setattr(fables, name, other)

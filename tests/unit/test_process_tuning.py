@@ -99,7 +99,7 @@ def test_training_runs_with_frozen_gc(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("seq2see.training.training_session.tune_malloc", start)
     with pytest.raises(InterruptedError):
-        train_as_worker(unused, RunDirectory(tmp_path), WorkerCommunicator(), unused)
+        train_as_worker(unused, tmp_path, RunDirectory(tmp_path), WorkerCommunicator(), unused)
     assert frozen == [True]
     assert gc.get_freeze_count() < 100_000
 

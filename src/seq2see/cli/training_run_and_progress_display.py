@@ -35,13 +35,7 @@ def train_from_recipe(
     """Train a model from a recipe and print where it is; raise TrainingError if a signal came."""
     from seq2see.training.launch import WorkerArguments, train_run
 
-    arguments = WorkerArguments(
-        recipe.model_dump(mode="json"),
-        base_directory,
-        run_directory,
-        _build_run_config,
-        _create_display,
-    )
+    arguments = WorkerArguments(recipe, base_directory, run_directory, _create_display)
     outcome = train_run(arguments, resume, lambda note: typer.echo(note, err=True))
     if not outcome.is_complete:
         raise TrainingError(
@@ -50,13 +44,6 @@ def train_from_recipe(
         )
     if is_main_process():
         typer.echo(f"The model is in {run_directory}.", err=True)
-
-
-def _build_run_config(recipe: Mapping[str, Any], base_directory: Path) -> RunConfig:
-    """Build the settings of a run from a recipe as JSON; called in each worker process."""
-    from seq2see.settings import Recipe
-
-    return Recipe(**recipe).build_run_config(base_directory)
 
 
 def _create_display(

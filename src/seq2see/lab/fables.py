@@ -11,7 +11,6 @@ from typing import Any
 from seq2see.data.batch_loader import BatchConfig
 from seq2see.data.corpus_config_and_reading import CorpusConfig, DataConfig, TrainingCorpusConfig
 from seq2see.loss import LossConfig
-from seq2see.model import ModelConfig
 from seq2see.text import TokenizerConfig
 from seq2see.training.config import (
     CheckpointConfig,
@@ -26,6 +25,7 @@ from seq2see.training.schedule import ScheduleConfig
 from seq2see.training.training_session import prepare_run_files, train_as_worker
 
 NAME = "builtin:fables-short"
+_MODEL = {"preset": "tiny", "encoder_layers": 2, "decoder_layers": 2}
 FORMAT = 1
 """Changes when a run makes another model of the same recipe, so that none is taken for it."""
 
@@ -35,9 +35,9 @@ def fingerprint(epochs: float, seed: int) -> str:
     parts = _ingredients(epochs, seed, threads=None)
     configs = (
         *(parts.data, parts.tokenizer, parts.batches, parts.loss, parts.optimizer, parts.schedule),
-        *(parts.training, parts.checkpoints, _architecture(parts.tokenizer.vocab_size, None)),
+        *(parts.train, parts.checkpoints, parts.build_model_config(parts.tokenizer.vocab_size)),
     )
-    corpora = (parts.data.build_corpus(each, parts.base_directory) for each in parts.data.train)
+    corpora = (parts.data.build_corpus(each, Path()) for each in parts.data.train)
     content = {
         "recipe": [config.model_dump(mode="json") for config in configs],
         "text": [corpus.fingerprint for corpus in corpora],
@@ -55,9 +55,10 @@ def learn_fables(
 ) -> None:
     """Train the translator into a model directory; one that was stopped goes on."""
     ingredients, folder = _ingredients(epochs, seed, threads), RunDirectory(home)
-    prepare_run_files(ingredients, folder, resume=True)
+    prepare_run_files(ingredients, Path(), folder, resume=True)
     train_as_worker(
-        ingredients, folder, WorkerCommunicator(), lambda plan, _: _Progress(plan.num_updates, say)
+        *(ingredients, Path(), folder, WorkerCommunicator()),
+        lambda plan, _: _Progress(plan.num_updates, say),
     )
 
 
@@ -82,20 +83,13 @@ def _ingredients(epochs: float, seed: int, threads: int | None) -> RunConfig:
         ),
         tokenizer=TokenizerConfig(vocab_size=1200),
         batches=BatchConfig(max_tokens=2048, max_length=64),
-        build_model_config=_architecture,
         loss=LossConfig(),
         optimizer=OptimizerConfig(),
         schedule=ScheduleConfig(kind="cosine", peak_lr=0.003, warmup_updates=200),
-        training=TrainingLimitsAndHardwareConfig(
+        train=TrainingLimitsAndHardwareConfig(
             max_epochs=epochs, seed=seed, processes=1, threads=threads
         ),
         validation=ValidationConfig(interval=10**6),
         checkpoints=CheckpointConfig(interval=200, keep_last=1, final_weights="last"),
-        base_directory=Path(),
-        recipe={"name": "the lab's fables", "epochs": epochs, "seed": seed},
+        model=_MODEL,
     )
-
-
-def _architecture(vocab_size: int, target_vocab_size: int | None) -> ModelConfig:
-    sizes = {"vocab_size": vocab_size, "target_vocab_size": target_vocab_size}
-    return ModelConfig.from_preset("tiny", sizes, encoder_layers=2, decoder_layers=2)

@@ -1,65 +1,30 @@
-"""The recipe of a training run. Each package defines its own settings; a recipe combines them."""
+"""The recipe of a training run: its settings, read from and written to a TOML file."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from pydantic import Field
-
-from seq2see.config import Config, deep_merge, parse_override_as_dict, prefix_field_names
-from seq2see.data.batch_loader import BatchConfig
-from seq2see.data.corpus_config_and_reading import DataConfig
+from seq2see.config import deep_merge, parse_override_as_dict
 from seq2see.errors import ConfigError, InputError
-from seq2see.loss import LossConfig
-from seq2see.model import ModelConfig
 from seq2see.settings.toml_writer import (
     format_commented_toml_keys,
     format_toml_section,
     format_toml_value,
 )
-from seq2see.text import PAD_ID, TokenizerConfig
-from seq2see.training.builder import find_component_length_limits
-from seq2see.training.config import (
-    CheckpointConfig,
-    RunConfig,
-    TrainingLimitsAndHardwareConfig,
-    ValidationConfig,
-)
-from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig
-from seq2see.training.schedule import ScheduleConfig
+from seq2see.training.config import RunConfig, list_model_setting_names
 
 _SECTIONS = (
-    "data",
-    "tokenizer",
-    "batches",
-    "train",
-    "schedule",
-    "optimizer",
-    "loss",
-    "validation",
-    "checkpoints",
+    *("data", "tokenizer", "batches", "train", "schedule", "optimizer"),
+    *("loss", "validation", "checkpoints"),
 )
-_FROM_TOKENIZER = ("vocab_size", "target_vocab_size", "pad_id")
-"""Fields of the model config that the tokenizer determines."""
+"""Order in a file; `model` comes last."""
 
 
-class Recipe(Config):
-    """All settings of a training run."""
-
-    data: DataConfig
-    tokenizer: TokenizerConfig = TokenizerConfig()
-    batches: BatchConfig = BatchConfig()
-    loss: LossConfig = LossConfig()
-    optimizer: OptimizerConfig = OptimizerConfig()
-    schedule: ScheduleConfig = ScheduleConfig()
-    train: TrainingLimitsAndHardwareConfig
-    validation: ValidationConfig = ValidationConfig()
-    checkpoints: CheckpointConfig = CheckpointConfig()
-    model: dict[str, Any] = Field(default_factory=lambda: {"preset": "base"})
-    """Model architecture: a preset (tiny, small, base, big), and settings that differ from it."""
+class Recipe(RunConfig):
+    """All settings of a training run, in a TOML file."""
 
     @classmethod
     def read(cls, path: Path | str, overrides: Sequence[str] = ()) -> Self:
@@ -81,70 +46,12 @@ class Recipe(Config):
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise InputError(f"{path} must be TOML, but: {error}") from None
         except ConfigError as error:
-            # `conflicts`, which checks the model, runs only if every section is valid by itself.
-            model_problems = _model_problems(table.get("model", {}))
-            problems = dict.fromkeys((*error.problems, *model_problems))
             raise ConfigError(
-                [f"{_find_origin(problem, path, overrides)}: {problem}" for problem in problems]
+                [
+                    f"{_find_origin(problem, path, overrides)}: {problem}"
+                    for problem in error.problems
+                ]
             ) from None
-
-    def conflicts(self) -> Iterator[str]:
-        """Yield the problems of the model, and of sections that do not fit together."""
-        if problems := _model_problems(self.model):
-            yield from problems
-        else:
-            yield from self._length_problems(self.build_model_config(self.tokenizer.vocab_size))
-        if bool(self.loss.teacher) != (self.loss.distillation_weight > 0):
-            yield (
-                "`loss.teacher` must be given if and only if `loss.distillation_weight` is above 0"
-            )
-        if self.train.fsdp and self.optimizer.kind == "muon":
-            yield (
-                "`optimizer.kind` must be adam or adamw with `train.fsdp`: "
-                "muon needs unsharded matrices"
-            )
-        for corpus in self.data.train:
-            if corpus.tag and corpus.tag not in self.tokenizer.user_defined_symbols:
-                yield (
-                    f"`tokenizer.user_defined_symbols` must have {corpus.tag!r}, "
-                    f"the tag of {corpus.files[0]}"
-                )
-
-    def _length_problems(self, model: ModelConfig) -> Iterator[str]:
-        """Yield a problem for each part of the model that is too short for the longest lines."""
-        needed = self.batches.max_length + 1  # with the end-of-sentence token
-        for name, limit in find_component_length_limits(model).items():
-            if limit < needed:
-                yield (
-                    f"`model.{name}.max_length` must be at least {needed}, for "
-                    f"batches.max_length = {self.batches.max_length} and the end of the sentence, "
-                    f"but is {limit} instead"
-                )
-
-    def build_model_config(
-        self, vocab_size: int, target_vocab_size: int | None = None
-    ) -> ModelConfig:
-        """Return the config of the model for these vocabulary sizes."""
-        return _build_model_config(self.model, vocab_size, target_vocab_size)
-
-    def build_run_config(self, base_directory: Path) -> RunConfig:
-        """Return the config of the run; relative paths start at `base_directory`."""
-        return RunConfig(
-            self.data,
-            self.tokenizer,
-            self.batches,
-            self.build_model_config,
-            self.loss,
-            self.optimizer,
-            self.schedule,
-            self.train,
-            self.validation,
-            self.checkpoints,
-            base_directory,
-            self.model_dump(mode="json"),
-            lambda earlier: type(self)(**earlier).model_dump(mode="json"),
-            {key: value for key, value in self.model.items() if key != "preset"},
-        )
 
     def to_toml(self) -> str:
         """Return the recipe as TOML with a comment for each key.
@@ -153,43 +60,21 @@ class Recipe(Config):
         """
         model, preset = self.build_model_config(self.tokenizer.vocab_size), self.model.get("preset")
         lines = [
-            *(
-                line
-                for name in _SECTIONS
-                for line in format_toml_section(name, getattr(self, name))
-            ),
-            *("", "", f"# {type(self).model_fields['model'].description}", "[model]"),
-            *([f"preset = {format_toml_value(preset)}"] if preset else []),
-            *format_commented_toml_keys(model, self.model, excluded=_FROM_TOKENIZER),
+            line for name in _SECTIONS for line in format_toml_section(name, getattr(self, name))
         ]
+        lines += ["", "", f"# {type(self).model_fields['model'].description}", "[model]"]
+        if preset:
+            lines.append(f"preset = {format_toml_value(preset)}")
+        lines += format_commented_toml_keys(model, self.model, list_model_setting_names())
         return "\n".join(lines).strip() + "\n"
 
 
 def list_setting_names() -> list[str]:
     """Return the names of all settings in the form section.key."""
     sections = {name: field.annotation for name, field in Recipe.model_fields.items()}
-    fields = {name: getattr(part, "model_fields", {}) for name, part in sections.items()}
-    fields["model"] = {"preset": None, **ModelConfig.model_fields}
-    return [
-        f"{section}.{key}"
-        for section, keys in fields.items()
-        for key in keys
-        if section != "model" or key not in _FROM_TOKENIZER
-    ]
-
-
-def _build_model_config(
-    model: dict[str, Any], vocab_size: int, target_vocab_size: int | None = None
-) -> ModelConfig:
-    settings = {"preset": "base", **model}
-    if not isinstance(settings["preset"], str):
-        raise ConfigError([f"`preset` must be a string, but is {settings['preset']!r} instead"])
-    if given := [name for name in _FROM_TOKENIZER if name in settings]:
-        problems = [f"`{name}` must be left out: the tokenizer determines it" for name in given]
-        raise ConfigError(problems)
-    sizes = {"vocab_size": vocab_size, "target_vocab_size": target_vocab_size}
-    settings |= {**sizes, "pad_id": PAD_ID}
-    return ModelConfig.from_preset(settings.pop("preset"), settings)
+    keys = {name: getattr(part, "model_fields", ()) for name, part in sections.items()}
+    keys["model"] = list_model_setting_names()
+    return [f"{section}.{key}" for section, names in keys.items() for key in names]
 
 
 def _find_origin(problem: str, path: Path | str, overrides: Sequence[str]) -> str:
@@ -200,13 +85,3 @@ def _find_origin(problem: str, path: Path | str, overrides: Sequence[str]) -> st
         if key == name or key.startswith(f"{name}."):
             return override
     return str(path)
-
-
-def _model_problems(model: Any) -> list[str]:
-    """Return the problems of the section `model` that do not depend on the vocabulary."""
-    try:
-        if isinstance(model, dict):
-            _build_model_config(model, TokenizerConfig().vocab_size)
-    except ConfigError as error:
-        return [prefix_field_names("model", problem) for problem in error.problems]
-    return []

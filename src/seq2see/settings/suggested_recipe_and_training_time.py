@@ -17,7 +17,6 @@ from seq2see.data.readers import SentencePair
 from seq2see.errors import Seq2SeeError
 from seq2see.settings import Recipe
 from seq2see.training.builder import RunBuilder
-from seq2see.training.config import RunConfig
 from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.process_and_update_counts import plan_processes_and_updates
 from seq2see.training.run_directory import RunDirectory
@@ -131,8 +130,8 @@ def _measure_seconds(
     divisor = _BATCH_DIVISORS[report.suggestion.preset]
     run = RunDirectory(directory / "run")
     run.path.mkdir()
-    run_config = _build_measured_config(report, sample, divisor, directory)
-    builder = RunBuilder(run_config, run, WorkerCommunicator())
+    run_config = _build_measured_config(report, sample, divisor)
+    builder = RunBuilder(run_config, directory, run, WorkerCommunicator())
     builder.prepare_files()
     plan = plan_processes_and_updates(builder, seconds=_MEASUREMENT_SECONDS)
     assert plan.seconds_per_update is not None
@@ -141,9 +140,9 @@ def _measure_seconds(
 
 
 def _build_measured_config(
-    report: CorpusReport, sample: Sequence[SentencePair], divisor: int, directory: Path
-) -> RunConfig:
-    """Return the run config of the suggested recipe with smaller batches."""
+    report: CorpusReport, sample: Sequence[SentencePair], divisor: int
+) -> Recipe:
+    """Return the suggested recipe with smaller batches."""
     sources = {"train": "train", "valid": "valid", "test": "valid"}
     split_files = {
         split: [f"{source}.{language}" for language in _DUMMY_LANGUAGES]
@@ -152,12 +151,11 @@ def _build_measured_config(
     recipe = suggest_recipe(report, _DUMMY_LANGUAGES, split_files)
     max_tokens = recipe.batches.max_tokens // divisor
     fillers = _make_fillers(recipe.tokenizer.vocab_size, sample)
-    smaller = recipe.replace(
+    return recipe.replace(
         tokenizer={"user_defined_symbols": fillers},
         batches={"max_tokens": max_tokens, "max_length": min(256, max_tokens // 2 - 1)},
         train={"max_epochs": None, "max_updates": estimate_num_updates(report)},
     )
-    return smaller.build_run_config(directory)
 
 
 def _make_fillers(vocab_size: int, sample: Sequence[SentencePair]) -> tuple[str, ...]:

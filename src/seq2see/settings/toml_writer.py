@@ -35,20 +35,20 @@ def _write_keys(path: str, config: Config) -> Iterator[str]:
 
 
 def format_commented_toml_keys(
-    config: Config, set_values: Mapping[str, Any], excluded: Sequence[str] = (), path: str = ""
+    config: Config, set_values: Mapping[str, Any], names: Sequence[str], path: str = ""
 ) -> Iterator[str]:
-    """Yield the lines of all keys; those that are not in `set_values` are commented out.
+    """Yield the lines of the keys in `names`; those not in `set_values` are commented out.
 
     Keys of nested tables are dotted, because keys cannot be added to an inline table.
     """
     for name, value in _fields(config):
-        if name in excluded:
+        if name not in names:
             continue
         yield from _write_description(config, name)
         if isinstance(value, Config):
-            yield from format_commented_toml_keys(
-                value, set_values.get(name, {}), path=f"{path}{name}."
-            )
+            inner = set_values.get(name, {})
+            fields = [*type(value).model_fields]
+            yield from format_commented_toml_keys(value, inner, fields, f"{path}{name}.")
         else:
             yield _write_key(f"{path}{name}", value, is_unset=name not in set_values)
 

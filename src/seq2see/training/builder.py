@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +13,7 @@ from typing import Any
 import torch
 
 from seq2see.bundle import Bundle, StartAndEndTokenIds
+from seq2see.bundle.files import WEIGHTS_FILE
 from seq2see.data.batch_loader import BatchLoader, SubwordDropoutResampler, lookup_encoded_pairs
 from seq2see.data.batch_sampler import BatchSampler, DataPosition
 from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
@@ -24,7 +27,7 @@ from seq2see.data.quality.empty_or_swapped_corpora import check_not_empty_or_swa
 from seq2see.errors import ConfigError, InputError
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PAD_ID, TokenizerPair
-from seq2see.training.config import RunConfig, expand_variables_in_model_path
+from seq2see.training.config import RunConfig, find_component_length_limits
 from seq2see.training.distributed import WorkerCommunicator, choose_dtype
 from seq2see.training.objective import Objective
 from seq2see.training.optimizers_and_gradient_clipping import build_optimizer
@@ -44,17 +47,13 @@ class PretrainedModels:
     """Model whose output distribution is learned (distillation)."""
 
     @classmethod
-    def load(
-        cls, init_from: str | None, teacher: str | None, base_directory: Path
-    ) -> PretrainedModels:
-        """Load the model directories, which are relative to `base_directory`.
+    def load(cls, paths: Mapping[str, Path]) -> PretrainedModels:
+        """Load the model directories, given by recipe key.
 
         Raise InputError if a model was not trained by seq2see or the tokenizers differ.
         """
-        models = cls(
-            _load_trainable(init_from, base_directory, "train.init_from"),
-            _load_trainable(teacher, base_directory, "loss.teacher"),
-        )
+        bundles = {key: _load_trainable(path, key) for key, path in paths.items()}
+        models = cls(bundles.get("train.init_from"), bundles.get("loss.teacher"))
         fingerprints = {bundle.tokenizers.fingerprint for bundle in models if bundle}
         if len(fingerprints) > 1:
             raise InputError(
@@ -82,16 +81,6 @@ class PretrainedModels:
         ]
         if problems:
             raise ConfigError(problems)
-
-
-def find_component_length_limits(config: ModelConfig) -> dict[str, int]:
-    """Return the maximum number of tokens per sentence, by the part of the model that limits it."""
-    attention = config.resolved_encoder_attention
-    limits = {
-        "positions": config.max_positions,
-        "encoder_attention": attention.max_length if attention.kind == "linformer" else None,
-    }
-    return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 def override_finetuned_model_config(
@@ -123,11 +112,9 @@ def _flatten(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, An
             yield f"{path}{name}", value
 
 
-def _load_trainable(path: str | None, base_directory: Path, key: str) -> Bundle | None:
+def _load_trainable(path: Path, key: str) -> Bundle:
     """Load a model directory; raise InputError if its special tokens are not those of training."""
-    if path is None:
-        return None
-    bundle = Bundle.load(expand_variables_in_model_path(path, base_directory, key))
+    bundle = Bundle.load(path)
     if bundle.special_tokens != StartAndEndTokenIds() or bundle.config.pad_id != PAD_ID:
         raise InputError(
             f"`{key}` must be a model that was trained by seq2see, but {path} uses other special "
@@ -140,9 +127,15 @@ class RunBuilder:
     """Builds the parts of a run. The main process writes files; the other workers read them."""
 
     def __init__(
-        self, run_config: RunConfig, directory: RunDirectory, workers: WorkerCommunicator
+        self,
+        run_config: RunConfig,
+        base_directory: Path,
+        directory: RunDirectory,
+        workers: WorkerCommunicator,
     ) -> None:
+        """Create a builder; paths of `run_config` are relative to `base_directory`."""
         self.run_config = run_config
+        self.base_directory = base_directory
         self.directory = directory
         self.workers = workers
 
@@ -168,7 +161,7 @@ class RunBuilder:
         return [corpus for corpus in (self.validation_corpus, self.test_corpus) if corpus]
 
     def _corpus(self, config: CorpusConfig) -> Corpus:
-        return self.run_config.data.build_corpus(config, self.run_config.base_directory)
+        return self.run_config.data.build_corpus(config, self.base_directory)
 
     @property
     def corpus_fingerprints(self) -> dict[str, str]:
@@ -187,12 +180,31 @@ class RunBuilder:
         }
 
     @cached_property
+    def pretrained_model_paths(self) -> dict[str, Path]:
+        """Model directories by recipe key; raise ConfigError for an undefined variable."""
+        paths = {}
+        for key, path in self.run_config.pretrained_model_paths.items():
+            expanded = os.path.expandvars(path)
+            if "$" in expanded:
+                problem = f"`{key}` contains an undefined environment variable: {expanded}"
+                raise ConfigError([problem])
+            paths[key] = self.base_directory / expanded
+        return paths
+
+    @property
+    def model_checksums(self) -> dict[str, str]:
+        """SHA-256 of the weights that the run starts from and of the teacher, by recipe key."""
+        return {key: _checksum(path) for key, path in self.pretrained_model_paths.items()}
+
+    @cached_property
     def pretrained_models(self) -> PretrainedModels:
         """Models that the run starts from or learns from."""
-        config = self.run_config
-        return PretrainedModels.load(
-            config.training.init_from, config.loss.teacher, config.base_directory
-        )
+        return PretrainedModels.load(self.pretrained_model_paths)
+
+    @cached_property
+    def model_overrides(self) -> dict[str, Any]:
+        """Keys of `[model]` except the preset. Fine-tuning may only change dropout."""
+        return {key: value for key, value in self.run_config.model.items() if key != "preset"}
 
     def check_inputs(self) -> None:
         """Raise ConfigError or InputError for unusable models or corpora; write nothing.
@@ -200,7 +212,7 @@ class RunBuilder:
         The corpora of a run that is resumed were checked when it started.
         """
         if bundle := self.pretrained_models.init_from:
-            override_finetuned_model_config(bundle.config, self.run_config.model_overrides)
+            override_finetuned_model_config(bundle.config, self.model_overrides)
         if not self.directory.has_run:
             self.pretrained_models.check_max_length(self.run_config.batches.max_length)
             check_not_empty_or_swapped(
@@ -280,14 +292,14 @@ class RunBuilder:
     def model_config(self) -> ModelConfig:
         """Model config for the vocabulary of the tokenizers, or of the model to fine-tune."""
         if bundle := self.pretrained_models.init_from:
-            return override_finetuned_model_config(bundle.config, self.run_config.model_overrides)
+            return override_finetuned_model_config(bundle.config, self.model_overrides)
         source, target = self.tokenizers.source, self.tokenizers.target
         target_vocab_size = None if self.tokenizers.is_joint else target.vocab_size
         return self.run_config.build_model_config(source.vocab_size, target_vocab_size)
 
     def build_model(self) -> Transformer:
         """Build a model with its initial weights, which are the same in every worker."""
-        torch.manual_seed(mix_seeds(self.run_config.training.seed))
+        torch.manual_seed(mix_seeds(self.run_config.train.seed))
         model = Transformer.from_config(self.model_config)
         if bundle := self.pretrained_models.init_from:
             model.load_state_dict(bundle.build_model().state_dict())
@@ -302,7 +314,7 @@ class RunBuilder:
 
     def _build_objective(self, teacher: Transformer | None = None) -> Objective:
         device = self.workers.device
-        dtype = choose_dtype(self.run_config.training.precision, device)
+        dtype = choose_dtype(self.run_config.train.precision, device)
         loss = self.run_config.loss
         return Objective(self.build_model().to(device), loss, PAD_ID, teacher, dtype)
 
@@ -314,14 +326,14 @@ class RunBuilder:
             build_optimizer(config.optimizer, objective, self.workers),
             build_schedule(config.schedule, self.model_config.d_model, num_updates),
             config.optimizer.max_grad_norm,
-            config.training.seed,
+            config.train.seed,
             self.workers,
         )
 
     @cached_property
     def batch_sampler(self) -> BatchSampler:
         """Sampler that forms batches of sentence pairs."""
-        data, training = self.run_config.data, self.run_config.training
+        data, training = self.run_config.data, self.run_config.train
         return BatchSampler(
             self.encoded_corpora,
             self.run_config.batches.max_tokens,
@@ -339,7 +351,7 @@ class RunBuilder:
         """Build the loader of this worker's batches."""
         rate = self.run_config.batches.subword_dropout
         lookup = (
-            SubwordDropoutResampler(rate, self.run_config.training.seed)
+            SubwordDropoutResampler(rate, self.run_config.train.seed)
             if rate
             else lookup_encoded_pairs
         )
@@ -364,3 +376,12 @@ def _no_usable_pair(corpus: Corpus) -> InputError:
     return InputError(
         f"{corpus.name} has no usable pair: all are empty or longer than batches.max_length"
     )
+
+
+def _checksum(directory: Path) -> str:
+    """Return the SHA-256 of the weights of a model directory."""
+    try:
+        with (directory / WEIGHTS_FILE).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{directory} cannot be read: {error.strerror}") from None

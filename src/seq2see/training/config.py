@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from seq2see.config import Config
 from seq2see.data.batch_loader import BatchConfig
 from seq2see.data.corpus_config_and_reading import DataConfig
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig
-from seq2see.text import TokenizerConfig
+from seq2see.text import PAD_ID, TokenizerConfig
 from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig
-from seq2see.training.run_directory import RecipeCompleter
 from seq2see.training.schedule import ScheduleConfig
 
 
@@ -105,72 +100,96 @@ class CheckpointConfig(Config):
             yield '`ema_decay` must be above 0 with final_weights = "ema", but is 0 instead'
 
 
-def compute_pretrained_model_checksums(
-    init_from: str | None, teacher: str | None, base_directory: Path
-) -> dict[str, str]:
-    """Return the SHA-256 of the weights of each model that is set, by recipe key.
-
-    The checksums show whether a path contains other weights than when the run was started.
-    """
-    paths = {"train.init_from": init_from, "loss.teacher": teacher}
-    return {
-        key: _checksum(expand_variables_in_model_path(path, base_directory, key))
-        for key, path in paths.items()
-        if path
-    }
+_FROM_TOKENIZER = ("vocab_size", "target_vocab_size", "pad_id")
 
 
-def expand_variables_in_model_path(path: str, base_directory: Path, key: str) -> Path:
-    """Return the path of a model directory, with environment variables expanded.
-
-    Raise ConfigError for recipe key `key` if a variable is not defined.
-    """
-    expanded = os.path.expandvars(path)
-    if "$" in expanded:
-        raise ConfigError([f"`{key}` contains an undefined environment variable: {expanded}"])
-    return base_directory / expanded
-
-
-def _checksum(directory: Path) -> str:
-    """Return the SHA-256 of the weights of a model directory."""
-    try:
-        with (directory / "model.safetensors").open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(f"{directory} cannot be read: {error.strerror}") from None
-
-
-ModelConfigFactory = Callable[[int, int | None], ModelConfig]
-"""Builds the model config for a source vocabulary size and a target vocabulary size, which is None
-if both sides share a vocabulary."""
-
-
-@dataclass(frozen=True)
-class RunConfig:
-    """All settings of a run: the sections of a recipe and what follows from its location."""
+class RunConfig(Config):
+    """All settings of a training run."""
 
     data: DataConfig
-    tokenizer: TokenizerConfig
-    batches: BatchConfig
-    build_model_config: ModelConfigFactory
-    loss: LossConfig
-    optimizer: OptimizerConfig
-    schedule: ScheduleConfig
-    training: TrainingLimitsAndHardwareConfig
-    validation: ValidationConfig
-    checkpoints: CheckpointConfig
-    base_directory: Path
-    """Directory of the recipe; file names are relative to it."""
-    recipe: Mapping[str, Any]
-    """The recipe as JSON, stored with the run and the model."""
-    complete_recipe: RecipeCompleter = dict
-    """Adds the defaults of missing keys to a recipe of an earlier version, as JSON."""
-    model_overrides: Mapping[str, Any] = field(default_factory=dict)
-    """Keys of `[model]` except the preset. Fine-tuning may only change dropout."""
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    batches: BatchConfig = BatchConfig()
+    loss: LossConfig = LossConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    schedule: ScheduleConfig = ScheduleConfig()
+    train: TrainingLimitsAndHardwareConfig
+    validation: ValidationConfig = ValidationConfig()
+    checkpoints: CheckpointConfig = CheckpointConfig()
+    model: dict[str, Any] = Field(default_factory=lambda: {"preset": "base"})
+    """Model architecture: a preset (tiny, small, base, big), and settings that differ from it."""
+
+    @field_validator("model")
+    @classmethod
+    def _check_model(cls, model: dict[str, Any]) -> dict[str, Any]:
+        """Report the problems of the model that do not depend on the vocabulary."""
+        _build_model_config(model, TokenizerConfig().vocab_size)
+        return model
+
+    def conflicts(self) -> Iterator[str]:
+        """Yield the problems of sections that do not fit together."""
+        needed = self.batches.max_length + 1  # with the end-of-sentence token
+        model = self.build_model_config(self.tokenizer.vocab_size)
+        for name, limit in find_component_length_limits(model).items():
+            if limit < needed:
+                yield (
+                    f"`model.{name}.max_length` must be at least {needed}, for "
+                    f"batches.max_length = {self.batches.max_length} and the end of the sentence, "
+                    f"but is {limit} instead"
+                )
+        if bool(self.loss.teacher) != (self.loss.distillation_weight > 0):
+            yield (
+                "`loss.teacher` must be given if and only if `loss.distillation_weight` is above 0"
+            )
+        if self.train.fsdp and self.optimizer.kind == "muon":
+            yield (
+                "`optimizer.kind` must be adam or adamw with `train.fsdp`: "
+                "muon needs unsharded matrices"
+            )
+        for corpus in self.data.train:
+            if corpus.tag and corpus.tag not in self.tokenizer.user_defined_symbols:
+                yield (
+                    f"`tokenizer.user_defined_symbols` must have {corpus.tag!r}, "
+                    f"the tag of {corpus.files[0]}"
+                )
+
+    def build_model_config(
+        self, vocab_size: int, target_vocab_size: int | None = None
+    ) -> ModelConfig:
+        """Return the config of the model; the target size is None for a common vocabulary."""
+        return _build_model_config(self.model, vocab_size, target_vocab_size)
 
     @property
-    def model_checksums(self) -> dict[str, str]:
-        """SHA-256 of the weights that the run starts from and of the teacher, by recipe key."""
-        return compute_pretrained_model_checksums(
-            self.training.init_from, self.loss.teacher, self.base_directory
+    def pretrained_model_paths(self) -> dict[str, str]:
+        """Model directories that the run starts from or learns from, by recipe key."""
+        paths = {"train.init_from": self.train.init_from, "loss.teacher": self.loss.teacher}
+        return {key: path for key, path in paths.items() if path}
+
+
+def find_component_length_limits(config: ModelConfig) -> dict[str, int]:
+    """Return the maximum number of tokens per sentence, by the part of the model that limits it."""
+    attention = config.resolved_encoder_attention
+    limits = {
+        "positions": config.max_positions,
+        "encoder_attention": attention.max_length if attention.kind == "linformer" else None,
+    }
+    return {name: limit for name, limit in limits.items() if limit is not None}
+
+
+def list_model_setting_names() -> list[str]:
+    """Return the keys of the section `model`, without those that the tokenizer determines."""
+    return ["preset", *(name for name in ModelConfig.model_fields if name not in _FROM_TOKENIZER)]
+
+
+def _build_model_config(
+    model: Mapping[str, Any], vocab_size: int, target_vocab_size: int | None = None
+) -> ModelConfig:
+    settings = {"preset": "base", **model}
+    preset = settings.pop("preset")
+    if not isinstance(preset, str):
+        raise ConfigError([f"`preset` must be a string, but is {preset!r} instead"])
+    if given := [name for name in _FROM_TOKENIZER if name in settings]:
+        raise ConfigError(
+            [f"`{name}` must be left out: the tokenizer determines it" for name in given]
         )
+    sizes = {"vocab_size": vocab_size, "target_vocab_size": target_vocab_size}
+    return ModelConfig.from_preset(preset, {**settings, **sizes, "pad_id": PAD_ID})

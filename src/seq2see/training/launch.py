@@ -13,7 +13,7 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -69,15 +69,12 @@ class ProgressDisplay(LogDestination, Protocol):
 
 @dataclass(frozen=True)
 class WorkerArguments:
-    """Arguments of a worker process. The functions must be picklable: defined in a module."""
+    """Arguments of a worker process. The function must be picklable: defined in a module."""
 
-    recipe: Mapping[str, Any]
-    """The recipe as JSON."""
+    run_config: RunConfig
     base_directory: Path
     """Directory that file names of the recipe are relative to."""
     run_directory: Path
-    build_run_config: Callable[[Mapping[str, Any], Path], RunConfig]
-    """Builds the settings from the recipe and the base directory."""
     create_display: Callable[[RunConfig, RunPlan, TrainingProgress], ProgressDisplay]
     """Creates the progress display of the main process."""
 
@@ -105,18 +102,25 @@ def train_run(arguments: WorkerArguments, resume: bool, on_message: MessageCallb
     restarts a failed worker with the same arguments, so a run that was started by the same agent
     continues without `resume`.
     """
-    run_config = arguments.build_run_config(arguments.recipe, arguments.base_directory)
+    run_config, base_directory = arguments.run_config, arguments.base_directory
     directory = RunDirectory(arguments.run_directory)
 
     if is_torchrun_worker():
         continues = resume or directory.was_started_by(torchrun_agent_id())
         prepare = partial(
-            prepare_run_and_choose_processes, run_config, directory, continues, on_message
+            prepare_run_and_choose_processes,
+            run_config,
+            base_directory,
+            directory,
+            continues,
+            on_message,
         )
         results = [run_worker(arguments, prepare)]
     else:
         with signals_as_errors():
-            processes = prepare_run_and_choose_processes(run_config, directory, resume, on_message)
+            processes = prepare_run_and_choose_processes(
+                run_config, base_directory, directory, resume, on_message
+            )
             results = (
                 [run_worker(arguments)]
                 if processes == 1
@@ -126,10 +130,14 @@ def train_run(arguments: WorkerArguments, resume: bool, on_message: MessageCallb
 
 
 def prepare_run_and_choose_processes(
-    run_config: RunConfig, directory: RunDirectory, resume: bool, on_message: MessageCallback
+    run_config: RunConfig,
+    base_directory: Path,
+    directory: RunDirectory,
+    resume: bool,
+    on_message: MessageCallback,
 ) -> int:
     """Prepare a run, report notes on its data and model, and return the number of processes."""
-    prepared = prepare_run_files(run_config, directory, resume)
+    prepared = prepare_run_files(run_config, base_directory, directory, resume)
     for note in prepared.notes:
         on_message(note)
     return prepared.processes
@@ -143,10 +151,10 @@ def run_worker(
     `prepare` runs in the main process first; it is given in processes that torchrun has started,
     whose number cannot change. An error that the user can fix is returned, not raised.
     """
-    run_config = arguments.build_run_config(arguments.recipe, arguments.base_directory)
+    run_config, base_directory = arguments.run_config, arguments.base_directory
     directory = RunDirectory(arguments.run_directory)
     try:
-        with join_worker_group(run_config.training.fsdp) as workers, ExitStack() as displays:
+        with join_worker_group(run_config.train.fsdp) as workers, ExitStack() as displays:
             if prepare:
                 workers.run_on_main(prepare)
 
@@ -156,7 +164,12 @@ def run_worker(
                 return display
 
             outcome = train_as_worker(
-                run_config, directory, workers, create_display, may_choose_processes=prepare is None
+                run_config,
+                base_directory,
+                directory,
+                workers,
+                create_display,
+                may_choose_processes=prepare is None,
             )
     except Seq2SeeError as error:
         return WorkerResult(error=str(error), is_config_error=isinstance(error, ConfigError))

@@ -73,7 +73,7 @@ def plan_processes_and_updates(
     Without `may_choose_processes`, the number of processes was set by torchrun.
     """
     start = time.perf_counter()
-    training, workers = builder.run_config.training, builder.workers
+    training, workers = builder.run_config.train, builder.workers
     torch.set_num_threads(
         choose_threads(training.threads, workers.local_world_size, may_choose_processes)
     )
@@ -105,8 +105,10 @@ def _measure_single_process(builder: RunBuilder) -> float:
     workers = builder.workers
     seconds = 0.0
     if workers.is_main:
-        single = RunBuilder(builder.run_config, builder.directory, WorkerCommunicator())
-        torch.set_num_threads(choose_threads(single.run_config.training.threads, 1))
+        single = RunBuilder(
+            builder.run_config, builder.base_directory, builder.directory, WorkerCommunicator()
+        )
+        torch.set_num_threads(choose_threads(single.run_config.train.threads, 1))
         seconds = measure_update_seconds(single, single.build_objective())
     return float(workers.broadcast(seconds))
 
@@ -116,7 +118,7 @@ def measure_update_seconds(
 ) -> float:
     """Return the seconds per update, measured on a model that is discarded."""
     updater = builder.build_updater(objective, num_updates=1)
-    max_updates = builder.run_config.training.max_updates or 10**9
+    max_updates = builder.run_config.train.max_updates or 10**9
     max_measured = min(_MAX_MEASURED_UPDATES, math.ceil(_MAX_MEASURED_FRACTION * max_updates))
     times = []
     updates = islice(builder.build_loader().updates(), max(3, max_measured))
@@ -163,7 +165,7 @@ def _update_limits(
     elapsed: float,
 ) -> Iterator[float]:
     """Yield the number of updates that each limit of the recipe allows."""
-    training = builder.run_config.training
+    training = builder.run_config.train
     if training.max_updates:
         yield training.max_updates
     if training.max_epochs:

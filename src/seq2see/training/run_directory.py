@@ -11,7 +11,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,9 +19,7 @@ from typing import Any
 
 from seq2see.bundle.files import CONFIG_FILE, RUN_FILE, atomic_write, fsync_path
 from seq2see.errors import ConfigError, InputError
-
-RecipeCompleter = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""Adds the defaults of missing keys to a recipe of an earlier version, as JSON."""
+from seq2see.training.config import RunConfig
 
 LOCK_TIMEOUT = 5.0
 """Seconds to wait until another run releases the lock of the directory."""
@@ -106,7 +104,7 @@ class RunDirectory:
 
     def write_start(
         self,
-        recipe: Mapping[str, Any],
+        run_config: RunConfig,
         plan: RunPlan,
         model_checksums: Mapping[str, str] | None = None,
         corpus_fingerprints: Mapping[str, str] | None = None,
@@ -114,6 +112,7 @@ class RunDirectory:
     ) -> None:
         """Write `run.json`: recipe, plan, checksums, and torchrun agents of the run."""
         checksums = {"models": model_checksums or {}, "corpora": corpus_fingerprints or {}}
+        recipe = run_config.model_dump(mode="json")
         content = {"recipe": recipe, "plan": asdict(plan), **checksums, "agents": [*agents]}
         for tokenizer in self.path.glob("*.model"):  # checkpoints are useless without it
             fsync_path(tokenizer)
@@ -131,25 +130,24 @@ class RunDirectory:
 
     def load_plan(
         self,
-        recipe: Mapping[str, Any],
-        complete_recipe: RecipeCompleter = dict,
+        run_config: RunConfig,
         model_checksums: Mapping[str, str] | None = None,
         corpus_fingerprints: Mapping[str, str] | None = None,
     ) -> RunPlan:
         """Return the plan of a run that is resumed.
 
         Raise ConfigError or InputError if the recipe, a model or a corpus has changed since its
-        start. `complete_recipe` adds missing keys to the stored recipe of an earlier version.
+        start. A key that is missing in the stored recipe has its default.
         """
         try:
             content = self._read_run_file()
-            stored_recipe = complete_recipe(content["recipe"])
+            stored_recipe = type(run_config)(**content["recipe"])
             plan = RunPlan(**content["plan"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{self.path / RUN_FILE} is damaged: {error}") from None
-        old = {"recipe": stored_recipe, "models": content.get("models", {})}
-        new = {"recipe": recipe, "models": model_checksums or {}}
-        if found := list(_differences(json.loads(json.dumps(old)), json.loads(json.dumps(new)))):
+        old = {"recipe": stored_recipe.model_dump(mode="json"), "models": content.get("models", {})}
+        new = {"recipe": run_config.model_dump(mode="json"), "models": model_checksums or {}}
+        if found := list(_differences(old, new)):
             raise ConfigError([f"cannot resume with changed settings: {each}" for each in found])
         _check_corpora_unchanged(content.get("corpora", {}), corpus_fingerprints or {})
         return plan

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -126,7 +127,7 @@ class FinalModelWriter:
         stop_rule = self._choose_stop_rule(valid)
         corpora = (*builder.training_corpora, builder.validation_corpus, builder.test_corpus)
         return Provenance(
-            recipe=dict(builder.run_config.recipe),
+            recipe=builder.run_config.model_dump(mode="json"),
             data=[
                 DatasetInfo(name=corpus.name, fingerprint=corpus.fingerprint)
                 for corpus in corpora
@@ -203,7 +204,7 @@ class ProcessCountAndRunNotes:
 
 
 def prepare_run_files(
-    run_config: RunConfig, directory: RunDirectory, resume: bool
+    run_config: RunConfig, base_directory: Path, directory: RunDirectory, resume: bool
 ) -> ProcessCountAndRunNotes:
     """Check the settings and the data, and write all files that the workers read.
 
@@ -216,7 +217,7 @@ def prepare_run_files(
         )
     if not directory.has_run:
         directory.check_can_start()
-    builder = RunBuilder(run_config, directory, WorkerCommunicator())
+    builder = RunBuilder(run_config, base_directory, directory, WorkerCommunicator())
     builder.check_inputs()
     plan = _load_plan(builder) if directory.has_run else None
     directory.path.mkdir(parents=True, exist_ok=True)
@@ -245,14 +246,15 @@ def _notes(builder: RunBuilder, processes: int) -> Iterator[str]:
 
 def _choose_processes(builder: RunBuilder) -> int:
     config = builder.run_config
-    if config.training.processes is None and builder.model_config.norm.kind == "batch":
+    if config.train.processes is None and builder.model_config.norm.kind == "batch":
         return 1  # several processes would change the batch statistics
-    return choose_processes(config.training.processes, config.batches.max_tokens)
+    return choose_processes(config.train.processes, config.batches.max_tokens)
 
 
 @gc_frozen()
 def train_as_worker(
     run_config: RunConfig,
+    base_directory: Path,
     directory: RunDirectory,
     workers: WorkerCommunicator,
     create_display: ProgressDisplayFactory,
@@ -265,11 +267,14 @@ def train_as_worker(
     """
     with ExitStack() as locks:
         workers.run_on_main(lambda: locks.enter_context(directory.lock()))
-        return _run_training(run_config, directory, workers, create_display, may_choose_processes)
+        return _run_training(
+            run_config, base_directory, directory, workers, create_display, may_choose_processes
+        )
 
 
 def _run_training(
     run_config: RunConfig,
+    base_directory: Path,
     directory: RunDirectory,
     workers: WorkerCommunicator,
     create_display: ProgressDisplayFactory,
@@ -277,10 +282,10 @@ def _run_training(
 ) -> RunEnding | None:
     tune_malloc()
     threads = choose_threads(
-        run_config.training.threads, workers.local_world_size, may_choose_processes
+        run_config.train.threads, workers.local_world_size, may_choose_processes
     )
     torch.set_num_threads(threads)
-    builder = RunBuilder(run_config, directory, workers)
+    builder = RunBuilder(run_config, base_directory, directory, workers)
     plan = _load_or_make_plan(builder, may_choose_processes)
     if not may_choose_processes:
         plan = plan.with_processes(workers.world_size, threads)
@@ -288,7 +293,7 @@ def _run_training(
         if not workers.is_main:
             return None
         workers = WorkerCommunicator()
-        builder = RunBuilder(run_config, directory, workers)
+        builder = RunBuilder(run_config, base_directory, directory, workers)
     torch.set_num_threads(plan.threads)
     return TrainingSession(builder, plan, create_display).run()
 
@@ -298,10 +303,10 @@ def _load_or_make_plan(builder: RunBuilder, may_choose_processes: bool) -> RunPl
     if builder.workers.broadcast(builder.directory.has_run):
         return _load_plan(builder)
     plan, run_config = plan_processes_and_updates(builder, may_choose_processes), builder.run_config
-    checksums = run_config.model_checksums, builder.corpus_fingerprints
+    checksums = builder.model_checksums, builder.corpus_fingerprints
     agents = builder.workers.torchrun_agents()
     builder.workers.run_on_main(
-        lambda: builder.directory.write_start(run_config.recipe, plan, *checksums, agents)
+        lambda: builder.directory.write_start(run_config, plan, *checksums, agents)
     )
     return plan
 
@@ -309,8 +314,8 @@ def _load_or_make_plan(builder: RunBuilder, may_choose_processes: bool) -> RunPl
 def _load_plan(builder: RunBuilder) -> RunPlan:
     """Return the plan of a run that is resumed; raise an error if recipe or data have changed."""
     run_config = builder.run_config
-    checksums = run_config.model_checksums, builder.corpus_fingerprints
-    return builder.directory.load_plan(run_config.recipe, run_config.complete_recipe, *checksums)
+    checksums = builder.model_checksums, builder.corpus_fingerprints
+    return builder.directory.load_plan(run_config, *checksums)
 
 
 class TrainingSession:
@@ -406,6 +411,6 @@ class TrainingSession:
             JsonlLogWriter(directory.log, update),
             create_display(self.plan, self.progress),
         ]
-        if self.builder.run_config.training.tensorboard and is_tensorboard_installed():
+        if self.builder.run_config.train.tensorboard and is_tensorboard_installed():
             writers.append(TensorBoardWriter(directory.tensorboard, update))
         return writers

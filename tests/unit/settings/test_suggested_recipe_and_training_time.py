@@ -35,13 +35,13 @@ def test_estimate_is_scaled_to_the_suggested_recipe(
         assert seconds < 4
         assert builder.tokenizers.source.vocab_size == 3000  # more subwords than 300 pairs have
         builders.append(builder)
-        return RunPlan(builder.run_config.training.max_updates or 0, 1, 1, 2.0, 3.0, 5.0)
+        return RunPlan(builder.run_config.train.max_updates or 0, 1, 1, 2.0, 3.0, 5.0)
 
     monkeypatch.setattr(suggested_recipe_and_training_time, "plan_processes_and_updates", plan_run)
     report = analyze_with_suggestion(preset, 3000)
     seconds = suggested_recipe_and_training_time.estimate_training_seconds(report, PAIRS)
     (builder,) = builders
-    updates = builder.run_config.training.max_updates
+    updates = builder.run_config.train.max_updates
     assert updates is not None
     assert builder.run_config.batches.max_tokens == 4096 // divisor
     validations = updates // builder.run_config.validation.interval

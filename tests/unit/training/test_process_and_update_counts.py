@@ -47,7 +47,7 @@ def test_each_worker_has_minimum_number_of_tokens(
 
 def test_time_limit_includes_validations_and_final_scores() -> None:
     settings = SimpleNamespace(
-        training=TrainingLimitsAndHardwareConfig(max_minutes=10.0),
+        train=TrainingLimitsAndHardwareConfig(max_minutes=10.0),
         validation=ValidationConfig(interval=100),
     )
     builder = SimpleNamespace(run_config=settings)

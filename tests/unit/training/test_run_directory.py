@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from seq2see.errors import ConfigError, InputError
 from seq2see.training import run_directory
+from seq2see.training.config import RunConfig
 from seq2see.training.run_directory import RunDirectory, RunPlan
 from seq2see.training.training_log import JsonlLogWriter, read_training_log
 
@@ -85,70 +88,57 @@ def test_lock_waits_for_process_that_is_ending(tmp_path: Path) -> None:
     thread.join()
 
 
-def test_changed_recipe_is_rejected_with_difference(tmp_path: Path) -> None:
-    directory = RunDirectory(tmp_path)
-    directory.write_start({"a": {"b": 1, "c": [1, 2]}}, RunPlan(5, 1, 2))
-    assert directory.load_plan({"a": {"b": 1, "c": (1, 2)}}) == RunPlan(5, 1, 2)
-    with pytest.raises(ConfigError, match="`a.b` was 1, but is 2 instead: add a.b=1$"):
-        directory.load_plan({"a": {"b": 2, "c": [1, 2]}})
+def build_config(**sections: dict[str, Any]) -> RunConfig:
+    data = {"languages": ["xx", "yy"], "train": [{"files": ["builtin:copy"]}]}
+    settings = {
+        "data": {**data, "valid": {"files": ["builtin:copy/valid"]}},
+        "train": {"max_updates": 400},
+    }
+    return RunConfig(**(settings | sections))
 
 
 def test_changed_settings_are_reported_as_overrides_to_add(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
-    directory.write_start(
-        {"train": {"max_updates": 400, "max_epochs": None, "x": "a"}}, RunPlan(5, 1, 2)
-    )
+    directory.write_start(build_config(validation={"metric": "loss"}), RunPlan(5, 1, 2))
+    config = build_config(validation={"metric": "chrf"}, train={"max_epochs": 3.0})
     with pytest.raises(ConfigError) as error:
-        directory.load_plan({"train": {"max_updates": None, "max_epochs": 3, "x": "b"}})
-    prefix = "cannot resume with changed settings: `train."
+        directory.load_plan(config)
+    prefix = "cannot resume with changed settings: `"
     assert list(error.value.problems) == [
-        f"{prefix}max_epochs` was unset, but is 3 instead: leave it out",
-        f"{prefix}max_updates` was 400, but is unset instead: add train.max_updates=400",
-        f'{prefix}x` was "a", but is "b" instead: add ' + "'" + 'train.x="a"' + "'",
+        f"{prefix}train.max_epochs` was unset, but is 3.0 instead: leave it out",
+        f"{prefix}train.max_updates` was 400, but is unset instead: add train.max_updates=400",
+        f'{prefix}validation.metric` was "loss", but is "chrf" instead: add '
+        "'validation.metric=\"loss\"'",
     ]
 
 
 def test_missing_key_in_stored_recipe_has_its_default(tmp_path: Path) -> None:
-    directory = RunDirectory(tmp_path)
-    directory.write_start({"a": {"b": 1}}, RunPlan(5, 1, 2))
-
-    def completed(earlier: dict) -> dict:
-        return {"a": {"new": 0, **earlier["a"]}}
-
-    assert directory.load_plan({"a": {"b": 1, "new": 0}}, completed) == RunPlan(5, 1, 2)
-    with pytest.raises(ConfigError, match="`a.new` was 0, but is 7 instead"):
-        directory.load_plan({"a": {"b": 1, "new": 7}}, completed)
+    directory, path = RunDirectory(tmp_path), tmp_path / "run.json"
+    directory.write_start(build_config(), RunPlan(5, 1, 2))
+    content = json.loads(path.read_text("utf-8"))
+    assert content["recipe"]["train"].pop("fsdp") is False
+    path.write_text(json.dumps(content), "utf-8")
+    assert directory.load_plan(build_config()) == RunPlan(5, 1, 2)
+    with pytest.raises(ConfigError, match="`train.fsdp` was false, but is true instead"):
+        directory.load_plan(build_config(train={"max_updates": 400, "fsdp": True}))
 
 
 def test_changed_teacher_is_rejected(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
-    directory.write_start({}, RunPlan(5, 1, 2), {"loss.teacher": "aa"})
+    directory.write_start(build_config(), RunPlan(5, 1, 2), {"loss.teacher": "aa"})
     with pytest.raises(ConfigError, match='`models.loss.teacher` was "aa", but is "bb" instead'):
-        directory.load_plan({}, model_checksums={"loss.teacher": "bb"})
+        directory.load_plan(build_config(), model_checksums={"loss.teacher": "bb"})
 
 
 def test_changed_corpus_is_rejected(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
-    directory.write_start(
-        {},
-        RunPlan(5, 1, 2),
-        corpus_fingerprints={"a.tsv (data.valid)": "aa", "b.tsv (data.test)": "b"},
-    )
+    old = {"a.tsv (data.valid)": "aa", "b.tsv (data.test)": "b"}
+    directory.write_start(build_config(), RunPlan(5, 1, 2), corpus_fingerprints=old)
+    new = {**old, "a.tsv (data.valid)": "bb"}
     with pytest.raises(
         InputError, match="cannot resume: a.tsv .data.valid. has changed since .*; restore"
     ):
-        directory.load_plan(
-            {}, corpus_fingerprints={"a.tsv (data.valid)": "bb", "b.tsv (data.test)": "b"}
-        )
-
-
-def test_run_file_without_checksums_is_accepted(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text(
-        '{"recipe": {}, "plan": {"num_updates": 5, "processes": 1, "threads": 2}}'
-    )
-    assert RunDirectory(tmp_path).load_plan({}, corpus_fingerprints={"a.tsv": "aa"}) == RunPlan(
-        5, 1, 2
-    )
+        directory.load_plan(build_config(), corpus_fingerprints=new)
 
 
 def test_remaining_time_includes_validations_and_final_scores() -> None:

@@ -30,7 +30,8 @@ class Run:
 
     def __init__(self, home: Path, max_length: int, **sections: dict[str, Any]) -> None:
         self.folder = RunDirectory(home / "run")
-        recipe = Recipe(
+        self.home = home
+        self.ingredients = Recipe(
             data={
                 "languages": ("en", "de"),
                 "train": [{"files": ["builtin:reverse"]}],
@@ -40,13 +41,12 @@ class Run:
             batches={"max_tokens": 512, "max_length": max_length},
             **{"train": {"max_updates": 1}, "model": {"preset": "tiny", **SIZES}} | sections,
         )
-        self.ingredients = recipe.build_run_config(home)
 
     def prepared(self) -> ProcessCountAndRunNotes:
-        return prepare_run_files(self.ingredients, self.folder, resume=False)
+        return prepare_run_files(self.ingredients, self.home, self.folder, resume=False)
 
     def builder(self) -> RunBuilder:
-        return RunBuilder(self.ingredients, self.folder, WorkerCommunicator())
+        return RunBuilder(self.ingredients, self.home, self.folder, WorkerCommunicator())
 
 
 @pytest.fixture
