@@ -15,8 +15,9 @@ from pathlib import Path
 
 from seq2see.bundle import Bundle, files
 from seq2see.data.readers import read_lines
+from seq2see.engine_names import Precision
 from seq2see.engines.batching import collect_in_order
-from seq2see.engines.ctranslate2_engine import CTranslate2Engine, Precision
+from seq2see.engines.ctranslate2_engine import CTranslate2Engine
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.search import Hypothesis, SearchConfig, SentenceSearchInput
 

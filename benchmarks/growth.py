@@ -26,10 +26,10 @@ import torch
 from benchmarks.machine import matmul_work, seconds
 from benchmarks.model import Pair, flops
 from seq2see import draw
+from seq2see.cpu import tune_malloc
 from seq2see.data.batch_loader import Batch
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer, count_parameters
-from seq2see.process_tuning import tune_malloc
 from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
 from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig, build_optimizer

@@ -22,8 +22,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from benchmarks.machine import seconds
+from seq2see.cpu import tune_malloc
 from seq2see.loss import OutputWeights, compute_chunked_cross_entropy
-from seq2see.process_tuning import tune_malloc
 
 SIZES = [(8_000, 128, 2048), (8_000, 128, 4096), (32_000, 512, 2048)]
 SMOOTHING = 0.1

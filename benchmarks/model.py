@@ -27,8 +27,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.machine import matmul_work, seconds
+from seq2see.cpu import tune_malloc
 from seq2see.model import ModelConfig, Transformer, compute_sinusoids
-from seq2see.process_tuning import tune_malloc
 
 # Lengths in tokens (joint BPE of 8,000, end token included) of the 29,000 training pairs of
 # multi30k en–de: source length, target length, count.

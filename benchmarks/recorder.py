@@ -40,7 +40,7 @@ from seq2see.model import (
     Transformer,
 )
 from seq2see.model.attention import CrossAttention, MultiHeadAttention
-from seq2see.model.encoder_and_decoder import Decoder, Encoder
+from seq2see.model.layers import Decoder, Encoder
 from seq2see.search import SearchConfig
 
 BEAMS = (1, 5)

@@ -9,10 +9,10 @@ import torch
 from safetensors.torch import load_file
 
 from benchmarks.turns import take_turns
+from seq2see.cpu import gc_frozen, tune_malloc
 from seq2see.data.batch_loader import Batch
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
-from seq2see.process_tuning import gc_frozen, tune_malloc
 from seq2see.text import PAD_ID
 from seq2see.training.launch import join_worker_group
 from seq2see.training.objective import Objective

@@ -15,7 +15,7 @@ from seq2see.model import (
     build_padded_key_mask,
 )
 from seq2see.model.attention import CrossAttention, SelfAttention
-from seq2see.model.encoder_and_decoder import DecoderLayer, EncoderLayer
+from seq2see.model.layers import DecoderLayer, EncoderLayer
 
 BATCH, SOURCE, TARGET, D_MODEL, HEADS, D_FF = 4, 9, 7, 24, 3, 40
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5}

@@ -11,7 +11,7 @@ The directory may contain other files. No file contains code that is executed.
 """
 
 from seq2see.bundle.bundle import Bundle
-from seq2see.bundle.config_json_and_model_card import (
+from seq2see.bundle.manifest import (
     FORMAT_VERSION,
     DatasetInfo,
     Provenance,

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from seq2see.bundle import files
-from seq2see.bundle.config_json_and_model_card import (
+from seq2see.bundle.manifest import (
     BundleMetadata,
     Manifest,
     Provenance,
@@ -21,7 +21,7 @@ from seq2see.bundle.config_json_and_model_card import (
     format_model_card,
     parse_manifest,
 )
-from seq2see.bundle.weight_checks_and_model_building import (
+from seq2see.bundle.weights import (
     build_model_with_weights,
     cast_weights,
     check_and_deduplicate_weights,

@@ -148,8 +148,8 @@ def run_lab_experiments(
 
 def _check_model_languages(model: Path) -> None:
     """Raise InputError if the model does not translate from English to French, as fables do."""
-    from seq2see.bundle.config_json_and_model_card import parse_manifest
     from seq2see.bundle.files import CONFIG_FILE, read_config_bytes
+    from seq2see.bundle.manifest import parse_manifest
 
     languages = parse_manifest(model / CONFIG_FILE, read_config_bytes(model)).languages
     if tuple(language[:2] for language in languages) != ("en", "fr"):

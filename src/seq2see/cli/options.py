@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from seq2see.cli.usage_errors import option_name
+from seq2see.engine_names import EngineName, Precision
 from seq2see.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -125,7 +126,6 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JS
 # --- models and search ---
 
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory.")]
-EngineName = Literal["auto", "torch", "ctranslate2"]
 EngineOption = Annotated[
     EngineName,
     typer.Option(
@@ -157,7 +157,7 @@ ThreadsOption = Annotated[
     typer.Option(min=1, max=1024, help="Number of CPU threads. Default: all available cores."),
 ]
 PrecisionOption = Annotated[
-    Literal["float32", "int8"],
+    Precision,
     typer.Option(
         help="Number format of the weights in ctranslate2; torch ignores it and uses float32. int8 "
         "is faster and slightly less accurate. It is used only if its translations of probes.txt "
@@ -209,11 +209,11 @@ def load_translator(
     engine: EngineName = "auto",
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Precision = "float32",
     ensemble: Sequence[Path] | None = None,
 ) -> Translator:
     """Load a model, or several as an ensemble, and print the notes on its engine."""
-    from seq2see.process_tuning import freeze_gc
+    from seq2see.cpu import freeze_gc
     from seq2see.translator import load
 
     directories = [model, *(ensemble or ())]

@@ -17,7 +17,6 @@ from seq2see.cli.corpora_and_path_checks import (
     check_files_exist,
 )
 from seq2see.cli.options import (
-    EngineName,
     FormatOption,
     ModelArgument,
     ThreadsOption,
@@ -25,6 +24,7 @@ from seq2see.cli.options import (
     exit_on_interrupt,
     load_translator,
 )
+from seq2see.engine_names import EngineName
 from seq2see.errors import InputError
 
 if TYPE_CHECKING:

@@ -141,7 +141,7 @@ def _serve(
     runs: Path | None,
 ) -> None:
     """Load the models, print the URL and serve until the process is stopped."""
-    from seq2see.process_tuning import freeze_gc
+    from seq2see.cpu import freeze_gc
     from seq2see.serve.api_keys_and_rate_limits import ApiKeyStore
     from seq2see.serve.log_and_metrics import JsonLog
     from seq2see.serve.model_registry import ModelRegistry, load_served_model

@@ -2,9 +2,8 @@
 
 from seq2see.engines.base import BatchResult, Engine, TargetScores
 from seq2see.engines.batching import collect_in_order
-from seq2see.engines.ctranslate2_engine import CTranslate2Engine, Precision
+from seq2see.engines.ctranslate2_engine import CTranslate2Engine
 from seq2see.engines.loading import (
-    EngineName,
     EngineWithNotes,
     FallbackEngine,
     load_engine,
@@ -18,10 +17,8 @@ __all__ = [
     "BatchResult",
     "CTranslate2Engine",
     "Engine",
-    "EngineName",
     "EngineWithNotes",
     "FallbackEngine",
-    "Precision",
     "TargetScores",
     "TorchDecoder",
     "TorchEngine",

@@ -22,9 +22,10 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from seq2see.bundle import Bundle
+from seq2see.engine_names import Precision
 from seq2see.engines import ctranslate2_conversion
 from seq2see.engines.base import BatchResult, ProcessorFactory, TokenIds
 from seq2see.engines.batching import add_special_tokens, batch_by_length
@@ -44,7 +45,6 @@ QUEUED_BATCHES_PER_THREAD = 4
 """Batches of one call that run or wait, per thread. CTranslate2 processes its queue in order and
 cannot remove batches from it, so more would delay other callers."""
 
-Precision = Literal["float32", "int8"]
 ProbeTranslator = Callable[[list[str]], list[str]]
 PieceSequence = Sequence[str]
 """Pieces of a sentence, with special tokens."""

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Literal
+from typing import get_args
 
 import torch
 
 from seq2see.bundle import Bundle
+from seq2see.cpu import resolve_threads, tune_malloc
+from seq2see.engine_names import EngineName, Precision
 from seq2see.engines import ctranslate2_conversion, ctranslate2_engine
 from seq2see.engines.base import (
     BatchResult,
@@ -22,16 +24,12 @@ from seq2see.engines.base import (
 )
 from seq2see.engines.batching import add_special_tokens, collect_in_order
 from seq2see.engines.ctranslate2_conversion import CacheNotWritableError
-from seq2see.engines.ctranslate2_engine import CTranslate2Engine, Precision
+from seq2see.engines.ctranslate2_engine import CTranslate2Engine
 from seq2see.engines.torch_decoder import AlignmentConfig
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError
-from seq2see.process_tuning import resolve_threads, tune_malloc
 from seq2see.search import SearchConfig, SentenceSearchInput, StopRule
 
-EngineName = Literal["auto", "torch", "ctranslate2"]
-
-ENGINE_NAMES: tuple[EngineName, ...] = ("auto", "torch", "ctranslate2")
 STOP_RULE_NOTE = "stop_rule"
 """Key of the stop rule in `provenance.notes` of a model."""
 
@@ -348,13 +346,14 @@ def _available_devices() -> Iterator[str]:
 
 
 def _check_arguments(engine: str, precision: str, threads: int | None) -> None:
-    problems = []
-    if engine not in ENGINE_NAMES:
-        problems.append(
-            f"`engine` must be one of {', '.join(ENGINE_NAMES)}, but is {engine!r} instead"
+    problems = [
+        f"`{name}` must be one of {', '.join(get_args(allowed))}, but is {value!r} instead"
+        for name, value, allowed in (
+            ("engine", engine, EngineName),
+            ("precision", precision, Precision),
         )
-    if precision not in {"float32", "int8"}:
-        problems.append(f"`precision` must be float32 or int8, but is {precision!r} instead")
+        if value not in get_args(allowed)
+    ]
     if threads is not None and threads < 1:
         problems.append(f"`threads` must be at least 1, but is {threads} instead")
     if problems:

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seq2see.config import Config
+from seq2see.cpu import PackedLinear, can_multiply_with_onednn
 from seq2see.model import (
     NULL_RECORDER,
     AttentionIntermediates,
@@ -52,8 +53,7 @@ from seq2see.model.basic_modules import (
     XavierLinear,
 )
 from seq2see.model.embeddings import OutputProjection
-from seq2see.model.encoder_and_decoder import DecoderLayer
-from seq2see.onednn_matmul import PackedLinear, can_multiply_with_onednn
+from seq2see.model.layers import DecoderLayer
 from seq2see.search import StepOutput
 
 # B sources, K beams, R = B·K hypotheses, T target tokens so far, C capacity of the cache, S source

@@ -33,8 +33,8 @@ from seq2see.model.attention import AttentionFunction, AttentionInputs, MultiHea
 from seq2see.model.basic_modules import Residual, Sublayer
 from seq2see.model.cache import LayerCache
 from seq2see.model.embeddings import BasePositionalEncoding
-from seq2see.model.encoder_and_decoder import DecoderLayer
-from seq2see.model.masks_and_padding_removal import AttentionMask, BatchLayout
+from seq2see.model.layers import DecoderLayer
+from seq2see.model.masks import AttentionMask, BatchLayout
 from seq2see.model.recorder import NULL_RECORDER, Recorder
 
 # B batch, H heads, T queries, S keys, N tokens of a flat batch, M features of the model

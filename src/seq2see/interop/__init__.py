@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from seq2see.interop.huggingface_marian_import import load_marian_as_bundle
+from seq2see.interop.marian import load_marian_as_bundle
 
 __all__ = ["load_marian_as_bundle"]

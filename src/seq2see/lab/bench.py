@@ -24,6 +24,7 @@ from safetensors.torch import load_model, save_model
 from torch import Generator
 
 from seq2see.bundle import Bundle
+from seq2see.cpu import tune_malloc
 from seq2see.data import digit_tasks
 from seq2see.data.batch_loader import Batch
 from seq2see.data.digit_tasks import DigitTask
@@ -33,7 +34,6 @@ from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import TrainingError
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
-from seq2see.process_tuning import tune_malloc
 from seq2see.search import SearchConfig, SentenceSearchInput
 from seq2see.text import PAD_ID, PackedIds
 from seq2see.training.distributed import WorkerCommunicator

@@ -18,7 +18,7 @@ from seq2see.model import (
     Transformer,
 )
 from seq2see.model.attention import MultiHeadAttention
-from seq2see.model.encoder_and_decoder import EncoderLayer
+from seq2see.model.layers import EncoderLayer
 
 # B batch, H heads, T queries, S keys, N tokens in a row, M features of the model
 

@@ -16,20 +16,20 @@ weights, or that of autocast.
 """
 
 from seq2see.loss.chunked import default_chunk_size
-from seq2see.loss.training_losses import (
-    LossConfig,
-    compute_chunked_cross_entropy,
-    compute_cross_entropy_with_distillation,
-    compute_cross_entropy_with_r_drop,
-    compute_loss_from_states,
-)
-from seq2see.loss.types_and_reference import (
+from seq2see.loss.reference import (
     LossSum,
     OutputWeights,
     TeacherStates,
     kl_divergence,
     smoothed_cross_entropy,
     symmetric_kl,
+)
+from seq2see.loss.training_losses import (
+    LossConfig,
+    compute_chunked_cross_entropy,
+    compute_cross_entropy_with_distillation,
+    compute_cross_entropy_with_r_drop,
+    compute_loss_from_states,
 )
 
 __all__ = [

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from seq2see.cpu import matmul
 from seq2see.errors import InputError
-from seq2see.loss.types_and_reference import LossSum, OutputWeights, TeacherStates, clamp_log_probs
-from seq2see.onednn_matmul import matmul
+from seq2see.loss.reference import LossSum, OutputWeights, TeacherStates, clamp_log_probs
 
 # N tokens of the batch, C tokens of a chunk, M features of the model, V vocabulary
 

@@ -16,7 +16,7 @@ from seq2see.loss.chunked import (
     compute_chunked_loss,
     compute_r_drop_term,
 )
-from seq2see.loss.types_and_reference import LossSum, OutputWeights, TeacherStates
+from seq2see.loss.reference import LossSum, OutputWeights, TeacherStates
 
 # N tokens of the batch without padding, M features of the model
 

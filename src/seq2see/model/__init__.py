@@ -47,8 +47,8 @@ from seq2see.model.embeddings import (
     TokenEmbedding,
     compute_sinusoids,
 )
-from seq2see.model.encoder_and_decoder import Decoder, DecoderLayer, Encoder, EncoderLayer
-from seq2see.model.masks_and_padding_removal import (
+from seq2see.model.layers import Decoder, DecoderLayer, Encoder, EncoderLayer
+from seq2see.model.masks import (
     CAUSAL_MASK,
     NO_MASK,
     AttentionMask,

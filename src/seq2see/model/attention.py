@@ -19,7 +19,7 @@ from seq2see.errors import InputError
 from seq2see.model.basic_modules import Dropout, XavierLinear
 from seq2see.model.cache import KeyValues
 from seq2see.model.embeddings import RelativePositionEmbeddings
-from seq2see.model.masks_and_padding_removal import (
+from seq2see.model.masks import (
     NO_MASK,
     AttentionMask,
     BatchLayout,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from seq2see.model.masks_and_padding_removal import masked_softmax
+from seq2see.model.masks import masked_softmax
 
 # B batch, H heads, N = B·H, T queries, S keys, D features of a head
 

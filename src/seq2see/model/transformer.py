@@ -39,7 +39,7 @@ from seq2see.model.embeddings import (
     SinusoidalPositions,
     TokenEmbedding,
 )
-from seq2see.model.encoder_and_decoder import Decoder, DecoderLayer, Encoder, EncoderLayer
+from seq2see.model.layers import Decoder, DecoderLayer, Encoder, EncoderLayer
 from seq2see.model.recorder import NULL_RECORDER, AttentionModuleId, Recorder
 
 # B batch, S source tokens, T target tokens, M features of the model, V vocabulary

@@ -14,13 +14,13 @@ from seq2see.search.config import (
     SentenceSearchInput,
     StopRule,
 )
+from seq2see.search.hypotheses import Beam, Candidates, Hypothesis
 from seq2see.search.incremental_decoder import (
     EnsembleDecoder,
     IncrementalDecoder,
     StepOutput,
     log_mean_probability,
 )
-from seq2see.search.live_and_finished_hypotheses import Beam, Candidates, Hypothesis
 from seq2see.search.observer import CandidateStatus, SearchObserver, StepRecord
 from seq2see.search.step_processors import PHRASE_PAD, StepProcessor, pad_phrases
 

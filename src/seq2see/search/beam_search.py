@@ -22,12 +22,7 @@ from seq2see.search.candidate_selection import (
     TopKSelector,
 )
 from seq2see.search.config import SearchConfig, SentenceSearchInput, check_search_inputs
-from seq2see.search.incremental_decoder import IncrementalDecoder
-from seq2see.search.lexical_constraints import (
-    DynamicBeamAllocation,
-    build_required_phrase_processor,
-)
-from seq2see.search.live_and_finished_hypotheses import (
+from seq2see.search.hypotheses import (
     Beam,
     Candidates,
     FinishedHypotheses,
@@ -36,6 +31,11 @@ from seq2see.search.live_and_finished_hypotheses import (
     compute_coverage_penalty,
     normalize_by_length,
     score_upper_bound,
+)
+from seq2see.search.incremental_decoder import IncrementalDecoder
+from seq2see.search.lexical_constraints import (
+    DynamicBeamAllocation,
+    build_required_phrase_processor,
 )
 from seq2see.search.observer import CandidateStatus, SearchObserver, StepRecord
 from seq2see.search.step_processors import (

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from seq2see.search.config import SamplingConfig
-from seq2see.search.live_and_finished_hypotheses import Beam, Candidates, gather_parent_histories
+from seq2see.search.hypotheses import Beam, Candidates, gather_parent_histories
 
 # B rows, G rows of one beam group, K beams, C candidates, V vocabulary, N any number, S inputs
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from seq2see.search.candidate_selection import stable_topk
 from seq2see.search.config import Phrase, SentenceSearchInput
-from seq2see.search.live_and_finished_hypotheses import Beam, Candidates, gather_parent_histories
+from seq2see.search.hypotheses import Beam, Candidates, gather_parent_histories
 from seq2see.search.step_processors import PHRASE_PAD, StepProcessor, pad_phrases
 
 # B rows, K beams, C candidates, N candidates of one beam, V vocabulary, E output tokens,

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from seq2see.search.live_and_finished_hypotheses import Beam, Candidates
+from seq2see.search.hypotheses import Beam, Candidates
 
 # B rows, C candidates
 

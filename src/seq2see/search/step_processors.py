@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seq2see.search.config import Phrase
-from seq2see.search.live_and_finished_hypotheses import Beam
+from seq2see.search.hypotheses import Beam
 
 # B rows, K beams, V vocabulary, E output tokens, S inputs, P phrases of an input,
 # L tokens of a phrase, W windows, N matches

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ipaddress import ip_address
-from typing import Literal
 
 from pydantic import Field
 
 from seq2see.config import Config
+from seq2see.engine_names import EngineName, Precision
 
 
 class LimitsConfig(Config):
@@ -58,11 +58,11 @@ class ServeConfig(Config):
     worker_threads: int = Field(default=2, ge=1, le=64)
     """Threads that pass batches to the engine. With two, the engine works on one batch while the
     results of the other are distributed."""
-    engine: Literal["auto", "torch", "ctranslate2"] = "auto"
+    engine: EngineName = "auto"
     """Inference backend."""
     threads: int | None = Field(default=None, ge=1)
     """Number of CPU threads of the engine; by default one per core."""
-    precision: Literal["float32", "int8"] = "float32"
+    precision: Precision = "float32"
     """Precision of ctranslate2. int8 is used only if it passes a check on this CPU."""
     beam_size: int = Field(default=5, ge=1)
     """Beam size of requests that do not set one."""

@@ -15,7 +15,7 @@ from seq2see.loss import (
     compute_loss_from_states,
 )
 from seq2see.model import Transformer
-from seq2see.model.masks_and_padding_removal import BatchLayout
+from seq2see.model.masks import BatchLayout
 from seq2see.text import PackedIds
 
 _EMPTY = PackedIds.from_lists([[]])

@@ -10,7 +10,7 @@ from itertools import islice
 
 import torch
 
-from seq2see.process_tuning import count_available_cores
+from seq2see.cpu import count_available_cores
 from seq2see.training.builder import RunBuilder
 from seq2see.training.config import ValidationConfig
 from seq2see.training.distributed import WorkerCommunicator

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from seq2see.bundle import Bundle, DatasetInfo, Provenance, ReportedScore
+from seq2see.cpu import gc_frozen, tune_malloc
 from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.engines.ctranslate2_engine import PROBE_FILE
 from seq2see.engines.loading import STOP_RULE_NOTE
 from seq2see.errors import InputError
-from seq2see.process_tuning import gc_frozen, tune_malloc
 from seq2see.search import StopRule
 from seq2see.training.builder import RunBuilder
 from seq2see.training.checkpoints import (

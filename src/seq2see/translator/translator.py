@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, overload
 
 from seq2see.bundle import Bundle, files
+from seq2see.cpu import resolve_threads
+from seq2see.engine_names import EngineName, Precision
 from seq2see.engines.base import BatchResult, Engine
 from seq2see.engines.batching import add_special_tokens, collect_in_order
-from seq2see.engines.ctranslate2_engine import Precision
-from seq2see.engines.loading import EngineName, load_engine
+from seq2see.engines.loading import load_engine
 from seq2see.errors import InputError
-from seq2see.process_tuning import resolve_threads
 from seq2see.search import Hypothesis, SentenceSearchInput
 from seq2see.text import TokenizerPair
 from seq2see.translator.constraints import MAX_FORBIDDEN_SEARCHES, LexicalConstraints

@@ -13,7 +13,7 @@ from torch import Tensor
 from seq2see.model import ModelConfig, Transformer
 from seq2see.model.attention import AttentionInputs, DotProductAttention
 from seq2see.model.basic_modules import Dropout
-from seq2see.model.masks_and_padding_removal import (
+from seq2see.model.masks import (
     CAUSAL_MASK,
     NO_MASK,
     AttentionMask,

@@ -41,6 +41,13 @@ from seq2see.search.candidate_selection import (
     stable_topk,
     stable_topk_sums,
 )
+from seq2see.search.hypotheses import (
+    FinishedHypotheses,
+    NewlyFinishedHypotheses,
+    compute_coverage_penalty,
+    normalize_by_length,
+    score_upper_bound,
+)
 from seq2see.search.lexical_constraints import (
     DynamicBeamAllocation,
     contains_phrase,
@@ -49,13 +56,6 @@ from seq2see.search.lexical_constraints import (
     order_banks_round_robin,
     rank_within_bank,
     select_feasible_phrases,
-)
-from seq2see.search.live_and_finished_hypotheses import (
-    FinishedHypotheses,
-    NewlyFinishedHypotheses,
-    compute_coverage_penalty,
-    normalize_by_length,
-    score_upper_bound,
 )
 from seq2see.search.step_processors import (
     ForbiddenPhrases,

@@ -13,7 +13,7 @@ from weakref import ref
 
 import pytest
 
-from seq2see.process_tuning import gc_frozen
+from seq2see.cpu import gc_frozen
 from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.run_directory import RunDirectory
 from seq2see.training.training_session import train_as_worker
@@ -22,7 +22,7 @@ HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 PROGRAM = """
 import resource
 import torch
-from seq2see.process_tuning import tune_malloc
+from seq2see.cpu import tune_malloc
 
 tune_malloc()
 faults = []

@@ -16,7 +16,7 @@ from seq2see.model.attention import CrossAttention, SelfAttention
 from seq2see.model.basic_modules import FeedForward, Residual
 from seq2see.model.cache import DecoderCache, EncoderOutput, LayerCache
 from seq2see.model.embeddings import Embeddings
-from seq2see.model.masks_and_padding_removal import (
+from seq2see.model.masks import (
     CAUSAL_MASK,
     AttentionMask,
     BatchLayout,

@@ -131,7 +131,7 @@ def test_language_tags_are_encoded_as_one_piece(opus: Path) -> None:
 def test_pickled_weights_are_read_without_running_code(opus: Path, tmp_path: Path) -> None:
     directory = tmp_path / "opus-mt-en-fr"
     shutil.copytree(opus, directory)
-    weights = interop.huggingface_marian_import._read_weights(directory)
+    weights = interop.marian._read_weights(directory)
     (directory / "model.safetensors").unlink()
     torch.save(weights, directory / "pytorch_model.bin")
     for name, weight in interop.load_marian_as_bundle(directory).weights.items():

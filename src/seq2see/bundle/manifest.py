@@ -18,7 +18,7 @@ from seq2see.bundle.files import (
     WEIGHTS_FILE,
     error_context,
 )
-from seq2see.bundle.weight_checks_and_model_building import build_meta_model
+from seq2see.bundle.weights import build_meta_model
 from seq2see.config import Config
 from seq2see.errors import InputError
 from seq2see.model import ModelConfig, count_parameters

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from seq2see import onednn_matmul
-from seq2see.onednn_matmul import PackedLinear, matmul
+from seq2see import cpu
+from seq2see.cpu import PackedLinear, matmul
 
 # N rows, I inputs, O outputs
 
@@ -25,13 +25,13 @@ def random_transposed(*shape: int) -> Tensor:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[torch.Size]:
     """Return the list of shapes that oneDNN multiplies."""
-    shapes, linear = [], onednn_matmul._linear
+    shapes, linear = [], cpu._linear
 
     def recording_linear(x_NI: Tensor, *others: Tensor | None) -> Tensor:
         shapes.append(x_NI.shape)
         return linear(x_NI, *others)
 
-    monkeypatch.setattr(onednn_matmul, "_linear", recording_linear)
+    monkeypatch.setattr(cpu, "_linear", recording_linear)
     return shapes
 
 
