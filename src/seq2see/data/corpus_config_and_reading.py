@@ -197,7 +197,8 @@ class Corpus:
         if self.config.resolved_format != "builtin":
             return [Path(path) for path in self.paths]
         generator = Path(fables.__file__).parent
-        return [*sorted(generator.glob("*.py")), Path(digit_tasks.__file__)]
+        code = [path for path in sorted(generator.iterdir()) if path.suffix in {".py", ".tsv"}]
+        return [*code, Path(digit_tasks.__file__)]
 
 
 def _file_digest(path: Path) -> bytes:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from seq2see.bundle import Bundle, StartAndEndTokenIds
 from seq2see.data.fables import FableSentencePair
-from seq2see.data.fables.phrases_and_clauses import WORD_PATTERN
+from seq2see.data.fables.phrases import WORD_PATTERN
 from seq2see.engines.batching import add_special_tokens, batch_by_length, pad_sequences
 from seq2see.engines.torch_decoder import AlignmentConfig
 from seq2see.model import (

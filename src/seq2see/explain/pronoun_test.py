@@ -18,7 +18,7 @@ from torch import Tensor
 from seq2see import draw
 from seq2see.data import fables
 from seq2see.data.fables import ContrastivePair, FableSentencePair
-from seq2see.data.fables.phrases_and_clauses import WORD_PATTERN
+from seq2see.data.fables.phrases import WORD_PATTERN
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.explain.explained_model_and_recorder import ExplainedModel

@@ -10,10 +10,10 @@ candidates, a `PronounAnnotation`: the position of "it", its antecedent, a corre
 translation, and the same pair with the predicate masked. Cases come in minimal pairs that differ
 only in the predicate; with the predicate masked, accuracy is 50 % by construction.
 
-Words (`nouns_adjectives_and_determiners`, `verbs`) and their inflection (`morphology`); noun
-phrases and clauses in both languages (`phrases_and_clauses`); random choice of words
-(`word_choice`); constructions (`statements`, `questions_and_complex_sentences`) and sentences with
-an ambiguous "it" (`pronoun_minimal_pairs`); the splits (`corpus`).
+Words (`lexicon` with its tables) and their inflection (`morphology`); noun phrases and clauses in
+both languages (`phrases`); random choice of words (`word_choice`); constructions
+(`simple_sentences`, `complex_sentences`) and sentences with an ambiguous "it" (`pronoun_pairs`);
+the splits (`corpus`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from seq2see.data.fables.corpus import (
     load_pronoun_cases,
     load_unseen_pronoun_cases,
 )
-from seq2see.data.fables.phrases_and_clauses import split_words
-from seq2see.data.fables.pronoun_minimal_pairs import MASKED
+from seq2see.data.fables.phrases import split_words
+from seq2see.data.fables.pronoun_pairs import MASKED
 from seq2see.data.readers import SplitName
 
 __all__ = [

@@ -9,29 +9,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import count
 from random import Random
 
-import seq2see.data.fables.questions_and_complex_sentences  # noqa: F401 registers its constructions
 from seq2see.data.fables import morphology
-from seq2see.data.fables.nouns_adjectives_and_determiners import ADJECTIVES, NOUNS
-from seq2see.data.fables.phrases_and_clauses import (
-    AlignedWord,
+from seq2see.data.fables.lexicon import ADJECTIVES, FULL_LEXICON, NOUNS, SHORT_LEXICON
+from seq2see.data.fables.phrases import (
     BilingualPhrase,
     PronounRole,
+    Words,
     adjust_english_articles,
     capitalize_sentences,
     compute_alignment,
     contract_and_elide,
     join_words,
 )
-from seq2see.data.fables.pronoun_minimal_pairs import (
+from seq2see.data.fables.pronoun_pairs import (
     MinimalPairSentence,
+    SentenceDraft,
     build_textbook_minimal_pair,
     generate_pronoun_minimal_pair,
     is_reserved_noun_adjective_pair,
 )
-from seq2see.data.fables.statements import CONSTRUCTIONS
-from seq2see.data.fables.word_choice import FULL_LEXICON, SHORT_LEXICON, WordChooser
+from seq2see.data.fables.simple_sentences import CONSTRUCTIONS
+from seq2see.data.fables.word_choice import WordChooser
 from seq2see.data.readers import SplitName
 
 SEED = 1706
@@ -130,10 +131,10 @@ def load_unseen_pronoun_cases(short: bool = False) -> list[FableSentencePair]:
 def _generate_splits(short: bool) -> dict[SplitName, tuple[FableSentencePair, ...]]:
     chooser = _create_chooser(SEED + short, short)
     sizes, textbook = CORPUS_SIZES[short], build_textbook_minimal_pair(chooser)
-    seen = {join_words(_english_words(item.phrase)).lower() for item in textbook}
+    seen = {_english_key(item) for item in textbook}
     fables = _accept(_draw_sentences(chooser, sizes, short), sizes.max_words, seen)
     return {
-        "test": (*map(_build_pronoun_case, textbook), *_take(fables, sizes.test - len(textbook))),
+        "test": (*map(_build_fable, textbook), *_take(fables, sizes.test - len(textbook))),
         "valid": _take(fables, sizes.valid),
         "train": _take(fables, sizes.train),
     }
@@ -141,22 +142,13 @@ def _generate_splits(short: bool) -> dict[SplitName, tuple[FableSentencePair, ..
 
 @cache
 def _generate_unseen(short: bool) -> tuple[FableSentencePair, ...]:
-    chooser = _create_chooser(SEED + 2 + short, short)
-    sizes = CORPUS_SIZES[short]
-    return _take(_accept(_draw_unseen(chooser, short), sizes.max_words, set()), sizes.unseen)
+    chooser, sizes = _create_chooser(SEED + 2 + short, short), CORPUS_SIZES[short]
+    drawn = (generate_pronoun_minimal_pair(chooser, short, unseen=True) for _ in count())
+    return _take(_accept(drawn, sizes.max_words, set()), sizes.unseen)
 
 
 def _create_chooser(seed: int, short: bool) -> WordChooser:
     return WordChooser(Random(seed), SHORT_LEXICON if short else FULL_LEXICON)  # noqa: S311
-
-
-SentenceDraft = MinimalPairSentence | tuple[str, BilingualPhrase]
-"""A sentence of a minimal pair, or the name of a construction with its phrase."""
-
-
-def _draw_unseen(chooser: WordChooser, short: bool) -> Iterator[tuple[SentenceDraft, ...]]:
-    while True:
-        yield generate_pronoun_minimal_pair(chooser, short, unseen=True)
 
 
 def _draw_sentences(
@@ -171,8 +163,8 @@ def _draw_sentences(
             drafts = generate_pronoun_minimal_pair(chooser, short)
         else:
             construction = chooser.pick(weighted)
-            drafts = ((construction.name, construction.build(chooser)),)
-        if not any(_has_reserved_pair(_get_phrase(draft)) for draft in drafts):
+            drafts = (SentenceDraft(construction.name, construction.build(chooser)),)
+        if not any(_has_reserved_pair(draft.phrase) for draft in drafts):
             yield drafts
 
 
@@ -181,25 +173,16 @@ def _accept(
 ) -> Iterator[list[FableSentencePair]]:
     """Yield the sentences that are new and have an allowed length."""
     for drafts in drawn:
-        sources = [join_words(_english_words(_get_phrase(draft))).lower() for draft in drafts]
-        if seen.isdisjoint(sources) and all(_fits(_get_phrase(d), max_words) for d in drafts):
+        sources = [_english_key(draft) for draft in drafts]
+        if seen.isdisjoint(sources) and all(_fits(draft.phrase, max_words) for draft in drafts):
             seen.update(sources)
-            yield [
-                _build_pronoun_case(draft)
-                if isinstance(draft, MinimalPairSentence)
-                else _build_fable(draft[1], draft[0])
-                for draft in drafts
-            ]
+            yield [_build_fable(draft) for draft in drafts]
 
 
-def _get_phrase(draft: SentenceDraft) -> BilingualPhrase:
-    return draft.phrase if isinstance(draft, MinimalPairSentence) else draft[1]
-
-
-def _take(fables: Iterator[list[FableSentencePair]], count: int) -> tuple[FableSentencePair, ...]:
-    """Take at least `count` fables; minimal pairs are not split."""
+def _take(fables: Iterator[list[FableSentencePair]], number: int) -> tuple[FableSentencePair, ...]:
+    """Take at least `number` fables; minimal pairs are not split."""
     taken: list[FableSentencePair] = []
-    while len(taken) < count:
+    while len(taken) < number:
         taken.extend(next(fables))
     return tuple(taken)
 
@@ -211,60 +194,54 @@ def _fits(phrase: BilingualPhrase, max_words: int) -> bool:
 
 
 @lru_cache(maxsize=16)  # called several times in a row for each phrase
-def _english_words(phrase: BilingualPhrase) -> tuple[AlignedWord, ...]:
+def _english_words(phrase: BilingualPhrase) -> Words:
     return capitalize_sentences(adjust_english_articles(phrase.en))
 
 
 @lru_cache(maxsize=16)
-def _french_words(phrase: BilingualPhrase) -> tuple[AlignedWord, ...]:
+def _french_words(phrase: BilingualPhrase) -> Words:
     return capitalize_sentences(contract_and_elide(phrase.fr))
 
 
-def _render_french(phrase: BilingualPhrase) -> str:
-    return join_words(_french_words(phrase), spaced_marks="?!")
+def _render(phrase: BilingualPhrase) -> tuple[str, str]:
+    """Return the texts of a phrase in English and French."""
+    french = join_words(_french_words(phrase), spaced_marks="?!")
+    return join_words(_english_words(phrase)), french
 
 
-def _build_fable(
-    phrase: BilingualPhrase, construction: str, pronoun: PronounAnnotation | None = None
-) -> FableSentencePair:
-    en, fr = _english_words(phrase), _french_words(phrase)
-    texts = join_words(en), join_words(fr, spaced_marks="?!")
-    return FableSentencePair(*texts, compute_alignment(en, fr), construction, pronoun)
+def _english_key(draft: SentenceDraft) -> str:
+    return join_words(_english_words(draft.phrase)).lower()
 
 
-def _build_pronoun_case(item: MinimalPairSentence) -> FableSentencePair:
-    """Return a sentence of a minimal pair as a fable with its pronoun annotation."""
+def _build_fable(draft: SentenceDraft) -> FableSentencePair:
+    alignment = compute_alignment(_english_words(draft.phrase), _french_words(draft.phrase))
+    pronoun = _annotate_pronoun(draft) if isinstance(draft, MinimalPairSentence) else None
+    return FableSentencePair(*_render(draft.phrase), alignment, draft.name, pronoun)
+
+
+def _annotate_pronoun(item: MinimalPairSentence) -> PronounAnnotation:
     en, fr = _english_words(item.phrase), _french_words(item.phrase)
-    distractor: PronounRole = "object" if item.antecedent == "subject" else "subject"
-    contrastive_pair, masked_pair = (
-        _build_contrastive_pairs(item) if item.is_decisive else (None, None)
-    )
-    annotation = PronounAnnotation(
+    contrastive_pair = masked_pair = None
+    if item.is_decisive:
+        contrastive_pair = _build_contrastive_pair(item.phrase, item.rebuild(correct=False))
+        masked, masked_wrong = (item.rebuild(correct, masked=True) for correct in (True, False))
+        masked_pair = _build_contrastive_pair(masked, masked_wrong)
+    return PronounAnnotation(
         source_index=_find_role(en, "pronoun"),
         target_index=_find_role(fr, "pronoun"),
         antecedent_index=_find_role(en, item.antecedent),
-        distractor_index=_find_role(en, distractor),
+        distractor_index=_find_role(en, "object" if item.antecedent == "subject" else "subject"),
         predicate_index=_find_role(en, "predicate"),
         contrastive_pair=contrastive_pair,
         masked_pair=masked_pair,
     )
-    return _build_fable(item.phrase, item.name, annotation)
 
 
-def _build_contrastive_pairs(item: MinimalPairSentence) -> tuple[ContrastivePair, ContrastivePair]:
-    """Return the contrastive pair with the predicate, and with the predicate masked."""
-    phrases = item.phrase, item.rebuild(correct=False)
-    masked = item.rebuild(correct=True, masked=True), item.rebuild(correct=False, masked=True)
-    pair, masked_pair = (
-        ContrastivePair(
-            join_words(_english_words(correct)), _render_french(correct), _render_french(wrong)
-        )
-        for correct, wrong in (phrases, masked)
-    )
-    return pair, masked_pair
+def _build_contrastive_pair(correct: BilingualPhrase, wrong: BilingualPhrase) -> ContrastivePair:
+    return ContrastivePair(*_render(correct), _render(wrong)[1])
 
 
-def _find_role(sentence: tuple[AlignedWord, ...], role: PronounRole) -> int:
+def _find_role(sentence: Words, role: PronounRole) -> int:
     return next(i for i, word in enumerate(sentence) if word.role == role)
 
 
@@ -273,13 +250,9 @@ def _reserved_words() -> dict[str, frozenset[str]]:
     """Return for each form of a noun the words that no sentence of the splits may contain."""
     reserved: dict[str, frozenset[str]] = {}
     for noun in NOUNS:
-        adjectives = [
-            adjective.en
-            for adjective in ADJECTIVES
-            if is_reserved_noun_adjective_pair(noun, adjective)
-        ]
-        forms = {word for adjective in adjectives for word in _adjective_forms(adjective)}
-        reserved[noun.en] = reserved[noun.en_plural] = frozenset(forms)
+        adjectives = [each.en for each in ADJECTIVES if is_reserved_noun_adjective_pair(noun, each)]
+        forms = frozenset(form for each in adjectives for form in _adjective_forms(each))
+        reserved[noun.en] = reserved[noun.en_plural] = forms
     return reserved
 
 

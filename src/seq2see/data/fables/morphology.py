@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from dataclasses import dataclass
+from importlib import resources
 from typing import Literal
 
 SHORT_VOWEL_SYLLABLE = re.compile(r"[^aeiou]*[aeiou][^aeiouwxy]")
 """One syllable with a short vowel: the last letter is doubled before an ending."""
 MORE_ADJECTIVES = frozenset({"cowardly", "slippery", "sour", "vast"})
 """Adjectives that take "more", although their form would allow "-er"."""
+
+
+def read_table(name: str) -> list[dict[str, str]]:
+    """Return the rows of a TSV table of this package."""
+    text = resources.files(__package__).joinpath(f"{name}.tsv").read_text("utf-8")
+    return list(csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 def inflect_english_plural(noun: str) -> str:
@@ -140,51 +148,13 @@ def _join_ending(stem: str, ending: str) -> str:
     return stem + ending
 
 
-# infinitive, je, il, ils, stem of nous, stem of the future, participle
-IRREGULAR_VERBS = """
-être suis est sont somm ser été
-avoir ai a ont av aur eu
-aller vais va vont all ir allé
-voir vois voit voient voy verr vu
-suivre suis suit suivent suiv suivr suivi
-poursuivre poursuis poursuit poursuivent poursuiv poursuivr poursuivi
-craindre crains craint craignent craign craindr craint
-peindre peins peint peignent peign peindr peint
-connaître connais connaît connaissent connaiss connaîtr connu
-reconnaître reconnais reconnaît reconnaissent reconnaiss reconnaîtr reconnu
-appeler appelle appelle appellent appel appeller appelé
-acheter achète achète achètent achet achèter acheté
-lever lève lève lèvent lev lèver levé
-soulever soulève soulève soulèvent soulev soulèver soulevé
-promener promène promène promènent promen promèner promené
-essayer essaie essaie essaient essay essaier essayé
-effrayer effraie effraie effraient effray effraier effrayé
-balayer balaie balaie balaient balay balaier balayé
-nettoyer nettoie nettoie nettoient nettoy nettoier nettoyé
-envoyer envoie envoie envoient envoy enverr envoyé
-espérer espère espère espèrent espér espérer espéré
-protéger protège protège protègent protég protéger protégé
-construire construis construit construisent construis construir construit
-ouvrir ouvre ouvre ouvrent ouvr ouvrir ouvert
-offrir offre offre offrent offr offrir offert
-dormir dors dort dorment dorm dormir dormi
-endormir endors endort endorment endorm endormir endormi
-partir pars part partent part partir parti
-courir cours court courent cour courr couru
-rire ris rit rient ri rir ri
-sourire souris sourit sourient souri sourir souri
-venir viens vient viennent ven viendr venu
-revenir reviens revient reviennent reven reviendr revenu
-tenir tiens tient tiennent ten tiendr tenu
-vouloir veux veut veulent voul voudr voulu
-pouvoir peux peut peuvent pouv pourr pu
-apprendre apprends apprend apprennent appren apprendr appris
-boire bois boit boivent buv boir bu
-dire dis dit disent dis dir dit
-croire crois croit croient croy croir cru
-savoir sais sait savent sav saur su
-"""
-PRINCIPAL_PARTS = {line.split()[0]: line.split() for line in IRREGULAR_VERBS.strip().splitlines()}
+REGULAR_ENDINGS = {
+    "er": ("e", "e", "", "é"),
+    "ir": ("is", "it", "iss", "i"),
+    "re": ("s", "", "", "u"),
+}
+"""Endings of je, il, the stem and the participle."""
+IRREGULAR_VERBS = {row["infinitive"]: Conjugation(**row) for row in read_table("irregular_verbs")}
 
 
 def build_conjugation(infinitive: str) -> Conjugation:
@@ -192,19 +162,9 @@ def build_conjugation(infinitive: str) -> Conjugation:
 
     Verbs that are not in the table are regular and end in -er, -ir (like finir) or -dre.
     """
-    if infinitive in PRINCIPAL_PARTS:
-        return Conjugation(*PRINCIPAL_PARTS[infinitive])
-    root = infinitive[:-2]
-    if infinitive.endswith("er"):
-        return Conjugation(
-            infinitive, root + "e", root + "e", root + "ent", root, infinitive, root + "é"
-        )
-    if infinitive.endswith("dre"):
-        return Conjugation(
-            infinitive, root + "s", root, root + "ent", root, infinitive[:-1], root + "u"
-        )
-    assert infinitive.endswith("ir"), infinitive
-    stem = root + "iss"
-    return Conjugation(
-        infinitive, root + "is", root + "it", stem + "ent", stem, infinitive, root + "i"
-    )
+    if infinitive in IRREGULAR_VERBS:
+        return IRREGULAR_VERBS[infinitive]
+    root, ending = infinitive[:-2], infinitive[-2:]
+    je, il, stem, participle = REGULAR_ENDINGS[ending]
+    parts = (root + je, root + il, root + stem + "ent", root + stem)
+    return Conjugation(infinitive, *parts, infinitive.removesuffix("e"), root + participle)

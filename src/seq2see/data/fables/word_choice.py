@@ -2,163 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cache
 from random import Random
 from typing import TypeVar
 
-from seq2see.data.fables.morphology import Tense
-from seq2see.data.fables.nouns_adjectives_and_determiners import (
-    ADJECTIVES,
-    MY,
-    NOUNS,
-    THE,
-    THIS,
-    A,
+from seq2see.data.fables.lexicon import (
+    FULL_LEXICON,
     Adjective,
-    Determiner,
+    FableLexicon,
     Noun,
-    NounKind,
+    NounKinds,
+    Verb,
+    expand_kinds,
+    nouns_of_kinds,
 )
-from seq2see.data.fables.phrases_and_clauses import (
+from seq2see.data.fables.morphology import Tense, read_table
+from seq2see.data.fables.phrases import (
     EMPTY_PHRASE,
     BilingualPhrase,
+    Negation,
     NounPhrase,
     PronounRole,
     build_noun_phrase,
     build_phrase,
 )
-from seq2see.data.fables.verbs import (
-    GIVING_VERBS,
-    INFINITIVE_VERBS,
-    INTRANSITIVE_VERBS,
-    REPORTING_VERBS,
-    TRANSITIVE_VERBS,
-    Verb,
-)
 
 T = TypeVar("T")
-ANIMATE_KINDS: tuple[NounKind, ...] = ("animal", "person")
+ANIMATE = expand_kinds("animate")
 TENSES: tuple[Tense, ...] = ("present", "past", "past", "future", "progressive", "imperfect")
-TIME_ADVERBIALS: dict[Tense, tuple[tuple[str, str], ...]] = {
-    "present": (
-        ("every day", "tous les jours"),
-        ("every morning", "chaque matin"),
-        ("in the evening", "le soir"),
-        ("in winter", "en hiver"),
-        ("in summer", "en été"),
-        ("at night", "la nuit"),
-    ),
-    "progressive": (("now", "maintenant"), ("today", "aujourd'hui")),
-    "past": (
-        ("yesterday", "hier"),
-        ("this morning", "ce matin"),
-        ("last week", "la semaine dernière"),
-        ("one day", "un jour"),
-        ("last night", "la nuit dernière"),
-        ("three days ago", "il y a trois jours"),
-    ),
-    "imperfect": (("that day", "ce jour-là"), ("at midnight", "à minuit"), ("at noon", "à midi")),
-    "future": (
-        ("tomorrow", "demain"),
-        ("tonight", "ce soir"),
-        ("next week", "la semaine prochaine"),
-        ("one day", "un jour"),
-    ),
-}
-FREQUENCY_ADVERBS: dict[Tense, tuple[tuple[str, str], ...]] = {
-    "present": (
-        ("often", "souvent"),
-        ("always", "toujours"),
-        ("sometimes", "parfois"),
-        ("rarely", "rarement"),
-    ),
-    "perfect": (("already", "déjà"), ("often", "souvent"), ("always", "toujours")),
-    "future": (("always", "toujours"), ("often", "souvent")),
-}
-MANNER_ADVERBS = (
-    ("slowly", "lentement"),
-    ("quickly", "rapidement"),
-    ("quietly", "doucement"),
-    ("calmly", "calmement"),
-    ("happily", "joyeusement"),
-)
-LOCATION_PREPOSITIONS: tuple[tuple[str, str, tuple[NounKind, ...]], ...] = (
-    ("in", "dans", ("land", "building", "hollow")),
-    ("near", "près de", ("water", "building", "height", "road", "load")),
-    ("behind", "derrière", ("building", "load", "height")),
-    ("in front of", "devant", ("building", "hollow", "opening")),
-    ("next to", "à côté de", ("load", "building", "water", "road")),
-    ("far from", "loin de", ("building", "land", "water")),
-    ("at the edge of", "au bord de", ("water", "road")),
-)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FableLexicon:
-    """The nouns, adjectives and verbs that sentences are built from."""
-
-    nouns: tuple[Noun, ...]
-    adjectives: tuple[Adjective, ...]
-    transitive_verbs: tuple[Verb, ...]
-    intransitive_verbs: tuple[Verb, ...]
-
-    def nouns_of_kinds(self, kinds: Sequence[NounKind]) -> tuple[Noun, ...]:
-        """Return the nouns of the given kinds."""
-        return _nouns_of_kinds(self, tuple(kinds))
-
-
-@cache
-def _nouns_of_kinds(lexicon: FableLexicon, kinds: tuple[NounKind, ...]) -> tuple[Noun, ...]:
-    return tuple(noun for noun in lexicon.nouns if noun.kind in kinds)
-
-
-@cache
-def _fitting_adjectives(
-    lexicon: FableLexicon, noun: Noun, attributive: bool
-) -> tuple[Adjective, ...]:
-    fitting = [adjective for adjective in lexicon.adjectives if adjective.fits_noun(noun)]
-    if attributive:
-        return tuple(adjective for adjective in fitting if not adjective.uses_avoir)
-    return tuple(adjective for adjective in fitting if adjective.is_gradable)
-
-
-FULL_LEXICON = FableLexicon(NOUNS, ADJECTIVES, TRANSITIVE_VERBS, INTRANSITIVE_VERBS)
-SHORT_NOUN_COUNTS: dict[NounKind, int] = {
-    "animal": 14,
-    "person": 6,
-    "road": 4,
-    "water": 4,
-    "height": 4,
-    "building": 4,
-    "hollow": 2,
-    "land": 4,
-    "fruit": 4,
-    "load": 4,
-}
-SHORT_LEXICON = FableLexicon(
-    tuple(
-        noun
-        for kind, count in SHORT_NOUN_COUNTS.items()
-        for noun in [each for each in NOUNS if each.kind == kind][:count]
-    ),
-    ADJECTIVES[:24] + tuple(a for a in ADJECTIVES if a.en in {"small", "big", "old", "brave"}),
-    TRANSITIVE_VERBS[:12],
-    INTRANSITIVE_VERBS[:8],
-)
+ADVERBIALS: dict[tuple[str, str], list[tuple[str, str, NounKinds]]] = {}
+"""By group and tense: English, French, and the kinds of nouns after a preposition."""
+for _row in read_table("adverbials"):
+    _adverbial = _row["en"], _row["fr"], expand_kinds(_row["noun_kinds"])
+    ADVERBIALS.setdefault((_row["group"], _row["tense"]), []).append(_adverbial)
+ANY_DETERMINER = ("the", "the", "the", "the", "a", "this", "my")
+DEFINITE = ("the", "the", "this", "my")
 FAMILY_NOUNS = frozenset({"sister", "brother", "aunt", "uncle", "grandmother"})
 INVOLUNTARY_VERBS = frozenset({"perdre", "tomber", "entendre", "reconnaître", "revenir"})
 """French infinitives of verbs that one does not do on purpose."""
 AGE_AND_SIZE_ADJECTIVES = frozenset({"small", "big", "old", "young", "new"})
+ADJECTIVE_USES: dict[str, Callable[[Adjective], bool]] = {
+    "attributive": lambda adjective: not adjective.uses_avoir,
+    "predicative": lambda adjective: adjective.is_gradable,
+    "comparable": lambda adjective: adjective.is_gradable and not adjective.uses_avoir,
+    "hindrance": lambda adjective: adjective.is_hindrance,
+}
 
 
-def _natural_determiner(noun: Noun, determiner: Determiner) -> Determiner:
+@cache
+def _fitting_adjectives(lexicon: FableLexicon, noun: Noun, use: str) -> tuple[Adjective, ...]:
+    is_usable = ADJECTIVE_USES[use]
+    return tuple(each for each in lexicon.adjectives if each.fits_noun(noun) and is_usable(each))
+
+
+def _natural_determiner(noun: Noun, determiner: str) -> str:
     """Replace unusual determiners: "an aunt" by "my aunt", "my king" by "the king"."""
     if noun.en in FAMILY_NOUNS:
-        return MY if determiner in (A, THIS) else determiner
-    if noun.kind == "provision" or (noun.kind == "person" and determiner is MY):
-        return THE
+        return "my" if determiner in {"a", "this"} else determiner
+    if noun.kind == "provision" or (noun.kind == "person" and determiner == "my"):
+        return "the"
     return determiner
 
 
@@ -177,28 +80,33 @@ class WordChooser:
         """Choose an element uniformly."""
         return choices[int(self.rng.random() * len(choices))]
 
-    def noun(self, kinds: Sequence[NounKind], *exclude: Noun | None) -> Noun:
+    def noun(self, kinds: NounKinds, *exclude: Noun | None) -> Noun:
         """Choose a noun of the given kinds that is not excluded."""
-        nouns = self.lexicon.nouns_of_kinds(kinds)
+        nouns = nouns_of_kinds(self.lexicon, kinds)
         return self.pick([noun for noun in nouns if noun not in exclude])
 
-    def adjective(self, noun: Noun, attributive: bool = True) -> Adjective:
-        """Choose an adjective that fits a noun, for attributive or predicative use."""
-        return self.pick(_fitting_adjectives(self.lexicon, noun, attributive))
+    def adjective(self, noun: Noun, use: str = "attributive") -> Adjective:
+        """Choose an adjective that fits a noun, for one of the `ADJECTIVE_USES`."""
+        return self.pick(_fitting_adjectives(self.lexicon, noun, use))
 
     def noun_phrase(
         self,
-        noun: Noun,
-        determiner: Determiner | None = None,
+        noun: Noun | NounKinds,
+        determiner: str | tuple[str, ...] = ANY_DETERMINER,
         plural: bool | None = None,
         adjective_rate: float = 0.3,
         role: PronounRole = "",
+        exclude: Sequence[Noun | None] = (),
     ) -> NounPhrase:
         """Return a noun with a determiner and, with probability `adjective_rate`, adjectives.
 
-        A determiner or number that is not given is chosen at random.
+        `noun` is a noun, or the kinds to choose from, without the nouns in `exclude`. Several
+        determiners are choices too, as is the number if it is None.
         """
-        determiner = determiner or self.pick((THE, THE, THE, THE, A, THIS, MY))
+        if isinstance(noun, tuple):
+            noun = self.noun(noun, *exclude)
+        if isinstance(determiner, tuple):
+            determiner = self.pick(determiner)
         determiner = _natural_determiner(noun, determiner)
         if noun.kind == "provision":
             plural = False
@@ -210,85 +118,42 @@ class WordChooser:
     def _choose_adjectives(self, noun: Noun, rate: float) -> tuple[Adjective, ...]:
         if not self.chance(rate):
             return ()
-        first = self.adjective(noun)
-        second = self.adjective(noun)
+        first, second = self.adjective(noun), self.adjective(noun)
         has_two = self.chance(rate / 2) and first.en in AGE_AND_SIZE_ADJECTIVES
         return (first, second) if has_two and not second.precedes_noun else (first,)
 
-    def random_noun_phrase(
-        self,
-        kinds: Sequence[NounKind],
-        *exclude: Noun | None,
-        plural: bool | None = None,
-        adjective_rate: float = 0.3,
-    ) -> NounPhrase:
-        """Return a noun phrase with a noun of the given kinds."""
-        noun = self.noun(kinds, *exclude)
-        return self.noun_phrase(noun, plural=plural, adjective_rate=adjective_rate)
-
     def transitive_action(self) -> tuple[NounPhrase, Verb, NounPhrase]:
         """Return a subject, a transitive verb and an object that fit together."""
-        verb = self.transitive_verb()
-        subject = self.random_noun_phrase(self.available_kinds(verb.subject_kinds))
-        noun = self.noun(self.available_kinds(verb.object_kinds), subject.noun)
-        determiner = self.pick((THE, THE, THIS, MY)) if verb.is_stative else None
-        return subject, verb, self.noun_phrase(noun, determiner)
+        verb = self.verb("transitive")
+        determiner = DEFINITE if verb.is_stative else ANY_DETERMINER
+        return self._complete_action(verb, determiner)
 
     def intended_action(self) -> tuple[NounPhrase, Verb, NounPhrase]:
         """Return a subject, a verb for an intended action, and a definite object."""
-        verbs = [verb for verb in self.lexicon.transitive_verbs if not verb.is_stative]
+        verbs = [verb for verb in self.lexicon.verbs["transitive"] if not verb.is_stative]
         verb = self.pick([verb for verb in verbs if verb.fr.infinitive not in INVOLUNTARY_VERBS])
-        subject = self.random_noun_phrase(self.available_kinds(verb.subject_kinds))
-        noun = self.noun(self.available_kinds(verb.object_kinds), subject.noun)
-        return subject, verb, self.noun_phrase(noun, self.pick((THE, THE, THIS, MY)))
+        return self._complete_action(verb, DEFINITE)
 
-    def available_kinds(self, kinds: Sequence[NounKind]) -> list[NounKind]:
-        """Return the kinds of which the lexicon has at least two nouns."""
-        return [kind for kind in kinds if len(self.lexicon.nouns_of_kinds((kind,))) > 1]
-
-    def definite_noun_phrase(
-        self, kinds: Sequence[NounKind], *exclude: Noun | None, adjective_rate: float = 0.3
-    ) -> NounPhrase:
-        """Return a noun phrase with a definite determiner."""
-        noun = self.noun(self.available_kinds(kinds), *exclude)
-        determiner = self.pick((THE, THE, THIS, MY))
-        return self.noun_phrase(noun, determiner, adjective_rate=adjective_rate)
+    def _complete_action(
+        self, verb: Verb, determiner: tuple[str, ...]
+    ) -> tuple[NounPhrase, Verb, NounPhrase]:
+        subject = self.noun_phrase(verb.subject_kinds)
+        obj = self.noun_phrase(verb.object_kinds, determiner, exclude=[subject.noun])
+        return subject, verb, obj
 
     def definite_object(self, verb: Verb, *exclude: Noun | None) -> NounPhrase:
         """Return a definite object of a verb, as negated clauses require."""
-        return self.definite_noun_phrase(verb.object_kinds, *exclude)
+        return self.noun_phrase(verb.object_kinds, DEFINITE, exclude=exclude)
 
-    def comparable_adjective(self, noun: Noun) -> Adjective:
-        """Choose an adjective that fits a noun and has a comparative."""
-        fitting = [each for each in self.lexicon.adjectives if each.fits_noun(noun)]
-        return self.pick([each for each in fitting if each.is_gradable and not each.uses_avoir])
-
-    def transitive_verb(self, *infinitives: str) -> Verb:
-        """Choose a transitive verb, optionally one with the given French infinitives."""
-        return self._choose_verb(self.lexicon.transitive_verbs, infinitives)
-
-    def intransitive_verb(self, *infinitives: str) -> Verb:
-        """Choose an intransitive verb, optionally one with the given French infinitives."""
-        return self._choose_verb(self.lexicon.intransitive_verbs, infinitives)
-
-    def _choose_verb(self, verbs: Sequence[Verb], infinitives: Sequence[str]) -> Verb:
+    def verb(self, group: str, infinitives: str = "") -> Verb:
+        """Choose a verb of a group, optionally with one of the given French infinitives."""
+        verbs = self.lexicon.verbs[group]
         if not infinitives:
             return self.pick(verbs)
-        return self.pick([verb for verb in verbs if verb.fr.infinitive in infinitives])
+        allowed = infinitives.split()
+        return self.pick([verb for verb in verbs if verb.fr.infinitive in allowed])
 
-    def giving_verb(self) -> Verb:
-        """Choose a verb of giving."""
-        return self.pick(GIVING_VERBS)
-
-    def infinitive_verb(self) -> Verb:
-        """Choose a verb that takes an infinitive."""
-        return self.pick(INFINITIVE_VERBS)
-
-    def reporting_verb(self) -> Verb:
-        """Choose a verb that takes a clause with "that"."""
-        return self.pick(REPORTING_VERBS)
-
-    def choose_tense(self, verb: Verb) -> Tense:
+    def tense(self, verb: Verb) -> Tense:
         """Choose a tense that the verb can have."""
         if verb.is_stative:
             return self.pick_tense("present", "imperfect")
@@ -298,27 +163,23 @@ class WordChooser:
         """Choose one of the given tenses."""
         return self.pick(tenses)
 
-    def question_tense(self, verb: Verb) -> Tense:
-        """Choose a tense for a question."""
-        return (
-            "present" if verb.is_stative else self.pick_tense("present", "past", "past", "future")
-        )
+    def present_or(self, verb: Verb, *tenses: Tense) -> Tense:
+        """Return the present for a stative verb, otherwise one of the given tenses."""
+        return "present" if verb.is_stative else self.pick(tenses)
 
-    def time_adverbial(self, tense: Tense) -> BilingualPhrase:
-        """Choose an adverbial of time that fits a tense."""
-        return build_phrase(*self.pick(TIME_ADVERBIALS[tense]))
+    def negation(self, probability: float) -> Negation:
+        """Return "not" with the given probability."""
+        return "not" if self.chance(probability) else ""
 
-    def frequency_adverb(self, tense: Tense) -> BilingualPhrase:
-        """Choose an adverb of frequency that fits a tense; empty if there is none."""
-        choices = FREQUENCY_ADVERBS.get(tense)
-        return build_phrase(*self.pick(choices)) if choices else EMPTY_PHRASE
+    def adverbial(self, group: str, tense: Tense | str = "") -> BilingualPhrase:
+        """Choose an adverbial of a group that fits a tense; empty if there is none."""
+        choices = ADVERBIALS.get((group, tense))
+        return build_phrase(*self.pick(choices)[:2]) if choices else EMPTY_PHRASE
 
     def location(self, *exclude: Noun | None) -> BilingualPhrase:
         """Choose a preposition with a noun phrase, for example "near the bridge"."""
-        en, fr, kinds = self.pick(LOCATION_PREPOSITIONS)
-        noun = self.noun(self.available_kinds(kinds), *exclude)
-        place = self.noun_phrase(noun, THE, plural=False, adjective_rate=0.2)
-        return build_phrase(en, fr) + place.phrase
+        en, fr, kinds = self.pick(ADVERBIALS["location", ""])
+        return build_phrase(en, fr) + self.noun_phrase(kinds, "the", False, 0.2, exclude=exclude)
 
     def optional_location(self, verb: Verb, probability: float) -> BilingualPhrase:
         """Return a location with the given probability; verbs such as "leave" take none."""

@@ -7,15 +7,13 @@ computed from these keys, whatever the order of the words.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
 
 from seq2see.data.fables import morphology
+from seq2see.data.fables.lexicon import BE_AS_AVOIR, BE_VERB, DETERMINERS, Adjective, Noun, Verb
 from seq2see.data.fables.morphology import Gender, Person, Tense
-from seq2see.data.fables.nouns_adjectives_and_determiners import Adjective, Determiner, Noun
-from seq2see.data.fables.verbs import BE_AS_AVOIR, BE_VERB, Verb
 
 PronounRole = Literal["", "subject", "object", "pronoun", "predicate"]
 """Role of a word in a sentence with an ambiguous "it"."""
@@ -48,12 +46,15 @@ class AlignedWord(NamedTuple):
     role: PronounRole = ""
 
 
+Words = tuple[AlignedWord, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class BilingualPhrase:
     """A phrase in both languages."""
 
-    en: tuple[AlignedWord, ...] = ()
-    fr: tuple[AlignedWord, ...] = ()
+    en: Words = ()
+    fr: Words = ()
 
     def __add__(self, other: BilingualPhrase) -> BilingualPhrase:
         """Concatenate two phrases in both languages."""
@@ -64,9 +65,7 @@ EMPTY_PHRASE = BilingualPhrase()
 _cached_split = cache(split_words)  # the lexicon is small, so that texts are repeated
 
 
-def attach_alignment_keys(
-    text: str, *keys: AlignmentKey, role: PronounRole = ""
-) -> tuple[AlignedWord, ...]:
+def build_words(text: str, *keys: AlignmentKey, role: PronounRole = "") -> Words:
     """Return the words of a text, all with the given keys."""
     return tuple([AlignedWord(word, keys, role) for word in _cached_split(text)]) if text else ()
 
@@ -74,14 +73,10 @@ def attach_alignment_keys(
 def build_phrase(en: str, fr: str, role: PronounRole = "") -> BilingualPhrase:
     """Return a phrase in which each English word is aligned with each French word."""
     key = AlignmentKey()
-    return BilingualPhrase(
-        attach_alignment_keys(en, key, role=role), attach_alignment_keys(fr, key, role=role)
-    )
+    return BilingualPhrase(build_words(en, key, role=role), build_words(fr, key, role=role))
 
 
-def compute_alignment(
-    en: Iterable[AlignedWord], fr: Iterable[AlignedWord]
-) -> tuple[tuple[int, int], ...]:
+def compute_alignment(en: Words, fr: Words) -> tuple[tuple[int, int], ...]:
     """Return the pairs (source index, target index) of the words that share a key."""
     indices: dict[AlignmentKey, list[int]] = {}
     for i, word in enumerate(en):
@@ -91,7 +86,7 @@ def compute_alignment(
     return tuple(sorted(links))
 
 
-def capitalize_sentences(sentence: tuple[AlignedWord, ...]) -> tuple[AlignedWord, ...]:
+def capitalize_sentences(sentence: Words) -> Words:
     """Capitalize the first word of each sentence."""
     words = list(sentence)
     ends = [i for i, word in enumerate(sentence[:-1]) if word.text in SENTENCE_END_MARKS]
@@ -101,7 +96,7 @@ def capitalize_sentences(sentence: tuple[AlignedWord, ...]) -> tuple[AlignedWord
     return tuple(words)
 
 
-def join_words(sentence: Iterable[AlignedWord], spaced_marks: str = "") -> str:
+def join_words(sentence: Words, spaced_marks: str = "") -> str:
     """Return the text of words; only the marks in `spaced_marks` are preceded by a space."""
     text = " ".join([word.text for word in sentence]).replace("' ", "'")
     for mark in ".,?!":
@@ -109,7 +104,7 @@ def join_words(sentence: Iterable[AlignedWord], spaced_marks: str = "") -> str:
     return text
 
 
-def adjust_english_articles(sentence: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
+def adjust_english_articles(sentence: Words) -> Words:
     """Replace "a" by "an" before a vowel."""
     words = list(sentence)
     for i, word in enumerate(words):
@@ -148,18 +143,16 @@ def triggers_elision(word: str) -> bool:
     return bool(INITIAL_VOWEL.match(word)) and not ASPIRATED_H_WORDS.match(word.lower())
 
 
-def use_prevocalic_forms(phrase: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
+def use_prevocalic_forms(phrase: Words) -> Words:
     """Use "cet", "mon", "bel" before a vowel, in a singular noun phrase."""
-    following = [*phrase[1:], AlignedWord("")]
-    return tuple(
-        word._replace(text=PREVOCALIC_FORMS.get(word.text, word.text))
-        if triggers_elision(next_word.text)
-        else word
-        for word, next_word in zip(phrase, following, strict=True)
-    )
+    words = list(phrase)
+    for i, following in enumerate(phrase[1:]):
+        if words[i].text in PREVOCALIC_FORMS and triggers_elision(following.text):
+            words[i] = words[i]._replace(text=PREVOCALIC_FORMS[words[i].text])
+    return tuple(words)
 
 
-def contract_and_elide(sentence: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
+def contract_and_elide(sentence: Words) -> Words:
     """Apply French contraction ("de le" to "du") and elision ("le animal" to "l'animal")."""
     words: list[AlignedWord] = []  # from the last to the first
     for word in reversed(_contract(sentence)):
@@ -172,7 +165,7 @@ def contract_and_elide(sentence: Sequence[AlignedWord]) -> tuple[AlignedWord, ..
     return tuple(reversed(words))
 
 
-def _contract(sentence: Sequence[AlignedWord]) -> list[AlignedWord]:
+def _contract(sentence: Words) -> list[AlignedWord]:
     """Replace "de le" by "du"; a contraction has the keys of both words."""
     words: list[AlignedWord] = []
     for i, word in enumerate(sentence):
@@ -194,135 +187,89 @@ class AgreementFeatures:
     person: Person = "it"
 
 
-@dataclass(frozen=True, slots=True)
-class NounPhrase:
+@dataclass(frozen=True, slots=True, eq=False)
+class NounPhrase(BilingualPhrase):
     """A noun phrase or pronoun, used as subject or object."""
 
-    phrase: BilingualPhrase
-    agreement: AgreementFeatures
+    agreement: AgreementFeatures = AgreementFeatures("m")
     noun: Noun | None = None
 
-    def __add__(self, more: BilingualPhrase) -> NounPhrase:
-        """Append a phrase, for example a relative clause."""
-        return NounPhrase(self.phrase + more, self.agreement, self.noun)
+
+NO_SUBJECT = NounPhrase()
+"""The subject of a question with "who", which is not expressed."""
 
 
 def build_noun_phrase(
-    determiner: Determiner,
+    determiner: str,
     noun: Noun,
     adjectives: tuple[Adjective, ...] = (),
     plural: bool = False,
     role: PronounRole = "",
 ) -> NounPhrase:
-    """Return determiner, adjectives and noun; in French, adjectives precede or follow the noun."""
-    phrases = [(each, _adjective_phrase(each, noun, plural)) for each in adjectives]
-    head = _head(noun, plural, role)
-    article = _article(determiner, noun, plural, any(each.precedes_noun for each in adjectives))
-    front = article.fr + sum((p.fr for a, p in phrases if a.precedes_noun), ()) + head.fr
-    back = sum((p.fr for a, p in phrases if not a.precedes_noun), ())
-    en = article.en + sum((p.en for _, p in phrases), ()) + head.en
-    fr = (front if plural else use_prevocalic_forms(front)) + back
-    return NounPhrase(
-        BilingualPhrase(en, fr),
-        AgreementFeatures(noun.gender, plural, "they" if plural else "it"),
-        noun,
+    """Return determiner, adjectives and noun; in French, adjectives precede or follow the noun.
+
+    The French "des" becomes "de" before an adjective.
+    """
+    agreement = AgreementFeatures(noun.gender, plural, "they" if plural else "it")
+    described = [(each.precedes_noun, build_adjective(each, agreement)) for each in adjectives]
+    head = build_phrase(
+        noun.en_plural if plural else noun.en, noun.fr_plural if plural else noun.fr, role
     )
+    forms = DETERMINERS[determiner]
+    fr_article = forms.french_form(noun.gender, plural)
+    if fr_article == "des" and any(precedes for precedes, _ in described):
+        fr_article = "de"
+    article = build_phrase(forms.en_plural if plural else forms.en, fr_article)
+    en = article.en + sum((each.en for _, each in described), ()) + head.en
+    front = article.fr + sum((each.fr for precedes, each in described if precedes), ()) + head.fr
+    back = sum((each.fr for precedes, each in described if not precedes), ())
+    fr = (front if plural else use_prevocalic_forms(front)) + back
+    return NounPhrase(en, fr, agreement, noun)
 
 
-def _head(noun: Noun, plural: bool, role: PronounRole) -> BilingualPhrase:
-    if plural:
-        return build_phrase(noun.en_plural, noun.fr_plural, role)
-    return build_phrase(noun.en, noun.fr, role)
-
-
-def _adjective_phrase(adjective: Adjective, noun: Noun, plural: bool) -> BilingualPhrase:
-    return build_phrase(adjective.en, adjective.inflect(noun.gender, plural))
-
-
-def _article(
-    determiner: Determiner, noun: Noun, plural: bool, precedes_adjective: bool
-) -> BilingualPhrase:
-    """Return the determiner; "des" becomes "de" before an adjective."""
-    fr = determiner.french_form(noun.gender, plural)
-    if fr == "des" and precedes_adjective:
-        fr = "de"
-    return build_phrase(determiner.plural if plural else determiner.singular, fr)
+def build_adjective(adjective: Adjective, agreement: AgreementFeatures) -> BilingualPhrase:
+    """Return an adjective that agrees with a noun in French."""
+    return build_phrase(adjective.en, adjective.inflect(agreement.gender, agreement.plural))
 
 
 def coordinate_noun_phrases(first: NounPhrase, second: NounPhrase) -> NounPhrase:
     """Return "the fox and the goat"; it is feminine only if both are."""
     feminine = first.agreement.gender == second.agreement.gender == "f"
-    phrase = first.phrase + build_phrase("and", "et") + second.phrase
-    return NounPhrase(phrase, AgreementFeatures("f" if feminine else "m", True, "they"))
+    phrase = first + build_phrase("and", "et") + second
+    agreement = AgreementFeatures("f" if feminine else "m", True, "they")
+    return NounPhrase(phrase.en, phrase.fr, agreement)
 
 
 def build_first_or_second_person_pronoun(person: Person) -> NounPhrase:
     """Return "I", "we" or "you" (plural or polite)."""
-    fr = {"I": "je", "we": "nous", "you": "vous"}[person]
-    return NounPhrase(build_phrase(person, fr), AgreementFeatures("m", person != "I", person))
+    phrase = build_phrase(person, {"I": "je", "we": "nous", "you": "vous"}[person])
+    return NounPhrase(phrase.en, phrase.fr, AgreementFeatures("m", person != "I", person))
 
 
 def build_it_or_they_subject(agreement: AgreementFeatures) -> NounPhrase:
     """Return the subject pronoun "it" or "they" for a thing or an animal."""
     fr = ("il" if agreement.gender == "m" else "elle") + ("s" if agreement.plural else "")
     phrase = build_phrase("they" if agreement.plural else "it", fr, role="pronoun")
-    return NounPhrase(phrase, agreement)
+    return NounPhrase(phrase.en, phrase.fr, agreement)
 
 
 def build_it_or_them_object(agreement: AgreementFeatures) -> NounPhrase:
     """Return the object pronoun "it" or "them"."""
     fr = "les" if agreement.plural else "le" if agreement.gender == "m" else "la"
     phrase = build_phrase("them" if agreement.plural else "it", fr, role="pronoun")
-    return NounPhrase(phrase, agreement)
+    return NounPhrase(phrase.en, phrase.fr, agreement)
 
 
-NO_SUBJECT = NounPhrase(EMPTY_PHRASE, AgreementFeatures("m"))
-"""The subject of a question with "who", which is not expressed."""
-
-COMPOUND_TENSES = ("past", "perfect")
-REFLEXIVE_PRONOUNS: dict[Person, str] = {
-    "I": "me",
-    "we": "nous",
-    "you": "vous",
-    "it": "se",
-    "they": "se",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Negation:
-    """An English negation, and the French word that accompanies "ne"."""
-
-    en: str
-    fr: str
-
-
-AFFIRMATIVE = Negation("", "")
-NOT = Negation("n't", "pas")
-NEVER = Negation("never", "jamais")
-NO_LONGER = Negation("no longer", "plus")
-NOTHING = Negation("nothing", "rien")
-
-
-@dataclass(frozen=True, slots=True)
-class VerbAlignmentKeys:
-    """Alignment keys of a verb group: the action, its tense and its negation."""
-
-    action: AlignmentKey
-    tense: AlignmentKey
-    negation: AlignmentKey
-
-    @classmethod
-    def create(cls) -> VerbAlignmentKeys:
-        """Return new keys."""
-        return cls(AlignmentKey(), AlignmentKey(), AlignmentKey())
+REFLEXIVE_PRONOUNS = {"I": "me", "we": "nous", "you": "vous", "it": "se", "they": "se"}
+Negation = Literal["", "not", "never", "no longer", "nothing"]
+FRENCH_NEGATIONS = {"not": "pas", "never": "jamais", "no longer": "plus", "nothing": "rien"}
 
 
 def verb_group(
     verb: Verb,
     tense: Tense,
     subject: AgreementFeatures,
-    negation: Negation = AFFIRMATIVE,
+    negation: Negation = "",
     adverb: BilingualPhrase = EMPTY_PHRASE,
     clitic: NounPhrase | None = None,
     participle: AgreementFeatures | None = None,
@@ -332,13 +279,24 @@ def verb_group(
     The French participle agrees with the subject after être, otherwise with the clitic or with
     `participle`, the antecedent of a relative "que".
     """
-    keys = VerbAlignmentKeys.create()
-    pronoun = clitic.phrase if clitic else EMPTY_PHRASE
-    agreement = clitic.agreement if clitic else participle
-    if verb.uses_etre:
-        agreement = subject
+    keys = AlignmentKey(), AlignmentKey(), AlignmentKey()
+    action, tense_key, negation_key = keys
     en = _english_group(verb, tense, subject.person, negation, adverb, keys)
-    fr = _french_group(verb, tense, subject.person, negation, adverb, keys, pronoun, agreement)
+    pronoun = clitic or EMPTY_PHRASE
+    ne = build_words("ne" if negation else "", negation_key)
+    se = build_words(REFLEXIVE_PRONOUNS[subject.person] if verb.is_reflexive else "", action)
+    finite = verb.french_form(tense, subject.person)
+    pas = build_words(FRENCH_NEGATIONS.get(negation, ""), negation_key)
+    if tense in {"past", "perfect"}:
+        form = verb.fr.participle
+        agreement = subject if verb.uses_etre else clitic.agreement if clitic else participle
+        if agreement:
+            form = morphology.inflect_participle(form, agreement.gender, agreement.plural)
+        verbs = build_words(finite, tense_key), build_words(form, action)
+    else:
+        verbs = build_words(finite, action, tense_key), ()
+    particle = build_words(verb.fr_particle, action)
+    fr = ne + pronoun.fr + se + verbs[0] + pas + adverb.fr + verbs[1] + particle
     return BilingualPhrase(en + pronoun.en, fr)
 
 
@@ -348,29 +306,26 @@ def _english_group(
     person: Person,
     negation: Negation,
     adverb: BilingualPhrase,
-    keys: VerbAlignmentKeys,
-) -> tuple[AlignedWord, ...]:
-    forms = _negated_form if negation is NOT else Verb.english_form
-    auxiliary, main = forms(verb, tense, person)
-    auxiliary_keys: tuple[AlignmentKey, ...] = (keys.negation,) if negation is NOT else ()
-    auxiliary_keys += () if auxiliary in {"doesn't", "don't"} else (keys.tense,)
-    main_keys = (keys.action,) if auxiliary and main else (keys.action, keys.tense)
+    keys: tuple[AlignmentKey, AlignmentKey, AlignmentKey],
+) -> Words:
+    """Return the English verb group; `keys` belong to the action, the tense and the negation."""
+    action, tense_key, negation_key = keys
+    auxiliary, main = verb.english_form(tense, person)
+    auxiliary_keys: tuple[AlignmentKey, ...] = (tense_key,)
+    if negation == "not":
+        auxiliary, main = _negate(verb, tense, person)
+        has_no_tense = auxiliary in {"doesn't", "don't"}
+        auxiliary_keys = (negation_key,) if has_no_tense else (negation_key, tense_key)
+    main_keys = (action,) if auxiliary and main else (action, tense_key)
     if not main:
-        auxiliary_keys += (keys.action,)
-    negation_words = attach_alignment_keys(negation.en, keys.negation)
-    never = negation_words if negation in (NEVER, NO_LONGER) else ()
-    nothing = negation_words if negation is NOTHING else ()
-    return (
-        attach_alignment_keys(auxiliary, *auxiliary_keys)
-        + never
-        + adverb.en
-        + attach_alignment_keys(main, *main_keys)
-        + attach_alignment_keys(verb.en_particle, keys.action)
-        + nothing
-    )
+        auxiliary_keys += (action,)
+    never = build_words(negation if negation in {"never", "no longer"} else "", negation_key)
+    nothing = build_words(negation if negation == "nothing" else "", negation_key)
+    before = build_words(auxiliary, *auxiliary_keys) + never + adverb.en
+    return before + build_words(main, *main_keys) + build_words(verb.en_particle, action) + nothing
 
 
-def _negated_form(verb: Verb, tense: Tense, person: Person) -> tuple[str, str]:
+def _negate(verb: Verb, tense: Tense, person: Person) -> tuple[str, str]:
     """Return the negated auxiliary and the main verb, for example "didn't" and "cross"."""
     auxiliary, main = verb.english_form(tense, person)
     if auxiliary:
@@ -380,93 +335,51 @@ def _negated_form(verb: Verb, tense: Tense, person: Person) -> tuple[str, str]:
     return "doesn't" if person == "it" else "don't", verb.en
 
 
-def _french_group(
-    verb: Verb,
-    tense: Tense,
-    person: Person,
-    negation: Negation,
-    adverb: BilingualPhrase,
-    keys: VerbAlignmentKeys,
-    clitic: BilingualPhrase,
-    agreement: AgreementFeatures | None,
-) -> tuple[AlignedWord, ...]:
-    ne = attach_alignment_keys("ne" if negation.fr else "", keys.negation)
-    pas = attach_alignment_keys(negation.fr, keys.negation)
-    se = attach_alignment_keys(REFLEXIVE_PRONOUNS[person] if verb.is_reflexive else "", keys.action)
-    finite = verb.french_form(tense, person)
-    particle = attach_alignment_keys(verb.fr_particle, keys.action)
-    if tense not in COMPOUND_TENSES:
-        main = attach_alignment_keys(finite, keys.action, keys.tense)
-        return ne + clitic.fr + se + main + pas + adverb.fr + particle
-    form = verb.fr.participle
-    if agreement:
-        form = morphology.inflect_participle(form, agreement.gender, agreement.plural)
-    auxiliary = attach_alignment_keys(finite, keys.tense)
-    participle = attach_alignment_keys(form, keys.action)
-    return ne + clitic.fr + se + auxiliary + pas + adverb.fr + participle + particle
-
-
 def clause(
     subject: NounPhrase,
     verb: Verb,
     tense: Tense,
-    obj: NounPhrase | None = None,
-    negation: Negation = AFFIRMATIVE,
+    obj: BilingualPhrase = EMPTY_PHRASE,
+    negation: Negation = "",
     adverb: BilingualPhrase = EMPTY_PHRASE,
 ) -> BilingualPhrase:
     """Return a clause of subject, verb group and object."""
-    group = verb_group(verb, tense, subject.agreement, negation, adverb)
-    return subject.phrase + group + (obj.phrase if obj else EMPTY_PHRASE)
-
-
-def choose_past_tense(verb: Verb) -> Tense:
-    """Return the French tense of an English simple past: "loved" is "aimait"."""
-    return "imperfect" if verb.is_stative else "past"
+    return subject + verb_group(verb, tense, subject.agreement, negation, adverb) + obj
 
 
 def copula_clause(
     subject: NounPhrase,
     adjective: Adjective,
     tense: Tense,
-    negation: Negation = AFFIRMATIVE,
+    negation: Negation = "",
     degree: BilingualPhrase = EMPTY_PHRASE,
 ) -> BilingualPhrase:
     """Return "the fox is very tired" (in French with "avoir" for some adjectives)."""
-    return subject.phrase + build_copula_predicate(
-        adjective, subject.agreement, tense, negation, degree
-    )
+    return subject + build_predicate(adjective, subject.agreement, tense, negation, degree)
 
 
-def build_copula_predicate(
+def build_predicate(
     adjective: Adjective,
     agreement: AgreementFeatures,
     tense: Tense,
-    negation: Negation = AFFIRMATIVE,
+    negation: Negation = "",
     degree: BilingualPhrase = EMPTY_PHRASE,
 ) -> BilingualPhrase:
     """Return "is very tired", a clause without its subject."""
     verb = BE_AS_AVOIR if adjective.uses_avoir else BE_VERB
     group = verb_group(verb, tense, agreement, negation)
-    fr = adjective.inflect(agreement.gender, agreement.plural)
-    return group + degree + build_phrase(adjective.en, fr)
+    return group + degree + build_adjective(adjective, agreement)
 
 
 def infinitive_phrase(
-    verb: Verb, english_form: str = "to", clitic: NounPhrase | None = None
+    verb: Verb, form: str = "to", clitic: BilingualPhrase = EMPTY_PHRASE
 ) -> BilingualPhrase:
-    """Return an infinitive; `english_form` is "to" for "to cross", "-ing" or "" for "cross"."""
+    """Return an infinitive; `form` is "to" for "to cross", "-ing" or "" for "cross"."""
     key = AlignmentKey()
-    en = (
-        morphology.inflect_ing_form(verb.en)
-        if english_form == "-ing"
-        else f"{english_form} {verb.en}"
-    )
+    en = morphology.inflect_ing_form(verb.en) if form == "-ing" else f"{form} {verb.en}"
     se = "se" if verb.is_reflexive else ""
-    pronoun = clitic.phrase if clitic else EMPTY_PHRASE
-    return BilingualPhrase(
-        attach_alignment_keys(f"{en} {verb.en_particle}", key) + pronoun.en,
-        pronoun.fr + attach_alignment_keys(f"{se} {verb.fr.infinitive} {verb.fr_particle}", key),
-    )
+    fr = build_words(f"{se} {verb.fr.infinitive} {verb.fr_particle}", key)
+    return BilingualPhrase(build_words(f"{en} {verb.en_particle}", key) + clitic.en, clitic.fr + fr)
 
 
 def build_can_auxiliary(plural: bool, able: bool) -> BilingualPhrase:
@@ -486,19 +399,14 @@ def build_comparative_with_than(
     """Return "wider than" (plus), "less wide than" (moins) or "as wide as" (aussi)."""
     degree, own, than = AlignmentKey(), AlignmentKey(), AlignmentKey()
     if french_adverb == "plus":
-        first, _, rest = morphology.inflect_comparative(adjective.en).partition(" ")
-        adverb, adjective_form, second = first, rest, "than"
+        adverb, _, form = morphology.inflect_comparative(adjective.en).partition(" ")
     else:
-        adverb, second = ("less", "than") if french_adverb == "moins" else ("as", "as")
-        adjective_form = adjective.en
-    if adjective_form:
-        english = attach_alignment_keys(adverb, degree)
-        english += attach_alignment_keys(adjective_form, own)
+        adverb, form = "less" if french_adverb == "moins" else "as", adjective.en
+    if form:
+        english = build_words(adverb, degree) + build_words(form, own)
     else:  # "wider" is one word
-        english = attach_alignment_keys(adverb, degree, own)
-    french = (
-        attach_alignment_keys(french_adverb, degree)
-        + attach_alignment_keys(adjective.inflect(agreement.gender, agreement.plural), own)
-        + attach_alignment_keys("que", than)
-    )
-    return BilingualPhrase(english + attach_alignment_keys(second, than), french)
+        english = build_words(adverb, degree, own)
+    fr_adjective = build_words(adjective.inflect(agreement.gender, agreement.plural), own)
+    french = build_words(french_adverb, degree) + fr_adjective + build_words("que", than)
+    second = "as" if french_adverb == "aussi" else "than"
+    return BilingualPhrase(english + build_words(second, than), french)

@@ -1,0 +1,401 @@
+"""Constructions of questions, orders, exclamations, and sentences of several clauses."""
+
+from __future__ import annotations
+
+from seq2see.data.fables.lexicon import BE_VERB, Verb
+from seq2see.data.fables.morphology import Tense
+from seq2see.data.fables.phrases import (
+    EMPTY_PHRASE,
+    NO_SUBJECT,
+    AgreementFeatures,
+    AlignmentKey,
+    BilingualPhrase,
+    Negation,
+    NounPhrase,
+    build_can_auxiliary,
+    build_first_or_second_person_pronoun,
+    build_it_or_them_object,
+    build_noun_phrase,
+    build_phrase,
+    build_predicate,
+    build_words,
+    clause,
+    copula_clause,
+    infinitive_phrase,
+    verb_group,
+)
+from seq2see.data.fables.simple_sentences import SO, TOO, register_construction
+from seq2see.data.fables.word_choice import ANIMATE, DEFINITE, WordChooser
+
+# French words without an English counterpart; they are not aligned
+POUR = BilingualPhrase((), build_words("pour"))
+EST_CE_QUE = BilingualPhrase((), build_words("est-ce que"))
+DO_AUXILIARIES: dict[Tense, tuple[str, str]] = {
+    "present": ("does", "do"),
+    "past": ("did", "did"),
+    "future": ("will", "will"),
+}
+QUESTION_TENSES: tuple[Tense, ...] = ("present", "past", "past", "future")
+
+
+@register_construction()
+def _motive(choose: WordChooser) -> BilingualPhrase:
+    """The fox is too tired to cross the street. … trop fatigué pour traverser la rue."""
+    actor, verb, obj = choose.intended_action()
+    assert actor.noun is not None
+    subject = choose.noun_phrase(actor.noun, ("the", "this", "my"), adjective_rate=0)
+    adjective = choose.adjective(actor.noun, "hindrance")
+    tense = choose.pick_tense("present", "imperfect")
+    predicate = copula_clause(subject, adjective, tense, degree=build_phrase(*TOO))
+    return predicate + POUR + infinitive_phrase(verb) + obj
+
+
+def question_clause(
+    subject: NounPhrase,
+    verb: Verb,
+    tense: Tense,
+    negation: Negation = "",
+    asked_object: AgreementFeatures | None = None,
+) -> BilingualPhrase:
+    """Return "did the fox cross" and "le renard a traversé".
+
+    The French participle agrees with `asked_object`, the object that the question asks for.
+    """
+    auxiliary = DO_AUXILIARIES[tense][subject.agreement.plural]
+    if negation:
+        auxiliary = "won't" if auxiliary == "will" else f"{auxiliary}n't"
+    group = verb_group(verb, tense, subject.agreement, negation, participle=asked_object)
+    action = group.en[-1].keys[:1]
+    first = build_words(auxiliary, *(key for key in group.en[0].keys if key not in action))
+    en = first + subject.en + build_words(f"{verb.en} {verb.en_particle}", *action)
+    return BilingualPhrase(en, subject.fr + group.fr)
+
+
+@register_construction(weight=4, in_short_corpus=True, mark="?")
+def _yes_or_no(choose: WordChooser) -> BilingualPhrase:
+    """Did the fox cross the river? Est-ce que le renard a traversé la rivière ?"""
+    verb = choose.verb("transitive")
+    if choose.chance(0.8):
+        subject = choose.noun_phrase(verb.subject_kinds, DEFINITE)
+    else:
+        subject = build_first_or_second_person_pronoun("you")
+    negation = choose.negation(0.2)
+    obj = choose.definite_object(verb, subject.noun)
+    tense = choose.present_or(verb, *QUESTION_TENSES)
+    return EST_CE_QUE + question_clause(subject, verb, tense, negation) + obj
+
+
+@register_construction(mark="?")
+def _why(choose: WordChooser) -> BilingualPhrase:
+    """Why did the hen leave? Pourquoi est-ce que la poule est partie ?"""
+    verb = choose.verb("intransitive" if choose.chance(0.5) else "transitive")
+    subject = choose.noun_phrase(verb.subject_kinds, DEFINITE)
+    obj = choose.definite_object(verb, subject.noun) if verb.object_kinds else EMPTY_PHRASE
+    tense = choose.present_or(verb, *QUESTION_TENSES)
+    question = question_clause(subject, verb, tense, choose.negation(0.3))
+    return build_phrase("why", "pourquoi est-ce que") + question + obj
+
+
+@register_construction(mark="?")
+def _who(choose: WordChooser) -> BilingualPhrase:
+    """Who opened the door? Qui a ouvert la porte ?"""
+    _, verb, _ = choose.transitive_action()
+    tense = choose.present_or(verb, "past", "present", "future")
+    obj = choose.definite_object(verb)
+    return build_phrase("who", "qui") + clause(NO_SUBJECT, verb, tense, obj)
+
+
+@register_construction(weight=2, mark="?")
+def _where(choose: WordChooser) -> BilingualPhrase:
+    """Where are my keys? Où sont mes clés ?"""
+    kinds = (*ANIMATE, "building", "belonging", "load", "water")
+    thing = choose.noun_phrase(kinds, ("the", "this", "my", "your"), adjective_rate=0.5)
+    be = verb_group(BE_VERB, choose.pick_tense("present", "imperfect"), thing.agreement)
+    return build_phrase("where", "où") + be + thing
+
+
+@register_construction(weight=2, mark="?")
+def _how_many(choose: WordChooser) -> BilingualPhrase:
+    """How many apples did the goat eat? Combien de pommes est-ce que la chèvre a mangées ?"""
+    verb = choose.verb("transitive", "manger voir trouver acheter vendre voler porter")
+    subject = choose.noun_phrase(verb.subject_kinds, DEFINITE)
+    kinds = tuple(kind for kind in verb.object_kinds if kind != "provision")
+    noun = choose.noun(kinds, subject.noun)
+    things = build_phrase("how many", "combien de") + build_phrase(noun.en_plural, noun.fr_plural)
+    agreement = AgreementFeatures(noun.gender, True, "they")
+    return things + EST_CE_QUE + question_clause(subject, verb, "past", asked_object=agreement)
+
+
+@register_construction(in_short_corpus=True, mark="!")
+def _order(choose: WordChooser) -> BilingualPhrase:
+    """Don't cross the river! Ne traversez pas la rivière !"""
+    _, verb, _ = choose.intended_action()
+    if verb.is_reflexive:
+        return _order(choose)
+    obj = choose.noun_phrase(verb.object_kinds, ("the", "the", "your"), adjective_rate=0.4)
+    action, negation = AlignmentKey(), AlignmentKey()
+    en = build_words(f"{verb.en} {verb.en_particle}", action)
+    fr = build_words(verb.fr.present("you"), action)
+    if choose.chance(0.5):
+        en = build_words("don't", negation) + en
+        fr = build_words("ne", negation) + fr + build_words("pas", negation)
+    return BilingualPhrase(en, fr + build_words(verb.fr_particle, action)) + obj
+
+
+@register_construction(weight=2, mark="!")
+def _exclamation(choose: WordChooser) -> BilingualPhrase:
+    """What a beautiful house! Quelle belle maison !"""
+    noun = choose.noun((*ANIMATE, "building", "land", "height", "belonging", "load"))
+    thing = build_noun_phrase("a", noun, (choose.adjective(noun),))
+    what = build_phrase("what a", "quel" if noun.gender == "m" else "quelle")
+    return BilingualPhrase(what.en + thing.en[1:], what.fr + thing.fr[1:])
+
+
+@register_construction(weight=2, mark="?")
+def _state_question(choose: WordChooser) -> BilingualPhrase:
+    """Is the river deep? Est-ce que la rivière est profonde ?"""
+    noun = choose.noun((*ANIMATE, "road", "water", "height", "building", "load", "fruit"))
+    subject = choose.noun_phrase(noun, "the", adjective_rate=0)
+    adjective = choose.adjective(noun, "predicative")
+    tense = choose.pick_tense("present", "imperfect")
+    predicate = build_predicate(adjective, subject.agreement, tense)
+    en = predicate.en[:1] + subject.en + predicate.en[1:]
+    return EST_CE_QUE + BilingualPhrase(en, subject.fr + predicate.fr)
+
+
+def random_clause(choose: WordChooser, tense: Tense) -> BilingualPhrase:
+    """Return a random clause in a tense."""
+    subject, verb, _ = choose.transitive_action()
+    if choose.chance(0.5):
+        verb = choose.verb("intransitive")
+        subject = choose.noun_phrase(verb.subject_kinds, adjective_rate=0.2)
+    if verb.is_stative or (verb.is_momentary and tense == "imperfect"):
+        return random_clause(choose, tense)
+    obj = choose.definite_object(verb, subject.noun) if verb.object_kinds else EMPTY_PHRASE
+    return clause(subject, verb, tense, obj)
+
+
+def join_clauses(
+    choose: WordChooser, conjunction: tuple[str, str], *tenses: Tense
+) -> BilingualPhrase:
+    """Return two random clauses in the given tenses with a conjunction between them."""
+    first, second = tenses
+    return random_clause(choose, first) + build_phrase(*conjunction) + random_clause(choose, second)
+
+
+AND, BUT, COMMA = ("and", "et"), ("but", "mais"), (",", ",")
+
+
+@register_construction(weight=5, in_short_corpus=True)
+def _subject_relative(choose: WordChooser) -> BilingualPhrase:
+    """The fox that saw the mouse is tired. Le renard qui a vu la souris est fatigué."""
+    actor, verb, _ = choose.transitive_action()
+    noun = actor.noun
+    assert noun is not None
+    subject = choose.noun_phrase(noun, "the", adjective_rate=0)
+    obj = choose.definite_object(verb, noun)
+    that = build_phrase("who" if noun.kind == "person" else "that", "qui")
+    now = choose.chance(0.5)
+    group = verb_group(verb, "present" if now else verb.past_tense, subject.agreement)
+    adjective = choose.adjective(noun, "predicative")
+    predicate = build_predicate(adjective, subject.agreement, "present" if now else "imperfect")
+    return subject + that + group + obj + predicate
+
+
+@register_construction(weight=5)
+def _object_relative(choose: WordChooser) -> BilingualPhrase:
+    """The mouse that the fox saw is small. La souris que le renard a vue est petite."""
+    verbs = choose.lexicon.verbs["transitive"]
+    verb = choose.pick([verb for verb in verbs if not verb.fr_particle])
+    thing = choose.noun_phrase(verb.object_kinds, "the", adjective_rate=0)
+    who = choose.noun_phrase(verb.subject_kinds, adjective_rate=0.2, exclude=[thing.noun])
+    group = verb_group(verb, verb.past_tense, who.agreement, participle=thing.agreement)
+    assert thing.noun is not None
+    adjective = choose.adjective(thing.noun, "predicative")
+    tense = choose.pick_tense("present", "imperfect")
+    predicate = build_predicate(adjective, thing.agreement, tense)
+    return thing + build_phrase("that", "que") + who + group + predicate
+
+
+@register_construction()
+def _found_relative(choose: WordChooser) -> BilingualPhrase:
+    """The girl is looking for the key that the boy hid. … la clé que le garçon a cachée."""
+    verb = choose.verb("transitive", "cacher perdre acheter trouver vendre voler")
+    kinds = tuple(kind for kind in verb.object_kinds if kind != "provision")
+    thing = choose.noun_phrase(kinds, "the")
+    other = choose.noun_phrase(verb.subject_kinds, exclude=[thing.noun])
+    seeker = choose.noun_phrase(("person",), exclude=[other.noun, thing.noun])
+    group = verb_group(verb, "past", other.agreement, participle=thing.agreement)
+    seeking = choose.verb("transitive", "chercher voir regarder")
+    main = clause(seeker, seeking, "present", thing)
+    return main + build_phrase("that", "que") + other + group
+
+
+@register_construction()
+def _place_relative(choose: WordChooser) -> BilingualPhrase:
+    """The house where the witch lives is dark. La maison où habite la sorcière est sombre."""
+    place = choose.noun_phrase(("building", "hollow", "land"), "the", adjective_rate=0)
+    assert place.noun is not None
+    verb = choose.verb("intransitive", "dormir chanter travailler danser attendre reposer")
+    who = choose.noun_phrase(ANIMATE, adjective_rate=0.2)
+    tense = choose.pick_tense("present", "imperfect")
+    adjective = choose.adjective(place.noun, "predicative")
+    predicate = build_predicate(adjective, place.agreement, tense)
+    return place + build_phrase("where", "où") + clause(who, verb, tense) + predicate
+
+
+@register_construction(weight=4, in_short_corpus=True)
+def _two_clauses(choose: WordChooser) -> BilingualPhrase:
+    """The dog sleeps and the cat eats the fish. Le chien dort et le chat mange le poisson."""
+    tense = choose.pick_tense("present", "past", "future", "imperfect")
+    return join_clauses(choose, choose.pick((AND, BUT)), tense, tense)
+
+
+@register_construction(weight=4)
+def _two_verbs(choose: WordChooser) -> BilingualPhrase:
+    """The fox left the cave and crossed the river. Le renard a quitté la grotte et a traversé …"""
+    subject = choose.noun_phrase(("animal",), adjective_rate=0.2)
+    actions = [verb for verb in choose.lexicon.verbs["transitive"] if not verb.is_stative]
+    actions = [verb for verb in actions if "animal" in verb.subject_kinds]
+    first, second = choose.pick(actions), choose.pick(actions)
+    if first == second:
+        return _two_verbs(choose)
+    tense = choose.pick_tense("past", "past", "future")
+    one = choose.definite_object(first, subject.noun)
+    other = choose.definite_object(second, subject.noun, one.noun)
+    group = verb_group(second, tense, subject.agreement)
+    return clause(subject, first, tense, one) + build_phrase(*AND) + group + other
+
+
+@register_construction(weight=4)
+def _object_pronoun(choose: WordChooser) -> BilingualPhrase:
+    """The girl found the key and hid it. La fille a trouvé la clé et l'a cachée."""
+    first = choose.verb("transitive", "trouver chercher acheter voir")
+    infinitives = "cacher vendre nettoyer porter pousser soulever regarder"
+    second = choose.verb("transitive", infinitives)
+    items = {"fruit", "load", "belonging"}.intersection(second.object_kinds)
+    shared = tuple(kind for kind in first.object_kinds if kind in items)
+    if not shared:
+        return _object_pronoun(choose)
+    who = choose.noun_phrase(("person",), ("the", "the", "a", "this"))
+    thing = choose.noun_phrase(shared, ("the", "a"))
+    tense = choose.pick_tense("past", "past", "future", "present")
+    it = build_it_or_them_object(thing.agreement)
+    group = verb_group(second, tense, who.agreement, clitic=it)
+    return clause(who, first, tense, thing) + build_phrase(*AND) + group
+
+
+@register_construction(weight=3)
+def _left_in_peace(choose: WordChooser) -> BilingualPhrase:
+    """The hunter saw the goat but didn't follow it. … a vu la chèvre mais ne l'a pas suivie."""
+    first = choose.verb("transitive", "voir entendre chercher attendre")
+    infinitives = "suivre poursuivre réveiller aider effrayer caresser"
+    second = choose.verb("transitive", infinitives)
+    hunter = choose.noun_phrase(("person",), ("the", "the", "a", "this"))
+    prey = choose.noun_phrase(("animal",), ("the", "a"))
+    tense = choose.pick_tense("past", "past", "future")
+    it = build_it_or_them_object(prey.agreement)
+    group = verb_group(second, tense, hunter.agreement, "not", clitic=it)
+    return clause(hunter, first, tense, prey) + build_phrase(*BUT) + group
+
+
+@register_construction(weight=3)
+def _so_that_not(choose: WordChooser) -> BilingualPhrase:
+    """The box is so heavy that the donkey can't carry it. … que l'âne ne peut pas la porter."""
+    verb = choose.verb("transitive", "traverser gravir porter soulever pousser manger tirer")
+    noun = choose.noun(verb.object_kinds)
+    thing = choose.noun_phrase(noun, ("the", "this"), adjective_rate=0)
+    who = choose.noun_phrase(ANIMATE, adjective_rate=0.2)
+    adjective = choose.adjective(noun, "hindrance")
+    predicate = copula_clause(thing, adjective, "present", degree=build_phrase(*SO))
+    able = build_can_auxiliary(who.agreement.plural, False)
+    inner = infinitive_phrase(verb, "", build_it_or_them_object(thing.agreement))
+    return predicate + build_phrase("that", "que") + who + able + inner
+
+
+@register_construction(weight=3)
+def _reason(choose: WordChooser) -> BilingualPhrase:
+    """The girl is sad because the cat left. La fille est triste parce que le chat est parti."""
+    someone = choose.noun_phrase(("person",), ("the", "the", "this"))
+    names = ("sad", "happy", "worried", "angry", "nervous", "proud", "jealous", "impatient")
+    adjective = choose.pick([each for each in choose.lexicon.adjectives if each.en in names])
+    mood = copula_clause(someone, adjective, "imperfect")
+    return mood + build_phrase("because", "parce que") + random_clause(choose, "past")
+
+
+@register_construction(weight=3, in_short_corpus=True)
+def _condition(choose: WordChooser) -> BilingualPhrase:
+    """If the wolf comes back, the goat will hide. Si le loup revient, la chèvre se cachera."""
+    return build_phrase("if", "si") + join_clauses(choose, COMMA, "present", "future")
+
+
+@register_construction(weight=3)
+def _meanwhile(choose: WordChooser) -> BilingualPhrase:
+    """While the farmer was sleeping, the fox left. Pendant que le fermier dormait, …"""
+    return build_phrase("while", "pendant que") + join_clauses(choose, COMMA, "imperfect", "past")
+
+
+@register_construction(weight=3)
+def _whenever(choose: WordChooser) -> BilingualPhrase:
+    """When the dog sleeps, the cat dances. Quand le chien dort, le chat danse."""
+    when = build_phrase(*choose.pick((("when", "quand"), ("as soon as", "dès que"))))
+    return when + join_clauses(choose, COMMA, "present", "present")
+
+
+@register_construction(weight=4)
+def _reported(choose: WordChooser) -> BilingualPhrase:
+    """The raven says that the fox is clever. Le corbeau dit que le renard est rusé."""
+    verb = choose.verb("reporting")
+    who = choose.noun_phrase(verb.subject_kinds)
+    tense: Tense = "present"
+    if verb.is_stative:
+        tense = choose.pick_tense("present", "imperfect")
+    if choose.chance(0.5):
+        noun = choose.noun((*ANIMATE, "road", "water", "load", "fruit"), who.noun)
+        subject = choose.noun_phrase(noun, "the", adjective_rate=0)
+        inner = copula_clause(subject, choose.adjective(noun, "predicative"), tense)
+    else:
+        inner = random_clause(choose, "past" if tense == "present" else "imperfect")
+    return clause(who, verb, tense) + build_phrase("that", "que") + inner
+
+
+@register_construction(weight=3)
+def _before_doing(choose: WordChooser) -> BilingualPhrase:
+    """The fox rested before crossing the river. Le renard s'est reposé avant de traverser …"""
+    subject, verb, obj = choose.intended_action()
+    rest = choose.verb("intransitive")
+    tense = choose.pick_tense("past", "future")
+    before = build_phrase(*choose.pick((("before", "avant de"), ("without", "sans"))))
+    return clause(subject, rest, tense) + before + infinitive_phrase(verb, "-ing") + obj
+
+
+@register_construction(weight=3)
+def _in_order_to(choose: WordChooser) -> BilingualPhrase:
+    """The fox hid to watch the goat. Le renard s'est caché pour regarder la chèvre."""
+    subject, verb, obj = choose.intended_action()
+    way = choose.verb("intransitive", "revenir courir rester partir lever")
+    main = clause(subject, way, choose.pick_tense("past", "future"))
+    return main + POUR + infinitive_phrase(verb) + obj
+
+
+@register_construction(weight=5)
+def _tale(choose: WordChooser) -> BilingualPhrase:
+    """Yesterday, while the girl was singing, the cat left and the dog ran, but the hen was shy."""
+    background = build_phrase("while", "pendant que") + random_clause(choose, "imperfect")
+    events = join_clauses(choose, AND, "past", "past")
+    noun = choose.noun(ANIMATE)
+    someone = choose.noun_phrase(noun, ("the", "this"), adjective_rate=0)
+    end = copula_clause(someone, choose.adjective(noun, "predicative"), "imperfect")
+    commas = [build_phrase(*COMMA) for _ in range(3)]
+    start = choose.adverbial("time", "past") + commas[0] + background + commas[1]
+    return start + events + commas[2] + build_phrase(*BUT) + end
+
+
+@register_construction(weight=4)
+def _prophecy(choose: WordChooser) -> BilingualPhrase:
+    """The owl says that if the wolf comes back, the goat will hide and the dog will run."""
+    wise = choose.noun_phrase(ANIMATE, DEFINITE)
+    says = clause(wise, choose.verb("reporting"), "present") + build_phrase("that", "que")
+    future = join_clauses(choose, AND, "future", "future")
+    condition = build_phrase("if", "si") + random_clause(choose, "present")
+    return says + condition + build_phrase(*COMMA) + future

@@ -1,0 +1,407 @@
+"""Minimal pairs of sentences with an ambiguous "it".
+
+An event has a subject and an object, and either could be the antecedent of "it". A frame expresses
+the event and adds what is said of "it", once with a predicate that fits the subject, and once with
+one that fits the object. The two sentences differ in nothing else. Some pairs of noun and predicate
+are reserved: no sentence of the ordinary splits has both words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from seq2see.data.fables.complex_sentences import question_clause
+from seq2see.data.fables.lexicon import (
+    ADJECTIVES,
+    NOUN_KIND_GROUPS,
+    NOUNS,
+    VERBS,
+    Adjective,
+    FableLexicon,
+    Noun,
+    NounKinds,
+    Verb,
+    nouns_of_kinds,
+)
+from seq2see.data.fables.morphology import Gender, Tense
+from seq2see.data.fables.phrases import (
+    EMPTY_PHRASE,
+    AgreementFeatures,
+    BilingualPhrase,
+    Negation,
+    NounPhrase,
+    PronounRole,
+    build_could_not_auxiliary,
+    build_it_or_them_object,
+    build_it_or_they_subject,
+    build_noun_phrase,
+    build_phrase,
+    build_predicate,
+    build_words,
+    clause,
+    infinitive_phrase,
+    verb_group,
+)
+from seq2see.data.fables.simple_sentences import TOO, VERY
+from seq2see.data.fables.word_choice import WordChooser
+
+SO_MUCH = ("so", "tellement")
+BECAUSE = ("because", "parce que")
+MASKED = "…"
+"""Replaces the predicate in masked sentences."""
+Predicate = Adjective | Verb
+"""An adjective, or a verb of which "it" is the object."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransitiveEvent:
+    """An event with a subject, a transitive verb and a direct object."""
+
+    choose: WordChooser
+    subject: NounPhrase
+    verb: Verb
+    direct_object: NounPhrase
+
+    def to_clause(self, tense: Tense, negation: Negation = "") -> BilingualPhrase:
+        """Return the event as a clause."""
+        return clause(self.subject, self.verb, tense, self.direct_object, negation)
+
+
+EventClauseBuilder = Callable[[TransitiveEvent], BilingualPhrase]
+
+
+@dataclass(frozen=True, slots=True)
+class PronounFrame:
+    """A construction: a clause that expresses the event, a conjunction, and a clause with "it"."""
+
+    name: str
+    build_event_clause: EventClauseBuilder
+    conjunction: tuple[str, str]
+    tense: Tense
+    degree: tuple[str, str] | None
+    verbs: tuple[Verb, ...]
+    in_short_corpus: bool
+    it_is_object: bool
+    """Whether "it" is the object of another verb."""
+
+    def build_it_clause(self, gender: Gender, predicate: Adjective | None) -> BilingualPhrase:
+        """Return "it was too tired"; if masked, "it was too …" and "il …"."""
+        it = build_it_or_they_subject(AgreementFeatures(gender))
+        adverb = build_phrase(*self.degree) if self.degree else EMPTY_PHRASE
+        if predicate:
+            phrase = build_predicate(predicate, it.agreement, self.tense, degree=adverb)
+            en = (*phrase.en[:-1], phrase.en[-1]._replace(role="predicate"))
+            return it + BilingualPhrase(en, phrase.fr)
+        be = "is" if self.tense == "present" else "was"
+        return it + BilingualPhrase(build_words(be) + adverb.en) + build_phrase(MASKED, MASKED)
+
+
+PRONOUN_FRAMES: list[PronounFrame] = []
+"""All frames, in the order of their definition, which is part of the corpus."""
+
+
+def _transitive_verbs(infinitives: str) -> tuple[Verb, ...]:
+    return tuple(v for v in VERBS["transitive"] if v.fr.infinitive in infinitives.split())
+
+
+HINDERED_VERBS = _transitive_verbs(
+    "traverser gravir entrer explorer porter soulever pousser tirer manger goûter voler"
+)
+"""Actions that may fail because of a property of the subject or the object."""
+CARE_VERBS = _transitive_verbs("nourrir caresser brosser gronder")
+MAINTENANCE_VERBS = _transitive_verbs("peindre réparer balayer construire décorer")
+
+
+def register_frame(
+    conjunction: tuple[str, str] = BECAUSE,
+    tense: Tense = "imperfect",
+    degree: tuple[str, str] | None = TOO,
+    verbs: tuple[Verb, ...] = HINDERED_VERBS,
+    in_short_corpus: bool = False,
+    it_is_object: bool = False,
+) -> Callable[[EventClauseBuilder], EventClauseBuilder]:
+    """Return a decorator that adds a function to `PRONOUN_FRAMES`."""
+
+    def register(build: EventClauseBuilder) -> EventClauseBuilder:
+        name = build.__name__.removeprefix("_")
+        options = (conjunction, tense, degree, verbs, in_short_corpus, it_is_object)
+        PRONOUN_FRAMES.append(PronounFrame(name, build, *options))
+        return build
+
+    return register
+
+
+@register_frame(in_short_corpus=True)
+def _because_it_was(event: TransitiveEvent) -> BilingualPhrase:
+    """The animal didn't cross the street because it was too tired."""
+    return event.to_clause("past", "not")
+
+
+@register_frame(tense="present", in_short_corpus=True)
+def _because_it_is(event: TransitiveEvent) -> BilingualPhrase:
+    """The animal doesn't cross the street because it is too tired."""
+    return event.to_clause("present", "not")
+
+
+@register_frame((".", "."), in_short_corpus=True)
+def _two_sentences(event: TransitiveEvent) -> BilingualPhrase:
+    """The animal didn't cross the street. It was too tired."""
+    return event.to_clause("past", "not")
+
+
+@register_frame((", but", ", mais"), in_short_corpus=True)
+def _tried(event: TransitiveEvent) -> BilingualPhrase:
+    """The animal tried to cross the street, but it was too tired."""
+    trying = next(verb for verb in VERBS["infinitive"] if verb.en == "try")
+    action = infinitive_phrase(event.verb) + event.direct_object
+    return clause(event.subject, trying, "past", action)
+
+
+@register_frame(degree=SO_MUCH)
+def _could_not_because(event: TransitiveEvent) -> BilingualPhrase:
+    """The animal couldn't cross the street because it was so tired."""
+    able = build_could_not_auxiliary(plural=False)
+    return event.subject + able + infinitive_phrase(event.verb, "") + event.direct_object
+
+
+@register_frame(("if", "si"), "present")
+def _if_it_is(event: TransitiveEvent) -> BilingualPhrase:
+    """The animal won't cross the street if it is too tired."""
+    return event.to_clause("future", "not")
+
+
+@register_frame(("when", "quand"), "present", degree=None)
+def _never_when(event: TransitiveEvent) -> BilingualPhrase:
+    """The animal never crosses the street when it is tired."""
+    return event.to_clause("present", "never")
+
+
+@register_frame(("even though", "même si"), degree=VERY)
+def _even_though(event: TransitiveEvent) -> BilingualPhrase:
+    """The animal crossed the street even though it was very tired."""
+    return event.to_clause("past")
+
+
+@register_frame(in_short_corpus=True)
+def _question(event: TransitiveEvent) -> BilingualPhrase:
+    """Why didn't the animal cross the street? Because it was too tired."""
+    question = question_clause(event.subject, event.verb, "past", "not") + event.direct_object
+    return build_phrase("why", "pourquoi est-ce que") + question + build_phrase("?", "?")
+
+
+@register_frame()
+def _hearsay(event: TransitiveEvent) -> BilingualPhrase:
+    """The farmer says that the animal didn't cross the street because it was too tired."""
+    says = event.choose.verb("reporting")
+    who = event.choose.noun_phrase(("person",), ("the", "my"), adjective_rate=0)
+    return clause(who, says, "present", build_phrase("that", "que")) + event.to_clause(
+        "past", "not"
+    )
+
+
+@register_frame(verbs=_transitive_verbs("éviter quitter contourner"))
+def _avoided(event: TransitiveEvent) -> BilingualPhrase:
+    """The animal avoided the street because it was too tired."""
+    return event.to_clause("past")
+
+
+@register_frame(degree=VERY)
+def _dated_reason(event: TransitiveEvent) -> BilingualPhrase:
+    """Yesterday, the animal didn't cross the street because it was very tired."""
+    when = event.choose.adverbial("time", "past")
+    return when + build_phrase(",", ",") + event.to_clause("past", "not")
+
+
+@register_frame(verbs=_transitive_verbs("traverser gravir"))
+def _turned_round(event: TransitiveEvent) -> BilingualPhrase:
+    """The street frightened the animal because it was too wide."""
+    return clause(event.direct_object, event.choose.verb("obstructing"), "past", event.subject)
+
+
+@register_frame(verbs=VERBS["staying"], it_is_object=True)
+def _while_someone(event: TransitiveEvent) -> BilingualPhrase:
+    """The dog was waiting in front of the house because the girl was feeding it."""
+    return event.to_clause("imperfect")
+
+
+@register_frame((", but", ", mais"))
+def _meanwhile_tried(event: TransitiveEvent) -> BilingualPhrase:
+    """While the girl was singing, the animal tried to cross the street, but it was too tired."""
+    choose = event.choose
+    verbs = choose.lexicon.verbs["intransitive"]
+    action = choose.pick([verb for verb in verbs if not verb.is_momentary])
+    who = choose.noun_phrase(("person",), "the", adjective_rate=0.4)
+    start = build_phrase("while", "pendant que") + clause(who, action, "imperfect")
+    return start + build_phrase(",", ",") + _tried(event)
+
+
+TEXTBOOK_PAIRS = (("animal", "tired"), ("street", "wide"))
+"""Nouns and predicates of the textbook sentences; they are never reserved."""
+CONTRADICTING_ADJECTIVES = frozenset(
+    {"sweet", "fresh", "ripe", "juicy", "sunny", "strong", "brave", "quiet", "solid", "good"}
+)
+"""Adjectives that would contradict a hindrance: a brave dove is not too afraid."""
+DECISIVE_RATE = 0.85
+"""Probability that the candidates are chosen to differ in gender."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceDraft:
+    """A sentence with the name of its construction."""
+
+    name: str
+    phrase: BilingualPhrase
+
+
+@dataclass(frozen=True, slots=True)
+class MinimalPairSentence(SentenceDraft):
+    """One sentence of a minimal pair, which can be built again with another pronoun."""
+
+    build: Callable[[Gender, Predicate | None], BilingualPhrase]
+    """Returns the sentence for a gender of "it" and a predicate; None masks the predicate."""
+    gender: Gender
+    predicate: Predicate
+    antecedent: PronounRole
+    """The role of the noun that "it" refers to."""
+    is_decisive: bool
+    """Whether the French pronoun would differ for the other candidate."""
+
+    def rebuild(self, correct: bool, masked: bool = False) -> BilingualPhrase:
+        """Return the sentence with the correct or the wrong pronoun, optionally masked."""
+        other: Gender = "f" if self.gender == "m" else "m"
+        return self.build(self.gender if correct else other, None if masked else self.predicate)
+
+
+def is_reserved_noun_adjective_pair(noun: Noun, adjective: Adjective) -> bool:
+    """Return whether noun and predicate occur together only in `load_unseen_pronoun_cases`."""
+    if not (adjective.is_hindrance and adjective.fits_noun(noun)):
+        return False
+    if (noun.en, adjective.en) in TEXTBOOK_PAIRS:
+        return False
+    # Neighbors in the tables differ in gender or in kind; both of them are reserved, or neither.
+    return (NOUNS.index(noun) // 2 + 3 * (ADJECTIVES.index(adjective) // 2)) % 7 == 4
+
+
+@cache
+def list_noun_hindrance_pairs(
+    lexicon: FableLexicon, kinds: NounKinds, reserved: bool
+) -> tuple[tuple[Noun, Adjective], ...]:
+    """Return the pairs of a noun of the given kinds and a hindrance that fits it."""
+    return tuple(
+        (noun, adjective)
+        for noun in nouns_of_kinds(lexicon, kinds)
+        for adjective in lexicon.adjectives
+        if adjective.is_hindrance
+        and adjective.fits_noun(noun)
+        and is_reserved_noun_adjective_pair(noun, adjective) == reserved
+    )
+
+
+def generate_pronoun_minimal_pair(
+    choose: WordChooser, short: bool = False, unseen: bool = False
+) -> tuple[MinimalPairSentence, MinimalPairSentence]:
+    """Return two sentences that differ only in the predicate of "it".
+
+    With `unseen`, noun and predicate are reserved pairs.
+    """
+    frames = [each for each in PRONOUN_FRAMES if each.in_short_corpus or not short]
+    frame = choose.pick([each for each in frames if not (unseen and each.it_is_object)])
+    verb = choose.pick(_available_verbs(choose.lexicon, frame, unseen))
+    subject, obj = _choose_candidates(choose, verb, unseen)
+    subject_phrase = _neutral_noun_phrase(choose, subject[0], "subject")
+    object_phrase = _neutral_noun_phrase(choose, obj[0], "object")
+    event = TransitiveEvent(choose, subject_phrase, verb, object_phrase)
+    if not frame.it_is_object:
+        return _build_minimal_pair(frame, event, subject[1], obj[1])
+    maintenance = [each for each in MAINTENANCE_VERBS if obj[0].kind in each.object_kinds]
+    return _build_minimal_pair(frame, event, choose.pick(CARE_VERBS), choose.pick(maintenance))
+
+
+def _build_minimal_pair(
+    frame: PronounFrame,
+    event: TransitiveEvent,
+    subject_predicate: Predicate,
+    object_predicate: Predicate,
+) -> tuple[MinimalPairSentence, MinimalPairSentence]:
+    """Fill a frame with a predicate of the subject, and with one of the object."""
+    who = EMPTY_PHRASE
+    if frame.it_is_object:
+        who = event.choose.noun_phrase(("person",), "the", plural=False, adjective_rate=0.2)
+    main = frame.build_event_clause(event)
+
+    @cache  # both sentences share their masked forms
+    def build(gender: Gender, predicate: Predicate | None) -> BilingualPhrase:
+        # each full stop needs its own alignment key, because a text may have two sentences
+        start, full_stop = main + build_phrase(*frame.conjunction), build_phrase(".", ".")
+        if frame.it_is_object:
+            assert not isinstance(predicate, Adjective)
+            return start + who + _build_it_object(gender, predicate) + full_stop
+        assert not isinstance(predicate, Verb)
+        return start + frame.build_it_clause(gender, predicate) + full_stop
+
+    def build_item(
+        antecedent: PronounRole, gender: Gender, predicate: Predicate
+    ) -> MinimalPairSentence:
+        phrase = build(gender, predicate)
+        item = (build, gender, predicate, antecedent, genders[0] != genders[1])
+        return MinimalPairSentence(frame.name, phrase, *item)
+
+    genders = event.subject.agreement.gender, event.direct_object.agreement.gender
+    subject_item = build_item("subject", genders[0], subject_predicate)
+    return subject_item, build_item("object", genders[1], object_predicate)
+
+
+def _build_it_object(gender: Gender, verb: Verb | None) -> BilingualPhrase:
+    """Return "was feeding it"; if masked, "was … it" and "le …"."""
+    it = build_it_or_them_object(AgreementFeatures(gender))
+    if verb:
+        group = verb_group(verb, "imperfect", AgreementFeatures("m"), clitic=it)
+        auxiliary, form, pronoun = group.en
+        return BilingualPhrase((auxiliary, form._replace(role="predicate"), pronoun), group.fr)
+    masked = build_phrase(MASKED, MASKED)
+    return BilingualPhrase(build_words("was") + masked.en + it.en, it.fr + masked.fr)
+
+
+def build_textbook_minimal_pair(
+    choose: WordChooser,
+) -> tuple[MinimalPairSentence, MinimalPairSentence]:
+    """Return the textbook sentences: "The animal didn't cross the street because it was too …"."""
+    animal, street = (next(n for n in NOUNS if n.en == name) for name, _ in TEXTBOOK_PAIRS)
+    tired, wide = (next(a for a in ADJECTIVES if a.en == name) for _, name in TEXTBOOK_PAIRS)
+    cross = next(verb for verb in VERBS["transitive"] if verb.en == "cross")
+    subject = build_noun_phrase("the", animal, role="subject")
+    event = TransitiveEvent(choose, subject, cross, build_noun_phrase("the", street, role="object"))
+    return _build_minimal_pair(PRONOUN_FRAMES[0], event, tired, wide)
+
+
+def _available_verbs(lexicon: FableLexicon, frame: PronounFrame, unseen: bool) -> list[Verb]:
+    """Return the verbs of a frame that are in the lexicon and have candidate objects."""
+    missing = set(VERBS["transitive"]).difference(lexicon.verbs["transitive"])
+    verbs = [verb for verb in frame.verbs if verb not in missing]
+    return [verb for verb in verbs if list_noun_hindrance_pairs(lexicon, verb.object_kinds, unseen)]
+
+
+def _choose_candidates(
+    choose: WordChooser, verb: Verb, unseen: bool
+) -> tuple[tuple[Noun, Adjective], tuple[Noun, Adjective]]:
+    """Choose a subject and an object, each with a predicate that fits it."""
+    objects = list_noun_hindrance_pairs(choose.lexicon, verb.object_kinds, unseen)
+    animate = NOUN_KIND_GROUPS["animate"]
+    obj = choose.pick([each for each in objects if each[0].kind not in animate])
+    subjects = list_noun_hindrance_pairs(choose.lexicon, ("animal",), unseen)
+    if choose.chance(DECISIVE_RATE) or unseen:
+        subjects = tuple(each for each in subjects if each[0].gender != obj[0].gender)
+    if obj[0].kind in NOUN_KIND_GROUPS["food"]:  # being hungry is no reason not to eat
+        subjects = tuple(each for each in subjects if each[1].en != "hungry")
+    return choose.pick(subjects), obj
+
+
+def _neutral_noun_phrase(choose: WordChooser, noun: Noun, role: PronounRole) -> NounPhrase:
+    """Return a noun phrase whose adjective does not hint at the antecedent."""
+    fitting = [a for a in choose.lexicon.adjectives if a.fits_noun(noun) and not a.is_hindrance]
+    fitting = [adjective for adjective in fitting if adjective.en not in CONTRADICTING_ADJECTIVES]
+    adjectives = (choose.pick(fitting),) if fitting and choose.chance(0.25) else ()
+    determiner = choose.pick(("the", "the", "the", "the", "this", "my"))
+    return build_noun_phrase(determiner, noun, adjectives, role=role)

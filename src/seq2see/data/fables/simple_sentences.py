@@ -1,0 +1,414 @@
+"""Constructions of one clause: statements and descriptions.
+
+A construction is a function that builds a sentence; its docstring is an example. Its name without
+the underscore is stored with the sentences, and its position in the list is part of the corpus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from seq2see.data.fables import morphology
+from seq2see.data.fables.lexicon import BE_VERB, NUMBERS, VERBS, nouns_of_kinds
+from seq2see.data.fables.morphology import Person
+from seq2see.data.fables.phrases import (
+    EMPTY_PHRASE,
+    AlignmentKey,
+    BilingualPhrase,
+    build_adjective,
+    build_can_auxiliary,
+    build_comparative_with_than,
+    build_could_not_auxiliary,
+    build_first_or_second_person_pronoun,
+    build_noun_phrase,
+    build_phrase,
+    build_words,
+    clause,
+    coordinate_noun_phrases,
+    copula_clause,
+    infinitive_phrase,
+    verb_group,
+)
+from seq2see.data.fables.word_choice import ANIMATE, DEFINITE, WordChooser
+
+SentenceBuilder = Callable[[WordChooser], BilingualPhrase]
+
+
+@dataclass(frozen=True, slots=True)
+class Construction:
+    """A kind of sentence, with the function that builds it."""
+
+    name: str
+    build_words: SentenceBuilder
+    weight: int
+    """Relative frequency."""
+    in_short_corpus: bool
+    mark: str
+
+    def build(self, choose: WordChooser) -> BilingualPhrase:
+        """Return a sentence with its final mark."""
+        return self.build_words(choose) + build_phrase(self.mark, self.mark)
+
+
+CONSTRUCTIONS: list[Construction] = []
+"""All constructions, in the order in which the modules register them."""
+
+
+def register_construction(
+    weight: int = 3, in_short_corpus: bool = False, mark: str = "."
+) -> Callable[[SentenceBuilder], SentenceBuilder]:
+    """Return a decorator that adds a function to `CONSTRUCTIONS`."""
+
+    def register(build: SentenceBuilder) -> SentenceBuilder:
+        name = build.__name__.removeprefix("_")
+        CONSTRUCTIONS.append(Construction(name, build, weight, in_short_corpus, mark))
+        return build
+
+    return register
+
+
+@register_construction(weight=4, in_short_corpus=True)
+def _intransitive(choose: WordChooser) -> BilingualPhrase:
+    """The mouse was sleeping near the bridge. La souris dormait près du pont."""
+    verb = choose.verb("intransitive")
+    tense = choose.tense(verb)
+    where = choose.optional_location(verb, 0.6)
+    has_no_time = verb.is_stative or choose.chance(0.6)
+    when = EMPTY_PHRASE if has_no_time else choose.adverbial("time", tense)
+    return clause(choose.noun_phrase(verb.subject_kinds), verb, tense) + where + when
+
+
+@register_construction()
+def _manner(choose: WordChooser) -> BilingualPhrase:
+    """The goat walks slowly. La chèvre marche lentement."""
+    verb = choose.verb("intransitive", "courir marcher travailler nager respirer danser")
+    how = choose.adverbial("manner")
+    return clause(choose.noun_phrase(ANIMATE, adjective_rate=0.5), verb, choose.tense(verb)) + how
+
+
+@register_construction(weight=7, in_short_corpus=True)
+def _transitive(choose: WordChooser) -> BilingualPhrase:
+    """The fox crossed the deep river. Le renard a traversé la rivière profonde."""
+    subject, verb, obj = choose.transitive_action()
+    return clause(subject, verb, choose.tense(verb), obj)
+
+
+@register_construction(weight=4)
+def _dated(choose: WordChooser) -> BilingualPhrase:
+    """Yesterday, the fox crossed the river. Hier, le renard a traversé la rivière."""
+    subject, verb, obj = choose.transitive_action()
+    tense = "present" if verb.is_stative else choose.tense(verb)
+    comma = build_phrase(",", ",")
+    return choose.adverbial("time", tense) + comma + clause(subject, verb, tense, obj)
+
+
+@register_construction(weight=5, in_short_corpus=True)
+def _negated(choose: WordChooser) -> BilingualPhrase:
+    """The fox didn't cross the river. Le renard n'a pas traversé la rivière."""
+    subject, verb, _ = choose.transitive_action()
+    obj = choose.definite_object(verb, subject.noun)
+    return clause(subject, verb, choose.tense(verb), obj, "not")
+
+
+@register_construction(in_short_corpus=True)
+def _never(choose: WordChooser) -> BilingualPhrase:
+    """The fox has never crossed the river. Le renard n'a jamais traversé la rivière."""
+    subject, verb, _ = choose.transitive_action()
+    tense = choose.present_or(verb, "present", "perfect", "future")
+    return clause(subject, verb, tense, choose.definite_object(verb, subject.noun), "never")
+
+
+@register_construction()
+def _no_longer(choose: WordChooser) -> BilingualPhrase:
+    """The fox no longer sleeps in the cave. Le renard ne dort plus dans la grotte."""
+    tense = choose.pick_tense("present", "present", "future")
+    if choose.chance(0.5):
+        infinitives = "jouer parler obéir traverser visiter nourrir habiter"
+        verb = choose.verb("transitive", infinitives)
+        subject, obj = choose.noun_phrase(verb.subject_kinds), choose.definite_object(verb)
+        return clause(subject, verb, tense, obj, "no longer")
+    verb = choose.verb("intransitive", "dormir courir chanter travailler danser nager")
+    subject = choose.noun_phrase(verb.subject_kinds)
+    return clause(subject, verb, tense, negation="no longer") + choose.location()
+
+
+@register_construction()
+def _nothing(choose: WordChooser) -> BilingualPhrase:
+    """The fox saw nothing in the cave. Le renard n'a rien vu dans la grotte."""
+    verb = choose.verb("transitive", "voir manger trouver entendre acheter cacher voler")
+    where = choose.location() if choose.chance(0.6) else EMPTY_PHRASE
+    tense = choose.pick_tense("past", "past", "future", "present")
+    subject = choose.noun_phrase(verb.subject_kinds)
+    return clause(subject, verb, tense, negation="nothing") + where
+
+
+@register_construction(weight=4)
+def _frequency(choose: WordChooser) -> BilingualPhrase:
+    """The fox has already crossed the river. Le renard a déjà traversé la rivière."""
+    subject, verb, obj = choose.transitive_action()
+    tense = choose.present_or(verb, "present", "perfect", "future")
+    return clause(subject, verb, tense, obj, adverb=choose.adverbial("frequency", tense))
+
+
+@register_construction(in_short_corpus=True)
+def _counted(choose: WordChooser) -> BilingualPhrase:
+    """Five little birds were sleeping. Cinq petits oiseaux dormaient."""
+    verb = choose.verb("intransitive")
+    determiners = (*NUMBERS, "many", "several")
+    subject = choose.noun_phrase(verb.subject_kinds, determiners, True, adjective_rate=0.5)
+    where = choose.optional_location(verb, 0.6)
+    return clause(subject, verb, choose.tense(verb)) + where
+
+
+@register_construction(weight=2)
+def _everyone(choose: WordChooser) -> BilingualPhrase:
+    """All the goats are sleeping. Toutes les chèvres dorment."""
+    noun = choose.noun(ANIMATE)
+    plural = choose.chance(0.6)
+    subject = choose.noun_phrase(noun, "all" if plural else "every", plural, adjective_rate=0.2)
+    verb = choose.verb("intransitive")
+    return clause(subject, verb, choose.tense(verb))
+
+
+@register_construction(in_short_corpus=True)
+def _pair_of_subjects(choose: WordChooser) -> BilingualPhrase:
+    """The goat and the frog arrived. La chèvre et la grenouille sont arrivées."""
+    first = choose.noun_phrase(ANIMATE, plural=False)
+    second = choose.noun_phrase(ANIMATE, plural=False, exclude=[first.noun])
+    verb = choose.verb("intransitive")
+    where = choose.optional_location(verb, 0.5)
+    return clause(coordinate_noun_phrases(first, second), verb, choose.tense(verb)) + where
+
+
+@register_construction(weight=4)
+def _wanting(choose: WordChooser) -> BilingualPhrase:
+    """The fox tried to cross the street. Le renard a essayé de traverser la rue."""
+    subject, verb, obj = choose.intended_action()
+    main_verb = choose.verb("infinitive")
+    tense = choose.pick_tense("present", main_verb.past_tense, "future")
+    group = verb_group(main_verb, tense, subject.agreement, choose.negation(0.3))
+    return subject + group + infinitive_phrase(verb) + obj
+
+
+@register_construction(weight=4)
+def _ability(choose: WordChooser) -> BilingualPhrase:
+    """The fox can't cross the street. Le renard ne peut pas traverser la rue."""
+    subject, verb, obj = choose.intended_action()
+    plural = subject.agreement.plural
+    can, cannot = build_can_auxiliary(plural, True), build_can_auxiliary(plural, False)
+    auxiliary = choose.pick((can, cannot, build_could_not_auxiliary(plural)))
+    return subject + auxiliary + infinitive_phrase(verb, "") + obj
+
+
+@register_construction(weight=4)
+def _giving(choose: WordChooser) -> BilingualPhrase:
+    """The girl gives an apple to the horse. La fille donne une pomme au cheval."""
+    verb = choose.verb("giving")
+    giver = choose.noun_phrase(verb.subject_kinds)
+    gift = choose.noun_phrase(verb.object_kinds, ("the", "a", "my", "this"))
+    receiver = choose.noun_phrase(ANIMATE, ("the", "a", "my"), exclude=[giver.noun])
+    without_particles = replace(verb, en_particle="", fr_particle="")
+    group = verb_group(without_particles, choose.tense(verb), giver.agreement)
+    return giver + group + gift + build_phrase(verb.en_particle, verb.fr_particle) + receiver
+
+
+PASSIVE_VERBS = (
+    "trouver porter pousser aider remercier saluer mordre réveiller inviter protéger consoler "
+    "gronder nourrir caresser brosser acheter vendre cacher nettoyer peindre réparer balayer "
+    "construire décorer ouvrir fermer dessiner garder poursuivre effrayer admirer voler"
+)
+
+
+@register_construction(weight=3)
+def _passive(choose: WordChooser) -> BilingualPhrase:
+    """The mouse was found by the cat. La souris a été trouvée par le chat."""
+    verb = choose.verb("transitive", PASSIVE_VERBS)
+    agent = choose.noun_phrase(verb.subject_kinds)
+    victim = choose.noun_phrase(verb.object_kinds, exclude=[agent.noun])
+    tense = choose.pick_tense("past", "future")
+    agreement = victim.agreement
+    form = morphology.inflect_participle(verb.fr.participle, agreement.gender, agreement.plural)
+    participle = build_phrase(verb.en_participle, form)
+    be = verb_group(BE_VERB, tense, agreement, choose.negation(0.2))
+    return victim + be + participle + build_phrase("by", "par") + agent
+
+
+@register_construction(weight=4)
+def _first_person(choose: WordChooser) -> BilingualPhrase:
+    """I saw my horse near the bridge. J'ai vu mon cheval près du pont."""
+    person: Person = choose.pick(("I", "I", "we"))
+    infinitives = "voir chercher trouver regarder suivre porter dessiner acheter"
+    verb = choose.verb("transitive", infinitives)
+    mine = "my" if person == "I" else "our"
+    determiner = choose.pick((mine, "the", *NUMBERS[:4], "a", "this"))
+    plural = True if determiner in NUMBERS else None
+    obj = choose.noun_phrase(verb.object_kinds, determiner, plural)
+    where = choose.location(obj.noun) if choose.chance(0.4) else EMPTY_PHRASE
+    negation = choose.negation(0.3) if determiner in {"the", "this", "my", "our"} else ""
+    tense = choose.pick_tense("present", "past", "past", "future")
+    subject = build_first_or_second_person_pronoun(person)
+    return clause(subject, verb, tense, obj, negation) + where
+
+
+@register_construction(weight=4)
+def _ownership(choose: WordChooser) -> BilingualPhrase:
+    """The princess lost her crown. La princesse a perdu sa couronne."""
+    verb = choose.verb("transitive", "chercher perdre trouver cacher vendre porter toucher")
+    owner = choose.noun_phrase(verb.subject_kinds)
+    assert owner.noun is not None
+    own = "its" if owner.noun.kind == "animal" else "her" if owner.noun.gender == "f" else "his"
+    own = "their" if owner.agreement.plural else own
+    kinds = tuple(kind for kind in verb.object_kinds if kind in {"load", "belonging"})
+    thing = choose.noun_phrase(kinds, own, exclude=[owner.noun])
+    return clause(owner, verb, choose.tense(verb), thing)
+
+
+@register_construction(weight=5, in_short_corpus=True)
+def _property_of(choose: WordChooser) -> BilingualPhrase:
+    """The river was very deep. La rivière était très profonde."""
+    nouns = [noun for noun in choose.lexicon.nouns if noun.kind not in {"part", "opening"}]
+    noun = choose.pick(nouns)
+    subject = choose.noun_phrase(noun, DEFINITE, adjective_rate=0)
+    adjective = choose.adjective(noun, "predicative")
+    negation = choose.negation(0.25)
+    degrees = (VERY, TOO) if adjective.is_hindrance else (VERY,)
+    degree = build_phrase(*choose.pick(degrees))
+    if negation or choose.chance(0.4):
+        degree = EMPTY_PHRASE
+    tense = choose.pick_tense("present", "imperfect", "future")
+    return copula_clause(subject, adjective, tense, negation, degree)
+
+
+VERY, TOO, SO = ("very", "très"), ("too", "trop"), ("so", "si")
+COMPARED_KINDS = ("animal", "person", "road", "water", "height", "building", "load")
+
+
+@register_construction(weight=4, in_short_corpus=True)
+def _comparison(choose: WordChooser) -> BilingualPhrase:
+    """The street is wider than the path. La rue est plus large que le chemin."""
+    noun = choose.noun(COMPARED_KINDS)
+    subject = choose.noun_phrase(noun, ("the", "this", "my"), adjective_rate=0)
+    determiners = ("the", "this", "my")
+    other = choose.noun_phrase((noun.kind,), determiners, adjective_rate=0.1, exclude=[noun])
+    verb = verb_group(BE_VERB, choose.pick_tense("present", "imperfect"), subject.agreement)
+    adjective = choose.adjective(noun, "comparable")
+    adverb = choose.pick(("plus", "plus", "moins", "aussi"))
+    comparative = build_comparative_with_than(adverb, adjective, subject.agreement)
+    return subject + verb + comparative + other
+
+
+@register_construction()
+def _superlative(choose: WordChooser) -> BilingualPhrase:
+    """The lion is the strongest animal in the forest. … l'animal le plus fort de la forêt."""
+    animal, *others = nouns_of_kinds(choose.lexicon, ("animal",))
+    adjective = choose.adjective(animal, "comparable")
+    if adjective.precedes_noun:
+        return _superlative(choose)
+    quality = build_phrase(morphology.inflect_superlative(adjective.en), f"le plus {adjective.fr}")
+    kind = build_noun_phrase("the", animal)
+    subject = choose.noun_phrase(choose.pick(others), "the", plural=False, adjective_rate=0)
+    predicate = BilingualPhrase(kind.en[:1] + quality.en + kind.en[1:], kind.fr + quality.fr)
+    verb = verb_group(BE_VERB, "present", subject.agreement)
+    there = choose.noun_phrase(("land",), "the", plural=False)
+    return subject + verb + predicate + build_phrase("in", "de") + there
+
+
+@register_construction(weight=4)
+def _partitive(choose: WordChooser) -> BilingualPhrase:
+    """The girl is eating some bread. La fille mange du pain."""
+    verb = choose.verb("transitive", "manger acheter vendre")
+    food = build_noun_phrase("some", choose.noun(("provision",)))
+    tense = choose.tense(verb)
+    where = choose.location() if choose.chance(0.4) else EMPTY_PHRASE
+    when = choose.adverbial("time", tense) if choose.chance(0.4) else EMPTY_PHRASE
+    return clause(choose.noun_phrase(verb.subject_kinds), verb, tense, food) + where + when
+
+
+@register_construction()
+def _none(choose: WordChooser) -> BilingualPhrase:
+    """The girl doesn't eat any bread. La fille ne mange pas de pain."""
+    verb = choose.verb("transitive", "manger acheter vendre")
+    food = build_noun_phrase("any", choose.noun(("fruit", "dish")), plural=True)
+    if choose.chance(0.5):
+        food = build_noun_phrase("any", choose.noun(("provision",)))
+    subject = choose.noun_phrase(verb.subject_kinds)
+    return clause(subject, verb, choose.pick_tense("present", "past"), food, "not")
+
+
+DRINKS = (
+    ("water", "de la", "eau"),
+    ("milk", "de le", "lait"),
+    ("tea", "de le", "thé"),
+    ("lemonade", "de la", "limonade"),
+    ("wine", "de le", "vin"),
+)
+
+
+@register_construction(weight=2)
+def _drinking(choose: WordChooser) -> BilingualPhrase:
+    """The cat drinks some milk. Le chat boit du lait."""
+    en, article, fr = choose.pick(DRINKS)
+    negation = choose.negation(0.4)
+    determiner = build_phrase("any", "de") if negation else build_phrase("some", article)
+    (verb,) = VERBS["drinking"]
+    tense = choose.tense(verb)
+    when = choose.adverbial("time", tense) if choose.chance(0.4) else EMPTY_PHRASE
+    drink = determiner + build_phrase(en, fr)
+    return clause(choose.noun_phrase(ANIMATE), verb, tense, drink, negation) + when
+
+
+@register_construction(weight=4, in_short_corpus=True)
+def _existence(choose: WordChooser) -> BilingualPhrase:
+    """There are three foxes in the old barn. Il y a trois renards dans la vieille grange."""
+    determiner = choose.pick(("a", "a", *NUMBERS, "many", "several"))
+    noun = choose.noun((*ANIMATE, "load", "belonging"))
+    thing = choose.noun_phrase(noun, determiner, plural=determiner != "a")
+    now, then = ("are", "were") if thing.agreement.plural else ("is", "was")
+    en, fr = choose.pick(((now, "il y a"), (then, "il y avait")))
+    return build_phrase(f"there {en}", fr) + thing + choose.location(noun)
+
+
+@register_construction(weight=2)
+def _absence(choose: WordChooser) -> BilingualPhrase:
+    """There is no bread in the house. Il n'y a pas de pain dans la maison."""
+    en, fr = choose.pick((("there is", "a"), ("there was", "avait")))
+    be, negation = AlignmentKey(), AlignmentKey()
+    french = build_words("il", be) + build_words("ne", negation)
+    french += build_words(f"y {fr}", be) + build_words("pas de", negation)
+    there = BilingualPhrase(build_words(en, be) + build_words("no", negation), french)
+    noun = choose.noun(("provision",))
+    return there + build_phrase(noun.en, noun.fr) + choose.location()
+
+
+@register_construction()
+def _feature(choose: WordChooser) -> BilingualPhrase:
+    """The fox has a long tail. Le renard a une longue queue."""
+    owner = choose.noun_phrase(("animal",), ("the", "this", "my"), False, adjective_rate=0.1)
+    part = choose.noun(("part",))
+    detail = build_noun_phrase("a", part, (choose.adjective(part),))
+    (have,) = VERBS["having"]
+    return clause(owner, have, choose.pick_tense("present", "imperfect"), detail)
+
+
+@register_construction()
+def _identity(choose: WordChooser) -> BilingualPhrase:
+    """This is my old house. C'est ma vieille maison."""
+    kinds = (*ANIMATE, "building", "load", "belonging")
+    thing = choose.noun_phrase(kinds, ("the", "a", "my"), plural=False, adjective_rate=0.6)
+    en, fr = choose.pick((("is", "est"), ("was", "était")))
+    return build_phrase("this", "ce") + build_phrase(en, fr) + thing
+
+
+@register_construction()
+def _pair_of_adjectives(choose: WordChooser) -> BilingualPhrase:
+    """The goats are tired but happy. Les chèvres sont fatiguées mais heureuses."""
+    noun = choose.noun(ANIMATE)
+    subject = choose.noun_phrase(noun, ("the", "this", "my"), adjective_rate=0)
+    first, second = choose.adjective(noun, "comparable"), choose.adjective(noun, "comparable")
+    if first == second or first.precedes_noun or second.precedes_noun:
+        return _pair_of_adjectives(choose)
+    are_alike = first.is_hindrance == second.is_hindrance
+    conjunction = build_phrase("and", "et") if are_alike else build_phrase("but", "mais")
+    predicate = copula_clause(subject, first, choose.pick_tense("present", "imperfect"))
+    return predicate + conjunction + build_adjective(second, subject.agreement)
