@@ -11,7 +11,8 @@ also a `ValueError`. Violated invariants inside the code are an `assert`, never 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 
 class Seq2SeeError(Exception):
@@ -36,3 +37,21 @@ class InputError(Seq2SeeError, ValueError):
 
 class TrainingError(Seq2SeeError):
     """Training cannot continue; its last valid state is on disk."""
+
+
+@contextmanager
+def reading(name: object) -> Iterator[None]:
+    """Convert an OSError in the block to an InputError: the named file cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{name} cannot be read: {error.strerror or error}") from None
+
+
+@contextmanager
+def writing(name: object) -> Iterator[None]:
+    """Convert an OSError in the block to an InputError: the named file cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{name} cannot be written: {error.strerror or error}") from None

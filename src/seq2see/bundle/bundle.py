@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from seq2see.atomic_files import atomic_write
 from seq2see.bundle import files
 from seq2see.bundle.manifest import (
     BundleMetadata,
@@ -159,9 +160,11 @@ class Bundle:
             for name, write in writers.items()
         }
         manifest = Manifest(**self._manifest_fields(), checksums=checksums)
-        files.atomic_write(directory / files.CONFIG_FILE, manifest.model_dump_json(indent=1) + "\n")
+        with atomic_write(directory / files.CONFIG_FILE) as partial:
+            partial.write_text(manifest.model_dump_json(indent=1) + "\n", "utf-8", newline="\n")
         files.rename_to_final_names(directory, checksums)
-        files.atomic_write(directory / files.CARD_FILE, self.format_card())
+        with atomic_write(directory / files.CARD_FILE) as partial:
+            partial.write_text(self.format_card(), "utf-8", newline="\n")
 
     def _manifest_fields(self) -> dict[str, Any]:
         return {
@@ -189,11 +192,14 @@ def _load_tokenizer(path: Path) -> Tokenizer:
 
 
 def _tokenizer_writers(tokenizers: TokenizerPair) -> dict[str, files.FileWriter]:
+    def write(tokenizer: Tokenizer) -> files.FileWriter:
+        return lambda path: path.write_bytes(tokenizer.serialized_model)
+
     if tokenizers.is_joint:
-        return {files.JOINT_TOKENIZER_FILE: tokenizers.source.save}
+        return {files.JOINT_TOKENIZER_FILE: write(tokenizers.source)}
     return {
-        files.SOURCE_TOKENIZER_FILE: tokenizers.source.save,
-        files.TARGET_TOKENIZER_FILE: tokenizers.target.save,
+        files.SOURCE_TOKENIZER_FILE: write(tokenizers.source),
+        files.TARGET_TOKENIZER_FILE: write(tokenizers.target),
     }
 
 

@@ -8,8 +8,6 @@ writer that is killed at any time leaves a complete model, the old or the new on
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +15,8 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from seq2see.errors import ConfigError, InputError
+from seq2see.atomic_files import PARTIAL_SUFFIX, compute_sha256, flushed_file
+from seq2see.errors import ConfigError, InputError, reading
 
 CONFIG_FILE, CARD_FILE, WEIGHTS_FILE = "config.json", "README.md", "model.safetensors"
 JOINT_TOKENIZER_FILE, SOURCE_TOKENIZER_FILE, TARGET_TOKENIZER_FILE = (
@@ -32,7 +31,7 @@ DAMAGED_HINT = "copy the whole model directory again"
 
 _LEFTOVER = re.compile(
     r"(model\.safetensors|(tokenizer|source|target)\.model)\.[0-9a-f]{16}"
-    r"|(config\.json|README\.md|model\.safetensors|(tokenizer|source|target)\.model)(\.partial)+"
+    r"|(config\.json|README\.md|model\.safetensors|(tokenizer|source|target)\.model)\.partial"
 )
 
 FileWriter = Callable[[Path], object]
@@ -81,12 +80,10 @@ def find_file_by_checksum(directory: Path, name: str, checksum: str) -> Path:
         InputError: If the file is missing or has another checksum.
     """
     path = directory / name
-    try:
+    with reading(f"`{path}`"):
         for candidate in (_temporary_path(directory, name, checksum), path):  # order of the rename
             if _has_checksum(candidate, checksum):
                 return candidate
-    except OSError as error:
-        raise InputError(f"`{path}` cannot be read: {error.strerror}") from None
     if not path.exists():
         raise InputError(f"`{path}` is missing: {DAMAGED_HINT}")
     raise InputError(f"`{path}` is damaged or was replaced, its checksum is wrong: {DAMAGED_HINT}")
@@ -103,31 +100,11 @@ def error_context(path: Path) -> Iterator[None]:
 
 def write_temporary_and_checksum(directory: Path, name: str, write: FileWriter) -> str:
     """Write a file under its temporary name, and return its checksum."""
-    path = directory / f"{name}.partial"
-    write_with_default_permissions(path, write)
-    fsync_path(path)
-    checksum = _compute_checksum(path)
+    with flushed_file(directory / f"{name}{PARTIAL_SUFFIX}") as path:
+        write(path)
+    checksum = compute_sha256(path)
     path.replace(_temporary_path(directory, name, checksum))
     return checksum
-
-
-def write_with_default_permissions(path: Path, write: FileWriter) -> None:
-    """Write a file with the default permissions of new files; safetensors sets stricter ones."""
-    path.unlink(missing_ok=True)
-    path.touch()
-    mode = path.stat().st_mode
-    write(path)
-    path.chmod(mode)
-
-
-def atomic_write(path: Path, text: str) -> None:
-    """Replace a text file atomically, after all earlier writes in its directory."""
-    temporary = path.with_name(f"{path.name}.partial")
-    temporary.write_text(text, "utf-8", newline="\n")
-    fsync_path(temporary)
-    fsync_path(path.parent)
-    temporary.replace(path)
-    fsync_path(path.parent)
 
 
 def rename_to_final_names(directory: Path, checksums: Mapping[str, str]) -> None:
@@ -154,20 +131,6 @@ def _temporary_path(home: Path, name: str, checksum: str) -> Path:
 
 def _has_checksum(path: Path, checksum: str) -> bool:
     try:
-        return _compute_checksum(path) == checksum
+        return compute_sha256(path) == checksum
     except FileNotFoundError:  # it does not exist, or was renamed just now
         return False
-
-
-def _compute_checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def fsync_path(path: Path) -> None:
-    """Wait until a file, or the entries of a directory, are written to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -13,7 +13,7 @@ import typer
 
 from seq2see.cli import corpora_and_path_checks, options
 from seq2see.cli.usage_errors import call_all_collecting_errors, format_given_option_names
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError, writing
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -315,15 +315,12 @@ def _format_remarks(report: Evaluation) -> Iterator[str]:
 
 def _write_translations(report: Evaluation, path: Path) -> None:
     """Write one translation per line, to a temporary file that is renamed when complete."""
+    from seq2see.atomic_files import atomic_write
     from seq2see.data.readers import replace_line_breaks
 
-    partial_path = path.with_name(f"{path.name}.partial")
-    try:
-        text = "".join(f"{replace_line_breaks(text)}\n" for text in report.translations)
+    text = "".join(f"{replace_line_breaks(text)}\n" for text in report.translations)
+    with writing(path), atomic_write(path) as partial_path:
         partial_path.write_text(text, "utf-8", newline="\n")
-        partial_path.replace(path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 def _plot_report(report: Evaluation, path: Path) -> None:

@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
+from seq2see.atomic_files import compute_sha256
 from seq2see.bundle.files import read_config_bytes
 from seq2see.cli.corpora_and_path_checks import STANDARD_INPUT, check_output_path
 from seq2see.data.readers import READ_BYTES
-from seq2see.errors import InputError
+from seq2see.errors import InputError, reading, writing
 
 OutputSettings = Mapping[str, Any]
 """What the translations depend on: input, model, settings."""
@@ -88,11 +89,8 @@ class ResumableOutput:
     def _write_state(self) -> None:
         state = {**self._settings, FAILURES_KEY: self.has_failed_lines}
         text = json.dumps(state, ensure_ascii=False, indent=1) + "\n"
-        try:
+        with writing(self._state_file):
             self._state_file.write_text(text, "utf-8", newline="\n")
-        except OSError as error:
-            reason = error.strerror or error
-            raise InputError(f"{self._state_file} cannot be written: {reason}") from None
 
     def _read_state(self) -> OutputSettings:
         try:
@@ -133,22 +131,15 @@ def prepare_resumable_output(
     checksum = hashlib.sha256(read_config_bytes(model)).hexdigest()  # contains those of all files
     dependencies = {"model": checksum, "settings": settings}
     if file != STANDARD_INPUT and Path(file).is_file():
-        target = ResumableOutput(output, {"input": compute_sha256(Path(file)), **dependencies})
+        with reading(file):
+            checksum = compute_sha256(Path(file))
+        target = ResumableOutput(output, {"input": checksum, **dependencies})
         return target, target.count_finished_lines(resume)
     if resume:
         raise InputError(f"{file} must be a file to resume, but can be read only once")
     target = ResumableOutput(output, dependencies)
     target.remove_partial()
     return target, 0
-
-
-def compute_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def _truncate_to_complete_lines(path: Path) -> int:

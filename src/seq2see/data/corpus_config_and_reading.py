@@ -19,6 +19,7 @@ from typing import Annotated, Literal, cast, get_args
 
 from pydantic import Field
 
+from seq2see.atomic_files import compute_sha256
 from seq2see.config import Config
 from seq2see.data import digit_tasks, fables
 from seq2see.data.digit_tasks import load_digit_pairs
@@ -33,7 +34,7 @@ from seq2see.data.readers import (
     read_tmx,
     read_tsv,
 )
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError, InputError, reading
 
 CorpusFormat = Literal["text", "tsv", "jsonl", "tmx", "builtin"]
 ColumnPair = Annotated[tuple[int | str, int | str], Field(strict=False)]  # TOML has only lists
@@ -204,11 +205,8 @@ class Corpus:
 def _file_digest(path: Path) -> bytes:
     if str(path) == STANDARD_INPUT:
         raise InputError("standard input can be read only once: save it to a file first")
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").digest()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
+    with reading(path):
+        return bytes.fromhex(compute_sha256(path))
 
 
 def _read_tsv_columns(corpus: Corpus, _: SkippedUnitCallback) -> Iterator[PairBlock]:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import TextIO, get_args
 
 import numpy as np
 
+from seq2see.atomic_files import atomic_directory
 from seq2see.data.batch_sampler import hash_uniform
 from seq2see.data.quality.analysis_and_filtering import AcceptedPair, RejectedPair
 from seq2see.data.quality.words_and_word_ids import compute_match_key
 from seq2see.data.readers import SentencePair, SplitName, replace_line_breaks
-from seq2see.errors import InputError
+from seq2see.errors import InputError, writing
 from seq2see.text.packed_ids import IntArray
 
 
@@ -30,12 +30,16 @@ def open_new_files_atomically(directory: Path, names: Sequence[str]) -> Iterator
     """
     assert len(set(names)) == len(names)
     check_not_existing(directory / name for name in names)
-    with _temporary_directory(directory) as temporary:
+    with writing(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        temporary = TemporaryDirectory(prefix=".partial-", dir=directory)
+    with temporary:
+        paths = [Path(temporary.name, name) for name in names]
         with ExitStack() as stack:
-            yield [stack.enter_context(_open_new(temporary / name)) for name in names]
+            yield [stack.enter_context(_open_new(path)) for path in paths]
         check_not_existing(directory / name for name in names)  # created in the meantime?
-        for name in names:
-            (temporary / name).rename(directory / name)
+        for path in paths:
+            path.rename(directory / path.name)
 
 
 @contextmanager
@@ -44,27 +48,9 @@ def create_directory_atomically(path: Path) -> Iterator[Path]:
 
     Raises InputError if `path` exists or its parent cannot be written.
     """
-    if path.exists():
-        raise InputError(f"{path} already exists: remove it, or choose another directory")
-    with _temporary_directory(path.parent) as temporary:
-        directory = temporary / path.name
-        directory.mkdir()
+    check_not_existing([path])
+    with writing(path.parent), atomic_directory(path) as directory:
         yield directory
-        directory.rename(path)
-
-
-@contextmanager
-def _temporary_directory(parent: Path) -> Iterator[Path]:
-    """Yield a temporary directory inside another one, on the same file system."""
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(mkdtemp(prefix=".partial-", dir=parent))
-    except OSError as error:
-        raise InputError(f"{parent} cannot be written: {error.strerror or error}") from None
-    try:
-        yield temporary
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _open_new(path: Path) -> TextIO:

@@ -17,13 +17,13 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import compress
 from pathlib import Path
-from tempfile import mkdtemp
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from seq2see.atomic_files import PARTIAL_SUFFIX, atomic_directory
 from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.data.readers import PairBlock
 from seq2see.errors import ConfigError, InputError
@@ -32,7 +32,6 @@ from seq2see.text.packed_ids import IntArray
 
 FORMAT_VERSION = 1
 METADATA_FILE = "metadata.json"
-PARTIAL_SUFFIX = ".partial"
 
 EncodedPairsCallback = Callable[[int], None]
 """Called with the number of pairs that were read since the last call."""
@@ -279,33 +278,20 @@ def _write_corpus(
     on_encoded: EncodedPairsCallback,
 ) -> SkippedPairs:
     """Write to a temporary directory and rename it when complete."""
-    parent = directory.parent
-    parent.mkdir(parents=True, exist_ok=True)
-    _remove_stale(parent)
-    temporary = Path(mkdtemp(prefix=f"{directory.name}.", suffix=PARTIAL_SUFFIX, dir=parent))
+    _remove_stale(directory.parent)
     try:
-        complete = temporary / "complete"
-        complete.mkdir()
-        skipped = _write_columns(corpus, options, complete, threads, on_encoded)
-        if corpus.compute_fingerprint() != corpus.fingerprint:
-            raise InputError(f"{corpus.name} was changed while it was read: start again")
-        metadata = _build_metadata(skipped, _column_files(complete, options))
-        (complete / METADATA_FILE).write_text(json.dumps(metadata), "utf-8")
-        _replace(complete, directory, temporary, options)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    return skipped
-
-
-def _replace(complete: Path, directory: Path, temporary: Path, options: EncodingOptions) -> None:
-    """Rename the new directory; an equal one that another process has written is accepted."""
-    try:
-        if directory.exists() or directory.is_symlink():
-            directory.rename(temporary / "old")
-        complete.rename(directory)
+        with atomic_directory(directory, replace=True) as temporary:
+            skipped = _write_columns(corpus, options, temporary, threads, on_encoded)
+            if corpus.compute_fingerprint() != corpus.fingerprint:
+                raise InputError(f"{corpus.name} was changed while it was read: start again")
+            metadata = _build_metadata(skipped, _column_files(temporary, options))
+            (temporary / METADATA_FILE).write_text(json.dumps(metadata), "utf-8")
     except OSError:
-        if _read_verified(directory, options) is None:
+        existing = _read_verified(directory, options)
+        if existing is None:
             raise
+        return existing  # another process has written it
+    return skipped
 
 
 def _remove_stale(cache_directory: Path) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from seq2see.atomic_files import atomic_write
 from seq2see.documents.html_translation import translate_html_text
 from seq2see.documents.plain_text_translation import translate_plain_text
 from seq2see.documents.unit_translator import DocumentReport, TextUnitTranslator
-from seq2see.errors import InputError
+from seq2see.errors import InputError, reading, writing
 
 if TYPE_CHECKING:
     from seq2see.progress_callbacks import ProgressCallback
@@ -156,13 +156,11 @@ def translate_html(
 
 
 def _read(path: Path) -> bytes:
-    try:
+    with reading(path):
         if path.stat().st_size > MAX_DOCUMENT_BYTES:
             limit = MAX_DOCUMENT_BYTES >> 20
             raise InputError(f"{path} must have at most {limit} MB: split the document")
         return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def _check_target(target: Path, source: Path) -> None:
@@ -174,14 +172,5 @@ def _check_target(target: Path, source: Path) -> None:
 
 
 def _write(target: Path, content: bytes) -> None:
-    """Write a temporary file and rename it when it is complete."""
-    try:
-        with TemporaryDirectory(prefix=".partial-", dir=target.parent) as directory:
-            temporary = Path(directory) / target.name
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-    except OSError as error:
-        raise InputError(f"{target} cannot be written: {error.strerror or error}") from None
+    with writing(target), atomic_write(target) as partial:
+        partial.write_bytes(content)

@@ -7,7 +7,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from seq2see.atomic_files import atomic_directory
 from seq2see.bundle import Bundle
 from seq2see.errors import InputError
 from seq2see.model import AttentionFunctionConfig, ModelConfig, compute_sinusoids
@@ -275,15 +275,10 @@ def _remove_others(cache: Path, name: str) -> None:
 
 def _convert_atomically(cache: Path, name: str, convert: Callable[[Path], None]) -> Path:
     """Convert into a temporary directory and rename it when it is complete."""
-    cache.mkdir(parents=True, exist_ok=True)
-    temporary = Path(mkdtemp(prefix=f"{name}.partial-", dir=cache))
     try:
-        convert(temporary)
-        temporary.chmod(0o755)
-        temporary.rename(cache / name)
+        with atomic_directory(cache / name) as directory:
+            convert(directory)
     except OSError:
         if not (cache / name).is_dir():  # otherwise another process has converted the model
             raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return cache / name

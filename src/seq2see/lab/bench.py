@@ -23,6 +23,7 @@ import torch
 from safetensors.torch import load_model, save_model
 from torch import Generator
 
+from seq2see.atomic_files import atomic_write
 from seq2see.bundle import Bundle
 from seq2see.cpu import tune_malloc
 from seq2see.data import digit_tasks
@@ -283,9 +284,8 @@ def _learn(lesson: Lesson, home: Path, make: Make | None = None) -> None:
     card = _teach(lesson, model)
     home.mkdir(parents=True, exist_ok=True)
     save_model(model, str(home / WEIGHTS))
-    aside = home / f"{CARD}.partial"
-    aside.write_text(json.dumps(card), "utf-8")
-    aside.replace(home / CARD)  # last: with a card, all is there
+    with atomic_write(home / CARD) as partial:  # last: with a card, all is there
+        partial.write_text(json.dumps(card), "utf-8")
 
 
 def _is_kept(home: Path) -> bool:

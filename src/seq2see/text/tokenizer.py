@@ -20,7 +20,8 @@ from typing import Self
 
 from sentencepiece import SentencePieceProcessor
 
-from seq2see.errors import InputError
+from seq2see.atomic_files import atomic_write
+from seq2see.errors import InputError, reading
 from seq2see.progress_callbacks import MessageCallback
 from seq2see.text import sentencepiece_file
 from seq2see.text.normalization import (
@@ -87,18 +88,17 @@ class Tokenizer:
         Raises:
             InputError: If the file cannot be read or is no SentencePiece model.
         """
+        with reading(f"`{path}`"):
+            content = Path(path).read_bytes()
         try:
-            return cls(Path(path).read_bytes())
-        except OSError as error:
-            raise InputError(f"`{path}` cannot be read: {error.strerror}") from None
+            return cls(content)
         except InputError as error:
             raise InputError(f"`{path}`: {error}") from None
 
     def save(self, path: Path | str) -> None:
-        """Write the model to a temporary file, and rename it when it is complete."""
-        temporary = Path(f"{path}.partial")
-        temporary.write_bytes(self.serialized_model)
-        temporary.replace(path)
+        """Write the model to a file, atomically."""
+        with atomic_write(Path(path)) as partial:
+            partial.write_bytes(self.serialized_model)
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, without special tokens.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 import torch
 
+from seq2see.atomic_files import compute_sha256
 from seq2see.bundle import Bundle, StartAndEndTokenIds
 from seq2see.bundle.files import WEIGHTS_FILE
 from seq2see.data.batch_loader import BatchLoader, SubwordDropoutResampler, lookup_encoded_pairs
@@ -24,7 +24,7 @@ from seq2see.data.encoded_corpus import (
     has_pairs_within_limits,
 )
 from seq2see.data.quality.empty_or_swapped_corpora import check_not_empty_or_swapped
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError, InputError, reading
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PAD_ID, TokenizerPair
 from seq2see.training.config import RunConfig, find_component_length_limits
@@ -380,8 +380,5 @@ def _no_usable_pair(corpus: Corpus) -> InputError:
 
 def _checksum(directory: Path) -> str:
     """Return the SHA-256 of the weights of a model directory."""
-    try:
-        with (directory / WEIGHTS_FILE).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(f"{directory} cannot be read: {error.strerror}") from None
+    with reading(directory):
+        return compute_sha256(directory / WEIGHTS_FILE)

@@ -12,7 +12,6 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,16 +21,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from seq2see.bundle.files import fsync_path, write_with_default_permissions
+from seq2see.atomic_files import PARTIAL_SUFFIX, atomic_directory, flushed_file
 from seq2see.errors import InputError, TrainingError
 from seq2see.training.config import CheckpointConfig
 from seq2see.training.distributed import WorkerCommunicator, copy_into, full_tensor, shard_like
 from seq2see.training.trainer import TrainingProgress, UpdateReport
 
 STATE_FILE = "state.json"
-
-
-_PARTIAL = ".partial"
 
 
 _AVERAGE_START = 0.75
@@ -103,12 +99,11 @@ class CheckpointDirectory:
 
         Raise TrainingError if it cannot be written.
         """
-        path, partial_path = self.path(update), self._partial_path(update)
-        shutil.rmtree(partial_path, ignore_errors=True)
+        path = self.path(update)
         try:
-            self._write(update, parts, partial_path, path)
+            with atomic_directory(path, replace=True) as directory:
+                self._write(update, parts, directory)
         except (OSError, SafetensorError) as error:
-            shutil.rmtree(partial_path, ignore_errors=True)
             raise TrainingError(
                 f"{path} cannot be written: {getattr(error, 'strerror', None) or error}; "
                 "earlier checkpoints are intact, use --resume to continue from the last one"
@@ -116,25 +111,16 @@ class CheckpointDirectory:
         self._delete_old({*protected_updates, update})
         return path
 
-    def _write(
-        self, update: int, parts: Mapping[str, SavableState], partial_path: Path, path: Path
-    ) -> None:
-        """Write all files to a temporary directory, flush them and rename the directory."""
-        partial_path.mkdir(parents=True)
+    def _write(self, update: int, parts: Mapping[str, SavableState], directory: Path) -> None:
         files = []
         for name, part in parts.items():
             if tensors := part.tensors():
                 files.append(f"{name}.safetensors")
-                write_with_default_permissions(
-                    partial_path / files[-1], partial(save_file, tensors)
-                )
+                with flushed_file(directory / files[-1]) as path:
+                    save_file(tensors, path)
         state = {name: part.state() for name, part in parts.items()}
         content = {"update": update, "files": files, **state}
-        (partial_path / STATE_FILE).write_text(json.dumps(content), "utf-8")
-        _fsync_directory(partial_path)
-        shutil.rmtree(path, ignore_errors=True)
-        partial_path.rename(path)
-        fsync_path(self.directory)
+        (directory / STATE_FILE).write_text(json.dumps(content), "utf-8")
 
     def restore(self, update: int, parts: Mapping[str, SavableAndRestorableState]) -> None:
         """Restore the state of every part from the checkpoint of this update.
@@ -172,9 +158,6 @@ class CheckpointDirectory:
         """Return the path of the checkpoint of this update."""
         return self.directory / f"{update:09d}"
 
-    def _partial_path(self, update: int) -> Path:
-        return self.directory / f"{update:09d}{_PARTIAL}"
-
     def _delete_old(self, protected_updates: set[int]) -> None:
         kept = {*self._regular(self.saved_updates())[-self._keep_last :], *protected_updates}
         self._delete_partial()
@@ -182,12 +165,13 @@ class CheckpointDirectory:
             # Rename first: if the run is killed now, no incomplete checkpoint keeps a valid name.
             if update not in kept:
                 with suppress(OSError):
-                    self.path(update).rename(self._partial_path(update))
+                    path = self.path(update)
+                    path.rename(path.with_name(path.name + PARTIAL_SUFFIX))
         self._delete_partial()
 
     def _delete_partial(self) -> None:
         """Delete incomplete checkpoints: not completely written, or to be deleted."""
-        for path in self.directory.glob(f"*{_PARTIAL}"):
+        for path in self.directory.glob(f"*{PARTIAL_SUFFIX}"):
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -200,12 +184,6 @@ def reading_checkpoint(directory: Path) -> Iterator[None]:
         raise InputError(
             f"{directory} is damaged: {error}; delete it to continue from the previous one"
         ) from None
-
-
-def _fsync_directory(directory: Path) -> None:
-    """Flush the files of a directory and the directory itself to the disk."""
-    for path in (*directory.iterdir(), directory):
-        fsync_path(path)
 
 
 class ModelCheckpointAdapter:

@@ -17,7 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from seq2see.bundle.files import CONFIG_FILE, RUN_FILE, atomic_write, fsync_path
+from seq2see.atomic_files import atomic_write
+from seq2see.bundle.files import CONFIG_FILE, RUN_FILE
 from seq2see.errors import ConfigError, InputError
 from seq2see.training.config import RunConfig
 
@@ -114,9 +115,8 @@ class RunDirectory:
         checksums = {"models": model_checksums or {}, "corpora": corpus_fingerprints or {}}
         recipe = run_config.model_dump(mode="json")
         content = {"recipe": recipe, "plan": asdict(plan), **checksums, "agents": [*agents]}
-        for tokenizer in self.path.glob("*.model"):  # checkpoints are useless without it
-            fsync_path(tokenizer)
-        atomic_write(self.path / RUN_FILE, json.dumps(content, indent=1))
+        with atomic_write(self.path / RUN_FILE) as partial:
+            partial.write_text(json.dumps(content, indent=1), "utf-8")
 
     def was_started_by(self, agent: str) -> bool:
         """Return whether this torchrun agent started the run of the directory."""

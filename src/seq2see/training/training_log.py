@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from seq2see import draw
+from seq2see.atomic_files import atomic_write
 from seq2see.training.trainer import TrainingProgress, UpdateReport
 
 
@@ -31,9 +32,8 @@ class JsonlLogWriter:
 
     def __init__(self, path: Path, resume_update: int) -> None:
         lines = [line for line in _read_lines(path) if _is_kept(line, resume_update)]
-        partial_path = path.with_suffix(".partial")
-        partial_path.write_text("".join(lines), "utf-8")
-        partial_path.replace(path)
+        with atomic_write(path) as partial:
+            partial.write_text("".join(lines), "utf-8")
         self._path = path
         self._line_prefix = ""
 

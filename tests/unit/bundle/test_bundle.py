@@ -15,6 +15,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from seq2see import atomic_files
+from seq2see.atomic_files import compute_sha256
 from seq2see.bundle import (
     FORMAT_VERSION,
     Bundle,
@@ -336,7 +338,7 @@ def with_checksum(name: str, content: bytes) -> Callable[[Path], None]:
 
     def damage(home: Path) -> None:
         (home / name).write_bytes(content)
-        checksum = files._compute_checksum(home / name)
+        checksum = compute_sha256(home / name)
         change = edit_config(lambda c: c["checksums"].update({name: checksum}))
         change(home)
 
@@ -506,7 +508,7 @@ def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "replace", stepping(Path.replace))
     monkeypatch.setattr(Path, "unlink", stepping(Path.unlink))
     monkeypatch.setattr(bundle, "save_file", stepping(save_file))
-    monkeypatch.setattr(files, "fsync_path", stepping(files.fsync_path))
+    monkeypatch.setattr(atomic_files, "fsync_path", stepping(atomic_files.fsync_path))
     monkeypatch.setattr(bundle, "_remove_leftovers", lambda _: None)
 
 
@@ -634,16 +636,16 @@ def test_load_retries_if_the_model_changes(old, tmp_path, monkeypatch) -> None:
 def test_load_finds_a_file_renamed_meanwhile(old, tmp_path, monkeypatch) -> None:
     old.save(tmp_path)
     path = tmp_path / files.JOINT_TOKENIZER_FILE
-    checksum = files._compute_checksum(path)
+    checksum = compute_sha256(path)
     temporary = path.replace(files._temporary_path(tmp_path, files.JOINT_TOKENIZER_FILE, checksum))
-    real = files._compute_checksum
+    real = compute_sha256
 
     def late(candidate: Path) -> str:
         if candidate == temporary:
             temporary.replace(path)
         return real(candidate)
 
-    monkeypatch.setattr(files, "_compute_checksum", late)
+    monkeypatch.setattr(files, "compute_sha256", late)
     assert files.find_file_by_checksum(tmp_path, files.JOINT_TOKENIZER_FILE, checksum) == path
 
 

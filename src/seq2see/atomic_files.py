@@ -1,0 +1,88 @@
+"""Files and directories that are either complete or absent, and checksums of files.
+
+They are written under a temporary name that ends in `.partial`, flushed to the disk and renamed. A
+process that is killed at any time leaves the old content or the new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+PARTIAL_SUFFIX = ".partial"
+
+
+@contextmanager
+def atomic_write(path: Path) -> Iterator[Path]:
+    """Yield the path of a temporary file that replaces `path` when the block has succeeded.
+
+    The file appears after all earlier writes in its directory. On an error, the temporary file is
+    removed and `path` stays as it was.
+    """
+    partial = path.with_name(path.name + PARTIAL_SUFFIX)
+    try:
+        with flushed_file(partial):
+            yield partial
+        fsync_path(path.parent)
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    fsync_path(path.parent)
+
+
+@contextmanager
+def atomic_directory(path: Path, replace: bool = False) -> Iterator[Path]:
+    """Yield a new temporary directory that is renamed to `path` when the block has succeeded.
+
+    Its name is unique, so that several processes may write the same directory. Missing parent
+    directories are created. On an error, `path` stays as it was.
+
+    Raises OSError if `path` is a directory with files and `replace` is not set.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(
+        PARTIAL_SUFFIX, f"{path.name}.", path.parent, ignore_cleanup_errors=True
+    ) as name:
+        complete = Path(name, "complete")
+        complete.mkdir()
+        yield complete
+        for content in (*complete.rglob("*"), complete):
+            fsync_path(content)
+        if replace and (path.exists() or path.is_symlink()):
+            path.rename(Path(name, "replaced"))
+        complete.rename(path)
+        fsync_path(path.parent)
+
+
+@contextmanager
+def flushed_file(path: Path) -> Iterator[Path]:
+    """Yield the path of a new file that is flushed to the disk at the end of the block.
+
+    It gets the default permissions of new files; safetensors sets stricter ones.
+    """
+    path.unlink(missing_ok=True)
+    path.touch()
+    mode = path.stat().st_mode
+    yield path
+    path.chmod(mode)
+    fsync_path(path)
+
+
+def fsync_path(path: Path) -> None:
+    """Wait until a file, or the entries of a directory, are written to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def compute_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

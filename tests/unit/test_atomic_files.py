@@ -1,0 +1,82 @@
+"""Files and directories that are complete or absent, checksums."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from seq2see.atomic_files import atomic_directory, atomic_write, compute_sha256
+from seq2see.errors import InputError, reading, writing
+
+
+def test_file_appears_when_block_ends(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with atomic_write(path) as partial:
+        partial.write_text("new")
+        assert partial.name == "a.txt.partial"
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_error_keeps_old_file_and_removes_partial(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def write_and_fail() -> None:
+        with atomic_write(path) as partial:
+            partial.write_text("new")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_and_fail()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_file_has_default_permissions(tmp_path: Path) -> None:
+    """Some writers replace the file by one that only its owner can read."""
+    with atomic_write(tmp_path / "a") as partial:
+        partial.unlink()
+        partial.touch(0o600)
+    (tmp_path / "b").touch()
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+
+
+def test_directory_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "parent" / "a"
+    for name in ("old", "new"):
+        with atomic_directory(path, replace=True) as directory:
+            (directory / name).touch()
+    assert [file.name for file in path.iterdir()] == ["new"]
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_directory_of_another_process_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+
+    def write_after_another_process() -> None:
+        with atomic_directory(path) as directory:
+            (directory / "new").touch()
+            path.mkdir()
+            (path / "old").touch()
+
+    with pytest.raises(OSError, match="not empty"):
+        write_after_another_process()
+    assert [file.name for file in path.iterdir()] == ["old"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_sha256_of_file(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+    assert compute_sha256(tmp_path / "a") == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_os_errors_name_the_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="^a cannot be read: No such file"), reading("a"):
+        (tmp_path / "a").read_text()
+    with pytest.raises(InputError, match="^b cannot be written: No such file"), writing("b"):
+        (tmp_path / "missing" / "b").write_text("")
