@@ -15,7 +15,6 @@ from seq2see.data.batch_sampler import (
     DataPosition,
     FeistelPermutation,
     SampledUpdate,
-    hash_uniform,
     split_by_tokens,
 )
 from seq2see.errors import InputError
@@ -158,13 +157,6 @@ def test_permutation_is_random() -> None:
     assert abs(np.corrcoef(numbers[1:], numbers[:-1])[0, 1]) < 0.02
     firsts = Counter(int(FeistelPermutation(5, seed)(np.array([0]))[0]) for seed in range(5000))
     assert min(firsts.values()) > 850
-
-
-def test_hash_uniform_is_uniform() -> None:
-    numbers = hash_uniform(np.arange(100_000), 4)
-    assert numbers.min() >= 0
-    assert numbers.max() < 1
-    assert np.histogram(numbers, 10)[0] == pytest.approx(10_000, rel=0.05)
 
 
 @given(LENGTHS, st.integers(1, 300))

@@ -17,12 +17,10 @@ from math import isqrt
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seq2see.errors import InputError
+from seq2see.keyed_random import UintArray, hash_key, hash_uniform, mix_bits
 from seq2see.text.packed_ids import IntArray
-
-UintArray = NDArray[np.uint64]
 
 _NUM_ROUNDS = 6
 
@@ -41,7 +39,7 @@ class FeistelPermutation:
         self.size = size
         self._rows = np.uint64(max(1, isqrt(size)))
         self._columns = np.uint64(max(1, -(-size // int(self._rows))))
-        self._keys = [_hash_key(*key, number) for number in range(_NUM_ROUNDS)]
+        self._keys = [np.uint64(hash_key(*key, number)) for number in range(_NUM_ROUNDS)]
 
     def __call__(self, positions: IntArray) -> IntArray:
         """Return the number at each of the given positions."""
@@ -54,31 +52,10 @@ class FeistelPermutation:
         row, column = np.divmod(numbers, self._columns)
         for number, key in enumerate(self._keys):
             if number % 2:
-                column = (column + _mix(row ^ key) % self._columns) % self._columns
+                column = (column + mix_bits(row ^ key) % self._columns) % self._columns
             else:
-                row = (row + _mix(column ^ key) % self._rows) % self._rows
+                row = (row + mix_bits(column ^ key) % self._rows) % self._rows
         return np.asarray(row * self._columns + column, dtype=np.uint64)
-
-
-def _hash_key(*key: int) -> np.uint64:
-    state = np.zeros(1, dtype=np.uint64)
-    for number in key:
-        state = _mix(state ^ np.uint64(number % 2**64))
-    return np.uint64(state[0])
-
-
-def _mix(values: UintArray) -> UintArray:
-    """Hash each value with the finalizer of SplitMix64."""
-    values = values + np.uint64(0x9E3779B97F4A7C15)
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
-
-
-def hash_uniform(numbers: IntArray, *key: int) -> NDArray[np.float64]:
-    """Return a pseudo-random value in [0, 1) for each number, determined by number and key."""
-    values = _mix(numbers.astype(np.uint64) ^ _hash_key(*key))
-    return (values >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,11 +12,11 @@ from typing import TextIO, get_args
 import numpy as np
 
 from seq2see.atomic_files import atomic_directory
-from seq2see.data.batch_sampler import hash_uniform
 from seq2see.data.quality.analysis_and_filtering import AcceptedPair, RejectedPair
 from seq2see.data.quality.words_and_word_ids import compute_match_key
 from seq2see.data.readers import SentencePair, SplitName, replace_line_breaks
 from seq2see.errors import InputError, writing
+from seq2see.keyed_random import hash_text, hash_uniform
 from seq2see.text.packed_ids import IntArray
 
 
@@ -141,9 +140,7 @@ def _iterate_counts(sources: IntArray, counts: IntArray) -> Iterator[tuple[int, 
 
 
 def _source_key(source: str) -> int:
-    text = compute_match_key(source) or source.strip()  # only punctuation
-    digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "little", signed=True)
+    return hash_text(compute_match_key(source) or source.strip())  # only punctuation
 
 
 REJECTED_FILE = "rejected.tsv"

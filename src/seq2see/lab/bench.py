@@ -33,6 +33,7 @@ from seq2see.data.readers import SplitName
 from seq2see.engines.batching import collect_in_order
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import TrainingError
+from seq2see.keyed_random import mix_seeds
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import SearchConfig, SentenceSearchInput
@@ -41,7 +42,7 @@ from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
 from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig, build_optimizer
 from seq2see.training.schedule import ScheduleConfig, build_schedule
-from seq2see.training.trainer import ModelUpdater, mix_seeds
+from seq2see.training.trainer import ModelUpdater
 
 ZERO = 4
 """The id of the digit 0, behind the special ids."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from hashlib import blake2b
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from seq2see.keyed_random import keyed_uniform
 from seq2see.search.config import SamplingConfig
 from seq2see.search.hypotheses import Beam, Candidates, gather_parent_histories
 
@@ -182,12 +182,6 @@ class SamplingSelector:
         ]
         dtype, device = _cumsum_dtype(beam.beam_scores_BK), beam.beam_scores_BK.device
         return torch.tensor(numbers, dtype=dtype, device=device)[:, None]
-
-
-def keyed_uniform(*key: int) -> float:
-    """Return a pseudorandom number from [0, 1) that depends only on the key."""
-    digest = blake2b(" ".join(map(str, key)).encode(), digest_size=8).digest()
-    return (int.from_bytes(digest, "big") >> 11) * 2.0**-53
 
 
 def select_top_k_top_p(logits_BV: Tensor, config: SamplingConfig) -> tuple[Tensor, Tensor | None]:

@@ -20,8 +20,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Protocol
 
-_MASK = 2**64 - 1
-_GOLDEN = 0x9E3779B97F4A7C15
+from seq2see.keyed_random import iterate_uniform
+
 _CACHE_SIZE = 2**17
 _MAX_CACHED_LENGTH = 24
 """Longer words are not cached."""
@@ -191,22 +191,5 @@ def _draw_gaps(rate: float, key: Sequence[int]) -> Iterator[int]:
         while True:
             yield 0
     scale = 1 / math.log1p(-max(rate, 1e-15))  # a lower rate would exceed the range of floats
-    for number in _draw_uniform(key):
+    for number in iterate_uniform(key):
         yield int(math.log(number) * scale)
-
-
-def _draw_uniform(key: Sequence[int]) -> Iterator[float]:
-    """Yield random numbers from (0, 1] by SplitMix64, which is cheap to seed for each line."""
-    state = 0
-    for part in key:
-        state = _mix(state + part + _GOLDEN)
-    while True:
-        state = (state + _GOLDEN) & _MASK
-        yield ((_mix(state) >> 11) + 1) * 2.0**-53
-
-
-def _mix(number: int) -> int:
-    number &= _MASK
-    number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & _MASK
-    number = (number ^ number >> 27) * 0x94D049BB133111EB & _MASK
-    return number ^ number >> 31

@@ -25,6 +25,7 @@ from seq2see.data.encoded_corpus import (
 )
 from seq2see.data.quality.empty_or_swapped_corpora import check_not_empty_or_swapped
 from seq2see.errors import ConfigError, InputError, reading
+from seq2see.keyed_random import mix_seeds
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PAD_ID, TokenizerPair
 from seq2see.training.config import RunConfig, find_component_length_limits
@@ -33,7 +34,7 @@ from seq2see.training.objective import Objective
 from seq2see.training.optimizers_and_gradient_clipping import build_optimizer
 from seq2see.training.run_directory import RunDirectory
 from seq2see.training.schedule import build_schedule
-from seq2see.training.trainer import ModelUpdater, mix_seeds
+from seq2see.training.trainer import ModelUpdater
 from seq2see.training.validation import CorpusEvaluator
 
 

@@ -18,6 +18,7 @@ from torch.optim import Optimizer
 from seq2see.data.batch_loader import Batch, BatchLoader, UpdateBatches
 from seq2see.data.batch_sampler import START_POSITION, DataPosition
 from seq2see.errors import TrainingError
+from seq2see.keyed_random import mix_seeds
 from seq2see.loss import LossSum
 from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.optimizers_and_gradient_clipping import scale_and_clip_gradients
@@ -150,20 +151,6 @@ class ModelUpdater:
             f"learning rate {learning_rate:g}); the update was not applied. Try {peak}a longer "
             "schedule.warmup_updates, or optimizer.max_grad_norm = 1"
         )
-
-
-def mix_seeds(*seeds: int) -> int:
-    """Combine several integers into one 64-bit seed (SplitMix64)."""
-    state = 0
-    for seed in seeds:
-        state = (state ^ seed) & _UINT64_MASK
-        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 + 0x9E3779B97F4A7C15) & _UINT64_MASK
-        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _UINT64_MASK
-        state ^= state >> 31
-    return state
-
-
-_UINT64_MASK = 2**64 - 1
 
 
 REPEAT_SECONDS = 3.0

@@ -36,7 +36,6 @@ from seq2see.search.beam_search import (
 from seq2see.search.candidate_selection import (
     BLOCK_SIZE,
     TopKSelector,
-    keyed_uniform,
     sample_by_inverse_cdf,
     stable_topk,
     stable_topk_sums,
@@ -490,18 +489,6 @@ def test_feasible_required_phrases() -> None:
     assert select_feasible_phrases(search_input, max_length=5) == ((2, 3), (7,))
     contained = [contains_phrase((9, 2, 3, 8), phrase) for phrase in search_input.required]
     assert contained == [True, False, False, False, True]
-
-
-def test_keyed_uniform_numbers_are_uniform_and_reproducible() -> None:
-    numbers = torch.tensor(
-        [keyed_uniform(0, line, 0, step) for line in range(40) for step in range(40)]
-    )
-    assert ((numbers >= 0) & (numbers < 1)).all()
-    assert numbers.unique().numel() == 1600
-    counts = torch.histc(numbers, 8, 0, 1)
-    assert ((counts - 200) ** 2 / 200).sum() < 24  # χ² with 7 degrees of freedom: p > 0.001
-    assert keyed_uniform(1, 2) != keyed_uniform(12)
-    assert keyed_uniform(20170612, 0, 0, 0) == 0.730217095628377  # on every machine
 
 
 def test_sampled_index_follows_cumulative_distribution() -> None:

@@ -26,7 +26,7 @@ from seq2see.training.distributed import WorkerCommunicator, choose_dtype
 from seq2see.training.objective import Objective
 from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig, build_optimizer
 from seq2see.training.schedule import ScheduleConfig, build_schedule
-from seq2see.training.trainer import ModelUpdater, TrainingProgress, UpdateReport, mix_seeds
+from seq2see.training.trainer import ModelUpdater, TrainingProgress, UpdateReport
 
 PAIRS = [([5, 6, 7], [8, 9]), ([5], [6, 7, 8, 9]), ([9, 8, 7, 6], [5]), ([6, 6], [7, 7])]
 SMALL = ModelConfig(vocab_size=12, d_model=16, d_ff=16, heads=2, encoder_layers=1, decoder_layers=1)
@@ -232,12 +232,6 @@ def test_weight_decay_excludes_norms_and_biases() -> None:
     assert not decaying & others
     assert spared == {name for name in names if "bias" in name or "norm" in name}
     assert "encoder.layers.0.attention.attention.bias_HD" in spared
-
-
-def test_mixed_seeds_are_distinct() -> None:
-    seeds = {mix_seeds(1, update, index) for update in range(100) for index in range(100)}
-    assert len(seeds) == 10_000
-    assert all(0 <= seed < 2**64 for seed in seeds)
 
 
 # Checkpoints
