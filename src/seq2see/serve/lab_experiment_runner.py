@@ -76,23 +76,21 @@ def _run_subprocess(context: RequestContext, number: int) -> dict[str, Any]:
     with subprocess.Popen(  # noqa: S603
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     ) as process:
-        watcher = threading.Thread(
-            target=_kill_when_cancelled, args=(process, context), daemon=True
-        )
+        watcher = threading.Thread(target=_kill_when_canceled, args=(process, context), daemon=True)
         watcher.start()
         assert process.stdout is not None
         output = process.stdout.read()
-    context.raise_if_cancelled()
+    context.raise_if_canceled()
     if process.returncode:
         raise EngineError("the experiment failed")
     result: dict[str, Any] = json.loads(output)
     return result
 
 
-def _kill_when_cancelled(process: subprocess.Popen[bytes], context: RequestContext) -> None:
-    """Kill a process and its children when the request is cancelled or past its deadline."""
+def _kill_when_canceled(process: subprocess.Popen[bytes], context: RequestContext) -> None:
+    """Kill a process and its children when the request is canceled or past its deadline."""
     while process.poll() is None:
-        if context.is_cancelled or context.seconds_left <= 0:
+        if not context.is_active:
             os.killpg(process.pid, signal.SIGKILL)
             return
         try:

@@ -91,7 +91,7 @@ class QueuedRequestTranslator:
                 return self._queue.submit(self._context, task, lines, costs)
             except Overloaded as error:
                 pause = min(1.0, error.retry_after or 1.0)
-                if self._context.is_cancelled or self._context.seconds_left < pause:
+                if self._context.is_canceled or self._context.seconds_left < pause:
                     raise
                 time.sleep(pause)
 

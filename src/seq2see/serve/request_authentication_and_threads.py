@@ -2,7 +2,7 @@
 
 The event loop reads requests and sends responses; everything else is plain synchronous code, which
 can be read and tested without asyncio. A thread mostly waits for the queue, which costs little. If
-the client disconnects, the request's context is cancelled, which wakes its thread.
+the client disconnects, the request's context is canceled, which wakes its thread.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class AuthenticatedExecutor:
         """Run a function in a thread and return its result.
 
         Args:
-            request: The request; its context is cancelled if the client disconnects.
+            request: The request; its context is canceled if the client disconnects.
             client: The result of `authenticate`.
             function: Called with the context of the request.
             timeout: Time limit in seconds; by default `limits.request_seconds`.

@@ -69,7 +69,7 @@ def compute_trace_json(
             search=search,
             interventions=request.interventions,
             options=request.trace_options,
-            check_cancelled=context.raise_if_cancelled,
+            check_cancelled=context.raise_if_canceled,
         )
         return trace.to_json()
 
@@ -91,7 +91,7 @@ def measure_head_effects(
     def run() -> AblationResults:
         explained = wrap_model_for_explaining(model.torch_translator, request.text)
         return ablate_heads_on_contrastive_pair(
-            explained, pair, request.interventions, context.raise_if_cancelled
+            explained, pair, request.interventions, context.raise_if_canceled
         )
 
     cost = _compute_trace_cost(model, request.text, _TRACE_TOKEN_COST)
@@ -163,13 +163,13 @@ def translate_and_report_partial_text(
     after every sentence.
 
     Raises:
-        ClientDisconnected, DeadlineExceeded: The request was cancelled, or its deadline passed.
+        ClientDisconnected, DeadlineExceeded: The request was canceled, or its deadline passed.
     """
     finished_text = ""
     translations: list[Translation] = []
 
     def report(partial_text: str) -> None:
-        context.raise_if_cancelled()
+        context.raise_if_canceled()
         on_partial_text(finished_text + partial_text)
 
     sentences = list(_find_sentences(text, translator.languages[0]))

@@ -3,10 +3,9 @@
 A request calls `WorkQueue.submit`, which returns the results. A worker thread calls `take_batch`
 and gets items of equal tasks, of any clients. The queue knows neither models nor HTTP.
 
-Fairness is by tokens: each client has a lane whose clock advances by the cost of the items taken
-from it, and the lane with the smallest clock is served next. A client that comes back starts at
-the clock of the waiting lanes, or at its own clock if that is larger: it gains nothing from idle
-time, and its usage is remembered while other clients wait.
+The client with the least usage, in tokens, is served next. A client that comes back starts at the
+usage of the client served last, or at its own if that is larger: it gains nothing from idle time,
+and its usage is remembered while other clients wait.
 
 If a batch fails, it is split in halves until the failing items are isolated; the other items get
 their results. Worker threads that end are restarted.
@@ -17,22 +16,16 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heapreplace
 from typing import Any, Protocol
 
 from seq2see.serve.errors import ClientDisconnected, DeadlineExceeded, Overloaded, ShuttingDown
 
-_LANE_QUANTUM = 512
-"""Tokens taken from one lane before the next lane's turn: most requests fit into one turn."""
-_MAX_IDLE_CLIENTS = 10_000
-"""Number of clients without waiting work whose clocks are remembered."""
+_TURN_TOKENS = 512
+"""Tokens taken from one client before the next one's turn: most requests fit into one turn."""
 _MAX_WAIT_FRACTION = 0.8
 """A request is rejected if the work ahead of it takes more than this fraction of its time."""
-_DEADLINE_CHECK_SECONDS = 1.0
-"""Interval at which a waiting request checks its deadline, which `drain` may shorten."""
 _BATCH_DECAY = 0.95
 """Weight of a batch relative to the next one in the estimate of batch times."""
 _SIZE_SPREAD = 0.1
@@ -61,13 +54,14 @@ class UnbatchedTask:
 
 @dataclass(eq=False, slots=True)
 class RequestContext:
-    """Client, deadline and cancellation of a request."""
+    """Client, deadline and cancellation of a request. It waits for one work item at a time."""
 
     client: str
     deadline: float
     """In the time of `time.monotonic()`."""
-    is_cancelled: bool = False
-    _callbacks: list[Callable[[], None]] = field(default_factory=list)
+    is_canceled: bool = False
+    changed: threading.Event = field(default_factory=threading.Event)
+    """Set when the request is canceled, its deadline changes or its work is finished."""
 
     @classmethod
     def with_timeout(cls, seconds: float, client: str = "") -> RequestContext:
@@ -79,63 +73,46 @@ class RequestContext:
         """Seconds until the deadline; negative after it."""
         return self.deadline - time.monotonic()
 
-    def raise_if_cancelled(self) -> None:
+    @property
+    def is_active(self) -> bool:
+        """Whether the request is neither canceled nor past its deadline."""
+        return not self.is_canceled and self.seconds_left > 0
+
+    def raise_if_canceled(self) -> None:
         """Raise an error if the work is no longer needed. Long work calls this at every step.
 
         Raises:
             ClientDisconnected: The client closed the connection.
             DeadlineExceeded: The deadline has passed.
         """
-        if self.is_cancelled:
+        if self.is_canceled:
             raise ClientDisconnected("client disconnected")
         if self.seconds_left <= 0:
             raise DeadlineExceeded("deadline exceeded")
 
     def cancel(self) -> None:
-        """Cancel the request and call its callbacks."""
-        self.is_cancelled = True
-        for callback in list(self._callbacks):
-            callback()
-
-    def add_cancel_callback(self, callback: Callable[[], None]) -> None:
-        """Call a function when the request is cancelled; at once if it already is."""
-        self._callbacks.append(callback)
-        if self.is_cancelled:
-            callback()
-
-    def remove_cancel_callback(self, callback: Callable[[], None]) -> None:
-        """Remove a function added by `add_cancel_callback`."""
-        self._callbacks.remove(callback)
+        """Cancel the request and wake its thread."""
+        self.is_canceled = True
+        self.changed.set()
 
 
+@dataclass(eq=False, slots=True)
 class WorkItem:
     """The work of one request in the queue: items of one task, with their costs and results."""
 
-    def __init__(
-        self,
-        context: RequestContext,
-        task: BatchOperation,
-        items: Sequence[Any],
-        costs: Sequence[int],
-        sequence_number: int,
-    ) -> None:
-        self.context, self.task, self.sequence_number = context, task, sequence_number
-        self.has_started = False
-        self.finished = threading.Event()
-        self._items, self._costs = items, costs
-        self._num_taken = 0
-        self._num_pending = len(items)
-        self._results: list[Any] = [None] * len(items)
+    context: RequestContext
+    task: BatchOperation
+    items: Sequence[Any]
+    costs: Sequence[int]
+    num_taken: int = 0
+    """Number of items that are or were in a batch."""
+    results: dict[int, Any] = field(default_factory=dict)
+    """Results by the index of the item. Each is set by the worker thread that took the item."""
 
     @property
-    def is_active(self) -> bool:
-        """Whether the request is neither cancelled nor past its deadline."""
-        return not self.context.is_cancelled and self.context.seconds_left > 0
-
-    @property
-    def waiting_cost(self) -> int:
-        """Tokens of the items that are in no batch yet."""
-        return sum(self._costs[self._num_taken :])
+    def is_done(self) -> bool:
+        """Whether every item has its result."""
+        return len(self.results) == len(self.items)
 
     def take_items(self, budget: int, at_least_one: bool) -> tuple[list[tuple[WorkItem, int]], int]:
         """Take the next items whose total cost is within a budget.
@@ -147,44 +124,14 @@ class WorkItem:
         Returns:
             Pairs of this work item and the index of an item, and the total cost.
         """
-        entries: list[tuple[WorkItem, int]] = []
-        total = 0
-        while self._num_taken < len(self._items):
-            cost = self._costs[self._num_taken]
-            if total + cost > budget and not (at_least_one and not entries):
+        start, total = self.num_taken, 0
+        for cost in self.costs[start:]:
+            is_first = self.num_taken == start
+            if total + cost > budget and not (at_least_one and is_first):
                 break
-            entries.append((self, self._num_taken))
             total += cost
-            self._num_taken += 1
-        return entries, total
-
-    def item(self, index: int) -> Any:
-        """Return the item at an index."""
-        return self._items[index]
-
-    @property
-    def is_fully_taken(self) -> bool:
-        """Whether every item is in a batch."""
-        return self._num_taken == len(self._items)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether every item has its result. The event `finished` is also set on cancellation."""
-        return self._num_pending == 0
-
-    def set_result(self, index: int, result: Any) -> None:
-        """Store the result of an item; the last result sets `finished`.
-
-        Only the worker thread that took the item may call this.
-        """
-        self._results[index] = result
-        self._num_pending -= 1
-        if self.is_done:
-            self.finished.set()
-
-    def results(self) -> list[Any]:
-        """Return the results in the order of the items."""
-        return self._results
+            self.num_taken += 1
+        return [(self, index) for index in range(start, self.num_taken)], total
 
 
 @dataclass(slots=True)
@@ -200,7 +147,7 @@ class WorkBatch:
     @property
     def items(self) -> list[Any]:
         """The items of all entries."""
-        return [work_item.item(index) for work_item, index in self.entries]
+        return [work_item.items[index] for work_item, index in self.entries]
 
 
 class BatchTimeEstimator:
@@ -237,17 +184,6 @@ class BatchTimeEstimator:
         return per_batch * max(1.0, tokens / self._batch_tokens) + per_token * tokens
 
 
-class _Lane:
-    """The waiting work of one client, oldest first."""
-
-    def __init__(self, clock: float) -> None:
-        self.clock = clock
-        self.work_items: deque[WorkItem] = deque()
-
-    def first_of(self, task: BatchOperation) -> WorkItem | None:
-        return next((each for each in self.work_items if each.task == task), None)
-
-
 class WorkQueue:
     """Bounded queue that is fair between clients. All methods are thread-safe."""
 
@@ -255,14 +191,15 @@ class WorkQueue:
         self.max_waiting_tokens, self.batch_tokens = max_waiting_tokens, batch_tokens
         self.num_threads = num_threads
         self._estimator = BatchTimeEstimator(batch_tokens)
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
-        self._lanes: dict[str, _Lane] = {}
-        self._clock = 0.0
-        self._idle_clocks: dict[str, float] = {}
-        """Clocks of clients without waiting work that are ahead of the queue's clock."""
+        self._changed = threading.Condition(threading.RLock())
+        self._waiting: dict[str, list[WorkItem]] = {}
+        """Work items with waiting items, oldest first, by client."""
+        self._usage: dict[str, int] = {}
+        """Tokens by client, counted from a common start."""
+        self._min_usage = 0
+        """Usage of the client served last, at which other clients start."""
+        self._unfinished: set[WorkItem] = set()
         self._waiting_tokens = self._running_tokens = 0
-        self._last_number = 0
         self._is_closed = False
         self._last_deadline = math.inf
 
@@ -294,60 +231,95 @@ class WorkQueue:
         Raises:
             Overloaded: The queue is full, or the work cannot start in time.
             DeadlineExceeded: The deadline passed after the work had started.
-            ClientDisconnected: The request was cancelled.
+            ClientDisconnected: The request was canceled.
             ShuttingDown: The queue is closed.
         """
-        work_item = self._enqueue(context, task, items, costs)
-        callback = lambda: self._remove(work_item)  # noqa: E731 named, to be removed again
-        context.add_cancel_callback(callback)
-        try:
-            while context.seconds_left > 0 and not work_item.finished.wait(
-                min(context.seconds_left, _DEADLINE_CHECK_SECONDS)
-            ):
-                pass
-        finally:
-            context.remove_cancel_callback(callback)
-        return self._results(work_item)
+        work_item = self.enqueue(context, task, items, costs)
+        while not work_item.is_done and context.is_active:
+            context.changed.wait(context.seconds_left)
+            context.changed.clear()
+        self._remove(work_item)
+        if context.is_canceled:
+            raise ClientDisconnected("client disconnected")
+        if work_item.is_done:
+            return [work_item.results[index] for index in range(len(items))]
+        if not work_item.num_taken:
+            raise Overloaded("Slowdown: too many requests at the moment", self.estimate_wait())
+        raise DeadlineExceeded("deadline exceeded")
+
+    def enqueue(
+        self,
+        context: RequestContext,
+        task: BatchOperation,
+        items: Sequence[Any],
+        costs: Sequence[int],
+    ) -> WorkItem:
+        """Add work to the queue and return it; see `submit`, which also waits for the results.
+
+        Raises:
+            Overloaded: The queue is full, or the work cannot be finished in time.
+            ShuttingDown: The queue is closed.
+        """
+        with self._changed:
+            if self._is_closed:
+                raise ShuttingDown("the service is shutting down")
+            context.deadline = min(context.deadline, self._last_deadline)
+            self._check_load(context, sum(costs))
+            work_item = WorkItem(context, task, items, costs)
+            if items:
+                client = context.client
+                if client not in self._waiting:
+                    self._usage[client] = max(self._usage.get(client, 0), self._min_usage)
+                self._waiting.setdefault(client, []).append(work_item)
+                self._unfinished.add(work_item)
+                self._waiting_tokens += sum(costs)
+                self._changed.notify()
+            return work_item
 
     def take_batch(self) -> WorkBatch | None:
         """Wait for work and return a batch; None when the queue is closed."""
-        with self._lock:
-            while True:
-                if self._is_closed:
-                    return None
-                self._remove_inactive()
-                if self._lanes:
+        with self._changed:
+            while not self._is_closed:
+                for work_item in [each for some in self._waiting.values() for each in some]:
+                    if not work_item.context.is_active:
+                        self._remove(work_item)
+                if self._waiting:
                     return self._fill_batch()
                 self._changed.wait()
+            return None
 
     def finish(self, batch: WorkBatch, results: Sequence[Any], seconds: float) -> None:
         """Store the results of a batch and the time that it took."""
-        with self._lock:
+        with self._changed:
             self._running_tokens -= batch.cost
             # The cost of an unbatched task is a rough guess, and its time is not that of a batch.
             if not isinstance(batch.task, UnbatchedTask):
                 self._estimator.add_batch(batch.cost, seconds)
-            if not self._lanes and not self._running_tokens:
-                self._idle_clocks.clear()
+            if not self._waiting and not self._running_tokens:
+                self._usage.clear()
+                self._min_usage = 0
             for (work_item, index), result in zip(batch.entries, results, strict=True):
-                work_item.set_result(index, result)
+                work_item.results[index] = result
+                if work_item.is_done:
+                    self._unfinished.discard(work_item)
+                    work_item.context.changed.set()
 
     def drain(self, seconds: float) -> None:
         """Limit the deadline of all work to `seconds` from now.
 
-        This includes work that running requests submit later, such as the second model of a pivot
-        translation.
+        This includes running work, and work that running requests submit later, such as the second
+        model of a pivot translation.
         """
-        with self._lock:
+        with self._changed:
             self._last_deadline = time.monotonic() + seconds
-            for lane in self._lanes.values():
-                for work_item in lane.work_items:
-                    context = work_item.context
-                    context.deadline = min(context.deadline, self._last_deadline)
+            for work_item in self._unfinished:
+                context = work_item.context
+                context.deadline = min(context.deadline, self._last_deadline)
+                context.changed.set()
 
     def close(self) -> None:
         """Reject new work and let the worker threads end."""
-        with self._lock:
+        with self._changed:
             self._is_closed = True
             self._changed.notify_all()
 
@@ -356,39 +328,6 @@ class WorkQueue:
         tokens = self._waiting_tokens + self._running_tokens + cost
         return self._estimator.estimate_seconds(tokens) / self.num_threads
 
-    def _enqueue(
-        self,
-        context: RequestContext,
-        task: BatchOperation,
-        items: Sequence[Any],
-        costs: Sequence[int],
-    ) -> WorkItem:
-        with self._lock:
-            if self._is_closed:
-                raise ShuttingDown("the service is shutting down")
-            context.deadline = min(context.deadline, self._last_deadline)
-            self._check_load(context, sum(costs))
-            self._last_number += 1
-            work_item = WorkItem(context, task, items, costs, self._last_number)
-            if not items:
-                work_item.finished.set()
-                return work_item
-            self._lane(context.client).work_items.append(work_item)
-            self._waiting_tokens += sum(costs)
-            self._changed.notify()
-            return work_item
-
-    def _lane(self, client: str) -> _Lane:
-        if client not in self._lanes:
-            self._lanes[client] = _Lane(max(self._clock, self._idle_clocks.pop(client, 0.0)))
-        return self._lanes[client]
-
-    def _close_lane(self, client: str) -> None:
-        """Remove an empty lane and remember its clock if it is ahead."""
-        lane = self._lanes.pop(client)
-        if lane.clock > self._clock and len(self._idle_clocks) < _MAX_IDLE_CLIENTS:
-            self._idle_clocks[client] = lane.clock
-
     def _check_load(self, context: RequestContext, cost: int) -> None:
         wait = self.estimate_wait(cost)
         is_full = self._waiting_tokens > 0 and self._waiting_tokens + cost > self.max_waiting_tokens
@@ -396,74 +335,52 @@ class WorkQueue:
         if is_full or is_late:
             raise Overloaded("Slowdown: too many requests at the moment", max(1.0, wait / 2))
 
-    def _results(self, work_item: WorkItem) -> list[Any]:
-        if work_item.is_done and not work_item.context.is_cancelled:
-            return work_item.results()
-        self._remove(work_item)
-        if work_item.context.is_cancelled:
-            raise ClientDisconnected("client disconnected")
-        if not work_item.has_started:
-            raise Overloaded("Slowdown: too many requests at the moment", self.estimate_wait())
-        raise DeadlineExceeded("deadline exceeded")
-
     def _remove(self, work_item: WorkItem) -> None:
-        """Remove the items that are in no batch yet."""
-        with self._lock:
-            lane = self._lanes.get(work_item.context.client)
-            if lane and work_item in lane.work_items:
-                lane.work_items.remove(work_item)
-                self._waiting_tokens -= work_item.waiting_cost
-                if not lane.work_items:
-                    self._close_lane(work_item.context.client)
-        work_item.finished.set()
-
-    def _remove_inactive(self) -> None:
-        inactive = [
-            each for lane in self._lanes.values() for each in lane.work_items if not each.is_active
-        ]
-        for work_item in inactive:
-            self._remove(work_item)
+        """Forget a work item, and remove its items that are in no batch yet."""
+        with self._changed:
+            self._unfinished.discard(work_item)
+            if work_item in self._waiting.get(work_item.context.client, ()):
+                self._waiting_tokens -= sum(work_item.costs[work_item.num_taken :])
+                self._remove_waiting(work_item)
+        work_item.context.changed.set()
 
     def _fill_batch(self) -> WorkBatch:
-        """Fill a batch: the lane with the smallest clock sets the task, the others join in turn."""
-        first = min(
-            self._lanes.values(), key=lambda lane: (lane.clock, lane.work_items[0].sequence_number)
-        )
-        task = first.work_items[0].task
+        """Fill a batch: the client with the least usage sets the task, the others join in turn."""
+        clients = list(self._waiting)
+        first = min(clients, key=self._usage.__getitem__)
+        task = self._waiting[first][0].task
         entries: list[tuple[WorkItem, int]] = []
         total = 0
-        turns = [(lane.clock, n, lane) for n, lane in enumerate(self._lanes.values())]
-        heapify(turns)
-        while turns and total < self.batch_tokens:
-            clock, number, lane = turns[0]
-            work_item = lane.first_of(task)
-            budget = min(_LANE_QUANTUM, self.batch_tokens - total)
-            at_least_one = not entries or budget == _LANE_QUANTUM
+        while clients and total < self.batch_tokens:
+            client = min(clients, key=self._usage.__getitem__)
+            work_items = self._waiting.get(client, [])
+            work_item = next((each for each in work_items if each.task == task), None)
+            budget = min(_TURN_TOKENS, self.batch_tokens - total)
+            at_least_one = not entries or budget == _TURN_TOKENS
             taken, cost = work_item.take_items(budget, at_least_one) if work_item else ([], 0)
             if not work_item or not taken:
-                heappop(turns)
+                clients.remove(client)
                 continue
-            self._account(lane, work_item, clock, cost)
+            if work_item.num_taken == len(work_item.items):
+                self._remove_waiting(work_item)
+            self._min_usage = max(self._min_usage, self._usage[client])
+            self._usage[client] += cost
             entries += taken
             total += cost
-            heapreplace(turns, (lane.clock, number, lane))
         self._waiting_tokens -= total
         self._running_tokens += total
-        self._close_empty_lanes()
+        self._usage = {
+            client: usage
+            for client, usage in self._usage.items()
+            if client in self._waiting or usage > self._min_usage
+        }
         return WorkBatch(task, entries, total)
 
-    def _account(self, lane: _Lane, work_item: WorkItem, clock: float, cost: int) -> None:
-        work_item.has_started = True
-        self._clock = max(self._clock, clock)
-        lane.clock = clock + cost
-        if work_item.is_fully_taken:
-            lane.work_items.remove(work_item)
-
-    def _close_empty_lanes(self) -> None:
-        for client in [name for name, lane in self._lanes.items() if not lane.work_items]:
-            self._close_lane(client)
-        clocks = self._idle_clocks.items()
-        self._idle_clocks = {name: clock for name, clock in clocks if clock > self._clock}
+    def _remove_waiting(self, work_item: WorkItem) -> None:
+        client = work_item.context.client
+        self._waiting[client].remove(work_item)
+        if not self._waiting[client]:
+            del self._waiting[client]
 
 
 BatchCallback = Callable[[WorkBatch, float], None]

@@ -183,7 +183,7 @@ def test_rejected_stream_has_an_error_status(
     def reject(*_: Any) -> None:
         raise Overloaded("Slowdown: too many requests at the moment", 7.0)
 
-    monkeypatch.setattr(queue, "_check_load", reject)
+    monkeypatch.setattr(queue, "submit", reject)
     body = {"text": "hello", "source": "en", "target": "de"}
     response = client.post("/api/v1/stream", json=body)
     assert (response.status_code, response.headers["retry-after"]) == (429, "7")

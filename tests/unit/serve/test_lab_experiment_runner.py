@@ -41,7 +41,7 @@ def test_experiments_run_once_and_one_at_a_time(monkeypatch: pytest.MonkeyPatch)
         runner.run(RequestContext.with_timeout(9), -1)
 
 
-@pytest.mark.parametrize("is_late", [False, True], ids=["cancelled", "late"])
+@pytest.mark.parametrize("is_late", [False, True], ids=["canceled", "late"])
 def test_experiment_ends_on_disconnect_and_at_deadline(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_late: bool
 ) -> None:

@@ -48,13 +48,13 @@ def test_only_last_model_gets_prefix_and_n_best(service: Service) -> None:
 @pytest.mark.parametrize(("beam_size", "cost"), [(1, 3), (5, 3), (20, 12)])
 def test_cost_grows_with_beam_size(service: Service, beam_size: int, cost: int) -> None:
     costs: list[int] = []
-    enqueue = service.queue._enqueue
+    enqueue = service.queue.enqueue
 
     def record_costs(*arguments: Any) -> Any:
         costs.extend(arguments[-1])
         return enqueue(*arguments)
 
-    service.queue._enqueue = record_costs  # type: ignore[method-assign]
+    service.queue.enqueue = record_costs  # type: ignore[method-assign]
     route = service.find_route("en", "de")
     translator = service.create_translator(route, RequestContext.with_timeout(9))
     translator.translate(["two words"], beam_size=beam_size)

@@ -128,12 +128,12 @@ def test_waiting_clients_get_equal_shares(requests: list[tuple[str, int]]) -> No
     taken = {"a": 0, "b": 0, "c": 0}
     totals = {name: sum(cost for client, cost in requests if client == name) for name in taken}
     for client, cost in requests:
-        queue._enqueue(context(client), DoublingTask(), [client], [cost])
+        queue.enqueue(context(client), DoublingTask(), [client], [cost])
     while queue.waiting_tokens:
         batch = queue.take_batch()
         assert batch is not None
         for (work_item, index), client in zip(batch.entries, batch.items, strict=True):
-            taken[client] += work_item._costs[index]
+            taken[client] += work_item.costs[index]
         waiting = [name for name in taken if totals[name] and taken[name] < totals[name]]
         shares = [taken[name] for name in waiting]
         assert not shares or max(shares) - min(shares) <= 512 + 40
@@ -172,7 +172,7 @@ def test_request_that_cannot_finish_in_time_is_rejected(pool: ThreadPoolExecutor
 
 def run_item(queue: WorkQueue, task: Any, cost: int, seconds: float) -> None:
     """Run one item of a given cost in a given time."""
-    queue._enqueue(context(), task, [1], [cost])
+    queue.enqueue(context(), task, [1], [cost])
     finish(queue, queue.take_batch(), seconds)
 
 
@@ -182,28 +182,28 @@ def test_small_batches_do_not_cause_rejection_of_large_ones() -> None:
     for turn in range(30):
         run_item(queue, DoublingTask(), 8 + turn % 3, 0.05 + 0.01 * (turn * 7 % 4))
     for number in range(64):
-        queue._enqueue(context(str(number), 28.0), DoublingTask(), [1] * 16, [20] * 16)
+        queue.enqueue(context(str(number), 28.0), DoublingTask(), [1] * 16, [20] * 16)
     finish(queue, queue.take_batch(), seconds=10.0)
     with pytest.raises(Overloaded):
-        queue._enqueue(context("z", 28.0), DoublingTask(), [1], [20])
+        queue.enqueue(context("z", 28.0), DoublingTask(), [1], [20])
 
 
 def test_unbatched_tasks_do_not_affect_the_time_estimate() -> None:
     queue = WorkQueue(10_000, 10)
     run_item(queue, UnbatchedTask(lambda: 1), 10, 100.0)
     for _ in range(3):
-        queue._enqueue(context(seconds=5), DoublingTask(), [1], [10])
+        queue.enqueue(context(seconds=5), DoublingTask(), [1], [10])
 
 
 def test_usage_of_returning_client_is_remembered() -> None:
     """One client submits single expensive items, the other many cheap ones."""
     queue, used = WorkQueue(10**9, 1000), {"expensive": 0, "cheap": 0}
-    queue._enqueue(context("cheap"), DoublingTask(), [1] * 100, [500] * 100)
+    queue.enqueue(context("cheap"), DoublingTask(), [1] * 100, [500] * 100)
     expensive = None
     for _ in range(12):
         if expensive is None or expensive.is_done:
             task = UnbatchedTask(lambda: 1)
-            expensive = queue._enqueue(context("expensive"), task, [None], [3000])
+            expensive = queue.enqueue(context("expensive"), task, [None], [3000])
         batch = queue.take_batch()
         assert batch is not None
         used[batch.entries[0][0].context.client] += batch.cost
@@ -225,14 +225,12 @@ def test_deadline_error_depends_on_whether_work_has_started(pool: ThreadPoolExec
     assert queue.running_tokens == 0
 
 
-def test_cancelled_and_late_work_never_enters_a_batch(pool: ThreadPoolExecutor) -> None:
+def test_canceled_and_late_work_never_enters_a_batch(pool: ThreadPoolExecutor) -> None:
     queue, task = WorkQueue(1000, 100), DoublingTask()
-    cancelled, late, active = context("cancelled"), context("late", 0.05), context("active")
-    futures = [
-        submit(pool, queue, each, task, [n], [5]) for n, each in enumerate((cancelled, late))
-    ]
+    canceled, late, active = context("canceled"), context("late", 0.05), context("active")
+    futures = [submit(pool, queue, each, task, [n], [5]) for n, each in enumerate((canceled, late))]
     survivor = submit(pool, queue, active, task, [9], [5])
-    cancelled.cancel()
+    canceled.cancel()
     with pytest.raises(ClientDisconnected):
         futures[0].result(5)
     time.sleep(0.1)
@@ -245,11 +243,22 @@ def test_cancelled_and_late_work_never_enters_a_batch(pool: ThreadPoolExecutor) 
         futures[1].result(5)
 
 
+def test_draining_limits_the_time_of_running_work(pool: ThreadPoolExecutor) -> None:
+    queue, request = WorkQueue(1000, 10), context(seconds=60)
+    running = submit(pool, queue, request, DoublingTask(), [1], [10])
+    batch = queue.take_batch()
+    queue.drain(0.2)
+    assert request.seconds_left <= 0.2  # long work of the batch itself checks its deadline
+    with pytest.raises(DeadlineExceeded):
+        running.result(5)
+    finish(queue, batch)
+
+
 def test_late_work_removed_by_a_worker_is_not_done(pool: ThreadPoolExecutor) -> None:
     queue, late = WorkQueue(1000, 100), context("late")
     future = submit(pool, queue, late, DoublingTask(), [1], [5])
     survivor = submit(pool, queue, context("active"), DoublingTask(), [9], [5])
-    late.deadline = time.monotonic() - 1  # its thread checks the deadline once per second
+    late.deadline = time.monotonic() - 1  # its thread waits for the old deadline
     finish(queue, queue.take_batch())
     assert survivor.result(5) == [18]
     with pytest.raises(Overloaded):
