@@ -6,18 +6,19 @@ text. Unknown keys are rejected with a suggestion of the nearest valid key.
 
 from __future__ import annotations
 
+import re
 import reprlib
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from seq2see.errors import ConfigError
+from seq2see.errors import ConfigError, Problem
 
 
 class Config(BaseModel):
@@ -54,11 +55,11 @@ class Config(BaseModel):
     @model_validator(mode="after")
     def _check_conflicts(self) -> Self:
         if problems := list(self.conflicts()):
-            raise ConfigError(problems)
+            raise ConfigError(*problems)
         return self
 
-    def conflicts(self) -> Iterator[str]:
-        """Yield one message for each invalid combination of individually valid fields."""
+    def conflicts(self) -> Iterator[Problem]:
+        """Yield one problem for each invalid combination of individually valid fields."""
         yield from ()
 
     def replace(self, **changes: Any) -> Self:
@@ -87,7 +88,7 @@ def parse_override_as_dict(text: str) -> dict[str, Any]:
     path, equals, value = text.partition("=")
     keys = path.strip().split(".")
     if not equals or not all(keys):
-        raise ConfigError([f"`{text}` must be section.key=value to change a setting"])
+        raise ConfigError(Problem(text, "must be section.key=value to change a setting"))
     try:
         parsed = tomllib.loads(f"x = {value}")["x"]
     except tomllib.TOMLDecodeError:
@@ -105,7 +106,7 @@ def _raise_config_error(config: type[BaseModel]) -> Iterator[None]:
     except ValidationError as error:
         details = _remove_redundant(error.errors())
         groups = (list(group) for _, group in groupby(details, _location))
-        raise ConfigError([p for group in groups for p in _problems(config, group)]) from None
+        raise ConfigError(*(p for group in groups for p in _problems(config, group))) from None
 
 
 def _remove_redundant(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
@@ -117,7 +118,6 @@ def _remove_redundant(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
 _UNION_TYPES = {"int", "float", "str", "bool"}
 """Names that pydantic appends to the location of a field that accepts several types. It reports one
 error per type."""
-_SUGGESTION = "did you mean "
 
 
 def _location(detail: ErrorDetails) -> tuple[int | str, ...]:
@@ -126,36 +126,29 @@ def _location(detail: ErrorDetails) -> tuple[int | str, ...]:
     return location[:-1] if len(location) > 1 and location[-1] in _UNION_TYPES else location
 
 
-def _problems(config: type[BaseModel], details: Sequence[ErrorDetails]) -> Iterator[str]:
+def _problems(config: type[BaseModel], details: Sequence[ErrorDetails]) -> Iterator[Problem]:
     """Yield pydantic's errors of one field as "`x` must be …, but is … instead"."""
     detail = details[0]
     path = ".".join(str(key) for key in _location(detail))
     cause = detail.get("ctx", {}).get("error")
     if isinstance(cause, ConfigError):  # from a nested config or from `conflicts`
-        yield from (prefix_field_names(path, problem) for problem in cause.problems)
+        yield from (problem.with_prefix(path) for problem in cause.problems)
     elif detail["type"] == "extra_forbidden":
-        yield f"`{path}` is not a setting{_suggest(path, config.model_fields)}"
+        yield unknown_setting_problem(path, config.model_fields)
     elif detail["type"] == "json_invalid":
-        yield f"settings must be JSON, but: {detail['ctx']['error']}"
+        yield Problem("", f"settings must be JSON, but: {detail['ctx']['error']}")
     elif detail["type"] == "missing":
-        yield f"`{path}` must be given"
+        yield Problem(path, "must be given")
     elif detail["type"] == "union_tag_not_found":
-        yield f"`{path}.{_discriminator(detail)}` must be given"
+        yield Problem(f"{path}.{_discriminator(detail)}", "must be given")
     elif detail["type"] == "union_tag_invalid":
         field, tag = _discriminator(detail), _format_value(detail["ctx"]["tag"])
-        yield f"`{path}.{field}` must be {describe_allowed_values(detail)}, but is {tag} instead"
+        yield Problem(
+            f"{path}.{field}", f"must be {describe_allowed_values(detail)}, but is {tag} instead"
+        )
     else:
         types = " or ".join(dict.fromkeys(map(describe_allowed_values, details)))
-        yield f"`{path}` must be {types}, but is {_format_value(detail['input'])} instead"
-
-
-def prefix_field_names(prefix: str, problem: str) -> str:
-    """Return the problem with `prefix` and a dot before each field name that it quotes."""
-    if not prefix:
-        return problem
-    statement, suggestion, name = problem.partition(f"{_SUGGESTION}`")
-    suggested = f"{suggestion}{prefix}.{name}" if suggestion else ""
-    return statement.replace("`", f"`{prefix}.", 1) + suggested
+        yield Problem(path, f"must be {types}, but is {_format_value(detail['input'])} instead")
 
 
 def _discriminator(detail: ErrorDetails) -> str:
@@ -174,9 +167,39 @@ def _format_value(value: object) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
 
 
-def _suggest(name: str, valid: Mapping[str, object]) -> str:
-    matches = get_close_matches(name, valid, n=1)
-    return f"; {_SUGGESTION}`{matches[0]}`?" if matches else f"; valid are {', '.join(valid)}"
+def unknown_setting_problem(name: str, valid: Collection[str]) -> Problem:
+    """Return the problem of an unknown setting, with the most similar valid name."""
+    if matches := find_close_matches(name, valid):
+        return Problem(name, "is not a setting", matches[0])
+    return Problem(name, f"is not a setting; valid are {', '.join(valid)}")
+
+
+_MIN_SIMILARITY = 0.7
+"""Names that are less similar are not suggested."""
+_WORD_SEPARATORS = re.compile(r"[-_. ]")
+
+
+def find_close_matches(name: str, names: Iterable[str]) -> list[str]:
+    """Return at most three names that may have been meant, the most similar first."""
+    similarities = {each: _similarity(name, each) for each in names}
+    threshold = max(_MIN_SIMILARITY, max(similarities.values(), default=0) - 0.05)
+    matches = [each for each in similarities if similarities[each] >= threshold]
+    return sorted(matches, key=lambda each: -similarities[each])[:3]
+
+
+def _similarity(name: str, other: str) -> float:
+    """Return a similarity of at most 1; a single word is compared with each word of the other."""
+    name, other = name.lstrip("-").lower(), other.lstrip("-").lower()
+    similarities = [_ratio(_WORD_SEPARATORS.sub("", name), _WORD_SEPARATORS.sub("", other))]
+    if not _WORD_SEPARATORS.search(name):
+        for word in _WORD_SEPARATORS.split(other):
+            is_prefix = len(name) > 2 and word.startswith(name)
+            similarities.append(max(_ratio(name, word), 0.9 * is_prefix))
+    return max(similarities)
+
+
+def _ratio(a: str, b: str) -> float:
+    return SequenceMatcher(None, a, b).ratio()
 
 
 _EXPECTED_TYPES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {

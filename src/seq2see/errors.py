@@ -1,7 +1,7 @@
 """The exceptions that seq2see raises.
 
     Seq2SeeError            base class: an error that the user can correct
-    ├── ConfigError         invalid settings; `problems` lists all of them
+    ├── ConfigError         invalid settings; `problems` lists each of them as a `Problem`
     ├── InputError          invalid data: ids, shapes, lengths
     └── TrainingError       training cannot continue; the last valid state is on disk
 
@@ -11,24 +11,49 @@ also a `ValueError`. Violated invariants inside the code are an `assert`, never 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 
 class Seq2SeeError(Exception):
     """An error that the user can correct; its message is one line that states how."""
 
 
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One invalid setting."""
+
+    field: str
+    """Name of the setting, such as `model.heads`; empty if the message names no single setting."""
+    message: str
+    """What is wrong, without the name: "must be …, but is … instead"."""
+    suggested_field: str = ""
+    """Name of the setting that was probably meant."""
+
+    def __str__(self) -> str:
+        """Return the problem as one line."""
+        text = f"`{self.field}` {self.message}" if self.field else self.message
+        return f"{text}; did you mean `{self.suggested_field}`?" if self.suggested_field else text
+
+    def with_prefix(self, prefix: str) -> Problem:
+        """Return the problem with `prefix` and a dot before the names of settings."""
+        if not prefix:
+            return self
+        names = {"field": self.field, "suggested_field": self.suggested_field}
+        return replace(self, **{key: f"{prefix}.{name}" for key, name in names.items() if name})
+
+
 class ConfigError(Seq2SeeError, ValueError):
-    """Invalid settings. `problems` contains one message for each of them."""
+    """Invalid settings. `problems` contains each of them; a string is one without a field."""
 
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("; ".join(problems))
-        self.problems = tuple(problems)
+    def __init__(self, *problems: Problem | str) -> None:
+        super().__init__(*problems)
+        self.problems = tuple(Problem("", p) if isinstance(p, str) else p for p in problems)
 
-    def __reduce__(self) -> tuple[type[ConfigError], tuple[Sequence[str]]]:
-        # By default, unpickling passes the joined message to the constructor.
-        return type(self), (self.problems,)
+    def __str__(self) -> str:
+        """Return all problems as one line."""
+        return "; ".join(map(str, self.problems))
 
 
 class InputError(Seq2SeeError, ValueError):

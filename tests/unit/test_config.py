@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field
 
 from seq2see.config import Config
-from seq2see.errors import ConfigError, Seq2SeeError
+from seq2see.errors import ConfigError, Problem, Seq2SeeError
 from seq2see.model import PRESETS, ModelConfig, Transformer, count_parameters
 
 INVALID: dict[str, tuple[dict[str, Any], str]] = {
@@ -97,8 +97,10 @@ def test_invalid_settings_raise_config_error(settings: dict[str, Any], message: 
 
 
 def test_config_error_can_be_pickled() -> None:
-    error = pickle.loads(pickle.dumps(ConfigError(["one", "two"])))  # noqa: S301
-    assert (str(error), error.problems) == ("one; two", ("one", "two"))
+    original = ConfigError(Problem("heads", "must be 8", "head"), "two")
+    error = pickle.loads(pickle.dumps(original))  # noqa: S301
+    assert str(error) == "`heads` must be 8; did you mean `head`?; two"
+    assert error.problems == original.problems
 
 
 @pytest.mark.parametrize("value", [True, "8", 8.0, None])
@@ -119,9 +121,9 @@ def test_all_problems_are_reported_at_once() -> None:
 def test_linformer_is_rejected_in_decoder_and_cross_attention() -> None:
     with pytest.raises(ConfigError) as error:
         ModelConfig(vocab_size=100, attention={"kind": "linformer"})
-    assert [p.split(".")[0] for p in error.value.problems] == [
-        "`decoder_attention",
-        "`cross_attention",
+    assert [problem.field for problem in error.value.problems] == [
+        "decoder_attention.kind",
+        "cross_attention.kind",
     ]
 
 
@@ -239,7 +241,7 @@ LISTS: dict[str, tuple[dict[str, Any], str]] = {
 def test_errors_in_lists_and_tables(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         Outer(**settings)
-    assert error.value.problems == (message,)
+    assert list(map(str, error.value.problems)) == [message]
 
 
 @pytest.mark.parametrize("depth", [100, 5_000, 100_000])

@@ -20,7 +20,7 @@ from seq2see.bundle.files import (
 )
 from seq2see.bundle.weights import build_meta_model
 from seq2see.config import Config
-from seq2see.errors import InputError
+from seq2see.errors import InputError, Problem
 from seq2see.model import ModelConfig, count_parameters
 from seq2see.text import BOS_ID, EOS_ID
 
@@ -113,17 +113,18 @@ class Manifest(BundleMetadata):
     checksums: dict[str, Checksum]
     """SHA-256 of each file of the model."""
 
-    def conflicts(self) -> Iterator[str]:
+    def conflicts(self) -> Iterator[Problem]:
         """Yield a message if other files are listed, because their names are used as paths."""
         names = set(self.checksums)
         if names not in (
             {WEIGHTS_FILE, JOINT_TOKENIZER_FILE},
             {WEIGHTS_FILE, SOURCE_TOKENIZER_FILE, TARGET_TOKENIZER_FILE},
         ):
-            yield (
-                f"`checksums` must name {WEIGHTS_FILE} and either {JOINT_TOKENIZER_FILE} or "
+            yield Problem(
+                "checksums",
+                f"must name {WEIGHTS_FILE} and either {JOINT_TOKENIZER_FILE} or "
                 f"{SOURCE_TOKENIZER_FILE} and {TARGET_TOKENIZER_FILE}, "
-                f"but has {', '.join(sorted(names)) or 'nothing'} instead"
+                f"but has {', '.join(sorted(names)) or 'nothing'} instead",
             )
 
 

@@ -12,7 +12,7 @@ import typer
 
 from seq2see.cli import corpora_and_path_checks, options
 from seq2see.cli.usage_errors import call_all_collecting_errors, format_given_option_names
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError, InputError, Problem
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -158,7 +158,7 @@ def _check_model_options(systems: Sequence[str], model_options: Mapping[str, obj
     """Raise ConfigError if options that require a model are given for two files."""
     given = {option: value != "auto" and value for option, value in model_options.items()}
     if not any(map(_is_model, systems)) and (unused := format_given_option_names(given)):
-        raise ConfigError([f"{unused} must be left out with two files: nothing is translated"])
+        raise ConfigError(f"{unused} must be left out with two files: nothing is translated")
 
 
 def _assign_files(
@@ -175,7 +175,9 @@ def _assign_files(
     all_test_files, all_references = list(test_files or ()), list(references or ())
     (all_references if references and not test_files else all_test_files).extend(files or ())
     if not all_test_files and any(map(_is_model, systems)):
-        raise ConfigError(["`--test-set` must be given: the sentences that the models translate"])
+        raise ConfigError(
+            Problem("--test-set", "must be given: the sentences that the models translate")
+        )
     return build_corpus(all_test_files), all_references
 
 

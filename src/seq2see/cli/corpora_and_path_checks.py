@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seq2see.cli.usage_errors import LANGUAGE_CODE
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError, InputError, Problem
 
 if TYPE_CHECKING:
     from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
@@ -89,7 +89,9 @@ def parse_languages(text: str | None) -> tuple[str, str] | None:
     """Return the two language codes of `--languages`, None if the option is not given."""
     pair = _parse_pair(text, "--languages")
     if pair and not all(map(LANGUAGE_CODE.fullmatch, pair)):
-        raise ConfigError([f"`--languages` must be two codes such as en,pt-BR, but is {text!r}"])
+        raise ConfigError(
+            Problem("--languages", f"must be two codes such as en,pt-BR, but is {text!r}")
+        )
     return pair
 
 
@@ -106,7 +108,9 @@ def _parse_pair(text: str | None, option: str) -> tuple[str, str] | None:
         return None
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2 or not all(parts):
-        raise ConfigError([f"`{option}` must be two values separated by a comma, but is {text!r}"])
+        raise ConfigError(
+            Problem(option, f"must be two values separated by a comma, but is {text!r}")
+        )
     return parts[0], parts[1]
 
 
@@ -157,8 +161,10 @@ def build_test_set_config(
     try:
         return build_corpus_config(files, columns, format_name)
     except ConfigError as error:
-        problems = [problem.replace("`files`", "`--test-set`", 1) for problem in error.problems]
-        raise ConfigError(problems) from None
+        problems = (
+            replace(p, field="--test-set") if p.field == "files" else p for p in error.problems
+        )
+        raise ConfigError(*problems) from None
 
 
 def read_test_set(
@@ -180,7 +186,7 @@ def read_test_set(
     from seq2see.evaluate import EvaluationSet
 
     if not config and not reference_files:
-        raise ConfigError(["`--test-set` or `--reference` must be given"])
+        raise ConfigError(Problem("--test-set", "or `--reference` must be given"))
     references = [list(read_lines(name)) for name in reference_files]
     if not config:
         name = " and ".join(Path(name).name for name in reference_files)
@@ -290,7 +296,7 @@ def check_extension(path: Path, extensions: Sequence[str], option: str) -> None:
     """Raise ConfigError if a path has none of these extensions."""
     if path.suffix.lower() not in extensions:
         allowed = ", ".join(extensions)
-        raise ConfigError([f"`{option}` must end with one of {allowed}, but is {path} instead"])
+        raise ConfigError(Problem(option, f"must end with one of {allowed}, but is {path} instead"))
 
 
 def check_plot_path(path: Path | None) -> None:

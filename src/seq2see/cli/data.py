@@ -23,7 +23,7 @@ from seq2see.cli.options import (
     JsonOption,
 )
 from seq2see.cli.usage_errors import OneLineErrorCommand, OneLineErrorGroup
-from seq2see.errors import ConfigError
+from seq2see.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -279,7 +279,7 @@ def _read_test_set(files: list[str] | None, corpus: Corpus) -> Iterable[Sentence
     if not files:
         return ()
     if STANDARD_INPUT in files:
-        raise ConfigError(["`--test-set` must be a file, not standard input"])
+        raise ConfigError(Problem("--test-set", "must be a file, not standard input"))
     config = CorpusConfig(files=tuple(files))
     if config.resolved_format == corpus.config.resolved_format:
         config = config.replace(columns=corpus.config.columns)

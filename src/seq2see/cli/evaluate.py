@@ -13,7 +13,7 @@ import typer
 
 from seq2see.cli import corpora_and_path_checks, options
 from seq2see.cli.usage_errors import call_all_collecting_errors, format_given_option_names
-from seq2see.errors import ConfigError, writing
+from seq2see.errors import ConfigError, Problem, writing
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -171,14 +171,16 @@ def _parse_arguments(
     """
     if hypotheses:
         if problems := list(_hypotheses_conflicts(arguments, model_options)):
-            raise ConfigError(problems)
+            raise ConfigError(*problems)
     elif not arguments:
-        raise ConfigError(["a MODEL or `--hypotheses` must be given"])
+        raise ConfigError("a MODEL or `--hypotheses` must be given")
     model = None if hypotheses else Path(arguments.pop(0))
     all_test_files, all_references = list(test_files or ()), list(references or ())
     (all_test_files if test_files or model else all_references).extend(arguments)
     if model and not all_test_files:
-        raise ConfigError(["`--test-set` must be given: the sentences that the model translates"])
+        raise ConfigError(
+            Problem("--test-set", "must be given: the sentences that the model translates")
+        )
     return _EvaluationTask(model, hypotheses or "", build_corpus(all_test_files), all_references)
 
 

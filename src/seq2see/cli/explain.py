@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -24,7 +24,7 @@ from seq2see.cli.options import (
     load_translator,
 )
 from seq2see.cli.usage_errors import call_all_collecting_errors, format_given_option_names
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError, InputError, Problem
 
 if TYPE_CHECKING:
     from seq2see.explain import ExplainedModel, Intervention, Trace, TraceOptions
@@ -41,7 +41,6 @@ ATTRIBUTION_METHODS = (
     "occlusion",
 )
 
-_FIELD_NAME = re.compile(r"`\w+`")
 _LAYER_NAME = re.compile(r"(encoder|decoder)\.\d+")
 
 _TextArgument = Annotated[
@@ -265,7 +264,7 @@ def _check_conflicts(
 
     `trace_only` has the options that apply only to the trace of a sentence.
     """
-    problems = []
+    problems: list[Problem | str] = []
     modes = {"--pronoun-test": pronoun_test, "--head-importance": bool(head_importance)}
     given = [option for option, is_given in modes.items() if is_given]
     if len(given) > 1:
@@ -275,16 +274,19 @@ def _check_conflicts(
     if not given and text is None:
         problems.append("TEXT, `--pronoun-test` or `--head-importance` must be given")
     if max_sentences is not None and not given:
-        problems.append("`--max-sentences` needs --pronoun-test or --head-importance")
+        problems.append(Problem("--max-sentences", "needs --pronoun-test or --head-importance"))
     if given and (names := format_given_option_names(trace_only)):
         problems.append(f"{names} must be left out with `{given[0]}`")
     if trace_only["target"] is not None and trace_only["force_continuation"] is not None:
         problems.append(
-            "`--target` must be left out with --force-continuation, which changes the translation "
-            "of the model"
+            Problem(
+                "--target",
+                "must be left out with --force-continuation, which changes the translation of the "
+                "model",
+            )
         )
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(*problems)
 
 
 def _check_output_extension(path: Path | None, plot_attention: str | None) -> None:
@@ -296,7 +298,7 @@ def _check_output_extension(path: Path | None, plot_attention: str | None) -> No
         check_extension(path, trace_json_html_and_figures.TRACE_FORMATS, "--output")
     if plot_attention and (path is None or path.suffix.lower() not in draw.FIGURE_FORMATS):
         raise ConfigError(
-            ["`--plot-attention` needs --output with a figure, for example attention.svg"]
+            Problem("--plot-attention", "needs --output with a figure, for example attention.svg")
         )
 
 
@@ -329,7 +331,7 @@ class ExplainArguments:
         """The interventions without the options that requested them."""
         return [parsed.intervention for parsed in self.parsed_interventions]
 
-    def find_problems(self, explained: ExplainedModel, sentence: str) -> Iterator[str]:
+    def find_problems(self, explained: ExplainedModel, sentence: str) -> Iterator[Problem | str]:
         """Yield a message for each part that this model, or this sentence, does not have."""
         from seq2see.engines.batching import add_special_tokens
         from seq2see.explain.interventions import check_masked_key_indices
@@ -346,8 +348,8 @@ class ExplainArguments:
         encoder, decoder = explained.model.encoder, explained.model.decoder
         try:
             self.trace_options.detailed_layers(len(encoder.layers), len(decoder.layers))
-        except InputError as error:
-            yield str(error)
+        except ConfigError as error:
+            yield from error.problems
         if self.plot_attention:
             yield from _attention_problems(explained, *self.plot_attention)
 
@@ -360,12 +362,12 @@ class ExplainArguments:
         forced = [option for option in options if option.startswith("--force-continuation ")]
         if not forced or not str(error).startswith("`num_prefix_words`"):
             return error
-        return ConfigError([f"`{forced[0]}`: {str(error).replace('`', '')}"])
+        return ConfigError(f"`{forced[0]}`: {str(error).replace('`', '')}")
 
 
 def _attention_problems(
     explained: ExplainedModel, stack: str, layer: int, kind: str, head: int | None
-) -> Iterator[str]:
+) -> Iterator[Problem]:
     """Yield a message if the model does not have this attention or this head."""
     from seq2see.model.attention import MultiHeadAttention
 
@@ -373,11 +375,13 @@ def _attention_problems(
     num_heads = {f"{m.site.stack}.{m.site.layer}.{m.site.kind}": m.heads for m in modules}
     name = f"{stack}.{layer}.{kind}"
     if name not in num_heads:
-        yield f"`--plot-attention` must be one of {', '.join(num_heads)}, but is {name} instead"
+        yield Problem(
+            "--plot-attention", f"must be one of {', '.join(num_heads)}, but is {name} instead"
+        )
     elif head is not None and head >= num_heads[name]:
-        yield (
-            f"`--plot-attention` must have a head below {num_heads[name]}, "
-            f"but is {name}.{head} instead"
+        yield Problem(
+            "--plot-attention",
+            f"must have a head below {num_heads[name]}, but is {name}.{head} instead",
         )
 
 
@@ -414,8 +418,7 @@ def _parse_intervention(
     try:
         return ParsedIntervention(f"{option} {value}", parse(value))
     except ConfigError as error:
-        problems = [_FIELD_NAME.sub(f"`{option}`", problem, count=1) for problem in error.problems]
-        raise ConfigError(problems) from None
+        raise ConfigError(*(replace(p, field=option) for p in error.problems)) from None
 
 
 def parse_trace_options(
@@ -439,7 +442,7 @@ def _parse_layers(text: str) -> str | tuple[str, ...]:
     names = tuple(text.split(","))
     if invalid := [name for name in names if not _LAYER_NAME.fullmatch(name)]:
         allowed = "none, last, all or layers such as encoder.0,decoder.1"
-        raise ConfigError([f"`--layers` must be {allowed}, but has {invalid[0]!r} instead"])
+        raise ConfigError(Problem("--layers", f"must be {allowed}, but has {invalid[0]!r} instead"))
     return names
 
 
@@ -461,7 +464,7 @@ def _trace_sentence(
 
     explained = tracing.wrap_model_for_explaining(translator, sentence)
     if problems := list(arguments.find_problems(explained, sentence)):
-        raise ConfigError(problems)
+        raise ConfigError(*problems)
     try:
         return tracing.explain(
             translator,

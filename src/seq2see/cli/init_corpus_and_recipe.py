@@ -9,7 +9,7 @@ import typer
 
 from seq2see.cli.corpora_and_path_checks import format_corpus_name, open_corpus, side_suffixes
 from seq2see.cli.options import LANGUAGES_HELP, ColumnsOption, CorpusFilesArgument, FormatOption
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError, InputError, Problem
 
 if TYPE_CHECKING:
     from seq2see.data.corpus_config_and_reading import Corpus
@@ -143,7 +143,10 @@ def _get_languages(report: CorpusReport) -> tuple[str, str]:
     )
     if source is None or target is None:
         raise ConfigError(
-            ["`--languages` must be given, because they could not be detected: --languages en,de"]
+            Problem(
+                "--languages",
+                "must be given, because they could not be detected: --languages en,de",
+            )
         )
     return source, target
 

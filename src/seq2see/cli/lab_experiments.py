@@ -15,7 +15,7 @@ from seq2see.cli.corpora_and_path_checks import (
 )
 from seq2see.cli.options import JsonOption
 from seq2see.cli.usage_errors import OneLineErrorCommand, OneLineErrorGroup
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError, InputError, Problem
 
 if TYPE_CHECKING:
     from seq2see.lab.experiment import Experiment
@@ -121,7 +121,7 @@ def run_lab_experiments(
         check_extension(html, HTML_EXTENSIONS, "--html")
     if markdown is not None and names != ["all"]:
         raise ConfigError(
-            ["`--markdown` needs the argument `all`: its pages contain every experiment"]
+            Problem("--markdown", "needs the argument `all`: its pages contain every experiment")
         )
     from seq2see.lab.bench import Bench
     from seq2see.lab.runner import run as run_all
@@ -166,7 +166,7 @@ def _select_experiments(names: list[str]) -> tuple[Experiment, ...]:
     try:
         return chosen(names)
     except InputError as error:
-        raise ConfigError([str(error)]) from None
+        raise ConfigError(str(error)) from None
 
 
 def _write_reports(

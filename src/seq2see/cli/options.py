@@ -14,7 +14,7 @@ import typer
 
 from seq2see.cli.usage_errors import option_name
 from seq2see.engine_names import EngineName, Precision
-from seq2see.errors import ConfigError
+from seq2see.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
     from seq2see.evaluate import MetricsConfig
@@ -265,7 +265,7 @@ def build_translation_options(
     search: Mapping[str, Any],
     sampling: Mapping[str, Any] | None = None,
     glossary: Path | None = None,
-    problems: Iterable[str] = (),
+    problems: Iterable[Problem | str] = (),
     search_settings: Iterable[str] = (),
     **other_options: Any,
 ) -> TranslationOptions:
@@ -287,7 +287,7 @@ def build_translation_options(
     sampling = _drop_unset(sampling or {})
     is_sampling = sampling.pop("sample", False)
     unused = () if is_sampling else sampling
-    problems = [*problems, *(f"`{option_name(name)}` needs --sample" for name in unused)]
+    problems = [*problems, *(Problem(option_name(name), "needs --sample") for name in unused)]
     table = {**_drop_unset(other_options), "search": _drop_unset(search)}
     if is_sampling:
         table["search"]["sampling"] = sampling
@@ -295,7 +295,7 @@ def build_translation_options(
         try:
             table["search"] = deep_merge(table["search"], parse_override_as_dict(setting))
         except ConfigError:
-            problems.append(f"`--search {setting}` must be KEY=VALUE")
+            problems.append(Problem(f"--search {setting}", "must be KEY=VALUE"))
     if glossary:
         try:
             table["glossary"] = _read_glossary(glossary)
@@ -306,7 +306,7 @@ def build_translation_options(
     except ConfigError as error:
         problems += error.problems
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(*problems)
     return options
 
 
@@ -330,10 +330,11 @@ def _read_glossary(path: Path) -> dict[str, str]:
         cells = [cell.strip() for cell in line.split("\t")]
         location = f"{path}, line {number}"
         if len(cells) != 2 or not all(cells):
-            problem = f"{location} must be a term, a tab and its translation, but is {line!r}"
-            raise ConfigError([problem])
+            raise ConfigError(
+                f"{location} must be a term, a tab and its translation, but is {line!r}"
+            )
         term, translation = cells
         if first := line_numbers.get(term):
-            raise ConfigError([f"{location} repeats the term {term!r} of line {first}"])
+            raise ConfigError(f"{location} repeats the term {term!r} of line {first}")
         glossary[term], line_numbers[term] = translation, number
     return glossary

@@ -9,7 +9,7 @@ import typer
 
 from seq2see.cli.corpora_and_path_checks import check_directories_exist
 from seq2see.cli.options import EngineOption, PrecisionOption
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError, InputError, Problem
 
 if TYPE_CHECKING:
     from socket import socket
@@ -113,7 +113,7 @@ def serve(
         _create_key(api_keys, create_key)
         return
     if not models:
-        raise ConfigError(["MODEL must be given: at least one model directory"])
+        raise ConfigError("MODEL must be given: at least one model directory")
     check_directories_exist(runs)
     _check_dependencies()
     from seq2see.serve.server import open_socket
@@ -176,7 +176,9 @@ def _parse_limits(texts: list[str]) -> dict[str, float]:
         try:
             limits[name.strip()] = int(value) if value.strip().isdigit() else float(value)
         except ValueError:
-            raise ConfigError([f"`--limit` must be NAME=VALUE, but is {text} instead"]) from None
+            raise ConfigError(
+                Problem("--limit", f"must be NAME=VALUE, but is {text} instead")
+            ) from None
     return limits
 
 
@@ -184,7 +186,7 @@ def _create_key(path: Path | None, name: str) -> None:
     from seq2see.serve.api_keys_and_rate_limits import add_api_key
 
     if path is None:
-        raise ConfigError(["`--create-key` needs --api-keys"])
+        raise ConfigError(Problem("--create-key", "needs --api-keys"))
     typer.echo(add_api_key(path, name))
     typer.echo(f"Save the key: only its hash is stored in {path}.", err=True)
 

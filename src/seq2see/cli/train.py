@@ -75,5 +75,5 @@ def _check_is_recipe(recipe: Path, overrides: list[str]) -> None:
     if len(names) > 1 or infer_language(recipe.name):
         files = " ".join(names)
         raise ConfigError(
-            [f"RECIPE must be a recipe, but is {files}: `seq2see init {files}` writes one"]
+            f"RECIPE must be a recipe, but is {files}: `seq2see init {files}` writes one"
         )

@@ -36,6 +36,7 @@ from seq2see.cli.options import (
     exit_on_interrupt,
     load_translator,
 )
+from seq2see.errors import Problem
 
 if TYPE_CHECKING:
     from seq2see.cli.resumable_output import OutputTarget
@@ -232,17 +233,17 @@ class _TranslationTask:
     output_format: str
     """A key of `FORMATTERS`."""
 
-    def conflicts(self, n_best: int | None, alignment: bool) -> Iterator[str]:
+    def conflicts(self, n_best: int | None, alignment: bool) -> Iterator[Problem | str]:
         """Yield a message for each combination of options that is not allowed."""
         if self.output and (problem := output_format_problem(self.file, self.output)):
             yield problem
         is_resumable = self.output and self.file != STANDARD_INPUT and not self._is_document
         if self.resume and not is_resumable:
-            yield "`--resume` needs a text file as INPUT, and --output"
+            yield Problem("--resume", "needs a text file as INPUT, and --output")
         if alignment and self.output_format != "json":
-            yield "`--alignment` needs --json"
+            yield Problem("--alignment", "needs --json")
         if self._is_document and self.output is None:
-            yield f"`--output` must be given for a document such as {self.file}"
+            yield Problem("--output", f"must be given for a document such as {self.file}")
         if self._is_document and (self.output_format != "text" or n_best):
             yield "`--json`, `--with-scores` and `--n-best` need lines of text, not a document"
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
-from difflib import SequenceMatcher
+from dataclasses import replace
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from seq2see.errors import ConfigError
+from seq2see.errors import ConfigError, Problem
 
 USAGE_ERROR_STATUS = 2
 """Exit status for invalid options, arguments and settings; other failures have status 1."""
@@ -21,9 +20,6 @@ LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 UsageError: Any = typer.BadParameter.__mro__[1]
 """Base class of the parser's errors, which Typer does not export."""
 
-_MIN_SIMILARITY = 0.7
-"""Names that are less similar are not suggested."""
-_WORD_SEPARATORS = re.compile(r"[-_. ]")
 _INVALID_CHOICE = re.compile(r"'(?P<given>.*)' is not one of (?P<choices>.*?)\.?$")
 _PARSER_MESSAGES = {
     r"Got unexpected extra argument\S* \((.*)\)": r"`\1` is an unexpected argument",
@@ -31,11 +27,7 @@ _PARSER_MESSAGES = {
     r"Option '(.*)' does not take a value\.": r"`\1` takes no value",
 }
 """Messages of the parser, and what is printed instead."""
-_SETTING = re.compile(
-    r"(?:^|(?<=did you mean ))`(?P<search>search\.)?(?P<name>\w[\w.]*?)(?:\.\d+)?`"
-)
-"""The setting that a problem of a config names, and the one that it suggests."""
-_OPTIONS: ContextVar[Collection[str]] = ContextVar("options", default=())
+_LIST_INDEX = re.compile(r"\.\d+$")
 
 
 # --- commands ---
@@ -78,7 +70,7 @@ class OneLineErrorCommand(_UsageErrors, TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; errors name its own options, wherever they are raised."""
         option_names = {option for parameter in self.params for option in parameter.opts}
-        with use_option_names(option_names), report_usage_errors():
+        with report_usage_errors(option_names):
             return super().invoke(ctx)
 
 
@@ -93,7 +85,7 @@ class OneLineErrorGroup(_UsageErrors, TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command named by the first argument; raise ConfigError if it is unknown."""
         if self.get_command(ctx, args[0]) is None:
-            raise ConfigError([format_unknown_command(args[0], self.command_paths())])
+            raise ConfigError(format_unknown_command(args[0], self.command_paths()))
         return super().resolve_command(ctx, args)
 
     def command_paths(self) -> list[str]:
@@ -133,22 +125,15 @@ def join_languages_option(arguments: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def use_option_names(names: Collection[str]) -> Iterator[None]:
-    """Let usage errors name settings by these options, which are those of the command."""
-    token = _OPTIONS.set(names)
-    try:
-        yield
-    finally:
-        _OPTIONS.reset(token)
+def report_usage_errors(options: Collection[str] = ()) -> Iterator[None]:
+    """Print a ConfigError or an error of the parser as one line, and exit with status 2.
 
-
-@contextmanager
-def report_usage_errors() -> Iterator[None]:
-    """Print a ConfigError or an error of the parser as one line, and exit with status 2."""
+    Settings are named by the `options` that set them.
+    """
     try:
         yield
     except ConfigError as error:
-        message = "; ".join(map(_name_options, error.problems))
+        message = "; ".join(_format_problem(problem, options) for problem in error.problems)
     except UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # not an error: it prints the help
             raise
@@ -165,14 +150,14 @@ def call_all_collecting_errors(*functions: Callable[[], Any]) -> list[Any]:
     Raises one ConfigError with the problems of all functions that raise a ConfigError.
     """
     results: list[Any] = []
-    problems: list[str] = []
+    problems: list[Problem] = []
     for function in functions:
         try:
             results.append(function())
         except ConfigError as error:
             problems += error.problems
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(*problems)
     return results
 
 
@@ -188,23 +173,28 @@ def option_name(setting: str) -> str:
     return f"--{setting.replace('_', '-')}"
 
 
-def _name_options(problem: str) -> str:
-    """Replace the settings that a problem names by the options that set them."""
-    if problem.startswith("`files`"):
-        return problem.replace("`files`", "FILES", 1)  # arguments of the command
-    return _SETTING.sub(_format_setting, problem)
+def _format_problem(problem: Problem, options: Collection[str]) -> str:
+    """Return a problem with the settings as they are typed: as options, or with `--search`."""
+    if problem.field == "files":
+        return f"FILES {problem.message}"  # arguments of the command
+    names = {
+        key: _find_option(getattr(problem, key), options) for key in ("field", "suggested_field")
+    }
+    return str(replace(problem, **names))
 
 
-def _format_setting(match: re.Match[str]) -> str:
-    """Return a setting as it is typed: as an option of the command, or with `--search`.
+def _find_option(setting: str, options: Collection[str]) -> str:
+    """Return the option that sets a setting; the setting itself if there is none.
 
     A repeatable option has the singular of the setting that it sets: `--metric` sets `metrics`.
     """
-    name = match["name"].removeprefix("sampling.")
+    path = _LIST_INDEX.sub("", setting)
+    search_path = path.removeprefix("search.")
+    name = search_path.removeprefix("sampling.")
     for option in (option_name(name), option_name(name.removesuffix("s"))):
-        if option in _OPTIONS.get():
-            return f"`{option}`"
-    return f"`--search {match['name']}`" if match["search"] else match[0]
+        if option in options:
+            return option
+    return setting if search_path == path else f"--search {search_path}"
 
 
 # --- errors of the parser ---
@@ -227,52 +217,33 @@ def format_usage_error(error: Any) -> str:
 
 def format_unknown_command(name: str, names: Iterable[str]) -> str:
     """Return the message for an unknown command, with similar ones."""
-    suggestion = _format_suggestion(find_close_matches(name, names))
-    return f"`{name}` is not a command" + (suggestion or ": see `seq2see --help`")
-
-
-def find_close_matches(name: str, names: Iterable[str]) -> list[str]:
-    """Return at most three names that may have been meant, the most similar first."""
-    similarities = {each: _similarity(name, each) for each in names}
-    threshold = max(_MIN_SIMILARITY, max(similarities.values(), default=0) - 0.05)
-    matches = [each for each in similarities if similarities[each] >= threshold]
-    return sorted(matches, key=lambda each: -similarities[each])[:3]
-
-
-def _similarity(name: str, other: str) -> float:
-    """Return a similarity of at most 1; a single word is compared with each word of the other."""
-    name, other = name.lstrip("-").lower(), other.lstrip("-").lower()
-    similarities = [_ratio(_WORD_SEPARATORS.sub("", name), _WORD_SEPARATORS.sub("", other))]
-    if not _WORD_SEPARATORS.search(name):
-        for word in _WORD_SEPARATORS.split(other):
-            is_prefix = len(name) > 2 and word.startswith(name)
-            similarities.append(max(_ratio(name, word), 0.9 * is_prefix))
-    return max(similarities)
-
-
-def _ratio(a: str, b: str) -> float:
-    return SequenceMatcher(None, a, b).ratio()
+    return f"`{name}` is not a command" + (_suggest(name, names) or ": see `seq2see --help`")
 
 
 def _format_unknown_option(name: str, ctx: Any) -> str:
     parameters = ctx.command.get_params(ctx) if ctx else []
     options = [opt for parameter in parameters for opt in parameter.opts if opt.startswith("--")]
     if name.startswith("--"):
-        if matches := find_close_matches(name, options):
-            return f"`{name}` is not an option{_format_suggestion(matches)}"
+        if suggestion := _suggest(name, options):
+            return f"`{name}` is not an option{suggestion}"
         if any(parameter.name == "overrides" for parameter in parameters):
             return f"`{name}` is not an option{_suggest_overrides(name)}"
     return f"`{name}` is not an option{_help_hint(ctx)}"
 
 
 def _suggest_overrides(name: str) -> str:
+    from seq2see.config import find_close_matches
     from seq2see.settings.recipe import list_setting_names
 
     matches = find_close_matches(name, list_setting_names()) or ["section.key"]
     return f": settings are given as {' or '.join(f'`{match}=VALUE`' for match in matches)}"
 
 
-def _format_suggestion(matches: list[str]) -> str:
+def _suggest(name: str, names: Iterable[str]) -> str:
+    """Return a question whether similar names were meant; an empty string if there are none."""
+    from seq2see.config import find_close_matches  # imports pydantic, which is slow
+
+    matches = find_close_matches(name, names)
     return f"; did you mean {' or '.join(f'`{match}`' for match in matches)}?" if matches else ""
 
 

@@ -23,6 +23,7 @@ from seq2see.data.batch_sampler import (
     SampledPairIndices,
 )
 from seq2see.data.encoded_corpus import EncodedCorpus
+from seq2see.errors import Problem
 from seq2see.text import BOS_ID, EOS_ID, PAD_ID, PackedIds
 from seq2see.text.packed_ids import IntArray
 
@@ -41,13 +42,14 @@ class BatchConfig(Config):
     """Probability of skipping a BPE merge (or of dropping a unigram piece), drawn anew in each
     epoch. Batches may then exceed `max_tokens`. 0 disables it."""
 
-    def conflicts(self) -> Iterator[str]:
+    def conflicts(self) -> Iterator[Problem]:
         """Yield a problem if a pair of maximum length would exceed the tokens of a batch."""
         min_tokens = 2 * (self.max_length + 1)
         if self.max_tokens < min_tokens:
-            yield (
-                f"`max_tokens` must be at least {min_tokens}, twice `max_length` "
-                f"({self.max_length}) plus EOS, but is {self.max_tokens} instead"
+            yield Problem(
+                "max_tokens",
+                f"must be at least {min_tokens}, twice `max_length` "
+                f"({self.max_length}) plus EOS, but is {self.max_tokens} instead",
             )
 
 

@@ -34,7 +34,7 @@ from seq2see.data.readers import (
     read_tmx,
     read_tsv,
 )
-from seq2see.errors import ConfigError, InputError, reading
+from seq2see.errors import ConfigError, InputError, Problem, reading
 
 CorpusFormat = Literal["text", "tsv", "jsonl", "tmx", "builtin"]
 ColumnPair = Annotated[tuple[int | str, int | str], Field(strict=False)]  # TOML has only lists
@@ -74,23 +74,25 @@ class CorpusConfig(Config):
     """Source and target column: numbers from 1 (TSV; default 1 and 2), keys (JSONL) or language
     codes (TMX); default for both: `data.languages`."""
 
-    def conflicts(self) -> Iterator[str]:
+    def conflicts(self) -> Iterator[Problem]:
         """Yield a problem if the files or columns do not fit the format."""
         resolved = self.resolved_format
         num_files = 2 if resolved == "text" else 1
         files = ", ".join(self.files)
         if len(self.files) != num_files:
             expected = "two text files, or one .tsv, .jsonl or .tmx" if num_files == 2 else "one"
-            yield f"`files` must be {expected}, but has {files} instead"
+            yield Problem("files", f"must be {expected}, but has {files} instead")
         elif num_files == 2 and STANDARD_INPUT in self.files:
-            yield f"`files` must be one if it is standard input, but has {files} instead"
+            yield Problem("files", f"must be one if it is standard input, but has {files} instead")
         elif resolved == "builtin" and (problem := _builtin_problem(self.files[0])):
             yield problem
         if self.columns and resolved in {"text", "builtin"}:
-            yield f"`columns` must not be set for the format {resolved}"
+            yield Problem("columns", f"must not be set for the format {resolved}")
         elif self.columns and not all(_is_column(column, resolved) for column in self.columns):
             expected = "numbers from 1" if resolved == "tsv" else "names"
-            yield f"`columns` must be {expected} for {resolved}, but are {self.columns} instead"
+            yield Problem(
+                "columns", f"must be {expected} for {resolved}, but are {self.columns} instead"
+            )
 
     @property
     def resolved_format(self) -> CorpusFormat:
@@ -123,13 +125,13 @@ def _is_column(column: int | str, corpus_format: CorpusFormat) -> bool:
     return isinstance(column, str)
 
 
-def _builtin_problem(name: str) -> str | None:
+def _builtin_problem(name: str) -> Problem | None:
     corpus, _, split = name.removeprefix(BUILTIN_PREFIX).partition("/")
     if corpus not in _BUILTIN_CORPORA:
         known = ", ".join(_BUILTIN_CORPORA)
-        return f"`files` must name a built-in corpus ({known}), but has {name} instead"
+        return Problem("files", f"must name a built-in corpus ({known}), but has {name} instead")
     if split and split not in get_args(SplitName):
-        return f"`files` must name the split train, valid or test, but has {name} instead"
+        return Problem("files", f"must name the split train, valid or test, but has {name} instead")
     return None
 
 
@@ -174,8 +176,9 @@ class Corpus:
         is_monolingual = self.languages is not None and self.languages[0] == self.languages[1]
         names = self.config.columns or (None if is_monolingual else self.languages)
         if names is None:
-            problem = f"`columns` must be set for {self.name}: the names of source and target"
-            raise ConfigError([problem])
+            raise ConfigError(
+                Problem("columns", f"must be set for {self.name}: the names of source and target")
+            )
         return str(names[0]), str(names[1])
 
     @cached_property
@@ -247,11 +250,13 @@ class DataConfig(Config):
     test: CorpusConfig | None = None
     """Test set, scored once after training."""
 
-    def conflicts(self) -> Iterator[str]:
+    def conflicts(self) -> Iterator[Problem]:
         """Yield a problem for a language code that cannot be part of a file name."""
         for language in self.languages:
             if not language.replace("-", "").replace("_", "").isalnum():
-                yield f"`languages` must be codes such as en or pt-BR, but has {language!r} instead"
+                yield Problem(
+                    "languages", f"must be codes such as en or pt-BR, but has {language!r} instead"
+                )
 
     def build_corpus(self, config: CorpusConfig, recipe_directory: Path) -> Corpus:
         """Return a corpus whose paths are relative to the directory of the recipe.
@@ -260,6 +265,7 @@ class DataConfig(Config):
         """
         root = os.path.expandvars(self.root)
         if "$" in root:
-            problem = f"`data.root` contains an undefined environment variable: {root}"
-            raise ConfigError([problem])
+            raise ConfigError(
+                Problem("data.root", f"contains an undefined environment variable: {root}")
+            )
         return Corpus(config, self.languages, recipe_directory / root)

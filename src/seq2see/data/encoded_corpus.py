@@ -26,7 +26,7 @@ from numpy.typing import DTypeLike, NDArray
 from seq2see.atomic_files import PARTIAL_SUFFIX, atomic_directory
 from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.data.readers import PairBlock
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError, InputError, Problem
 from seq2see.text import PackedIds, TokenizerPair
 from seq2see.text.packed_ids import IntArray
 
@@ -142,11 +142,13 @@ class EncodingOptions:
         symbols = self.tokenizers.source.user_defined_symbols
         if self.tag not in symbols:
             allowed = ", ".join(symbols) or "none"
-            problem = (
-                f"`tag` must be a user-defined symbol of the tokenizer ({allowed}), "
-                f"but is {self.tag} instead"
+            raise ConfigError(
+                Problem(
+                    "tag",
+                    f"must be a user-defined symbol of the tokenizer ({allowed}), "
+                    f"but is {self.tag} instead",
+                )
             )
-            raise ConfigError([problem])
         return [self.tokenizers.source.pieces.index(self.tag)]
 
 

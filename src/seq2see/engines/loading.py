@@ -27,7 +27,7 @@ from seq2see.engines.ctranslate2_conversion import CacheNotWritableError
 from seq2see.engines.ctranslate2_engine import CTranslate2Engine
 from seq2see.engines.torch_decoder import AlignmentConfig
 from seq2see.engines.torch_engine import TorchEngine
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError, InputError, Problem
 from seq2see.search import SearchConfig, SentenceSearchInput, StopRule
 
 STOP_RULE_NOTE = "stop_rule"
@@ -138,7 +138,9 @@ class FallbackEngine:
         if processor_factory is not None:
             reason = "it does not support prefix, forbidden phrases or glossary"
         if reason:
-            raise ConfigError([f"`engine` must be auto or torch, not ctranslate2: {reason}"])
+            raise ConfigError(
+                Problem("engine", f"must be auto or torch, not ctranslate2: {reason}")
+            )
 
     def score_targets(
         self, pairs: Sequence[tuple[TokenIds, TokenIds]], *, attention: bool = False
@@ -189,7 +191,9 @@ def load_engine(
     num_threads = resolve_threads(threads)
     if ensemble and engine == "ctranslate2":
         raise ConfigError(
-            ["`engine` must be auto or torch, not ctranslate2: it does not support ensembles"]
+            Problem(
+                "engine", "must be auto or torch, not ctranslate2: it does not support ensembles"
+            )
         )
     if ensemble or engine == "torch" or (engine == "auto" and device != "cpu"):
         return EngineWithNotes(load_torch_engine(bundle, device, num_threads, ensemble))
@@ -257,7 +261,7 @@ def read_alignment_config(bundle: Bundle) -> AlignmentConfig:
     """Return the alignment heads stored with a model, or the default."""
     config = AlignmentConfig.model_validate(bundle.provenance.notes.get("alignment", {}))
     if problems := list(config.find_problems(bundle.config)):
-        raise ConfigError([p.replace("`", "`provenance.notes.alignment.", 1) for p in problems])
+        raise ConfigError(*(p.with_prefix("provenance.notes.alignment") for p in problems))
     return config
 
 
@@ -333,8 +337,9 @@ def _resolve_device(name: str) -> str:
         torch.empty(0, device=name)
     except (AssertionError, RuntimeError):  # torch raises either of them
         available = ", ".join(_available_devices())
-        problem = f"`device` must be available here ({available}), but is {name} instead"
-        raise ConfigError([problem]) from None
+        raise ConfigError(
+            Problem("device", f"must be available here ({available}), but is {name} instead")
+        ) from None
     return name
 
 
@@ -347,7 +352,7 @@ def _available_devices() -> Iterator[str]:
 
 def _check_arguments(engine: str, precision: str, threads: int | None) -> None:
     problems = [
-        f"`{name}` must be one of {', '.join(get_args(allowed))}, but is {value!r} instead"
+        Problem(name, f"must be one of {', '.join(get_args(allowed))}, but is {value!r} instead")
         for name, value, allowed in (
             ("engine", engine, EngineName),
             ("precision", precision, Precision),
@@ -355,6 +360,6 @@ def _check_arguments(engine: str, precision: str, threads: int | None) -> None:
         if value not in get_args(allowed)
     ]
     if threads is not None and threads < 1:
-        problems.append(f"`threads` must be at least 1, but is {threads} instead")
+        problems.append(Problem("threads", f"must be at least 1, but is {threads} instead"))
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(*problems)

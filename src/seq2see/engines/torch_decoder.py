@@ -28,6 +28,7 @@ from torch.nn import functional as F
 
 from seq2see.config import Config
 from seq2see.cpu import PackedLinear, can_multiply_with_onednn
+from seq2see.errors import Problem
 from seq2see.model import (
     NULL_RECORDER,
     AttentionIntermediates,
@@ -95,12 +96,16 @@ class AlignmentConfig(Config):
         """Return the layer to use in a decoder with `num_layers` layers."""
         return max(min(1, num_layers - 1), num_layers - 2) if self.layer is None else self.layer
 
-    def find_problems(self, config: ModelConfig) -> Iterator[str]:
+    def find_problems(self, config: ModelConfig) -> Iterator[Problem]:
         """Yield a message for each setting that does not fit the model."""
         if self.resolve_layer(config.decoder_layers) >= config.decoder_layers:
-            yield f"`layer` must be below {config.decoder_layers}, but is {self.layer} instead"
+            yield Problem(
+                "layer", f"must be below {config.decoder_layers}, but is {self.layer} instead"
+            )
         if self.heads and max(self.heads) >= config.heads:
-            yield f"`heads` must be below {config.heads}, but has {max(self.heads)} instead"
+            yield Problem(
+                "heads", f"must be below {config.heads}, but has {max(self.heads)} instead"
+            )
 
 
 class CrossAttentionRecorder:

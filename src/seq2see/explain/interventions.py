@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from seq2see.config import Config
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError, InputError, Problem
 from seq2see.model import AttentionModuleId, StackName, Transformer
 from seq2see.model.attention import MultiHeadAttention
 
@@ -321,4 +321,4 @@ def _split_value(text: str, name: str, example: str) -> tuple[str, str]:
 
 
 def _syntax_error(name: str, expected: str, text: str) -> ConfigError:
-    return ConfigError([f"`{name}` must be {expected}, but is {text} instead"])
+    return ConfigError(Problem(name, f"must be {expected}, but is {text} instead"))

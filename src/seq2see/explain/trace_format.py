@@ -20,7 +20,7 @@ from torch import Tensor
 
 from seq2see import __version__
 from seq2see.config import Config
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError, InputError, Problem
 from seq2see.explain.interventions import Intervention
 from seq2see.search import SearchConfig
 
@@ -49,16 +49,20 @@ def decode_tensor(value: object) -> NDArray[Any]:
     if isinstance(value, np.ndarray):
         return value
     if not isinstance(value, dict) or value.get("dtype") not in _DTYPES:
-        raise ConfigError(["`dtype` must be float32 or uint8, in an object with shape and data"])
+        raise ConfigError(
+            Problem("dtype", "must be float32 or uint8, in an object with shape and data")
+        )
     try:
         data = b64decode(value["data"], validate=True)
         numbers = np.frombuffer(data, _DTYPES[value["dtype"]])
         shape = [int(size) for size in value["shape"]]
     except (Base64Error, KeyError, TypeError, ValueError) as error:
-        raise ConfigError([f"`data` must be numbers of this dtype in base64: {error}"]) from None
+        raise ConfigError(
+            Problem("data", f"must be numbers of this dtype in base64: {error}")
+        ) from None
     if numbers.size != prod(shape):
         raise ConfigError(
-            [f"`data` must have {prod(shape)} numbers, but has {numbers.size} instead"]
+            Problem("data", f"must have {prod(shape)} numbers, but has {numbers.size} instead")
         )
     array: NDArray[Any] = numbers.reshape(shape)
     return array

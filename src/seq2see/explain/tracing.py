@@ -13,7 +13,7 @@ from torch import nn
 from seq2see.config import Config
 from seq2see.engines.batching import add_special_tokens
 from seq2see.engines.torch_engine import TorchEngine
-from seq2see.errors import InputError
+from seq2see.errors import ConfigError, InputError, Problem
 from seq2see.explain import trace_builder
 from seq2see.explain.explained_model_and_recorder import ExplainedModel, TraceRecorder
 from seq2see.explain.interventions import (
@@ -75,11 +75,11 @@ class TraceOptions(Config):
     word_alternatives: bool = False
     """Find alternatives for each word of the translation."""
 
-    def conflicts(self) -> Iterator[str]:
+    def conflicts(self) -> Iterator[Problem]:
         """Yield a problem if a method is repeated."""
         methods = self.attributions
         if repeated := [method for method in methods if methods.count(method) > 1]:
-            yield f"`attributions` must differ, but {repeated[0]} is repeated"
+            yield Problem("attributions", f"must differ, but {repeated[0]} is repeated")
 
     def detailed_layers(
         self, encoder_layers: int, decoder_layers: int
@@ -87,7 +87,7 @@ class TraceOptions(Config):
         """Return stack and index of the detailed layers of a model with these numbers of layers.
 
         Raises:
-            InputError: If the model does not have a layer of `layers`.
+            ConfigError: If the model does not have a layer of `layers`.
         """
         sizes: dict[StackName, int] = {"encoder": encoder_layers, "decoder": decoder_layers}
         known = {f"{stack}.{i}": (stack, i) for stack, size in sizes.items() for i in range(size)}
@@ -97,9 +97,12 @@ class TraceOptions(Config):
             return {(stack, size - 1) for stack, size in sizes.items()}
         names = () if self.layers == "none" else self.layers
         if unknown := [name for name in names if name not in known]:
-            raise InputError(
-                f"`layers` must be none, last, all or some of {', '.join(known)}, "
-                f"but has {unknown[0]} instead"
+            raise ConfigError(
+                Problem(
+                    "layers",
+                    f"must be none, last, all or some of {', '.join(known)}, "
+                    f"but has {unknown[0]} instead",
+                )
             )
         return {known[name] for name in names}
 

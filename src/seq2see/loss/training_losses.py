@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 
 from seq2see.config import Config
-from seq2see.errors import InputError
+from seq2see.errors import InputError, Problem
 from seq2see.loss.chunked import (
     ChunkLossAndGradient,
     DistillationTerm,
@@ -37,12 +37,12 @@ class LossConfig(Config):
     """With `distillation_weight`: model directory of the teacher, relative to the recipe. The model
     uses its tokenizer."""
 
-    def conflicts(self) -> Iterator[str]:
+    def conflicts(self) -> Iterator[Problem]:
         """Yield a message if two extra terms are set."""
         if self.r_drop_weight and self.distillation_weight:
-            yield (
-                "`r_drop_weight` must be 0 with `distillation_weight`: "
-                "only one extra term is possible"
+            yield Problem(
+                "r_drop_weight",
+                "must be 0 with `distillation_weight`: only one extra term is possible",
             )
 
 

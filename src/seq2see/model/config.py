@@ -12,14 +12,14 @@ from typing import Any, Literal
 from pydantic import Field
 
 from seq2see.config import Config, deep_merge
-from seq2see.errors import ConfigError
+from seq2see.errors import ConfigError, Problem
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
 
 def _ignored_fields(
     config: AttentionFunctionConfig | PositionsConfig, field_kinds: Mapping[str, str]
-) -> Iterator[str]:
+) -> Iterator[Problem]:
     """Yield a message for each field that is set although the chosen kind ignores it.
 
     `field_kinds` maps a field to the only kind that uses it.
@@ -27,7 +27,7 @@ def _ignored_fields(
     for field, kind in field_kinds.items():
         default = type(config).model_fields[field].default
         if config.kind != kind and getattr(config, field) != default:
-            yield f"`{field}` must be left out with kind `{config.kind}`: only {kind} has it"
+            yield Problem(field, f"must be left out with kind `{config.kind}`: only {kind} has it")
 
 
 class AttentionFunctionConfig(Config):
@@ -47,10 +47,12 @@ class AttentionFunctionConfig(Config):
     rank: int = Field(default=64, ge=1, le=2**16)
     """linformer: number of mixtures of the keys."""
 
-    def conflicts(self) -> Iterator[str]:
+    def conflicts(self) -> Iterator[Problem]:
         """Yield a message for each setting that the chosen kind ignores."""
         if self.kind == "additive" and self.scale is not None:
-            yield "`scale` must be left out with kind `additive`, which does not multiply q and k"
+            yield Problem(
+                "scale", "must be left out with kind `additive`, which does not multiply q and k"
+            )
         yield from _ignored_fields(self, {"max_length": "linformer", "rank": "linformer"})
 
 
@@ -69,7 +71,7 @@ class PositionsConfig(Config):
     max_distance: int = Field(default=16, ge=1, le=2**16)
     """relative: larger distances are treated as this one."""
 
-    def conflicts(self) -> Iterator[str]:
+    def conflicts(self) -> Iterator[Problem]:
         """Yield a message for each setting that the chosen kind ignores."""
         field_kinds = {
             "layout": "sinusoid",
@@ -164,7 +166,7 @@ class ModelConfig(Config):
         """
         if name not in PRESETS:
             raise ConfigError(
-                [f"`preset` must be one of {', '.join(PRESETS)}, but is {name!r} instead"]
+                Problem("preset", f"must be one of {', '.join(PRESETS)}, but is {name!r} instead")
             )
         return cls.model_validate(deep_merge(PRESETS[name], {**(overrides or {}), **settings}))
 
@@ -193,26 +195,31 @@ class ModelConfig(Config):
         """The maximum number of tokens of a sentence with learned positions; None: no limit."""
         return self.positions.max_length if self.positions.kind == "learned" else None
 
-    def conflicts(self) -> Iterator[str]:
+    def conflicts(self) -> Iterator[Problem]:
         """Yield a message for each inconsistent size or invalid combination of options."""
         if self.d_model % self.heads:
-            yield f"`heads` must divide d_model = {self.d_model}, but is {self.heads} instead"
+            yield Problem(
+                "heads", f"must divide d_model = {self.d_model}, but is {self.heads} instead"
+            )
         smallest = min(self.vocab_size, self.output_vocab_size)
         if self.pad_id >= smallest:
-            yield (
-                f"`pad_id` must be below the vocabulary size {smallest}, "
-                f"but is {self.pad_id} instead"
+            yield Problem(
+                "pad_id",
+                f"must be below the vocabulary size {smallest}, but is {self.pad_id} instead",
             )
         if self.embeddings.tie == "all" and self.output_vocab_size != self.vocab_size:
-            yield (
-                "`embeddings.tie` must be none or decoder with vocabularies of different sizes "
-                f"({self.vocab_size} and {self.output_vocab_size}), but is all instead"
+            yield Problem(
+                "embeddings.tie",
+                "must be none or decoder with vocabularies of different sizes "
+                f"({self.vocab_size} and {self.output_vocab_size}), but is all instead",
             )
         if self.positions.kind == "sinusoid" and self.d_model % 2:
-            yield f"`d_model` must be even for sinusoid positions, but is {self.d_model} instead"
+            yield Problem(
+                "d_model", f"must be even for sinusoid positions, but is {self.d_model} instead"
+            )
         yield from self._attention_conflicts()
 
-    def _attention_conflicts(self) -> Iterator[str]:
+    def _attention_conflicts(self) -> Iterator[Problem]:
         sites = {
             "encoder_attention": self.resolved_encoder_attention,
             "decoder_attention": self.resolved_decoder_attention,
@@ -220,16 +227,18 @@ class ModelConfig(Config):
         }
         for site, attention in sites.items():
             if attention.kind == "linformer" and site != "encoder_attention":
-                yield (
-                    f"`{site}.kind` must not be linformer: it mixes positions, so a query would "
+                yield Problem(
+                    f"{site}.kind",
+                    "must not be linformer: it mixes positions, so a query would "
                     "attend to later tokens and decoding could not be cached; "
-                    "set it only as `encoder_attention`"
+                    "set it only as `encoder_attention`",
                 )
             is_relative = self.positions.kind == "relative" and site != "cross_attention"
             if is_relative and attention.kind not in {"scaled_dot", "dot"}:
-                yield (
-                    f"`{site}.kind` must be scaled_dot or dot with relative positions, "
-                    f"which are added to q·k, but is {attention.kind} instead"
+                yield Problem(
+                    f"{site}.kind",
+                    "must be scaled_dot or dot with relative positions, "
+                    f"which are added to q·k, but is {attention.kind} instead",
                 )
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import Field
 
 from seq2see.config import Config
-from seq2see.errors import InputError
+from seq2see.errors import InputError, Problem
 
 DEFAULT_BEAM_SIZE = 5
 StopRule = Literal["exact", "beam_full"]
@@ -96,40 +96,42 @@ class SearchConfig(Config):
         """The number of finished hypotheses that each search returns."""
         return min(self.n_best, self.beams_per_search)
 
-    def conflicts(self) -> Iterator[str]:
+    def conflicts(self) -> Iterator[Problem]:
         """Yield a message for each invalid combination of settings."""
         if self.sampling:
             yield from self._sampling_conflicts()
         elif self.n_best > self.beam_size:
-            yield (
-                f"`n_best` must be at most beam_size = {self.beam_size}, "
-                f"but is {self.n_best} instead"
+            yield Problem(
+                "n_best",
+                f"must be at most beam_size = {self.beam_size}, but is {self.n_best} instead",
             )
         if self.beam_size % self.num_beam_groups:
-            yield (
-                f"`num_beam_groups` must divide beam_size = {self.beam_size}, "
-                f"but is {self.num_beam_groups} instead"
+            yield Problem(
+                "num_beam_groups",
+                f"must divide beam_size = {self.beam_size}, but is {self.num_beam_groups} instead",
             )
         if self.diversity_penalty and self.num_beam_groups == 1:
-            yield (
-                "`diversity_penalty` must be 0 if num_beam_groups is 1, "
-                f"but is {self.diversity_penalty} instead"
+            yield Problem(
+                "diversity_penalty",
+                f"must be 0 if num_beam_groups is 1, but is {self.diversity_penalty} instead",
             )
         if self.num_beam_groups > 1 and not self.diversity_penalty:
-            yield (
-                "`diversity_penalty` must be above 0 if num_beam_groups is above 1, "
-                "otherwise all groups find the same translations"
+            yield Problem(
+                "diversity_penalty",
+                "must be above 0 if num_beam_groups is above 1, "
+                "otherwise all groups find the same translations",
             )
 
-    def _sampling_conflicts(self) -> Iterator[str]:
+    def _sampling_conflicts(self) -> Iterator[Problem]:
         if self.beam_size not in {1, DEFAULT_BEAM_SIZE}:
-            yield (
-                "`beam_size` must be left out with sampling, which has no beam, "
-                f"but is {self.beam_size} instead"
+            yield Problem(
+                "beam_size",
+                "must be left out with sampling, which has no beam, "
+                f"but is {self.beam_size} instead",
             )
         if self.num_beam_groups > 1:
-            yield (
-                f"`num_beam_groups` must be 1 with sampling, but is {self.num_beam_groups} instead"
+            yield Problem(
+                "num_beam_groups", f"must be 1 with sampling, but is {self.num_beam_groups} instead"
             )
 
 

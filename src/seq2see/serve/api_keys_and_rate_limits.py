@@ -20,6 +20,7 @@ import threading
 import time
 import tomllib
 from collections import OrderedDict
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import Field
@@ -136,8 +137,8 @@ def _parse_key(name: str, table: object) -> ApiKey:
         return ApiKey.model_validate(table)
     except ConfigError as error:
         # Without the value: it may be a key in plain text, and this message is logged.
-        problems = [problem.partition(", but ")[0] for problem in error.problems]
-        raise ConfigError([f"[{name}] {problem}" for problem in problems]) from None
+        problems = (replace(p, message=p.message.partition(", but ")[0]) for p in error.problems)
+        raise ConfigError(*(f"[{name}] {problem}" for problem in problems)) from None
 
 
 class RateLimiter:

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from seq2see.config import Config
-from seq2see.errors import ConfigError
+from seq2see.errors import ConfigError, Problem
 from seq2see.explain.interventions import Intervention
 from seq2see.explain.tracing import TraceOptions
 from seq2see.serve.config import LimitsConfig, ServeConfig
@@ -41,10 +41,10 @@ class ModelSelectionParameters(Config):
     model: str | None = None
     """Name of a model, if several models translate the same language pair."""
 
-    def conflicts(self) -> Iterator[str]:
+    def conflicts(self) -> Iterator[Problem]:
         """Yield a problem if neither target nor model is given."""
         if not self.target and not self.model:
-            yield "`target` must be given, or `model`"
+            yield Problem("target", "must be given, or `model`")
 
 
 class SearchParameters(Config):
@@ -78,13 +78,13 @@ class TranslateRequest(ModelSelectionParameters, SearchParameters):
     token_scores: bool = False
     """Whether to return the log-probability of each token."""
 
-    def conflicts(self) -> Iterator[str]:
+    def conflicts(self) -> Iterator[Problem]:
         """Yield problems; offsets in HTML would refer to the text without its tags."""
         yield from super().conflicts()
         if self.format == "html":
             for name in ("alignment", "token_scores"):
                 if getattr(self, name):
-                    yield f"`{name}` must be left out, since `format` is html"
+                    yield Problem(name, "must be left out, since `format` is html")
 
     @property
     def texts(self) -> list[str]:

@@ -47,10 +47,7 @@ class Recipe(RunConfig):
             raise InputError(f"{path} must be TOML, but: {error}") from None
         except ConfigError as error:
             raise ConfigError(
-                [
-                    f"{_find_origin(problem, path, overrides)}: {problem}"
-                    for problem in error.problems
-                ]
+                *(f"{_find_origin(p.field, path, overrides)}: {p}" for p in error.problems)
             ) from None
 
     def to_toml(self) -> str:
@@ -77,9 +74,8 @@ def list_setting_names() -> list[str]:
     return [f"{section}.{key}" for section, names in keys.items() for key in names]
 
 
-def _find_origin(problem: str, path: Path | str, overrides: Sequence[str]) -> str:
-    """Return the override that sets the first setting that a problem names, otherwise the file."""
-    name = problem.partition("`")[2].partition("`")[0]
+def _find_origin(name: str, path: Path | str, overrides: Sequence[str]) -> str:
+    """Return the override that sets a setting, otherwise the file."""
     for override in overrides:
         key = override.partition("=")[0].strip()
         if key == name or key.startswith(f"{name}."):

@@ -15,7 +15,7 @@ from pydantic import Field
 from rich.console import Console
 
 from seq2see.config import Config
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError, InputError, Problem
 from seq2see.progress_callbacks import MessageCallback
 from seq2see.text.normalization import (
     Normalization,
@@ -79,18 +79,19 @@ class TokenizerConfig(Config):
     max_lines: int = Field(default=1_000_000, ge=1)
     """Maximum number of lines to train on, a uniform sample of all lines."""
 
-    def conflicts(self) -> Iterator[str]:
+    def conflicts(self) -> Iterator[Problem]:
         """Yield a message for each invalid symbol, and if the vocabulary is too small."""
         for symbol in self.user_defined_symbols:
             if problem := self._symbol_problem(symbol):
-                yield f"`user_defined_symbols` must {problem}, but has {symbol!r} instead"
+                yield Problem("user_defined_symbols", f"must {problem}, but has {symbol!r} instead")
         if len(set(self.user_defined_symbols)) < len(self.user_defined_symbols):
-            yield "`user_defined_symbols` must all be different"
+            yield Problem("user_defined_symbols", "must all be different")
         needed = _NUM_SPECIAL_IDS + _NUM_BYTES * self.byte_fallback + len(self.user_defined_symbols)
         if self.vocab_size <= needed:
-            yield (
-                f"`vocab_size` must be above {needed}, the special pieces, bytes and symbols, "
-                f"but is {self.vocab_size} instead"
+            yield Problem(
+                "vocab_size",
+                f"must be above {needed}, the special pieces, bytes and symbols, "
+                f"but is {self.vocab_size} instead",
             )
 
     def _symbol_problem(self, symbol: str) -> str | None:
@@ -199,6 +200,8 @@ def _convert_error(message: str, config: TokenizerConfig) -> ConfigError | Input
         (r"smaller than required_chars\. \d+ vs (\d+)", "at least"),
     ):
         if match := re.search(pattern, message):
-            limit = f"`vocab_size` must be {bound} {match[1]} for this text"
-            return ConfigError([f"{limit}, but is {config.vocab_size} instead"])
+            limit = f"must be {bound} {match[1]} for this text"
+            return ConfigError(
+                Problem("vocab_size", f"{limit}, but is {config.vocab_size} instead")
+            )
     return InputError(f"SentencePiece cannot be trained on this text: {message}")

@@ -24,7 +24,7 @@ from seq2see.data.encoded_corpus import (
     has_pairs_within_limits,
 )
 from seq2see.data.quality.empty_or_swapped_corpora import check_not_empty_or_swapped
-from seq2see.errors import ConfigError, InputError, reading
+from seq2see.errors import ConfigError, InputError, Problem, reading
 from seq2see.keyed_random import mix_seeds
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PAD_ID, TokenizerPair
@@ -74,14 +74,17 @@ class PretrainedModels:
         """Raise ConfigError if a model supports only shorter sentences than `max_length`."""
         models = {"train.init_from": self.init_from, "loss.teacher": self.teacher}
         problems = [
-            f"`batches.max_length` must be at most {limit - 1}, since `{key}` supports {limit} "
-            f"tokens including the end token, but is {max_length} instead"
+            Problem(
+                "batches.max_length",
+                f"must be at most {limit - 1}, since `{key}` supports {limit} tokens including "
+                f"the end token, but is {max_length} instead",
+            )
             for key, bundle in models.items()
             for limit in (find_component_length_limits(bundle.config).values() if bundle else ())
             if limit <= max_length
         ]
         if problems:
-            raise ConfigError(problems)
+            raise ConfigError(*problems)
 
 
 def override_finetuned_model_config(
@@ -94,13 +97,16 @@ def override_finetuned_model_config(
     changed = config.replace(**overrides)
     old, new = dict(_flatten(config.model_dump())), dict(_flatten(changed.model_dump()))
     problems = [
-        f"`model.{path}` must be {old.get(path)} as in `train.init_from`, but is {value} instead: "
-        f"leave it out, or add model.{path}={old.get(path)}"
+        Problem(
+            f"model.{path}",
+            f"must be {old.get(path)} as in `train.init_from`, but is {value} instead: leave it "
+            f"out, or add model.{path}={old.get(path)}",
+        )
         for path, value in new.items()
         if old.get(path) != value and not path.startswith("dropout.")
     ]
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(*problems)
     return changed
 
 
@@ -187,8 +193,9 @@ class RunBuilder:
         for key, path in self.run_config.pretrained_model_paths.items():
             expanded = os.path.expandvars(path)
             if "$" in expanded:
-                problem = f"`{key}` contains an undefined environment variable: {expanded}"
-                raise ConfigError([problem])
+                raise ConfigError(
+                    Problem(key, f"contains an undefined environment variable: {expanded}")
+                )
             paths[key] = self.base_directory / expanded
         return paths
 

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from seq2see.config import Config
 from seq2see.data.batch_loader import BatchConfig
 from seq2see.data.corpus_config_and_reading import DataConfig
-from seq2see.errors import ConfigError
+from seq2see.errors import ConfigError, Problem
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig
 from seq2see.text import PAD_ID, TokenizerConfig
@@ -52,12 +52,12 @@ class TrainingLimitsAndHardwareConfig(Config):
     tensorboard: bool = True
     """Write TensorBoard event files if tensorboard is installed."""
 
-    def conflicts(self) -> Iterator[str]:
+    def conflicts(self) -> Iterator[Problem]:
         """Yield a problem if training has no limit, or FSDP a single process."""
         if self.max_updates is None and self.max_epochs is None and self.max_minutes is None:
-            yield "one of `max_updates`, `max_epochs` and `max_minutes` must be set"
+            yield Problem("max_updates", "must be set, or `max_epochs`, or `max_minutes`")
         if self.fsdp and self.processes == 1:
-            yield "`processes` must be at least 2 with `fsdp`, but is 1 instead"
+            yield Problem("processes", "must be at least 2 with `fsdp`, but is 1 instead")
 
 
 class ValidationConfig(Config):
@@ -94,10 +94,12 @@ class CheckpointConfig(Config):
     """Number of validation sentences that are stored with the model as plain text. int8 is used
     only if it translates them nearly as float32 does. 0 disables int8."""
 
-    def conflicts(self) -> Iterator[str]:
+    def conflicts(self) -> Iterator[Problem]:
         """Yield a problem if the final weights are an average that is not computed."""
         if self.final_weights == "ema" and not self.ema_decay:
-            yield '`ema_decay` must be above 0 with final_weights = "ema", but is 0 instead'
+            yield Problem(
+                "ema_decay", 'must be above 0 with final_weights = "ema", but is 0 instead'
+            )
 
 
 _FROM_TOKENIZER = ("vocab_size", "target_vocab_size", "pad_id")
@@ -125,31 +127,32 @@ class RunConfig(Config):
         _build_model_config(model, TokenizerConfig().vocab_size)
         return model
 
-    def conflicts(self) -> Iterator[str]:
+    def conflicts(self) -> Iterator[Problem]:
         """Yield the problems of sections that do not fit together."""
         needed = self.batches.max_length + 1  # with the end-of-sentence token
         model = self.build_model_config(self.tokenizer.vocab_size)
         for name, limit in find_component_length_limits(model).items():
             if limit < needed:
-                yield (
-                    f"`model.{name}.max_length` must be at least {needed}, for "
+                yield Problem(
+                    f"model.{name}.max_length",
+                    f"must be at least {needed}, for "
                     f"batches.max_length = {self.batches.max_length} and the end of the sentence, "
-                    f"but is {limit} instead"
+                    f"but is {limit} instead",
                 )
         if bool(self.loss.teacher) != (self.loss.distillation_weight > 0):
-            yield (
-                "`loss.teacher` must be given if and only if `loss.distillation_weight` is above 0"
+            yield Problem(
+                "loss.teacher", "must be given if and only if `loss.distillation_weight` is above 0"
             )
         if self.train.fsdp and self.optimizer.kind == "muon":
-            yield (
-                "`optimizer.kind` must be adam or adamw with `train.fsdp`: "
-                "muon needs unsharded matrices"
+            yield Problem(
+                "optimizer.kind",
+                "must be adam or adamw with `train.fsdp`: muon needs unsharded matrices",
             )
         for corpus in self.data.train:
             if corpus.tag and corpus.tag not in self.tokenizer.user_defined_symbols:
-                yield (
-                    f"`tokenizer.user_defined_symbols` must have {corpus.tag!r}, "
-                    f"the tag of {corpus.files[0]}"
+                yield Problem(
+                    "tokenizer.user_defined_symbols",
+                    f"must have {corpus.tag!r}, the tag of {corpus.files[0]}",
                 )
 
     def build_model_config(
@@ -186,10 +189,10 @@ def _build_model_config(
     settings = {"preset": "base", **model}
     preset = settings.pop("preset")
     if not isinstance(preset, str):
-        raise ConfigError([f"`preset` must be a string, but is {preset!r} instead"])
+        raise ConfigError(Problem("preset", f"must be a string, but is {preset!r} instead"))
     if given := [name for name in _FROM_TOKENIZER if name in settings]:
         raise ConfigError(
-            [f"`{name}` must be left out: the tokenizer determines it" for name in given]
+            *(Problem(name, "must be left out: the tokenizer determines it") for name in given)
         )
     sizes = {"vocab_size": vocab_size, "target_vocab_size": target_vocab_size}
     return ModelConfig.from_preset(preset, {**settings, **sizes, "pad_id": PAD_ID})

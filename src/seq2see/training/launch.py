@@ -90,7 +90,7 @@ class WorkerResult:
     def get_outcome(self) -> RunEnding:
         """Return the outcome; raise ConfigError or TrainingError if there was an error."""
         if self.error:
-            raise ConfigError([self.error]) if self.is_config_error else TrainingError(self.error)
+            raise ConfigError(self.error) if self.is_config_error else TrainingError(self.error)
         assert self.outcome is not None
         return self.outcome
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Adam, AdamW, Optimizer
 
 from seq2see.config import Config
+from seq2see.errors import Problem
 from seq2see.model.basic_modules import XavierLinear
 from seq2see.training.distributed import WorkerCommunicator, full_tensor
 
@@ -152,12 +153,13 @@ class OptimizerConfig(Config):
     max_grad_norm: float = Field(default=0.0, ge=0)
     """Maximum norm of the gradient of all weights; 0 disables clipping."""
 
-    def conflicts(self) -> Iterator[str]:
+    def conflicts(self) -> Iterator[Problem]:
         """Yield a problem if weight decay is set for an optimizer without it."""
         if self.kind != "adamw" and self.weight_decay:
-            yield (
-                f"`weight_decay` must be 0 with {self.kind}, but is {self.weight_decay} instead: "
-                "only adamw supports it"
+            yield Problem(
+                "weight_decay",
+                f"must be 0 with {self.kind}, but is {self.weight_decay} instead: "
+                "only adamw supports it",
             )
 
 

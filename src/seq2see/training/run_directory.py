@@ -19,7 +19,7 @@ from typing import Any
 
 from seq2see.atomic_files import atomic_write
 from seq2see.bundle.files import CONFIG_FILE, RUN_FILE
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError, InputError, Problem
 from seq2see.training.config import RunConfig
 
 LOCK_TIMEOUT = 5.0
@@ -148,7 +148,7 @@ class RunDirectory:
         old = {"recipe": stored_recipe.model_dump(mode="json"), "models": content.get("models", {})}
         new = {"recipe": run_config.model_dump(mode="json"), "models": model_checksums or {}}
         if found := list(_differences(old, new)):
-            raise ConfigError([f"cannot resume with changed settings: {each}" for each in found])
+            raise ConfigError(*(f"cannot resume with changed settings: {each}" for each in found))
         _check_corpora_unchanged(content.get("corpora", {}), corpus_fingerprints or {})
         return plan
 
@@ -178,7 +178,7 @@ def _check_corpora_unchanged(old: Mapping[str, str], new: Mapping[str, str]) -> 
         )
 
 
-def _differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
+def _differences(old: Any, new: Any, path: str = "") -> Iterator[Problem]:
     """Yield a description of each key whose value differs."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted(old.keys() | new.keys()):
@@ -186,7 +186,7 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
             yield from _differences(old.get(key), new.get(key), inner_path)
     elif old != new:
         old_text, new_text = ("unset" if x is None else json.dumps(x) for x in (old, new))
-        yield f"`{path}` was {old_text}, but is {new_text} instead{_advice(path, old)}"
+        yield Problem(path, f"was {old_text}, but is {new_text} instead{_advice(path, old)}")
 
 
 def _advice(path: str, old: Any) -> str:

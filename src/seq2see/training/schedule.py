@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from seq2see.config import Config
+from seq2see.errors import Problem
 
 ScheduleKind = Literal["noam", "inverse_sqrt", "linear", "cosine", "constant", "plateau"]
 
@@ -32,14 +33,16 @@ class ScheduleConfig(Config):
     patience: int = Field(default=3, ge=1)
     """`plateau`: number of validations without improvement before a reduction."""
 
-    def conflicts(self) -> Iterator[str]:
+    def conflicts(self) -> Iterator[Problem]:
         """Yield a problem for a missing warm-up or a final learning rate above the peak."""
         if self.kind == "noam" and self.warmup_updates == 0:
-            yield '`warmup_updates` must be at least 1 with kind = "noam", but is 0 instead'
+            yield Problem(
+                "warmup_updates", 'must be at least 1 with kind = "noam", but is 0 instead'
+            )
         if self.final_lr > self.peak_lr:
-            yield (
-                f"`final_lr` must be at most peak_lr = {self.peak_lr}, "
-                f"but is {self.final_lr} instead"
+            yield Problem(
+                "final_lr",
+                f"must be at most peak_lr = {self.peak_lr}, but is {self.final_lr} instead",
             )
 
 

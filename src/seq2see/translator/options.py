@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Self
 
 from pydantic import Field
 
-from seq2see.config import Config
-from seq2see.errors import ConfigError
+from seq2see.config import Config, unknown_setting_problem
+from seq2see.errors import ConfigError, Problem
 from seq2see.search import SearchConfig
 
 SplitMode = Literal["long", "always", "never"]
@@ -34,15 +33,17 @@ class TranslationOptions(Config):
     """Which lines are split into sentences. `long`: lines with more tokens than the longest
     training sentence. `always`: all lines. `never`: none; lines that are too long are errors."""
 
-    def conflicts(self) -> Iterator[str]:
+    def conflicts(self) -> Iterator[Problem]:
         """Yield a message for each empty phrase, and for a glossary without plain beam search."""
         for name in ("forbidden", "glossary"):
             if not all(phrase.strip() for phrase in getattr(self, name)):
-                yield f"`{name}` must contain words, but has an empty phrase"
+                yield Problem(name, "must contain words, but has an empty phrase")
         if not all(term.strip() for term in self.glossary.values()):
-            yield "`glossary` must map to words, but has an empty target term"
+            yield Problem("glossary", "must map to words, but has an empty target term")
         if self.glossary and (self.search.sampling or self.search.num_beam_groups > 1):
-            yield "`glossary` must be empty with sampling or beam groups: it needs beam search"
+            yield Problem(
+                "glossary", "must be empty with sampling or beam groups: it needs beam search"
+            )
 
     @property
     def has_constraints(self) -> bool:
@@ -58,10 +59,11 @@ class TranslationOptions(Config):
         if not settings:
             return self
         fields = SearchConfig.model_fields
-        if problems := list(
-            _unknown_setting_problems(settings, [*fields, *type(self).model_fields])
-        ):
-            raise ConfigError(problems)
+        valid = [*fields, *type(self).model_fields]
+        if problems := [
+            unknown_setting_problem(name, valid) for name in settings if name not in valid
+        ]:
+            raise ConfigError(*problems)
         values = {**dict(self), **{k: v for k, v in settings.items() if k not in fields}}
         search = {k: v for k, v in settings.items() if k in fields}
         if isinstance(values["search"], SearchConfig):
@@ -69,12 +71,3 @@ class TranslationOptions(Config):
         elif isinstance(values["search"], Mapping):  # validated with the other settings
             values["search"] = {**values["search"], **search}
         return type(self)(**values)
-
-
-def _unknown_setting_problems(settings: Iterable[str], valid: Sequence[str]) -> Iterator[str]:
-    """Yield a message for each unknown setting, with the most similar valid name."""
-    for name in settings:
-        if name not in valid:
-            similar = get_close_matches(name, valid, n=1)
-            hint = f"did you mean `{similar[0]}`?" if similar else f"valid are {', '.join(valid)}"
-            yield f"`{name}` is not a setting; {hint}"

@@ -620,7 +620,7 @@ def test_coverage_penalty_needs_attention() -> None:
 def test_invalid_settings_raise_config_error(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as raised:
         SearchConfig(**settings)
-    assert any(problem.startswith(message) for problem in raised.value.problems)
+    assert any(str(problem).startswith(message) for problem in raised.value.problems)
 
 
 def test_length_limits_depend_on_source_length() -> None:

@@ -118,7 +118,7 @@ def test_problem_names_the_file_or_override(tmp_path: Path) -> None:
     ]
     with pytest.raises(ConfigError) as raised:
         Recipe.read(path, overrides)
-    assert sorted(problem.partition(": ")[0] for problem in raised.value.problems) == sorted(
+    assert sorted(str(problem).partition(": ")[0] for problem in raised.value.problems) == sorted(
         [str(path), *overrides[:2], overrides[3]]
     )
 

@@ -104,7 +104,7 @@ def test_changed_settings_are_reported_as_overrides_to_add(tmp_path: Path) -> No
     with pytest.raises(ConfigError) as error:
         directory.load_plan(config)
     prefix = "cannot resume with changed settings: `"
-    assert list(error.value.problems) == [
+    assert list(map(str, error.value.problems)) == [
         f"{prefix}train.max_epochs` was unset, but is 3.0 instead: leave it out",
         f"{prefix}train.max_updates` was 400, but is unset instead: add train.max_updates=400",
         f'{prefix}validation.metric` was "loss", but is "chrf" instead: add '
