@@ -33,7 +33,7 @@ from seq2see.model import ModelConfig, Transformer, count_parameters
 from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
 from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig, build_optimizer
-from seq2see.training.schedule import ScheduleConfig, build_schedule
+from seq2see.training.schedule import LearningRateSchedule, ScheduleConfig
 from seq2see.training.trainer import ModelUpdater
 
 VOCABULARY = 8000
@@ -78,7 +78,7 @@ class Bench:
             self._updaters[preset] = ModelUpdater(
                 objective,
                 build_optimizer(OptimizerConfig(), objective),
-                build_schedule(ScheduleConfig(kind="constant", peak_lr=1e-4), 1, 1),
+                LearningRateSchedule(ScheduleConfig(kind="constant", peak_lr=1e-4), 1, 1),
                 max_grad_norm=0.0,
                 seed=1,
                 workers=WorkerCommunicator(),

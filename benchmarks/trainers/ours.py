@@ -17,7 +17,7 @@ from seq2see.text import PAD_ID
 from seq2see.training.launch import join_worker_group
 from seq2see.training.objective import Objective
 from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig, build_optimizer
-from seq2see.training.schedule import ScheduleConfig, build_schedule
+from seq2see.training.schedule import LearningRateSchedule, ScheduleConfig
 from seq2see.training.trainer import ModelUpdater
 
 
@@ -39,7 +39,7 @@ def main() -> None:
         )
         wrapped = workers.wrap_module(objective)
         optimizer = build_optimizer(OptimizerConfig(), wrapped)
-        schedule = build_schedule(ScheduleConfig(), config.d_model, 1000)
+        schedule = LearningRateSchedule(ScheduleConfig(), config.d_model, 1000)
         updater = ModelUpdater(
             wrapped, optimizer, schedule, max_grad_norm=0.0, seed=1, workers=workers
         )

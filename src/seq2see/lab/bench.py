@@ -41,7 +41,7 @@ from seq2see.text import PAD_ID, PackedIds
 from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
 from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig, build_optimizer
-from seq2see.training.schedule import ScheduleConfig, build_schedule
+from seq2see.training.schedule import LearningRateSchedule, ScheduleConfig
 from seq2see.training.trainer import ModelUpdater
 
 ZERO = 4
@@ -309,7 +309,7 @@ def _teach(lesson: Lesson, model: Transformer) -> dict[str, Any]:
     stepper = ModelUpdater(
         objective,
         build_optimizer(OptimizerConfig(), objective),
-        build_schedule(schedule, lesson.model.d_model, lesson.updates),
+        LearningRateSchedule(schedule, lesson.model.d_model, lesson.updates),
         0.0,
         lesson.seed,
         WorkerCommunicator(),

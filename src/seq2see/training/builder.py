@@ -33,7 +33,7 @@ from seq2see.training.distributed import WorkerCommunicator, choose_dtype
 from seq2see.training.objective import Objective
 from seq2see.training.optimizers_and_gradient_clipping import build_optimizer
 from seq2see.training.run_directory import RunDirectory
-from seq2see.training.schedule import build_schedule
+from seq2see.training.schedule import LearningRateSchedule
 from seq2see.training.trainer import ModelUpdater
 from seq2see.training.validation import CorpusEvaluator
 
@@ -332,7 +332,7 @@ class RunBuilder:
         return ModelUpdater(
             self.workers.wrap_module(objective),
             build_optimizer(config.optimizer, objective, self.workers),
-            build_schedule(config.schedule, self.model_config.d_model, num_updates),
+            LearningRateSchedule(config.schedule, self.model_config.d_model, num_updates),
             config.optimizer.max_grad_norm,
             config.train.seed,
             self.workers,

@@ -47,80 +47,53 @@ class ScheduleConfig(Config):
 
 
 class LearningRateSchedule:
-    """Learning rate as a function of the number of the update, counted from 1."""
+    """Learning rate as a function of the number of the update, counted from 1.
+
+    Only `plateau` has a state: it depends on the validations so far.
+    """
 
     def __init__(self, config: ScheduleConfig, d_model: int, num_updates: int) -> None:
         self.config = config
         self.num_updates = num_updates
         """Planned number of updates, at which `linear` and `cosine` reach `final_lr`."""
-        self._peak_lr = self._noam_peak(d_model) if config.kind == "noam" else config.peak_lr
+        self.num_reductions = 0
+        """`plateau`: number of reductions so far."""
+        self.validations_since_best = 0
+        """`plateau`: number of validations after the warm-up since the best one or the last
+        reduction."""
+        noam_peak = max(1, d_model * config.warmup_updates) ** -0.5
+        self._peak_lr = noam_peak if config.kind == "noam" else config.peak_lr
 
     def learning_rate(self, update: int) -> float:
         """Return the learning rate of this update."""
-        if update < self.config.warmup_updates:
-            return self._peak_lr * update / self.config.warmup_updates
-        return self._after_warmup(update)
-
-    def after_validation(self, improved: bool) -> None:
-        """Report whether the last validation was the best so far. Only `plateau` uses it."""
-
-    def state(self) -> dict[str, int]:
-        """Return the state to store in a checkpoint."""
-        return {}
-
-    def restore(self, state: Mapping[str, int]) -> None:
-        """Set the state."""
-
-    def _after_warmup(self, update: int) -> float:
+        warmup = self.config.warmup_updates
+        if update < warmup:
+            return self._peak_lr * update / warmup
+        progress = min(1.0, (update - warmup) / max(self.num_updates - warmup, 1))
         match self.config.kind:
             case "noam" | "inverse_sqrt":
-                return self._peak_lr * math.sqrt(
-                    max(self.config.warmup_updates, 1) / max(update, 1)
-                )
+                return self._peak_lr * math.sqrt(max(warmup, 1) / max(update, 1))
             case "linear":
-                return self._interpolate(1 - self._progress(update))
+                return self._interpolate(1 - progress)
             case "cosine":
-                return self._interpolate((1 + math.cos(math.pi * self._progress(update))) / 2)
+                return self._interpolate((1 + math.cos(math.pi * progress)) / 2)
             case _:
-                return self._peak_lr
-
-    def _noam_peak(self, d_model: int) -> float:
-        return float((d_model * self.config.warmup_updates) ** -0.5)
+                return self._peak_lr * self.config.factor**self.num_reductions
 
     def _interpolate(self, fraction: float) -> float:
         """Return a learning rate between `final_lr` (0) and the peak (1)."""
         return self.config.final_lr + (self._peak_lr - self.config.final_lr) * fraction
 
-    def _progress(self, update: int) -> float:
-        """Return the fraction of the updates after the warm-up that are done."""
-        length = max(self.num_updates - self.config.warmup_updates, 1)
-        return min(1.0, (update - self.config.warmup_updates) / length)
+    def after_validation(self, update: int, improved: bool) -> None:
+        """Report a validation after this update; `plateau` may reduce the learning rate.
 
-
-def build_schedule(config: ScheduleConfig, d_model: int, num_updates: int) -> LearningRateSchedule:
-    """Build the schedule of a config for a planned number of updates."""
-    kind = PlateauSchedule if config.kind == "plateau" else LearningRateSchedule
-    return kind(config, d_model, num_updates)
-
-
-class PlateauSchedule(LearningRateSchedule):
-    """Reduces the learning rate when validation stops improving. The only schedule with a state."""
-
-    def __init__(self, config: ScheduleConfig, d_model: int, num_updates: int) -> None:
-        super().__init__(config, d_model, num_updates)
-        self.num_reductions = 0
-        """Number of reductions so far."""
-        self.validations_since_best = 0
-        """Number of validations since the best one or the last reduction."""
-
-    def after_validation(self, improved: bool) -> None:
-        """Reduce the learning rate after `patience` validations without improvement."""
+        During the warm-up the learning rate is not reduced, since it has not reached its peak.
+        """
+        if self.config.kind != "plateau" or update < self.config.warmup_updates:
+            return
         self.validations_since_best = 0 if improved else self.validations_since_best + 1
         if self.validations_since_best >= self.config.patience:
             self.num_reductions, self.validations_since_best = self.num_reductions + 1, 0
-
-    def _after_warmup(self, update: int) -> float:
-        return super()._after_warmup(update) * self.config.factor**self.num_reductions
 
     def state(self) -> dict[str, int]:
         """Return the state to store in a checkpoint."""
@@ -131,7 +104,5 @@ class PlateauSchedule(LearningRateSchedule):
 
     def restore(self, state: Mapping[str, int]) -> None:
         """Set the state."""
-        self.num_reductions, self.validations_since_best = (
-            state["num_reductions"],
-            state["validations_since_best"],
-        )
+        self.num_reductions = state["num_reductions"]
+        self.validations_since_best = state["validations_since_best"]

@@ -163,7 +163,7 @@ class PeriodicValidator:
         evaluator: CorpusEvaluator,
         objective: Objective,
         config: ValidationConfig,
-        improvement_callbacks: Sequence[Callable[[bool], None]],
+        improvement_callbacks: Sequence[Callable[[int, bool], None]],
         on_result: ValidationCallback,
     ) -> None:
         self._evaluator = evaluator
@@ -206,7 +206,7 @@ class PeriodicValidator:
             self.best_value, self.best_update = value, progress.update
         self.validations_since_best = 0 if improved else self.validations_since_best + 1
         for callback in self._improvement_callbacks:
-            callback(improved)
+            callback(progress.update, improved)
 
     def state(self) -> dict[str, Any]:
         """Return the state to store in a checkpoint."""

@@ -25,7 +25,7 @@ from seq2see.training.checkpoints import (
 from seq2see.training.distributed import WorkerCommunicator, choose_dtype
 from seq2see.training.objective import Objective
 from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig, build_optimizer
-from seq2see.training.schedule import ScheduleConfig, build_schedule
+from seq2see.training.schedule import LearningRateSchedule, ScheduleConfig
 from seq2see.training.trainer import ModelUpdater, TrainingProgress, UpdateReport
 
 PAIRS = [([5, 6, 7], [8, 9]), ([5], [6, 7, 8, 9]), ([9, 8, 7, 6], [5]), ([6, 6], [7, 7])]
@@ -50,7 +50,7 @@ def build_updater(
     return ModelUpdater(
         objective,
         build_optimizer(OptimizerConfig(kind=optimizer), objective),
-        build_schedule(ScheduleConfig(**settings), 16, 100),
+        LearningRateSchedule(ScheduleConfig(**settings), 16, 100),
         clip,
         seed=1,
         workers=WorkerCommunicator(),

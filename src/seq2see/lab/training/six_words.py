@@ -23,7 +23,7 @@ from seq2see.text import EOS_ID, PAD_ID
 from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
 from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig, build_optimizer
-from seq2see.training.schedule import ScheduleConfig, build_schedule
+from seq2see.training.schedule import LearningRateSchedule, ScheduleConfig
 from seq2see.training.trainer import ModelUpdater
 
 # B batch, T target tokens, V vocabulary
@@ -180,7 +180,7 @@ def _taught(seed: int, smoothing: float, updates: int = 80) -> Transformer:
     stepper = ModelUpdater(
         objective,
         build_optimizer(OptimizerConfig(), objective),
-        build_schedule(schedule, TINY.d_model, updates),
+        LearningRateSchedule(schedule, TINY.d_model, updates),
         0.0,
         seed,
         WorkerCommunicator(),
