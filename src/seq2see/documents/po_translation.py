@@ -14,6 +14,7 @@ from seq2see.documents.markup import TextUnit, parse_markup_nodes, render_markup
 from seq2see.documents.plain_text_translation import DecodedText
 from seq2see.documents.unit_translator import TextUnitTranslator, UnitTranslation
 from seq2see.errors import InputError
+from seq2see.text.languages import normalize_language_code, primary_language
 
 _CHARSET = re.compile(rb'^"Content-Type:[^"\n]*charset=([\w:.-]+)', re.MULTILINE)
 _NUM_PLURALS = re.compile(r"nplurals\s*=\s*(\d{1,3})")
@@ -324,9 +325,9 @@ def get_plural_forms_header(language: str) -> str:
 
     Unknown languages get two forms: one for the number 1 and one for all other numbers.
     """
-    tag = language.lower().replace("_", "-")
     known = _PLURAL_FORMS_BY_LANGUAGE
-    return known.get(tag) or known.get(tag.partition("-")[0]) or _ONE_AND_OTHER
+    by_tag = known.get(normalize_language_code(language))
+    return by_tag or known.get(primary_language(language)) or _ONE_AND_OTHER
 
 
 _ACCELERATOR_SIGNS = frozenset("_&")

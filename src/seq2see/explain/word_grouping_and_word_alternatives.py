@@ -34,6 +34,7 @@ from seq2see.search import (
     search,
 )
 from seq2see.text import Tokenizer
+from seq2see.text.languages import UNSPACED_CHARACTER
 
 # B searches, K beams, V vocabulary, S source tokens
 
@@ -42,11 +43,6 @@ MAX_WORD_PIECES = 12
 """Maximum number of pieces of an alternative; longer words are cut off."""
 
 _BYTE = re.compile("<0x[0-9A-F]{2}>")
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-    "\U00020000-\U0003ffff]"
-)
-"""Characters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, kana, Han."""
 _ELIDING_LANGUAGES = {"ca", "fr", "it"}
 _WORD_PUNCTUATION = "'’-‑"
 """Punctuation that does not end a word."""
@@ -93,7 +89,7 @@ def _is_boundary(left: str, right: str, elides: bool) -> bool:
         return True
     if left == SPACE_MARKER or _BYTE.fullmatch(left) or _BYTE.fullmatch(right):
         return False
-    if _UNSPACED.match(right) or _UNSPACED.match(left[-1]):
+    if UNSPACED_CHARACTER.match(right) or UNSPACED_CHARACTER.match(left[-1]):
         return True
     if _is_punctuation(left[-1]) and _is_punctuation(right[0]):
         return left[-1] != right[0]  # three dots are one word

@@ -20,9 +20,20 @@ _SCRIPT_LENGTH = 4
 """Number of letters of a script subtag."""
 
 
+def normalize_tag(tag: str) -> str:
+    """Return a language tag in lower case, with hyphens."""
+    return tag.strip().lower().replace("_", "-")
+
+
+def normalize_language_code(code: str) -> str:
+    """Return a normalized tag, with aliases replaced."""
+    normalized = normalize_tag(code)
+    return _ALIASES.get(normalized, normalized)
+
+
 def primary_language(tag: str | None) -> str:
     """Return the language of a tag such as zh-Hans or pt_BR, or an empty string for None."""
-    return (tag or "").lower().replace("_", "-").partition("-")[0]
+    return normalize_language_code(tag or "").partition("-")[0]
 
 
 def is_written_without_spaces(tag: str | None) -> bool:
@@ -33,6 +44,14 @@ def is_written_without_spaces(tag: str | None) -> bool:
 def is_same_language(one: str, other: str) -> bool:
     """Return whether two tags have the same language, ignoring script and region."""
     return primary_language(one) == primary_language(other)
+
+
+def is_regional_form(one: str, other: str) -> bool:
+    """Return whether two tags are equal, or only one of them has a script or region."""
+    if normalize_language_code(one) == normalize_language_code(other):
+        return True
+    shorter, longer = sorted((normalize_tag(one), normalize_tag(other)), key=len)
+    return longer.startswith(f"{shorter}-")
 
 
 _NAMES = """
@@ -50,34 +69,10 @@ zh-hant Chinese (Traditional),zu Zulu
 LANGUAGE_NAMES = dict(entry.strip().split(" ", 1) for entry in _NAMES.split(","))
 
 
-def normalize_language_code(code: str) -> str:
-    """Return a language code in lower case, with aliases replaced."""
-    normalized = code.strip().lower().replace("_", "-")
-    return _ALIASES.get(normalized, normalized)
-
-
-def normalize_primary_language(code: str) -> str:
-    """Return the language of a normalized code, without script and region."""
-    return normalize_language_code(code).split("-")[0]
-
-
-def get_script_subtag(code: str) -> str | None:
-    """Return the script subtag of a code, or None."""
-    return next(
-        (
-            part
-            for part in normalize_language_code(code).split("-")[1:]
-            if len(part) == _SCRIPT_LENGTH
-        ),
-        None,
-    )
-
-
 def language_name(code: str) -> str:
     """Return the English name of a language, or its code if the name is not known."""
     normalized = normalize_language_code(code)
-    primary = normalize_primary_language(normalized)
-    return LANGUAGE_NAMES.get(normalized) or LANGUAGE_NAMES.get(primary) or code
+    return LANGUAGE_NAMES.get(normalized) or LANGUAGE_NAMES.get(primary_language(code)) or code
 
 
 def match_language(code: str, languages: Iterable[str]) -> str | None:
@@ -85,19 +80,19 @@ def match_language(code: str, languages: Iterable[str]) -> str | None:
     by_normalized = {normalize_language_code(language): language for language in languages}
     if exact := by_normalized.get(normalize_language_code(code)):
         return exact
-    primary = normalize_primary_language(code)
     matches = [
         language
         for language in by_normalized.values()
-        if normalize_primary_language(language) == primary and _may_share_script(language, code)
+        if is_same_language(language, code) and _may_share_script(language, code)
     ]
     return matches[0] if len(matches) == 1 else None
 
 
 def _may_share_script(one: str, other: str) -> bool:
     """Return False if both codes have a script and the scripts are different."""
-    scripts = {get_script_subtag(one), get_script_subtag(other)}
-    return None in scripts or len(scripts) == 1
+    subtags = (normalize_language_code(code).split("-")[1:] for code in (one, other))
+    first, second = ([part for part in parts if len(part) == _SCRIPT_LENGTH] for parts in subtags)
+    return not first or not second or first[0] == second[0]
 
 
 UNSPACED_CHARACTERS = (
@@ -106,10 +101,10 @@ UNSPACED_CHARACTERS = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
 )
 """Characters of scripts without spaces between words, as ranges of a regular expression."""
+UNSPACED_CHARACTER = re.compile(f"[{UNSPACED_CHARACTERS}]")
 
 _WORD_CHARACTER = re.compile(rf"[^\W{UNSPACED_CHARACTERS}]")
 _WORD = re.compile(r"\w+(?:[-'’.]\w+)*|\S")
-_UNSPACED_CHARACTER = re.compile(f"[{UNSPACED_CHARACTERS}]")
 
 
 def is_spaced_word_character(character: str) -> bool:
@@ -125,7 +120,7 @@ def find_word_offsets(text: str, piece_starts: set[int]) -> list[tuple[int, int]
     offsets = []
     for match in _WORD.finditer(text):
         start, end = match.span()
-        if _UNSPACED_CHARACTER.search(match[0]):
+        if UNSPACED_CHARACTER.search(match[0]):
             inner = [each for each in sorted(piece_starts) if start < each < end]
             offsets += list(zip([start, *inner], [*inner, end], strict=True))
         else:

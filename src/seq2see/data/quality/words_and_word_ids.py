@@ -10,16 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from seq2see.text.languages import UNSPACED_CHARACTERS
 from seq2see.text.packed_ids import IntArray
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
-
-# Thai, Lao, Burmese, Khmer, kana and Han have no spaces between words: each character is a word.
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-    "\U00020000-\U0003ffff"
-)
 
 
 def _find_marks(first: int, end: int) -> str:
@@ -32,15 +27,15 @@ def _find_marks(first: int, end: int) -> str:
 _MARKS, _FAR_MARKS = _find_marks(0x300, 0x10000), _find_marks(0x10000, 0x1F000)
 _IF_FAR = "(?![\x00-\uffff])"
 _JOINERS = "\u200c\u200d"
-_LETTER = rf"[^\W{_UNSPACED}]"
+_LETTER = rf"[^\W{UNSPACED_CHARACTERS}]"
 _WORD = re.compile(
     rf"{_LETTER}+(?:(?:[{_MARKS}{_JOINERS}]|{_IF_FAR}[{_FAR_MARKS}]){_LETTER}*)*"
-    rf"|[{_UNSPACED}][{_MARKS}]*"
+    rf"|[{UNSPACED_CHARACTERS}][{_MARKS}]*"
 )
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
 """Matches the same words in ASCII text, at twice the speed."""
-_LETTER_ONLY = rf"[^\W\d_{_UNSPACED}]"
-_RUN = re.compile(rf"\d+|[{_UNSPACED}]+|{_LETTER_ONLY}+(?:[{_MARKS}]{_LETTER_ONLY}*)*")
+_LETTER_ONLY = rf"[^\W\d_{UNSPACED_CHARACTERS}]"
+_RUN = re.compile(rf"\d+|[{UNSPACED_CHARACTERS}]+|{_LETTER_ONLY}+(?:[{_MARKS}]{_LETTER_ONLY}*)*")
 _NOT_WORD = re.compile(rf"(?:[^\w{_MARKS}\U00010000-\U0001efff]|{_IF_FAR}[^\w{_FAR_MARKS}])+")
 _DOTTED_I = "i\u0307"
 """The lower case of İ."""
