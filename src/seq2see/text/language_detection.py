@@ -11,14 +11,15 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from seq2see.errors import InputError
+from seq2see.text.languages import primary_language
 
 if TYPE_CHECKING:
-    from lingua import LanguageDetector
+    from lingua import Language, LanguageDetector
 
 _MAX_OWN_PROBABILITY = 0.05
 """A line is in another language only if its own language is at most this probable."""
@@ -38,7 +39,7 @@ def is_lingua_installed() -> bool:
 
 def detector_code(language: str) -> str:
     """Return the code that lingua uses for the language of a tag such as zh-Hans or pt_BR."""
-    code = language.lower().replace("_", "-").split("-")[0]
+    code = primary_language(language)
     return _ALIASES.get(code, code)
 
 
@@ -51,9 +52,7 @@ class LinguaDetector:
     """Identifies languages by their ISO 639-1 codes."""
 
     def __init__(self) -> None:
-        from lingua import Language  # noqa: PLC0415 optional, and slow to import
-
-        self._languages = {one.iso_code_639_1.name.lower(): one for one in Language.all()}
+        self._languages = _load_lingua_languages()
         self.detect_other_language = lru_cache(50_000)(self._detect_other_language)
         """Return the language of a text if it is certainly not `own`, or None."""
 
@@ -93,6 +92,14 @@ class LinguaDetector:
         return LanguageDetectorBuilder.from_languages(*languages).build()
 
 
+@cache
+def _load_lingua_languages() -> dict[str, Language]:
+    """Return the languages of lingua by their codes."""
+    from lingua import Language  # noqa: PLC0415 optional, and slow to import
+
+    return {one.iso_code_639_1.name.lower(): one for one in Language.all()}
+
+
 def _compute_probabilities(detector: LanguageDetector, text: str) -> Counter[str]:
     """Return the probability of each language of the detector."""
     values = detector.compute_language_confidence_values(text)
@@ -123,16 +130,19 @@ class LanguageIdentifier:
         self._detector, self._codes = _build_detector(self._languages)
 
     def rank_languages(self, text: str) -> list[DetectedLanguage]:
-        """Return all possible languages of a text, most probable first; at least one."""
+        """Return all possible languages of a text, most probable first; at least one.
+
+        Without evidence, because the text has no letters or lingua supports fewer than two of the
+        languages, this is the first language with the confidence 0.
+        """
         text = text[:_MAX_CHARACTERS]
-        if not any(unicodedata.category(c)[0] == "L" for c in text):
+        has_letters = any(unicodedata.category(c)[0] == "L" for c in text)
+        if self._detector is None or not has_letters:
             return [DetectedLanguage(self._languages[0], 0.0)]
-        if self._detector is None:
-            return [DetectedLanguage(self._languages[0], 1.0)]
-        values = self._detector.compute_language_confidence_values(text)
+        probabilities = _compute_probabilities(self._detector, text)
         detected = [
-            DetectedLanguage(self._codes[v.language.iso_code_639_1.name.lower()], v.value)
-            for v in values
+            DetectedLanguage(self._codes[code], probability)
+            for code, probability in probabilities.most_common()
         ]
         return [each for each in detected if each.confidence > 0] or detected[:1]
 
@@ -143,9 +153,9 @@ def _build_detector(languages: tuple[str, ...]) -> tuple[LanguageDetector | None
 
     lingua needs at least two languages that it supports; otherwise the detector is None.
     """
-    from lingua import Language, LanguageDetectorBuilder  # noqa: PLC0415 optional, slow to import
+    from lingua import LanguageDetectorBuilder  # noqa: PLC0415 optional, slow to import
 
-    supported: dict[str, Any] = {one.iso_code_639_1.name.lower(): one for one in Language.all()}
+    supported = _load_lingua_languages()
     codes: dict[str, str] = {}
     for language in languages:
         if detector_code(language) in supported:

@@ -6,7 +6,7 @@ import pytest
 
 from seq2see.errors import InputError
 from seq2see.text import language_detection
-from seq2see.text.language_detection import LanguageIdentifier
+from seq2see.text.language_detection import DetectedLanguage, LanguageIdentifier
 from seq2see.text.languages import language_name, match_language
 
 
@@ -47,8 +47,14 @@ def test_only_given_languages_are_identified() -> None:
     ranked = identifier.rank_languages("C'est une maison.")
     assert {each.language for each in ranked} <= {"en", "de"}
     assert identifier.rank_languages("123 !?")[0].confidence == 0
-    unknown = LanguageIdentifier(["xx", "en"])
-    assert unknown.rank_languages("Das ist ein Haus.")[0].language == "xx"
+
+
+def test_language_without_evidence_has_no_confidence() -> None:
+    for languages in (["xx", "en"], ["xx"], ["en"]):
+        identifier = LanguageIdentifier(languages)
+        assert identifier.rank_languages("Das ist ein Haus.") == [
+            DetectedLanguage(languages[0], 0.0)
+        ]
 
 
 def test_missing_lingua_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
