@@ -14,12 +14,12 @@ from seq2see.text import (
     Tokenizer,
     TokenizerConfig,
     normalize_unicode_and_spaces,
-    replace_sentence_spans,
     split_long_sentence,
     split_sentences,
 )
 from seq2see.text.normalization import escape_meta_space, normalize_and_escape, unescape_meta_space
 from seq2see.text.subword_sampling import SegmenterVocabulary, UnigramDropoutSegmenter
+from seq2see.translator import Translation, join_translations
 
 SYMBOLS = ("⟦0⟧", "<x>", "<x>y")
 NASTY = [
@@ -250,7 +250,8 @@ def check_spans(text: str, start: int, spans: list[TextSpan]) -> None:
 def test_sentences_and_gaps_form_the_text(text: str, language: str) -> None:
     spans = split_sentences(text, language)
     check_spans(text, 0, spans)
-    assert replace_sentence_spans(text, spans, [span.text for span in spans]) == text
+    copies = [Translation(span.text, 0, 0) for span in spans]
+    assert join_translations(text, spans, copies).text == text
 
 
 @many

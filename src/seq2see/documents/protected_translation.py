@@ -19,6 +19,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from seq2see.documents.alignment_links import (
@@ -39,7 +40,8 @@ from seq2see.documents.placeholder_removal_and_insertion import (
     include_surrounding_brackets,
     select_ranges_starting_in,
 )
-from seq2see.translator import AlignmentLink, Translation
+from seq2see.text import TextSpan
+from seq2see.translator import AlignmentLink, Translation, join_translations
 
 if TYPE_CHECKING:
     from seq2see.translator import TranslationOptions, Translator
@@ -241,55 +243,37 @@ class _TranslateBetween(_Strategy):
     def __init__(self, task: ProtectedLineTask) -> None:
         super().__init__(task)
         offsets = [0, *(offset for one in task.protected_ranges for offset in one), len(task.text)]
-        parts = [
-            _strip_spaces(task.text, IndexRange(*offsets[i : i + 2]))
-            for i in range(0, len(offsets), 2)
-        ]
-        self._parts = [part for part in parts if has_letter(task.text[part.start : part.end])]
-        self.texts = [task.text[start:end] for start, end in self._parts]
+        parts = [_strip_spaces(task.text, *offsets[i : i + 2]) for i in range(0, len(offsets), 2)]
+        self._parts = [part for part in parts if has_letter(part.text)]
+        self.texts = [part.text for part in self._parts]
 
     def build_result(self, translations: Sequence[Translation]) -> ProtectedTranslation | None:
         """Return the line with each part translated."""
         if not translations:
             return None
-        failed = next((one for one in translations if one.error is not None), None)
-        if failed:
-            return ProtectedTranslation(failed)
-        text, shifts = self._join(translations)
-        if not self.task.has_same_placeholders(text):
+        joined = join_translations(self.task.text, self._parts, translations)
+        if joined.error is not None:
+            return ProtectedTranslation(joined)
+        if not self.task.has_same_placeholders(joined.text):
             return None
+        growth = accumulate(
+            len(one.text) - len(part.text)
+            for part, one in zip(self._parts, translations, strict=True)
+        )
+        shifts = list(zip((part.end for part in self._parts), growth, strict=True))
         copied_spans = [
             CopiedSpan(one, _shift_range(one, _find_shift(shifts, one.start)))
             for one in self.task.protected_ranges
         ]
         links = [WeightedRangeLink(span.source, span.target) for span in copied_spans]
-        joined = Translation(
-            text,
-            sum(one.score for one in translations) / len(translations),
-            sum(one.log_prob for one in translations),
-            alignment=tuple(map(_to_alignment_link, links)),
-            flags=tuple(dict.fromkeys(flag for one in translations for flag in one.flags)),
-            unmet_constraints=tuple(
-                dict.fromkeys(term for one in translations for term in one.unmet_constraints)
-            ),
-        )
+        alignment = tuple(map(_to_alignment_link, links))
+        joined = replace(joined, alternatives=(), alignment=alignment, sentences=())
         return ProtectedTranslation(joined, tuple(copied_spans))
 
-    def _join(self, translations: Sequence[Translation]) -> tuple[str, list[tuple[int, int]]]:
-        """Return the translated line, and the shift of the text after each translated part."""
-        text, done, shifts = "", 0, []
-        for part, translation in zip(self._parts, translations, strict=True):
-            text += self.task.text[done : part.start]
-            shifts.append((part.end, len(text) + len(translation.text) - part.end))
-            text += translation.text
-            done = part.end
-        return text + self.task.text[done:], shifts
 
-
-def _strip_spaces(text: str, index_range: IndexRange) -> IndexRange:
-    part = text[index_range.start : index_range.end]
-    start = index_range.start + len(part) - len(part.lstrip())
-    return IndexRange(start, start + len(part.strip()))
+def _strip_spaces(text: str, start: int, end: int) -> TextSpan:
+    part = text[start:end]
+    return TextSpan(part.strip(), start + len(part) - len(part.lstrip()))
 
 
 def _shift_range(index_range: IndexRange, shift: int) -> IndexRange:

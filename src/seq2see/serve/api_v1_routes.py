@@ -64,6 +64,7 @@ _TRANSLATION_SCHEMA = object_schema(
     error=union_schema(STRING_SCHEMA, {"type": "null"}),
     error_code=union_schema(STRING_SCHEMA, {"type": "null"}),
     sentences=array_schema({"type": "object"}),
+    num_tokens=NUMBER_SCHEMA,
     source=STRING_SCHEMA,
     target=STRING_SCHEMA,
     models=array_schema(STRING_SCHEMA),

@@ -9,24 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from seq2see.documents import html_translation, translate_protected
 from seq2see.documents.markup import IndexRange
 from seq2see.documents.placeholder_removal_and_insertion import find_placeholders
 from seq2see.documents.plain_text_translation import extract_list_marker
 from seq2see.documents.unit_translator import TextUnitTranslator, find_sentences
-from seq2see.translator import TranslationOptions, Translator
-from seq2see.translator.translation import (
-    AlignmentLink,
-    SentencePairOffsets,
+from seq2see.text import TextSpan
+from seq2see.translator import (
     Translation,
     TranslationFlag,
+    TranslationOptions,
+    Translator,
+    join_translations,
 )
 
 _LINE = re.compile(r"[^\r\n\u2028\u2029]+")
 _BOM = "\ufeff"
-_LinkOrSentence = TypeVar("_LinkOrSentence", AlignmentLink, SentencePairOffsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def translate_texts(
     lines = [span.text for spans_of_text in spans for span in spans_of_text]
     translations = iter(_translate_lines(translator, lines, options))
     return [
-        join_span_translations(text, spans_of_text, [next(translations) for _ in spans_of_text])
+        join_translations(text, spans_of_text, [next(translations) for _ in spans_of_text])
         for text, spans_of_text in zip(texts, spans, strict=True)
     ]
 
@@ -86,21 +86,7 @@ def _translate_protected(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class TranslatableSpan:
-    """A line or a part of a line to translate, without surrounding white space."""
-
-    text: str
-    start: int
-    """Offset in the text of the request."""
-
-    @property
-    def end(self) -> int:
-        """Offset after the last character."""
-        return self.start + len(self.text)
-
-
-def find_translatable_spans(text: str, language: str) -> list[TranslatableSpan]:
+def find_translatable_spans(text: str, language: str) -> list[TextSpan]:
     """Return the parts of a text to translate: no list markers, no sentences without a letter."""
     spans = []
     for match in _LINE.finditer(text, len(_BOM) if text.startswith(_BOM) else 0):
@@ -108,7 +94,7 @@ def find_translatable_spans(text: str, language: str) -> list[TranslatableSpan]:
         line = match[0][len(marker) :]
         offset = match.start() + len(marker)
         spans += [
-            TranslatableSpan(line[start:end], offset + start)
+            TextSpan(line[start:end], offset + start)
             for start, end in _merge_adjacent_sentences(line, language)
         ]
     return spans
@@ -123,86 +109,6 @@ def _merge_adjacent_sentences(line: str, language: str) -> list[IndexRange]:
         else:
             ranges.append(sentence)
     return ranges
-
-
-def join_span_translations(
-    text: str, spans: Sequence[TranslatableSpan], translations: Sequence[Translation]
-) -> Translation:
-    """Return the translation of a text from those of its spans.
-
-    All offsets in the result refer to the whole texts. If a span failed, so does the text.
-
-    Args:
-        text: The source text.
-        spans: The spans of the text, in order.
-        translations: One translation per span.
-    """
-    count = max((len(each.alternatives) for each in translations), default=0)
-    alternatives = (
-        _join(text, spans, [_alternative(each, index) for each in translations])
-        for index in range(count)
-    )
-    return replace(_join(text, spans, translations), alternatives=tuple(alternatives))
-
-
-def _join(
-    text: str, spans: Sequence[TranslatableSpan], translations: Sequence[Translation]
-) -> Translation:
-    if errors := [each.error for each in translations if each.error]:
-        return Translation("", 0.0, 0.0, error=errors[0])
-    pieces, tokens, links, sentences = [], [], [], []
-    source_end = target_offset = 0
-    for span, part in zip(spans, translations, strict=True):
-        gap = text[source_end : span.start]
-        target_offset += len(gap)
-        tokens += [
-            replace(each, start=each.start + target_offset, end=each.end + target_offset)
-            for each in part.tokens
-        ]
-        links += [_shift_offsets(link, span.start, target_offset) for link in part.alignment]
-        sentences += [_shift_offsets(each, span.start, target_offset) for each in part.sentences]
-        pieces += [gap, part.text]
-        target_offset += len(part.text)
-        source_end = span.end
-    return Translation(
-        "".join([*pieces, text[source_end:]]),
-        _mean_score(spans, translations),
-        sum(each.log_prob for each in translations),
-        tokens=tuple(tokens),
-        alignment=tuple(links),
-        flags=tuple(
-            flag for flag in TranslationFlag if any(flag in each.flags for each in translations)
-        ),
-        unmet_constraints=tuple(
-            dict.fromkeys(term for each in translations for term in each.unmet_constraints)
-        ),
-        sentences=tuple(sentences),
-    )
-
-
-def _mean_score(spans: Sequence[TranslatableSpan], translations: Sequence[Translation]) -> float:
-    """Return the mean score, weighted by the number of characters of the spans."""
-    sizes = [len(span.text) for span in spans]
-    total = sum(each.score * size for each, size in zip(translations, sizes, strict=True))
-    return total / (sum(sizes) or 1)
-
-
-def _shift_offsets(item: _LinkOrSentence, source: int, target: int) -> _LinkOrSentence:
-    """Return a copy with the offsets shifted by `source` and `target` characters."""
-    return replace(
-        item,
-        source_start=item.source_start + source,
-        source_end=item.source_end + source,
-        target_start=item.target_start + target,
-        target_end=item.target_end + target,
-    )
-
-
-def _alternative(translation: Translation, index: int) -> Translation:
-    """Return an alternative, or the best translation if there are not as many."""
-    if index < len(translation.alternatives):
-        return translation.alternatives[index]
-    return translation
 
 
 class _RankTranslator:

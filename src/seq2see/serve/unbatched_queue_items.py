@@ -20,16 +20,12 @@ from seq2see.search import SearchConfig, SentenceSearchInput
 from seq2see.search.observer import StepRecord
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.errors import BadRequest, EngineError, ServiceError, TooManyTokens
-from seq2see.serve.layout_preserving_translation import (
-    TranslatableSpan,
-    find_translatable_spans,
-    join_span_translations,
-)
+from seq2see.serve.layout_preserving_translation import find_translatable_spans
 from seq2see.serve.model_registry import ServedModel
 from seq2see.serve.requests import ExplainRequest, HeadEffectsRequest, build_search_settings
 from seq2see.serve.work_queue import RequestContext, UnbatchedTask, WorkQueue
-from seq2see.text import Tokenizer, split_sentences
-from seq2see.translator import Translation, TranslationOptions, Translator
+from seq2see.text import TextSpan, Tokenizer, split_sentences
+from seq2see.translator import Translation, TranslationOptions, Translator, join_translations
 
 T = TypeVar("T")
 
@@ -183,12 +179,12 @@ def translate_and_report_partial_text(
         translations.append(translation)
         report(translation.text)
         finished_text, end = finished_text + translation.text, sentence.end
-    return join_span_translations(text, sentences, translations)
+    return join_translations(text, sentences, translations)
 
 
-def _find_sentences(text: str, language: str) -> Sequence[TranslatableSpan]:
+def _find_sentences(text: str, language: str) -> Sequence[TextSpan]:
     return [
-        TranslatableSpan(sentence.text, span.start + sentence.start)
+        TextSpan(sentence.text, span.start + sentence.start)
         for span in find_translatable_spans(text, language)
         for sentence in split_sentences(span.text, language)
     ]

@@ -4,7 +4,6 @@ from seq2see.text.normalization import Normalization, normalize_unicode_and_spac
 from seq2see.text.packed_ids import IntArray, PackedIds
 from seq2see.text.sentence_splitting import (
     TextSpan,
-    replace_sentence_spans,
     split_long_sentence,
     split_sentences,
 )
@@ -32,7 +31,6 @@ __all__ = [
     "TokenizerConfig",
     "TokenizerPair",
     "normalize_unicode_and_spaces",
-    "replace_sentence_spans",
     "split_long_sentence",
     "split_sentences",
 ]

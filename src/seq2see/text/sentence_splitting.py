@@ -1,8 +1,4 @@
-"""Splits a text into sentences, and joins their translations.
-
-`split_sentences` finds the sentences, `split_long_sentence` splits sentences that are too long for
-a model, and `replace_sentence_spans` replaces each part; white space between the parts is kept.
-"""
+"""Splits a text into sentences, and sentences that are too long for a model into parts."""
 
 from __future__ import annotations
 
@@ -62,27 +58,6 @@ def split_sentences(text: str, language: str) -> list[TextSpan]:
     """
     check_surrogates(text)
     return _strip_parts(text, 0, _find_sentence_ends(text, primary_language(language)))
-
-
-def replace_sentence_spans(
-    text: str, spans: Sequence[TextSpan], replacements: Sequence[str], separator: str = ""
-) -> str:
-    """Return the text with each span replaced; the text between the spans is kept.
-
-    `separator` is inserted between two spans without text between them, for example a space from
-    Chinese to English.
-    """
-    if len(spans) != len(replacements):
-        raise InputError(
-            f"there must be {len(spans)} `replacements`, one per span, "
-            f"but are {len(replacements)} instead"
-        )
-    parts, end = [], 0
-    for span, replacement in zip(spans, replacements, strict=True):
-        gap = text[end : span.start]
-        parts += [gap or (separator if end else ""), replacement]
-        end = span.end
-    return "".join([*parts, text[end:]])
 
 
 def split_long_sentence(

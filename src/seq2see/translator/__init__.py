@@ -8,6 +8,7 @@ from seq2see.translator.translation import (
     SentencePairOffsets,
     Translation,
     TranslationFlag,
+    join_translations,
 )
 from seq2see.translator.translator import Translator, load
 
@@ -20,5 +21,6 @@ __all__ = [
     "TranslationFlag",
     "TranslationOptions",
     "Translator",
+    "join_translations",
     "load",
 ]

@@ -195,7 +195,8 @@ class LexicalConstraints:
         """
         entries = self._find_entries(sentence)
         missing = [entry.text for entry in entries if not entry.pattern.find_first(text)]
-        return (*missing, *(self._forbidden_phrases[i] for i in self._find_forbidden(text)))
+        present = (self._forbidden_phrases[i] for i in self._find_forbidden(text))
+        return tuple(dict.fromkeys([*missing, *present]))
 
     def find_violations(self, ids: Sequence[int], text: str) -> Iterator[Phrase]:
         """Yield the ids of each forbidden phrase in a text that was decoded from `ids`."""

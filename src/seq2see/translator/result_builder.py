@@ -19,7 +19,13 @@ from seq2see.text.tokenizer import (
 from seq2see.translator.constraints import LexicalConstraints
 from seq2see.translator.options import TranslationOptions
 from seq2see.translator.segmentation import Segment
-from seq2see.translator.translation import AlignmentLink, ScoredToken, Translation, TranslationFlag
+from seq2see.translator.translation import (
+    AlignmentLink,
+    ScoredToken,
+    SentencePairOffsets,
+    Translation,
+    TranslationFlag,
+)
 
 # E target tokens with the end-of-sentence token, S source tokens without special tokens
 
@@ -230,16 +236,18 @@ class ResultBuilder:
             has_unknown=self._has_unknown(segment.ids, ids),
             retokenized_ids=decoded.retokenized_ids,
         )
+        source, log_prob, flags = segment.span.text, hypothesis.log_prob, tuple(find_flags(inputs))
+        unmet = self._constraints.find_unmet(source, text) if self._constraints else ()
         return Translation(
             text,
             hypothesis.score,
-            hypothesis.log_prob,
+            log_prob,
             tokens=self._build_tokens(decoded) if options.token_scores else (),
             alignment=self._build_links(decoded) if options.alignment else (),
-            flags=tuple(find_flags(inputs)),
-            unmet_constraints=self._constraints.find_unmet(segment.span.text, text)
-            if self._constraints
-            else (),
+            flags=flags,
+            unmet_constraints=unmet,
+            sentences=(SentencePairOffsets(0, len(source), 0, len(text), log_prob, flags, unmet),),
+            num_tokens=len(hypothesis.tokens),
         )
 
     def _has_unknown(self, source: Sequence[int], target: Sequence[int]) -> bool:

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from seq2see.errors import InputError
 from seq2see.text import (
     TextSpan,
     Tokenizer,
-    replace_sentence_spans,
     split_long_sentence,
     split_sentences,
 )
 from seq2see.text.languages import is_written_without_spaces
 from seq2see.text.normalization import check_surrogates
 from seq2see.translator.options import SplitMode
-from seq2see.translator.translation import (
-    AlignmentLink,
-    ScoredToken,
-    SentencePairOffsets,
-    Translation,
-    TranslationFlag,
-)
+from seq2see.translator.translation import Translation, join_translations
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,66 +81,18 @@ class LineSplitter:
     def _count_tokens(self, text: str) -> int:
         return len(self.tokenizer.encode(text))
 
-    def merge(
-        self,
-        line: SegmentedLine,
-        parts: Sequence[Translation],
-        token_counts: Sequence[Sequence[int]],
-    ) -> Translation:
-        """Return the translation of a line from the translations of its segments.
-
-        `token_counts` has the number of tokens of each translation, then of its alternatives.
-        """
+    def merge(self, line: SegmentedLine, parts: Sequence[Translation]) -> Translation:
+        """Return the translation of a line from the translations of its segments."""
         if line.error is not None:
             return Translation("", 0.0, 0.0, error=line.error)
         if not parts:
             return Translation(line.text, 0.0, 0.0)
-        num_alternatives = max(len(part.alternatives) for part in parts)
-        best, *others = (
-            self._merge_parts(
-                line,
-                [_select_rank(part, rank) for part in parts],
-                [counts[rank if rank < len(counts) else 0] for counts in token_counts],
-            )
-            for rank in range(num_alternatives + 1)
-        )
-        return replace(best, alternatives=tuple(others)) if others else best
-
-    def _merge_parts(
-        self, line: SegmentedLine, parts: Sequence[Translation], token_counts: Sequence[int]
-    ) -> Translation:
-        errors = [part.error for part in parts if part.error]
-        if errors:
-            return Translation("", 0.0, 0.0, error=errors[0])
         spans = [segment.span for segment in line.segments]
         if len(spans) == 1 and spans[0].start == 0:  # most lines: all offsets are right already
-            (part,) = parts
-            unmet = tuple(dict.fromkeys(part.unmet_constraints))
-            sentences = (_align_sentence(part, spans[0], 0),)
-            return replace(part, alternatives=(), unmet_constraints=unmet, sentences=sentences)
-        first = spans[0].start
-        relative = [TextSpan(span.text, span.start - first) for span in spans]
-        source = line.text[first : spans[-1].end]
-        text = replace_sentence_spans(
-            source, relative, [part.text for part in parts], self._separator
-        )
-        starts = _find_starts(text, [part.text for part in parts])
-        shifted = [
-            _shift_offsets(p, s.start, t) for p, s, t in zip(parts, spans, starts, strict=True)
-        ]
-        return Translation(
-            text,
-            _weighted_mean([part.score for part in parts], token_counts),
-            sum(part.log_prob for part in parts),
-            tokens=tuple(token for tokens, _ in shifted for token in tokens),
-            alignment=tuple(link for _, links in shifted for link in links),
-            flags=tuple(
-                flag for flag in TranslationFlag if any(flag in part.flags for part in parts)
-            ),
-            unmet_constraints=tuple(
-                dict.fromkeys(unmet for part in parts for unmet in part.unmet_constraints)
-            ),
-            sentences=tuple(map(_align_sentence, parts, spans, starts)),
+            return parts[0]
+        text = line.text[: spans[-1].end]
+        return join_translations(
+            text, spans, parts, start=spans[0].start, separator=self._separator
         )
 
     @property
@@ -166,50 +111,3 @@ def _find_error(line: str) -> str | None:
     except InputError as error:
         return str(error)
     return None
-
-
-def _select_rank(part: Translation, rank: int) -> Translation:
-    """Return the alternative with this rank, or the best translation if there is none."""
-    return part.alternatives[rank - 1] if 0 < rank <= len(part.alternatives) else part
-
-
-def _weighted_mean(scores: Sequence[float], weights: Sequence[int]) -> float:
-    if len(scores) == 1:
-        return scores[0]  # bit-exact
-    total = sum(score * weight for score, weight in zip(scores, weights, strict=True))
-    return total / sum(weights)
-
-
-def _align_sentence(part: Translation, span: TextSpan, start: int) -> SentencePairOffsets:
-    end = start + len(part.text)
-    return SentencePairOffsets(
-        span.start, span.end, start, end, part.log_prob, part.flags, part.unmet_constraints
-    )
-
-
-def _find_starts(text: str, parts: Sequence[str]) -> list[int]:
-    """Return the offset of each part in the joined text."""
-    starts, offset = [], 0
-    for part in parts:
-        offset = text.index(part, offset)
-        starts.append(offset)
-        offset += len(part)
-    return starts
-
-
-def _shift_offsets(
-    part: Translation, source: int, target: int
-) -> tuple[list[ScoredToken], list[AlignmentLink]]:
-    """Return the tokens and links of a segment with offsets in the line."""
-    tokens = [replace(t, start=t.start + target, end=t.end + target) for t in part.tokens]
-    links = [
-        AlignmentLink(
-            link.source_start + source,
-            link.source_end + source,
-            link.target_start + target,
-            link.target_end + target,
-            link.weight,
-        )
-        for link in part.alignment
-    ]
-    return tokens, links

@@ -1,9 +1,13 @@
-"""Result types of a translation."""
+"""Result types of a translation, and joining of the translations of the parts of a text."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TypeVar
+
+from seq2see.text import TextSpan
 
 
 class TranslationFlag(StrEnum):
@@ -69,8 +73,8 @@ class Translation:
 
     text: str
     score: float
-    """Score by which the search ranks: log_prob / length^α, minus penalties. For a line that was
-    split, the mean over its sentences, weighted by their number of tokens."""
+    """Score by which the search ranks: log_prob / length^α, minus penalties. For a text that was
+    split, the mean over its parts, weighted by their number of tokens."""
     log_prob: float
     """Sum of the log-probabilities of all tokens, including the end-of-sentence token."""
     alternatives: tuple[Translation, ...] = ()
@@ -86,6 +90,8 @@ class Translation:
     """Why there is no translation; `text` is empty then."""
     sentences: tuple[SentencePairOffsets, ...] = ()
     """Offsets of each sentence. Empty if they are not known, as after pivot translation."""
+    num_tokens: int = 0
+    """Number of tokens of the translation, including the end-of-sentence token of each part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +104,100 @@ class PairScore:
     """log_prob / length^α."""
     tokens: tuple[ScoredToken, ...]
     """All tokens, including the end-of-sentence token."""
+
+
+_LinkOrSentence = TypeVar("_LinkOrSentence", AlignmentLink, SentencePairOffsets)
+
+
+def join_translations(
+    text: str,
+    spans: Sequence[TextSpan],
+    parts: Sequence[Translation],
+    *,
+    start: int = 0,
+    separator: str = "",
+) -> Translation:
+    """Return the translation of a text from the translations of its spans, with alternatives.
+
+    The text around the spans is copied. All offsets in the result refer to the whole texts. If a
+    part has an error, the result has this error. An alternative consists of the alternatives of
+    the parts with its rank; a part with fewer alternatives contributes its best translation.
+
+    Args:
+        text: The source text.
+        spans: The spans of the text that were translated, in order.
+        parts: One translation per span.
+        start: Offset from which the text is copied.
+        separator: Inserted between two spans without text between them, for example a space from
+            Chinese to English.
+    """
+    num_alternatives = max((len(part.alternatives) for part in parts), default=0)
+    best, *others = (
+        _join_rank(text, spans, [_select_rank(part, rank) for part in parts], start, separator)
+        for rank in range(num_alternatives + 1)
+    )
+    return replace(best, alternatives=tuple(others))
+
+
+def _select_rank(part: Translation, rank: int) -> Translation:
+    """Return the alternative with this rank, or the best translation if there is none."""
+    return part.alternatives[rank - 1] if 0 < rank <= len(part.alternatives) else part
+
+
+def _join_rank(
+    text: str,
+    spans: Sequence[TextSpan],
+    parts: Sequence[Translation],
+    start: int,
+    separator: str,
+) -> Translation:
+    if errors := [part.error for part in parts if part.error]:
+        return Translation("", 0.0, 0.0, error=errors[0])
+    pieces: list[str] = []
+    tokens: list[ScoredToken] = []
+    links: list[AlignmentLink] = []
+    sentences: list[SentencePairOffsets] = []
+    target_end = 0
+    for span, part in zip(spans, parts, strict=True):
+        gap = text[start : span.start] or (separator if pieces else "")
+        target_start = target_end + len(gap)
+        pieces += [gap, part.text]
+        tokens += [
+            replace(token, start=token.start + target_start, end=token.end + target_start)
+            for token in part.tokens
+        ]
+        links += [_shift_offsets(link, span.start, target_start) for link in part.alignment]
+        sentences += [_shift_offsets(each, span.start, target_start) for each in part.sentences]
+        start, target_end = span.end, target_start + len(part.text)
+    return Translation(
+        "".join([*pieces, text[start:]]),
+        _mean_score(parts),
+        sum(part.log_prob for part in parts),
+        tokens=tuple(tokens),
+        alignment=tuple(links),
+        flags=tuple(flag for flag in TranslationFlag if any(flag in part.flags for part in parts)),
+        unmet_constraints=tuple(
+            dict.fromkeys(unmet for part in parts for unmet in part.unmet_constraints)
+        ),
+        sentences=tuple(sentences),
+        num_tokens=sum(part.num_tokens for part in parts),
+    )
+
+
+def _mean_score(parts: Sequence[Translation]) -> float:
+    """Return the mean score of the parts, weighted by their number of tokens."""
+    if len(parts) == 1:
+        return parts[0].score  # bit-exact
+    total = sum(part.score * part.num_tokens for part in parts)
+    return total / (sum(part.num_tokens for part in parts) or 1)
+
+
+def _shift_offsets(item: _LinkOrSentence, source: int, target: int) -> _LinkOrSentence:
+    """Return a copy with the offsets shifted by `source` and `target` characters."""
+    return replace(
+        item,
+        source_start=item.source_start + source,
+        source_end=item.source_end + source,
+        target_start=item.target_start + target,
+        target_end=item.target_end + target,
+    )

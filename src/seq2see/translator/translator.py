@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 from seq2see.bundle import Bundle, files
 from seq2see.cpu import resolve_threads
@@ -74,14 +74,6 @@ class SegmentRequest:
     search_input: SentenceSearchInput
     is_first: bool
     """Whether it is the first segment of its line."""
-
-
-class SegmentResult(NamedTuple):
-    """The translation of a segment."""
-
-    translation: Translation
-    token_counts: list[int]
-    """Number of tokens of the translation, then of each alternative."""
 
 
 class Translator:
@@ -218,35 +210,23 @@ class Translator:
         segmented = splitter.split(lines)
         requests = list(self._build_requests(segmented, first_line))
         results = iter(self._translate_segments(requests, options, constraints))
-        translations = []
-        for line in segmented:
-            parts = [next(results) for _ in line.segments]
-            translations.append(
-                splitter.merge(
-                    line,
-                    [part.translation for part in parts],
-                    [part.token_counts for part in parts],
-                )
-            )
-        return translations
+        return [splitter.merge(line, [next(results) for _ in line.segments]) for line in segmented]
 
     def _translate_segments(
         self,
         requests: Sequence[SegmentRequest],
         options: TranslationOptions,
         constraints: LexicalConstraints | None,
-    ) -> list[SegmentResult]:
+    ) -> list[Translation]:
         """Search, and build the results of each batch while the engine runs the next ones."""
         is_same_language = self.languages[0] == self.languages[1]
         builder = ResultBuilder(
             self.engine, self.tokenizers, is_same_language, constraints, self.threads
         )
-        results: dict[int, SegmentResult] = {}
+        results: dict[int, Translation] = {}
         for indices, hypotheses in self._search(requests, options, constraints):
             segments = [requests[index].segment for index in indices]
-            translations = builder.build_translations(segments, hypotheses, options)
-            token_counts = [[len(h.tokens) for h in some] or [1] for some in hypotheses]
-            batch = map(SegmentResult, translations, token_counts)
+            batch = builder.build_translations(segments, hypotheses, options)
             results.update(zip(indices, batch, strict=True))
         return [results[index] for index in range(len(requests))]
 

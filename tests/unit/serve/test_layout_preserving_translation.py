@@ -12,7 +12,6 @@ from hypothesis import given, strategies as st
 from seq2see.serve.layout_preserving_translation import (
     TextTranslationOptions,
     find_translatable_spans,
-    join_span_translations,
     translate_texts,
 )
 from seq2see.serve.service import Service
@@ -21,9 +20,9 @@ from seq2see.serve.work_queue import RequestContext
 from seq2see.translator import (
     AlignmentLink,
     Translation,
-    TranslationFlag,
     TranslationOptions,
     Translator,
+    join_translations,
 )
 
 
@@ -132,7 +131,7 @@ def test_joining_untranslated_spans_restores_the_text(text: str) -> None:
     spans = find_translatable_spans(text, "en")
     assert all(text[span.start : span.end] == span.text for span in spans)
     copies = [Translation(span.text, 0, 0) for span in spans]
-    assert join_span_translations(text, spans, copies).text == text
+    assert join_translations(text, spans, copies).text == text
 
 
 def test_white_space_markers_and_offsets_are_kept(service: Service) -> None:
@@ -143,19 +142,6 @@ def test_white_space_markers_and_offsets_are_kept(service: Service) -> None:
     for link in result.translation.alignment:
         word = text[link.source_start : link.source_end]
         assert result.translation.text[link.target_start : link.target_end] == f"{word}-de"
-
-
-def test_joined_text_has_alternatives_and_flags_of_spans() -> None:
-    flags = (TranslationFlag.SHORT, TranslationFlag.LONG)
-    alternative = Translation("B", -2, -2)
-    first = Translation("A", -1, -1, (alternative,), flags=(TranslationFlag.LONG,))
-    second = Translation("C", -3, -3, flags=flags, unmet_constraints=("x",))
-    spans = find_translatable_spans("a\nc", "en")
-    joined = join_span_translations("a\nc", spans, [first, second])
-    assert (joined.text, joined.log_prob, joined.score) == ("A\nC", -4, -2)
-    assert [other.text for other in joined.alternatives] == ["B\nC"]
-    assert joined.flags == flags
-    assert joined.unmet_constraints == ("x",)
 
 
 @pytest.mark.parametrize("text", ["Hi {name}!", "See https://a.b/c?d=e now", "%s of %d"])

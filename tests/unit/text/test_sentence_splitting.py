@@ -1,4 +1,4 @@
-"""Splitting of texts and long sentences, and joining of translations."""
+"""Splitting of texts and long sentences."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import time
 import pytest
 
 from seq2see.errors import InputError
-from seq2see.text import (
-    TextSpan,
-    replace_sentence_spans,
-    sentence_splitting,
-    split_long_sentence,
-    split_sentences,
-)
+from seq2see.text import TextSpan, sentence_splitting, split_long_sentence, split_sentences
+from seq2see.translator import Translation, join_translations
 
 HUNDRED_THOUSAND = 100_000
 
 
 def texts(spans: list[TextSpan]) -> list[str]:
     return [span.text for span in spans]
+
+
+def copy_spans(text: str, spans: list[TextSpan]) -> str:
+    """Return the text with each span replaced by its own text."""
+    return join_translations(text, spans, [Translation(span.text, 0, 0) for span in spans]).text
 
 
 @pytest.mark.parametrize(
@@ -44,33 +44,7 @@ def test_number_of_sentences(language: str, text: str, expected: int) -> None:
     spans = split_sentences(text, language)
     assert len(spans) == expected
     assert all(text[span.start : span.end] == span.text == span.text.strip() for span in spans)
-    assert replace_sentence_spans(text, spans, texts(spans)) == text
-
-
-def test_joined_translations_keep_white_space() -> None:
-    text = "  One.  Two!\n\n\tThree? "
-    spans = split_sentences(text, "en")
-    assert texts(spans) == ["One.", "Two!", "Three?"]
-    assert (
-        replace_sentence_spans(text, spans, ["Eins.", "Zwei!", "Drei?"])
-        == "  Eins.  Zwei!\n\n\tDrei? "
-    )
-    assert replace_sentence_spans(" \n", [], []) == " \n"
-
-
-def test_separator_between_adjacent_sentences() -> None:
-    text = "你好。再见。\n好。"
-    spans = split_sentences(text, "zh")
-    assert (
-        replace_sentence_spans(text, spans, ["Hello.", "Bye.", "Good."], " ")
-        == "Hello. Bye.\nGood."
-    )
-    assert replace_sentence_spans(text, spans, ["Hello.", "Bye.", "Good."]) == "Hello.Bye.\nGood."
-
-
-def test_number_of_replacements_is_checked() -> None:
-    with pytest.raises(InputError, match="2 `replacements`, one per span, but are 1 instead"):
-        replace_sentence_spans("One. Two.", split_sentences("One. Two.", "en"), ["Eins."])
+    assert copy_spans(text, spans) == text
 
 
 def words(text: str) -> int:
@@ -120,7 +94,7 @@ def test_offsets_refer_to_the_whole_text() -> None:
     second = split_sentences(text, "en")[1]
     parts = split_long_sentence(second, 10, len)
     assert all(text[part.start : part.end] == part.text for part in parts)
-    assert replace_sentence_spans(text, parts, texts(parts)) == text
+    assert copy_spans(text, parts) == text
 
 
 def test_max_tokens_must_be_positive() -> None:
@@ -141,8 +115,8 @@ def test_long_text_is_split_in_linear_time(unit: str) -> None:
     spans = split_sentences(text, "en")
     parts = [part for span in spans for part in split_long_sentence(span, 100, len)]
     assert time.process_time() - start < 2
-    assert replace_sentence_spans(text, spans, texts(spans)) == text
-    assert replace_sentence_spans(text, parts, texts(parts)) == text
+    assert copy_spans(text, spans) == text
+    assert copy_spans(text, parts) == text
 
 
 def test_sentences_do_not_depend_on_the_window() -> None:
@@ -170,12 +144,7 @@ def test_panic_of_sentencex_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_non_ascii_space_before_full_stop(space: str, capfd: pytest.CaptureFixture[str]) -> None:
     """These characters make sentencex panic."""
     text = f"i.e.A{space}. “B”"
-    assert (
-        replace_sentence_spans(
-            text, split_sentences(text, "pt"), texts(split_sentences(text, "pt"))
-        )
-        == text
-    )
+    assert copy_spans(text, split_sentences(text, "pt")) == text
     assert capfd.readouterr().err == ""
 
 

@@ -1,19 +1,17 @@
-"""Offsets of the sentences of a translation, in lines and texts."""
+"""Joining of translations: offsets, scores and the text between the parts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
 from seq2see.documents import translate_protected
-from seq2see.serve.layout_preserving_translation import (
-    find_translatable_spans,
-    join_span_translations,
-)
+from seq2see.serve.layout_preserving_translation import find_translatable_spans
 from seq2see.serve.queued_translator import QueuedRequestTranslator, RouteTranslator
-from seq2see.text import TokenizerConfig, TokenizerPair
+from seq2see.text import TextSpan, TokenizerConfig, TokenizerPair, split_sentences
 from seq2see.translator import (
     AlignmentLink,
     SentencePairOffsets,
@@ -21,6 +19,7 @@ from seq2see.translator import (
     TranslationFlag,
     TranslationOptions,
     Translator,
+    join_translations,
 )
 from seq2see.translator.segmentation import LineSplitter
 
@@ -41,15 +40,24 @@ def shouted(text: str) -> Translation:
     said = text.upper() + "!"
     unmet = ("Hund",) if "dog" in text else ()
     flags = (TranslationFlag.LONG,)
+    offsets = 0, len(text), 0, len(said)
     return Translation(
-        said, -1.0, -1.5, (other,), alignment=links, flags=flags, unmet_constraints=unmet
+        said,
+        -1.0,
+        -1.5,
+        (replace(other, sentences=(SentencePairOffsets(*offsets[:3], len(text), -2.0),)),),
+        alignment=links,
+        flags=flags,
+        unmet_constraints=unmet,
+        sentences=(SentencePairOffsets(*offsets, -1.5, flags, unmet),),
+        num_tokens=3,
     )
 
 
 def whole(cutter: LineSplitter, line: str) -> Translation:
     (found,) = cutter.split([line])
     parts = [shouted(segment.span.text) for segment in found.segments]
-    return cutter.merge(found, parts, [[3, 3]] * len(parts))
+    return cutter.merge(found, parts)
 
 
 def shown(source: str, translation: Translation) -> list[tuple[str, str]]:
@@ -88,13 +96,55 @@ def test_line_with_one_sentence_has_shifted_links(
 def test_offsets_of_sentences_in_several_lines(cutter: LineSplitter) -> None:
     text = "- The cat sleeps. The old dog runs.\n\n  A cat and a dog.\n"
     lines = find_translatable_spans(text, "en")
-    found = join_span_translations(text, lines, [whole(cutter, line.text) for line in lines])
+    found = join_translations(text, lines, [whole(cutter, line.text) for line in lines])
     assert [source for source, _ in shown(text, found)] == [
         "The cat sleeps.",
         "The old dog runs.",
         "A cat and a dog.",
     ]
     assert all(target == source.upper() + "!" for source, target in shown(text, found))
+
+
+def join(text: str, language: str, parts: Sequence[str], separator: str = "") -> str:
+    translations = [Translation(part, 0, 0) for part in parts]
+    spans = split_sentences(text, language)
+    return join_translations(text, spans, translations, separator=separator).text
+
+
+def test_joined_translations_keep_white_space() -> None:
+    joined = join("  One.  Two!\n\n\tThree? ", "en", ["Eins.", "Zwei!", "Drei?"])
+    assert joined == "  Eins.  Zwei!\n\n\tDrei? "
+    assert join(" \n", "en", []) == " \n"
+
+
+def test_separator_between_adjacent_sentences() -> None:
+    text, parts = "你好。再见。\n好。", ["Hello.", "Bye.", "Good."]
+    assert join(text, "zh", parts, " ") == "Hello. Bye.\nGood."
+    assert join(text, "zh", parts) == "Hello.Bye.\nGood."
+
+
+def test_joined_text_has_alternatives_and_flags_of_parts() -> None:
+    flags = (TranslationFlag.SHORT, TranslationFlag.LONG)
+    alternative = Translation("B", -2, -2, num_tokens=1)
+    first = Translation("A", -1, -1, (alternative,), (), (), flags[1:], num_tokens=1)
+    second = Translation("C", -3, -9, flags=flags, unmet_constraints=("x",), num_tokens=3)
+    joined = join_translations("a\nc", [TextSpan("a", 0), TextSpan("c", 2)], [first, second])
+    assert (joined.text, joined.log_prob, joined.num_tokens) == ("A\nC", -10, 4)
+    assert [other.text for other in joined.alternatives] == ["B\nC"]
+    assert joined.flags == flags
+    assert joined.unmet_constraints == ("x",)
+
+
+def test_score_of_joined_text_is_the_mean_weighted_by_tokens() -> None:
+    parts = [Translation("A", -1, -1, num_tokens=1), Translation("B", -3, -9, num_tokens=3)]
+    joined = join_translations("a b", [TextSpan("a", 0), TextSpan("b", 2)], parts)
+    assert joined.score == (1 * -1 + 3 * -3) / 4
+
+
+def test_error_of_a_part_is_the_error_of_the_text() -> None:
+    parts = [Translation("A", -1, -1), Translation("", 0, 0, error="too long")]
+    joined = join_translations("a b", [TextSpan("a", 0), TextSpan("b", 2)], parts)
+    assert (joined.text, joined.error) == ("", "too long")
 
 
 class Model:
