@@ -35,6 +35,7 @@ VIEWS = {
     "translate": ".target-text .word",
     "attention": "svg.matrix",
     "decoding": "svg.beam",
+    "attribution": "svg.matrix",
     "intervene": ".switch",
     "positions": ".positions .heat",
     "lab": ".experiment",

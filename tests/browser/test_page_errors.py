@@ -175,7 +175,7 @@ def test_failed_save_shows_a_notice(open_browser: Any) -> None:
     view = open_browser()
     page = view.open("positions")
     page.wait("positions")
-    view.context.route("**/js/state.js", lambda route: route.fulfill(status=500))
+    view.context.route("**/page.html", lambda route: route.fulfill(status=500))
     page.locator('[data-key="save"]').click()
     page.locator(".notice").wait_for()
     view.errors.clear()

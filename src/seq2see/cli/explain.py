@@ -292,10 +292,10 @@ def _check_conflicts(
 def _check_output_extension(path: Path | None, plot_attention: str | None) -> None:
     """Raise ConfigError if the output is not a supported file, or not a figure to plot to."""
     from seq2see import draw
-    from seq2see.explain import trace_json_html_and_figures
+    from seq2see.explain.output import OUTPUT_FORMATS
 
     if path:
-        check_extension(path, trace_json_html_and_figures.TRACE_FORMATS, "--output")
+        check_extension(path, OUTPUT_FORMATS, "--output")
     if plot_attention and (path is None or path.suffix.lower() not in draw.FIGURE_FORMATS):
         raise ConfigError(
             Problem("--plot-attention", "needs --output with a figure, for example attention.svg")

@@ -15,8 +15,8 @@ from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.explain import ExplainedModel, Trace
 from seq2see.explain.head_ablation import HeadImportanceReport, measure_head_importance
+from seq2see.explain.output import save_attention_map_figure
 from seq2see.explain.pronoun_test import DEFAULT_CASES, PronounReport, run_pronoun_test
-from seq2see.explain.trace_json_html_and_figures import save_attention_map_figure
 from seq2see.translator import Translator
 
 if TYPE_CHECKING:

@@ -12,11 +12,8 @@ from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.explain.explained_model_and_recorder import ExplainedModel
 from seq2see.explain.interventions import Intervention, list_head_ablations
-from seq2see.explain.trace_format import TraceBaseModel
-from seq2see.explain.trace_json_html_and_figures import (
-    render_html_heat_table,
-    render_html_report_page,
-)
+from seq2see.explain.output import render_html_heat_table, render_html_report
+from seq2see.explain.trace_format import SavedResult, TraceBaseModel
 from seq2see.metrics import MetricScore, compute_metric_score
 from seq2see.progress_callbacks import ProgressCallback
 from seq2see.search import SearchConfig
@@ -150,7 +147,7 @@ class HeadImportance(TraceBaseModel):
         return f"{self.stack}, {self.attention}-attention"
 
 
-class HeadImportanceReport(TraceBaseModel):
+class HeadImportanceReport(SavedResult):
     """BLEU of a test set with each head of a model ablated in turn."""
 
     num_sentences: int
@@ -184,24 +181,19 @@ class HeadImportanceReport(TraceBaseModel):
             [[values.get((layer, head), math.nan) for head in heads] for layer in layers],
         )
 
-    def save(self, path: Path) -> None:
-        """Write a file of the format of its extension: a figure, .json, or else HTML."""
-        if path.suffix.lower() in draw.FIGURE_FORMATS:
-            draw.save_diverging_heatmaps(path, self.title, self.build_tables())
-        elif path.suffix.lower() == ".json":
-            path.write_text(self.model_dump_json(), encoding="utf-8")
-        else:
-            path.write_text(self.to_html(), encoding="utf-8")
+    def save_figure(self, path: Path) -> None:
+        """Draw the tables."""
+        draw.save_diverging_heatmaps(path, self.title, self.build_tables())
 
     def to_html(self) -> str:
         """Return a self-contained HTML page with one table per kind of attention."""
         max_change = max([1e-9, *(abs(head.bleu_change) for head in self.heads)])
-        body = "".join(
+        cards = [
             f"<h2>{table.title}</h2>{render_html_heat_table(table, max_change)}"
             for table in self.build_tables()
-        )
+        ]
         notes = ["Blue: BLEU decreases when the head is ablated.", self.signature]
-        return render_html_report_page(self.title, notes, body)
+        return render_html_report(self.title, notes, cards)
 
 
 def measure_head_importance(

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from html import escape
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import torch
@@ -29,12 +31,8 @@ from seq2see.explain.head_ablation import (
     encode_targets_with_eos,
     find_first_difference,
 )
-from seq2see.explain.trace_format import TraceBaseModel
-from seq2see.explain.trace_json_html_and_figures import (
-    render_html_heat_table,
-    render_html_report_page,
-    render_html_table,
-)
+from seq2see.explain.output import render_html_heat_table, render_html_report, render_html_table
+from seq2see.explain.trace_format import SavedResult, TraceBaseModel
 from seq2see.explain.word_grouping_and_word_alternatives import build_source_sentence
 from seq2see.model import AttentionIntermediates, AttentionModuleId, StackName
 from seq2see.text.tokenizer import find_offsets_in_original_text
@@ -92,12 +90,7 @@ class ProportionWithConfidenceInterval(TraceBaseModel):
 
 def bonferroni_z(num_tests: int) -> float:
     """Return the standard score of a 95 % interval with Bonferroni correction for `num_tests`."""
-    tail, low, high = 0.05 / (2 * num_tests), 0.0, 10.0
-    while high - low > 1e-6:
-        middle = (low + high) / 2
-        is_too_small = math.erfc(middle / math.sqrt(2)) / 2 > tail
-        low, high = (middle, high) if is_too_small else (low, middle)
-    return high
+    return NormalDist().inv_cdf(1 - 0.05 / (2 * num_tests))
 
 
 class HeadAttentionFromPronoun(TraceBaseModel):
@@ -151,7 +144,7 @@ class HeadAntecedentPreference(TraceBaseModel):
     proportion: ProportionWithConfidenceInterval
 
 
-class PronounReport(TraceBaseModel):
+class PronounReport(SavedResult):
     """Results of the pronoun test."""
 
     corpus: str
@@ -196,20 +189,30 @@ class PronounReport(TraceBaseModel):
                 "after Bonferroni correction."
             )
 
-    def save(self, path: Path) -> None:
-        """Write a file of the format of its extension: a figure, .json, or else HTML."""
-        suffix = path.suffix.lower()
-        if suffix in draw.FIGURE_FORMATS:
-            draw.save_heatmaps(path, 'Attention from "it" in each encoder head', _heatmaps(self))
-            return
-        text = self.model_dump_json() if suffix == ".json" else self.to_html()
-        path.write_text(text, encoding="utf-8")
+    def save_figure(self, path: Path) -> None:
+        """Draw the attention from "it" in the two examples."""
+        heatmaps = [
+            draw.Heatmap(
+                f"{case.source}  p({case.correct_token}) = {case.correct_probability:.2f}, "
+                f"p({case.wrong_token}) = {case.wrong_probability:.2f}",
+                [attention.label for attention in case.pronoun_attention],
+                case.tokens,
+                [attention.weights for attention in case.pronoun_attention],
+            )
+            for case in self.examples
+        ]
+        draw.save_heatmaps(path, 'Attention from "it" in each encoder head', heatmaps)
 
     def to_html(self) -> str:
         """Return a self-contained HTML page."""
-        return render_html_report_page(
-            "Pronoun test", self.proportion_lines(), "".join(_render_body(self))
-        )
+        rows = [
+            [f"layer {head.layer}, head {head.head}", head.proportion.format_with_significance()]
+            for head in self.heads
+        ]
+        table = render_html_table(["encoder head", f"sentences of {self.corpus}"], rows)
+        title = "How often “it” attends more to the antecedent than to the other noun"
+        cards = [*map(_render_case, self.examples), f"<h2>{title}</h2>{table}"]
+        return render_html_report("Pronoun test", [*self.proportion_lines()], cards)
 
 
 def run_pronoun_test(
@@ -345,41 +348,17 @@ def _count_antecedent_preferences(
         yield HeadAntecedentPreference(layer=layer, head=head, proportion=proportion)
 
 
-def _heatmaps(report: PronounReport) -> list[draw.Heatmap]:
-    return [
-        draw.Heatmap(
-            f"{case.source}  p({case.correct_token}) = {case.correct_probability:.2f}, "
-            f"p({case.wrong_token}) = {case.wrong_probability:.2f}",
-            [attention.label for attention in case.pronoun_attention],
-            case.tokens,
-            [attention.weights for attention in case.pronoun_attention],
-        )
-        for case in report.examples
-    ]
-
-
-def _render_body(report: PronounReport) -> Iterator[str]:
-    for case in report.examples:
-        yield f"<section><h2>{case.source}</h2>"
-        yield f"<p>{case.format_summary()}</p>"
-        yield "<p class='note'>Attention from “it” in each encoder head:</p>"
-        labels = [attention.label for attention in case.pronoun_attention]
-        weights = [attention.weights for attention in case.pronoun_attention]
-        table = draw.DivergingHeatmap("", labels, case.tokens, weights)
-        yield render_html_heat_table(table, 1, unsigned=True)
-        yield (
-            '<p class="note">Change of the log-probability difference when each head is ablated, '
-            "in nats:</p>"
-        )
-        yield _render_ablations(case.ablations)
-        yield "</section>"
-    yield ("<section><h2>How often “it” attends more to the antecedent than to the other noun</h2>")
-    rows = [
-        [f"layer {head.layer}, head {head.head}", head.proportion.format_with_significance()]
-        for head in report.heads
-    ]
-    yield render_html_table(["encoder head", f"sentences of {report.corpus}"], rows)
-    yield "</section>"
+def _render_case(case: PronounCaseResult) -> str:
+    labels = [attention.label for attention in case.pronoun_attention]
+    weights = [attention.weights for attention in case.pronoun_attention]
+    heatmap = draw.DivergingHeatmap("", labels, case.tokens, weights)
+    return (
+        f"<h2>{escape(case.source)}</h2><p>{escape(case.format_summary())}</p>"
+        "<p class='note'>Attention from “it” in each encoder head:</p>"
+        f"{render_html_heat_table(heatmap, 1, unsigned=True)}"
+        "<p class='note'>Change of the log-probability difference when each head is ablated, "
+        f"in nats:</p>{_render_ablations(case.ablations)}"
+    )
 
 
 def _render_ablations(ablations: Sequence[HeadAblationResult]) -> str:

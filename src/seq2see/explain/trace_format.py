@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
+from html import escape
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -22,7 +23,9 @@ from seq2see import __version__
 from seq2see.config import Config
 from seq2see.errors import ConfigError, InputError, Problem
 from seq2see.explain.interventions import Intervention
+from seq2see.explain.output import save_cross_attention_figure, save_in_format_of_extension
 from seq2see.search import SearchConfig
+from seq2see.web import build_single_page
 
 # T target tokens (steps), S source tokens, H heads, D features per head, M features of the model,
 # W source words, R rows of the beam: one per hypothesis and step
@@ -360,7 +363,31 @@ class ModelShape(TraceBaseModel):
     num_parameters: int
 
 
-class Trace(TraceBaseModel):
+class SavedResult(TraceBaseModel):
+    """Base class of a trace and of reports: results that can be written to a file."""
+
+    def to_json(self) -> str:
+        """Return one line of JSON; `docs/trace.md` describes that of a trace."""
+        return self.model_dump_json()
+
+    def to_html(self) -> str:
+        """Return a self-contained HTML page."""
+        raise NotImplementedError
+
+    def save_figure(self, path: Path) -> None:
+        """Write a figure in the format of the extension."""
+        raise NotImplementedError
+
+    def save(self, path: Path | str) -> None:
+        """Write a file in the format of its extension: .json, .html, .svg, .png or .pdf.
+
+        Raises:
+            InputError: If the extension is unknown or the file cannot be written.
+        """
+        save_in_format_of_extension(Path(path), self.to_json, self.to_html, self.save_figure)
+
+
+class Trace(SavedResult):
     """Everything that was recorded while one sentence was translated."""
 
     format: Literal["seq2see-trace"] = TRACE_FORMAT
@@ -392,10 +419,6 @@ class Trace(TraceBaseModel):
         """Read a trace from JSON. Raise ConfigError if it is invalid or of another version."""
         return cls.model_validate_json(text)
 
-    def to_json(self) -> str:
-        """Return the trace as one line of JSON; `docs/trace.md` describes the format."""
-        return self.model_dump_json()
-
     def axis_labels(self, axis: TokenAxis, size: int = 0) -> list[str]:
         """Return the labels of an axis of an attention map; `size` is used by `projection`."""
         if axis == "projection":
@@ -421,19 +444,18 @@ class Trace(TraceBaseModel):
         mean: NDArray[np.float32] = np.mean([weights.mean(0) for weights in maps], axis=0)
         return mean
 
-    def save(self, path: Path | str) -> None:
-        """Write a file of the format of its extension: .json, .html, .svg, .png or .pdf."""
-        from seq2see.explain.trace_json_html_and_figures import save_trace  # noqa: PLC0415  # circular import
-
-        save_trace(self, Path(path))
-
     def to_html(self) -> str:
         """Return a self-contained HTML page."""
-        from seq2see.explain.trace_json_html_and_figures import render_trace_html  # noqa: PLC0415
+        data = f'{{"trace": {self.to_json()}}}'
+        return build_single_page("trace.js", f"{self.source.text} – seq2see", data)
 
-        return render_trace_html(self)
+    def save_figure(self, path: Path) -> None:
+        """Draw the cross-attention. Raise InputError if all decoder layers are ablated."""
+        save_cross_attention_figure(self, path)
 
     def _repr_html_(self) -> str:
-        from seq2see.explain.trace_json_html_and_figures import render_notebook_iframe  # noqa: PLC0415
-
-        return render_notebook_iframe(self)
+        """Return the page in an iframe, so that it does not share styles with the notebook."""
+        return (
+            f'<iframe srcdoc="{escape(self.to_html())}" style="width:100%;height:900px;border:0" '
+            f'title="{escape(self.source.text)}"></iframe>'
+        )

@@ -43,7 +43,7 @@ from seq2see.serve.openapi import (
 )
 from seq2see.serve.request_authentication_and_threads import AuthenticatedExecutor
 from seq2see.serve.service import Service
-from seq2see.web import STATIC_DIRECTORY
+from seq2see.web import STATIC_DIRECTORY, build_single_page
 
 _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
@@ -133,6 +133,11 @@ def _add_service_routes(app: FastAPI, service: Service) -> None:
     )
     async def spec() -> Response:
         return JSONResponse(build_openapi(app))
+
+    @app.get("/page.html", include_in_schema=False)
+    async def page() -> Response:
+        headers = {"Content-Disposition": "attachment"}  # the page inserts data and saves the file
+        return HTMLResponse(build_single_page("main.js", "seq2see"), headers=headers)
 
     @app.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:

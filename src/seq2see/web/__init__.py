@@ -1,6 +1,5 @@
 """The web page: files that the service serves, and pages that are written to one HTML file."""
 
-from pathlib import Path
+from seq2see.web.single_page import STATIC_DIRECTORY, build_single_page, build_static_page
 
-STATIC_DIRECTORY = Path(__file__).parent / "static"
-"""HTML, style sheets and JavaScript modules of the page; `js/views` has one module per view."""
+__all__ = ["STATIC_DIRECTORY", "build_single_page", "build_static_page"]

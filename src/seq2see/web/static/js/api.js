@@ -1,9 +1,10 @@
 // Requests to the service. Responses are cached; a saved page contains the responses it needs.
+import { responses as savedResponses } from "./embedded.js";
 
 const MAX_CACHED = 60;
 const responses = new Map();
 const used = new Set(); // keys of the responses that the current state was drawn from
-let saved = null;
+const saved = savedResponses && new Map(Object.entries(savedResponses));
 
 export class RequestError extends Error {
   constructor(message, status, code = null) {
@@ -13,12 +14,6 @@ export class RequestError extends Error {
 }
 
 const cacheKey = (path, body) => (body === undefined ? path : `${path} ${JSON.stringify(body)}`);
-
-export function openSavedPage(savedResponses) {
-  saved = new Map(Object.entries(savedResponses));
-}
-
-export const isSavedPage = () => saved !== null;
 
 export const clearUsedResponses = () => used.clear();
 

@@ -1,5 +1,6 @@
 // The six steps of one attention head for one query, with the numbers of the trace.
 import { h, shareBar, table } from "./dom.js";
+import { trace as embeddedTrace } from "./embedded.js";
 import { decodeTensor, dotProduct, formatExact, formatNumber } from "./format.js";
 import { attentionName, t } from "./i18n.js";
 import { axisTokens } from "./tokens.js";
@@ -12,7 +13,7 @@ const cell = (className, ...content) => h("td", { class: className }, ...content
 export function attentionSteps(trace, map, head, query) {
   const title = h("h2", {}, t("computation.title"));
   if (head === "mean") return [title, h("p", { class: "note" }, t("computation.one"))];
-  if (!map.scores) return [title, h("p", { class: "note" }, t("computation.missing"))];
+  if (!map.scores) return [title, h("p", { class: "note" }, missingNote(map))];
   const [, queries, keys] = map.weights.shape;
   const label = axisTokens(trace, map.query_axis, queries)[query].text;
   const name = `${attentionName(map.stack, map.layer, map.kind)} · ${t("head.n", { head })}`;
@@ -23,6 +24,8 @@ export function attentionSteps(trace, map, head, query) {
     h("p", { class: "mono scroll" }, `q = [ ${formatVector(decodeTensor(map.queries).row(head, query))} ]`),
     h("div", { class: "scroll" }, computationTable(map, head, query, axisTokens(trace, map.key_axis, keys), hasRelativePositions(trace, map)))];
 }
+
+const missingNote = (map) => t(embeddedTrace ? "attention.unrecorded" : "computation.missing", { layer: `${map.stack}.${map.layer}` });
 
 // Relative positions also have value vectors, which are not part of the trace.
 const hasRelativePositions = (trace, map) => trace.model.positions === "relative" && map.kind === "self";

@@ -1,6 +1,7 @@
 // Status lines and error messages.
-import { RequestError, apiKey, isSavedPage } from "./api.js";
+import { RequestError, apiKey } from "./api.js";
 import { button, h, replaceContent } from "./dom.js";
+import { isServed } from "./embedded.js";
 import { t } from "./i18n.js";
 
 // Error codes of the service with a text in both languages. For other codes the English message of the service is shown.
@@ -15,7 +16,7 @@ export const localizedError = (message, code) => (ERROR_CODES.has(code) ? t(`err
 
 // Returns the message for an exception.
 export function errorText(error) {
-  if (error instanceof RequestError && isSavedPage()) return t("error.saved");
+  if (error instanceof RequestError && !isServed) return t("error.saved");
   if (error instanceof RequestError) return ERROR_CODES.has(error.code) ? localizedError(error.message, error.code) : t("error.request", { error: error.message });
   if (error instanceof TypeError && /fetch|network/i.test(error.message)) return t("error.unreachable");
   console.error(error);

@@ -1,6 +1,7 @@
 // Translation of files: choose or drop them, then download the results.
-import { isSavedPage, translateFile } from "./api.js";
+import { translateFile } from "./api.js";
 import { h, replaceContent } from "./dom.js";
+import { isServed } from "./embedded.js";
 import { errorText, showStatus } from "./errors.js";
 import { t } from "./i18n.js";
 
@@ -16,7 +17,7 @@ export function fileUpload(card, languages) {
   card.hidden = true;
 
   function showIfSupported({ filesTranslation, supportedFilesFormat }) {
-    card.hidden = isSavedPage() || !filesTranslation;
+    card.hidden = !isServed || !filesTranslation;
     input.accept = supportedFilesFormat.join(",");
     note.textContent = t("files.note", { formats: supportedFilesFormat.join(" ") });
   }

@@ -1,7 +1,8 @@
 // Effect of each attention head on a contrastive pair: the log-probability difference with each head ablated in turn.
-import { cachedResponse, fetchJson, isSavedPage } from "./api.js";
+import { cachedResponse, fetchJson } from "./api.js";
 import { button, h, replaceContent } from "./dom.js";
 import { matrix } from "./draw/matrix.js";
+import { isServed } from "./embedded.js";
 import { showError, showStatus } from "./errors.js";
 import { formatExact, formatNumber } from "./format.js";
 import { t } from "./i18n.js";
@@ -21,7 +22,7 @@ export function contrastivePair(trace, index, [wordA, wordB]) {
 export function headAblationCard(request, words, key, signal) {
   const status = h("p", { class: "status", role: "status" });
   const body = h("div", { class: "scroll" });
-  const start = button(t("ablation.run"), () => run(), { disabled: isSavedPage(), data: { key: `head-ablation:${key}` } });
+  const start = button(t("ablation.run"), () => run(), { disabled: !isServed, data: { key: `head-ablation:${key}` } });
   const response = cachedResponse(PATH, request);
   if (response) replaceContent(body, figureOf(response, key));
   async function run() {

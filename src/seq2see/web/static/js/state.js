@@ -3,10 +3,12 @@
 // Some keys are shared by all views (the text and its languages). The others belong to one view and are
 // restored when that view is opened again.
 
+import { hash } from "./embedded.js";
+
 const SHARED_KEYS = new Set(["text", "source", "target", "lang"]);
 const viewStates = new Map();
 const listeners = new Set();
-let state = parseHash(location.hash);
+let state = parseHash(hash);
 
 function parseHash(hash) {
   const [view, query = ""] = hash.replace(/^#/, "").split("?", 2);
@@ -29,18 +31,19 @@ function notify(previous) {
   for (const listener of listeners) listener(state, previous);
 }
 
-// Changes some keys; null removes a key.
-export function set(changes, { push = false } = {}) {
+function change(next) {
   const previous = state;
-  state = { ...state };
-  for (const [key, value] of Object.entries(changes)) {
-    if (value === null || value === undefined) delete state[key];
-    else state[key] = String(value);
-  }
-  const url = address(state);
+  const url = address(next);
   if (url === address(previous)) return;
-  history[push ? "pushState" : "replaceState"](null, "", url);
+  state = next;
+  try { history.replaceState(null, "", url); } catch { /* the frame of a notebook has no URL */ }
   notify(previous);
+}
+
+// Changes some keys; null removes a key.
+export function set(changes) {
+  const entries = Object.entries({ ...state, ...changes }).filter(([, value]) => value !== null && value !== undefined);
+  change(Object.fromEntries(entries.map(([key, value]) => [key, String(value)])));
 }
 
 // Returns the state in which another view would be opened.
@@ -49,6 +52,9 @@ export function stateOfView(view) {
   const shared = Object.fromEntries(Object.entries(state).filter(([key]) => SHARED_KEYS.has(key)));
   return { ...viewStates.get(view), ...shared, view };
 }
+
+// Opens a view without a link, which the frame of a notebook cannot follow.
+export const openView = (view) => change(stateOfView(view));
 
 function rememberView(previous) {
   viewStates.set(previous.view, Object.fromEntries(Object.entries(previous).filter(([key]) => !SHARED_KEYS.has(key))));
@@ -61,8 +67,3 @@ addEventListener("hashchange", () => {
   state = parseHash(location.hash);
   if (address(state) !== address(previous)) notify(previous);
 });
-
-// Sets the state of a page that was opened from a saved file.
-export function restore(hash) {
-  state = parseHash(hash);
-}

@@ -1,8 +1,10 @@
 // A view of one trace: a card with the sentence and its languages, and the figures of the view below.
 import { fetchJson } from "./api.js";
 import { h, replaceContent, selectField } from "./dom.js";
+import { trace as embeddedTrace } from "./embedded.js";
 import { showError, showStatus, whileBusy } from "./errors.js";
-import { t } from "./i18n.js";
+import { formatNumber } from "./format.js";
+import { languageName, t } from "./i18n.js";
 import { chooseSource, exampleSentence, languageOptions, languagePair, serviceInfo, withCurrent } from "./service_info.js";
 import { current, set } from "./state.js";
 import { isSingleSentence } from "./tokens.js";
@@ -38,7 +40,7 @@ function sentenceCard() {
   let typed = null; // the last text that was set from this field
   input.addEventListener("input", debounce(() => set({ text: typed = input.value })));
   const pair = h("div", { class: "row" });
-  const output = h("p", { class: "output", dir: "auto", "aria-live": "polite" });
+  const output = h("div", { "aria-live": "polite" });
   const status = h("p", { class: "status", role: "status" });
   const element = h(
     "section", { class: "card sentence" },
@@ -58,12 +60,30 @@ function sentenceCard() {
   return { element, status, output, update };
 }
 
-// Creates a view that loads a trace for each state and draws it: request(state, info, signal), draw(state, trace, info, signal).
+function translationOf(trace) {
+  const { model, search, translation } = trace;
+  const facts = t("trace.facts", {
+    log_prob: formatNumber(translation.log_prob, 2), score: formatNumber(translation.score),
+    decoding: trace.is_forced ? t("decoding.forced") : t("decoding.beam", { size: search.beam_size }),
+    layers: `${model.encoder_layers} + ${model.decoder_layers}`, heads: model.heads, size: model.d_model,
+  });
+  return [h("p", { class: "output", dir: "auto" }, translation.text), h("p", { class: "note num" }, facts)];
+}
+
+// Creates a view that draws the trace in the page, or loads a trace for each state and draws it:
+// request(state, info, signal), draw(state, trace, info, signal); without a service, `info` is undefined.
 export function traceView(root, body, request, draw) {
+  if (embeddedTrace) {
+    const { source, target } = embeddedTrace;
+    const title = h("h2", {}, `${t("sentence")} (${languageName(source.language)} → ${languageName(target.language)})`);
+    root.append(h("section", { class: "card sentence" }, title, h("p", { dir: "auto" }, source.text), translationOf(embeddedTrace)), body);
+    body.hidden = false;
+    return { update: (state) => draw(state, embeddedTrace) };
+  }
   const card = sentenceCard();
   root.append(card.element, body);
   let controller = null;
-  const clear = () => { body.hidden = true; card.output.textContent = ""; };
+  const clear = () => { body.hidden = true; card.output.replaceChildren(); };
   async function update(state) {
     controller?.abort();
     const { signal } = controller = new AbortController();
@@ -82,7 +102,7 @@ export function traceView(root, body, request, draw) {
       if (signal.aborted) return;
       showStatus(card.status, "", isSingleSentence(traceBody.text) ? "" : t("sentence.several"));
       body.hidden = false;
-      card.output.textContent = trace.translation.text;
+      replaceContent(card.output, translationOf(trace));
       await draw(state, trace, info, signal);
     } catch (error) {
       if (signal.aborted) return;

@@ -2,6 +2,7 @@
 import { attentionSteps } from "../attention_steps.js";
 import { addTooltip, button, h, replaceContent, segmented } from "../dom.js";
 import { attentionLines, matrix, thumbnail } from "../draw/matrix.js";
+import { trace as embeddedTrace } from "../embedded.js";
 import { decodeTensor, formatExact, formatNumber, formatPercent, parseInteger } from "../format.js";
 import { t } from "../i18n.js";
 import { modelConfig } from "../service_info.js";
@@ -133,7 +134,7 @@ function draw(parts, state, trace) {
   replaceContent(
     parts.figure,
     stage !== "weights" && !map.scores ? h(
-      "p", { class: "note" }, t("attention.missing"),
+      "p", { class: "note" }, t(embeddedTrace ? "attention.unrecorded" : "attention.missing", { layer: `${map.stack}.${map.layer}` }),
     ) : form === "lines" ? attentionLines(figure, selected, select) : matrix(figure, selected, select),
   );
   replaceContent(parts.steps, attentionSteps(trace, map, head, figure.rowGroups[row].members.at(-1)));

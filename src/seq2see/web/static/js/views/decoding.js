@@ -1,6 +1,7 @@
 // Decoding: the distribution at each step, the beam search with the status of every hypothesis, and their ranking.
 import { addTooltip, button, h, replaceContent, selectField, shareBar, slider, table } from "../dom.js";
 import { beamTree } from "../draw/beam_tree.js";
+import { trace as embeddedTrace } from "../embedded.js";
 import { decodeTensor, formatExact, formatNumber, formatPercent, parseInteger, parseReal } from "../format.js";
 import { t } from "../i18n.js";
 import { current, set } from "../state.js";
@@ -16,7 +17,7 @@ export function mount(root) {
     tokens: h("div", { class: "strip", role: "group", "aria-label": t("steps") }), step: h("div"),
     lens: h("div", { class: "scroll" }), tree: h("div", { class: "scroll" }),
     node: h("div", { class: "stack", "aria-live": "polite" }), ranking: h("div", { class: "scroll" }),
-    beamSize: h("div", { class: "row" }), trace: null,
+    beamSize: h("div", { class: "row" }), allSteps: h("div", { class: "scroll" }), alternatives: h("section", { class: "card" }), trace: null,
   };
   parts.stepSlider = slider(t("step"), { min: 0, max: 1, step: 1 }, (value) => set({ step: value }));
   parts.lengthPenalty = slider(t("length_penalty"), { min: 0, max: 2, step: 0.05 }, (value, done) => {
@@ -28,13 +29,15 @@ export function mount(root) {
     h("section", { class: "card" }, h("h2", {}, t("steps.title")), h("p", { class: "note" }, t("steps.note")), parts.tokens, h(
       "div", { class: "controls" }, parts.stepSlider.element,
     ),
-      h("div", { class: "columns" }, parts.step, h("div", {}, h("h3", {}, t("lens")), h("p", { class: "note" }, t("lens.note")), parts.lens))),
+      h("div", { class: "columns" }, parts.step, h("div", {}, h("h3", {}, t("lens")), h("p", { class: "note" }, t("lens.note")), parts.lens)),
+      h("details", {}, h("summary", {}, t("steps.all")), parts.allSteps)),
+    parts.alternatives,
     h(
       "section", { class: "card" },
       h("h2", {}, t("beam.title")),
       h("div", { class: "controls" }, parts.beamSize, parts.lengthPenalty.element), parts.tree, parts.node,
     ),
-    h("section", { class: "card" }, h("h2", {}, t("ranking.title")), h("p", { class: "note" }, t("ranking.note")), parts.ranking));
+    h("section", { class: "card" }, h("h2", {}, t("ranking.title")), h("p", { class: "note" }, t("ranking.note"), embeddedTrace ? "" : ` ${t("ranking.search")}`), parts.ranking));
   return traceView(root, body, request, (state, trace, info) => draw(parts, state, trace, info));
 }
 
@@ -47,7 +50,7 @@ const allowedSizes = ({ search }) => BEAM_SIZES.filter((size) => size <= search.
 
 const beamSize = (state, info) => parseInteger(state.beam_size, info.search.beam_size, 1, allowedSizes(info).at(-1));
 
-const lengthPenalty = (state) => parseReal(state.length_penalty, 1, 0, 2);
+const lengthPenalty = (state) => parseReal(state.length_penalty, embeddedTrace?.search.length_penalty ?? 1, 0, 2);
 
 function draw(parts, state, trace, info) {
   parts.trace = trace;
@@ -60,19 +63,47 @@ function draw(parts, state, trace, info) {
   }), () => formatPercent(trace.steps[i].probability))));
   drawStep(parts.step, trace, step);
   replaceContent(parts.lens, lensTable(trace, step));
-  const size = beamSize(state, info);
-  const sizes = [...new Set([...allowedSizes(info), size])].sort((a, b) => a - b);
-  replaceContent(
-    parts.beamSize,
-    selectField(
-      t("beam.size"),
-      sizes.map((n) => [String(n), String(n)]), String(size),
-      (value) => set({ beam_size: value, node: null }), { data: { key: "beam_size" } },
-    ),
-  );
+  replaceContent(parts.allSteps, stepTable(trace));
+  replaceContent(parts.alternatives, alternativeTable(trace));
+  parts.alternatives.hidden = !trace.word_alternatives.length;
+  if (info) replaceContent(parts.beamSize, beamSizeField(state, info));
   parts.lengthPenalty.show(lengthPenalty(state), formatNumber(lengthPenalty(state), 2));
   drawBeam(parts, state, trace);
   drawRanking(parts, trace, lengthPenalty(state));
+}
+
+function beamSizeField(state, info) {
+  const size = beamSize(state, info);
+  const sizes = [...new Set([...allowedSizes(info), size])].sort((a, b) => a - b).map(String);
+  const select = (value) => set({ beam_size: value, node: null });
+  return selectField(t("beam.size"), sizes.map((n) => [n, n]), String(size), select, { data: { key: "beam_size" } });
+}
+
+const candidateChip = (candidate, chosen) => h("span", { class: candidate.id === chosen?.id ? "chip is" : "chip" }, candidate.text,
+  h("small", {}, formatPercent(candidate.probability)));
+
+const chips = (candidates, chosen) => h("td", { class: "left" }, candidates.map((each) => candidateChip(each, chosen)));
+
+const probabilityCell = (probability) => h("td", { class: "left" }, shareBar(probability), ` ${formatPercent(probability)}`);
+
+// All steps of the translation, with the most likely token of each decoder layer.
+function stepTable(trace) {
+  const rows = trace.steps.map(({ probability, rank, entropy, top_candidates: candidates }, i) => {
+    const token = trace.target.tokens[i];
+    return [i, h("td", { class: "left" }, h("b", {}, token.text)), probabilityCell(probability), rank + 1, formatNumber(entropy, 2),
+      chips(candidates.slice(0, 5), token), ...trace.logit_lens.map((lens) => chips(lens.top_candidates[i].slice(0, 1), token))];
+  });
+  const left = (text) => h("th", { class: "left" }, text);
+  return table([t("step"), left(t("step.output")), left(t("probability")), t("rank"), t("entropy"), left(t("lens.top")),
+    ...trace.logit_lens.map(({ layer }) => left(t("layer.n", { layer })))], rows);
+}
+
+function alternativeTable(trace) {
+  const rows = trace.word_alternatives.map(({ word_index: index, probability, alternatives }) => [
+    h("b", {}, trace.target.words[index].text), probabilityCell(probability), chips(alternatives),
+  ]);
+  const left = (text) => h("th", { class: "left" }, text);
+  return [h("h2", {}, t("alternatives.title")), h("div", { class: "scroll" }, table([t("word"), left(t("probability")), left(t("alternatives.words"))], rows))];
 }
 
 function drawStep(parent, trace, step) {
@@ -95,14 +126,7 @@ function drawStep(parent, trace, step) {
 function lensTable(trace, step) {
   const token = trace.target.tokens[step];
   const rows = [...trace.logit_lens].reverse().map((each) => [t("layer.n", { layer: each.layer }),
-    h(
-      "td", { class: "left" },
-      each.top_candidates[step].slice(0, 3).map((candidate) => h(
-        "span", { class: candidate.id === token.id ? "chip is" : "chip" }, candidate.text,
-        h("small", {}, formatPercent(candidate.probability)),
-      )),
-    ),
-    formatExact(decodeTensor(each.probability).data[step])]);
+    chips(each.top_candidates[step].slice(0, 3), token), formatExact(decodeTensor(each.probability).data[step])]);
   return table([t("layer"), h("th", { class: "left" }, t("lens.top")), t("lens.of", { token: token.text })], rows);
 }
 

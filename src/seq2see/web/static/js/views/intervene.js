@@ -1,5 +1,6 @@
 // Intervene: change parts of the model and compare the translations.
 import { addTooltip, button, h, replaceContent, segmented, selectField, slider } from "../dom.js";
+import { trace as embeddedTrace } from "../embedded.js";
 import { formatExact, formatNumber, parseInteger } from "../format.js";
 import { attentionName, t } from "../i18n.js";
 import {
@@ -16,7 +17,9 @@ const DEFAULT_SHIFT = 3;
 const MAX_SHIFT = 64;
 
 export function mount(root) {
-  root.append(h("h1", {}, t("intervene.title")), h("p", { class: "lead" }, t("intervene.lead")));
+  root.append(h("h1", {}, t("intervene.title")));
+  if (embeddedTrace) return mountEmbedded(root);
+  root.append(h("p", { class: "lead" }, t("intervene.lead")));
   const parts = {
     effect: h("section", { class: "card stack", "aria-live": "polite" }), switches: h("div", { class: "scroll" }),
     scale: h("div", { class: "row" }), mask: h("div"), positions: h("div", { class: "stack" }), pronoun: pronounCard(),
@@ -38,6 +41,20 @@ export function mount(root) {
   const view = traceView(root, body, request, async (state, trace, info, signal) => draw(parts, await supportedState(state, info, signal), trace));
   root.append(parts.pronoun.element);
   return { update: (state) => { parts.pronoun.update(state); return view.update(state); }, leave: () => { parts.pronoun.leave(); view.leave(); } };
+}
+
+// The page of one trace shows its interventions and their effect.
+function mountEmbedded(root) {
+  const card = h("section", { class: "card stack" });
+  const body = h("div", {}, card);
+  return traceView(root, body, null, (state, trace) => replaceContent(
+    card, effect(trace), h("ul", { class: "mono" }, trace.interventions.map((each) => h("li", {}, formatIntervention(each)))),
+  ));
+}
+
+function formatIntervention({ kind, ...fields }) {
+  const values = Object.entries(fields).filter(([, value]) => value !== null);
+  return `${kind}: ${values.map(([name, value]) => `${name} ${value}`).join(", ")}`;
 }
 
 const baselineRequest = (state, info) => ({ ...traceRequest(state, info, { traceOptions: { layers: "none" } }), interventions: [] });
@@ -69,7 +86,7 @@ function draw(parts, state, trace) {
 
 function effect(trace) {
   const { intervention_effect: result, translation } = trace;
-  const reset = button(t("reset"), () => set(NO_INTERVENTIONS), { disabled: !result, data: { key: "reset" } });
+  const reset = !embeddedTrace && button(t("reset"), () => set(NO_INTERVENTIONS), { disabled: !result, data: { key: "reset" } });
   const title = h("div", { class: "row between" }, h("h2", {}, t("effect.title")), reset);
   if (!result) return [title, h("p", { class: "note" }, t("effect.none"))];
   const words = result.word_diff.flatMap(([kind, word], i) => [
@@ -80,6 +97,7 @@ function effect(trace) {
   return [title,
     h("p", { class: "difference", dir: "auto" }, words),
     h("dl", { class: "facts" },
+      h("dt", {}, t("effect.original")), h("dd", { dir: "auto" }, result.baseline.text),
       h("dt", {}, t("effect.before")), h("dd", {}, h("span", { data: { number: "before" } }, formatExact(result.baseline.log_prob))),
       h("dt", {}, t("effect.after")), h(
         "dd", {},

@@ -1,6 +1,7 @@
 // Lab: one card per experiment with its claim, measurements, figures and verdict.
-import { RequestError, cachedResponse, fetchJson, isSavedPage } from "../api.js";
+import { RequestError, cachedResponse, fetchJson } from "../api.js";
 import { addTooltip, button, h, replaceContent, segmented, table } from "../dom.js";
+import { isServed } from "../embedded.js";
 import { errorText, showError, showStatus, whileBusy } from "../errors.js";
 import { formatNumber } from "../format.js";
 import { localized, t } from "../i18n.js";
@@ -49,7 +50,7 @@ function card(parts, experiment, notes, canRun) {
   const runState = runs.get(number);
   const start = needsFull ? h("span", { class: "badge" }, t("verdict.needs --full")) : button(
     t("lab.run"), () => run(parts, number),
-    { class: "primary", disabled: runState === null || !canRun || isSavedPage(), data: { key: `run:${number}` } },
+    { class: "primary", disabled: runState === null || !canRun || !isServed, data: { key: `run:${number}` } },
   );
   return h("article", { class: "card experiment", id: `e${number}` },
     h(

@@ -1,7 +1,8 @@
 // Training: the curves of a training run, updated while it runs.
-import { RequestError, cachedResponse, fetchJson, fetchUncached, isSavedPage, setCached } from "../api.js";
+import { RequestError, cachedResponse, fetchJson, fetchUncached, setCached } from "../api.js";
 import { h, replaceContent, selectField, table } from "../dom.js";
 import { lineChart } from "../draw/line_chart.js";
+import { isServed } from "../embedded.js";
 import { showError, showStatus } from "../errors.js";
 import { formatNumber } from "../format.js";
 import { t } from "../i18n.js";
@@ -43,13 +44,13 @@ async function update(parts, state) {
     needsKey = error instanceof RequestError && error.status === 403; // another update would clear the field for the key
     showError(parts.status, error, () => update(parts, current()));
   }
-  if (parts.hasLeft || needsKey || isSavedPage() || current() !== state) return;
+  if (parts.hasLeft || needsKey || !isServed || current() !== state) return;
   clearTimeout(parts.timer); // another update may have run at the same time
   parts.timer = setTimeout(() => update(parts, state), INTERVAL);
 }
 
 async function loadAndDraw(parts, state) {
-  const { runs } = await fetchJson("api/v1/runs", undefined, { fresh: !isSavedPage() });
+  const { runs } = await fetchJson("api/v1/runs", undefined, { fresh: isServed });
   if (!runs.length) return showStatus(parts.status, "", t("training.none"));
   const name = runs.some((run) => run.name === state.run) ? state.run : runs[0].name;
   const log = await fetchLog(name);
@@ -65,7 +66,7 @@ async function loadAndDraw(parts, state) {
 async function fetchLog(name) {
   const path = `api/v1/runs/${encodeURIComponent(name)}`;
   let log = cachedResponse(path) ?? { records: [], next_offset: 0 };
-  while (!isSavedPage()) {
+  while (isServed) {
     const added = await fetchUncached(`${path}?offset=${log.next_offset}`);
     log = { name, records: added.truncated ? added.records : [...log.records, ...added.records], next_offset: added.next_offset };
     setCached(path, log);
