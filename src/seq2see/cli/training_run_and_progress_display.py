@@ -16,9 +16,9 @@ from seq2see.errors import TrainingError
 
 if TYPE_CHECKING:
     from seq2see.settings import Recipe
+    from seq2see.training.checkpoints import TrainingProgress
     from seq2see.training.config import RunConfig
     from seq2see.training.run_directory import RunPlan
-    from seq2see.training.trainer import TrainingProgress
 
 LOG_INTERVAL_SECONDS = 30.0
 """Minimum time between two progress lines if standard error is not a terminal."""
@@ -37,9 +37,9 @@ def train_from_recipe(
 
     arguments = WorkerArguments(recipe, base_directory, run_directory, _create_display)
     outcome = train_run(arguments, resume, lambda note: typer.echo(note, err=True))
-    if not outcome.is_complete:
+    if outcome.signal_name:
         raise TrainingError(
-            f"stopped by {outcome.reason} after update {outcome.update:,}, which was saved; "
+            f"stopped by {outcome.signal_name} after update {outcome.update:,}, which was saved; "
             "use --resume to continue from there"
         )
     if is_main_process():

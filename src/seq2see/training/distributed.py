@@ -120,13 +120,9 @@ class WorkerCommunicator:
         del objective, is_last
         return nullcontext()
 
-    def all_reduce_async(self, values: Tensor) -> Callable[[], Tensor]:
-        """Start to sum values over the workers in place; return a function that waits for it."""
-        return lambda: values
-
     def all_reduce(self, values: Tensor) -> Tensor:
-        """Return the sum of the values over all workers."""
-        return self.all_reduce_async(values)()
+        """Sum values over all workers in place, and return them."""
+        return values
 
     def all_gather(self, value: Any) -> list[Any]:
         """Return the values of all workers, ordered by rank."""
@@ -178,15 +174,10 @@ class DdpCommunicator(WorkerCommunicator):
         assert isinstance(objective, DistributedDataParallel)
         return nullcontext() if is_last else objective.no_sync()
 
-    def all_reduce_async(self, values: Tensor) -> Callable[[], Tensor]:
-        """Start to sum values over the workers in place; return a function that waits for it."""
-        work = dist.all_reduce(values, async_op=True)
-
-        def wait() -> Tensor:
-            work.wait()
-            return values
-
-        return wait
+    def all_reduce(self, values: Tensor) -> Tensor:
+        """Sum values over all workers in place, and return them."""
+        dist.all_reduce(values)
+        return values
 
     def all_gather(self, value: Any) -> list[Any]:
         """Return the values of all workers, ordered by rank."""

@@ -32,6 +32,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from seq2see.errors import ConfigError, Seq2SeeError, TrainingError
 from seq2see.progress_callbacks import MessageCallback
+from seq2see.training.checkpoints import TrainingProgress
 from seq2see.training.config import RunConfig
 from seq2see.training.distributed import (
     DdpCommunicator,
@@ -40,7 +41,7 @@ from seq2see.training.distributed import (
     torchrun_agent_id,
 )
 from seq2see.training.run_directory import RunDirectory, RunPlan
-from seq2see.training.trainer import TrainingProgress, signals_as_errors
+from seq2see.training.trainer import signals_as_errors
 from seq2see.training.training_log import LogDestination
 from seq2see.training.training_session import RunEnding, prepare_run_files, train_as_worker
 
@@ -182,7 +183,7 @@ def _run_launched_worker(arguments: WorkerArguments) -> WorkerResult | None:
     The agent has received the signal too: it waits for the exit and ignores results.
     """
     result = run_worker(arguments)
-    if result and result.outcome and not result.outcome.is_complete:
+    if result and result.outcome and result.outcome.signal_name:
         sys.exit(1)
     return result
 

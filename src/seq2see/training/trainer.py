@@ -1,70 +1,30 @@
-"""The training loop: one update of the weights, listeners between updates, and reasons to stop."""
+"""One update of the weights, stop signals, and the training loop."""
 
 from __future__ import annotations
 
 import math
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from types import FrameType
-from typing import Any, Protocol
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from seq2see.data.batch_loader import Batch, BatchLoader, UpdateBatches
-from seq2see.data.batch_sampler import START_POSITION, DataPosition
+from seq2see.data.batch_loader import Batch, BatchLoader
 from seq2see.errors import TrainingError
 from seq2see.keyed_random import mix_seeds
 from seq2see.loss import LossSum
+from seq2see.training.checkpoints import CheckpointDirectory, TrainingState, UpdateReport
+from seq2see.training.config import ValidationConfig
 from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.optimizers_and_gradient_clipping import scale_and_clip_gradients
 from seq2see.training.schedule import LearningRateSchedule
-
-
-@dataclass(slots=True)
-class TrainingProgress:
-    """Progress of a run; it is part of each checkpoint."""
-
-    update: int = 0
-    """Number of finished updates."""
-    epoch: int = 0
-    """Epoch of the last update, counted from 0."""
-    position: DataPosition = START_POSITION
-    """Position in the training data after the last update."""
-    tokens: int = 0
-    """Number of source and target tokens trained on."""
-    seconds: float = 0.0
-    """Training time in seconds, including validations, over all interruptions."""
-
-    def state(self) -> dict[str, Any]:
-        """Return the fields as JSON."""
-        return asdict(self)
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Set the fields from a state."""
-        for name, value in state.items():
-            setattr(self, name, DataPosition(*value) if name == "position" else value)
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateReport:
-    """Result of one update of the weights, over all workers."""
-
-    loss: float
-    """Mean training loss per token, including label smoothing and extra terms."""
-    nll: float
-    """Mean negative log-likelihood per token."""
-    target_tokens: int
-    source_tokens: int
-    gradient_norm: float
-    """Gradient norm before clipping."""
-    learning_rate: float
-    seconds: float = 0.0
-    """Time of the update, including loading its batches and excluding the listeners."""
+from seq2see.training.training_log import TrainingLog
+from seq2see.training.validation import ValidationResult
 
 
 class ModelUpdater:
@@ -115,18 +75,18 @@ class ModelUpdater:
         The sums are: loss, negative log-likelihood, the number of tokens of both (R-Drop counts
         each token twice), target tokens and source tokens.
         """
-        sums = torch.zeros(5, dtype=torch.float64)
+        results: list[tuple[Tensor | int, ...]] = []
         for index, batch in enumerate(batches):
             is_last = index + 1 == len(batches)
             with self._workers.gradient_sync(self.objective, is_last):
                 loss = self._compute_loss(update, index, batch)
-                text_tokens = batch.num_target_tokens, batch.num_source_tokens
-                summands = loss.total.detach(), loss.nll, loss.num_tokens, *text_tokens
-                sums += torch.tensor([float(x) for x in summands], dtype=torch.float64)
-                if is_last:  # the sums are reduced while the gradients are computed
-                    wait_for_sums = self._workers.all_reduce_async(sums)
                 loss.total.backward()
-        return wait_for_sums().tolist()
+            text_tokens = batch.num_target_tokens, batch.num_source_tokens
+            results.append((loss.total.detach(), loss.nll, loss.num_tokens, *text_tokens))
+        sums = torch.zeros(5, dtype=torch.float64)
+        for each in results:  # note: `float` waits for the GPU, so it comes after all batches
+            sums += torch.tensor([float(x) for x in each], dtype=torch.float64)
+        return self._workers.all_reduce(sums).tolist()
 
     def _compute_loss(self, update: int, index: int, batch: Batch) -> LossSum:
         # Batches are counted over all workers, so that no two of them have the same dropout mask.
@@ -156,64 +116,42 @@ class ModelUpdater:
 REPEAT_SECONDS = 3.0
 """Time in which further signals are ignored as repetitions of the first one: a terminal sends the
 signal to each process of a run, and torchrun's agent forwards its own."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-@dataclass(frozen=True, slots=True)
-class StopReason:
-    """Why a run ends."""
+class StopSignal:
+    """Remembers the first SIGINT or SIGTERM. A second one, some seconds later, ends the process."""
 
-    text: str
-    is_final: bool
-    """Whether training is finished and a model is written; otherwise the run can be resumed."""
-
-
-ALL_UPDATES_DONE = StopReason("done", is_final=True)
-
-
-class UpdateLimit:
-    """Listener that stops after a number of updates."""
-
-    def __init__(self, num_updates: int) -> None:
-        self._num_updates = num_updates
-
-    def after_update(self, progress: TrainingProgress, report: UpdateReport) -> StopReason | None:
-        """Return a stop reason after the last update."""
-        del report
-        return ALL_UPDATES_DONE if progress.update >= self._num_updates else None
-
-
-class SignalHandler:
-    """Listener that stops after the update in which a worker received SIGINT or SIGTERM."""
-
-    def __init__(self, workers: WorkerCommunicator) -> None:
-        self._workers = workers
-        self._signal_name: str | None = None
+    def __init__(self) -> None:
+        self._number = 0
         self._received_at = 0.0
 
-    @contextmanager
-    def handle_signals(self) -> Iterator[None]:
-        """Handle signals within the context; a second one, some seconds later, ends the process."""
-        previous = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
-        try:
-            yield
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal."""
         del frame
-        if self._signal_name is None:
-            self._signal_name = signal.Signals(number).name
-            self._received_at = time.monotonic()
+        if not self._number:
+            self._number, self._received_at = number, time.monotonic()
         elif time.monotonic() - self._received_at >= REPEAT_SECONDS:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
 
-    def after_update(self, progress: TrainingProgress, report: UpdateReport) -> StopReason | None:
-        """Return a stop reason if any worker has received a signal."""
-        del progress, report
-        name = next(filter(None, self._workers.all_gather(self._signal_name)), None)
-        return StopReason(name, is_final=False) if name else None
+    def find_name(self, workers: WorkerCommunicator) -> str | None:
+        """Return the name of the signal that any of the workers has received, if any."""
+        received = torch.tensor([number == self._number for number in _SIGNALS], dtype=torch.int64)
+        counts = workers.all_reduce(received).tolist()
+        names = (n.name for n, count in zip(_SIGNALS, counts, strict=True) if count)
+        return next(names, None)
+
+
+@contextmanager
+def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle SIGINT and SIGTERM by a function within the context."""
+    previous = {number: signal.signal(number, handler) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, old_handler in previous.items():
+            signal.signal(number, old_handler)
 
 
 class _SignalReceived(BaseException):
@@ -222,71 +160,85 @@ class _SignalReceived(BaseException):
 
 @contextmanager
 def signals_as_errors() -> Iterator[None]:
-    """Raise TrainingError on SIGINT or SIGTERM, outside the updates that SignalHandler covers."""
+    """Raise TrainingError on SIGINT or SIGTERM, outside the updates that `StopSignal` covers."""
 
     def raise_received(number: int, frame: FrameType | None) -> None:
         del frame
         raise _SignalReceived(signal.Signals(number).name)
 
-    previous = {number: signal.signal(number, raise_received) for number in _SIGNALS}
     try:
-        yield
+        with handle_signals(raise_received):
+            yield
     except _SignalReceived as error:
         raise TrainingError(
             f"stopped by {error}; use --resume to continue from the last checkpoint"
         ) from None
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-class UpdateListener(Protocol):
-    """Called after each update: a log, a validation, a checkpoint."""
-
-    def after_update(self, progress: TrainingProgress, report: UpdateReport) -> StopReason | None:
-        """Process the report of an update; return a reason to stop training, or None."""
-        ...
-
-
+@dataclass
 class Trainer:
-    """Training loop: updates until a listener returns a reason to stop."""
+    """The training loop: updates, with validations and checkpoints between them."""
 
-    def __init__(
-        self,
-        updater: ModelUpdater,
-        loader: BatchLoader,
-        progress: TrainingProgress,
-        listeners: Sequence[UpdateListener],
-    ) -> None:
-        self._updater = updater
-        self._loader = loader
-        self._progress = progress
-        self._listeners = listeners
+    updater: ModelUpdater
+    loader: BatchLoader
+    validate: Callable[[], ValidationResult]
+    """Evaluates the model on the validation set."""
+    state: TrainingState
+    checkpoints: CheckpointDirectory
+    log: TrainingLog
+    config: ValidationConfig
+    num_updates: int
+    """Planned number of updates."""
+    workers: WorkerCommunicator
 
-    def run(self) -> StopReason:
-        """Train from the current progress on; return why training ended."""
-        start = ready = time.perf_counter()
-        for update in self._loader.updates(self._progress.position):
-            report = self._updater(self._progress.update + 1, update.batches)
-            report = replace(report, seconds=time.perf_counter() - ready)
-            start = self._advance(update, report, start)
-            # All listeners are called, even after one of them has returned a reason to stop.
-            results = [each.after_update(self._progress, report) for each in self._listeners]
-            if reasons := [reason for reason in results if reason]:
-                self._progress.seconds += time.perf_counter() - start
-                return min(reasons, key=lambda reason: reason.is_final)  # signals come first
-            ready = time.perf_counter()
+    def run(self) -> str | None:
+        """Train from the current progress on until the end or a signal, and save a checkpoint.
+
+        Return the name of the signal; None if the training is finished.
+        """
+        if self._is_finished():  # the run was interrupted after its last update
+            return None
+        progress, stop_signal = self.state.progress, StopSignal()
+        ready = time.perf_counter()
+        start = ready - progress.seconds
+        with handle_signals(stop_signal):
+            for update in self.loader.updates(progress.position):
+                report = self.updater(progress.update + 1, update.batches)
+                now = time.perf_counter()
+                progress.seconds = now - start
+                progress.add_update(update, replace(report, seconds=now - ready))
+                self.log.write_reports(progress)
+                if self.state.ema:
+                    self.state.ema.update(progress.update)
+                if progress.update % self.config.interval == 0:
+                    self._validate()
+                # Signals come first: the final scores may take longer than the time to shut down.
+                name = stop_signal.find_name(self.workers)
+                is_last = name is not None or self._is_finished()
+                if is_last:
+                    progress.seconds = time.perf_counter() - start
+                if is_last or self._is_checkpoint_due():  # with the state after all of the above
+                    self.checkpoints.save(self.state, self.workers)
+                if is_last:
+                    return name
+                ready = time.perf_counter()
         raise AssertionError("the loader must yield updates without end")
 
-    def _advance(self, update: UpdateBatches, report: UpdateReport, start: float) -> float:
-        """Add an update and the time since `start` to the progress; return the current time."""
-        progress, now = self._progress, time.perf_counter()
-        progress.update += 1
-        progress.epoch = update.epoch
-        progress.position = update.next_position
-        progress.tokens += report.target_tokens + report.source_tokens
-        progress.seconds += now - start
-        return now
+    def _is_finished(self) -> bool:
+        """Return whether all updates are done, or the validations have not improved."""
+        progress, patience = self.state.progress, self.config.patience
+        is_exceeded = patience is not None and progress.validations_since_best >= patience
+        return is_exceeded or progress.update >= self.num_updates
+
+    def _validate(self) -> None:
+        """Validate the model, and report whether it is the best one so far."""
+        result, progress = self.validate(), self.state.progress
+        improved = progress.add_validation(result.metric_value(self.config.metric))
+        self.state.schedule.after_validation(progress.update, improved)
+        self.log.write("validation", progress, {**result.log_record(), "best": improved})
+
+    def _is_checkpoint_due(self) -> bool:
+        """Return whether the update is at the interval of checkpoints, or the best one so far."""
+        update = self.state.progress.update
+        is_regular = update % self.checkpoints.config.interval == 0
+        return is_regular or update == self.state.progress.best_update

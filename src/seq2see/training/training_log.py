@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from seq2see import draw
 from seq2see.atomic_files import atomic_write
-from seq2see.training.trainer import TrainingProgress, UpdateReport
+from seq2see.training.checkpoints import TrainingProgress, UpdateReport
 
 
 class LogDestination(Protocol):
@@ -73,20 +73,21 @@ def _is_kept(line: str, update: int) -> bool:
         return False
 
 
+LOG_INTERVAL = 10
+"""Number of updates between two training records."""
+
+
 class TrainingLog:
-    """Listener that writes the mean of every few updates to all writers."""
+    """Writes the records of a run to all writers."""
 
-    def __init__(self, writers: list[LogDestination], interval: int = 10) -> None:
+    def __init__(self, writers: Sequence[LogDestination]) -> None:
         self._writers = writers
-        self._interval = interval
-        self._reports: list[UpdateReport] = []
 
-    def after_update(self, progress: TrainingProgress, report: UpdateReport) -> None:
-        """Collect the report of an update; write a record at each interval."""
-        self._reports.append(report)
-        if progress.update % self._interval == 0:
-            self.write("train", progress, _summarize(self._reports))
-            self._reports = []
+    def write_reports(self, progress: TrainingProgress) -> None:
+        """Write the mean of the reports since the last training record, at each interval."""
+        if progress.update % LOG_INTERVAL == 0:
+            self.write("train", progress, _summarize(progress.unlogged_reports))
+            progress.unlogged_reports.clear()
 
     def write(self, kind: str, progress: TrainingProgress, record: Mapping[str, Any]) -> None:
         """Write a record of this kind to all writers."""

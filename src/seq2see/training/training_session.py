@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -23,12 +24,10 @@ from seq2see.search import StopRule
 from seq2see.training.builder import RunBuilder
 from seq2see.training.checkpoints import (
     CheckpointDirectory,
-    CheckpointSaver,
     ExponentialMovingAverage,
-    JsonCheckpointAdapter,
-    ModelCheckpointAdapter,
-    OptimizerCheckpointAdapter,
-    SavableAndRestorableState,
+    TrainingProgress,
+    TrainingState,
+    load_model_tensors,
 )
 from seq2see.training.config import RunConfig
 from seq2see.training.distributed import WorkerCommunicator
@@ -41,15 +40,7 @@ from seq2see.training.process_and_update_counts import (
     read_torchrun_world_size_or_zero,
 )
 from seq2see.training.run_directory import RunDirectory, RunPlan
-from seq2see.training.trainer import (
-    ALL_UPDATES_DONE,
-    SignalHandler,
-    StopReason,
-    Trainer,
-    TrainingProgress,
-    UpdateLimit,
-    UpdateListener,
-)
+from seq2see.training.trainer import Trainer
 from seq2see.training.training_log import (
     JsonlLogWriter,
     LogDestination,
@@ -59,11 +50,7 @@ from seq2see.training.training_log import (
     read_training_log,
     save_training_curves,
 )
-from seq2see.training.validation import (
-    PeriodicValidator,
-    ValidationResult,
-    build_validation_log_record,
-)
+from seq2see.training.validation import ValidationResult
 
 MAX_BLEU_LOSS = 0.2
 """Largest loss of BLEU for which the faster stop rule is stored with the model."""
@@ -89,7 +76,7 @@ class FinalModelWriter:
 
         All workers must call it: they share the translation of the evaluation sets.
         """
-        ModelCheckpointAdapter(self._objective.model).restore(weights, {})
+        load_model_tensors(self._objective.model, weights)
         provenance, builder = self._build_provenance(), self._builder
         bundle = Bundle(
             builder.model_config,
@@ -146,9 +133,7 @@ class FinalModelWriter:
     def _score(self, name: str, corpus: Corpus) -> ValidationResult:
         """Score the model on an evaluation set by beam search, and log the result."""
         result = self._evaluate(corpus, "exact")
-        self._log.write(
-            "result", self._progress, {"data": name, **build_validation_log_record(result)}
-        )
+        self._log.write("result", self._progress, {"data": name, **result.log_record()})
         return result
 
     def _evaluate(self, corpus: Corpus, stop_rule: StopRule) -> ValidationResult:
@@ -185,12 +170,10 @@ ProgressDisplayFactory = Callable[[RunPlan, TrainingProgress], LogDestination]
 class RunEnding:
     """How a run ended."""
 
-    reason: str
-    """Why it ended: the signal, or the limit reached."""
+    signal_name: str | None
+    """Signal after which the run can be resumed; None if the model directory was written."""
     update: int
     """Number of the last update."""
-    is_complete: bool
-    """Whether the model directory was written; otherwise the run can be resumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,91 +309,49 @@ class TrainingSession:
     ) -> None:
         self.builder = builder
         self.plan = plan
-        self.progress = TrainingProgress()
         self.objective = builder.build_objective()
         self.updater = builder.build_updater(self.objective, plan.num_updates)
+        self.state = self._build_state()
         config = builder.run_config.checkpoints
-        self.moving_average = (
-            ExponentialMovingAverage(self.objective.model, config.ema_decay)
-            if config.ema_decay
-            else None
-        )
-        self.signals = SignalHandler(builder.workers)
-        self.checkpoints = CheckpointDirectory(
-            builder.directory.checkpoints, config.keep_last, config.interval
-        )
-        self.validator = PeriodicValidator(
-            builder.build_evaluator(builder.validation_corpus),
-            self.objective,
-            builder.run_config.validation,
-            [self.updater.schedule.after_validation],
-            lambda progress, record: self.log.write("validation", progress, record),
-        )
-        self.state_parts = self._build_state_parts()
-        if updates := self.checkpoints.saved_updates():
-            self.checkpoints.restore(updates[-1], self.state_parts)
+        self.checkpoints = CheckpointDirectory(builder.directory.checkpoints, config)
+        self.checkpoints.restore_last(self.state)
         self.log = TrainingLog(self._build_log_writers(create_display))
-        self.checkpointer = CheckpointSaver(
-            self.checkpoints,
-            config,
-            self.state_parts,
-            builder.workers,
-            lambda: self.validator.best_update,
-        )
 
-    def run(self) -> RunEnding:
-        """Train until the end or an interruption; at the end, write the model directory."""
-        reason = self._already_ended() or self._train()
-        if reason.is_final:
-            result = FinalModelWriter(self.builder, self.objective, self.log, self.progress)
-            result.write(self.checkpointer.final_weights())
-        return RunEnding(reason.text, self.progress.update, reason.is_final)
-
-    def _already_ended(self) -> StopReason | None:
-        """Return the stop reason of a run that was interrupted after its last update."""
-        return (
-            ALL_UPDATES_DONE
-            if self.progress.update >= self.plan.num_updates
-            else self.validator.stop_reason
-        )
-
-    def _train(self) -> StopReason:
-        """Run the training loop, save a checkpoint and return why the loop ended."""
-        trainer = Trainer(
-            self.updater, self.builder.build_loader(), self.progress, self._listeners()
-        )
-        with self.signals.handle_signals():
-            reason = trainer.run()
-            self.checkpointer.save(self.progress)  # a second signal does not interrupt it
-        return reason
-
-    def _build_state_parts(self) -> dict[str, SavableAndRestorableState]:
-        parts: dict[str, SavableAndRestorableState] = {
-            "model": ModelCheckpointAdapter(self.objective.model),
-            "optimizer": OptimizerCheckpointAdapter(self.updater.optimizer, self.objective.model),
-            "schedule": JsonCheckpointAdapter(self.updater.schedule),
-            "validation": JsonCheckpointAdapter(self.validator),
-            "progress": JsonCheckpointAdapter(self.progress),
-        }
-        if self.moving_average:
-            parts["ema"] = self.moving_average
-        return parts
-
-    def _listeners(self) -> list[UpdateListener]:
-        """Return the listeners in order: the checkpoint must contain the state of all others."""
-        average: list[UpdateListener] = [self.moving_average] if self.moving_average else []
-        limits: list[UpdateListener] = [UpdateLimit(self.plan.num_updates), self.signals]
-        return [self.log, *average, self.validator, *limits, self.checkpointer]
+    def _build_state(self) -> TrainingState:
+        model, decay = self.objective.model, self.builder.run_config.checkpoints.ema_decay
+        average = ExponentialMovingAverage(model, decay) if decay else None
+        return TrainingState(model, self.updater.optimizer, self.updater.schedule, average)
 
     def _build_log_writers(self, create_display: ProgressDisplayFactory) -> list[LogDestination]:
         """Return the log writers of the main process; the other workers have none."""
         if not self.builder.workers.is_main:
             return []
-        directory, update = self.builder.directory, self.progress.update
+        directory, progress = self.builder.directory, self.state.progress
         writers: list[LogDestination] = [
-            JsonlLogWriter(directory.log, update),
-            create_display(self.plan, self.progress),
+            JsonlLogWriter(directory.log, progress.update),
+            create_display(self.plan, progress),
         ]
         if self.builder.run_config.train.tensorboard and is_tensorboard_installed():
-            writers.append(TensorBoardWriter(directory.tensorboard, update))
+            writers.append(TensorBoardWriter(directory.tensorboard, progress.update))
         return writers
+
+    def run(self) -> RunEnding:
+        """Train until the end or an interruption; at the end, write the model directory."""
+        builder, config = self.builder, self.builder.run_config.validation
+        evaluator = builder.build_evaluator(builder.validation_corpus)
+        trainer = Trainer(
+            self.updater,
+            builder.build_loader(),
+            partial(evaluator.evaluate, self.objective, config),
+            self.state,
+            self.checkpoints,
+            self.log,
+            config,
+            self.plan.num_updates,
+            builder.workers,
+        )
+        signal_name = trainer.run()
+        if signal_name is None:
+            result = FinalModelWriter(builder, self.objective, self.log, self.state.progress)
+            result.write(self.checkpoints.final_weights(self.state))
+        return RunEnding(signal_name, self.state.progress.update)

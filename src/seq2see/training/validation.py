@@ -1,11 +1,11 @@
-"""Validation: loss and scores of an evaluation set, the best update, and early stopping."""
+"""Loss, scores and example translations of a model on an evaluation set."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +22,6 @@ from seq2see.text import PackedIds, TokenizerPair
 from seq2see.training.config import ValidationConfig
 from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
-from seq2see.training.trainer import StopReason, TrainingProgress, UpdateReport
 from seq2see.translator import Translator
 
 _TIMING_SENTENCES = (10, 50)
@@ -30,9 +29,6 @@ _TIMING_SENTENCES = (10, 50)
 _MIN_TIMING_SECONDS = 0.5
 _SOURCE_LENGTH = LengthConfig(min_ratio=1.0, max_ratio=1.0, max_extra=1)
 """Limits the translations to the length of the source."""
-
-ValidationCallback = Callable[[TrainingProgress, Mapping[str, Any]], None]
-"""Called with the progress and the log record of each validation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +41,18 @@ class ValidationResult:
     examples: list[tuple[str, str, str]]
     """Triples of source, reference and translation."""
 
-    def metric_value(self, metric: Literal["loss", "bleu", "chrf"]) -> float:
+    def metric_value(self, metric: str) -> float:
         """Return the value of a metric, negated if needed so that larger is better."""
         return -self.nll if metric == "loss" else self.scores[metric].value
+
+    def log_record(self) -> dict[str, Any]:
+        """Return the values of a validation or result record of the log."""
+        return {
+            "nll": self.nll,
+            **{name: score.value for name, score in self.scores.items()},
+            "signatures": {name: score.signature for name, score in self.scores.items()},
+            "examples": self.examples,
+        }
 
 
 class CorpusEvaluator:
@@ -153,80 +158,3 @@ class CorpusEvaluator:
                 PackedIds(*self._encoded.source.take(batch_lines)),
                 PackedIds(*self._encoded.target.take(batch_lines)),
             )
-
-
-class PeriodicValidator:
-    """Listener that validates the model at each interval and remembers the best update."""
-
-    def __init__(
-        self,
-        evaluator: CorpusEvaluator,
-        objective: Objective,
-        config: ValidationConfig,
-        improvement_callbacks: Sequence[Callable[[int, bool], None]],
-        on_result: ValidationCallback,
-    ) -> None:
-        self._evaluator = evaluator
-        self._objective = objective
-        self._config = config
-        self._improvement_callbacks = improvement_callbacks
-        self._on_result = on_result
-        self.best_value: float | None = None
-        """Best value of the metric so far; larger is better."""
-        self.best_update = 0
-        self.validations_since_best = 0
-        """Number of validations since the best one."""
-
-    def after_update(self, progress: TrainingProgress, report: UpdateReport) -> StopReason | None:
-        """Validate at each interval; return a stop reason if patience is exceeded."""
-        del report
-        if progress.update % self._config.interval:
-            return None
-        result = self._evaluator.evaluate(self._objective, self._config)
-        self._update_best(progress, result)
-        self._on_result(
-            progress,
-            {**build_validation_log_record(result), "best": self.validations_since_best == 0},
-        )
-        return self.stop_reason
-
-    @property
-    def stop_reason(self) -> StopReason | None:
-        """Reason to stop after `patience` validations without improvement, otherwise None."""
-        patience = self._config.patience
-        if patience and self.validations_since_best >= patience:
-            text = f"{self._config.metric} has not improved for {patience} validations"
-            return StopReason(text, is_final=True)
-        return None
-
-    def _update_best(self, progress: TrainingProgress, result: ValidationResult) -> None:
-        value = result.metric_value(self._config.metric)
-        improved = self.best_value is None or value > self.best_value
-        if improved:
-            self.best_value, self.best_update = value, progress.update
-        self.validations_since_best = 0 if improved else self.validations_since_best + 1
-        for callback in self._improvement_callbacks:
-            callback(progress.update, improved)
-
-    def state(self) -> dict[str, Any]:
-        """Return the state to store in a checkpoint."""
-        return {
-            "best_value": self.best_value,
-            "best_update": self.best_update,
-            "validations_since_best": self.validations_since_best,
-        }
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Set the state."""
-        self.best_value, self.best_update = state["best_value"], state["best_update"]
-        self.validations_since_best = state["validations_since_best"]
-
-
-def build_validation_log_record(result: ValidationResult) -> dict[str, Any]:
-    """Return the values of a validation or result record of the log."""
-    return {
-        "nll": result.nll,
-        **{name: score.value for name, score in result.scores.items()},
-        "signatures": {name: score.signature for name, score in result.scores.items()},
-        "examples": result.examples,
-    }

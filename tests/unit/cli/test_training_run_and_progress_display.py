@@ -11,8 +11,8 @@ import pytest
 from seq2see.cli import training_run_and_progress_display
 from seq2see.cli.train import train
 from seq2see.cli.training_run_and_progress_display import TrainingProgressDisplay
+from seq2see.training.checkpoints import TrainingProgress
 from seq2see.training.run_directory import RunPlan
-from seq2see.training.trainer import TrainingProgress
 
 RECIPES = Path(__file__).parents[3] / "recipes"
 

@@ -10,16 +10,10 @@ import torch
 
 from seq2see.errors import InputError
 from seq2see.training import checkpoints
-from seq2see.training.checkpoints import (
-    CheckpointDirectory,
-    CheckpointSaver,
-    ModelCheckpointAdapter,
-    OptimizerCheckpointAdapter,
-    StateSnapshot,
-)
+from seq2see.training.checkpoints import CheckpointDirectory, TrainingState
 from seq2see.training.config import CheckpointConfig
 from seq2see.training.distributed import WorkerCommunicator
-from seq2see.training.trainer import TrainingProgress, UpdateReport
+from seq2see.training.schedule import LearningRateSchedule, ScheduleConfig
 
 
 class Run:
@@ -27,30 +21,20 @@ class Run:
 
     def __init__(self, directory: Path, **config: object) -> None:
         settings = CheckpointConfig(**config)  # type: ignore[arg-type]
-        self.model = torch.nn.Linear(1, 1, bias=False)
-        self.checkpoints = CheckpointDirectory(directory, settings.keep_last, settings.interval)
-        parts = {"model": ModelCheckpointAdapter(self.model)}
-        self.checkpointer = CheckpointSaver(
-            self.checkpoints, settings, parts, WorkerCommunicator(), lambda: self.best_update
-        )
-        self.best_update = 0
+        model = torch.nn.Linear(1, 1, bias=False)
+        schedule = LearningRateSchedule(ScheduleConfig(), 1, 1)
+        self.state = TrainingState(model, torch.optim.Adam(model.parameters()), schedule)
+        self.checkpoints = CheckpointDirectory(directory, settings)
 
     def save(self, *updates: int) -> None:
         for update in updates:
-            torch.nn.init.constant_(self.model.weight, update)
-            self.checkpointer.save(TrainingProgress(update=update))
-
-    def train(self, updates: int, best: int) -> None:
-        for update in range(1, updates + 1):
-            torch.nn.init.constant_(self.model.weight, update)
-            self.best_update = best if update >= best else 0
-            self.checkpointer.after_update(
-                TrainingProgress(update=update), UpdateReport(0, 0, 1, 1, 0, 0)
-            )
+            torch.nn.init.constant_(self.state.model.weight, update)
+            self.state.progress.update = update
+            self.checkpoints.save(self.state, WorkerCommunicator())
 
     @property
     def result(self) -> float:
-        return self.checkpointer.final_weights()["weight"].item()
+        return self.checkpoints.final_weights(self.state)["weight"].item()
 
 
 @pytest.mark.parametrize("stop", [6, 10, 13])
@@ -79,10 +63,11 @@ def test_partial_checkpoint_of_killed_run_is_deleted(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["000000004"]
 
 
-def test_best_checkpoint_between_intervals_is_kept(tmp_path: Path) -> None:
+def test_best_checkpoint_is_kept_and_becomes_the_model(tmp_path: Path) -> None:
     """The best validation may be between two regular checkpoints."""
     run = Run(tmp_path, interval=4, keep_last=1, final_weights="best")
-    run.train(updates=12, best=5)
+    run.state.progress.best_update = 5
+    run.save(4, 5, 8, 12)
     assert run.checkpoints.saved_updates() == [5, 12]
     assert run.result == 5
 
@@ -107,37 +92,32 @@ def test_kill_during_deletion_leaves_no_incomplete_checkpoint(tmp_path: Path, mo
 def test_checkpoint_with_missing_file_is_damaged(tmp_path: Path) -> None:
     """Otherwise the optimizer would start with empty moments without an error."""
     run = Run(tmp_path)
-    optimizer = torch.optim.Adam(run.model.parameters())
-    run.model.weight.grad = torch.ones(1, 1)
-    optimizer.step()
-    parts = {
-        "model": ModelCheckpointAdapter(run.model),
-        "optimizer": OptimizerCheckpointAdapter(optimizer, run.model),
-    }
-    directory = run.checkpoints.save(4, parts)
-    run.checkpoints.restore(4, parts)
-    (directory / "optimizer.safetensors").unlink()
-    with pytest.raises(InputError, match="000000004 is damaged: optimizer.safetensors is missing"):
-        run.checkpoints.restore(4, parts)
+    run.state.model.weight.grad = torch.ones(1, 1)
+    run.state.optimizer.step()
+    run.save(4)
+    run.checkpoints.restore_last(run.state)
+    (run.checkpoints.path(4) / "optimizer.safetensors").unlink()
+    with pytest.raises(InputError, match="000000004 is damaged: .*optimizer.safetensors"):
+        run.checkpoints.restore_last(run.state)
 
 
-def test_worker_without_snapshot_takes_part_in_gathering(monkeypatch) -> None:
+def test_worker_that_discards_tensors_takes_part_in_gathering(monkeypatch) -> None:
     """All workers gather each tensor; only one of them keeps it."""
     gathered: list[torch.Tensor] = []
     gather = lambda tensor: gathered.append(tensor) or tensor  # noqa: E731
     monkeypatch.setattr(checkpoints, "full_tensor", gather)
-    part = ModelCheckpointAdapter(torch.nn.Linear(2, 3))
-    assert StateSnapshot(part, keep_tensors=False).tensors() == {}
+    tensors = {"weight": torch.zeros(2), "bias": torch.zeros(3)}
+    assert checkpoints.gather_on_cpu(tensors, keep=False) == {}
     assert len(gathered) == 2
-    assert StateSnapshot(part).tensors().keys() == {"weight", "bias"}
+    assert checkpoints.gather_on_cpu(tensors).keys() == tensors.keys()
 
 
 def test_truncated_checkpoint_is_named_in_error(tmp_path: Path) -> None:
     run = Run(tmp_path, interval=4, keep_last=2)
     run.save(12, 16)
-    file = run.checkpoints.path(12) / "model.safetensors"
+    file = run.checkpoints.path(16) / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-3])
-    with pytest.raises(InputError, match="000000012 is damaged: .*; delete it to continue from"):
-        run.checkpoints.restore(12, {"model": ModelCheckpointAdapter(run.model)})
-    with pytest.raises(InputError, match="000000012 is damaged: .*; delete it to continue from"):
+    with pytest.raises(InputError, match="000000016 is damaged: .*; delete it to continue from"):
+        run.checkpoints.restore_last(run.state)
+    with pytest.raises(InputError, match="000000016 is damaged: .*; delete it to continue from"):
         _ = run.result

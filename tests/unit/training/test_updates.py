@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
 from seq2see.data.batch_loader import Batch
@@ -17,16 +18,15 @@ from seq2see.text import PackedIds
 from seq2see.training.checkpoints import (
     CheckpointDirectory,
     ExponentialMovingAverage,
-    JsonCheckpointAdapter,
-    ModelCheckpointAdapter,
-    OptimizerCheckpointAdapter,
+    TrainingState,
     average_checkpoints,
 )
+from seq2see.training.config import CheckpointConfig
 from seq2see.training.distributed import WorkerCommunicator, choose_dtype
 from seq2see.training.objective import Objective
 from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig, build_optimizer
 from seq2see.training.schedule import LearningRateSchedule, ScheduleConfig
-from seq2see.training.trainer import ModelUpdater, TrainingProgress, UpdateReport
+from seq2see.training.trainer import ModelUpdater
 
 PAIRS = [([5, 6, 7], [8, 9]), ([5], [6, 7, 8, 9]), ([9, 8, 7, 6], [5]), ([6, 6], [7, 7])]
 SMALL = ModelConfig(vocab_size=12, d_model=16, d_ff=16, heads=2, encoder_layers=1, decoder_layers=1)
@@ -234,78 +234,121 @@ def test_weight_decay_excludes_norms_and_biases() -> None:
     assert "encoder.layers.0.attention.attention.bias_HD" in spared
 
 
+def test_losses_are_read_after_backward_of_all_batches(monkeypatch) -> None:
+    """Reading a number waits for the GPU, which would be idle until the next batch is submitted."""
+    calls = []
+    backward, to_float = torch.Tensor.backward, torch.Tensor.__float__
+    monkeypatch.setattr(
+        torch.Tensor, "backward", lambda *args: calls.append("backward") or backward(*args)
+    )
+    monkeypatch.setattr(
+        torch.Tensor, "__float__", lambda tensor: calls.append("read") or to_float(tensor)
+    )
+    build_updater(build_objective())(1, [batch_of(PAIRS[:2]), batch_of(PAIRS[2:])])
+    assert calls[:2] == ["backward", "backward"]
+    assert "read" in calls
+
+
 # Checkpoints
 
 
-def parts_of(objective: Objective, updater: ModelUpdater, progress: TrainingProgress) -> dict:
-    return {
-        "model": ModelCheckpointAdapter(objective.model),
-        "optimizer": OptimizerCheckpointAdapter(updater.optimizer, objective.model),
-        "progress": JsonCheckpointAdapter(progress),
-    }
+def build_state(objective: Objective, updater: ModelUpdater | None = None) -> TrainingState:
+    updater = updater or build_updater(objective)
+    return TrainingState(objective.model, updater.optimizer, updater.schedule)
+
+
+def checkpoints_in(directory: Path, keep_last: int = 2) -> CheckpointDirectory:
+    return CheckpointDirectory(directory, CheckpointConfig(interval=1, keep_last=keep_last))
+
+
+def save(checkpoints: CheckpointDirectory, state: TrainingState, update: int) -> Path:
+    state.progress.update = update
+    checkpoints.save(state, WorkerCommunicator())
+    return checkpoints.path(update)
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
 def test_resumed_training_is_bit_identical(tmp_path: Path, optimizer: str) -> None:
-    checkpoints = CheckpointDirectory(tmp_path, keep_last=2)
+    checkpoints = checkpoints_in(tmp_path)
     uninterrupted = build_objective(SMALL)
     updater = build_updater(uninterrupted, optimizer=optimizer)
     for number in range(1, 7):
         updater(number, [batch_of(PAIRS)])
         if number == 3:
-            checkpoints.save(3, parts_of(uninterrupted, updater, TrainingProgress(update=3)))
-    resumed, progress = build_objective(SMALL.replace(d_ff=16)), TrainingProgress()
+            save(checkpoints, build_state(uninterrupted, updater), 3)
+    resumed = build_objective(SMALL.replace(d_ff=16))
     later = build_updater(resumed, optimizer=optimizer)
-    checkpoints.restore(3, parts_of(resumed, later, progress))
-    for number in range(progress.update + 1, 7):
+    state = build_state(resumed, later)
+    checkpoints.restore_last(state)
+    for number in range(state.progress.update + 1, 7):
         later(number, [batch_of(PAIRS)])
     assert all(a.equal(b) for a, b in zip(weights(uninterrupted), weights(resumed), strict=True))
 
 
-def test_last_and_protected_checkpoints_are_kept(tmp_path: Path) -> None:
-    checkpoints, objective = CheckpointDirectory(tmp_path, keep_last=2), build_objective()
+def test_last_and_best_checkpoints_are_kept(tmp_path: Path) -> None:
+    checkpoints, state = checkpoints_in(tmp_path), build_state(build_objective())
+    state.progress.best_update = 2
     for update in range(1, 6):
-        checkpoints.save(
-            update, {"model": ModelCheckpointAdapter(objective.model)}, protected_updates={2}
-        )
+        save(checkpoints, state, update)
     assert checkpoints.saved_updates() == [2, 4, 5]
 
 
 def test_incomplete_checkpoint_is_ignored(tmp_path: Path, monkeypatch) -> None:
-    checkpoints, objective = CheckpointDirectory(tmp_path, keep_last=2), build_objective()
-    checkpoints.save(1, {"model": ModelCheckpointAdapter(objective.model)})
+    checkpoints, state = checkpoints_in(tmp_path), build_state(build_objective())
+    save(checkpoints, state, 1)
     monkeypatch.setattr(Path, "rename", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(
         TrainingError, match="000000002 cannot be written: disk full; earlier check"
     ):
-        checkpoints.save(2, {"model": ModelCheckpointAdapter(objective.model)})
+        save(checkpoints, state, 2)
     assert checkpoints.saved_updates() == [1]
     monkeypatch.undo()
-    checkpoints.save(2, {"model": ModelCheckpointAdapter(objective.model)})
+    save(checkpoints, state, 2)
     assert checkpoints.saved_updates() == [1, 2]
 
 
-def test_damaged_checkpoint_is_named_in_error(tmp_path: Path) -> None:
-    checkpoints, objective = CheckpointDirectory(tmp_path, keep_last=2), build_objective()
-    directory = checkpoints.save(1, {"model": ModelCheckpointAdapter(objective.model)})
-    (directory / "state.json").write_text("{")
+@pytest.mark.parametrize(
+    ("old", "new"), [("}", ""), ('"tensors"', '"tensor"'), ('"update"', '"updates"')]
+)
+def test_damaged_checkpoint_is_named_in_error(tmp_path: Path, old: str, new: str) -> None:
+    """A value may be cut off, missing or unknown."""
+    checkpoints, state = checkpoints_in(tmp_path), build_state(build_objective())
+    file = save(checkpoints, state, 1) / "state.json"
+    file.write_text(file.read_text("utf-8").replace(old, new), "utf-8")
     with pytest.raises(
         InputError, match="000000001 is damaged: .*; delete it to continue from the previous"
     ):
-        checkpoints.restore(1, {"model": ModelCheckpointAdapter(objective.model)})
+        checkpoints.restore_last(state)
+
+
+@pytest.mark.parametrize("name", ["encoder.layers.0.norm.weight/exp_avg", "new/exp_avg"])
+def test_optimizer_file_with_other_moments_is_damaged(tmp_path: Path, name: str) -> None:
+    """Otherwise these moments would restart at zero without an error."""
+    objective = build_objective()
+    updater, checkpoints = build_updater(objective), checkpoints_in(tmp_path)
+    updater(1, [batch_of(PAIRS)])
+    state = build_state(objective, updater)
+    file = save(checkpoints, state, 1) / "optimizer.safetensors"
+    moments = load_file(file)
+    name = name if name.startswith("new") else min(moments)
+    if moments.pop(name, None) is None:
+        moments[name] = torch.zeros(1)
+    save_file(moments, file)
+    with pytest.raises(
+        InputError, match=f"000000001 is damaged: optimizer.safetensors .*{name}; delete it"
+    ):
+        checkpoints.restore_last(state)
 
 
 def test_average_of_checkpoints(tmp_path: Path) -> None:
-    checkpoints, objective = CheckpointDirectory(tmp_path, keep_last=3), build_objective()
-    files = []
+    checkpoints, objective = checkpoints_in(tmp_path, keep_last=3), build_objective()
+    state = build_state(objective)
+    directories = []
     for update in (1, 2, 3):
         with torch.no_grad():
             objective.model.output.tokens.weight_VM.fill_(float(update))
-        files.append(
-            checkpoints.save(update, {"model": ModelCheckpointAdapter(objective.model)})
-            / "model.safetensors"
-        )
-    mean = average_checkpoints(files)
+        directories.append(save(checkpoints, state, update))
+    mean = average_checkpoints(directories)
     assert mean["encoder.embeddings.tokens.weight_VM"].eq(2.0).all()
     assert mean["encoder.embeddings.tokens.weight_VM"].dtype == torch.float32
 
@@ -318,10 +361,10 @@ def test_moving_average_equals_formula() -> None:
     for update, value in enumerate((1.0, 2.0, 4.0, 8.0), 1):
         with torch.no_grad():
             objective.model.output.tokens.weight_VM.fill_(value)
-        average.after_update(TrainingProgress(update=update), UpdateReport(0, 0, 1, 1, 0, 0))
+        average.update(update)
         decay = min(0.5, (update - 1) / update)
         expected = decay * expected + (1 - decay) * value
-        assert average.tensors()[name].eq(expected).all()
+        assert average.weights[name].eq(expected).all()
 
 
 # Precision
